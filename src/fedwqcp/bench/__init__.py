@@ -1,0 +1,1 @@
+"""Experiments: methods side by side, as records."""

@@ -1,0 +1,1 @@
+"""Data of the demo, and how it is divided between agents."""

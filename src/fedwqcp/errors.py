@@ -1,0 +1,86 @@
+"""Every exception this package raises on purpose.
+
+::
+
+    FedwqcpError
+    ├── InputError (also ValueError)        an argument, array, file or setting is wrong
+    ├── MessageError                        what an agent or the server sent is wrong
+    │   ├── MalformedMessageError           it cannot be read, or breaks its own invariants
+    │   ├── WrongRoundError                 it belongs to another round, agent, step or setting
+    │   └── ImplausibleValueError           it can be read, but lies outside the round's bounds
+    ├── QuorumError                         too few sound answers to release a threshold
+    ├── MissingExtraError (also ImportError)    an optional dependency is not installed
+    └── RecordError                         a saved file is of another version or damaged
+
+A message says what must hold, what came and what to do. Scores, labels and features of single
+people appear in none of them.
+"""
+
+from __future__ import annotations
+
+
+class FedwqcpError(Exception):
+    """Base of every exception of this package."""
+
+
+class InputError(FedwqcpError, ValueError):
+    """An argument, array, file or setting does not satisfy what must hold."""
+
+
+class MessageError(FedwqcpError):
+    """A message was refused.
+
+    Parameters
+    ----------
+    agent : str
+        Who sent it, or the name of the file where the sender could not be read.
+    field : str
+        The part of the message that is wrong.
+    reason : str
+        What must hold and what came.
+    """
+
+    def __init__(self, agent: str, field: str, reason: str) -> None:
+        self.agent = agent
+        self.field = field
+        self.reason = reason
+        super().__init__(f"agent {agent!r}: {field}: {reason}")
+
+    def __reduce__(self) -> tuple[type[MessageError], tuple[str, str, str]]:
+        return type(self), (self.agent, self.field, self.reason)
+
+
+class MalformedMessageError(MessageError):
+    """The message cannot be read, or breaks its own invariants."""
+
+
+class WrongRoundError(MessageError):
+    """The message belongs to another round, agent, step or setting."""
+
+
+class ImplausibleValueError(MessageError):
+    """A value of the message lies outside the bounds of the round."""
+
+
+class QuorumError(FedwqcpError):
+    """Too few agents answered soundly for the round to release anything."""
+
+
+class MissingExtraError(FedwqcpError, ImportError):
+    """An optional dependency is missing.
+
+    Parameters
+    ----------
+    what : str
+        What was asked for.
+    extra : str
+        The extra of this package that brings it.
+    """
+
+    def __init__(self, what: str, extra: str) -> None:
+        self.extra = extra
+        super().__init__(f"{what} needs an optional dependency: pip install 'fedwqcp[{extra}]'")
+
+
+class RecordError(FedwqcpError):
+    """A saved file is damaged, or was written by another version."""

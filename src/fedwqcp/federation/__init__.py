@@ -1,0 +1,1 @@
+"""Agents, the server, and what carries messages between them."""

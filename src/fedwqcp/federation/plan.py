@@ -1,0 +1,205 @@
+"""A round's terms turned into objects: its method, its score and its tasks."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from fedwqcp import methods, scores
+from fedwqcp.errors import InputError
+from fedwqcp.methods import Calibration, Method
+from fedwqcp.scores import Rule, Score
+from fedwqcp.wire.payload import Payload
+from fedwqcp.wire.round import Choice, Round, choice_of
+
+
+@dataclass(frozen=True)
+class Task:
+    """One threshold to find: a level and a column of the scores.
+
+    Parameters
+    ----------
+    alpha : float
+        Level of this column: the round's, divided by the number of columns.
+    column : int
+        Which column of the scores.
+    """
+
+    alpha: float
+    column: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a round computes.
+
+    Parameters
+    ----------
+    round : Round
+        The terms.
+    method : Method
+        Its method.
+    score : Score
+        Its score.
+    tasks : tuple of Task
+        Its levels times the score's columns.
+    """
+
+    round: Round
+    method: Method[Any]
+    score: Score
+    tasks: tuple[Task, ...]
+
+    @classmethod
+    def of(cls, round: Round) -> Plan:
+        """Look up the objects that the terms name.
+
+        Parameters
+        ----------
+        round : Round
+            The terms.
+
+        Returns
+        -------
+        Plan
+            The plan.
+
+        Raises
+        ------
+        InputError
+            If the method, the score, a setting or the rule is unknown here.
+        """
+        score = scores.get(round.score.name, **round.score.settings)  # type: ignore[arg-type]  # checked there
+        if round.rule not in get_args(Rule):
+            raise InputError(f"rule must be one of {get_args(Rule)}, got {round.rule!r}")
+        tasks = tuple(
+            Task(alpha / score.columns, column)
+            for alpha in round.alphas
+            for column in range(score.columns)
+        )
+        return cls(round, methods.get(round.method.name, **round.method.settings), score, tasks)
+
+    @property
+    def kinds(self) -> tuple[type[Payload], ...]:
+        """Every kind of payload that occurs in the round."""
+        return kinds_of(self.method)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The range of the score."""
+        return self.score.bounds(self.round.n_classes)
+
+    def check(self, cal: Calibration) -> None:
+        """Refuse calibration data that do not fit the round.
+
+        Parameters
+        ----------
+        cal : Calibration
+            An agent's data.
+
+        Raises
+        ------
+        InputError
+            If columns, size, classes or the range of the scores do not fit.
+        """
+        if cal.columns != self.score.columns:
+            raise InputError(
+                f"the score has {self.score.columns} column(s), the calibration {cal.columns}"
+            )
+        if cal.n > self.round.max_n:
+            raise InputError(
+                f"n must be at most the round's max_n = {self.round.max_n}, got {cal.n}; "
+                "ask the server for a round with a larger max_n"
+            )
+        low, high = self.bounds
+        finite = cal.scores[cal.scores < float("inf")]
+        if finite.size and not (low <= finite.min() and finite.max() <= high):
+            raise InputError(
+                f"scores must lie between {low:g} and {high:g} for {self.round.score.name}; "
+                "are they from another score?"
+            )
+
+
+def kinds_of(method: Method[Any]) -> tuple[type[Payload], ...]:
+    """Return every kind of payload that a method's messages hold.
+
+    Parameters
+    ----------
+    method : Method
+        The method.
+
+    Returns
+    -------
+    tuple of type
+        Summaries, questions and outcomes.
+    """
+    return (*method.summaries, *method.questions, *method.outcomes)
+
+
+def choose_method(method: str | Method[Any]) -> Choice:
+    """Return a method as a round names it.
+
+    Parameters
+    ----------
+    method : str or Method
+        Name, or an object with settings.
+
+    Returns
+    -------
+    Choice
+        Name and all settings.
+    """
+    found = methods.get(method) if isinstance(method, str) else method
+    return choice_of(methods.name_of(found), _settings(found))
+
+
+def choose_score(score: str | Score) -> Choice:
+    """Return a score as a round names it.
+
+    Parameters
+    ----------
+    score : str or Score
+        Name, or an object with settings.
+
+    Returns
+    -------
+    Choice
+        Name and all settings.
+    """
+    found = scores.get(score) if isinstance(score, str) else score
+    return choice_of(scores.name_of(found), _settings(found))
+
+
+def as_alphas(alpha: float | Sequence[float]) -> tuple[float, ...]:
+    """Return one or several levels as a tuple.
+
+    Parameters
+    ----------
+    alpha : float or sequence of float
+        The levels.
+
+    Returns
+    -------
+    tuple of float
+        The same.
+    """
+    return tuple(float(a) for a in alpha) if isinstance(alpha, Sequence) else (float(alpha),)
+
+
+def new_id() -> str:
+    """Return a random id for a round.
+
+    Returns
+    -------
+    str
+        Sixteen hexadecimal digits.
+    """
+    return secrets.token_hex(8)
+
+
+def _settings(thing: Any) -> dict[str, object]:
+    """Return the settings of a method or score."""
+    return {f.name: getattr(thing, f.name) for f in dataclasses.fields(thing)}

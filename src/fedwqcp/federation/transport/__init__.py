@@ -1,0 +1,1 @@
+"""Ways to carry messages: within a process, or as files in a folder."""

@@ -1,0 +1,145 @@
+"""Agents and server in one process. The same bytes travel as between machines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedwqcp.errors import InputError
+from fedwqcp.federation.agent import Agent, thresholds
+from fedwqcp.federation.plan import as_alphas, choose_method, choose_score, new_id
+from fedwqcp.federation.server import Server
+from fedwqcp.methods import Calibration, Method
+from fedwqcp.scores import Rule, Score
+from fedwqcp.scores.custom import Custom
+from fedwqcp.wire.payload import Number
+from fedwqcp.wire.release import Release
+from fedwqcp.wire.round import Round
+
+
+def calibrate(
+    agents: Mapping[str, npt.ArrayLike | Calibration],
+    *,
+    method: str | Method[Any] = "fedwq-cp",
+    alpha: float | Sequence[float],
+    score: str | Score | None = None,
+    rule: Rule = "leq",
+    allow_samples: bool = False,
+    seed: int | None = None,
+) -> Release:
+    """Agree on thresholds between agents of this process.
+
+    Parameters
+    ----------
+    agents : mapping of str to array_like or Calibration
+        For each agent its scores, shape (n,), or its `Calibration` where the method needs labels
+        or features. An agent may be empty.
+    method : str or Method, optional
+        Name of a method, or a method with settings.
+    alpha : float or sequence of float
+        Miscoverage level, or several: each gets a threshold of its own.
+    score : str or Score, optional
+        Where the scores come from; without it they count as the caller's own, without bounds.
+    rule : {"leq", "leq_top1", "until"}, optional
+        How a threshold becomes a set of labels; stored with the release.
+    allow_samples : bool, optional
+        Let methods pass on scores of single people, as the exact forms of some need.
+    seed : int, optional
+        Seed of the agents' noise; by default from the operating system.
+
+    Returns
+    -------
+    Release
+        The thresholds, what is proved of them, and what it cost.
+
+    Raises
+    ------
+    InputError
+        If an array, a name or a setting is wrong.
+
+    Examples
+    --------
+    >>> release = calibrate({"a": [0.1, 0.2, 0.3, 0.4], "b": [0.2, 0.4]}, alpha=0.4)
+    >>> round(release.threshold("a"), 3), release.guarantee.value, release.rounds
+    (0.333, 'none', 1)
+    """
+    cals = _same_classes({name: _as_calibration(data) for name, data in agents.items()})
+    columns = max((cal.columns for cal in cals.values()), default=1)
+    round = Round(
+        id=new_id(),
+        method=choose_method(method),
+        score=choose_score(Custom(columns) if score is None else score),
+        alphas=as_alphas(alpha),
+        agents=tuple(cals),
+        quorum=len(cals),
+        max_n=max(1, *(cal.n for cal in cals.values()), 1),
+        rule=rule,
+        n_classes=next((cal.n_classes for cal in cals.values()), None),
+    )
+    seeds = np.random.SeedSequence(seed).spawn(len(cals))
+    sides = {
+        name: Agent(name, round, cal, allow_samples=allow_samples, rng=np.random.default_rng(own))
+        for (name, cal), own in zip(cals.items(), seeds, strict=True)
+    }
+    release = run(Server(round), sides)
+    return replace(release, local=_localized(release, cals))
+
+
+def run(server: Server, agents: Mapping[str, Agent]) -> Release:
+    """Carry a round's messages until it ends.
+
+    Parameters
+    ----------
+    server : Server
+        The server of the round.
+    agents : mapping of str to Agent
+        Its agents.
+
+    Returns
+    -------
+    Release
+        What the round ended with.
+    """
+    while not server.ended:
+        for name, ask in server.asks().items():
+            refusal = server.receive(agents[name].answer(ask), source=name, sender=name)
+            if refusal is not None:
+                raise InputError(str(refusal))
+        server.close_step()
+    return server.release()
+
+
+def _localized(release: Release, cals: Mapping[str, Calibration]) -> dict[str, tuple[Number, ...]]:
+    """Return the thresholds that agents find for themselves, where the server has none."""
+    if all(outcome.threshold(0) is not None for outcome in release.outcomes):
+        return {}
+    found = {}
+    for name, cal in cals.items():
+        values: list[Number] = []
+        for alpha in release.round.alphas:
+            value = np.atleast_1d(thresholds(release, name, alpha, cal))
+            values += [float(v) for v in value]
+        found[name] = tuple(values)
+    return found
+
+
+def _as_calibration(data: npt.ArrayLike | Calibration) -> Calibration:
+    """Wrap bare scores."""
+    return data if isinstance(data, Calibration) else Calibration(data)
+
+
+def _same_classes(cals: dict[str, Calibration]) -> dict[str, Calibration]:
+    """Give every agent the same number of classes."""
+    known = {cal.n_classes for cal in cals.values() if cal.n_classes is not None}
+    if len(known) > 1:
+        raise InputError(f"n_classes must be the same for all agents, got {sorted(known)}")
+    found = [int(cal.labels.max(initial=-1)) + 1 for cal in cals.values() if cal.labels is not None]
+    n_classes = next(iter(known), max(found, default=None))
+    return {
+        name: Calibration(cal.scores, cal.labels, cal.features, n_classes)
+        for name, cal in cals.items()
+    }

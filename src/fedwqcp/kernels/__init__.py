@@ -1,0 +1,1 @@
+"""The passes over probabilities that every label score is a formula of."""

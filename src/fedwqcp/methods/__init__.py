@@ -1,0 +1,70 @@
+"""Methods of federated conformal prediction, one file each, found by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fedwqcp.methods._base import Each, Method, OneShot
+from fedwqcp.methods._calibration import Calibration
+from fedwqcp.registry import Registry
+from fedwqcp.wire.round import Setting
+
+_registry: Registry[Method[Any]] = Registry(Method, "fedwqcp.methods", "method")  # type: ignore[type-abstract]  # only searched for
+
+
+def available() -> tuple[str, ...]:
+    """Return the names of all methods.
+
+    Returns
+    -------
+    tuple of str
+        Sorted names, such as ``"fedwq-cp"``.
+    """
+    return _registry.available()
+
+
+def get(name: str, **settings: Setting) -> Method[Any]:
+    """Return a method by its name.
+
+    Parameters
+    ----------
+    name : str
+        As `available` lists it.
+    **settings
+        Settings of that method.
+
+    Returns
+    -------
+    Method
+        The method.
+
+    Raises
+    ------
+    InputError
+        If the name or a setting is unknown or wrong.
+
+    Examples
+    --------
+    >>> get("fedwq-cp", overflow="clip")
+    FedWQCP(overflow='clip')
+    """
+    return _registry.make(name, settings)
+
+
+def name_of(method: Method[Any]) -> str:
+    """Return the name by which `get` gives this kind of method.
+
+    Parameters
+    ----------
+    method : Method
+        A method.
+
+    Returns
+    -------
+    str
+        Its name.
+    """
+    return _registry.name_of(method)
+
+
+__all__ = ["Calibration", "Each", "Method", "OneShot", "available", "get", "name_of"]

@@ -1,0 +1,179 @@
+"""The contract of a method: agents answer questions, the server holds the dialogue."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Generic, TypeVar
+
+import numpy as np
+from numpy.random import Generator as Random
+
+from fedwqcp.arrays import Floats
+from fedwqcp.errors import InputError
+from fedwqcp.methods._calibration import Calibration
+from fedwqcp.wire.payload import Begin, Outcome, Question, Summary, ToAll, ToEach
+from fedwqcp.wire.release import Guarantee
+
+S = TypeVar("S", bound=Summary)
+
+
+@dataclass(frozen=True)
+class Each:
+    """A question of its own for each agent, in the order of their last answers.
+
+    Parameters
+    ----------
+    questions : tuple of Question
+        One for each agent.
+    """
+
+    questions: tuple[Question, ...]
+
+
+class Method(ABC, Generic[S]):
+    """A way to agree on thresholds, in any number of rounds. A frozen dataclass of its settings."""
+
+    summaries: ClassVar[tuple[type[Summary], ...]]
+    """The kinds of summary that its agents send."""
+    questions: ClassVar[tuple[type[Question], ...]] = (Begin,)
+    """The kinds of question that its server asks."""
+    outcomes: ClassVar[tuple[type[Outcome], ...]] = (ToAll,)
+    """The kinds of outcome that it ends with."""
+
+    @property
+    @abstractmethod
+    def guarantee(self) -> Guarantee:
+        """What is proved of the thresholds."""
+
+    @property
+    @abstractmethod
+    def assumption(self) -> str:
+        """Under which assumption, in words; for no guarantee, what to know instead."""
+
+    @abstractmethod
+    def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> S:
+        """Answer a question at an agent.
+
+        Parameters
+        ----------
+        cal : Calibration
+            The agent's data, which stay there.
+        question : Question
+            What the server asks; `Begin` first.
+        alpha : float
+            Miscoverage level.
+        rng : numpy.random.Generator
+            Source of noise; the server cannot predict it.
+
+        Returns
+        -------
+        Summary
+            All that leaves the agent.
+        """
+
+    @abstractmethod
+    def exchange(self, alpha: float) -> Generator[Question | Each, Sequence[S], Outcome]:
+        """Hold the server's side of the dialogue.
+
+        Parameters
+        ----------
+        alpha : float
+            Miscoverage level.
+
+        Yields
+        ------
+        Question or Each
+            What to ask next, `Begin` first. The answers of all agents come back in one fixed order;
+            where an agent is lost on the way, the dialogue begins again without it.
+
+        Returns
+        -------
+        Outcome
+            The thresholds.
+        """
+
+    def localize(
+        self,
+        outcome: Outcome,
+        cal: Calibration | None,
+        position: int,
+        alpha: float,
+        features: Floats | None = None,
+    ) -> Floats:
+        """Turn the outcome into one agent's threshold.
+
+        Parameters
+        ----------
+        outcome : Outcome
+            What the method ended with.
+        cal : Calibration or None
+            The agent's data, for methods that need them once more.
+        position : int
+            Place of the agent among those whose answers were used.
+        alpha : float
+            Miscoverage level.
+        features : Floats, optional
+            Features of the test inputs, for thresholds that depend on the input.
+
+        Returns
+        -------
+        Floats
+            Shape () shared, (C,) per label or (n, 1) per input; it broadcasts against the score
+            matrix.
+        """
+        del cal, alpha, features  # the server already did all the work
+        value = outcome.threshold(position)
+        if value is None:
+            raise InputError(f"{type(self).__name__} must write its own localize")
+        return np.asarray(value, dtype=np.float64)
+
+
+class OneShot(Method[S]):
+    """A method of one round: each agent sends one summary, the server combines them."""
+
+    def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> S:
+        del question, rng  # there is one question, and nothing is random
+        return self.summarize(cal, alpha)
+
+    def exchange(self, alpha: float) -> Generator[Question | Each, Sequence[S], Outcome]:
+        summaries = yield Begin()
+        return self.aggregate(summaries, alpha)
+
+    @abstractmethod
+    def summarize(self, cal: Calibration, alpha: float) -> S:
+        """Return what one agent sends.
+
+        Parameters
+        ----------
+        cal : Calibration
+            The agent's data.
+        alpha : float
+            Miscoverage level.
+
+        Returns
+        -------
+        Summary
+            The summary.
+        """
+
+    @abstractmethod
+    def aggregate(self, summaries: Sequence[S], alpha: float) -> Outcome:
+        """Return the thresholds.
+
+        Parameters
+        ----------
+        summaries : sequence of Summary
+            One for each agent.
+        alpha : float
+            Miscoverage level.
+
+        Returns
+        -------
+        Outcome
+            The thresholds.
+        """
+
+
+__all__ = ["Calibration", "Each", "Method", "OneShot", "ToAll", "ToEach"]

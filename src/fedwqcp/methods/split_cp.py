@@ -1,0 +1,78 @@
+"""SplitCP: each agent on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import Generator as Random
+
+from fedwqcp.arrays import Floats
+from fedwqcp.errors import InputError
+from fedwqcp.methods._base import Each, Method
+from fedwqcp.methods._calibration import Calibration
+from fedwqcp.quantile import Overflow, check_overflow, conformal_quantile
+from fedwqcp.wire.payload import Local, Outcome, Question, Summary
+from fedwqcp.wire.release import Guarantee
+
+
+@dataclass(frozen=True)
+class SplitCP(Method[Summary]):
+    """Each agent's own conformal threshold; nothing is sent.
+
+    q_k is the r(n_k, alpha)-th smallest score of agent k.
+
+    Parameters
+    ----------
+    overflow : {"propagate", "clip", "exclude"}, optional
+        The threshold of an agent with too few points: +inf, or under ``clip`` its largest score.
+
+    Notes
+    -----
+    **Guarantee**: 1 - alpha <= P(Y in C_k(X)) if agent k's test points are exchangeable with its
+    calibration points; at most 1/(n_k + 1) above without ties. ``clip`` loses it.
+
+    **Cost**: no round, no numbers sent.
+
+    References
+    ----------
+    Papadopoulos et al. (2002); Lei et al. (2018).
+    """
+
+    overflow: Overflow = "propagate"
+
+    summaries = ()
+    questions = ()
+    outcomes = (Local,)
+    assumption = "each agent's test points are exchangeable with its own calibration points"
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Marginal at the agent, unless the rank is clipped."""
+        return Guarantee.NONE if self.overflow == "clip" else Guarantee.MARGINAL_AGENT
+
+    def __post_init__(self) -> None:
+        check_overflow(self.overflow)
+
+    def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
+        del cal, question, alpha, rng  # nothing is asked
+        raise InputError("split-cp sends nothing: predict with the agent's own calibration data")
+
+    def exchange(self, alpha: float) -> Generator[Question | Each, Sequence[Summary], Outcome]:
+        del alpha  # each agent uses it for itself
+        yield from ()  # no question: a dialogue of zero rounds
+        return Local()
+
+    def localize(
+        self,
+        outcome: Outcome,
+        cal: Calibration | None,
+        position: int,
+        alpha: float,
+        features: Floats | None = None,
+    ) -> Floats:
+        del outcome, position, features  # the agent's own data decide
+        if cal is None:
+            raise InputError("split-cp needs the agent's calibration data to predict")
+        return np.asarray(conformal_quantile(cal.scores, alpha, self.overflow))

@@ -1,0 +1,223 @@
+"""Conformal ranks and quantiles. The rank is written here and nowhere else."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import ceil
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from fedwqcp.arrays import Floats, as_alpha, as_scores
+from fedwqcp.errors import InputError
+
+Overflow: TypeAlias = Literal["propagate", "clip", "exclude"]
+"""What happens where the conformal rank passes the sample size.
+
+``propagate``: the threshold is +inf, and so is every average that it enters. ``clip``: the sample's
+maximum takes its place; coverage is lost. ``exclude``: +inf locally; the server leaves it out.
+"""
+
+LEVEL_TOLERANCE = 1e-12
+"""A cumulative weight this close to the level, relative to the total, has reached it."""
+
+
+def exact_level(alpha: float | Fraction) -> Fraction:
+    """Return 1 - alpha as the fraction that the caller meant.
+
+    A decimal such as 0.1 has no exact binary form, so the level is read as the nearest fraction
+    with a denominator of at most 10^9: 0.1, ``1 - 0.9`` and ``Fraction(1, 10)`` mean the same.
+
+    Parameters
+    ----------
+    alpha : float or Fraction
+        Miscoverage level, strictly between 0 and 1.
+
+    Returns
+    -------
+    Fraction
+        The level 1 - alpha.
+
+    Raises
+    ------
+    InputError
+        If alpha is not a number between 0 and 1.
+
+    Examples
+    --------
+    >>> exact_level(1 - 0.9)
+    Fraction(9, 10)
+    """
+    as_alpha(alpha)
+    meant = alpha if isinstance(alpha, Fraction) else Fraction(str(alpha))
+    return 1 - meant.limit_denominator(10**9)
+
+
+def conformal_rank(n: int, alpha: float, extra: int = 1) -> int:
+    """Return the rank r(n, alpha) = ceil((n + 1)(1 - alpha)), free of binary rounding.
+
+    Parameters
+    ----------
+    n : int
+        Sample size.
+    alpha : float
+        Miscoverage level, strictly between 0 and 1.
+    extra : int, optional
+        How many test points are counted beside the sample: 1 for one exchangeable sample, the
+        number of agents M for FCP's mixture.
+
+    Returns
+    -------
+    int
+        The 1-based rank; it may pass n, and then no finite threshold carries the guarantee.
+
+    Raises
+    ------
+    InputError
+        If n is negative or not an integer, or alpha is not between 0 and 1.
+
+    Examples
+    --------
+    >>> conformal_rank(19, 0.05), conformal_rank(18, 0.05)
+    (19, 19)
+    >>> conformal_rank(9, 0.7)  # ceil(10 * (1 - 0.7)) in floats gives 4
+    3
+    """
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
+        raise InputError(f"n must be an integer of at least 0, got {n!r}")
+    return max(1, ceil((int(n) + extra) * exact_level(alpha)))
+
+
+def conformal_quantile(
+    scores: npt.ArrayLike, alpha: float, overflow: Overflow = "propagate"
+) -> float:
+    """Return the split-conformal threshold, the r(n, alpha)-th smallest score.
+
+    Parameters
+    ----------
+    scores : array_like, shape (n,)
+        Nonconformity scores.
+    alpha : float
+        Miscoverage level, strictly between 0 and 1.
+    overflow : {"propagate", "clip", "exclude"}, optional
+        The value where r(n, alpha) > n: ``clip`` gives the largest score, the others +inf
+        (``exclude`` is a rule for the server that collects thresholds).
+
+    Returns
+    -------
+    float
+        One of the scores, or +inf. An empty sample gives +inf under every rule.
+
+    Raises
+    ------
+    InputError
+        If a score is NaN or -inf, or alpha or overflow is not a valid choice.
+
+    Examples
+    --------
+    >>> conformal_quantile([0.3, 0.1, 0.2, 0.4], alpha=0.2)
+    0.4
+    >>> conformal_quantile([0.3, 0.1, 0.2], alpha=0.2)
+    inf
+    >>> conformal_quantile([0.3, 0.1, 0.2], alpha=0.2, overflow="clip")
+    0.3
+    """
+    check_overflow(overflow)
+    values = as_scores(scores)
+    rank = conformal_rank(len(values), alpha)
+    if rank > len(values) and (overflow != "clip" or not len(values)):
+        return np.inf
+    return order_statistic(values, min(rank, len(values)))
+
+
+def order_statistic(values: Floats, rank: int) -> float:
+    """Return the rank-th smallest value, counted from 1; +inf beyond the sample.
+
+    Parameters
+    ----------
+    values : Floats, shape (n,)
+        The sample.
+    rank : int
+        At least 1.
+
+    Returns
+    -------
+    float
+        One of the values, or +inf.
+    """
+    if rank > len(values):
+        return np.inf
+    return float(np.partition(values, rank - 1)[rank - 1])
+
+
+def weighted_quantile(
+    scores: npt.ArrayLike, weights: npt.ArrayLike, alpha: float, weight_at_inf: float = 0.0
+) -> float:
+    """Return the weighted (1 - alpha)-quantile, with optional mass at +inf.
+
+    The smallest score v whose cumulative weight, ties included, reaches
+    (1 - alpha)(sum of weights + weight_at_inf). A cumulative weight that misses the level by no
+    more than `LEVEL_TOLERANCE` of the total has reached it: sums of weights carry rounding.
+
+    Parameters
+    ----------
+    scores : array_like, shape (n,)
+        Nonconformity scores.
+    weights : array_like, shape (n,)
+        Non-negative finite weights; scores of weight zero are never returned.
+    alpha : float
+        Miscoverage level, strictly between 0 and 1.
+    weight_at_inf : float, optional
+        Mass of the test point, placed at +inf.
+
+    Returns
+    -------
+    float
+        One of the scores with positive weight, or +inf where only the mass at infinity reaches the
+        level, or where all mass is zero.
+
+    Raises
+    ------
+    InputError
+        If shapes differ, a weight is negative or not finite, or a score is NaN or -inf.
+
+    Examples
+    --------
+    >>> weighted_quantile([0.1, 0.2, 0.3, 0.4, 0.5], [1, 1, 1, 1, 1], alpha=0.2, weight_at_inf=1)
+    0.5
+    >>> weighted_quantile([0.1, 0.2, 0.3, 0.4, 0.5], [1, 1, 1, 1, 1], alpha=0.2)
+    0.4
+    """
+    values = as_scores(scores)
+    mass = np.asarray(weights, dtype=np.float64)
+    if mass.shape != values.shape:
+        raise InputError(f"weights must have shape {values.shape}, got {mass.shape}")
+    if not (np.isfinite(mass).all() and (mass >= 0).all() and 0 <= weight_at_inf < np.inf):
+        raise InputError("weights must be finite numbers of at least 0")
+    level = float(exact_level(alpha))
+    values, mass = values[mass > 0], mass[mass > 0]
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(mass[order])
+    total = (reached[-1] if len(reached) else 0.0) + weight_at_inf
+    at = int(np.searchsorted(reached, (level - LEVEL_TOLERANCE) * total))
+    return float(values[order[at]]) if at < len(values) else np.inf
+
+
+def check_overflow(overflow: str) -> None:
+    """Refuse an unknown overflow rule.
+
+    Parameters
+    ----------
+    overflow : str
+        The rule.
+
+    Raises
+    ------
+    InputError
+        If it is none of the three.
+    """
+    if overflow not in get_args(Overflow):
+        raise InputError(
+            f"overflow must be one of {', '.join(get_args(Overflow))}, got {overflow!r}"
+        )

@@ -1,0 +1,84 @@
+"""Nonconformity scores: model outputs and y give V; V <= threshold gives sets. One file each."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from fedwqcp.registry import Registry
+from fedwqcp.scores._base import Score
+from fedwqcp.scores._intervals import IntervalScore
+from fedwqcp.scores._labels import LabelScore, Rule
+from fedwqcp.scores._uniforms import row_ids, uniforms
+
+_registry: Registry[Score] = Registry(Score, "fedwqcp.scores", "score")  # type: ignore[type-abstract]  # only searched for
+
+Setting: TypeAlias = bool | int | float | str | None
+"""What a setting of a score may be."""
+
+
+def available() -> tuple[str, ...]:
+    """Return the names of all scores.
+
+    Returns
+    -------
+    tuple of str
+        Sorted names, such as ``"aps"``.
+    """
+    return _registry.available()
+
+
+def get(name: str, **settings: Setting) -> Score:
+    """Return a score by its name.
+
+    Parameters
+    ----------
+    name : str
+        As `available` lists it.
+    **settings
+        Settings of that score.
+
+    Returns
+    -------
+    Score
+        The score.
+
+    Raises
+    ------
+    InputError
+        If the name or a setting is unknown or wrong.
+
+    Examples
+    --------
+    >>> get("aps", randomized=False)
+    APS(randomized=False, precision='exact')
+    """
+    return _registry.make(name, settings)
+
+
+def name_of(score: Score) -> str:
+    """Return the name by which `get` gives this kind of score.
+
+    Parameters
+    ----------
+    score : Score
+        A score.
+
+    Returns
+    -------
+    str
+        Its name.
+    """
+    return _registry.name_of(score)
+
+
+__all__ = [
+    "IntervalScore",
+    "LabelScore",
+    "Rule",
+    "Score",
+    "available",
+    "get",
+    "name_of",
+    "row_ids",
+    "uniforms",
+]

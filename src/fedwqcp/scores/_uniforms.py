@@ -1,0 +1,89 @@
+"""The random part of a score: one uniform per row, a keyed hash of the row's id."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+
+import numpy as np
+import numpy.typing as npt
+
+from fedwqcp.arrays import Floats, as_floats
+from fedwqcp.errors import InputError
+
+_U64 = np.uint64
+
+
+def uniforms(key: str | int, ids: npt.ArrayLike | Sequence[str]) -> Floats:
+    """Return one number in [0, 1) per row id, always the same for the same key and id.
+
+    Batch size, row order and repetition change nothing, and the same patient gets the same set
+    twice. Use one key for a federation's round, and another one for an independent draw.
+
+    Parameters
+    ----------
+    key : str or int
+        Which family of uniforms.
+    ids : array_like of int or sequence of str, shape (n,)
+        One id per row. The integer 7 and the text "7" are different ids.
+
+    Returns
+    -------
+    Floats, shape (n,)
+        Multiples of 2^-53 in [0, 1).
+
+    Raises
+    ------
+    InputError
+        If ids are neither integers nor text.
+
+    Examples
+    --------
+    >>> uniforms("ward-3", [4, 9]) == uniforms("ward-3", [9, 4])[::-1]
+    array([ True,  True])
+    """
+    array = np.asarray(ids)
+    if array.ndim != 1:
+        raise InputError(f"ids must have shape (n,), got shape {array.shape}")
+    salt = blake2b(f"{type(key).__name__}:{key}".encode(), digest_size=16).digest()
+    if array.size and array.dtype.kind in "US":
+        words = [blake2b(str(text).encode(), digest_size=8, key=salt).digest() for text in array]
+        bits = np.frombuffer(b"".join(words), dtype="<u8").astype(_U64)
+    elif array.size and array.dtype.kind not in "iu":
+        raise InputError(f"ids must be integers or text, got an array of {array.dtype}")
+    else:
+        first, second = np.frombuffer(salt, dtype="<u8").astype(_U64)
+        bits = _mix(_mix(array.astype(np.int64).view(_U64) ^ first) ^ second)
+    return np.ldexp((bits >> _U64(11)).astype(np.float64), -53)
+
+
+def row_ids(outputs: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """Return an id for each row of model outputs, made of its content.
+
+    For rows that carry no id of their own: equal rows get equal ids, so a uniform drawn from it is
+    a function of the input, and a score that uses it is as exchangeable as the inputs are.
+
+    Parameters
+    ----------
+    outputs : array_like, shape (n,) or (n, C)
+        What a model put out.
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+        The ids.
+    """
+    array = np.asarray(outputs)
+    flat = np.ascontiguousarray(
+        as_floats(array.reshape(len(array), -1), "outputs", (None, None)).astype("<f8")
+    )
+    words = [blake2b(row.tobytes(), digest_size=8).digest() for row in flat]
+    return np.frombuffer(b"".join(words), dtype="<i8").astype(np.int64)
+
+
+def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Scramble 64-bit words (the finaliser of SplitMix64, Steele, Lea and Flood 2014)."""
+    x = x + _U64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> _U64(30))) * _U64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> _U64(27))) * _U64(0x94D049BB133111EB)
+    return x ^ (x >> _U64(31))

@@ -1,0 +1,66 @@
+"""APS: the probability mass ranked before the label, and a share of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from fedwqcp.arrays import Floats, Labels, Probabilities
+from fedwqcp.errors import InputError
+from fedwqcp.kernels import ranked
+from fedwqcp.kernels.ranked import Ranked
+from fedwqcp.scores._labels import RankedScore
+
+
+@dataclass(frozen=True)
+class APS(RankedScore):
+    """Adaptive prediction sets: V(x, y) = rho(y) + u p_y, or rho(y) + p_y.
+
+    rho(y) is the mass of the labels ranked before y. Under a calibrated model the randomised score
+    is uniform, so thresholds of agents of any strength are comparable; the deterministic score
+    piles up at 1 for confident models.
+
+    Parameters
+    ----------
+    randomized : bool, optional
+        Take a uniform u per row (default), or the whole p_y.
+    precision : {"exact", "float32"}, optional
+        Sums in fixed point, exact and capped at 1; or as plain float32 code gives them, for
+        comparison with published results.
+
+    References
+    ----------
+    Romano, Sesia, Candes (2020), NeurIPS.
+
+    Examples
+    --------
+    >>> APS(randomized=False).of_every_label([[0.5, 0.25, 0.25]])
+    array([[0.5 , 0.75, 1.  ]])
+    >>> APS().of([[0.5, 0.25, 0.25]], [1], u=[0.5])
+    array([0.625])
+    """
+
+    randomized: bool = True
+    precision: Literal["exact", "float32"] = "exact"
+
+    def __post_init__(self) -> None:
+        if self.precision not in ("exact", "float32"):
+            raise InputError(f"precision must be 'exact' or 'float32', got {self.precision!r}")
+
+    def bounds(self, n_classes: int | None = None) -> tuple[float, float]:
+        if self.precision == "exact":
+            return 0.0, 1.0
+        return 0.0, 1.0 + 1e-3 + (n_classes or 0) * 2.0**-24
+
+    def _formula(self, place: Ranked, u: Floats | float) -> Floats:
+        return place.before + u * (place.upto - place.before)
+
+    def _places(self, p: Probabilities) -> Ranked:
+        return ranked.of_every_label(p) if self.precision == "exact" else ranked.in_float32(p)
+
+    def _of_labels(self, p: Probabilities, y: Labels, u: Floats | None) -> Floats:
+        if self.precision == "exact":
+            return super()._of_labels(p, y, u)
+        return np.take_along_axis(self._of_every_label(p, u), y[:, None], axis=1)[:, 0]

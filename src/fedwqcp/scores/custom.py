@@ -1,0 +1,30 @@
+"""Scores that the caller computed: only their thresholds are known here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+from fedwqcp.errors import InputError
+from fedwqcp.scores._base import Score
+
+
+@dataclass(frozen=True)
+class Custom(Score):
+    """A score of the caller's own; it has no bounds, and its sets are the caller's to build.
+
+    Parameters
+    ----------
+    columns : int, optional
+        How many scores a point has; each column is calibrated at alpha / columns.
+    """
+
+    columns: int = 1
+
+    def __post_init__(self) -> None:
+        if self.columns < 1:
+            raise InputError(f"columns must be at least 1, got {self.columns}")
+
+    def bounds(self, n_classes: int | None = None) -> tuple[float, float]:
+        del n_classes  # nothing is known of the score
+        return -inf, inf

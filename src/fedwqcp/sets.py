@@ -1,0 +1,142 @@
+"""Prediction sets: what a threshold turns a model's output into."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fedwqcp.arrays import Bools, Floats, as_floats, as_labels
+from fedwqcp.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class LabelSets:
+    """One set of labels for each row.
+
+    Parameters
+    ----------
+    mask : Bools, shape (n, C)
+        True where the label belongs to the row's set.
+    """
+
+    mask: Bools
+
+    def __len__(self) -> int:
+        return len(self.mask)
+
+    def __getitem__(self, row: int) -> tuple[int, ...]:
+        """Return the labels of one row, in increasing order."""
+        return tuple(int(label) for label in np.flatnonzero(self.mask[row]))
+
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """Return the number of labels in each set, shape (n,).
+
+        Returns
+        -------
+        ndarray of int64
+            From 0 to C.
+        """
+        return np.asarray(np.count_nonzero(self.mask, axis=1), dtype=np.int64)
+
+    def cover(self, labels: npt.ArrayLike) -> Bools:
+        """Return whether each set holds its label, shape (n,).
+
+        Parameters
+        ----------
+        labels : array_like, shape (n,)
+            The true labels.
+
+        Returns
+        -------
+        Bools
+            True where covered.
+        """
+        n, n_classes = self.mask.shape
+        return self.mask[np.arange(n), as_labels(labels, n, n_classes)]
+
+
+@dataclass(frozen=True, eq=False)
+class Intervals:
+    """One closed interval for each row; it is empty where ``lower > upper``.
+
+    Parameters
+    ----------
+    lower, upper : Floats, shape (n,)
+        The ends; infinite ends are allowed.
+    """
+
+    lower: Floats
+    upper: Floats
+
+    def __len__(self) -> int:
+        return len(self.lower)
+
+    def __getitem__(self, row: int) -> tuple[float, float]:
+        """Return the ends of one row."""
+        return float(self.lower[row]), float(self.upper[row])
+
+    def sizes(self) -> Floats:
+        """Return the length of each interval, shape (n,); an empty one has length 0.
+
+        Returns
+        -------
+        Floats
+            The lengths, +inf where an end is infinite.
+        """
+        return np.maximum(0.0, self.upper - self.lower)
+
+    def cover(self, y: npt.ArrayLike) -> Bools:
+        """Return whether each interval holds its value, shape (n,).
+
+        Parameters
+        ----------
+        y : array_like, shape (n,)
+            The true values.
+
+        Returns
+        -------
+        Bools
+            True where covered.
+        """
+        values = as_floats(y, "y", (len(self),))
+        return (self.lower <= values) & (values <= self.upper)
+
+    def clip(self, lowest: float, highest: float) -> Intervals:
+        """Return the intervals cut to a known range of y.
+
+        Parameters
+        ----------
+        lowest, highest : float
+            The range of y.
+
+        Returns
+        -------
+        Intervals
+            Cut intervals; one that lies outside the range becomes empty.
+
+        Raises
+        ------
+        InputError
+            If the range is empty.
+        """
+        if not lowest <= highest:
+            raise InputError(f"the range must not be empty, got {lowest} to {highest}")
+        return Intervals(np.maximum(self.lower, lowest), np.minimum(self.upper, highest))
+
+    def labels(self, n_classes: int) -> LabelSets:
+        """Return the integers from 0 to n_classes - 1 that each interval holds.
+
+        Parameters
+        ----------
+        n_classes : int
+            Number of ordinal labels.
+
+        Returns
+        -------
+        LabelSets
+            It covers an integer label exactly where the interval does.
+        """
+        label = np.arange(n_classes)
+        return LabelSets((self.lower[:, None] <= label) & (label <= self.upper[:, None]))

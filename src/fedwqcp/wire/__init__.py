@@ -1,0 +1,1 @@
+"""Messages, their invariants and their bytes: the line that nothing private crosses."""

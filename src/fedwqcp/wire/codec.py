@@ -1,0 +1,149 @@
+"""Messages to bytes and back, strictly.
+
+The bytes are JSON. What is decoded has exactly the fields of its type, each of the right type, none
+repeated; anything else is refused with the place and the reason. JSON has no infinity: +inf travels
+as the text ``"inf"``; NaN and -inf cannot travel. Private data has no way in: an answer holds
+summaries, and nothing else of an agent can be encoded.
+"""
+
+from __future__ import annotations
+
+import json
+from hashlib import blake2b
+from typing import Any, TypeVar
+
+import msgspec
+
+from fedwqcp.errors import InputError, MalformedMessageError, RecordError
+from fedwqcp.wire._schema import Kinds, build, plain, wire_type
+from fedwqcp.wire.envelope import Answer, Ask
+from fedwqcp.wire.payload import Summary
+from fedwqcp.wire.release import Release
+from fedwqcp.wire.round import VERSION, Round
+
+M = TypeVar("M", Round, Ask, Answer, Release)
+
+MAX_BYTES = 32 * 2**20
+"""A larger message is refused unread."""
+
+
+def encode(message: Round | Ask | Answer | Release) -> bytes:
+    """Return the bytes of a message.
+
+    Parameters
+    ----------
+    message : Round, Ask, Answer or Release
+        The message; an answer holds summaries and nothing else.
+
+    Returns
+    -------
+    bytes
+        Compact JSON with a final newline.
+
+    Raises
+    ------
+    InputError
+        If something in it is not a payload of the right side, or a number cannot travel.
+    """
+    if isinstance(message, Answer):
+        for part in message.answers:
+            if part is not None and not isinstance(part, Summary):
+                raise InputError(f"only a Summary can leave an agent, got {type(part).__name__}")
+    return msgspec.json.encode(plain(message)) + b"\n"
+
+
+def decode(data: bytes, cls: type[M], kinds: Kinds = (), source: str = "unknown") -> M:
+    """Return the message that the bytes hold.
+
+    Parameters
+    ----------
+    data : bytes
+        What was received.
+    cls : type
+        Round, Ask, Answer or Release.
+    kinds : tuple of type, optional
+        The kinds of payload that may occur in it, as the round's method declares them.
+    source : str, optional
+        Where it came from, for the error.
+
+    Returns
+    -------
+    Round, Ask, Answer or Release
+        The message.
+
+    Raises
+    ------
+    MalformedMessageError
+        If the bytes do not hold exactly one sound message of this type.
+    """
+    if len(data) > MAX_BYTES:
+        raise MalformedMessageError(source, "size", f"must be at most {MAX_BYTES} bytes")
+    try:
+        json.loads(data, object_pairs_hook=_refuse_repeated)
+        struct = msgspec.json.decode(data, type=wire_type(cls, kinds))
+        message: M = build(struct, cls, kinds)
+    except msgspec.ValidationError as error:
+        reason, _, place = str(error).partition(" - at `$.")
+        raise MalformedMessageError(source, place.rstrip("`") or "message", reason) from None
+    except InputError as error:
+        field, colon, reason = str(error).partition(": ")
+        where, why = (field, reason) if colon and " " not in field else ("message", str(error))
+        raise MalformedMessageError(source, where, why) from None
+    except (ValueError, RecursionError):
+        # the parsers' own words quote positions and characters of a text that is not ours
+        raise MalformedMessageError(source, "message", "must be one JSON object in UTF-8") from None
+    return message
+
+
+def terms(round: Round) -> str:
+    """Return the digest that binds an answer to the terms of its round.
+
+    Parameters
+    ----------
+    round : Round
+        The terms.
+
+    Returns
+    -------
+    str
+        Sixteen hexadecimal digits; another score setting, level or roster gives others.
+    """
+    return blake2b(encode(round), digest_size=8).hexdigest()
+
+
+def method_of(data: bytes, source: str) -> str:
+    """Return the name of the method of a saved release, so that its kinds can be looked up.
+
+    Parameters
+    ----------
+    data : bytes
+        A saved release.
+    source : str
+        Where it came from, for the error.
+
+    Returns
+    -------
+    str
+        The name.
+
+    Raises
+    ------
+    RecordError
+        If the bytes hold no release of this version.
+    """
+    try:
+        whole = msgspec.json.decode(data, type=dict[str, Any])
+        name, version = whole["round"]["method"]["name"], whole["round"]["version"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise RecordError(f"{source} must hold a release of fedwqcp; it cannot be read") from None
+    if version != VERSION or not isinstance(name, str):
+        raise RecordError(f"{source} must have version {VERSION}, got {version!r}")
+    return name
+
+
+def _refuse_repeated(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Refuse an object that has one key twice."""
+    keys = dict(pairs)
+    if len(keys) != len(pairs):
+        raise InputError("message: an object has one key twice")
+    return keys

@@ -1,0 +1,203 @@
+"""What messages carry: summaries of agents, questions and outcomes of the server.
+
+A payload is a frozen dataclass of numbers, text, tuples and other payloads. It states its
+invariants in ``__post_init__``; one that breaks them cannot be built, whatever carried it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from math import inf, isnan
+from typing import ClassVar, Literal, TypeAlias
+
+from fedwqcp.errors import InputError
+
+Number: TypeAlias = float | tuple[float, ...]
+"""One threshold, or one for each label."""
+
+
+class Payload:
+    """Base of all payloads; on the wire a payload is told by its ``kind``."""
+
+    kind: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "kind" not in cls.__dict__:
+            cls.kind = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", cls.__name__).lower()
+
+
+class Summary(Payload):
+    """What an agent answers. The only thing that can leave it."""
+
+    reveals: ClassVar[Literal["statistic", "samples"]] = "statistic"
+    """Whether it holds a few statistics, or scores of single people."""
+
+    def sizes(self) -> tuple[int, ...]:
+        """Return the sample sizes it claims; each is checked against the round's ``max_n``.
+
+        Returns
+        -------
+        tuple of int
+            The sizes.
+        """
+        return ()
+
+    def scores(self) -> tuple[float, ...]:
+        """Return the scores it claims; each must lie within the score's bounds, or be +inf.
+
+        Returns
+        -------
+        tuple of float
+            The scores.
+        """
+        return ()
+
+
+class Question(Payload):
+    """What the server asks of every agent."""
+
+
+class Outcome(Payload):
+    """What a method ends with: the thresholds, or what an agent needs to find its own."""
+
+    def threshold(self, position: int) -> Number | None:
+        """Return the threshold of one agent.
+
+        Parameters
+        ----------
+        position : int
+            Place of the agent among those whose answers were used.
+
+        Returns
+        -------
+        float or tuple of float or None
+            None where the agent computes it from its own data.
+        """
+        del position  # only some outcomes tell agents apart
+        return None
+
+
+@dataclass(frozen=True)
+class Begin(Question):
+    """The first question of every exchange: what the round's terms alone let an agent answer."""
+
+
+@dataclass(frozen=True)
+class LocalQuantile(Summary):
+    """One agent's conformal threshold and sample size: all that FedWQ-CP sends.
+
+    Parameters
+    ----------
+    threshold : float
+        q_k; +inf where the rank passes the sample.
+    n : int
+        n_k, at least 0.
+    """
+
+    threshold: float
+    n: int
+
+    def __post_init__(self) -> None:
+        check_size(self.n, "n")
+        check_score(self.threshold, "threshold")
+        if self.n == 0 and self.threshold != inf:
+            raise InputError("threshold: must be +inf where n is 0")
+
+    def sizes(self) -> tuple[int, ...]:
+        return (self.n,)
+
+    def scores(self) -> tuple[float, ...]:
+        return (self.threshold,)
+
+
+@dataclass(frozen=True)
+class ToAll(Outcome):
+    """One threshold for every agent.
+
+    Parameters
+    ----------
+    value : float or tuple of float
+        The threshold, or one for each label.
+    """
+
+    value: Number
+
+    def __post_init__(self) -> None:
+        _check_number(self.value)
+
+    def threshold(self, position: int) -> Number:
+        del position  # it is the same for all
+        return self.value
+
+
+@dataclass(frozen=True)
+class ToEach(Outcome):
+    """One threshold for each agent, in the order of their answers.
+
+    Parameters
+    ----------
+    values : tuple
+        The thresholds.
+    """
+
+    values: tuple[Number, ...]
+
+    def __post_init__(self) -> None:
+        for value in self.values:
+            _check_number(value)
+
+    def threshold(self, position: int) -> Number:
+        return self.values[position]
+
+
+@dataclass(frozen=True)
+class Local(Outcome):
+    """Nothing is sent: each agent uses its own threshold."""
+
+
+def check_size(n: object, what: str) -> None:
+    """Refuse what is not a sample size.
+
+    Parameters
+    ----------
+    n : int
+        The claimed size.
+    what : str
+        Its name in the error.
+
+    Raises
+    ------
+    InputError
+        If it is not an integer of at least 0.
+    """
+    if isinstance(n, bool) or not isinstance(n, int) or n < 0:
+        raise InputError(f"{what}: must be an integer of at least 0, got {n!r}")
+
+
+def check_score(score: object, what: str) -> None:
+    """Refuse what is not a score.
+
+    Parameters
+    ----------
+    score : float
+        The claimed score.
+    what : str
+        Its name in the error.
+
+    Raises
+    ------
+    InputError
+        If it is not a number or +inf.
+    """
+    if isinstance(score, bool) or not isinstance(score, int | float):
+        raise InputError(f"{what}: must be a number, got {type(score).__name__}")
+    if isnan(score) or score == -inf:
+        raise InputError(f"{what}: must be a number or +inf, got {score}")
+
+
+def _check_number(value: Number) -> None:
+    """Refuse what is not a threshold."""
+    for q in value if isinstance(value, tuple) else (value,):
+        check_score(q, "threshold")
