@@ -168,7 +168,7 @@ def as_scores(scores: npt.ArrayLike) -> Floats:
     array = _real_array(scores, "scores").astype(np.float64, copy=False)
     if array.ndim != 1:
         raise InputError(f"scores must have shape (n,), got shape {array.shape}")
-    if (bad := _first(np.logical_not(array > -np.inf))) is not None:
+    if (bad := _first(np.isnan(array) | (array == -np.inf))) is not None:
         raise InputError(f"scores must be numbers or +inf, row {bad} is NaN or -inf")
     return array
 
