@@ -6,23 +6,43 @@ sets or intervals.
 """
 
 from fedwqcp import methods, scores
+from fedwqcp.federation.preset import preset
+from fedwqcp.federation.store import load, save
 from fedwqcp.federation.transport.local import calibrate
 from fedwqcp.methods import Calibration
 from fedwqcp.quantile import conformal_quantile, conformal_rank, weighted_quantile
 from fedwqcp.scores import uniforms
+from fedwqcp.scores.absolute_residual import AbsoluteResidual
 from fedwqcp.scores.aps import APS
+from fedwqcp.scores.cqr import CQR
 from fedwqcp.scores.lac import LAC
+from fedwqcp.scores.normalized_residual import NormalizedResidual
+from fedwqcp.scores.ordinal_aps import OrdinalAPS
+from fedwqcp.scores.raps import RAPS
+from fedwqcp.scores.saps import SAPS
+from fedwqcp.wire.release import Guarantee, Release
 
 __version__ = "0.1.0"
 
 __all__ = [
     "APS",
+    "CQR",
     "LAC",
+    "RAPS",
+    "SAPS",
+    "AbsoluteResidual",
     "Calibration",
+    "Guarantee",
+    "NormalizedResidual",
+    "OrdinalAPS",
+    "Release",
     "calibrate",
     "conformal_quantile",
     "conformal_rank",
+    "load",
     "methods",
+    "preset",
+    "save",
     "scores",
     "uniforms",
     "weighted_quantile",

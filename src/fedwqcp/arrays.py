@@ -141,7 +141,7 @@ def as_floats(values: npt.ArrayLike, what: str, shape: tuple[int | None, ...]) -
     ):
         raise InputError(f"{what} must have shape {wanted}, got shape {array.shape}")
     if array.size:
-        finite = np.isfinite(array).reshape(len(array), -1).all(axis=1)
+        finite: Bools = np.asarray(np.isfinite(array).reshape(len(array), -1).all(axis=1))
         if (bad := _first(~finite)) is not None:
             raise InputError(f"{what} must be finite numbers, row {bad} is not")
     return array

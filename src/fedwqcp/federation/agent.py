@@ -154,12 +154,11 @@ def thresholds(
         return release.threshold(agent, alpha)
     plan = Plan.of(release.round)
     plan.check(calibration)
-    position = release.used.index(agent) if agent in release.used else 0
     found = [
         plan.method.localize(
             release.outcomes[at],
             calibration.column(plan.tasks[at].column),
-            position,
+            release.position(agent),
             plan.tasks[at].alpha,
             features,
         )

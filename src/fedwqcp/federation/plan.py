@@ -123,13 +123,13 @@ class Plan:
             )
 
 
-def kinds_of(method: Method[Any]) -> tuple[type[Payload], ...]:
+def kinds_of(method: Method[Any] | type[Method[Any]]) -> tuple[type[Payload], ...]:
     """Return every kind of payload that a method's messages hold.
 
     Parameters
     ----------
-    method : Method
-        The method.
+    method : Method or type
+        The method, or its class.
 
     Returns
     -------

@@ -62,6 +62,8 @@ class Server:
     def asks(self) -> dict[str, bytes]:
         """Return the encoded question for each agent that takes part.
 
+        In the first step this is the round itself: its terms imply the first question.
+
         Returns
         -------
         dict
@@ -71,8 +73,7 @@ class Server:
             return {}
         messages = {}
         for position, name in enumerate(self._taking_part()):
-            ask = Ask(self.round.id, self.step, self._dialogue.questions(position))
-            messages[name] = encode(ask)
+            messages[name] = self._ask(position)
             self._seats[name].bytes_down += len(messages[name])
         return messages
 
@@ -99,7 +100,7 @@ class Server:
         except MessageError as refusal:
             self.refusals.append(refusal)
             seat = self._seats.get(refusal.agent)
-            if seat is not None and self.step not in seat.answers:
+            if seat is not None and seat.taking_part and self.step not in seat.answers:
                 seat.reason = f"{refusal.field}: {refusal.reason}"
             return refusal
         seat = self._seats[answer.agent]
@@ -203,6 +204,12 @@ class Server:
             raise ImplausibleValueError(
                 agent, "threshold", f"must lie between {low:g} and {high:g}, or be +inf"
             )
+
+    def _ask(self, position: int) -> bytes:
+        """Encode what one agent is sent in this step."""
+        if self.step == 0:
+            return encode(self.round)
+        return encode(Ask(self.round.id, self.step, self._dialogue.questions(position)))
 
     def _taking_part(self) -> list[str]:
         """Return the agents still in the round, in the order of the roster."""

@@ -2,25 +2,30 @@
 
 Sums are exact. A probability is rounded once to a multiple of 2^-52 and summed as an integer, so
 the order of summation, the batch and the backend change nothing: whatever computes a mass computes
-the same mass. Masses are capped at 1, and the label ranked last reaches exactly 1.
+the same mass. Masses are capped at 1, and the label ranked last reaches exactly 1. So which code
+counts a large input is a matter of speed alone: see `compiled`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from fedwqcp.arrays import Floats, Labels, Probabilities
+from fedwqcp.kernels import compiled
+from fedwqcp.kernels.compiled import Counts, Integers
 
 ONE = np.int64(2**52)
 BLOCK = 2**18
 """How many probabilities are worked on at a time (2 MiB as integers: they stay in cache)."""
 
-Integers: TypeAlias = npt.NDArray[np.int64]
+LARGE = 2**20
+"""How many probabilities are worth a compiler: from here on numba counts, if it is installed."""
+
 G = TypeVar("G", bound=np.generic)
 
 
@@ -89,20 +94,8 @@ def of_labels(probs: Probabilities, labels: Labels) -> Ranked:
     Ranked
         Fields of shape (n,).
     """
-    n, n_classes = probs.shape
-    before, upto, rank = (np.empty(n, np.int64) for _ in range(3))
-    top = np.empty(n, np.int64)
-    index = np.arange(n_classes)
-    for rows in _blocks(n, n_classes):
-        p = fixed_point(probs[rows])
-        y = labels[rows, None]
-        own = np.take_along_axis(p, y, axis=1)
-        ahead = (p > own) | ((p == own) & (index < y))
-        before[rows] = np.where(ahead, p, 0).sum(axis=1)
-        upto[rows] = before[rows] + own[:, 0]
-        rank[rows] = ahead.sum(axis=1) + 1
-        top[rows] = p.max(axis=1)
-    return _capped(before, upto, rank, top, n_classes)
+    counter = compiled.counter() if probs.size >= LARGE else None
+    return _capped(*(counter or _count)(probs, labels), probs.shape[1])
 
 
 def of_every_label(probs: Probabilities) -> Ranked:
@@ -170,6 +163,23 @@ def in_float32(probs: Probabilities) -> Ranked:
         rank,
         p.max(axis=1, keepdims=True, initial=0).astype(np.float64),
     )
+
+
+def _count(probs: Probabilities, labels: Labels) -> Counts:
+    """Return the fields of `Ranked` for one label of each row, in fixed point."""
+    n, n_classes = probs.shape
+    before, upto, rank, top = (np.empty(n, np.int64) for _ in range(4))
+    index = np.arange(n_classes)
+    for rows in _blocks(n, n_classes):
+        p = fixed_point(probs[rows])
+        y = labels[rows, None]
+        own = np.take_along_axis(p, y, axis=1)
+        ahead = (p > own) | ((p == own) & (index < y))
+        before[rows] = np.where(ahead, p, 0).sum(axis=1)
+        upto[rows] = before[rows] + own[:, 0]
+        rank[rows] = ahead.sum(axis=1) + 1
+        top[rows] = p.max(axis=1)
+    return before, upto, rank, top
 
 
 def _capped(

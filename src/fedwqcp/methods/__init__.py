@@ -51,6 +51,27 @@ def get(name: str, **settings: Setting) -> Method[Any]:
     return _registry.make(name, settings)
 
 
+def find(name: str) -> type[Method[Any]]:
+    """Return the class of a method by its name.
+
+    Parameters
+    ----------
+    name : str
+        As `available` lists it.
+
+    Returns
+    -------
+    type
+        The class.
+
+    Raises
+    ------
+    InputError
+        If the name is unknown.
+    """
+    return _registry.find(name)
+
+
 def name_of(method: Method[Any]) -> str:
     """Return the name by which `get` gives this kind of method.
 
@@ -67,4 +88,4 @@ def name_of(method: Method[Any]) -> str:
     return _registry.name_of(method)
 
 
-__all__ = ["Calibration", "Each", "Method", "OneShot", "available", "get", "name_of"]
+__all__ = ["Calibration", "Each", "Method", "OneShot", "available", "find", "get", "name_of"]

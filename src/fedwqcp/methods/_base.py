@@ -98,7 +98,7 @@ class Method(ABC, Generic[S]):
         self,
         outcome: Outcome,
         cal: Calibration | None,
-        position: int,
+        position: int | None,
         alpha: float,
         features: Floats | None = None,
     ) -> Floats:
@@ -110,8 +110,8 @@ class Method(ABC, Generic[S]):
             What the method ended with.
         cal : Calibration or None
             The agent's data, for methods that need them once more.
-        position : int
-            Place of the agent among those whose answers were used.
+        position : int or None
+            Place of the agent among those whose answers were used; None if its own was not.
         alpha : float
             Miscoverage level.
         features : Floats, optional
@@ -126,7 +126,7 @@ class Method(ABC, Generic[S]):
         del cal, alpha, features  # the server already did all the work
         value = outcome.threshold(position)
         if value is None:
-            raise InputError(f"{type(self).__name__} must write its own localize")
+            raise InputError("the agent has no threshold: its answer was not used in this round")
         return np.asarray(value, dtype=np.float64)
 
 

@@ -68,7 +68,7 @@ class SplitCP(Method[Summary]):
         self,
         outcome: Outcome,
         cal: Calibration | None,
-        position: int,
+        position: int | None,
         alpha: float,
         features: Floats | None = None,
     ) -> Floats:

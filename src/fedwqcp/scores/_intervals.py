@@ -1,4 +1,11 @@
-"""Scores of a regressor's output and a real y."""
+"""Scores of a regressor's output and a real y, and their exact inversion.
+
+In floating point ``y <= f + q`` and ``y - f <= q`` are different statements. Here a score and its
+interval are two sides of one: `distance` is raised by one unit in the last place where rounding
+would lose y, and `reach` is lowered by one where rounding would gain a y of larger distance. Then
+``distance(f, y) <= q`` holds exactly where ``y <= reach(f, q)`` does, for all floats, and likewise
+`ratio` and `stretch`. One unit is always enough, because rounding is monotone and keeps floats.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedwqcp.arrays import Floats, as_floats
-from fedwqcp.scores._base import Score
+from fedwqcp.scores._base import Score, as_threshold
 from fedwqcp.sets import Intervals
 
 
@@ -41,9 +48,10 @@ class IntervalScore(Score):
             The scores.
         """
         out = self._outputs(outputs)
-        return self._of(out, as_floats(y, "y", (len(out),)))
+        values = as_floats(y, "y", (len(out),))
+        with np.errstate(over="ignore"):  # a distance beyond the largest float is +inf
+            return self._of(out, values)
 
-    @abstractmethod
     def invert(self, outputs: npt.ArrayLike, threshold: npt.ArrayLike) -> Intervals:
         """Return the prediction intervals {y : V(x, y) <= threshold}.
 
@@ -59,12 +67,89 @@ class IntervalScore(Score):
         Intervals
             One interval per row.
         """
+        out = self._outputs(outputs)
+        shape = (len(out), self.columns)
+        q = np.broadcast_to(as_threshold(threshold, shape), shape)
+        with np.errstate(over="ignore"):
+            return self._invert(out, q[:, 0], q[:, -1])
 
     @abstractmethod
     def _of(self, out: Floats, y: Floats) -> Floats:
         """Score checked outputs."""
 
+    @abstractmethod
+    def _invert(self, out: Floats, q_low: Floats, q_high: Floats) -> Intervals:
+        """Build the intervals of checked outputs; both thresholds are one, if a point has one."""
+
     def _outputs(self, outputs: npt.ArrayLike) -> Floats:
         """Check the model's outputs."""
         shape = (None,) if self.width == 1 else (None, self.width)
         return as_floats(outputs, f"outputs for {type(self).__name__}", shape)
+
+
+def distance(base: Floats, y: Floats) -> Floats:
+    """Return y - base, raised where base plus the rounded difference would fall short of y.
+
+    Parameters
+    ----------
+    base, y : Floats
+        Where to measure from and to; -base and -y measure downwards.
+
+    Returns
+    -------
+    Floats
+        The smallest q with ``y <= reach(base, q)``.
+    """
+    q = y - base
+    return np.where(base + q < y, np.nextafter(q, np.inf), q)
+
+
+def reach(base: Floats, q: Floats) -> Floats:
+    """Return base + q, lowered where its distance from the base would pass q.
+
+    Parameters
+    ----------
+    base, q : Floats
+        Where to start, and how far to go.
+
+    Returns
+    -------
+    Floats
+        The largest y with ``distance(base, y) <= q``.
+    """
+    y = base + q
+    return np.where(distance(base, y) > q, np.nextafter(y, -np.inf), y)
+
+
+def ratio(length: Floats, scale: Floats) -> Floats:
+    """Return length / scale, raised where scale times the rounded ratio would fall short.
+
+    Parameters
+    ----------
+    length, scale : Floats
+        What to measure, and a positive unit.
+
+    Returns
+    -------
+    Floats
+        The smallest q with ``length <= stretch(q, scale)``.
+    """
+    q = length / scale
+    return np.where(q * scale < length, np.nextafter(q, np.inf), q)
+
+
+def stretch(q: Floats, scale: Floats) -> Floats:
+    """Return q * scale, lowered where its ratio to the scale would pass q.
+
+    Parameters
+    ----------
+    q, scale : Floats
+        How many units, and a positive unit.
+
+    Returns
+    -------
+    Floats
+        The largest length with ``ratio(length, scale) <= q``.
+    """
+    length = q * scale
+    return np.where(ratio(length, scale) > q, np.nextafter(length, -np.inf), length)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from math import inf
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -170,3 +171,20 @@ class RankedScore(LabelScore):
 
     def _top(self, p: Probabilities) -> Bools:
         return np.asarray(self._places(p).rank == 1)
+
+
+def check_penalty(penalty: float) -> None:
+    """Refuse a penalty on ranks that is not a number of at least 0.
+
+    Parameters
+    ----------
+    penalty : float
+        What each rank adds to a score.
+
+    Raises
+    ------
+    InputError
+        If it is negative, infinite, NaN or no number.
+    """
+    if isinstance(penalty, bool) or not isinstance(penalty, int | float) or not 0 <= penalty < inf:
+        raise InputError(f"penalty must be a finite number of at least 0, got {penalty!r}")

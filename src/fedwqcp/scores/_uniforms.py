@@ -74,9 +74,8 @@ def row_ids(outputs: npt.ArrayLike) -> npt.NDArray[np.int64]:
         The ids.
     """
     array = np.asarray(outputs)
-    flat = np.ascontiguousarray(
-        as_floats(array.reshape(len(array), -1), "outputs", (None, None)).astype("<f8")
-    )
+    matrix = array if array.ndim == 2 else array[:, None]
+    flat = np.ascontiguousarray(as_floats(matrix, "outputs", (None, None)).astype("<f8"))
     words = [blake2b(row.tobytes(), digest_size=8).digest() for row in flat]
     return np.frombuffer(b"".join(words), dtype="<i8").astype(np.int64)
 

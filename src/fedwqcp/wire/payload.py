@@ -62,18 +62,18 @@ class Question(Payload):
 class Outcome(Payload):
     """What a method ends with: the thresholds, or what an agent needs to find its own."""
 
-    def threshold(self, position: int) -> Number | None:
+    def threshold(self, position: int | None) -> Number | None:
         """Return the threshold of one agent.
 
         Parameters
         ----------
-        position : int
-            Place of the agent among those whose answers were used.
+        position : int or None
+            Place of the agent among those whose answers were used; None if its own was not.
 
         Returns
         -------
         float or tuple of float or None
-            None where the agent computes it from its own data.
+            None where the agent has none, or computes it from its own data.
         """
         del position  # only some outcomes tell agents apart
         return None
@@ -127,7 +127,7 @@ class ToAll(Outcome):
     def __post_init__(self) -> None:
         _check_number(self.value)
 
-    def threshold(self, position: int) -> Number:
+    def threshold(self, position: int | None) -> Number:
         del position  # it is the same for all
         return self.value
 
@@ -148,8 +148,8 @@ class ToEach(Outcome):
         for value in self.values:
             _check_number(value)
 
-    def threshold(self, position: int) -> Number:
-        return self.values[position]
+    def threshold(self, position: int | None) -> Number | None:
+        return None if position is None else self.values[position]
 
 
 @dataclass(frozen=True)

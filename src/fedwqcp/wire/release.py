@@ -10,7 +10,7 @@ import numpy as np
 
 from fedwqcp.arrays import Floats
 from fedwqcp.errors import InputError
-from fedwqcp.wire.payload import Number, Outcome, Summary
+from fedwqcp.wire.payload import Number, Outcome, Summary, ToEach
 from fedwqcp.wire.round import Round
 
 
@@ -188,6 +188,21 @@ class Release:
         at = 0 if alpha is None else alphas.index(alpha)
         return range(at * columns, (at + 1) * columns)
 
+    def position(self, agent: str) -> int | None:
+        """Return the place of an agent among those whose answers were used.
+
+        Parameters
+        ----------
+        agent : str
+            Name of the agent.
+
+        Returns
+        -------
+        int or None
+            None if its answer was not used.
+        """
+        return self.used.index(agent) if agent in self.used else None
+
     def public(self) -> Release:
         """Return what is sent to agents: nothing that another agent answered.
 
@@ -203,11 +218,9 @@ class Release:
         record = self._record(agent)
         if agent in self.local:
             return self.local[agent][task]
-        shared = isinstance(self.outcomes[task].threshold(0), float)
-        if record.status != "used" and not shared:
+        value = self.outcomes[task].threshold(self.position(agent))
+        if value is None and isinstance(self.outcomes[task], ToEach):
             raise InputError(f"agent {agent!r} has no threshold: its answer was {record.status}")
-        position = self.used.index(agent) if record.status == "used" else 0
-        value = self.outcomes[task].threshold(position)
         if value is None:
             raise InputError(
                 f"{self.round.method.name} leaves the threshold to the agent's own calibration "

@@ -106,7 +106,8 @@ def run(server: Server, agents: Mapping[str, Agent]) -> Release:
     """
     while not server.ended:
         for name, ask in server.asks().items():
-            refusal = server.receive(agents[name].answer(ask), source=name, sender=name)
+            answer = agents[name].answer(ask if server.step else None)
+            refusal = server.receive(answer, source=name, sender=name)
             if refusal is not None:
                 raise InputError(str(refusal))
         server.close_step()

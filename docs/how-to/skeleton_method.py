@@ -1,0 +1,60 @@
+"""TrimmedCP: the mean of local thresholds without the smallest and the largest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fedwqcp.errors import InputError
+from fedwqcp.methods import Calibration, OneShot
+from fedwqcp.quantile import conformal_quantile
+from fedwqcp.wire.payload import LocalQuantile, ToAll
+from fedwqcp.wire.release import Guarantee
+
+
+@dataclass(frozen=True)
+class TrimmedCP(OneShot[LocalQuantile]):
+    """The mean of local thresholds, the most extreme ones left out on both sides.
+
+    q_hat is the plain mean of the q_k that remain.
+
+    Parameters
+    ----------
+    trim : int, optional
+        How many thresholds are left out on each side, as long as one remains.
+
+    Notes
+    -----
+    **Guarantee**: none in finite samples; up to ``trim`` agents cannot move the threshold outside
+    the range of the others.
+
+    **Cost**: one round; one float and one integer per agent.
+
+    Examples
+    --------
+    >>> answers = [LocalQuantile(q, 50) for q in (0.1, 0.4, 0.6, 9.0)]
+    >>> TrimmedCP().aggregate(answers, alpha=0.1)
+    ToAll(value=0.5)
+    """
+
+    trim: int = 1
+
+    summaries = (LocalQuantile,)
+    guarantee = Guarantee.NONE
+    assumption = "none in finite samples: a trimmed mean of local thresholds is a heuristic"
+
+    def __post_init__(self) -> None:
+        if self.trim < 0:
+            raise InputError(f"trim must be at least 0, got {self.trim}")
+
+    def summarize(self, cal: Calibration, alpha: float) -> LocalQuantile:
+        return LocalQuantile(conformal_quantile(cal.scores, alpha), cal.n)
+
+    def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> ToAll:
+        del alpha  # already inside every local threshold
+        values = sorted(s.threshold for s in summaries if s.n)
+        if not values:
+            return ToAll(float("inf"))
+        trim = min(self.trim, (len(values) - 1) // 2)
+        kept = values[trim : len(values) - trim]
+        return ToAll(sum(kept) / len(kept))

@@ -1,0 +1,5 @@
+"""``python -m fedwqcp``."""
+
+from fedwqcp.cli.main import main
+
+main()

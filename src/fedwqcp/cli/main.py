@@ -1,0 +1,84 @@
+"""The program ``fedwqcp``."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import click
+import typer
+from rich.console import Console
+
+from fedwqcp import __version__
+from fedwqcp.cli import agent, server
+from fedwqcp.cli.demo import demo
+from fedwqcp.cli.listing import methods, scores
+from fedwqcp.errors import FedwqcpError, MessageError, MissingExtraError, QuorumError
+
+app = typer.Typer(
+    help="Federated conformal prediction: agree on a threshold, keep the data at home.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+app.add_typer(server.app, name="server", help="Open and close rounds.")
+app.add_typer(agent.app, name="agent", help="Answer rounds and predict, where the data are.")
+app.command()(demo)
+app.command()(methods)
+app.command()(scores)
+
+
+def _version(show: bool) -> None:
+    """Print the version and stop."""
+    if show:
+        typer.echo(f"fedwqcp {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
+) -> None:
+    """Federated conformal prediction: agree on a threshold, keep the data at home."""
+    del version, debug  # both are read before a command runs
+
+
+def main() -> None:
+    """Run the program; an expected error prints its message and sets the exit code."""
+    try:
+        sys.exit(app(standalone_mode=False) or 0)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.Abort:
+        sys.exit(130)
+    except FedwqcpError as error:
+        if "--debug" in sys.argv:
+            raise
+        Console(stderr=True, soft_wrap=True).print(f"error: {error}", style="bold", markup=False)
+        sys.exit(exit_code(error))
+
+
+def exit_code(error: FedwqcpError) -> int:
+    """Return 2 for input, 3 for messages and quorum, 4 for a missing extra.
+
+    Parameters
+    ----------
+    error : FedwqcpError
+        What happened.
+
+    Returns
+    -------
+    int
+        The exit code.
+    """
+    if isinstance(error, MessageError | QuorumError):
+        return 3
+    return 4 if isinstance(error, MissingExtraError) else 2
+
+
+if __name__ == "__main__":
+    main()

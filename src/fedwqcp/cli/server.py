@@ -1,0 +1,116 @@
+"""``fedwqcp server``: open a round, close it with the answers that came."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from fedwqcp import methods, scores
+from fedwqcp.cli.settings import parse_settings
+from fedwqcp.federation.plan import choose_method, choose_score, new_id
+from fedwqcp.federation.preset import preset as find_preset
+from fedwqcp.federation.roster import load_roster
+from fedwqcp.federation.transport import folder
+from fedwqcp.theory import diagnose
+from fedwqcp.wire.payload import LocalQuantile
+from fedwqcp.wire.release import Release
+from fedwqcp.wire.round import Round
+
+app = typer.Typer(no_args_is_help=True)
+console = Console(soft_wrap=True)
+
+
+@app.command("open")
+def open_(
+    agents: Annotated[Path, typer.Option(help="Roster: a TOML file that names the agents.")],
+    alpha: Annotated[list[float], typer.Option(help="Miscoverage level; repeat for several.")],
+    method: Annotated[str, typer.Option(help="Name of a method.")] = "fedwq-cp",
+    setting: Annotated[
+        list[str] | None, typer.Option(help="Setting of the method, name=value.")
+    ] = None,
+    score: Annotated[str, typer.Option(help="Name of a score.")] = "aps",
+    score_setting: Annotated[
+        list[str] | None, typer.Option(help="Setting of the score, name=value.")
+    ] = None,
+    rule: Annotated[str, typer.Option(help="Set rule: leq, leq_top1 or until.")] = "leq",
+    preset: Annotated[
+        str | None, typer.Option(help="Score, rule and overflow together: sound or paper.")
+    ] = None,
+    quorum: Annotated[int | None, typer.Option(help="Sound answers that a release needs.")] = None,
+    out: Annotated[Path, typer.Option(help="Where the round is written.")] = Path("round.json"),
+) -> None:
+    """Open a round: write its terms for the agents."""
+    roster = load_roster(agents)
+    settings = parse_settings(setting or [])
+    chosen_score = scores.get(score, **parse_settings(score_setting or []))  # type: ignore[arg-type]  # checked there
+    if preset is not None:
+        chosen = find_preset(preset)
+        chosen_score, rule = chosen.score, chosen.rule
+        settings = {"overflow": chosen.overflow, **settings}
+    round = Round(
+        id=new_id(),
+        method=choose_method(methods.get(method, **settings)),
+        score=choose_score(chosen_score),
+        alphas=tuple(alpha),
+        agents=roster.agents,
+        quorum=quorum or roster.quorum or len(roster.agents),
+        max_n=roster.max_n or Round.max_n,
+        rule=rule,
+        key=new_id(),
+        n_classes=roster.n_classes,
+    )
+    folder.open_round(round, out)
+    console.print(f"round {round.id} is open: send {out} to {', '.join(round.agents)}")
+
+
+@app.command()
+def close(
+    round: Annotated[Path, typer.Argument(help="The round, as it was opened.")],
+    answers: Annotated[list[Path] | None, typer.Argument(help="Answers of the agents.")] = None,
+    out: Annotated[Path, typer.Option(help="Where the release is written.")] = Path("release.json"),
+) -> None:
+    """Close a round: admit or refuse each answer, and release the thresholds."""
+    closed = folder.close_round(folder.read_round(round), answers or [], out)
+    for refusal in closed.refusals:
+        console.print(f"refused: {refusal}", style="yellow", markup=False)
+    if closed.release is None:
+        names = ", ".join(str(path) for path in closed.asks)
+        console.print(f"the round goes on: send {names} to the agents, then close it again")
+        return
+    if closed.already:
+        console.print(f"already closed: {out} stands, no answer was read")
+    else:
+        console.print(f"closed: send {out} to the agents; record.json stays here")
+    console.print(_agents_table(closed.release))
+    _print_diagnosis(closed.release)
+
+
+def _agents_table(release: Release) -> Table:
+    """Say what became of each agent."""
+    guarantee = f"{release.guarantee.value} ({release.assumption})"
+    table = Table(title=f"{release.round.method.name}; guarantee: {guarantee}")
+    for heading in ("agent", "status", "bytes up", "reason"):
+        table.add_column(heading, overflow="fold")
+    for agent in release.agents:
+        table.add_row(agent.name, agent.status, str(agent.bytes_up), agent.reason)
+    return table
+
+
+def _print_diagnosis(release: Release) -> None:
+    """Tell from the summaries whether averaging thresholds is safe here."""
+    columns = len(release.outcomes) // len(release.round.alphas)
+    score = scores.get(release.round.score.name, **release.round.score.settings)  # type: ignore[arg-type]  # checked there
+    for task in range(len(release.outcomes)):
+        local = {
+            name: answer
+            for name, answers in release.received.items()
+            if isinstance(answer := answers[task], LocalQuantile)
+        }
+        if local:
+            alpha = release.round.alphas[task // columns] / columns
+            bounds = score.bounds(release.round.n_classes)
+            console.print(str(diagnose(local, alpha, bounds)), markup=False)

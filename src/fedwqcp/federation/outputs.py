@@ -1,0 +1,198 @@
+"""Model outputs in files: ``.npz``, ``.npy``, ``.csv`` and ``.parquet``.
+
+An ``.npz`` holds ``probs`` (n, C) or ``outputs`` (n,) or (n, 2), and where there are any ``labels``
+(or ``y``), ``ids`` and ``features``. A table has columns ``p0, p1, ...`` for probabilities; or
+``prediction``; ``prediction, sigma``; ``lower, upper`` for regression; and ``label`` (or ``y``),
+``id``, ``x0, x1, ...``. An ``.npy`` holds the outputs alone; labels come in a file of their own.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedwqcp.errors import InputError, MissingExtraError
+from fedwqcp.federation.files import read
+
+_DAMAGED = (ValueError, OSError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error)
+_REGRESSION = (("prediction", "sigma"), ("lower", "upper"), ("prediction",))
+
+
+@dataclass(frozen=True, eq=False)
+class Outputs:
+    """What a model put out, and what belongs to it.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n, C), (n, 2) or (n,)
+        Probabilities, two numbers per row, or predictions.
+    labels : ndarray, shape (n,), optional
+        Labels or true values.
+    ids : ndarray, shape (n,), optional
+        Ids of the rows: integers or text.
+    features : ndarray, shape (n, d), optional
+        Features of the inputs.
+    """
+
+    values: npt.NDArray[Any]
+    labels: npt.NDArray[Any] | None = None
+    ids: npt.NDArray[Any] | None = None
+    features: npt.NDArray[Any] | None = None
+
+    def __post_init__(self) -> None:
+        for what in ("labels", "ids", "features"):
+            part = getattr(self, what)
+            if part is not None and len(part) != len(self.values):
+                raise InputError(
+                    f"{what} must have one entry for each of the {len(self.values)} rows, "
+                    f"got {len(part)}"
+                )
+
+    def __repr__(self) -> str:
+        return f"Outputs(shape={self.values.shape})"
+
+
+def load_outputs(path: Path, labels: Path | None = None) -> Outputs:
+    """Read model outputs from a file.
+
+    Parameters
+    ----------
+    path : Path
+        A file ending in .npz, .npy, .csv or .parquet.
+    labels : Path, optional
+        An .npy file with the labels, for outputs that carry none.
+
+    Returns
+    -------
+    Outputs
+        What the file holds.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or lacks what must be there.
+    MissingExtraError
+        If a .parquet file is given and pyarrow is not installed.
+    """
+    readers = {".npz": _from_npz, ".npy": _from_npy, ".csv": _from_csv, ".parquet": _from_parquet}
+    if path.suffix not in readers:
+        raise InputError(f"outputs must be one of {', '.join(readers)}, got {path.name}")
+    found = readers[path.suffix](path)
+    if labels is None:
+        return found
+    return Outputs(found.values, _load_numpy(labels), found.ids, found.features)
+
+
+def _from_npz(path: Path) -> Outputs:
+    """Read an archive of arrays."""
+    archive = _load_numpy(path)
+    try:
+        arrays = {key: archive[key] for key in archive.files}
+    except _DAMAGED:
+        raise InputError(f"{path} must hold plain arrays; objects are not read") from None
+    values = arrays.get("probs", arrays.get("outputs"))
+    if values is None:
+        known = ", ".join(sorted(arrays)) or "nothing"
+        raise InputError(f"{path} must hold 'probs' or 'outputs', got {known}")
+    labels = arrays.get("labels", arrays.get("y"))
+    return Outputs(values, labels, arrays.get("ids"), arrays.get("features"))
+
+
+def _from_npy(path: Path) -> Outputs:
+    """Read one array of outputs."""
+    return Outputs(_load_numpy(path))
+
+
+def _load_numpy(path: Path) -> Any:
+    """Read a NumPy file without running any code in it."""
+    data = read(path)
+    try:
+        return np.load(io.BytesIO(data), allow_pickle=False)
+    except _DAMAGED:
+        raise InputError(
+            f"{path} must be a NumPy file without objects; it cannot be read"
+        ) from None
+
+
+def _from_csv(path: Path) -> Outputs:
+    """Read a table with a header line."""
+    try:
+        rows = list(csv.reader(io.StringIO(read(path).decode("utf-8-sig"))))
+    except (UnicodeDecodeError, csv.Error):
+        raise InputError(f"{path} must be a CSV table in UTF-8") from None
+    if not rows:
+        raise InputError(f"{path} must begin with a line of column names, it is empty")
+    header, *body = rows
+    for number, row in enumerate(body, start=2):
+        if len(row) != len(header):
+            raise InputError(f"{path}, line {number}: {len(row)} fields, the header {len(header)}")
+    columns = dict(
+        zip(header, zip(*body, strict=True) if body else [()] * len(header), strict=True)
+    )
+    return _from_columns(path, columns)
+
+
+def _from_parquet(path: Path) -> Outputs:
+    """Read a Parquet table."""
+    try:
+        import pyarrow.parquet
+    except ImportError:
+        raise MissingExtraError("reading .parquet", "parquet") from None
+    data = read(path)
+    try:
+        table = pyarrow.parquet.read_table(io.BytesIO(data))
+    except (pyarrow.ArrowInvalid, OSError):
+        raise InputError(f"{path} must be a Parquet file; it cannot be read") from None
+    return _from_columns(path, {name: table[name].to_pylist() for name in table.column_names})
+
+
+def _from_columns(path: Path, columns: Mapping[str, Sequence[object]]) -> Outputs:
+    """Sort the columns of a table into outputs, labels, ids and features."""
+    groups = [_numbered("p", columns), *[g for g in _REGRESSION if all(c in columns for c in g)]]
+    names = next((group for group in groups if group), None)
+    if names is None:
+        raise InputError(
+            f"{path} must have columns p0, p1, ... or prediction, or lower and upper; "
+            f"got {', '.join(columns)}"
+        )
+    values = np.stack([_numbers(path, columns, name) for name in names], axis=1)
+    label = next((name for name in ("label", "y") if name in columns), None)
+    features = _numbered("x", columns)
+    return Outputs(
+        values[:, 0] if len(names) == 1 else values,
+        None if label is None else _whole(_numbers(path, columns, label)),
+        np.array([str(v) for v in columns["id"]], dtype=np.str_) if "id" in columns else None,
+        np.stack([_numbers(path, columns, x) for x in features], axis=1) if features else None,
+    )
+
+
+def _numbered(letter: str, columns: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the columns p0, p1, ... in order, as far as they go without a gap."""
+    found = sorted(int(n[1:]) for n in columns if re.fullmatch(letter + r"\d{1,6}", n))
+    if found != list(range(len(found))):
+        raise InputError(f"columns {letter}0, {letter}1, ... must be numbered without a gap")
+    return tuple(f"{letter}{i}" for i in found)
+
+
+def _numbers(path: Path, columns: Mapping[str, Sequence[Any]], name: str) -> npt.NDArray[Any]:
+    """Read one column as numbers."""
+    try:
+        return np.array([float(value) for value in columns[name]], dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{path}: column {name!r} must hold numbers in every row") from None
+
+
+def _whole(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return whole numbers as integers, so that class labels are labels."""
+    whole = np.isfinite(values).all() and (values == np.rint(values)).all()
+    return values.astype(np.int64) if whole else values

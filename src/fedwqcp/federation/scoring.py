@@ -1,0 +1,115 @@
+"""From a model's outputs to calibration data, and from a release to prediction sets."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedwqcp.arrays import Floats, as_floats
+from fedwqcp.errors import InputError
+from fedwqcp.federation.agent import thresholds
+from fedwqcp.federation.outputs import Outputs
+from fedwqcp.federation.plan import Plan
+from fedwqcp.methods import Calibration
+from fedwqcp.scores import IntervalScore, LabelScore, row_ids, uniforms
+from fedwqcp.sets import Intervals, LabelSets
+from fedwqcp.wire.release import Release
+from fedwqcp.wire.round import Round
+
+
+def calibration_of(round: Round, outputs: Outputs) -> Calibration:
+    """Score an agent's calibration points with the round's score.
+
+    Parameters
+    ----------
+    round : Round
+        The terms.
+    outputs : Outputs
+        What the agent's model put out on its calibration points, with labels.
+
+    Returns
+    -------
+    Calibration
+        Scores, labels and features; they stay at the agent.
+
+    Raises
+    ------
+    InputError
+        If labels are missing, or outputs do not fit the round.
+    """
+    if outputs.labels is None:
+        raise InputError("calibration needs labels beside the outputs (labels, label or y)")
+    score = Plan.of(round).score
+    if isinstance(score, LabelScore):
+        _check_classes(round, outputs)
+        values = score.of(outputs.values, outputs.labels, u=_uniforms(round, score, outputs))
+        return Calibration(values, outputs.labels, outputs.features, outputs.values.shape[1])
+    if isinstance(score, IntervalScore):
+        return Calibration(score.of(outputs.values, outputs.labels), None, outputs.features)
+    raise InputError(
+        f"score {round.score.name!r} is the caller's own: its scores are not made here"
+    )
+
+
+def predict(
+    release: Release,
+    agent: str,
+    outputs: Outputs,
+    *,
+    alpha: float | None = None,
+    calibration: Calibration | None = None,
+) -> LabelSets | Intervals:
+    """Turn an agent's model outputs into prediction sets.
+
+    Parameters
+    ----------
+    release : Release
+        What the round ended with.
+    agent : str
+        Name of the agent.
+    outputs : Outputs
+        What the agent's model put out on new inputs.
+    alpha : float, optional
+        Which level, where the round has several.
+    calibration : Calibration, optional
+        The agent's calibration data, for methods that need them once more.
+
+    Returns
+    -------
+    LabelSets or Intervals
+        One set for each row.
+
+    Raises
+    ------
+    InputError
+        If outputs do not fit the round, or calibration data are missing.
+    """
+    round = release.round
+    score = Plan.of(round).score
+    features = None
+    if outputs.features is not None:
+        features = as_floats(outputs.features, "features", (len(outputs.values), None))
+    threshold = thresholds(release, agent, alpha, calibration, features)
+    if isinstance(score, LabelScore):
+        _check_classes(round, outputs)
+        rule = round.rule
+        u = _uniforms(round, score, outputs)
+        return score.invert(outputs.values, threshold, rule, u)  # type: ignore[arg-type]  # Plan.of checked it
+    if isinstance(score, IntervalScore):
+        return score.invert(outputs.values, threshold)
+    raise InputError(f"score {round.score.name!r} is the caller's own: its sets are not made here")
+
+
+def _uniforms(round: Round, score: LabelScore, outputs: Outputs) -> Floats | None:
+    """Return the uniforms of a randomised score: keyed by id, or by the row's content."""
+    if not score.randomized:
+        return None
+    if outputs.ids is None:
+        return uniforms(round.key, row_ids(outputs.values))
+    return uniforms(round.key, outputs.ids.astype(np.str_))  # 7 in one file, "7" in another
+
+
+def _check_classes(round: Round, outputs: Outputs) -> None:
+    """Refuse outputs with another number of classes than the round's."""
+    classes = outputs.values.shape[1] if outputs.values.ndim == 2 else 1
+    if round.n_classes is not None and classes != round.n_classes:
+        raise InputError(f"the round has {round.n_classes} classes, the outputs have {classes}")

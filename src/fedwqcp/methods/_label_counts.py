@@ -1,0 +1,171 @@
+"""How often an agent holds each label, plainly or with noise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import floor
+
+import numpy as np
+import numpy.typing as npt
+from numpy.random import Generator as Random
+
+from fedwqcp.arrays import Floats, Labels
+from fedwqcp.errors import InputError
+from fedwqcp.wire.payload import Summary, check_size
+
+
+@dataclass(frozen=True)
+class LabelCounts(Summary):
+    """How many calibration points of an agent have each label.
+
+    Parameters
+    ----------
+    counts : tuple of int
+        One for each label.
+    """
+
+    counts: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        for count in self.counts:
+            check_size(count, "counts")
+
+    def sizes(self) -> tuple[int, ...]:
+        return (sum(self.counts),)
+
+
+@dataclass(frozen=True)
+class NoisyCounts(Summary):
+    """Label counts with discrete Gaussian noise; their sum may pass the agent's size.
+
+    Parameters
+    ----------
+    counts : tuple of int
+        One for each label, at least 1.
+    """
+
+    counts: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        for count in self.counts:
+            check_size(count, "counts")
+            if count < 1:
+                raise InputError("counts: must be at least 1 each, got 0")
+
+
+def count_labels(
+    labels: Labels, n_classes: int, noise: float, rng: Random
+) -> LabelCounts | NoisyCounts:
+    """Count labels, with noise where it is asked for.
+
+    Parameters
+    ----------
+    labels : Labels, shape (n,)
+        The labels.
+    n_classes : int
+        C.
+    noise : float
+        Standard deviation of the noise; 0 for none.
+    rng : numpy.random.Generator
+        Source of the noise.
+
+    Returns
+    -------
+    LabelCounts or NoisyCounts
+        What the agent sends; noisy counts are floored at 1.
+    """
+    counts = np.bincount(labels, minlength=n_classes)
+    if not noise:
+        return LabelCounts(tuple(counts.tolist()))
+    noisy = counts + discrete_gaussian(noise, n_classes, rng)
+    return NoisyCounts(tuple(np.maximum(1, noisy).tolist()))
+
+
+def discrete_gaussian(sigma: float, size: int, rng: Random) -> npt.NDArray[np.int64]:
+    """Draw integers k with probability proportional to exp(-k^2 / (2 sigma^2)).
+
+    Parameters
+    ----------
+    sigma : float
+        Positive.
+    size : int
+        How many.
+    rng : numpy.random.Generator
+        Source.
+
+    Returns
+    -------
+    ndarray of int64, shape (size,)
+        The draws.
+
+    Notes
+    -----
+    Rejection from a discrete Laplace law of scale floor(sigma) + 1 (Canonne, Kamath, Steinke 2020,
+    Algorithm 3), in floating point.
+    """
+    t = floor(sigma) + 1
+    drawn: list[int] = []
+    while len(drawn) < size:
+        a, b = rng.geometric(1 - np.exp(-1 / t), size=2)
+        k = int(a) - int(b)
+        if rng.random() < np.exp(-((abs(k) - sigma**2 / t) ** 2) / (2 * sigma**2)):
+            drawn.append(k)
+    return np.array(drawn, dtype=np.int64)
+
+
+def label_weights(counts: Floats, targets: Floats) -> Floats:
+    """Return w_y = (c c*_y) / (c* c_y), how much rarer or commoner a label is at the target.
+
+    Parameters
+    ----------
+    counts : Floats, shape (M, C)
+        Label counts of the agents.
+    targets : Floats, shape (T, C)
+        Label counts or label laws of the targets.
+
+    Returns
+    -------
+    Floats, shape (T, C)
+        0 where no agent has the label, or the target has no mass at all.
+
+    Examples
+    --------
+    >>> label_weights(np.array([[2.0, 6.0], [2.0, 0.0]]), np.array([[1.0, 1.0]]))
+    array([[1.25      , 0.83333333]])
+    """
+    c_y = counts.sum(axis=0)
+    top = c_y.sum() * targets
+    bottom = targets.sum(axis=1, keepdims=True) * c_y
+    w: Floats = np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0)
+    return w
+
+
+def counts_at(probes: Sequence[float], scores: Floats, labels: Labels, n_classes: int) -> list[int]:
+    """Count, for each probe and label, the points of that label with a score at or below.
+
+    Parameters
+    ----------
+    probes : sequence of float
+        In increasing order.
+    scores : Floats, shape (n,)
+        Scores.
+    labels : Labels, shape (n,)
+        Labels.
+    n_classes : int
+        C.
+
+    Returns
+    -------
+    list of int
+        C counts for each probe, one probe after the other.
+
+    Examples
+    --------
+    >>> counts_at([0.2, 0.4], np.array([0.4, 0.1, 0.2]), np.array([0, 1, 1]), 2)
+    [0, 2, 1, 2]
+    """
+    first = np.searchsorted(np.asarray(probes), scores)  # the first probe that is not below
+    cells = np.bincount(first * n_classes + labels, minlength=(len(probes) + 1) * n_classes)
+    table = np.cumsum(cells.reshape(-1, n_classes), axis=0)[:-1]
+    return [int(count) for count in table.ravel()]

@@ -1,0 +1,236 @@
+"""The smoothed pinball loss, and federated averaging of many quantile problems at once.
+
+S_v(q) = (1 - alpha)(v - q)^+ + alpha (q - v)^+ has its minimum over q, summed over weighted scores
+v, at their (1 - alpha)-quantile. Its Moreau envelope with parameter gamma is smooth, and its
+minimum lies within gamma of that quantile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.random import Generator as Random
+
+from fedwqcp.arrays import Floats
+from fedwqcp.errors import InputError
+from fedwqcp.methods._answers import of_kind, stacked, summed
+from fedwqcp.methods._base import Each
+from fedwqcp.wire.payload import Question, Summary
+
+Average: TypeAlias = Literal["last", "half", "all"]
+"""What is returned: the last iterate, the mean over the last half of the rounds, or over all."""
+
+
+@dataclass(frozen=True)
+class Step(Summary):
+    """How far an agent moved, and where it was on the way.
+
+    Parameters
+    ----------
+    shift : tuple of float
+        For each problem, the last local iterate less the first.
+    mean : tuple of float
+        For each problem, the mean of the local iterates before the last.
+    """
+
+    shift: tuple[float, ...]
+    mean: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.shift) != len(self.mean):
+            raise InputError("mean: must hold one number for each problem, as shift does")
+        if not all(isfinite(value) for value in (*self.shift, *self.mean)):
+            raise InputError("shift: must hold finite numbers, as mean must")
+
+
+def moreau_gradient(q: Floats, v: Floats | float, alpha: float, gamma: float) -> Floats:
+    """Return the gradient of the Moreau envelope of the pinball loss.
+
+    -(1 - alpha) below v - gamma (1 - alpha), alpha above v + gamma alpha, (q - v)/gamma between.
+
+    Parameters
+    ----------
+    q, v : Floats
+        Where, and the score; they broadcast.
+    alpha, gamma : float
+        Miscoverage level and smoothing.
+
+    Returns
+    -------
+    Floats
+        The gradient with respect to q.
+
+    Examples
+    --------
+    >>> moreau_gradient(np.array([0.0, 0.5, 1.0]), 0.5, alpha=0.25, gamma=0.1)
+    array([-0.75,  0.  ,  0.25])
+    """
+    return np.clip((q - v) / gamma, -(1 - alpha), alpha)
+
+
+class SmoothedPinball:
+    """One agent's smoothed loss for P problems that share the agent's scores.
+
+    Sorted scores and running sums make a gradient cost O(P log n).
+
+    Parameters
+    ----------
+    scores : Floats, shape (n,)
+        The agent's scores.
+    weights : Floats, shape (T, n)
+        Their weights; problem p uses row ``p // (P / T)``.
+    atoms : Floats, shape (P,)
+        Further mass of each problem at 1.
+    alpha, gamma : float
+        Miscoverage level and smoothing.
+    """
+
+    def __init__(
+        self, scores: Floats, weights: Floats, atoms: Floats, *, alpha: float, gamma: float
+    ) -> None:
+        order = np.argsort(scores, kind="stable")
+        sums = weights.sum(axis=1)
+        sorted_weights = weights[:, order] / np.where(sums > 0, sums, 1.0)[:, None]
+        self._rows = np.repeat(np.arange(len(sums)), len(atoms) // max(1, len(sums)))
+        self._scores = scores[order]
+        finite = np.where(np.isfinite(self._scores), self._scores, 0.0)  # no window reaches +inf
+        start = np.zeros((len(sums), 1))
+        self._mass = np.hstack([start, np.cumsum(sorted_weights, axis=1)])
+        self._moment = np.hstack([start, np.cumsum(sorted_weights * finite, axis=1)])
+        total = sums[self._rows] + atoms
+        self._atoms = np.divide(atoms, total, out=np.zeros_like(total), where=total > 0)
+        self._rest = (total > 0) - self._atoms
+        self._alpha, self._gamma = alpha, gamma
+
+    def gradient(self, q: Floats) -> Floats:
+        """Return the gradient of each problem's loss, its weights normalised to 1.
+
+        Parameters
+        ----------
+        q : Floats, shape (P,)
+            Where.
+
+        Returns
+        -------
+        Floats, shape (P,)
+            Within [-(1 - alpha), alpha]; 0 for a problem without mass.
+        """
+        alpha, gamma, rows = self._alpha, self._gamma, self._rows
+        low = np.searchsorted(self._scores, q - gamma * alpha, side="left")
+        high = np.searchsorted(self._scores, q + gamma * (1 - alpha), side="right")
+        below, upto = self._mass[rows, low], self._mass[rows, high]
+        window = q * (upto - below) - (self._moment[rows, high] - self._moment[rows, low])
+        own = alpha * below - (1 - alpha) * (self._mass[rows, -1] - upto) + window / gamma
+        atom = moreau_gradient(q, 1.0, alpha, gamma)
+        both: Floats = self._rest * np.clip(own, -(1 - alpha), alpha) + self._atoms * atom
+        return both
+
+
+def descend(
+    loss: SmoothedPinball, start: Floats, steps: int, step_size: float, noise: tuple[float, Random]
+) -> Step:
+    """Make an agent's local steps q <- q - eta (gradient + z), z normal.
+
+    Parameters
+    ----------
+    loss : SmoothedPinball
+        The agent's loss.
+    start : Floats, shape (P,)
+        Where the server stands.
+    steps : int
+        K.
+    step_size : float
+        Eta.
+    noise : tuple
+        Standard deviation of z, and its source.
+
+    Returns
+    -------
+    Step
+        What the agent sends.
+    """
+    sigma, rng = noise
+    q, visited = start, np.zeros_like(start)
+    for _ in range(steps):
+        visited = visited + q
+        z = rng.normal(0.0, sigma, size=q.shape) if sigma else 0.0
+        q = q - step_size * (loss.gradient(q) + z)
+    return Step(tuple((q - start).tolist()), tuple((visited / steps).tolist()))
+
+
+def federated_quantiles(
+    ask: Callable[[Floats], Question | Each],
+    start: Floats,
+    shares: Floats,
+    rounds: int,
+    average: Average,
+) -> Generator[Question | Each, Sequence[Summary], Floats]:
+    """Hold the server's side of federated averaging, every agent in every round.
+
+    q <- q + sum_i lambda_i shift_i, and the mean of sum_i lambda_i mean_i over the rounds.
+
+    Parameters
+    ----------
+    ask : callable
+        Turns q, shape (P,), into the question whose answer is `Step`.
+    start : Floats, shape (P,)
+        The first q.
+    shares : Floats, shape (M, P)
+        lambda_i; for each problem they sum to 1.
+    rounds : int
+        T.
+    average : {"last", "half", "all"}
+        What is returned.
+
+    Yields
+    ------
+    Question or Each
+        What to ask next.
+
+    Returns
+    -------
+    Floats, shape (P,)
+        The thresholds.
+    """
+    q, means = start, []
+    for _ in range(rounds):
+        steps = of_kind((yield ask(q)), Step)
+        q = q + summed(shares * stacked([step.shift for step in steps], len(q)))
+        means.append(summed(shares * stacked([step.mean for step in steps], len(q))))
+    if average == "last":
+        return q
+    return np.asarray(np.mean(means[rounds // 2 if average == "half" else 0 :], axis=0))
+
+
+def check_descent(
+    counts: dict[str, int], sizes: dict[str, float], noises: dict[str, float], average: str
+) -> None:
+    """Refuse settings of the descent that cannot be meant.
+
+    Parameters
+    ----------
+    counts, sizes, noises : dict
+        Settings by name that must be integers of at least 1, positive, and not negative.
+    average : str
+        What is returned.
+
+    Raises
+    ------
+    InputError
+        If a setting is out of range.
+    """
+    for name, count in counts.items():
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise InputError(f"{name} must be an integer of at least 1, got {count!r}")
+    for name, size in sizes.items():
+        if not (isfinite(size) and size > 0):
+            raise InputError(f"{name} must be a positive number, got {size!r}")
+    for name, noise in noises.items():
+        if not (isfinite(noise) and noise >= 0):
+            raise InputError(f"{name} must be a number of at least 0, got {noise!r}")
+    if average not in get_args(Average):
+        raise InputError(f"average must be one of {', '.join(get_args(Average))}, got {average!r}")

@@ -1,0 +1,131 @@
+"""Weighted quantiles from sums alone: only the mass at or below a probe leaves an agent.
+
+Many problems are searched at once over the ordered float64 numbers. They share their probes, so
+that problems with nearby thresholds cost little more than one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from fedwqcp.arrays import Bools, Floats
+from fedwqcp.errors import InputError
+from fedwqcp.methods._answers import of_kind, stacked, summed
+from fedwqcp.methods._base import Each
+from fedwqcp.methods._bisection import from_key, to_key
+from fedwqcp.wire.payload import Question, Summary
+
+AIM = 512
+"""An answer holds about this many numbers, where there are few problems."""
+
+LIMIT = 2**17
+"""No answer holds more numbers than this, or those of one probe; further problems wait."""
+
+
+@dataclass(frozen=True)
+class Sums(Summary):
+    """Masses of an agent's scores at or below each probe.
+
+    Parameters
+    ----------
+    values : tuple of float
+        For each probe, one mass for each group; a mass of equal weights is a count.
+    """
+
+    values: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not all(0 <= value < inf for value in self.values):
+            raise InputError("values: must be finite numbers of at least 0")
+
+
+def sums_at(probes: Sequence[float], scores: Floats, weights: Floats) -> Floats:
+    """Return the weight of the scores at or below each probe.
+
+    Parameters
+    ----------
+    probes : sequence of float
+        In increasing order.
+    scores : Floats, shape (n,)
+        Scores.
+    weights : Floats, shape (G, n)
+        Their weights in each group.
+
+    Returns
+    -------
+    Floats, shape (B, G)
+        Never decreasing from probe to probe.
+
+    Examples
+    --------
+    >>> sums_at([0.2, 0.4], np.array([0.4, 0.1]), np.array([[1.0, 1.0], [2.0, 0.0]]))
+    array([[1., 0.],
+           [2., 2.]])
+    """
+    first = np.searchsorted(np.asarray(probes), scores)  # the first probe that is not below
+    length = len(probes) + 1
+    columns = [np.bincount(first, weights=row, minlength=length) for row in weights]
+    sums: Floats = np.cumsum(np.stack(columns, axis=1), axis=0, dtype=np.float64)
+    return sums[:-1]
+
+
+def search(
+    ask: Callable[[tuple[float, ...]], Question | Each],
+    reached: Callable[[Floats], Bools],
+    problems: int,
+    groups: int,
+    bounds: tuple[float, float] = (-inf, inf),
+) -> Generator[Question | Each, Sequence[Summary], Floats]:
+    """Find, for each problem, the smallest number at which the sums of all agents reach its level.
+
+    Parameters
+    ----------
+    ask : callable
+        Turns probes into the question whose answer is `Sums`.
+    reached : callable
+        Given sums over agents of shape (B, G), says for each probe and problem, shape (B, P),
+        whether the level is reached.
+    problems, groups : int
+        P and G.
+    bounds : tuple of float, optional
+        Lowest and highest possible result; the highest is returned where no lower number reaches
+        the level. Scores are never -inf.
+
+    Yields
+    ------
+    Question or Each
+        What to ask next.
+
+    Returns
+    -------
+    Floats, shape (P,)
+        The thresholds.
+    """
+    lowest = to_key(bounds[0]) + (bounds[0] == -inf)  # -inf cannot travel
+    lows, highs = [lowest] * problems, [to_key(bounds[1])] * problems
+    while keys := _keys(lows, highs, groups):
+        probes = tuple(from_key(key) for key in keys)
+        answers = of_kind((yield ask(probes)), Sums)
+        total = summed(stacked([answer.values for answer in answers], len(keys) * groups))
+        hits = reached(np.maximum.accumulate(total.reshape(len(keys), groups), axis=0))
+        firsts = np.where(hits.any(axis=0), hits.argmax(axis=0), len(keys))
+        for p, first in enumerate(int(i) for i in firsts):
+            if first > 0:
+                lows[p] = max(lows[p], keys[first - 1] + 1)
+            if first < len(keys):
+                highs[p] = min(highs[p], keys[first])
+    return np.array([from_key(high) for high in highs])
+
+
+def _keys(lows: list[int], highs: list[int], groups: int) -> list[int]:
+    """Return the places to probe next: several in each range that is still open."""
+    ranges = sorted({(low, high) for low, high in zip(lows, highs, strict=True) if low < high})
+    ranges = ranges[: max(1, LIMIT // groups)]
+    parts = 1 + max(1, AIM // (groups * max(1, len(ranges))))
+    return sorted(
+        {low + (high - low) * j // parts for low, high in ranges for j in range(1, parts)}
+    )

@@ -1,0 +1,70 @@
+"""FedAvgQ-CP: the plain mean of local conformal thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import inf
+
+from fedwqcp.methods._base import OneShot
+from fedwqcp.methods._calibration import Calibration
+from fedwqcp.quantile import Overflow, check_overflow, conformal_quantile
+from fedwqcp.wire.payload import LocalQuantile, ToAll
+from fedwqcp.wire.release import Guarantee
+
+
+@dataclass(frozen=True)
+class FedAvgQCP(OneShot[LocalQuantile]):
+    """Plain mean of local conformal thresholds: FedWQ-CP without its weights.
+
+    q_hat is the mean of q_k over the agents with n_k >= 1, where q_k is the r(n_k, alpha)-th
+    smallest score of agent k.
+
+    Parameters
+    ----------
+    overflow : {"propagate", "clip", "exclude"}, optional
+        What an agent with too few points does: +inf for everyone, its largest score, or nothing.
+
+    Notes
+    -----
+    **Guarantee**: none in finite samples under heterogeneity; a heuristic. The threshold lies
+    between the smallest and the largest local one. A tiny agent moves it as much as a large one.
+
+    **Cost**: one round; one float and one integer per agent.
+
+    References
+    ----------
+    Nguyen, Wang, Ku (2026), arXiv:2602.23296; as "FedCP-Avg" in Humbert, Le Bars, Bellet, Arlot
+    (2023), arXiv:2302.06322.
+
+    Examples
+    --------
+    >>> FedAvgQCP().aggregate([LocalQuantile(0.9, 10), LocalQuantile(0.3, 30)], alpha=0.2)
+    ToAll(value=0.6)
+    """
+
+    overflow: Overflow = "propagate"
+
+    summaries = (LocalQuantile,)
+    guarantee = Guarantee.NONE
+    assumption = (
+        "none in finite samples: the mean of local thresholds is a heuristic; "
+        "it lies between the extreme local thresholds"
+    )
+
+    def __post_init__(self) -> None:
+        check_overflow(self.overflow)
+
+    def summarize(self, cal: Calibration, alpha: float) -> LocalQuantile:
+        return LocalQuantile(conformal_quantile(cal.scores, alpha, self.overflow), cal.n)
+
+    def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> ToAll:
+        del alpha  # already inside every local threshold
+        thresholds = [s.threshold for s in summaries if s.n]  # an empty agent has none
+        if self.overflow == "exclude":
+            thresholds = [q for q in thresholds if q < inf]
+        if not thresholds or inf in thresholds:
+            return ToAll(inf)
+        total = sum(map(Fraction, thresholds))  # exact, so the mean lies between the extremes
+        return ToAll(float(total / len(thresholds)))

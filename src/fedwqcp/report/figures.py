@@ -1,0 +1,160 @@
+"""Records as figures."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from io import BytesIO
+from math import isinf
+from pathlib import Path
+from typing import Any
+
+from fedwqcp.bench.record import Record
+from fedwqcp.errors import MissingExtraError
+from fedwqcp.federation.files import write_atomic
+from fedwqcp.metrics import Rate
+
+COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""Okabe and Ito's colours, which colour-blind readers tell apart; yellow is too faint on white."""
+
+MARKERS = "osD^vPX<>"
+"""One for each method beside its colour; their number shares no factor with that of colours."""
+
+STYLE: dict[Any, Any] = {
+    "font.size": 9.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "svg.hashsalt": "fedwqcp",  # the same bytes for the same records
+}
+
+
+def require_matplotlib() -> None:
+    """Refuse early where no figure can be drawn.
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+    """
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError("drawing the figure", "demo") from error
+
+
+def coverage_against_size(records: Sequence[Record], stem: Path) -> tuple[Path, ...]:
+    """Draw coverage against mean size for each method and agent, one panel for each dataset.
+
+    Parameters
+    ----------
+    records : sequence of Record
+        One for each dataset, method and agent.
+    stem : Path
+        Where to, without ending.
+
+    Returns
+    -------
+    tuple of Path
+        The files, as PNG and SVG.
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+    """
+    require_matplotlib()
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    datasets = list(dict.fromkeys(r.dataset for r in records))
+    methods = sorted({r.method for r in records})
+    with rc_context(STYLE):
+        figure = Figure(figsize=(4.6 * len(datasets), 4.4), layout="constrained")
+        panels = figure.subplots(1, len(datasets), sharey=True, squeeze=False)[0]
+        for panel, dataset in zip(panels, datasets, strict=True):
+            _draw(panel, [r for r in records if r.dataset == dataset], methods)
+        panels[0].set_ylabel("coverage of an agent on the shared test data")
+        figure.legend(handles=_legend(methods), loc="outside lower center", ncols=5, frameon=False)
+        return tuple(_save(figure, stem.with_suffix(end)) for end in (".png", ".svg"))
+
+
+def _draw(panel: Any, records: Sequence[Record], methods: Sequence[str]) -> None:
+    """Draw one dataset."""
+    first = records[0]
+    nominal = 1 - first.alpha
+    panel.axhspan(*_chance(first.tested, nominal), color="0.93", linewidth=0)
+    panel.axhline(nominal, color="0.35", linestyle="--", linewidth=1)
+    endless = []
+    for place, method in enumerate(methods):
+        own = [r for r in records if r.method == method]
+        if any(isinf(r.size) for r in own):
+            endless.append(method)
+        for r in own:
+            if not isinf(r.size):
+                panel.plot([r.size], [r.coverage], **_look(place, strong=r.model == "strong"))
+    labels = first.task == "classification"
+    panel.set_xlabel("mean number of labels in a set" if labels else "mean length of an interval")
+    panel.set_title(f"{first.dataset}: {first.task}", loc="left", fontweight="bold")
+    panel.set_ylim(top=1.01)
+    panel.margins(x=0.08)
+    panel.annotate(
+        f"nominal {nominal:g}",
+        (0.995, nominal),
+        xycoords=("axes fraction", "data"),
+        xytext=(0, 3),
+        textcoords="offset points",
+        ha="right",
+        color="0.35",
+        fontsize=8,
+    )
+    if endless:
+        note = f"not shown, infinite: {', '.join(endless)}"
+        panel.text(0.995, 0.02, note, transform=panel.transAxes, ha="right", fontsize=8)
+
+
+def _look(place: int, *, strong: bool) -> dict[str, Any]:
+    """Return how a method is marked: filled where the model is strong, hollow where weak."""
+    colour = COLOURS[place % len(COLOURS)]
+    return {
+        "marker": MARKERS[place % len(MARKERS)],
+        "linestyle": "none",
+        "markersize": 6.5,
+        "markeredgecolor": colour,
+        "markerfacecolor": colour if strong else "none",
+        "markeredgewidth": 1.3,
+        "alpha": 0.9,
+        "clip_on": False,
+    }
+
+
+def _legend(methods: Sequence[str]) -> list[Any]:
+    """Return one handle for each method, and those that tell models and noise apart."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    handles: list[Any] = [
+        Line2D([], [], label=method, **_look(place, strong=True))
+        for place, method in enumerate(methods)
+    ]
+    grey: dict[str, Any] = {"marker": "o", "linestyle": "none", "color": "0.35"}
+    handles.append(Line2D([], [], label="strong model", **grey))
+    handles.append(Line2D([], [], label="weak model", markerfacecolor="none", **grey))
+    handles.append(Patch(color="0.93", label="within noise (99 %)"))
+    return handles
+
+
+def _chance(n: int, nominal: float) -> tuple[float, float]:
+    """Return the coverages among n test points whose exact interval holds the nominal one."""
+    hits = range(n + 1)
+    lowest = bisect_left(hits, nominal, key=lambda h: Rate(n=n, hits=h, level=0.99).high)
+    highest = bisect_right(hits, nominal, key=lambda h: Rate(n=n, hits=h, level=0.99).low) - 1
+    return lowest / n, highest / n
+
+
+def _save(figure: Any, path: Path) -> Path:
+    """Write a figure whole or not at all, without the date."""
+    drawn = BytesIO()
+    date = {"Date": None} if path.suffix == ".svg" else None
+    figure.savefig(drawn, format=path.suffix[1:], dpi=160, metadata=date)
+    write_atomic(path, drawn.getvalue())
+    return path

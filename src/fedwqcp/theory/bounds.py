@@ -1,0 +1,216 @@
+"""Propositions 1 and 2, and the bound that needs no densities.
+
+Each function computes a bound from what the caller states. Densities and laws are never estimated
+here behind the caller's back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fedwqcp.arrays import Floats, as_floats
+from fedwqcp.errors import InputError
+
+LAW_TOLERANCE = 1e-9
+"""How far the sum of a probability law may be from 1."""
+
+
+@dataclass(frozen=True)
+class ShiftBound:
+    """How far pooled coverage may be from 1 - alpha under label shift.
+
+    Parameters
+    ----------
+    distances : tuple of float
+        Total variation distance of each agent's label law from the test law; NaN for an agent
+        without points, which has weight zero.
+    value : float
+        Proposition 1: the size-weighted mean of the distances, plus 1 / (N + 1).
+    pooled : float
+        The sharper step of its proof: the distance of the pooled label law, plus 1 / (N + 1).
+    """
+
+    distances: tuple[float, ...]
+    value: float
+    pooled: float
+
+
+def total_variation(p: npt.ArrayLike, q: npt.ArrayLike) -> float:
+    """Return the total variation distance of two laws on C classes, half their L1 distance.
+
+    Parameters
+    ----------
+    p, q : array_like, shape (C,)
+        Non-negative numbers that sum to 1.
+
+    Returns
+    -------
+    float
+        From 0 to 1.
+
+    Raises
+    ------
+    InputError
+        If one is no law, or they differ in length.
+
+    Examples
+    --------
+    >>> total_variation([0.5, 0.5, 0.0], [0.25, 0.25, 0.5])
+    0.5
+    """
+    first = _as_law(p, "p", None)
+    return float(np.abs(first - _as_law(q, "q", len(first))).sum() / 2)
+
+
+def label_shift_bound(counts: npt.ArrayLike, test_law: npt.ArrayLike) -> ShiftBound:
+    """Return the bound of Proposition 1 under label shift.
+
+    sum_k (n_k / N) d_TV(P_k, P_test) + 1 / (N + 1). Under label shift agents and test data share
+    the law of the input given the label, so the distance of the joint laws is the distance of the
+    label laws.
+
+    Parameters
+    ----------
+    counts : array_like, shape (M, C)
+        Calibration points of each agent in each class. Their shares are taken as the agent's label
+        law; where they are a sample of it, the bound is that of the sample.
+    test_law : array_like, shape (C,)
+        Probabilities of the classes at test time.
+
+    Returns
+    -------
+    ShiftBound
+        The bound and the distances it is made of. A value above max(alpha, 1 - alpha) says nothing.
+
+    Raises
+    ------
+    InputError
+        If counts are no counts, all are zero, or the test law is none.
+
+    Notes
+    -----
+    The bound concerns the *oracle* pooled threshold, the conformal quantile of N points drawn from
+    the mixture of all agents. It says nothing of an averaged threshold. Its part 1 / (N + 1) needs
+    almost surely distinct scores: deterministic APS, which piles up at 1, may over-cover by more.
+
+    Examples
+    --------
+    >>> bound = label_shift_bound([[60, 0], [10, 29]], [0.5, 0.5])
+    >>> [round(d, 4) for d in bound.distances], round(bound.value, 4), round(bound.pooled, 4)
+    ([0.5, 0.2436], 0.409, 0.2171)
+    """
+    table = as_floats(counts, "counts", (None, None))
+    if (table < 0).any() or (table != np.floor(table)).any() or not table.sum():
+        raise InputError("counts must be integers of at least 0, some of them positive")
+    law = _as_law(test_law, "test_law", table.shape[1])
+    sizes = table.sum(axis=1)
+    N = sizes.sum()
+    gaps = np.abs(table - sizes[:, None] * law).sum(axis=1) / 2  # n_k times the distance
+    shares = np.divide(gaps, sizes, out=np.full_like(gaps, np.nan), where=sizes > 0)
+    pooled = np.abs(table.sum(axis=0) / N - law).sum() / 2
+    return ShiftBound(
+        distances=tuple(shares.tolist()),
+        value=float(gaps.sum() / N + 1 / (N + 1)),
+        pooled=float(pooled + 1 / (N + 1)),
+    )
+
+
+def stability_bound(
+    thresholds: npt.ArrayLike, sizes: npt.ArrayLike, *, least_density: float, most_density: float
+) -> float:
+    """Return the bound of Proposition 2 on the distance of averaged and mixture quantile.
+
+    (L / c) sum_j sum_k (n_j / N)(n_k / N) |q_j - q_k|.
+
+    Parameters
+    ----------
+    thresholds : array_like, shape (M,)
+        Population quantiles q_k of the agents, all at one level.
+    sizes : array_like, shape (M,)
+        Their sizes n_k.
+    least_density : float
+        c: the mixture's density is at least c from the smallest to the largest q_k.
+    most_density : float
+        L: no agent's density is above L there.
+
+    Returns
+    -------
+    float
+        The bound, in the unit of the score.
+
+    Raises
+    ------
+    InputError
+        If shapes differ, no size is positive, or 0 < c <= L < inf does not hold.
+
+    Notes
+    -----
+    c and L are assumptions of the caller; scores with atoms have neither. Where L / c is large,
+    `spread_bound` is smaller and assumes nothing.
+
+    Examples
+    --------
+    >>> round(stability_bound([0.8, 0.9], [300, 100], least_density=1, most_density=2), 6)
+    0.075
+    """
+    q = as_floats(thresholds, "thresholds", (None,))
+    n = as_floats(sizes, "sizes", (len(q),))
+    if (n < 0).any() or not n.sum():
+        raise InputError("sizes must be at least 0, some of them positive")
+    if not 0 < least_density <= most_density < np.inf:
+        raise InputError(
+            "densities must satisfy 0 < least_density <= most_density < inf, "
+            f"got {least_density} and {most_density}"
+        )
+    weights = n / n.sum()
+    apart = np.abs(q[:, None] - q)
+    return float(most_density / least_density * (weights @ apart @ weights))
+
+
+def spread_bound(thresholds: npt.ArrayLike) -> float:
+    """Return max q_k - min q_k, which bounds |q_avg - q_mix| without any density.
+
+    Parameters
+    ----------
+    thresholds : array_like, shape (M,)
+        Quantiles q_k of the agents that have weight, all at one level.
+
+    Returns
+    -------
+    float
+        The bound, in the unit of the score.
+
+    Raises
+    ------
+    InputError
+        If there is none, or one is not finite.
+
+    Notes
+    -----
+    Both the average and the mixture quantile lie between the extreme q_k when all are taken at the
+    same level. Conformal thresholds of small agents sit at ranks above it, so the mixture quantile
+    may then fall below all of them.
+
+    Examples
+    --------
+    >>> round(spread_bound([0.09, 0.9]), 6)
+    0.81
+    """
+    q = as_floats(thresholds, "thresholds", (None,))
+    if not len(q):
+        raise InputError("thresholds must hold at least one number, got none")
+    return float(np.ptp(q))
+
+
+def _as_law(law: npt.ArrayLike, what: str, n_classes: int | None) -> Floats:
+    """Return a probability law on the classes, or say what is wrong."""
+    values = as_floats(law, what, (n_classes,))
+    if (values < 0).any() or abs(values.sum() - 1) > LAW_TOLERANCE:
+        raise InputError(
+            f"{what} must hold probabilities that sum to 1, got a sum of {values.sum():.6g}; "
+            "divide counts by their sum"
+        )
+    return values

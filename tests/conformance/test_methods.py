@@ -1,0 +1,130 @@
+"""What every method must do, whoever wrote it."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+
+import numpy as np
+import pytest
+
+import fedwqcp as fw
+from fedwqcp.methods import Method
+from fedwqcp.wire.payload import Outcome, Question, Summary
+
+SETTINGS = {
+    "dp-fedcp": {"solver": "exact"},  # the iterative solver is tested beside its source
+}
+METHODS = [fw.methods.get(name, **SETTINGS.get(name, {})) for name in fw.methods.available()]
+IDS = [fw.methods.name_of(method) for method in METHODS]
+
+every_method = pytest.mark.parametrize("method", METHODS, ids=IDS)
+
+
+def agents(order=(0, 1, 2), seed=3):
+    """Three agents of unequal size with scores in [0, 1], labels and features."""
+    rng = np.random.default_rng(seed)
+    found = {}
+    for index, n in enumerate((40, 25, 60)):
+        labels = rng.permutation(np.arange(n) % 3)
+        found[f"agent-{index}"] = fw.Calibration(
+            np.round(rng.beta(2 + index, 3, size=n), 3), labels, rng.normal(size=(n, 2)), 3
+        )
+    return {f"agent-{i}": found[f"agent-{i}"] for i in order}
+
+
+@every_method
+def test_it_states_guarantee_and_assumption(method):
+    assert isinstance(method.guarantee, fw.Guarantee)
+    assert len(method.assumption) > 10
+    doc = type(method).__doc__
+    assert "**Guarantee**" in doc
+    assert "**Cost**" in doc
+
+
+@every_method
+def test_its_payloads_are_declared(method):
+    assert all(issubclass(kind, Summary) for kind in method.summaries)
+    assert all(issubclass(kind, Question) for kind in method.questions)
+    assert all(issubclass(kind, Outcome) for kind in method.outcomes)
+    kinds = [k.kind for k in (*method.summaries, *method.questions, *method.outcomes)]
+    assert len(set(kinds)) == len(kinds)
+    assert all(kind.reveals in ("statistic", "samples") for kind in method.summaries)
+
+
+@every_method
+def test_settings_print_compare_hash_pickle_and_freeze(method):
+    assert pickle.loads(pickle.dumps(method)) == method
+    assert hash(method) == hash(dataclasses.replace(method))
+    assert repr(method).startswith(type(method).__name__)
+    field = next(iter(dataclasses.fields(method)), None)
+    if field is not None:
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(method, field.name, None)
+
+
+@every_method
+def test_the_order_of_agents_does_not_matter(method):
+    one = fw.calibrate(agents(), method=method, alpha=0.2, seed=1)
+    other = fw.calibrate(agents((2, 0, 1)), method=method, alpha=0.2, seed=1)
+    for name in agents():
+        np.testing.assert_allclose(one.threshold(name), other.threshold(name), rtol=0, atol=1e-12)
+
+
+@every_method
+def test_the_same_seed_gives_the_same_release(method):
+    one = fw.calibrate(agents(), method=method, alpha=0.2, seed=1)
+    other = fw.calibrate(agents(), method=method, alpha=0.2, seed=1)
+    assert one.outcomes == other.outcomes
+    assert one.local == other.local
+
+
+@every_method
+def test_what_travels_survives_a_file(method, tmp_path):
+    release = fw.calibrate(agents(), method=method, alpha=(0.2, 0.3), seed=1)
+    fw.save(release, tmp_path / "release.json")
+    again = fw.load(tmp_path / "release.json")
+    assert again == release
+    for name in agents():
+        np.testing.assert_array_equal(again.threshold(name, 0.3), release.threshold(name, 0.3))
+
+
+@every_method
+def test_rounds_and_bytes_are_counted(method):
+    release = fw.calibrate(agents(), method=method, alpha=0.2, seed=1)
+    for name in agents():
+        assert (release.bytes_up(name) > 0) == (release.rounds > 0)
+        assert (release.bytes_down(name) > 0) == (release.rounds > 0)
+
+
+@every_method
+def test_an_empty_agent_does_no_harm(method):
+    some = agents()
+    some["agent-1"] = fw.Calibration([], np.array([], int), np.empty((0, 2)), 3)
+    release = fw.calibrate(some, method=method, alpha=0.2, seed=1)
+    assert not np.isnan(release.threshold("agent-0")).any()
+    assert not np.isnan(release.threshold("agent-1")).any()
+
+
+@every_method
+def test_all_agents_empty_gives_no_finite_promise(method):
+    nobody = {f"a{i}": fw.Calibration([], np.array([], int), np.empty((0, 2)), 3) for i in range(2)}
+    release = fw.calibrate(nobody, method=method, alpha=0.2, seed=1)
+    assert (np.asarray(release.threshold("a0")) == np.inf).all()
+
+
+SINGLE = [m for m, name in zip(METHODS, IDS, strict=True) if name not in ("dp-fedcp", "cphet")]
+
+
+@pytest.mark.parametrize("method", SINGLE, ids=lambda m: type(m).__name__)
+def test_one_agent_alone_is_split_cp(method):
+    alone = {"agent-2": agents()["agent-2"]}
+    expected = fw.conformal_quantile(alone["agent-2"].scores, 0.2)
+    assert fw.calibrate(alone, method=method, alpha=0.2).threshold("agent-2") == expected
+
+
+@every_method
+def test_it_is_found_by_its_name(method):
+    name = fw.methods.name_of(method)
+    assert isinstance(fw.methods.get(name), Method)
+    assert type(fw.methods.get(name)) is type(method)

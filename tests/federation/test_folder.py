@@ -1,0 +1,139 @@
+"""Rounds carried by files: atomic, repeatable, resumable over several steps."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fedwqcp import calibrate
+from fedwqcp.errors import InputError, MalformedMessageError, QuorumError
+from fedwqcp.federation import files
+from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.store import load, save
+from fedwqcp.federation.transport.folder import close_round, open_round, read_round, write_answer
+from fedwqcp.methods import Calibration
+from fedwqcp.wire.round import Choice, Round
+
+RNG = np.random.default_rng(5)
+CALS = {name: Calibration(RNG.uniform(size=n)) for name, n in (("a", 30), ("b", 50), ("c", 40))}
+ROUND = Round("r1", Choice("fedwq-cp"), Choice("lac"), (0.2,), tuple(CALS), 2)
+
+
+def write_all(tmp_path, round=ROUND):
+    return [_write(tmp_path, round, name) for name in CALS]
+
+
+def _write(tmp_path, round, name):
+    path = tmp_path / f"{name}.json"
+    write_answer(Agent(name, round, CALS[name]), path)
+    return path
+
+
+def test_a_round_of_files_equals_one_in_process(tmp_path):
+    open_round(ROUND, tmp_path / "round.json")
+    round = read_round(tmp_path / "round.json")
+    assert round == ROUND
+    closed = close_round(round, write_all(tmp_path), tmp_path / "release.json")
+    direct = calibrate(CALS, alpha=0.2)
+    assert closed.release.threshold("a") == direct.threshold("a")
+    assert load(tmp_path / "release.json") == closed.release.public()
+    assert load(tmp_path / "record.json") == closed.release
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "a.json", "b.json", "c.json", "record.json", "release.json", "round.json",
+    ]  # fmt: skip
+
+
+def test_running_a_step_twice_changes_nothing(tmp_path):
+    open_round(ROUND, tmp_path / "round.json")
+    with pytest.raises(InputError, match="exists; a round is opened once"):
+        open_round(ROUND, tmp_path / "round.json")
+    answers = write_all(tmp_path)
+    before = answers[0].read_bytes()
+    assert write_answer(Agent("a", ROUND, CALS["b"]), answers[0]) is False
+    assert answers[0].read_bytes() == before
+    first = close_round(ROUND, answers[:2], tmp_path / "release.json")
+    stat = os.stat(tmp_path / "release.json")
+    late = close_round(ROUND, answers, tmp_path / "release.json")
+    assert late.already
+    assert late.release == first.release.public()
+    assert os.stat(tmp_path / "release.json").st_mtime_ns == stat.st_mtime_ns
+
+
+def test_another_file_in_the_way_is_never_replaced(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text("my notes")
+    with pytest.raises(InputError, match="is no answer to this question"):
+        write_answer(Agent("a", ROUND, CALS["a"]), path)
+    assert path.read_text() == "my notes"
+    save(calibrate(CALS, alpha=0.2), tmp_path / "release.json")
+    with pytest.raises(InputError, match="belongs to another round"):
+        close_round(ROUND, [], tmp_path / "release.json")
+
+
+def test_garbage_and_replays_are_refused_by_name(tmp_path):
+    old = replace(ROUND, id="r0")
+    (tmp_path / "old").mkdir()
+    replayed = _write(tmp_path / "old", old, "b")
+    good = [_write(tmp_path, ROUND, "a"), _write(tmp_path, ROUND, "c")]
+    (tmp_path / "b.json").write_bytes(b"\x00garbage")
+    closed = close_round(
+        ROUND, [*good, tmp_path / "b.json", replayed, good[0]], tmp_path / "release.json"
+    )
+    assert closed.release.used == ("a", "c")
+    assert list(closed.release.refused) == ["b"]
+    assert [(r.agent, r.field) for r in closed.refusals] == [
+        ("b", "message"), ("b", "round"), ("a", "agent"),
+    ]  # fmt: skip
+
+
+def test_a_missed_quorum_writes_nothing_and_can_be_tried_again(tmp_path):
+    answers = write_all(tmp_path)
+    with pytest.raises(QuorumError, match="1 of 3"):
+        close_round(ROUND, answers[:1], tmp_path / "release.json")
+    assert not (tmp_path / "release.json").exists()
+    assert not (tmp_path / "record.json").exists()
+    assert close_round(ROUND, answers, tmp_path / "release.json").release.used == ("a", "b", "c")
+
+
+def test_a_method_of_many_steps_goes_on_by_files(tmp_path):
+    round = replace(ROUND, method=Choice("fcp", {"sketch": "bisection"}), score=Choice("lac"))
+    answers, out, ask = [], tmp_path / "release.json", None
+    for step in range(60):
+        for name, cal in CALS.items():
+            path = tmp_path / f"{name}.step-{step}.json"
+            write_answer(Agent(name, round, cal), path, ask)
+            answers.append(path)
+        closed = close_round(round, answers, out)
+        if closed.release is not None:
+            break
+        (ask,) = closed.asks
+        assert ask.name == f"ask-{step + 1}.json"
+        assert close_round(round, answers, out).asks == closed.asks
+    direct = calibrate(CALS, method="fcp", alpha=0.2, score="lac")
+    assert closed.release.threshold("b") == direct.threshold("b")
+    assert closed.release.rounds == direct.rounds == step + 1
+
+
+def test_a_round_that_cannot_be_read_is_refused(tmp_path):
+    (tmp_path / "round.json").write_text("{}")
+    with pytest.raises(MalformedMessageError, match="missing required field"):
+        read_round(tmp_path / "round.json")
+
+
+def test_a_write_that_fails_leaves_nothing_behind(tmp_path, monkeypatch):
+    target = tmp_path / "x.json"
+    files.write_atomic(target, b"old")
+
+    def full(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files.os, "fsync", full)
+    with pytest.raises(InputError, match="No space left on device"):
+        files.write_atomic(target, b"new")
+    assert target.read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["x.json"]
+    with pytest.raises(InputError, match="cannot write"):
+        files.write_atomic(tmp_path / "none" / "x.json", b"new")

@@ -1,0 +1,118 @@
+"""Model outputs come from four kinds of file, and say clearly what is wrong with them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fedwqcp.errors import InputError
+from fedwqcp.federation.outputs import Outputs, load_outputs
+
+PROBS = np.array([[0.7, 0.3], [0.2, 0.8]])
+
+
+def test_npz_with_everything(tmp_path):
+    path = tmp_path / "cal.npz"
+    np.savez(path, probs=PROBS, labels=[0, 1], ids=["p1", "p2"], features=np.eye(2))
+    found = load_outputs(path)
+    np.testing.assert_array_equal(found.values, PROBS)
+    np.testing.assert_array_equal(found.labels, [0, 1])
+    np.testing.assert_array_equal(found.ids, ["p1", "p2"])
+    np.testing.assert_array_equal(found.features, np.eye(2))
+    assert repr(found) == "Outputs(shape=(2, 2))"
+
+
+def test_npz_for_regression(tmp_path):
+    path = tmp_path / "cal.npz"
+    np.savez(path, outputs=[1.5, 2.5], y=[1.0, 2.0])
+    found = load_outputs(path)
+    assert (found.values.shape, found.labels.tolist(), found.ids) == ((2,), [1.0, 2.0], None)
+
+
+def test_npy_with_labels_beside_it(tmp_path):
+    np.save(tmp_path / "p.npy", PROBS)
+    np.save(tmp_path / "y.npy", np.array([0, 1]))
+    assert load_outputs(tmp_path / "p.npy").labels is None
+    found = load_outputs(tmp_path / "p.npy", tmp_path / "y.npy")
+    np.testing.assert_array_equal(found.labels, [0, 1])
+
+
+def test_csv_of_probabilities(tmp_path):
+    path = tmp_path / "cal.csv"
+    path.write_text("id,p1,p0,label,x0\nn7,0.3,0.7,0,5\nn8,0.8,0.2,1,6\n")
+    found = load_outputs(path)
+    np.testing.assert_array_equal(found.values, PROBS)
+    assert found.labels.dtype == np.int64
+    assert found.ids.tolist() == ["n7", "n8"]
+    np.testing.assert_array_equal(found.features, [[5], [6]])
+
+
+@pytest.mark.parametrize(
+    ("header", "shape"),
+    [("prediction", (1,)), ("prediction,sigma", (1, 2)), ("lower,upper", (1, 2))],
+)
+def test_csv_of_regressors(tmp_path, header, shape):
+    path = tmp_path / "cal.csv"
+    path.write_text(f"{header},y\n" + "1.5," * (header.count(",") + 1) + "2.25\n")
+    found = load_outputs(path)
+    assert found.values.shape == shape
+    assert found.labels.tolist() == [2.25]
+
+
+def test_parquet_equals_csv(tmp_path):
+    pa = pytest.importorskip("pyarrow", reason="the extra [parquet] is not installed")
+    pq = pytest.importorskip("pyarrow.parquet", reason="the extra [parquet] is not installed")
+    path = tmp_path / "cal.parquet"
+    pq.write_table(pa.table({"p0": [0.7, 0.2], "p1": [0.3, 0.8], "label": [0, 1]}), path)
+    found = load_outputs(path)
+    np.testing.assert_array_equal(found.values, PROBS)
+    assert found.labels.dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("a.txt", b"", "must be one of .npz, .npy, .csv, .parquet, got a.txt"),
+        ("a.npz", b"garbage", "cannot be read"),
+        ("a.npy", b"\x93NUMPY", "cannot be read"),
+        ("a.parquet", b"garbage", "Parquet"),
+        ("a.csv", b"", "it is empty"),
+        ("a.csv", b"\xff\xfe\x00", "UTF-8"),
+        ("a.csv", b"q,r\n1,2\n", "must have columns p0, p1"),
+        ("a.csv", b"p0,p2\n1,2\n", "without a gap"),
+        ("a.csv", b"p0,p1\n0.5\n", "line 2: 1 fields, the header 2"),
+        ("a.csv", b"p0,p1\n0.5,secret\n", "column 'p1' must hold numbers"),
+    ],
+)
+def test_bad_files_are_refused(tmp_path, name, content, says):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=says) as error:
+        load_outputs(path)
+    assert "secret" not in str(error.value)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"cannot read .*cal\.npz: No such file"):
+        load_outputs(tmp_path / "cal.npz")
+
+
+def test_an_archive_without_outputs_says_what_it_holds(tmp_path):
+    path = tmp_path / "cal.npz"
+    np.savez(path, logits=PROBS)
+    with pytest.raises(InputError, match="must hold 'probs' or 'outputs', got logits"):
+        load_outputs(path)
+
+
+def test_objects_are_never_unpickled(tmp_path):
+    path = tmp_path / "cal.npz"
+    np.savez(path, probs=np.array([{"a": 1}], dtype=object))
+    with pytest.raises(InputError, match="objects are not read"):
+        load_outputs(path)
+
+
+def test_lengths_must_agree():
+    with pytest.raises(
+        InputError, match="labels must have one entry for each of the 2 rows, got 3"
+    ):
+        Outputs(PROBS, labels=np.zeros(3))

@@ -1,0 +1,242 @@
+"""The server admits sound answers, refuses the rest by name and reason, and keeps the quorum."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+
+import pytest
+
+from fedwqcp import methods
+from fedwqcp.errors import (
+    ImplausibleValueError,
+    MalformedMessageError,
+    QuorumError,
+    WrongRoundError,
+)
+from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.server import Server
+from fedwqcp.methods import Calibration, Each, Method
+from fedwqcp.wire.codec import decode, encode, terms
+from fedwqcp.wire.envelope import Answer, Ask
+from fedwqcp.wire.payload import Begin, LocalQuantile, Outcome, Question, Summary, ToAll, ToEach
+from fedwqcp.wire.release import Guarantee
+from fedwqcp.wire.round import Choice, Round
+
+ROUND = Round(
+    id="r1",
+    method=Choice("fedwq-cp", {"overflow": "propagate"}),
+    score=Choice("lac"),
+    alphas=(0.2,),
+    agents=("a", "b", "c"),
+    quorum=2,
+    max_n=100,
+)
+
+
+SOUND = LocalQuantile(0.5, 10)
+
+
+def answer(round=ROUND, agent="a", summary=SOUND, **changes):
+    fields = {
+        "round": round.id,
+        "terms": terms(round),
+        "step": 0,
+        "agent": agent,
+        "method": round.method.name,
+        "score": round.score.name,
+        "alphas": round.alphas,
+        "answers": (summary,),
+    }
+    return encode(Answer(**{**fields, **changes}))
+
+
+def test_a_clean_round():
+    server = Server(ROUND)
+    assert set(server.asks()) == {"a", "b", "c"}
+    for name, q in (("a", 0.9), ("b", 0.3), ("c", 0.6)):
+        assert server.receive(answer(agent=name, summary=LocalQuantile(q, 10)), name) is None
+    server.close_step()
+    release = server.release()
+    assert release.threshold("b") == pytest.approx(0.6)
+    assert release.rounds == 1
+    assert release.used == ("a", "b", "c")
+    assert release.bytes_up("a") == len(answer(agent="a", summary=LocalQuantile(0.9, 10)))
+    assert release.bytes_down("a") == len(encode(ROUND))
+    assert release.received["b"] == (LocalQuantile(0.3, 10),)
+    assert server.asks() == {}
+
+
+@pytest.mark.parametrize(
+    ("message", "error", "says"),
+    [
+        (answer(round=replace(ROUND, id="r0")), WrongRoundError, "round: this round uses r1"),
+        (answer(terms="0" * 16), WrongRoundError, "terms: "),
+        (answer(alphas=(0.1,)), WrongRoundError, "alpha: this round uses 0.2, .* made for 0.1"),
+        (answer(score="aps"), WrongRoundError, "score: this round uses lac, .* made for aps"),
+        (answer(method="fcp"), WrongRoundError, "method: "),
+        (answer(version=2), WrongRoundError, "version: "),
+        (answer(step=1), WrongRoundError, "step: "),
+        (answer(agent="mallory"), WrongRoundError, "is not in the roster"),
+        (answer(summary=LocalQuantile(0.5, 101)), ImplausibleValueError, "n: .* from 0 to 100"),
+        (answer(summary=LocalQuantile(999.0, 5)), ImplausibleValueError, "between 0 and 1, or be"),
+        (answer(summary=LocalQuantile(-0.1, 5)), ImplausibleValueError, "between 0 and 1"),
+        (answer(answers=()), MalformedMessageError, "one summary for each question"),
+        (answer(answers=(None,)), MalformedMessageError, "one summary for each question"),
+        (b"garbage", MalformedMessageError, "must be one JSON object"),
+    ],
+)
+def test_unsound_answers_are_refused_by_name_and_reason(message, error, says):
+    server = Server(ROUND)
+    refusal = server.receive(message, source="a")
+    assert isinstance(refusal, error)
+    with pytest.raises(error, match=says):
+        raise refusal
+    assert server.refusals == [refusal]
+
+
+def test_infinity_may_pass_the_bounds():
+    server = Server(ROUND)
+    assert server.receive(answer(summary=LocalQuantile(inf, 3)), "a") is None
+
+
+def test_the_first_answer_stands():
+    server = Server(ROUND)
+    assert server.receive(answer(), "a") is None
+    second = server.receive(answer(summary=LocalQuantile(0.9, 100)), "a-again")
+    assert "has already answered" in str(second)
+    server.receive(answer(agent="b"), "b")
+    server.close_step()
+    release = server.release()
+    assert release.threshold("a") == 0.5
+    assert release.refused == {}
+    assert release.missing == ("c",)
+
+
+def test_a_sender_that_the_transport_knows_cannot_speak_for_another():
+    server = Server(ROUND)
+    refusal = server.receive(answer(agent="b"), source="a", sender="a")
+    assert (refusal.agent, refusal.field) == ("a", "agent")
+    assert server.receive(answer(agent="b"), source="b", sender="b") is None
+
+
+def test_refused_and_missing_agents_are_named_and_the_quorum_decides():
+    server = Server(replace(ROUND, quorum=1))
+    server.receive(answer(round=replace(ROUND, quorum=1)), "a")
+    server.receive(b"{}", "b")
+    server.close_step()
+    release = server.release()
+    assert release.used == ("a",)
+    assert list(release.refused) == ["b"]
+    assert release.missing == ("c",)
+
+
+def test_a_missed_quorum_says_who_and_why():
+    server = Server(ROUND)
+    server.receive(answer(), "a")
+    server.receive(answer(agent="b", summary=LocalQuantile(0.5, 101)), "b")
+    with pytest.raises(
+        QuorumError,
+        match=r"1 of 3 agents answered soundly, the round needs 2; refused: b \(n\), c \(no answer",
+    ):
+        server.close_step()
+    with pytest.raises(QuorumError, match="has not ended"):
+        server.release()
+
+
+def test_a_refused_agent_may_still_answer_soundly():
+    server = Server(ROUND)
+    server.receive(b"oops", "a")
+    assert server.receive(answer(), "a") is None
+    server.receive(answer(agent="b"), "b")
+    server.close_step()
+    assert server.release().used == ("a", "b")
+
+
+@dataclass(frozen=True)
+class Said(Summary):
+    value: int
+
+
+@dataclass(frozen=True)
+class Next(Question):
+    value: int
+
+
+@dataclass(frozen=True)
+class TwoSteps(Method[Said]):
+    """Each agent says its n; then each is told the sum of the others and says it again."""
+
+    summaries = (Said,)
+    questions = (Begin, Next)
+    outcomes = (ToEach,)
+    guarantee = Guarantee.NONE
+    assumption = "none"
+
+    def answer(self, cal: Calibration, question: Question, alpha: float, rng: object) -> Said:
+        return Said(question.value if isinstance(question, Next) else cal.n)
+
+    def exchange(self, alpha: float) -> Generator[Question | Each, Sequence[Said], Outcome]:
+        first = yield Begin()
+        total = sum(said.value for said in first)
+        second = yield Each(tuple(Next(total - said.value) for said in first))
+        return ToEach(tuple(float(said.value) for said in second))
+
+
+@pytest.fixture
+def two_steps(monkeypatch):
+    monkeypatch.setattr(methods, "get", lambda name, **settings: TwoSteps())
+    return replace(ROUND, method=Choice("two-steps"), alphas=(0.2, 0.4))
+
+
+def agents_of(round):
+    return {
+        name: Agent(name, round, Calibration([0.1] * n))
+        for name, n in zip("abc", (1, 2, 4), strict=True)
+    }
+
+
+def test_a_dialogue_of_two_steps(two_steps):
+    server, agents = Server(two_steps), agents_of(two_steps)
+    while not server.ended:
+        for name, ask in server.asks().items():
+            server.receive(agents[name].answer(ask if server.step else None), name, name)
+        server.close_step()
+    release = server.release()
+    assert release.rounds == 2
+    assert [release.threshold(name, 0.4) for name in "abc"] == [6, 5, 3]
+
+
+def test_an_agent_lost_on_the_way_restarts_the_dialogue_without_it(two_steps):
+    server, agents = Server(two_steps), agents_of(two_steps)
+    for name in server.asks():
+        server.receive(agents[name].answer(), name)
+    server.close_step()
+    for name, ask in server.asks().items():
+        if name != "b":
+            server.receive(agents[name].answer(ask), name)
+    server.close_step()  # b is lost here
+    assert set(server.asks()) == {"a", "c"}
+    late = server.receive(agents["b"].answer(encode_step(server)), "b")
+    assert "takes no further part" in str(late)
+    for name, ask in server.asks().items():
+        server.receive(agents[name].answer(ask), name)
+    server.close_step()
+    release = server.release()
+    assert [release.threshold(name, 0.2) for name in "ac"] == [4, 1]
+    assert release.missing == ("b",)
+
+
+def encode_step(server):
+    """A question of the current step that any agent can answer."""
+    return encode(Ask(server.round.id, server.step, (Next(1), Next(1))))
+
+
+def test_the_answer_travels_as_it_was_written(two_steps):
+    agent = agents_of(two_steps)["c"]
+    assert decode(agent.answer(), Answer, (Said,)).answers == (Said(4), Said(4))
+
+
+def test_toall_is_unknown_to_this_method(two_steps):
+    assert ToAll not in Server(two_steps).plan.kinds

@@ -1,0 +1,164 @@
+"""Walk 1: six hospitals in folders of their own calibrate and predict through the program.
+
+One of them sends garbage and one replays an old answer; the round closes by quorum.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import fedwqcp as fw
+
+HOSPITALS = ("st-mary", "lakeside", "north", "south", "east", "west")
+
+
+def run(folder, *arguments, code=0):
+    """Run the program in a folder as a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "fedwqcp", *map(str, arguments)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "COLUMNS": "200", "PYTHONIOENCODING": "utf-8"},
+        check=False,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout + done.stderr
+
+
+def model(rng, n):
+    """Probabilities, labels drawn from them, and ids."""
+    probs = rng.dirichlet([1.0, 2.0, 3.0], size=n)
+    labels = np.array([rng.choice(3, p=row) for row in probs])
+    ids = np.array([f"patient-{rng.integers(10**9)}" for _ in range(n)])
+    return {"probs": probs, "labels": labels, "ids": ids}
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory):
+    """A round that was opened, answered and closed."""
+    root = tmp_path_factory.mktemp("federation")
+    server = root / "server"
+    (server / "summaries").mkdir(parents=True)
+    rng = np.random.default_rng(11)
+    (server / "roster.toml").write_text(
+        f"agents = {json.dumps(HOSPITALS)}\nquorum = 4\nmax_n = 10000\nn_classes = 3\n"
+    )
+    options = ["--method", "fedwq-cp", "--score", "aps", "--alpha", 0.1, "--agents", "roster.toml"]
+    run(server, "server", "open", *options, "--out", "old-round.json")
+    run(server, "server", "open", *options)
+    for name in HOSPITALS:
+        home = root / name
+        home.mkdir()
+        shutil.copy(server / "round.json", home)
+        np.savez(home / "cal.npz", **model(rng, 60 + 10 * len(name)))
+        np.savez(home / "test.npz", **model(rng, 200))
+        answer = ["agent", "calibrate", "--outputs", "cal.npz", "--agent", name]
+        if name == "south":  # replays its answer to an earlier round
+            shutil.copy(server / "old-round.json", home)
+            run(home, *answer, "--round", "old-round.json")
+        else:
+            run(home, *answer, "--round", "round.json")
+        if name == "east":
+            (home / "east.json").write_bytes(os.urandom(200))
+        shutil.copy(home / f"{name}.json", server / "summaries")
+    answers = sorted((server / "summaries").iterdir())
+    said = run(server, "server", "close", "round.json", *answers)
+    return root, said
+
+
+def test_the_answer_is_small_and_readable(closed):
+    root, _ = closed
+    message = (root / "st-mary" / "st-mary.json").read_text()
+    assert len(message) < 300
+    answer = json.loads(message)
+    assert answer["agent"] == "st-mary"
+    assert set(answer["answers"][0]) == {"kind", "threshold", "n"}
+
+
+def test_garbage_and_replay_are_refused_by_name(closed):
+    root, said = closed
+    assert "refused: agent 'east': message" in said
+    assert "refused: agent 'south': round" in said
+    release = fw.load(root / "server" / "release.json")
+    assert set(release.refused) == {"east", "south"}
+    assert set(release.used) == set(HOSPITALS) - {"east", "south"}
+
+
+def test_the_release_is_the_mean_of_the_sound_answers(closed):
+    root, _ = closed
+    release = fw.load(root / "server" / "release.json")
+    sound = [
+        json.loads((root / name / f"{name}.json").read_text())["answers"][0]
+        for name in release.used
+    ]
+    total = sum(s["n"] for s in sound)
+    mean = sum(s["n"] * s["threshold"] for s in sound) / total
+    assert release.threshold("north") == pytest.approx(mean, abs=1e-15)
+
+
+def test_every_hospital_predicts_with_its_own_model(closed):
+    root, _ = closed
+    for name in ("st-mary", "east"):
+        home = root / name
+        shutil.copy(root / "server" / "release.json", home)
+        said = run(
+            home, "agent", "predict", "--release", "release.json",
+            "--outputs", "test.npz", "--agent", name,
+        )  # fmt: skip
+        assert "coverage" in said
+        data = np.load(home / "test.npz")
+        with open(home / "sets.csv", newline="") as file:
+            rows = list(csv.DictReader(file))
+        release = fw.load(home / "release.json")
+        u = fw.uniforms(release.round.key, data["ids"])
+        sets = fw.APS().invert(data["probs"], release.threshold(name), u=u)
+        assert [row["id"] for row in rows] == data["ids"].tolist()
+        assert [row["labels"] for row in rows] == [" ".join(map(str, s)) for s in sets]
+        assert 0.8 < sets.cover(data["labels"]).mean() < 0.97
+
+
+def test_closing_again_changes_nothing(closed):
+    root, _ = closed
+    server = root / "server"
+    before = (server / "release.json").read_bytes()
+    said = run(server, "server", "close", "round.json", *sorted((server / "summaries").iterdir()))
+    assert "already closed" in said
+    assert (server / "release.json").read_bytes() == before
+
+
+def test_errors_have_their_exit_codes(closed, tmp_path):
+    root, _ = closed
+    home = root / "north"
+    assert "alpha must be strictly between 0 and 1, got 5.0 (for 5 % miscoverage write 0.05)" in run(
+        root / "server", "server", "open", "--alpha", 5, "--agents", "roster.toml",
+        "--out", "bad.json", code=2,
+    )  # fmt: skip
+    assert not (root / "server" / "bad.json").exists()
+    run(home, "agent", "calibrate", "--round", "none.json", "--outputs", "cal.npz", code=2)
+    (tmp_path / "round.json").write_text("{}")
+    run(tmp_path, "agent", "calibrate", "--round", "round.json", "--outputs", "x.npz", code=3)
+    run(
+        root / "server", "server", "close", "round.json", "summaries/north.json",
+        "--out", "again.json", code=3,
+    )  # fmt: skip
+    run(home, "agent", "nothing", code=2)
+
+
+def test_debug_shows_the_traceback(closed):
+    done = subprocess.run(
+        [sys.executable, "-m", "fedwqcp", "--debug", "agent", "calibrate", "--round", "none",
+         "--outputs", "x.npz"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert "Traceback" in done.stderr

@@ -1,0 +1,104 @@
+"""FedAvgQ-CP: the plain mean of local thresholds."""
+
+from __future__ import annotations
+
+from math import inf
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import fedwqcp as fw
+from fedwqcp.errors import InputError
+from fedwqcp.methods.fedavgq_cp import FedAvgQCP
+from fedwqcp.wire.payload import LocalQuantile
+from strategies import alphas
+from worked import ABC, EMPTY, A, C, samples, threshold
+
+
+@pytest.mark.parametrize(
+    ("overflow", "alpha", "expected"),
+    [
+        ("propagate", 0.2, 1.69 / 3),
+        ("clip", 0.2, 0.5633333333),
+        ("exclude", 0.2, 0.5633333333),
+        ("propagate", 0.1, inf),
+        ("clip", 0.1, (1.0 + 0.45 + 0.38) / 3),
+        ("exclude", 0.1, (1.0 + 0.38) / 2),
+        ("exclude", 0.05, 0.40),
+        ("clip", 0.05, (1.0 + 0.45 + 0.40) / 3),
+    ],
+)
+def test_the_worked_example(overflow: str, alpha: float, expected: float) -> None:
+    found = threshold(ABC, "fedavgq-cp", alpha, overflow=overflow)
+    assert found == pytest.approx(expected, abs=1e-9)
+
+
+def test_an_empty_agent_does_not_enter_the_mean() -> None:
+    assert threshold({**ABC, "b": EMPTY}, "fedavgq-cp", 0.2) == pytest.approx((0.9 + 0.34) / 2)
+    assert threshold({**ABC, "b": EMPTY}, "fedavgq-cp", 0.2, overflow="clip") == pytest.approx(
+        (0.9 + 0.34) / 2
+    )
+
+
+@pytest.mark.parametrize("overflow", ["propagate", "clip", "exclude"])
+def test_no_agent_with_scores_gives_infinity(overflow: str) -> None:
+    assert threshold({"a": EMPTY, "b": EMPTY}, "fedavgq-cp", 0.2, overflow=overflow) == inf
+
+
+def test_every_agent_excluded_gives_infinity() -> None:
+    few = {"a": A[:2], "b": C[:3]}
+    assert threshold(few, "fedavgq-cp", 0.05, overflow="exclude") == inf
+
+
+def test_saturated_and_negative_scores() -> None:
+    assert threshold({"a": np.ones(9), "b": np.ones(30)}, "fedavgq-cp", 0.1) == 1.0
+    assert threshold({"a": A - 2, "c": C - 2}, "fedavgq-cp", 0.2) == pytest.approx(-1.38)
+
+
+def test_one_round_of_one_pair() -> None:
+    release = fw.calibrate(ABC, method="fedavgq-cp", alpha=0.2)
+    assert (release.rounds, release.guarantee.value) == (1, "none")
+    assert release.received["b"] == (LocalQuantile(0.45, 5),)
+
+
+def test_unknown_overflow_rule() -> None:
+    with pytest.raises(InputError, match="overflow must be one of"):
+        FedAvgQCP(overflow="ignore")  # type: ignore[arg-type]
+
+
+@given(samples(max_agents=1, infinite=True), alphas(2))
+def test_one_agent_alone_is_split_cp(agents: dict, alpha: float) -> None:
+    own = fw.calibrate(agents, method="split-cp", alpha=alpha).threshold("agent-0")
+    assert threshold(agents, "fedavgq-cp", alpha) == own
+
+
+@given(samples(infinite=True), alphas(2), st.randoms(use_true_random=False))
+def test_order_does_not_matter(agents: dict, alpha: float, random: object) -> None:
+    names = list(agents)
+    random.shuffle(names)
+    turned = {name: agents[name][::-1] for name in names}
+    assert threshold(turned, "fedavgq-cp", alpha, overflow="exclude") == threshold(
+        agents, "fedavgq-cp", alpha, overflow="exclude"
+    )
+
+
+@given(samples(infinite=True), alphas(2))
+def test_it_lies_between_the_local_thresholds(agents: dict, alpha: float) -> None:
+    local = [fw.conformal_quantile(v, alpha, "clip") for v in agents.values() if len(v)]
+    assume(local)
+    found = threshold(agents, "fedavgq-cp", alpha, overflow="clip")
+    assert min(local) <= found <= max(local)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False), st.integers(1, 7))
+def test_equal_thresholds_are_kept_to_the_last_bit(q: float, m: int) -> None:
+    parts = [LocalQuantile(q, n) for n in range(1, m + 1)]
+    assert FedAvgQCP().aggregate(parts, 0.1).value == q
+
+
+def test_huge_thresholds_do_not_overflow() -> None:
+    parts = [LocalQuantile(1.7e308, 1), LocalQuantile(1.5e308, 9), LocalQuantile(-1.7e308, 9)]
+    assert FedAvgQCP().aggregate(parts, 0.1).value == pytest.approx(0.5e308)
+    assert FedAvgQCP().aggregate([*parts, LocalQuantile(inf, 1)], 0.1).value == inf

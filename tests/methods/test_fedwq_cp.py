@@ -1,0 +1,158 @@
+"""FedWQ-CP: the size-weighted mean of local thresholds."""
+
+from __future__ import annotations
+
+from math import exp, inf, ulp
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import fedwqcp as fw
+from fedwqcp.errors import InputError
+from fedwqcp.methods.fedavgq_cp import FedAvgQCP
+from fedwqcp.methods.fedwq_cp import FedWQCP
+from fedwqcp.wire.payload import LocalQuantile
+from strategies import alphas
+from worked import ABC, EMPTY, A, B, C, samples, threshold
+
+summaries = st.builds(LocalQuantile, st.floats(0, 1), st.integers(1, 10**6))
+
+
+@pytest.mark.parametrize(
+    ("overflow", "alpha", "expected"),
+    [
+        ("propagate", 0.2, 18.05 / 35),
+        ("clip", 0.2, 0.5157142857),
+        ("exclude", 0.2, 0.5157142857),
+        ("propagate", 0.1, inf),
+        ("clip", 0.1, 0.5671428571),
+        ("exclude", 0.1, 0.5866666667),
+        ("propagate", 0.05, inf),
+        ("clip", 0.05, (10 * 1.0 + 5 * 0.45 + 20 * 0.40) / 35),
+        ("exclude", 0.05, 0.40),
+    ],
+)
+def test_the_worked_example(overflow: str, alpha: float, expected: float) -> None:
+    assert threshold(ABC, "fedwq-cp", alpha, overflow=overflow) == pytest.approx(expected, abs=1e-9)
+
+
+def test_an_empty_agent_has_no_weight() -> None:
+    assert threshold({**ABC, "b": EMPTY}, "fedwq-cp", 0.2) == pytest.approx(0.5266666667, abs=1e-9)
+    assert threshold({**ABC, "b": EMPTY}, "fedwq-cp", 0.2, overflow="clip") == pytest.approx(
+        0.5266666667, abs=1e-9
+    )
+
+
+@pytest.mark.parametrize("overflow", ["propagate", "clip", "exclude"])
+def test_no_agent_with_scores_gives_infinity(overflow: str) -> None:
+    assert threshold({"a": EMPTY, "b": EMPTY}, "fedwq-cp", 0.2, overflow=overflow) == inf
+
+
+def test_the_pair_of_threshold_and_size_is_all_that_is_sent() -> None:
+    release = fw.calibrate(ABC, alpha=0.2)
+    assert release.received == {
+        "a": (LocalQuantile(0.9, 10),),
+        "b": (LocalQuantile(0.45, 5),),
+        "c": (LocalQuantile(0.34, 20),),
+    }
+    assert (release.rounds, release.guarantee.value) == (1, "none")
+
+
+def test_scores_that_saturate_at_one() -> None:
+    agents = {"a": np.array([0.5, 1.0, 1.0, 1.0]), "b": np.array([0.2, 0.3, 1.0, 1.0])}
+    assert threshold(agents, "fedwq-cp", 0.2) == 1.0
+
+
+def test_negative_scores() -> None:
+    assert threshold({"a": A - 2, "b": C - 2}, "fedwq-cp", 0.2) == pytest.approx(
+        (10 * -1.1 + 20 * -1.66) / 30
+    )
+
+
+def test_unknown_overflow_rule() -> None:
+    with pytest.raises(InputError, match="overflow must be one of"):
+        FedWQCP(overflow="ignore")  # type: ignore[arg-type]
+
+
+@given(samples(infinite=True), alphas(2), st.randoms(use_true_random=False))
+def test_order_does_not_matter(agents: dict, alpha: float, random: object) -> None:
+    names = list(agents)
+    random.shuffle(names)
+    turned = {name: agents[name][::-1] for name in names}
+    assert threshold(turned, "fedwq-cp", alpha, overflow="exclude") == threshold(
+        agents, "fedwq-cp", alpha, overflow="exclude"
+    )
+
+
+@given(samples(max_agents=1, infinite=True), alphas(2))
+def test_one_agent_alone_is_split_cp(agents: dict, alpha: float) -> None:
+    own = fw.calibrate(agents, method="split-cp", alpha=alpha).threshold("agent-0")
+    assert threshold(agents, "fedwq-cp", alpha) == own
+
+
+@given(samples(infinite=True), alphas(2))
+def test_it_lies_between_the_local_thresholds(agents: dict, alpha: float) -> None:
+    release = fw.calibrate(agents, method=FedWQCP("clip"), alpha=alpha)
+    local = [fw.conformal_quantile(v, alpha, "clip") for v in agents.values() if len(v)]
+    assume(local)
+    assert min(local) <= release.threshold("agent-0") <= max(local)
+
+
+@pytest.mark.parametrize("overflow", ["propagate", "clip"])
+@given(samples(), alphas(2), alphas(2))
+def test_it_never_grows_with_alpha(overflow: str, agents: dict, one: float, two: float) -> None:
+    low, high = sorted([one, two])
+    strict = threshold(agents, "fedwq-cp", low, overflow=overflow)
+    loose = threshold(agents, "fedwq-cp", high, overflow=overflow)
+    assert loose <= strict or loose == pytest.approx(strict, rel=1e-12)
+
+
+def test_exclude_may_grow_with_alpha() -> None:
+    assert threshold(ABC, "fedwq-cp", 0.05, overflow="exclude") < threshold(
+        ABC, "fedwq-cp", 0.1, overflow="exclude"
+    )
+
+
+@given(st.lists(summaries, min_size=1, max_size=6), st.data())
+def test_a_summary_in_two_parts_changes_nothing(parts: list, data: st.DataObject) -> None:
+    first = parts[0]
+    assume(first.n > 1)
+    a = data.draw(st.integers(1, first.n - 1))
+    halves = [LocalQuantile(first.threshold, a), LocalQuantile(first.threshold, first.n - a)]
+    whole = FedWQCP().aggregate(parts, 0.1).value
+    split = FedWQCP().aggregate([*halves, *parts[1:]], 0.1).value
+    assert abs(split - whole) <= ulp(whole)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=6), st.integers(1, 10**6))
+def test_equal_sizes_give_the_plain_mean(thresholds: list, n: int) -> None:
+    parts = [LocalQuantile(q, n) for q in thresholds]
+    weighted, plain = FedWQCP().aggregate(parts, 0.1), FedAvgQCP().aggregate(parts, 0.1)
+    assert abs(weighted.value - plain.value) <= ulp(plain.value)
+
+
+@given(st.floats(-1e6, 1e6), st.lists(st.integers(1, 10**6), min_size=1, max_size=6))
+def test_equal_thresholds_are_kept(q: float, sizes: list) -> None:
+    parts = [LocalQuantile(q, n) for n in sizes]
+    assert FedWQCP().aggregate(parts, 0.1).value == FedAvgQCP().aggregate(parts, 0.1).value == q
+
+
+@given(st.lists(summaries, max_size=5), st.integers(1, 1000))
+def test_one_infinite_threshold_makes_it_infinite(parts: list, n: int) -> None:
+    assert FedWQCP().aggregate([*parts, LocalQuantile(inf, n)], 0.1).value == inf
+
+
+@given(samples(min_size=1), alphas(2), st.floats(0.01, 100), st.floats(-10, 10))
+def test_it_commutes_with_affine_maps(agents: dict, alpha: float, a: float, b: float) -> None:
+    plain = threshold(agents, "fedwq-cp", alpha, overflow="clip")
+    mapped = {name: a * sample + b for name, sample in agents.items()}
+    assert threshold(mapped, "fedwq-cp", alpha, overflow="clip") == pytest.approx(
+        a * plain + b, rel=1e-9, abs=1e-9
+    )
+
+
+def test_it_does_not_commute_with_exp() -> None:
+    mapped = {"a": np.exp(A), "b": np.exp(B), "c": np.exp(C)}
+    assert threshold(mapped, "fedwq-cp", 0.2) > exp(threshold(ABC, "fedwq-cp", 0.2)) + 0.01

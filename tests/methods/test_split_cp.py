@@ -1,0 +1,75 @@
+"""SplitCP: each agent's own threshold."""
+
+from __future__ import annotations
+
+from math import inf
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import fedwqcp as fw
+from fedwqcp.errors import InputError
+from fedwqcp.methods.split_cp import SplitCP
+from fedwqcp.wire.payload import Begin, Local
+from strategies import alphas, scores
+from worked import ABC, EMPTY, A
+
+
+def test_the_worked_example() -> None:
+    release = fw.calibrate(ABC, method="split-cp", alpha=[0.2, 0.1, 0.05])
+    assert [release.threshold(a, 0.2) for a in "abc"] == [0.9, 0.45, 0.34]
+    assert [release.threshold(a, 0.1) for a in "abc"] == [1.0, inf, 0.38]
+    assert [release.threshold(a, 0.05) for a in "abc"] == [inf, inf, 0.40]
+
+
+def test_nothing_is_sent() -> None:
+    release = fw.calibrate(ABC, method="split-cp", alpha=0.2)
+    assert release.rounds == 0
+    assert [release.bytes_up(a) + release.bytes_down(a) for a in "abc"] == [0, 0, 0]
+    assert release.received == {}
+
+
+def test_clip_takes_the_largest_score_and_loses_the_guarantee() -> None:
+    release = fw.calibrate(ABC, method=SplitCP(overflow="clip"), alpha=0.1)
+    assert [release.threshold(a) for a in "abc"] == [1.0, 0.45, 0.38]
+    assert release.guarantee is fw.methods.get("split-cp", overflow="clip").guarantee
+    assert release.guarantee.value == "none"
+    assert SplitCP().guarantee.value == "marginal-agent"
+
+
+@pytest.mark.parametrize("overflow", ["propagate", "clip", "exclude"])
+def test_an_empty_agent_has_an_infinite_threshold(overflow: str) -> None:
+    method = fw.methods.get("split-cp", overflow=overflow)
+    release = fw.calibrate({"a": A, "b": EMPTY}, method=method, alpha=0.2)
+    assert (release.threshold("a"), release.threshold("b")) == (0.9, inf)
+
+
+def test_it_refuses_what_it_cannot_do() -> None:
+    with pytest.raises(InputError, match="sends nothing"):
+        SplitCP().answer(fw.Calibration(A), Begin(), 0.1, np.random.default_rng(0))
+    with pytest.raises(InputError, match="needs the agent's calibration data"):
+        SplitCP().localize(Local(), None, 0, 0.1)
+    with pytest.raises(InputError, match="overflow must be one of"):
+        SplitCP(overflow="ignore")  # type: ignore[arg-type]
+
+
+@given(scores(), alphas())
+def test_order_does_not_matter_and_other_agents_do_not(sample: np.ndarray, alpha: float) -> None:
+    alone = fw.calibrate({"a": sample}, method="split-cp", alpha=alpha).threshold("a")
+    others = fw.calibrate({"a": sample[::-1], "b": A}, method="split-cp", alpha=alpha)
+    assert others.threshold("a") == alone
+
+
+@given(scores(infinite=True), alphas(), alphas())
+def test_it_never_grows_with_alpha(sample: np.ndarray, one: float, two: float) -> None:
+    low, high = sorted([one, two])
+    strict = fw.calibrate({"a": sample}, method="split-cp", alpha=low).threshold("a")
+    assert fw.calibrate({"a": sample}, method="split-cp", alpha=high).threshold("a") <= strict
+
+
+@given(scores(), alphas())
+def test_it_commutes_with_increasing_functions(sample: np.ndarray, alpha: float) -> None:
+    plain = fw.calibrate({"a": sample}, method="split-cp", alpha=alpha).threshold("a")
+    mapped = fw.calibrate({"a": np.exp(sample)}, method="split-cp", alpha=alpha).threshold("a")
+    assert mapped == np.exp(plain)

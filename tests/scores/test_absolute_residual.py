@@ -1,0 +1,56 @@
+from math import inf, nan
+
+import pytest
+
+from fedwqcp.errors import InputError
+from fedwqcp.scores.absolute_residual import AbsoluteResidual
+
+SCORE = AbsoluteResidual()
+
+
+def test_by_hand() -> None:
+    assert SCORE.of([1.0, 1.0, 1.0], [1.5, -1.0, 1.0]).tolist() == [0.5, 2.0, 0.0]
+    intervals = SCORE.invert([1.0, 4.0], 0.5)
+    assert [intervals[0], intervals[1]] == [(0.5, 1.5), (3.5, 4.5)]
+    assert intervals.sizes().tolist() == [1.0, 1.0]
+    assert SCORE.invert([1.0, 4.0], [[0.5], [1.0]])[1] == (3.0, 5.0)
+    assert SCORE.bounds() == (0.0, inf)
+    assert (SCORE.columns, SCORE.randomized) == (1, False)
+
+
+def test_the_whole_line_and_the_empty_set() -> None:
+    assert SCORE.invert([1.0], inf)[0] == (-inf, inf)
+    for q in (-1.0, -5e-324, -inf):
+        empty = SCORE.invert([1.0], q)
+        assert empty.sizes().tolist() == [0.0]
+        assert not empty.cover([1.0]).any()
+    assert SCORE.invert([1.0], 0.0)[0] == (1.0, 1.0)
+
+
+def test_numbers_beyond_the_largest_float() -> None:
+    assert SCORE.of([1e308], [-1e308])[0] == inf
+    assert SCORE.invert([1e308], inf).cover([-1e308]).all()
+    assert not SCORE.invert([1e308], 1.7e308).cover([-1e308]).any()
+
+
+def test_no_rows() -> None:
+    assert SCORE.of([], []).shape == (0,)
+    assert len(SCORE.invert([], 1.0)) == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: SCORE.of([1.0, nan], [1.0, 1.0]), "outputs for AbsoluteResidual must be finite"),
+        (lambda: SCORE.of([1.0], [nan]), "y must be finite numbers, row 0 is not"),
+        (lambda: SCORE.of([1.0], [inf]), "y must be finite"),
+        (lambda: SCORE.of([1.0], [1.0, 2.0]), r"y must have shape \(1,\)"),
+        (lambda: SCORE.of([[1.0]], [1.0]), r"must have shape \(n,\), got shape \(1, 1\)"),
+        (lambda: SCORE.invert([1.0], nan), "must be a number or \\+inf, got NaN"),
+        (lambda: SCORE.invert([inf], 1.0), "must be finite"),
+        (lambda: SCORE.invert([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]), "does not fit scores of shape"),
+    ],
+)
+def test_wrong_input_is_refused(call, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        call()

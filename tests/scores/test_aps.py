@@ -1,0 +1,78 @@
+import numpy as np
+import pytest
+from hypothesis import given
+
+from fedwqcp.errors import InputError
+from fedwqcp.scores.aps import APS
+from strategies import Labelled, labelled
+
+P = [[0.6, 0.3, 0.1]]
+WHOLE = APS(randomized=False)
+
+
+def test_scores_of_the_worked_example() -> None:
+    np.testing.assert_allclose(WHOLE.of_every_label(P), [[0.6, 0.9, 1.0]], rtol=1e-15)
+    np.testing.assert_allclose(APS().of_every_label(P, u=[0.3]), [[0.18, 0.69, 0.93]], rtol=1e-15)
+    tied = [[0.25, 0.25, 0.5]]
+    assert WHOLE.of_every_label(tied).tolist() == [[0.75, 1.0, 0.5]]
+
+
+@pytest.mark.parametrize(
+    ("q", "rule", "labels"),
+    [
+        (0.95, "leq", (0, 1)),
+        (0.95, "until", (0, 1, 2)),
+        (0.5, "leq", ()),
+        (0.5, "leq_top1", (0,)),
+        (0.5, "until", (0,)),
+        (-1.0, "leq", ()),
+        (-1.0, "leq_top1", (0,)),
+        (-1.0, "until", (0,)),
+        (1.0, "leq", (0, 1, 2)),
+    ],
+)
+def test_sets_of_the_worked_example(q: float, rule, labels: tuple[int, ...]) -> None:
+    assert WHOLE.invert(P, q, rule=rule)[0] == labels
+
+
+def test_randomised_sets_by_hand() -> None:
+    assert APS().invert(P, 0.7, u=[0.3])[0] == (0, 1)
+    assert APS().invert(P, 0.1, u=[0.3])[0] == ()
+    # without its random part the second label ends at 0.9, where the order is left
+    assert APS().invert(P, 0.7, rule="until", u=[0.3])[0] == (0, 1)
+    assert APS().invert(P, 0.91, rule="until", u=[1.0])[0] == (0, 1, 2)
+
+
+@given(labelled())
+def test_the_random_score_lies_between_its_ends(case: Labelled) -> None:
+    n = len(case.probs)
+    low = APS().of(case.probs, case.labels, u=np.zeros(n))
+    middle = APS().of(case.probs, case.labels, u=case.u)
+    high = WHOLE.of(case.probs, case.labels)
+    assert (low <= middle).all()
+    assert (middle <= high).all()
+    np.testing.assert_array_equal(APS().of(case.probs, case.labels, u=np.ones(n)), high)
+
+
+def test_trap_float32_sums_pass_1_and_exact_ones_do_not() -> None:
+    probs = np.array([[8, 1, 1, 1]], np.float32) / np.float32(11)
+    plain = APS(randomized=False, precision="float32")
+    assert plain.of(probs, [3])[0] > 1
+    assert plain.invert(probs, 1.0)[0] == (0, 1, 2)
+    assert WHOLE.of(probs, [3])[0] == 1
+    assert WHOLE.invert(probs, 1.0)[0] == (0, 1, 2, 3)
+
+
+def test_float32_is_in_bounds_and_full_at_its_bound() -> None:
+    plain = APS(randomized=False, precision="float32")
+    probs = np.random.default_rng(0).dirichlet(np.ones(9), 200).astype(np.float32)
+    low, high = plain.bounds(9)
+    every = plain.of_every_label(probs)
+    assert low <= every.min()
+    assert 1 < every.max() <= high
+    assert plain.bounds() == (0.0, 1.001)
+
+
+def test_an_unknown_precision_is_refused() -> None:
+    with pytest.raises(InputError, match="precision must be 'exact' or 'float32', got 'half'"):
+        APS(precision="half")

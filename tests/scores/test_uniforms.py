@@ -1,0 +1,110 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from fedwqcp.errors import InputError
+from fedwqcp.scores import row_ids, uniforms
+
+MANY = np.arange(100_000)
+FAMILIES = {
+    "counted": uniforms("round-1", MANY),
+    "far apart": uniforms("round-1", MANY * 2**40),
+    "negative": uniforms(7, -MANY),
+    "text": uniforms("round-1", [f"patient-{i}" for i in range(100_000)]),
+    "of one id": np.array([uniforms(key, [5])[0] for key in range(20_000)]),
+}
+
+
+def assert_even(counts: np.ndarray) -> None:
+    """Every count lies within its exact binomial law, at 1e-6 over all of them."""
+    cells, draws = counts.size, int(counts.sum())
+    law = stats.binom(draws, 1 / cells)
+    level = 1e-6 / (2 * cells)
+    assert law.ppf(level) <= counts.min()
+    assert counts.max() <= law.isf(level)
+
+
+def test_these_numbers_never_change() -> None:
+    """A federation's rows keep their sets from release to release."""
+    assert (uniforms("k", [0, 1, -1]) * 2**53).astype(int).tolist() == [
+        1459005255679860,
+        8452790348746016,
+        8226302982041344,
+    ]
+    assert (uniforms(3, ["a", "b"]) * 2**53).astype(int).tolist() == [
+        6493765124739588,
+        1101117708662647,
+    ]
+
+
+@pytest.mark.parametrize("family", list(FAMILIES))
+def test_they_are_uniform(family: str) -> None:
+    u = FAMILIES[family]
+    assert ((u >= 0) & (u < 1)).all()
+    assert_even(np.histogram(u, bins=64, range=(0, 1))[0])
+    assert_even(np.bincount((u * 2**53).astype(np.int64) % 64, minlength=64))
+    assert stats.kstest(u, "uniform").pvalue > 1e-6
+
+
+@pytest.mark.parametrize("family", list(FAMILIES))
+def test_neighbours_are_independent(family: str) -> None:
+    u = FAMILIES[family]
+    assert_even(np.histogram2d(u[:-1:2], u[1::2], bins=12, range=[(0, 1)] * 2)[0])
+
+
+@pytest.mark.parametrize("other", ["round-2", "round-1 ", 1])
+def test_keys_are_independent(other: str | int) -> None:
+    u, v = FAMILIES["counted"], uniforms(other, MANY)
+    assert_even(np.histogram2d(u, v, bins=12, range=[(0, 1)] * 2)[0])
+
+
+@given(st.integers() | st.text(), st.lists(st.integers(-(2**63), 2**63 - 1), max_size=8))
+def test_each_is_a_function_of_key_and_id(key: str | int, ids: list[int]) -> None:
+    at_once = uniforms(key, np.array(ids, np.int64))
+    one_by_one = [uniforms(key, np.array([i], np.int64))[0] for i in ids]
+    assert at_once.tolist() == one_by_one
+    assert (at_once * 2**53 % 1 == 0).all()
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))))
+def test_text_ids_stand_alone_too(ids: list[str]) -> None:
+    assert uniforms("k", ids).tolist() == [uniforms("k", [i])[0] for i in ids]
+
+
+def test_numbers_and_text_are_different_ids_and_keys() -> None:
+    assert uniforms("k", [7])[0] != uniforms("k", ["7"])[0]
+    assert uniforms(7, [1])[0] != uniforms("7", [1])[0]
+    assert uniforms("k", np.array([7], np.uint8))[0] == uniforms("k", [7])[0]
+
+
+@pytest.mark.parametrize("ids", [[0.5], [[1, 2]], 3, [None], [True]])
+def test_other_ids_are_refused(ids) -> None:
+    with pytest.raises(InputError, match="ids must"):
+        uniforms("k", ids)
+
+
+def test_no_ids() -> None:
+    assert uniforms("k", []).shape == (0,)
+
+
+def test_rows_name_themselves_by_their_content() -> None:
+    rows = np.array([[0.5, 0.5], [0.25, 0.75], [0.5, 0.5]])
+    ids = row_ids(rows)
+    assert ids.dtype == np.int64
+    assert ids[0] == ids[2] != ids[1]
+    assert row_ids(rows[1:2])[0] == ids[1]
+    assert row_ids(np.asfortranarray(rows)).tolist() == ids.tolist()
+    assert row_ids(rows.astype(np.float32)).tolist() == ids.tolist()
+    assert len(set(row_ids([1.0, 2.0, 3.0]).tolist())) == 3
+
+
+@pytest.mark.parametrize("empty", [np.empty(0), np.empty((0, 3))])
+def test_no_rows_have_no_ids(empty) -> None:
+    assert row_ids(empty).shape == (0,)
+
+
+def test_rows_must_be_numbers() -> None:
+    with pytest.raises(InputError, match="outputs must be finite numbers, row 1 is not"):
+        row_ids([[1.0], [np.nan]])

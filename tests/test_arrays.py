@@ -1,0 +1,171 @@
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from fedwqcp.arrays import (
+    as_alpha,
+    as_floats,
+    as_labels,
+    as_probabilities,
+    as_scores,
+    as_uniforms,
+)
+from fedwqcp.errors import InputError
+from strategies import probabilities
+
+NAN, INF = float("nan"), float("inf")
+
+
+@given(probabilities())
+def test_sound_probabilities_pass_unchanged(probs) -> None:
+    assert as_probabilities(probs) is probs
+
+
+def test_other_types_of_probabilities_become_float64() -> None:
+    assert as_probabilities([[1, 0], [0, 1]]).dtype == np.float64
+    assert as_probabilities(np.array([[0.5, 0.5]], np.float16)).dtype == np.float64
+    assert as_probabilities(np.array([[0.5, 0.5]], ">f8")).dtype == np.float64
+    assert as_probabilities(np.array([[0.5, 0.5]], np.float32)).dtype == np.float32
+    assert as_probabilities(np.empty((0, 3))).shape == (0, 3)
+    assert as_probabilities(np.empty((0, 3), object)).dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("probs", "message"),
+    [
+        ([[0.5, 0.5], [NAN, 1.0]], "probabilities must be numbers, row 1 holds NaN"),
+        ([[0.5, 0.5], [-0.5, 1.5]], "must not be negative, row 1 .* not logits"),
+        ([[2.0, -1.0]], "must not be negative, row 0"),
+        ([[-INF, 1.0]], "must not be negative, row 0"),
+        ([[0.5, 0.5], [2.0, 1.2]], "of row 1 sum to 3.2; pass softmax outputs, not logits"),
+        ([[0.2, 0.2]], "of row 0 sum to 0.4"),
+        ([[INF, 0.0]], "of row 0 sum to inf"),
+        ([0.5, 0.5], r"shape \(n, C\) with at least two classes, got shape \(2,\)"),
+        ([[1.0], [1.0]], r"at least two classes, got shape \(2, 1\)"),
+        ([[[0.5, 0.5]]], r"got shape \(1, 1, 2\)"),
+        ([[0.5, 0.5], [1.0]], "rectangular"),
+        ([["0.5", "0.5"]], "must be an array of numbers, got an array of <U3"),
+        ([[True, False]], "got an array of bool"),
+        ([[0.5 + 0j, 0.5]], "got an array of complex128"),
+        (None, "got an array of object"),
+    ],
+)
+def test_wrong_probabilities_are_refused(probs, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        as_probabilities(probs)
+
+
+def test_sums_may_be_off_as_half_precision_is() -> None:
+    as_probabilities([[0.5, 0.5009]])
+    with pytest.raises(InputError, match="sum to"):
+        as_probabilities([[0.5, 0.5011]])
+
+
+def test_sound_labels_pass() -> None:
+    for dtype in (np.int8, np.uint64, np.int64):
+        found = as_labels(np.array([0, 2], dtype), 2, 3)
+        assert found.dtype == np.int64
+        assert found.tolist() == [0, 2]
+    assert as_labels([], 0, 3).dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([0, 3], "from 0 to 2, row 1 is outside"),
+        ([-1, 0], "from 0 to 2, row 0 is outside"),
+        ([0], r"shape \(2,\), one for each row of the outputs, got shape \(1,\)$"),
+        ([[0], [1]], r"got shape \(2, 1\); use labels.ravel\(\)"),
+        ([0.0, 1.0], "labels must be integers, got an array of float64"),
+        ([True, False], "labels must be integers, got an array of bool"),
+        (["0", "1"], "labels must be integers, got an array of <U1"),
+        (1, r"got shape \(\)"),
+    ],
+)
+def test_wrong_labels_are_refused(labels, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        as_labels(labels, 2, 3)
+
+
+def test_floats_have_the_shape_asked_for() -> None:
+    assert as_floats([1, 2], "y", (2,)).dtype == np.float64
+    assert as_floats(np.empty((0, 2)), "y", (None, 2)).shape == (0, 2)
+    values = np.array([[1.0, 2.0]])
+    assert as_floats(values, "y", (None, 2)) is values
+
+
+@pytest.mark.parametrize(
+    ("values", "shape", "message"),
+    [
+        ([1.0], (2,), r"y must have shape \(2,\), got shape \(1,\)"),
+        ([1.0], (None, 2), r"y must have shape \(n, 2\), got shape \(1,\)"),
+        ([[1.0]], (None, 2), r"y must have shape \(n, 2\), got shape \(1, 1\)"),
+        ([1.0, NAN], (2,), "y must be finite numbers, row 1 is not"),
+        ([[1.0, 1.0], [1.0, INF]], (None, 2), "row 1 is not"),
+        ([True], (1,), "y must be an array of numbers, got an array of bool"),
+        (["a"], (1,), "y must be an array of numbers"),
+        ([[1.0], [1.0, 2.0]], (2,), "y must be a rectangular array"),
+    ],
+)
+def test_wrong_floats_are_refused(values, shape, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        as_floats(values, "y", shape)
+
+
+def test_scores_may_be_infinite_upwards_only() -> None:
+    assert as_scores([0.5, INF]).tolist() == [0.5, INF]
+    assert as_scores([]).shape == (0,)
+    for bad in (NAN, -INF):
+        with pytest.raises(InputError, match="numbers or \\+inf, row 1 is NaN or -inf"):
+            as_scores([0.5, bad])
+    with pytest.raises(InputError, match=re.escape("shape (n,), got shape (1, 1)")):
+        as_scores([[0.5]])
+    with pytest.raises(InputError, match="scores must be an array of numbers"):
+        as_scores(["a"])
+
+
+def test_uniforms_lie_in_the_unit_interval() -> None:
+    assert as_uniforms([0.0, 1.0], 2).tolist() == [0.0, 1.0]
+    assert as_uniforms([], 0).shape == (0,)
+    for bad in (-1e-9, 1.0 + 1e-9):
+        with pytest.raises(InputError, match="between 0 and 1; draw it with uniforms"):
+            as_uniforms([0.5, bad], 2)
+    for bad in ([0.5], [0.5, NAN]):
+        with pytest.raises(InputError, match="u must"):
+            as_uniforms(bad, 2)
+
+
+@pytest.mark.parametrize("alpha", [0.05, np.float32(0.5), np.float64(0.1), 1e-9])
+def test_levels_between_0_and_1_pass(alpha) -> None:
+    assert as_alpha(alpha) == float(alpha)
+
+
+@pytest.mark.parametrize("alpha", [0, 1, 0.0, 1.0, -0.1, NAN, INF, True, None, "x", [0.1], 200])
+def test_other_levels_are_refused(alpha) -> None:
+    with pytest.raises(InputError, match="alpha must be strictly between 0 and 1, got") as caught:
+        as_alpha(alpha)
+    assert "write" not in str(caught.value)
+
+
+def test_a_percentage_is_recognised() -> None:
+    message = "alpha must be strictly between 0 and 1, got 5 (for 5 % miscoverage write 0.05)"
+    with pytest.raises(InputError, match=re.escape(message)):
+        as_alpha(5)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: as_labels([0, 987654], 2, 3),
+        lambda: as_floats([987654.0, NAN], "y", (2,)),
+        lambda: as_scores([987654.0, NAN]),
+        lambda: as_uniforms([0.5, 987654.0], 2),
+        lambda: as_probabilities([[987654.0, -1.0]]),
+    ],
+)
+def test_an_error_shows_nothing_of_a_person(call) -> None:
+    with pytest.raises(InputError) as caught:
+        call()
+    assert "987654" not in str(caught.value)

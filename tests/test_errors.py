@@ -1,0 +1,34 @@
+import pickle
+
+import pytest
+
+from fedwqcp import errors
+
+MESSAGES = (errors.MalformedMessageError, errors.WrongRoundError, errors.ImplausibleValueError)
+
+
+def test_all_are_of_one_tree() -> None:
+    raised = [e for e in vars(errors).values() if isinstance(e, type)]
+    assert len(raised) == 9
+    assert all(issubclass(e, errors.FedwqcpError) for e in raised)
+    assert all(issubclass(e, errors.MessageError) for e in MESSAGES)
+
+
+def test_common_handlers_catch_ours() -> None:
+    assert issubclass(errors.InputError, ValueError)
+    assert issubclass(errors.MissingExtraError, ImportError)
+
+
+@pytest.mark.parametrize("kind", MESSAGES)
+def test_a_refused_message_names_agent_field_and_reason(kind: type[errors.MessageError]) -> None:
+    error = kind("st-mary", "n", "must be an integer from 0 to 200000, got True")
+    assert str(error) == "agent 'st-mary': n: must be an integer from 0 to 200000, got True"
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is kind
+    assert (copy.agent, copy.field, copy.reason) == (error.agent, error.field, error.reason)
+
+
+def test_a_missing_extra_says_what_to_install() -> None:
+    error = errors.MissingExtraError("reading parquet", "parquet")
+    assert error.extra == "parquet"
+    assert "pip install 'fedwqcp[parquet]'" in str(error)

@@ -1,0 +1,238 @@
+from decimal import Decimal
+from fractions import Fraction
+from math import ceil, inf, nan
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedwqcp.errors import InputError
+from fedwqcp.quantile import (
+    check_overflow,
+    conformal_quantile,
+    conformal_rank,
+    exact_level,
+    order_statistic,
+    weighted_quantile,
+)
+from strategies import alphas, scores
+
+A = [k / 10 for k in range(1, 11)]
+B = [0.05, 0.15, 0.25, 0.35, 0.45]
+C = [k / 50 for k in range(1, 21)]
+
+
+@pytest.mark.parametrize(
+    ("n", "alpha", "rank"),
+    [
+        (10, 0.2, 9),
+        (5, 0.2, 5),
+        (20, 0.2, 17),
+        (10, 0.1, 10),
+        (5, 0.1, 6),
+        (20, 0.1, 19),
+        (0, 0.05, 1),
+        (18, 0.05, 19),
+        (19, 0.05, 19),
+        (8, 0.1, 9),
+        (9, 0.1, 9),
+        (9, 0.7, 3),
+        (999, 0.059, 941),
+        (99, 0.999999, 1),
+    ],
+)
+def test_ranks_by_hand(n: int, alpha: float, rank: int) -> None:
+    assert conformal_rank(n, alpha) == rank
+    assert conformal_rank(np.int32(n), np.float64(alpha)) == rank
+
+
+def test_trap_the_rank_in_floats_errs() -> None:
+    assert ceil((9 + 1) * (1 - 0.7)) == 4
+    assert conformal_rank(9, 0.7) == 3
+    assert ceil((999 + 1) * (1 - 0.059)) == 942
+    assert conformal_rank(999, 0.059) == 941
+
+
+def test_trap_a_level_that_was_subtracted_means_its_decimal() -> None:
+    assert 1 - 0.9 != 0.1
+    assert conformal_rank(9, 1 - 0.9) == conformal_rank(9, 0.1) == 9
+    for alpha in (0.1, 1 - 0.9, Fraction(1, 10), Decimal("0.1"), np.float32(0.1)):
+        assert exact_level(alpha) == Fraction(9, 10)
+
+
+@given(
+    st.integers(0, 10**7),
+    st.integers(1, 6).flatmap(lambda d: st.tuples(st.integers(1, 10**d - 1), st.just(10**d))),
+)
+def test_the_rank_is_that_of_fractions(n: int, decimal: tuple[int, int]) -> None:
+    level = 1 - Fraction(*decimal)
+    expected = ceil((n + 1) * level)
+    alpha = decimal[0] / decimal[1]
+    assert conformal_rank(n, alpha) == expected
+    assert conformal_rank(n, 1 - (1 - alpha)) == expected
+
+
+@given(st.integers(0, 2000), alphas(), st.integers(1, 30))
+def test_the_rank_of_a_mixture_counts_its_agents(n: int, alpha: float, agents: int) -> None:
+    assert conformal_rank(n, alpha, extra=agents) == conformal_rank(n + agents - 1, alpha)
+
+
+@given(st.integers(0, 500), alphas())
+def test_no_threshold_below_the_smallest_sample(n: int, alpha: float) -> None:
+    exact = Fraction(str(alpha))
+    assert (conformal_rank(n, alpha) > n) == (n < (1 - exact) / exact)
+
+
+@pytest.mark.parametrize("n", [-1, 1.0, True, "3", None])
+def test_sizes_that_are_none_are_refused(n: object) -> None:
+    with pytest.raises(InputError, match="n must be an integer of at least 0, got"):
+        conformal_rank(n, 0.1)
+
+
+@pytest.mark.parametrize("alpha", [0, 1, 5, nan, True, None])
+def test_levels_that_are_none_are_refused(alpha) -> None:
+    for call in (
+        lambda: conformal_rank(3, alpha),
+        lambda: conformal_quantile([1.0], alpha),
+        lambda: weighted_quantile([1.0], [1.0], alpha),
+        lambda: exact_level(alpha),
+    ):
+        with pytest.raises(InputError, match="alpha must be strictly between 0 and 1"):
+            call()
+
+
+def test_the_worked_example() -> None:
+    assert [conformal_quantile(s, 0.2) for s in (A, B, C)] == [0.9, 0.45, 0.34]
+    assert [conformal_quantile(s, 0.1) for s in (A, B, C)] == [1.0, inf, 0.38]
+    assert conformal_quantile(B, 0.1, "clip") == 0.45
+    assert conformal_quantile(B, 0.1, "exclude") == inf
+    assert [conformal_quantile(s, 0.05) for s in (A, B, C)] == [inf, inf, 0.40]
+    assert conformal_quantile([*A, *B, *C], 0.2) == 0.45
+
+
+@pytest.mark.parametrize("overflow", ["propagate", "clip", "exclude"])
+def test_an_empty_sample_has_no_finite_threshold(overflow) -> None:
+    assert conformal_quantile([], 0.3, overflow) == inf
+
+
+@given(scores(min_size=1, infinite=True), alphas(), st.randoms(use_true_random=False))
+def test_the_quantile_is_the_order_statistic(values, alpha: float, random) -> None:
+    rank = conformal_rank(len(values), alpha)
+    expected = sorted([*values, *[inf] * rank])[rank - 1]
+    shuffled = values.tolist()
+    random.shuffle(shuffled)
+    assert conformal_quantile(shuffled, alpha) == expected
+    assert conformal_quantile(values, alpha, "clip") == sorted(values)[min(rank, len(values)) - 1]
+
+
+@given(scores(min_size=1), alphas(), alphas())
+def test_the_quantile_falls_with_alpha(values, one: float, other: float) -> None:
+    low, high = sorted((one, other))
+    for overflow in ("propagate", "clip"):
+        assert conformal_quantile(values, low, overflow) >= conformal_quantile(
+            values, high, overflow
+        )
+
+
+@pytest.mark.parametrize("n", [2, 3, 10, 57])
+def test_trap_the_higher_quantile_is_one_rank_too_high(n: int) -> None:
+    values = np.arange(1.0, n + 1)
+    for k in range(1, n):
+        assert np.quantile(values, k / n, method="higher") == k + 1
+        assert order_statistic(values, k) == k
+
+
+def test_trap_the_higher_quantile_as_a_threshold() -> None:
+    values = np.arange(1.0, 31)
+    rank = conformal_rank(30, 0.1)
+    assert rank == 28
+    assert conformal_quantile(values, 0.1) == 28
+    assert np.quantile(values, rank / 30, method="higher") == 29
+
+
+def test_trap_small_agents_overflow() -> None:
+    small = np.linspace(0, 1, 18)
+    assert conformal_quantile(small, 0.05) == inf
+    assert conformal_quantile(small, 0.05, "clip") == 1.0
+    assert conformal_quantile(np.linspace(0, 1, 19), 0.05) == 1.0
+
+
+def test_trap_small_agents_are_common_under_skewed_shares() -> None:
+    rng, draws = np.random.default_rng(0), 2000
+    clusters = [65, 65, 65, 65, 64]  # 324 points for six agents
+    overflowed = 0
+    for _ in range(draws):
+        sizes = sum(rng.multinomial(size, rng.dirichlet([0.3] * 6)) for size in clusters)
+        overflowed += any(conformal_rank(n, 0.05) > n for n in sizes.tolist())
+    assert 0.55 < overflowed / draws < 0.71  # 63 % within seven standard errors
+
+
+def test_order_statistics_end_at_infinity() -> None:
+    values = np.array([3.0, 1.0, 2.0])
+    assert [order_statistic(values, r) for r in (1, 2, 3, 4)] == [1.0, 2.0, 3.0, inf]
+    assert values.tolist() == [3.0, 1.0, 2.0]
+
+
+def test_the_weighted_example() -> None:
+    values, ones = A[:5], [1.0] * 5
+    assert weighted_quantile(values, ones, 0.2, weight_at_inf=1) == 0.5
+    assert weighted_quantile(values, ones, 0.2) == 0.4
+    assert weighted_quantile(values, ones, 0.1, weight_at_inf=1) == inf
+
+
+def test_ties_enter_together_and_weightless_scores_never() -> None:
+    assert weighted_quantile([1.0, 1.0, 2.0], [1, 1, 2], 0.5) == 1.0
+    assert weighted_quantile([1.0, 2.0, 3.0], [0, 0, 1], 0.9) == 3.0
+    assert weighted_quantile([1.0, 5.0], [1, 0], 0.001) == 1.0
+
+
+def test_without_mass_the_threshold_is_infinite() -> None:
+    assert weighted_quantile([], [], 0.1) == inf
+    assert weighted_quantile([1.0], [0.0], 0.1) == inf
+    assert weighted_quantile([], [], 0.1, weight_at_inf=1.0) == inf
+
+
+@given(scores(infinite=True), alphas())
+def test_unit_weights_give_the_conformal_quantile(values, alpha: float) -> None:
+    ones = np.ones(len(values))
+    assert weighted_quantile(values, ones, alpha, 1.0) == conformal_quantile(values, alpha)
+
+
+@given(scores(min_size=1), alphas(4), st.integers(0, 6), st.data())
+def test_integer_weights_are_repetitions(values, alpha: float, top: int, data) -> None:
+    sizes = st.lists(st.integers(0, 5), min_size=len(values), max_size=len(values))
+    weights = np.array(data.draw(sizes.filter(any)))
+    repeated = np.sort(np.repeat(values, weights))
+    rank = ceil((len(repeated) + top) * (1 - Fraction(str(alpha))))
+    expected = repeated[rank - 1] if rank <= len(repeated) else inf
+    assert weighted_quantile(values, weights, alpha, top) == expected
+    assert weighted_quantile(values, weights / 3, alpha, top / 3) == expected
+
+
+@pytest.mark.parametrize(
+    ("weights", "top"),
+    [
+        ([1.0, -1.0], 0),
+        ([1.0, nan], 0),
+        ([1.0, inf], 0),
+        ([1.0, 1.0], -1),
+        ([1.0, 1.0], inf),
+        ([1.0, 1.0], nan),
+    ],
+)
+def test_weights_that_are_none_are_refused(weights, top: float) -> None:
+    with pytest.raises(InputError, match="weights must be finite numbers of at least 0"):
+        weighted_quantile([1.0, 2.0], weights, 0.1, top)
+
+
+def test_other_wrong_input_is_refused() -> None:
+    with pytest.raises(InputError, match=r"weights must have shape \(2,\), got \(1,\)"):
+        weighted_quantile([1.0, 2.0], [1.0], 0.1)
+    with pytest.raises(InputError, match="row 0 is NaN"):
+        weighted_quantile([nan], [1.0], 0.1)
+    with pytest.raises(InputError, match="row 0 is NaN"):
+        conformal_quantile([nan], 0.1)
+    with pytest.raises(InputError, match="overflow must be one of propagate, clip, exclude, got"):
+        conformal_quantile([1.0], 0.1, "cut")
+    check_overflow("clip")

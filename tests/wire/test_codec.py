@@ -1,0 +1,237 @@
+"""Messages survive the wire; whatever else comes is refused, and nothing else happens."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from math import inf, nan
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedwqcp.errors import InputError, MalformedMessageError, MessageError, RecordError
+from fedwqcp.methods import Calibration
+from fedwqcp.wire import codec
+from fedwqcp.wire.codec import MAX_BYTES, decode, encode, method_of, terms
+from fedwqcp.wire.envelope import Answer, Ask
+from fedwqcp.wire.payload import Begin, Local, LocalQuantile, Summary, ToAll, ToEach
+from fedwqcp.wire.release import AgentRecord, Guarantee, Release
+from fedwqcp.wire.round import Choice, Round
+
+KINDS = (LocalQuantile, Begin, ToAll, ToEach, Local)
+ROUND = Round(
+    id="ab12",
+    method=Choice("fedwq-cp", {"overflow": "propagate"}),
+    score=Choice("aps", {"randomized": True}),
+    alphas=(0.05, 0.1),
+    agents=("a", "b"),
+    quorum=2,
+)
+ANSWER = Answer(
+    "ab12", "0" * 16, 0, "a", "fedwq-cp", "aps", (0.05,), (LocalQuantile(0.9, 40), None)
+)
+RELEASE = Release(
+    ROUND,
+    Guarantee.NONE,
+    "none",
+    1,
+    (AgentRecord("a", "used", "", 200, 300), AgentRecord("b", "refused", "n: too large")),
+    (ToAll(0.5), ToEach((inf, (0.1, inf)))),
+    {"a": (0.5, (0.25, inf))},
+    {"a": (LocalQuantile(inf, 3), None)},
+)
+
+
+@pytest.mark.parametrize(
+    ("message", "cls"),
+    [
+        (ROUND, Round),
+        (Ask("ab12", 3, (Begin(), None)), Ask),
+        (ANSWER, Answer),
+        (RELEASE, Release),
+    ],
+)
+def test_a_message_survives_the_wire(message, cls):
+    data = encode(message)
+    assert decode(data, cls, KINDS) == message
+    assert encode(decode(data, cls, KINDS)) == data
+
+
+@given(
+    threshold=st.floats(allow_nan=False).filter(lambda q: q > -inf),
+    n=st.integers(1, 10**9),
+    alphas=st.lists(st.floats(0.001, 0.999), min_size=1, max_size=4, unique=True),
+)
+def test_numbers_survive_to_the_last_bit(threshold, n, alphas):
+    answer = replace(ANSWER, alphas=tuple(alphas), answers=(LocalQuantile(threshold, n),))
+    assert decode(encode(answer), Answer, KINDS) == answer
+
+
+def test_infinity_travels_as_text():
+    data = encode(replace(ANSWER, answers=(LocalQuantile(inf, 0),)))
+    assert b'"threshold":"inf"' in data
+    assert decode(data, Answer, KINDS).answers == (LocalQuantile(inf, 0),)
+
+
+def test_a_fedwq_cp_answer_is_small():
+    assert len(encode(replace(ANSWER, answers=(LocalQuantile(0.9123456789012345, 200_000),)))) < 300
+
+
+@pytest.mark.parametrize("private", [Calibration([0.1, 0.2]), ToAll(0.5), 0.5, {"n": 3}])
+def test_only_a_summary_can_leave_an_agent(private):
+    with pytest.raises(InputError, match="only a Summary can leave an agent"):
+        encode(replace(ANSWER, answers=(private,)))
+
+
+def test_a_calibration_has_no_way_to_become_bytes():
+    @dataclass(frozen=True)
+    class Leak(Summary):
+        data: Calibration
+
+    with pytest.raises(TypeError):
+        encode(replace(ANSWER, answers=(Leak(Calibration([0.1, 0.2])),)))
+
+
+@pytest.mark.parametrize("bad", [nan, -inf])
+def test_what_is_no_number_cannot_be_built_nor_sent(bad):
+    with pytest.raises(InputError, match=r"threshold: must be a number or \+inf"):
+        LocalQuantile(bad, 3)
+    with pytest.raises(InputError, match="only numbers"):
+        encode(replace(ROUND, score=Choice("aps", {"x": bad})))
+
+
+def changed(**fields):
+    """The answer as JSON with some of its fields replaced; None takes one out."""
+    plain = json.loads(encode(ANSWER))
+    for path, value in fields.items():
+        target = plain["answers"][0] if path in ("threshold", "n", "kind", "extra") else plain
+        if value is None:
+            del target[path]
+        else:
+            target[path] = value
+    return json.dumps(plain).encode()
+
+
+@pytest.mark.parametrize(
+    ("data", "field"),
+    [
+        (changed(n=True), "answers[0].n"),
+        (changed(n=-1), "n"),
+        (changed(n=1.5), "answers[0].n"),
+        (changed(n="7"), "answers[0].n"),
+        (changed(n=None), "answers[0]"),
+        (changed(threshold="nan"), "answers[0].threshold"),
+        (changed(threshold="-inf"), "answers[0].threshold"),
+        (changed(threshold=[1.0]), "answers[0].threshold"),
+        (changed(threshold=True), "answers[0].threshold"),
+        (changed(extra=1), "answers[0]"),
+        (changed(kind="weapon"), "answers[0].kind"),
+        (changed(kind="begin"), "answers[0].kind"),
+        (changed(comment="hi"), "message"),
+        (changed(agent=None), "message"),
+        (changed(step="0"), "step"),
+        (encode(ANSWER).replace(b'"n":40', b'"n":40,"n":4'), "message"),
+        (encode(ANSWER).replace(b"0.9", b"NaN"), "message"),
+        (encode(ANSWER).replace(b"0.9", b"-Infinity"), "message"),
+        (encode(ANSWER).replace(b"0.9", b"1e999"), "answers[0].threshold"),
+        (encode(ANSWER).replace(b'"n":40', b'"n":' + b"9" * 5000), "message"),
+        (b"[" * 100_000, "message"),
+        (b'{"a":' * 5_000, "message"),
+        (b"", "message"),
+        (b"null", "message"),
+        (b"\xff\xfe", "message"),
+        (encode(ANSWER)[:-5], "message"),
+        (encode(ANSWER) * 2, "message"),
+        (b" " * (MAX_BYTES + 1), "size"),
+    ],
+)
+def test_hostile_messages_are_refused_by_field(data, field):
+    with pytest.raises(MalformedMessageError) as refused:
+        decode(data, Answer, KINDS, "lakeside")
+    assert refused.value.field == field
+    assert refused.value.agent == "lakeside"
+
+
+@given(st.binary(max_size=300))
+def test_arbitrary_bytes_give_a_message_error(data):
+    with pytest.raises(MessageError):
+        decode(data, Answer, KINDS)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=12,
+)
+
+
+@given(
+    st.sampled_from([(ROUND, Round), (ANSWER, Answer), (RELEASE, Release)]),
+    st.data(),
+)
+def test_a_message_with_one_part_replaced_is_read_or_refused(pair, data):
+    message, cls = pair
+    plain = json.loads(encode(message))
+    key = data.draw(st.sampled_from(sorted(plain)))
+    plain[key] = data.draw(json_values)
+    try:
+        found = decode(json.dumps(plain).encode(), cls, KINDS)
+    except MessageError:
+        return
+    assert decode(encode(found), cls, KINDS) == found
+
+
+@given(st.integers(0, 500), st.integers(0, 255))
+def test_a_flipped_byte_never_escapes(at, byte):
+    data = bytearray(encode(ANSWER))
+    data[at % len(data)] = byte
+    try:
+        found = decode(bytes(data), Answer, KINDS)
+    except MessageError:
+        return
+    assert isinstance(found, Answer)
+
+
+def test_an_error_quotes_nothing_of_the_message():
+    secret = b'{"round": "patient 4711 has score 0.93'
+    with pytest.raises(MalformedMessageError) as refused:
+        decode(secret, Answer, KINDS)
+    assert "4711" not in str(refused.value)
+    assert "0.93" not in str(refused.value)
+
+
+def test_terms_change_with_every_part_of_the_round():
+    others = [
+        replace(ROUND, alphas=(0.05,)),
+        replace(ROUND, score=Choice("aps", {"randomized": False})),
+        replace(ROUND, method=Choice("fedwq-cp", {"overflow": "clip"})),
+        replace(ROUND, agents=("a", "c")),
+        replace(ROUND, max_n=5),
+        replace(ROUND, key="k"),
+        replace(ROUND, rule="until"),
+    ]
+    assert len({terms(ROUND), *map(terms, others)}) == len(others) + 1
+
+
+def test_method_of_reads_a_release_and_refuses_the_rest():
+    assert method_of(encode(RELEASE), "r.json") == "fedwq-cp"
+    with pytest.raises(RecordError, match="cannot be read"):
+        method_of(b"{}", "r.json")
+    with pytest.raises(RecordError, match="cannot be read"):
+        method_of(b"[" * 50_000, "r.json")
+    later = encode(RELEASE).replace(b'"version":1', b'"version":2')
+    with pytest.raises(RecordError, match="must have version 1, got 2"):
+        method_of(later, "r.json")
+
+
+def test_a_round_of_another_version_is_refused():
+    later = encode(ROUND).replace(b'"version":1', b'"version":2')
+    with pytest.raises(MalformedMessageError, match="this software reads 1"):
+        decode(later, Round)
+
+
+def test_the_size_limit_is_checked_before_reading(monkeypatch):
+    monkeypatch.setattr(codec, "MAX_BYTES", 10)
+    with pytest.raises(MalformedMessageError, match="at most 10 bytes"):
+        decode(encode(ROUND), Round)

@@ -1,0 +1,79 @@
+"""What a caller reads off a release."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+
+import numpy as np
+import pytest
+
+from fedwqcp.errors import InputError
+from fedwqcp.wire.payload import Local, LocalQuantile, ToAll, ToEach
+from fedwqcp.wire.release import AgentRecord, Guarantee, Release
+from fedwqcp.wire.round import Choice, Round
+
+ROUND = Round("ab", Choice("m"), Choice("s"), (0.1,), ("a", "b", "c", "d"), 2)
+RELEASE = Release(
+    ROUND,
+    Guarantee.NONE,
+    "none",
+    1,
+    (
+        AgentRecord("a", "used", "", 10, 20),
+        AgentRecord("b", "refused", "n: too large", 0, 20),
+        AgentRecord("c", "used", "", 11, 20),
+        AgentRecord("d", "missing"),
+    ),
+    (ToAll(0.5),),
+)
+
+
+def test_who_was_used_refused_and_missing():
+    assert RELEASE.used == ("a", "c")
+    assert RELEASE.refused == {"b": "n: too large"}
+    assert RELEASE.missing == ("d",)
+    assert (RELEASE.bytes_up("c"), RELEASE.bytes_down("b")) == (11, 20)
+    with pytest.raises(InputError, match="unknown agent 'z'; known: a, b, c, d"):
+        RELEASE.bytes_up("z")
+
+
+def test_a_shared_threshold_serves_every_agent_of_the_roster():
+    assert [RELEASE.threshold(name) for name in "abcd"] == [0.5] * 4
+
+
+def test_a_personal_threshold_belongs_to_agents_that_answered():
+    each = replace(RELEASE, outcomes=(ToEach((0.1, (0.2, inf))),))
+    assert each.threshold("a") == 0.1
+    np.testing.assert_array_equal(each.threshold("c"), [0.2, inf])
+    with pytest.raises(InputError, match="'b' has no threshold: its answer was refused"):
+        each.threshold("b")
+
+
+def test_per_label_thresholds_shared_by_all_serve_every_agent():
+    labels = replace(RELEASE, outcomes=(ToAll((0.2, 0.3)),))
+    np.testing.assert_array_equal(labels.threshold("d"), [0.2, 0.3])
+
+
+def test_a_local_threshold_needs_the_agents_data():
+    local = replace(RELEASE, outcomes=(Local(),))
+    with pytest.raises(InputError, match="own calibration data"):
+        local.threshold("a")
+    assert replace(local, local={"a": (0.7,)}).threshold("a") == 0.7
+
+
+def test_several_levels_and_columns():
+    two = replace(RELEASE, round=replace(ROUND, alphas=(0.1, 0.2)))
+    levels = replace(two, outcomes=(ToAll(0.5), ToAll(0.4)))
+    assert (levels.threshold("a", 0.1), levels.threshold("a", 0.2)) == (0.5, 0.4)
+    with pytest.raises(InputError, match="pass alpha"):
+        levels.threshold("a")
+    with pytest.raises(InputError, match="alpha must be a level of the round"):
+        levels.threshold("a", 0.3)
+    columns = replace(two, outcomes=(ToAll(0.5), ToAll(0.6), ToAll(0.3), ToAll(0.4)))
+    np.testing.assert_array_equal(columns.threshold("a", 0.2), [0.3, 0.4])
+
+
+def test_what_agents_sent_is_not_published():
+    full = replace(RELEASE, received={"a": (LocalQuantile(0.5, 3),)}, local={"a": (0.5,)})
+    assert full.public() == RELEASE

@@ -1,0 +1,51 @@
+"""The worked example that several methods share, and samples of several agents at once."""
+
+from __future__ import annotations
+
+from math import inf
+
+import numpy as np
+import numpy.typing as npt
+from hypothesis import strategies as st
+
+import fedwqcp as fw
+from strategies import scores
+
+A = np.arange(1, 11) / 10
+B = np.array([0.05, 0.15, 0.25, 0.35, 0.45])
+C = np.arange(1, 21) / 50
+ABC = {"a": A, "b": B, "c": C}
+EMPTY = np.array([])
+
+
+def threshold(
+    agents: dict[str, npt.NDArray[np.float64]], method: str, alpha: float, **settings: object
+) -> float:
+    """The threshold that every agent of a shared release gets."""
+    release = fw.calibrate(
+        agents, method=fw.methods.get(method, **settings), alpha=alpha, allow_samples=True, seed=1
+    )
+    values = {release.threshold(name) for name in agents}
+    assert len(values) == 1
+    return values.pop()
+
+
+def samples(
+    min_agents: int = 1, max_agents: int = 5, min_size: int = 0, infinite: bool = False
+) -> st.SearchStrategy[dict[str, npt.NDArray[np.float64]]]:
+    """Score samples of several agents: unequal, tied, negative, empty."""
+    one = scores(min_size=min_size, max_size=25, infinite=infinite)
+    return st.lists(one, min_size=min_agents, max_size=max_agents).map(
+        lambda many: {f"agent-{i}": sample for i, sample in enumerate(many)}
+    )
+
+
+def kth_smallest(values: npt.ArrayLike, rank: int) -> float:
+    """By sorting; +inf beyond the sample."""
+    ordered = sorted(np.asarray(values).tolist())
+    return ordered[rank - 1] if rank <= len(ordered) else inf
+
+
+def pooled(agents: dict[str, npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
+    """All scores together."""
+    return np.concatenate(list(agents.values()))
