@@ -68,11 +68,11 @@ def probabilities(
     seldom_tied, often_tied = st.integers(0, 2**50), st.integers(0, 4)
     saturated = st.sampled_from([0, 1, 2, 2**62])
     kinds = [draw(st.sampled_from([seldom_tied, often_tied, saturated])) for _ in range(rows)]
-    weights = [draw(st.lists(kind, min_size=columns, max_size=columns)) for kind in kinds]
-    for row in weights:
-        row[0] += not any(row)
+    drawn = [draw(st.lists(kind, min_size=columns, max_size=columns)) for kind in kinds]
+    weights = np.array(drawn, np.float64).reshape(rows, columns)
+    weights[~weights.any(axis=1), 0] = 1
     dtype = draw(st.sampled_from([np.float64, np.float32]))
-    return np.array([[w / sum(row) for w in row] for row in weights], dtype).reshape(rows, columns)
+    return (weights / weights.sum(axis=1, keepdims=True)).astype(dtype)
 
 
 @st.composite

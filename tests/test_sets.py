@@ -35,6 +35,7 @@ def test_intervals_by_hand() -> None:
     assert INTERVALS.sizes().tolist() == [1.0, 0.0, inf]
     assert INTERVALS.cover([1.0, 1.5, 9e99]).tolist() == [True, False, True]
     assert INTERVALS.cover([0.0, 2.0, -9e99]).tolist() == [True, False, True]
+    assert Intervals(np.array([-1e308]), np.array([1e308])).sizes()[0] == inf
     with pytest.raises(InputError, match="y must be finite"):
         INTERVALS.cover([1.0, nan, 1.0])
 

@@ -85,7 +85,8 @@ class Intervals:
         Floats
             The lengths, +inf where an end is infinite.
         """
-        return np.maximum(0.0, self.upper - self.lower)
+        with np.errstate(over="ignore"):  # a length beyond the largest float is +inf
+            return np.maximum(0.0, self.upper - self.lower)
 
     def cover(self, y: npt.ArrayLike) -> Bools:
         """Return whether each interval holds its value, shape (n,).

@@ -130,6 +130,19 @@ def test_a_method_that_cannot_do_a_task_is_left_out_with_its_reason(monkeypatch,
     ]
 
 
+def test_samples_leave_only_where_a_method_needs_them(monkeypatch):
+    get = methods.get
+    monkeypatch.setattr(methods, "available", lambda: ("fcp", "fedwq-cp"))
+    monkeypatch.setattr(
+        methods,
+        "get",
+        lambda name, **own: get(name, sketch="exact") if name == "fcp" else get(name, **own),
+    )
+    found = run(Demo(digits=300, friedman=300, epochs=1))
+    assert all(r.samples == (r.method == "fcp") for r in found.records)
+    assert not found.skipped
+
+
 def test_progress_runs_from_nothing_to_almost_all(two_methods):
     said = []
     run(Demo(digits=300, friedman=300, epochs=1), lambda what, share: said.append((what, share)))

@@ -3,6 +3,7 @@ from functools import partial
 
 import pytest
 
+from fedwqcp import methods
 from fedwqcp.bench import demo as bench
 from fedwqcp.bench.record import load
 from fedwqcp.cli import demo as command
@@ -16,8 +17,9 @@ def small(monkeypatch):
     monkeypatch.setattr(command, "Demo", reduced)
 
 
-def test_tables_figure_and_records(tmp_path, capsys):
+def test_tables_figure_and_records(tmp_path, capsys, monkeypatch):
     out = tmp_path / "new" / "out"
+    monkeypatch.setattr(methods, "available", lambda: ("fedwq-cp", "split-cp"))
     command.demo(out=out, seed=3)
     said = capsys.readouterr().out
     assert "digits: classification" in said

@@ -40,7 +40,7 @@ def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch):
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     for language, code in blocks(page):
         if language == "python":
-            exec(compile(code, str(page), "exec"), names)
+            exec(compile(code, str(page), "exec", dont_inherit=True), names)
         elif language == "bash":
             done = subprocess.run(
                 ["bash", "-euo", "pipefail", "-c", code],

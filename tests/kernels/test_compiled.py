@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from fedwqcp.kernels import compiled, ranked
 from strategies import Labelled, labelled
@@ -56,6 +56,7 @@ def test_numba_counts_the_same(kind: str) -> None:
     assert_same(probs, np.random.default_rng(1).integers(0, 7, len(probs)))
 
 
+@settings(deadline=None)  # the first of them waits for the compiler
 @given(labelled())
 def test_numba_counts_the_same_everywhere(case: Labelled) -> None:
     pytest.importorskip("numba")

@@ -6,7 +6,7 @@ from math import inf
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import fedwqcp as fw
@@ -68,12 +68,14 @@ def test_unknown_overflow_rule() -> None:
         FedAvgQCP(overflow="ignore")  # type: ignore[arg-type]
 
 
+@settings(max_examples=40)
 @given(samples(max_agents=1, infinite=True), alphas(2))
 def test_one_agent_alone_is_split_cp(agents: dict, alpha: float) -> None:
     own = fw.calibrate(agents, method="split-cp", alpha=alpha).threshold("agent-0")
     assert threshold(agents, "fedavgq-cp", alpha) == own
 
 
+@settings(max_examples=40)
 @given(samples(infinite=True), alphas(2), st.randoms(use_true_random=False))
 def test_order_does_not_matter(agents: dict, alpha: float, random: object) -> None:
     names = list(agents)
@@ -84,6 +86,7 @@ def test_order_does_not_matter(agents: dict, alpha: float, random: object) -> No
     )
 
 
+@settings(max_examples=40)
 @given(samples(infinite=True), alphas(2))
 def test_it_lies_between_the_local_thresholds(agents: dict, alpha: float) -> None:
     local = [fw.conformal_quantile(v, alpha, "clip") for v in agents.values() if len(v)]

@@ -6,7 +6,7 @@ from math import inf
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 import fedwqcp as fw
 from fedwqcp.errors import InputError
@@ -54,6 +54,7 @@ def test_it_refuses_what_it_cannot_do() -> None:
         SplitCP(overflow="ignore")  # type: ignore[arg-type]
 
 
+@settings(max_examples=40)
 @given(scores(), alphas())
 def test_order_does_not_matter_and_other_agents_do_not(sample: np.ndarray, alpha: float) -> None:
     alone = fw.calibrate({"a": sample}, method="split-cp", alpha=alpha).threshold("a")
@@ -61,6 +62,7 @@ def test_order_does_not_matter_and_other_agents_do_not(sample: np.ndarray, alpha
     assert others.threshold("a") == alone
 
 
+@settings(max_examples=40)
 @given(scores(infinite=True), alphas(), alphas())
 def test_it_never_grows_with_alpha(sample: np.ndarray, one: float, two: float) -> None:
     low, high = sorted([one, two])
@@ -68,6 +70,7 @@ def test_it_never_grows_with_alpha(sample: np.ndarray, one: float, two: float) -
     assert fw.calibrate({"a": sample}, method="split-cp", alpha=high).threshold("a") <= strict
 
 
+@settings(max_examples=40)
 @given(scores(), alphas())
 def test_it_commutes_with_increasing_functions(sample: np.ndarray, alpha: float) -> None:
     plain = fw.calibrate({"a": sample}, method="split-cp", alpha=alpha).threshold("a")

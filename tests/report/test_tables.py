@@ -77,6 +77,11 @@ def test_methods_that_send_samples_are_marked():
     assert "*" not in text(methods_table(two_agents()))
 
 
+def test_a_target_is_explained_where_there_is_one():
+    assert "aimed at the law" in text(methods_table(two_agents(guarantee="target-shift")))
+    assert "aimed at the law" not in text(methods_table(two_agents()))
+
+
 def test_the_table_fits_a_hundred_columns_untruncated():
     names = ("S0", "S1", "S2", "W3", "W4", "W5")
     some = [
@@ -115,7 +120,7 @@ def test_an_empty_agent_is_no_overflow():
 def test_notes_say_what_is_not_guaranteed_and_why_splitcp_misses():
     said = notes([record(alpha=0.2)])
     assert "FedWQ-CP guarantees nothing in finite samples" in said
-    assert "SplitCP's row is not at 0.8" in said
+    assert "SplitCP's row strays from 0.8" in said
     assert "shift between agents" in said
 
 

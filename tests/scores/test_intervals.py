@@ -19,11 +19,8 @@ near_one = st.floats(0.5, 2)
 
 def around(value: np.float64) -> Iterator[float]:
     """A float and its two neighbours."""
-    yield from (
-        float(value),
-        float(np.nextafter(value, np.inf)),
-        float(np.nextafter(value, -np.inf)),
-    )
+    with np.errstate(over="ignore"):
+        yield from map(float, (value, np.nextafter(value, np.inf), np.nextafter(value, -np.inf)))
 
 
 def call(function: Pair, *values: float) -> np.float64:
@@ -49,13 +46,13 @@ def assert_stretched(length: float, scale: float, q: float) -> None:
             assert (call(ratio, value, scale) <= threshold) == (value <= end)
 
 
-@settings(max_examples=300)
+@settings(max_examples=200, deadline=None)
 @given(finite, finite, thresholds)
 def test_distance_and_reach_agree_on_all_floats(base: float, y: float, q: float) -> None:
     assert_reached(base, y, q)
 
 
-@settings(max_examples=300)
+@settings(max_examples=200, deadline=None)
 @given(near_one, near_one, near_one)
 def test_distance_and_reach_agree_where_rounding_is_common(base: float, y: float, q: float) -> None:
     assert_reached(base, y, q)
@@ -63,13 +60,13 @@ def test_distance_and_reach_agree_where_rounding_is_common(base: float, y: float
     assert_reached(base, y, q * 2.0**-50)
 
 
-@settings(max_examples=300)
+@settings(max_examples=200, deadline=None)
 @given(finite, scales, thresholds)
 def test_ratio_and_stretch_agree_on_all_floats(length: float, scale: float, q: float) -> None:
     assert_stretched(length, scale, q)
 
 
-@settings(max_examples=300)
+@settings(max_examples=200, deadline=None)
 @given(near_one, near_one, near_one)
 def test_ratio_and_stretch_agree_where_rounding_is_common(
     length: float, scale: float, q: float
@@ -82,7 +79,8 @@ def test_ratio_and_stretch_agree_where_rounding_is_common(
 def test_a_distance_is_the_difference_or_its_upper_neighbour(base: float, y: float) -> None:
     with np.errstate(over="ignore"):
         difference = np.float64(y) - np.float64(base)
-    assert call(distance, base, y) in (difference, np.nextafter(difference, np.inf))
+        neighbour = np.nextafter(difference, np.inf)
+    assert call(distance, base, y) in (difference, neighbour)
 
 
 def test_both_nudges_are_needed() -> None:

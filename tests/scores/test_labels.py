@@ -5,13 +5,13 @@ from fedwqcp.errors import InputError
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.lac import LAC
 
-P = [[0.6, 0.3, 0.1], [0.2, 0.7, 0.1]]
+P = [[0.5, 0.375, 0.125], [0.25, 0.625, 0.125]]
 WHOLE = APS(randomized=False)
 
 
 def test_thresholds_per_label_and_per_row() -> None:
-    assert list(WHOLE.invert(P, [0.6, 0.5, 1.0])) == [(0, 2), (2,)]
-    assert list(WHOLE.invert(P, [[0.6], [1.0]])) == [(0,), (0, 1, 2)]
+    assert list(WHOLE.invert(P, [0.5, 0.5, 1.0])) == [(0, 2), (2,)]
+    assert list(WHOLE.invert(P, [[0.5], [1.0]])) == [(0,), (0, 1, 2)]
     assert list(WHOLE.invert(P, [[0.0], [np.inf]])) == [(), (0, 1, 2)]
 
 

@@ -105,7 +105,8 @@ def run(demo: Demo, on_step: Callable[[str, float], None] | None = None) -> Resu
     total = 2 * (len(AGENTS) + len(methods.available()) + 1)
     done = count()
 
-    def step(what: str) -> None:
+    def _step(what: str) -> None:
+        """Tell what comes next."""
         if on_step is not None:
             on_step(what, next(done) / total)
 
@@ -115,14 +116,14 @@ def run(demo: Demo, on_step: Callable[[str, float], None] | None = None) -> Resu
         digits(demo.digits),
         friedman(demo.friedman, stream(demo.seed, "friedman")),
     ):
-        problem = prepare(data, demo.seed, beta=demo.beta, epochs=demo.epochs, on_step=step)
+        problem = prepare(data, demo.seed, beta=demo.beta, epochs=demo.epochs, on_step=_step)
         for name in methods.available():
-            step(f"{problem.dataset}: {name}")
+            _step(f"{problem.dataset}: {name}")
             try:
                 records += _measure(demo, problem, "methods", _aimed(name, problem))
             except (InputError, MissingExtraError) as error:
                 skipped.append(Skipped(problem.dataset, name, str(error)))
-        step(f"{problem.dataset}: an agent with too few points")
+        _step(f"{problem.dataset}: an agent with too few points")
         scarce = _with_scarce_agent(demo, problem)
         for policy in POLICIES:
             method = methods.get("fedwq-cp", overflow=policy)
@@ -131,10 +132,10 @@ def run(demo: Demo, on_step: Callable[[str, float], None] | None = None) -> Resu
 
 
 def _aimed(name: str, problem: Problem) -> Method[Any]:
-    """Return a method; one that asks its caller for a label law gets that of the training data."""
+    """Return a method; one that corrects a shift is aimed at what the test data follow."""
     if name == "dp-fedcp" and problem.label_law is not None:
         return methods.get(name, target=problem.label_law)
-    return methods.get(name)
+    return methods.get(name, target="mixture") if name == "cphet" else methods.get(name)
 
 
 def _measure(

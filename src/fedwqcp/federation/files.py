@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
+import secrets
 from pathlib import Path
 
 from fedwqcp.errors import InputError
@@ -25,8 +25,9 @@ def write_atomic(path: Path, data: bytes) -> None:
     InputError
         If the folder does not exist or cannot be written.
     """
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        handle = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)  # the umask decides
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}") from None
     try:

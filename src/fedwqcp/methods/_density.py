@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from fedwqcp.arrays import Bools, Floats, Labels
+from fedwqcp.arrays import Bools, Floats, Labels, as_floats, as_labels
 from fedwqcp.errors import InputError
 
 MAX_DIMENSIONS = 32
@@ -111,7 +112,9 @@ def fit_mixture(features: Floats, labels: Labels | None = None) -> GaussianMixtu
         )
     if n < FEWEST:
         return None
-    groups = np.zeros(n, dtype=np.int64) if labels is None else np.unique(labels, return_inverse=True)[1]
+    groups = (
+        np.zeros(n, dtype=np.int64) if labels is None else np.unique(labels, return_inverse=True)[1]
+    )
     sizes = np.bincount(groups)
     common = np.mean(np.var(features, axis=0)) or 1.0  # stands in where a label's points coincide
     parts = [_component(features, groups == g, common) for g in np.flatnonzero(sizes >= FEWEST)]
@@ -158,6 +161,39 @@ def read_mixture(numbers: tuple[float, ...]) -> GaussianMixture:
     except np.linalg.LinAlgError:
         raise InputError("density: covariances must be positive definite") from None
     return GaussianMixture(weights, means.reshape(k, d), covariances)
+
+
+def law_of(features: npt.ArrayLike, labels: npt.ArrayLike | None = None) -> tuple[float, ...]:
+    """Write down the law of some inputs as a target: one Gaussian per label.
+
+    Parameters
+    ----------
+    features : array_like, shape (n, d)
+        Features, at most 32 dimensions.
+    labels : array_like, shape (n,), optional
+        Labels.
+
+    Returns
+    -------
+    tuple of float
+        For the setting ``target`` of `cphet`.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two rows, or more than 32 dimensions.
+
+    Examples
+    --------
+    >>> law_of([[0.0], [2.0]])
+    (1.0, 1.0, 1.0, 1.0, 1.001)
+    """
+    x = as_floats(features, "features", (None, None))
+    y = None if labels is None else as_labels(labels, len(x), np.iinfo(np.int64).max)
+    mixture = fit_mixture(x, y)
+    if mixture is None:
+        raise InputError(f"features must have at least {FEWEST} rows, got {len(x)}")
+    return mixture.numbers()
 
 
 def _component(features: Floats, chosen: Bools, common: float) -> tuple[float, Floats, Floats]:

@@ -92,7 +92,9 @@ class Laws(Payload):
         Floats, shape (n,)
             -inf where no agent has a law.
         """
-        sizes = np.array([n if law else 0 for n, law in zip(self.sizes, self.densities, strict=True)])
+        sizes = np.array(
+            [n if law else 0 for n, law in zip(self.sizes, self.densities, strict=True)]
+        )
         with np.errstate(divide="ignore"):
             parts = log_densities + np.log(sizes / max(1, sizes.sum()))[:, None]
         return np.asarray(np.logaddexp.reduce(np.sort(parts, axis=0), axis=0))

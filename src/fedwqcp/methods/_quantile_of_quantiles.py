@@ -67,24 +67,6 @@ def mean_coverages(
     return integrate(lambda u: _fewer(u, ranks, sizes), ends, tolerance, columns)
 
 
-def shortfalls(ranks: Sequence[int], sizes: Sequence[int], level: float) -> Floats:
-    """Return the chance that coverage given the data is at most a level, for every k.
-
-    Parameters
-    ----------
-    ranks, sizes : sequence of int
-        l_j from 1 to n_j, and n_j of at least 1, of each agent.
-    level : float
-        Between 0 and 1.
-
-    Returns
-    -------
-    Floats, shape (m,)
-        The chance for k = 1, ..., m, decreasing.
-    """
-    return np.asarray(1.0 - _fewer(np.array([level]), ranks, sizes)[0])
-
-
 def choose_k(
     ranks: Sequence[int], sizes: Sequence[int], level: float, delta: float | None = None
 ) -> tuple[int, float] | None:
@@ -108,14 +90,14 @@ def choose_k(
     """
     if delta is None:
         return _smallest_k(ranks, sizes, level)
-    reached = np.flatnonzero(shortfalls(ranks, sizes, level) <= delta + GUARD)
+    reached = np.flatnonzero(_shortfalls(ranks, sizes, level) <= delta + GUARD)
     if not len(reached):
         return None
     k = int(reached[0]) + 1
     low, high = 0.0, 1.0
     for _ in range(50):  # the chance of coverage <= t grows with t: halve to 1e-15
         middle = (low + high) / 2
-        below = shortfalls(ranks, sizes, middle)[k - 1] <= delta
+        below = _shortfalls(ranks, sizes, middle)[k - 1] <= delta
         low, high = (middle, high) if below else (low, middle)
     return k, (low + high) / 2
 
@@ -219,28 +201,43 @@ def _pair_quantile(
     return np.asarray(betaincinv(rank[:, None], n - rank[:, None] + 1, among))
 
 
+def _shortfalls(ranks: Sequence[int], sizes: Sequence[int], level: float) -> Floats:
+    """P(coverage given the data <= level) for every k; it decreases."""
+    return np.asarray(1.0 - _fewer(np.array([level]), ranks, sizes)[0])
+
+
 def _fewer(u: Floats, ranks: Sequence[int], sizes: Sequence[int]) -> Floats:
     """P(fewer than k successes), shape (len(u), m), by adding one agent after another."""
     from scipy.special import betainc
 
     pairs, agents = np.unique(np.array([ranks, sizes]), axis=1, return_counts=True)
-    m = int(agents.sum())
-    chance = np.zeros((m + 1, len(u)))  # of exactly i successes so far
-    chance[0], so_far = 1.0, 0
-    for l_, n_, times in zip(*pairs, agents, strict=True):
-        success = betainc(l_, n_ - l_ + 1, u)
-        for _ in range(times):
-            so_far += 1
-            chance[1 : so_far + 1] += success * (chance[:so_far] - chance[1 : so_far + 1])
-            chance[0] *= 1 - success
-    return np.minimum(np.cumsum(chance[:-1], axis=0), 1.0).T
+    chances = []
+    for some in np.array_split(u, len(u) // 64 + 1):  # small enough for the processor's cache
+        chance = np.zeros((agents.sum() + 1, len(some)))  # of exactly i successes so far
+        chance[0], i = 1.0, 0
+        for rank, n, times in zip(*pairs, agents, strict=True):
+            success = betainc(rank, n - rank + 1, some)
+            for _ in range(times):
+                i += 1
+                chance[1 : i + 1] += success * (chance[:i] - chance[1 : i + 1])
+                chance[0] *= 1 - success
+        chances.append(chance[:-1])
+    return np.minimum(np.cumsum(np.hstack(chances), axis=0), 1.0).T
 
 
 def _bends(ranks: Sequence[int], sizes: Sequence[int]) -> Floats:
-    """Break points to begin with: quantiles of the smallest, the middle and the largest agent."""
+    """Break points to begin with: tails of three agents, and a ladder away from the sharpest.
+
+    Agents at one level bend near one place, the larger the more sharply. On the ladder no panel is
+    wide beside its distance from there, so no tail can hide between its end and its first node.
+    """
     from scipy.special import betaincinv
 
     pairs = np.unique(np.array([sizes, ranks]), axis=1)
     n, rank = pairs[:, np.unique([0, pairs.shape[1] // 2, pairs.shape[1] - 1]), None]
-    inner = betaincinv(rank, n - rank + 1, np.array([1e-9, 0.5, 1 - 1e-9]))
-    return np.unique(np.concatenate([[0.0, 1.0], inner.ravel()]))
+    inner = betaincinv(rank, n - rank + 1, np.array([1e-15, 0.5, 1 - 1e-15]))
+    low, middle, high = inner[-1]
+    steps = 3.0 ** np.arange(1, 40)
+    ladder = np.concatenate([middle - (middle - low) * steps, middle + (high - middle) * steps])
+    ends = np.concatenate([[0.0, 1.0], inner.ravel(), ladder[(ladder > 0) & (ladder < 1)]])
+    return np.unique(ends)

@@ -46,7 +46,9 @@ def pooled_ratios(target: Target, laws: Laws, x: Floats) -> Floats:
     return ratio(logs if isinstance(target, str) else _log_named(target, x), mixture)
 
 
-def local_ratios(target: Target, own: GaussianMixture | None, laws: Laws | None, x: Floats) -> Floats:
+def local_ratios(
+    target: Target, own: GaussianMixture | None, laws: Laws | None, x: Floats
+) -> Floats:
     """Return P*(x) / P_i(x), which re-weights the scores of agent i alone.
 
     Parameters
@@ -72,7 +74,9 @@ def local_ratios(target: Target, own: GaussianMixture | None, laws: Laws | None,
     check_features(x, (own.numbers(), *(laws.densities if laws else ())))
     if laws is not None:
         return ratio(laws.log_mixture(laws.log_densities(x))[None], own.log_density(x))
-    return ratio(_log_named(tuple(target), x), own.log_density(x))
+    if isinstance(target, str):
+        raise InputError("the agents' mixture needs the laws of all agents")
+    return ratio(_log_named(target, x), own.log_density(x))
 
 
 def check_features(x: Floats, densities: Sequence[tuple[float, ...]]) -> None:
@@ -138,9 +142,7 @@ def clip_weights(weights: Floats, level: float) -> Floats:
     return np.minimum(weights, np.sort(weights, axis=1)[:, rank - 1 : rank])
 
 
-def quantiles_at(
-    scores: Floats, weights: Floats, alpha: float, at_inf: Floats
-) -> Floats:
+def quantiles_at(scores: Floats, weights: Floats, alpha: float, at_inf: Floats) -> Floats:
     """Return the weighted quantile for each of many masses at infinity.
 
     Parameters
@@ -164,7 +166,6 @@ def quantiles_at(
     total = (reached[-1] if len(reached) else 0.0) + at_inf
     at = np.searchsorted(reached, (float(exact_level(alpha)) - LEVEL_TOLERANCE) * total)
     return np.asarray(values[at])
-
 
 
 def _log_named(target: tuple[float, ...], x: Floats) -> Floats:

@@ -8,15 +8,15 @@ from math import inf
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from numpy.random import Generator as Random
 
-from fedwqcp.arrays import Bools, Floats, as_floats, as_labels
+from fedwqcp.arrays import Floats, as_floats
 from fedwqcp.errors import InputError
+from fedwqcp.methods._aim import Aim
 from fedwqcp.methods._answers import of_kind, stacked, summed
 from fedwqcp.methods._base import Each, Method
 from fedwqcp.methods._calibration import Calibration
-from fedwqcp.methods._density import GaussianMixture, fit_mixture, read_mixture
+from fedwqcp.methods._density import law_of, read_mixture
 from fedwqcp.methods._laws import Fitted, Laws, gather_laws
 from fedwqcp.methods._pinball import (
     Average,
@@ -26,7 +26,13 @@ from fedwqcp.methods._pinball import (
     descend,
     federated_quantiles,
 )
-from fedwqcp.methods._ratios import clip_weights, local_ratios, pooled_ratios, quantiles_at
+from fedwqcp.methods._pooling import (
+    first_guess,
+    oracle,
+    pooled_quantiles,
+    pooled_weights,
+    reweighted,
+)
 from fedwqcp.methods._reweighting import (
     DescendToward,
     PooledScores,
@@ -55,14 +61,14 @@ class CPhet(Method[Summary]):
     """The quantile of all agents' scores, weighted by how likely each input is at the target.
 
     Weights lambda(x) = P*(x) / sum_i (N_i / N) P_i(x), each P_i a mixture of one Gaussian per label
-    in feature space, and the weighted (1 - alpha)-quantile of the scores. ``form="oracle"`` adds the
-    mass lambda(x) of the test input at +inf, so that each input has a threshold of its own.
+    in feature space, and the weighted (1 - alpha)-quantile of the scores. ``form="oracle"`` adds
+    the mass lambda(x) of the test input at +inf: each input has a threshold of its own.
 
     Parameters
     ----------
     target : "own", "mixture" or tuple of float, optional
-        The law of the inputs that thresholds are aimed at: each agent's own, the agents' mixture, or
-        a law that `law_of` wrote down.
+        The law of the inputs that thresholds are aimed at: each agent's own, the agents' mixture,
+        or a law that `law_of` wrote down.
     scope : {"pooled", "local"}, optional
         Whose scores are used: all agents', or only the agent's own, with weights P*(x) / P_i(x).
     form : {"threshold", "oracle"}, optional
@@ -85,11 +91,11 @@ class CPhet(Method[Summary]):
 
     Notes
     -----
-    **Guarantee**: miscoverage within O(N^(-1/2)) of alpha at the target with true density ratios, if
-    the law of Y given X is shared; the density estimate adds its error. The form ``threshold`` has
-    no finite-sample correction: equal weights give rank ceil(N (1 - alpha)). Densities are fitted on
-    the calibration points themselves, where the authors use separate ones. An agent with fewer than
-    two points has no law, and no finite threshold of its own.
+    **Guarantee**: miscoverage within O(N^(-1/2)) of alpha at the target with true density ratios,
+    if the law of Y given X is shared; the density estimate adds its error. The form ``threshold``
+    has no finite-sample correction: equal weights give rank ceil(N (1 - alpha)). Densities are
+    fitted on the calibration points themselves, where the authors use separate ones. An agent with
+    fewer than two points has no law, and no finite threshold of its own.
 
     **Cost**: 1 + d + d (d + 1) / 2 floats per label once; every later question repeats all agents'
     laws. Then about 10 to 20 rounds of some 500 sums, or 2 floats per target and round. Outcomes
@@ -153,16 +159,92 @@ class CPhet(Method[Summary]):
 
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
         if not isinstance(question, Weigh | SumsAt | DescendToward):
-            own = self._law(cal)
-            return Fitted(cal.n, own.numbers() if own else ())
-        w = self._weights(cal, question.laws)
+            law = self._aim.law(cal)
+            return Fitted(cal.n, law.numbers() if law else ())
+        w = self._aim.weights(cal, question.laws)
         if isinstance(question, SumsAt):
             return Sums(tuple(sums_at(question.probes, cal.scores, w).ravel().tolist()))
         if isinstance(question, DescendToward):
-            none = np.zeros(len(w))
-            loss = SmoothedPinball(cal.scores, w, none, alpha=alpha, gamma=self.smoothing)
+            no_atoms = np.zeros(len(w))
+            loss = SmoothedPinball(cal.scores, w, no_atoms, alpha=alpha, gamma=self.smoothing)
             q = np.array(question.q)
             return descend(loss, q, self.local_steps, self.step_size, (0.0, rng))
-        if self.form == "oracle" or self.solver == "exact":
+        if self._sends_scores:
             return WeightedScores(tuple(cal.scores.tolist()), tuple(map(tuple, w.tolist())))
-        ...
+        starts = self.solver == "rounds" and self.start is None
+        return Weighed(
+            totals=tuple(w.sum(axis=1).tolist()),
+            squares=tuple(np.square(w).sum(axis=1).tolist()),
+            quantiles=tuple(weighted_quantile(cal.scores, row, alpha) for row in w if starts),
+        )
+
+    def exchange(self, alpha: float) -> Generator[Question | Each, Sequence[Summary], Outcome]:
+        if self.scope == "local" and self.target != "mixture":
+            return Local()  # each agent knows all it needs
+        laws = gather_laws(of_kind((yield Begin()), Fitted))
+        if self.scope == "local":
+            return TowardLaws(laws)
+        shared = self.target != "own"
+        T = 1 if shared else len(laws.sizes)
+        answers = yield Weigh(laws)
+        if self._sends_scores:
+            v, w = pooled_weights(of_kind(answers, WeightedScores), T)
+            if self.form == "oracle":
+                return oracle(v, w, alpha, self._aim, laws)
+            return pooled_quantiles(v, w, alpha, shared=shared)
+        weighed = of_kind(answers, Weighed)
+        local = stacked([answer.totals for answer in weighed], T)
+        totals = summed(local)  # sum_j Lambda_j
+        if self.solver == "rounds":
+            q = yield from self._rounds(weighed, local / np.where(totals > 0, totals, 1.0), laws)
+        else:
+            level = (float(exact_level(alpha)) - LEVEL_TOLERANCE) * totals
+            q = yield from search(lambda at: SumsAt(at, laws), lambda sums: sums >= level, T, T)
+        squares = summed(stacked([answer.squares for answer in weighed], T))
+        return reweighted(q, totals, squares, shared=shared)
+
+    def localize(
+        self,
+        outcome: Outcome,
+        cal: Calibration | None,
+        position: int | None,
+        alpha: float,
+        features: Floats | None = None,
+    ) -> Floats:
+        x = None if features is None else as_floats(features, "features", (None, None))
+        if self.scope == "local":
+            if cal is None:
+                raise InputError("cphet with scope='local' needs the agent's calibration data")
+            laws = outcome.laws if isinstance(outcome, TowardLaws) else None
+            return self._aim.of_own(cal, laws, alpha, x, oracle=self.form == "oracle")
+        at = outcome.row(position) if isinstance(outcome, PooledScores) else None
+        if not isinstance(outcome, PooledScores) or x is None or at is None:
+            return super().localize(outcome, cal, position, alpha)
+        ratios = self._aim.ratios(x, outcome.laws, None)[at]
+        weights = np.array(outcome.weights[at])
+        return self._aim.thresholds(np.array(outcome.values), weights, alpha, ratios)
+
+    @property
+    def _aim(self) -> Aim:
+        """What weights are computed from."""
+        return Aim(self.target, self.scope == "local", self.clip_weights)
+
+    @property
+    def _sends_scores(self) -> bool:
+        """Whether scores of single people leave the agents."""
+        return self.form == "oracle" or self.solver == "exact"
+
+    def _rounds(
+        self, weighed: Sequence[Weighed], shares: Floats, laws: Laws
+    ) -> Generator[Question | Each, Sequence[Summary], Floats]:
+        """Descend in rounds."""
+        T = shares.shape[1]
+        start = first_guess(weighed, shares) if self.start is None else np.full(T, self.start)
+
+        def ask(q: Floats) -> Question:
+            return DescendToward(tuple(q.tolist()), laws)
+
+        return (yield from federated_quantiles(ask, start, shares, self.rounds, self.average))
+
+
+__all__ = ["CPhet", "law_of"]

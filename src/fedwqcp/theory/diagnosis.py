@@ -47,9 +47,8 @@ class Diagnosis:
 
     def __str__(self) -> str:
         verdict = "nothing unsafe was found" if self.safe else "averaging is UNSAFE"
-        lines = [
-            f"{verdict}: {self.agents} agent{'s' * (self.agents != 1)}, N={self.N}, alpha={self.alpha:g}"
-        ]
+        agents = "1 agent" if self.agents == 1 else f"{self.agents} agents"
+        lines = [f"{verdict}: {agents}, N={self.N}, alpha={self.alpha:g}"]
         lines += [f"  [{f.severity}] {f.code}: {f.says}" for f in self.findings]
         lines += ["what to use instead:"] if self.advice else []
         lines += [f"  - {advice}" for advice in self.advice]
@@ -100,9 +99,9 @@ def diagnose(
       calibrated model is uniform), else exponential with the size-weighted median threshold q as
       its quantile, whose coverage moves by alpha log(1 / alpha) per relative change of q. Three
       standard deviations of the difference of the two extreme agents' coverages are taken off as
-      noise, so that like agents who are not tiny hardly ever alarm. What remains
-      is a caution above alpha and unsafe above twice alpha (1 - alpha in place of alpha above
-      one half): an agent at the edge may then miss two to three times what was promised.
+      noise, so that like agents who are not tiny hardly ever alarm. What remains is a caution above
+      alpha and unsafe above twice alpha (1 - alpha in place of alpha above one half): an agent at
+      the edge may then miss two to three times what was promised.
       Thresholds at or below zero, as CQR has them, carry no scale: without bounds, a caution.
     - **saturated**: with finite bounds, an agent that is not tiny has q_k within a tenth of alpha
       of the upper bound, relative to the range: its scores pile up there, as deterministic APS

@@ -1,0 +1,170 @@
+"""Where CPhet aims: an agent's weights at the target, and the thresholds of single inputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from fedwqcp.arrays import Floats
+from fedwqcp.errors import InputError
+from fedwqcp.methods._calibration import Calibration
+from fedwqcp.methods._density import GaussianMixture, fit_mixture
+from fedwqcp.methods._laws import Laws
+from fedwqcp.methods._ratios import (
+    Target,
+    clip_weights,
+    local_ratios,
+    pooled_ratios,
+    quantiles_at,
+)
+
+
+@dataclass(frozen=True)
+class Aim:
+    """A target, whose scores are weighted towards it, and where weights are cut.
+
+    Parameters
+    ----------
+    target : str or tuple of float
+        ``"own"``, ``"mixture"``, or a law in numbers.
+    local : bool
+        Whether an agent's own scores are weighted, not those of all.
+    clip : float
+        Level at which weights are cut; 1 cuts none.
+    """
+
+    target: Target
+    local: bool
+    clip: float
+
+    @property
+    def even(self) -> bool:
+        """Whether the target is where the scores come from: all weights are 1."""
+        return self.target == ("own" if self.local else "mixture")
+
+    def law(self, cal: Calibration) -> GaussianMixture | None:
+        """Return the law of an agent's features.
+
+        Parameters
+        ----------
+        cal : Calibration
+            The agent's data.
+
+        Returns
+        -------
+        GaussianMixture or None
+            None where none is needed, or there are too few points.
+
+        Raises
+        ------
+        InputError
+            If there are points without features.
+        """
+        if self.even or cal.n == 0:
+            return None
+        if cal.features is None:
+            raise InputError(
+                "cphet needs the features of the calibration points: "
+                "pass Calibration(scores, features=...)"
+            )
+        return fit_mixture(cal.features, cal.labels)
+
+    def ratios(self, x: Floats, laws: Laws | None, own: GaussianMixture | None) -> Floats:
+        """Return density ratios, uncut.
+
+        Parameters
+        ----------
+        x : Floats, shape (n, d)
+            Features.
+        laws : Laws or None
+            Laws of all agents, where they are needed.
+        own : GaussianMixture or None
+            The agent's law.
+
+        Returns
+        -------
+        Floats, shape (T, n)
+            One row for each target.
+        """
+        if self.even:
+            return np.ones((1, len(x)))
+        if self.local or laws is None:
+            return local_ratios(self.target, own, laws, x)
+        return pooled_ratios(self.target, laws, x)
+
+    def weights(self, cal: Calibration, laws: Laws | None) -> Floats:
+        """Return the weights of an agent's points, cut at its own quantile.
+
+        Parameters
+        ----------
+        cal : Calibration
+            The agent's data.
+        laws : Laws or None
+            Laws of all agents, where they are needed.
+
+        Returns
+        -------
+        Floats, shape (T, n)
+            One row for each target.
+        """
+        own = self.law(cal)
+        if self.even or cal.n == 0 or cal.features is None:
+            rows = len(laws.sizes) if laws and self.target == "own" else 1
+            return np.ones((rows, cal.n))
+        return clip_weights(self.ratios(cal.features, laws, own), self.clip)
+
+    def of_own(
+        self, cal: Calibration, laws: Laws | None, alpha: float, x: Floats | None, *, oracle: bool
+    ) -> Floats:
+        """Return the threshold from an agent's own scores.
+
+        Parameters
+        ----------
+        cal : Calibration
+            The agent's data.
+        laws : Laws or None
+            Laws of all agents, where their mixture is the target.
+        alpha : float
+            Miscoverage level.
+        x : Floats, shape (m, d), or None
+            Features of the test inputs.
+        oracle : bool
+            Whether a test input adds its mass at +inf.
+
+        Returns
+        -------
+        Floats, shape () or (m, 1)
+            One threshold, or one for each input.
+        """
+        weights = self.weights(cal, laws)[0]
+        if not oracle:
+            return quantiles_at(cal.scores, weights, alpha, np.array(0.0))
+        ratios = None if x is None else self.ratios(x, laws, self.law(cal))[0]
+        return self.thresholds(cal.scores, weights, alpha, ratios)
+
+    def thresholds(
+        self, scores: Floats, weights: Floats, alpha: float, ratios: Floats | None
+    ) -> Floats:
+        """Return thresholds with the test input's mass at +inf.
+
+        Parameters
+        ----------
+        scores, weights : Floats, shape (n,)
+            Scores and their weights.
+        alpha : float
+            Miscoverage level.
+        ratios : Floats, shape (m,), or None
+            Uncut ratios of the test inputs.
+
+        Returns
+        -------
+        Floats, shape (m, 1) or ()
+            One for each input; without ratios the largest that any input can get.
+        """
+        uncut = self.clip == 1 and not self.even
+        largest = inf if uncut else float(weights.max(initial=0.0))
+        if ratios is None:
+            return quantiles_at(scores, weights, alpha, np.array(largest))
+        return quantiles_at(scores, weights, alpha, np.minimum(ratios, largest))[:, None]

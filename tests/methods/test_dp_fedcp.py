@@ -1,0 +1,393 @@
+"""DP-FedCP against a weighted quantile written from the specification."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+from math import inf
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fedwqcp as fw
+from fedwqcp.errors import InputError
+from fedwqcp.methods._label_counts import (
+    LabelCounts,
+    NoisyCounts,
+    count_labels,
+    discrete_gaussian,
+    label_weights,
+)
+from fedwqcp.methods._label_shift import CountFirst, CountsAt, DescendFrom
+from fedwqcp.methods._weighted_search import Sums, search, sums_at
+from fedwqcp.methods.dp_fedcp import DPFedCP
+from fedwqcp.wire.payload import Begin
+
+# --- the specification, in plain Python and exact fractions ---------------------------------------
+
+
+def weighted_quantile(scores, weights, alpha, atom):
+    """Smallest score that reaches the level; the atom lies at 1."""
+    points = [*zip(scores, weights, strict=True), (1.0, atom)]
+    total = sum(w for _, w in points)
+    if total == 0:
+        return inf
+    level = (1 - Fraction(str(alpha))) * total
+    return min(q for q, _ in points if sum(w for v, w in points if v <= q) >= level)
+
+
+def thresholds(data, n_classes, alpha, target, first=None):
+    """One threshold for each label; data holds (scores, labels) of each agent."""
+    counts = Counter(y for _, labels in data for y in labels)
+    c, c_star = sum(counts.values()), sum(target)
+    w = [Fraction(0)] * n_classes
+    for y in range(n_classes):
+        if counts[y] and c_star:
+            w[y] = Fraction(c) * Fraction(target[y]) / (Fraction(c_star) * counts[y])
+    points = []
+    for i, (scores, labels) in enumerate(data):
+        last = len(scores) if first is None else first[i]
+        points += list(zip(scores, labels, strict=True))[:last]
+    scores, weights = [v for v, _ in points], [w[y] for _, y in points]
+    return [weighted_quantile(scores, weights, alpha, w[y]) for y in range(n_classes)]
+
+
+def counts_of(labels, n_classes):
+    return [list(labels).count(y) for y in range(n_classes)]
+
+
+# --- data -----------------------------------------------------------------------------------------
+
+
+def federation(data, n_classes):
+    return {
+        f"a{i}": fw.Calibration(v, labels=np.array(y, dtype=np.int64), n_classes=n_classes)
+        for i, (v, y) in enumerate(data)
+    }
+
+
+def skewed(seed, sizes, n_classes):
+    """Unequal agents, ties, scores saturated at 1, labels that some agent has never seen."""
+    rng = np.random.default_rng(seed)
+    data = []
+    for i, n in enumerate(sizes):
+        law = rng.dirichlet(np.full(n_classes, 0.4))
+        law[(i + 1) % n_classes] = 0
+        y = rng.choice(n_classes, size=n, p=law / law.sum())
+        v = np.minimum(1.0, np.round(rng.beta(2, 1 + y, size=n) * 1.1, 2))
+        data.append((v.tolist(), y.tolist()))
+    return data
+
+
+@st.composite
+def federations(draw):
+    n_classes = draw(st.integers(2, 4))
+    grid = st.one_of(st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.floats(0, 1))
+    label = st.integers(0, n_classes - 1)
+    agents = st.lists(st.lists(st.tuples(grid, label), max_size=12), min_size=1, max_size=4)
+    data = draw(agents)
+    return [([v for v, _ in a], [y for _, y in a]) for a in data], n_classes
+
+
+# --- the exact solver -----------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(federations(), st.sampled_from([0.05, 0.1, 0.2, 0.5, 0.9]))
+def test_exact_gives_the_weighted_quantile_of_each_target(drawn, alpha):
+    data, C = drawn
+    release = fw.calibrate(federation(data, C), method=DPFedCP(solver="exact"), alpha=alpha)
+    for i, (_, labels) in enumerate(data):
+        expected = thresholds(data, C, alpha, counts_of(labels, C))
+        assert release.threshold(f"a{i}").tolist() == expected
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.1, 0.3])
+@pytest.mark.parametrize("sizes", [(300, 20, 0, 1), (5, 2), (40, 40, 40)])
+def test_exact_on_skewed_federations(alpha, sizes):
+    data = skewed(len(sizes), sizes, 5)
+    law = (0.5, 0.25, 0.125, 0.125, 0.0)
+    method = DPFedCP(target=law, solver="exact")
+    release = fw.calibrate(federation(data, 5), method=method, alpha=alpha)
+    assert release.threshold("a0").tolist() == thresholds(data, 5, alpha, law)
+    assert release.guarantee == "target-shift"
+    assert "class-conditional" in release.assumption
+
+
+def test_pooled_target_is_split_cp_with_one_for_infinity():
+    data = skewed(3, (60, 7, 0, 33), 4)
+    pooled = [v for scores, _ in data for v in scores]
+    alphas = (0.05, 0.1, 0.005)
+    release = fw.calibrate(
+        federation(data, 4), method=DPFedCP(target="mixture", solver="exact"), alpha=alphas
+    )
+    for alpha in alphas:
+        q = fw.conformal_quantile(pooled, alpha)
+        assert release.threshold("a1", alpha).tolist() == [min(q, 1.0)] * 4
+    assert fw.conformal_quantile(pooled, 0.005) == inf
+
+
+def test_one_agent_alone_is_split_cp():
+    v = [0.1, 0.3, 0.2, 0.9, 0.4, 0.4, 0.8, 0.05, 0.6, 0.7]
+    alone = {"a": fw.Calibration(v, labels=[0, 1] * 5)}
+    release = fw.calibrate(alone, method=DPFedCP(solver="exact"), alpha=0.2)
+    assert release.threshold("a").tolist() == [fw.conformal_quantile(v, 0.2)] * 2
+
+
+def test_subsample_uses_the_first_points_that_the_server_drew():
+    data = spread(11, (80, 15, 0, 4), 3)
+    n = np.array([len(v) for v, _ in data])
+    drawn = np.random.default_rng(5).multinomial(n.sum() // 2, n / n.sum())
+    law = (0.25, 0.25, 0.5)
+    exact = DPFedCP(target=law, solver="exact", subsample=True, seed=5)
+    release = fw.calibrate(federation(data, 3), method=exact, alpha=0.2)
+    expected = thresholds(data, 3, 0.2, law, first=np.minimum(n, drawn))
+    assert release.threshold("a0").tolist() == expected
+    assert expected != thresholds(data, 3, 0.2, law)
+    rounds = DPFedCP(target=law, subsample=True, seed=5, step_size=5e-3, local_steps=6)
+    found = fw.calibrate(federation(data, 3), method=rounds, alpha=0.2).threshold("a0")
+    assert found == pytest.approx(expected, abs=0.02)
+
+
+def test_nobody_has_points():
+    empty = {"a": fw.Calibration([], labels=[], n_classes=2), "b": []}
+    for solver in ("exact", "rounds"):
+        for subsample in (False, True):
+            own = DPFedCP(solver=solver, subsample=subsample, rounds=2)
+            assert fw.calibrate(empty, method=own, alpha=0.1).threshold("a").tolist() == [inf] * 2
+    pooled = DPFedCP(target="mixture", solver="exact")  # only the atom at 1 is left
+    assert fw.calibrate(empty, method=pooled, alpha=0.1).threshold("b").tolist() == [1.0, 1.0]
+
+
+def test_messages_stay_small_and_rounds_few():
+    data = skewed(2, (100,) * 6, 10)
+    release = fw.calibrate(federation(data, 10), method=DPFedCP(solver="exact"), alpha=0.1)
+    assert release.rounds < 70
+    assert release.bytes_up("a0") < 200_000
+
+
+# --- the rounds -----------------------------------------------------------------------------------
+
+
+def spread(seed, sizes, n_classes):
+    """As `skewed`, with scores spread over the unit interval, where the descent moves quickly."""
+    rng = np.random.default_rng(seed)
+    return [
+        (np.round(rng.random(len(y)) ** (1 + 0.3 * np.array(y)), 3).tolist(), y)
+        for _, y in skewed(seed, sizes, n_classes)
+    ]
+
+
+def test_one_local_step_is_central_descent():
+    """The shares lambda_i make K = 1 the gradient step on the whole federation's loss."""
+    data, law = skewed(9, (30, 12, 0, 5), 3), (0.5, 0.2, 0.3)
+    alpha, gamma, eta, rounds = 0.2, 0.05, 0.01, 40
+    method = DPFedCP(
+        target=law, rounds=rounds, local_steps=1, step_size=eta, smoothing=gamma, average="last"
+    )
+    found = fw.calibrate(federation(data, 3), method=method, alpha=alpha).threshold("a0")
+    labels = [y for _, ys in data for y in ys]
+    w = [len(labels) * law[y] / labels.count(y) for y in range(3)]
+    for y in range(3):
+        points = [(v, w[c]) for vs, ys in data for v, c in zip(vs, ys, strict=True)] + [(1.0, w[y])]
+        q = 1 - alpha
+        for _ in range(rounds):
+            slope = sum(b * min(max((q - v) / gamma, alpha - 1), alpha) for v, b in points)
+            q -= eta * slope / sum(b for _, b in points)
+        assert found[y] == pytest.approx(q, abs=1e-9)
+
+
+@pytest.mark.parametrize(("average", "error"), [("last", 0.02), ("half", 0.02), ("all", 0.06)])
+def test_rounds_end_near_the_quantile(average, error):
+    data, law = spread(7, (120, 60, 0, 9), 3), (0.3, 0.3, 0.4)
+    method = DPFedCP(target=law, step_size=5e-3, local_steps=6, average=average, start=0.5)
+    found = fw.calibrate(federation(data, 3), method=method, alpha=0.2).threshold("a0")
+    assert found == pytest.approx(thresholds(data, 3, 0.2, law), abs=error)
+
+
+def test_own_targets_in_rounds():
+    data = spread(21, (150, 80), 2)
+    release = fw.calibrate(federation(data, 2), method="dp-fedcp", alpha=0.2)
+    for i, (_, labels) in enumerate(data):
+        expected = thresholds(data, 2, 0.2, counts_of(labels, 2))
+        assert release.threshold(f"a{i}") == pytest.approx(expected, abs=0.02)
+    assert release.rounds == 201
+
+
+def test_published_average_is_dragged_to_its_start():
+    saturated = {"a": fw.Calibration(np.ones(50), labels=np.zeros(50, dtype=int), n_classes=1)}
+    found = {
+        (average, start): float(
+            fw.calibrate(
+                saturated,
+                method=DPFedCP(target="mixture", average=average, start=start),
+                alpha=0.1,
+            ).threshold("a")[0]
+        )
+        for average, start in [("all", 0.0), ("all", 0.5), ("last", 0.0), ("half", None)]
+    }
+    assert found["all", 0.0] == pytest.approx(0.86, abs=0.01)
+    assert found["all", 0.5] == pytest.approx(0.96, abs=0.01)
+    assert found["last", 0.0] == pytest.approx(1.0, abs=0.001)
+    assert found["half", None] == pytest.approx(1.0, abs=0.001)
+
+
+def test_order_of_agents_changes_no_bit():
+    agents = federation(skewed(5, (50, 31, 17, 8), 3), 3)
+    method = DPFedCP(target=(1.0, 2.0, 3.0), rounds=15)
+    forward = fw.calibrate(agents, method=method, alpha=0.1)
+    backward = fw.calibrate(dict(reversed(agents.items())), method=method, alpha=0.1)
+    assert forward.threshold("a0").tolist() == backward.threshold("a0").tolist()
+
+
+def test_noise_follows_the_seed_and_keeps_the_range():
+    agents = federation(skewed(5, (50, 31, 0), 3), 3)
+    method = DPFedCP(rounds=4, noise=30.0, count_noise=2.0)
+    one, same, other = (
+        fw.calibrate(agents, method=method, alpha=0.1, seed=s).threshold("a0").tolist()
+        for s in (1, 1, 2)
+    )
+    assert one == same
+    assert one != other
+    assert all(0 <= q <= 1 for q in one)
+
+
+# --- counts ---------------------------------------------------------------------------------------
+
+
+def test_weights_by_hand():
+    counts = np.array([[3.0, 1.0, 0.0], [1.0, 3.0, 0.0]])
+    found = label_weights(counts, np.array([[3.0, 1.0, 4.0], [0.0, 0.0, 0.0]]))
+    assert found.tolist() == [[0.75, 0.25, 0.0], [0.0, 0.0, 0.0]]
+
+
+def test_discrete_gaussian_has_its_law():
+    drawn = discrete_gaussian(1.5, 20_000, np.random.default_rng(0))
+    support = np.arange(-12, 13)
+    law = np.exp(-(support**2) / (2 * 1.5**2))
+    law /= law.sum()
+    seen = np.array([(drawn == k).mean() for k in support])
+    assert np.abs(seen - law).max() < 5 * np.sqrt(0.25 / 20_000)
+    assert drawn.dtype == np.int64
+
+
+def test_noisy_counts_are_floored_at_one():
+    noisy = count_labels(np.zeros(0, dtype=np.int64), 50, 3.0, np.random.default_rng(0))
+    assert isinstance(noisy, NoisyCounts)
+    assert min(noisy.counts) == 1 < max(noisy.counts)
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scores", [[0.2, 1.5], [-0.1, 0.2], [0.2, inf]])
+def test_scores_outside_the_unit_interval_are_refused(scores):
+    agents = {"a": fw.Calibration(scores, labels=[0, 1])}
+    with pytest.raises(InputError, match="needs scores between 0 and 1"):
+        fw.calibrate(agents, method="dp-fedcp", alpha=0.1)
+
+
+def test_labels_are_needed():
+    with pytest.raises(InputError, match="dp-fedcp needs the labels"):
+        fw.calibrate({"a": [0.1, 0.2]}, method="dp-fedcp", alpha=0.1)
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ({"target": "others"}, "target must be 'own', 'mixture' or one number per label"),
+        ({"target": (0.5, -0.5)}, "target must hold finite numbers of at least 0"),
+        ({"target": (0.0, 0.0)}, "not all 0"),
+        ({"solver": "newton"}, "solver must be 'rounds' or 'exact'"),
+        ({"solver": "exact", "noise": 1.0}, "noise needs solver='rounds'"),
+        ({"solver": "exact", "count_noise": 1.0}, "noise needs solver='rounds'"),
+        ({"start": 2.0}, "start must lie between 0 and 1"),
+        ({"rounds": 0}, "rounds must be"),
+        ({"seed": -1}, "seed must be"),
+    ],
+)
+def test_settings_are_checked(setting, words):
+    with pytest.raises(InputError, match=words):
+        fw.methods.get("dp-fedcp", **setting)
+
+
+def test_target_must_name_every_label():
+    agents = {"a": fw.Calibration([0.1, 0.2], labels=[0, 1])}
+    with pytest.raises(InputError, match="target must hold 2 numbers, one per label, got 3"):
+        fw.calibrate(agents, method=DPFedCP(target=(1.0, 1.0, 1.0)), alpha=0.1)
+
+
+def test_server_refuses_counts_of_another_kind():
+    talk = DPFedCP().exchange(0.1)
+    assert next(talk) == Begin()
+    with pytest.raises(InputError, match="must be of kind 'label-counts', got 'noisy-counts'"):
+        talk.send([LabelCounts((1, 2)), NoisyCounts((10**9, 1))])
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        (LabelCounts, ((1, -1),)),
+        (NoisyCounts, ((1, 0),)),
+        (Sums, ((1.0, -0.5),)),
+        (Sums, ((inf,),)),
+        (CountFirst, (-1,)),
+        (CountsAt, ((0.2, 0.2), None)),
+        (CountsAt, ((0.2,), -1)),
+        (DescendFrom, ((0.2,), (1.0, 1.0), 0.5, None)),
+        (DescendFrom, ((inf,), (1.0,), 0.5, None)),
+        (DescendFrom, ((0.2,), (-1.0,), 0.5, None)),
+        (DescendFrom, ((0.2,), (1.0,), 0.5, -1)),
+    ],
+)
+def test_messages_state_their_invariants(kind, fields):
+    with pytest.raises(InputError):
+        kind(*fields)
+
+
+# --- the search -----------------------------------------------------------------------------------
+
+
+def held(talk, answer, most=500):
+    """Hold a search to its end and return what it found."""
+    question = next(talk)
+    for _ in range(most):
+        try:
+            question = talk.send([Sums(tuple(answer(question.probes).ravel().tolist()))])
+        except StopIteration as end:
+            return end.value
+    raise AssertionError("the search must end")
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.floats(allow_nan=False), min_size=1, max_size=8), st.integers(1, 8))
+def test_search_ends_at_an_order_statistic_of_any_scale(scores, rank):
+    v = np.array([max(s, -1.7e308) for s in scores])
+    talk = search(lambda at: CountsAt(at, None), lambda sums: sums >= rank, 1, 1)
+    found = held(talk, lambda probes: sums_at(probes, v, np.ones((1, len(v)))))
+    assert found.tolist() == [np.sort(v)[rank - 1] if rank <= len(v) else inf]
+
+
+def test_search_ends_although_an_agent_contradicts_itself():
+    rng = np.random.default_rng(0)
+    talk = search(lambda at: CountsAt(at, None), lambda sums: sums[:, :1] >= [1, 2, 3], 3, 2)
+    assert len(held(talk, lambda probes: rng.uniform(0, 4, size=2 * len(probes)))) == 3
+
+
+def test_search_bounds_its_questions():
+    """One hundred thousand groups: one range at a time, one probe each."""
+    groups, sizes = 10**5, []
+
+    def ask(probes):
+        sizes.append(len(probes))
+        return CountsAt(probes, None)
+
+    v = np.array([0.25, 0.75])
+    talk = search(ask, lambda sums: sums[:, :1] >= [1, 2], 2, groups, (0.0, 1.0))
+    found = held(
+        talk, lambda probes: np.repeat(sums_at(probes, v, np.ones((1, 2))), groups, axis=1)
+    )
+    assert found.tolist() == [0.25, 0.75]
+    assert set(sizes) == {1}

@@ -1,0 +1,250 @@
+"""FCP: an order statistic of all scores, by counts, sketches or samples."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import ceil, inf
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fedwqcp as fw
+from fedwqcp.errors import InputError
+from fedwqcp.methods._sketch import PooledScores, WeightedPoints, order_sketch
+from fedwqcp.methods.fcp import FCP, CountAt, Counts
+from fedwqcp.wire.payload import Begin
+from strategies import alphas
+from worked import ABC, EMPTY, A, B, C, kth_smallest, pooled, samples, threshold
+
+EXACT = ["bisection", "exact"]
+ALL = ["bisection", "order", "kll", "tdigest", "exact"]
+RNG = np.random.default_rng(0)
+
+
+def mixture_rank(agents: dict, alpha: float, M: int | None = None) -> int:
+    """ceil((N + M)(1 - alpha)), in fractions."""
+    M = len(agents) if M is None else M
+    return ceil((len(pooled(agents)) + M) * (1 - Fraction(str(alpha))))
+
+
+@pytest.mark.parametrize("sketch", EXACT)
+@pytest.mark.parametrize(("alpha", "expected"), [(0.2, 0.6), (0.1, 1.0), (0.05, inf)])
+def test_the_worked_example(sketch: str, alpha: float, expected: float) -> None:
+    assert threshold(ABC, "fcp", alpha, sketch=sketch) == expected
+
+
+@pytest.mark.parametrize("sketch", EXACT)
+def test_an_empty_agent_counts_unless_told_otherwise(sketch: str) -> None:
+    agents = {**ABC, "b": EMPTY}
+    assert threshold(agents, "fcp", 0.2, sketch=sketch) == 0.7  # ceil(33 * 0.8) = 27
+    # ceil(32 * 0.8) = 26 of the thirty scores of a and c
+    assert threshold(agents, "fcp", 0.2, sketch=sketch, count_empty=False) == 0.6
+
+
+@pytest.mark.parametrize("sketch", ALL)
+@pytest.mark.parametrize("count_empty", [True, False])
+def test_nobody_with_scores_gives_infinity(sketch: str, count_empty: bool) -> None:
+    agents = {"a": EMPTY, "b": EMPTY}
+    assert threshold(agents, "fcp", 0.2, sketch=sketch, count_empty=count_empty) == inf
+
+
+@pytest.mark.parametrize("sketch", ALL)
+def test_scores_that_saturate_at_one(sketch: str) -> None:
+    agents = {"a": np.r_[0.5, np.ones(20)], "b": np.r_[0.2, 0.3, np.ones(10)]}
+    assert threshold(agents, "fcp", 0.2, sketch=sketch) == 1.0
+
+
+def test_infinite_scores() -> None:
+    agents = {"a": np.array([0.1, 0.2, inf, inf]), "b": np.array([-5.0, 0.3])}
+    # N = 6, M = 2: R = ceil(8 * 0.5) = 4, then ceil(8 * 0.3) = 3, then 5
+    assert threshold(agents, "fcp", 0.5) == 0.3
+    assert threshold(agents, "fcp", 0.7) == 0.2
+    assert threshold(agents, "fcp", 0.4) == inf
+
+
+def test_scores_of_any_scale() -> None:
+    agents = {"a": np.array([-1.7e308, -5e-324, 0.0]), "b": np.array([5e-324, 1e-300, 1.7e308])}
+    found = [threshold(agents, "fcp", alpha) for alpha in (0.9, 0.7, 0.6, 0.5, 0.4, 0.25)]
+    assert found == [-1.7e308, 0.0, 5e-324, 5e-324, 1e-300, 1.7e308]
+
+
+@pytest.mark.parametrize("probes", [1, 3, 15, 255])
+def test_bisection_needs_few_rounds(probes: int) -> None:
+    release = fw.calibrate(ABC, method=FCP(probes=probes), alpha=[0.2, 0.05])
+    assert release.threshold("a", 0.2) == 0.6
+    assert release.rounds <= 64 / np.log2(probes + 1) + 2
+    assert release.received["a"] == (Counts(10), Counts(10))
+
+
+def test_an_infinite_threshold_needs_one_round() -> None:
+    assert fw.calibrate(ABC, method="fcp", alpha=0.05).rounds == 1
+
+
+def test_samples_leave_only_where_allowed() -> None:
+    with pytest.raises(InputError, match="sends scores of single people"):
+        fw.calibrate(ABC, method=FCP(sketch="exact"), alpha=0.2)
+    release = fw.calibrate(ABC, method=FCP(sketch="exact"), alpha=0.2, allow_samples=True)
+    assert release.received["b"] == (PooledScores(tuple(B.tolist()), (1,) * 5, 5),)
+
+
+@pytest.mark.parametrize("sketch", ["bisection", "order", "kll", "tdigest"])
+def test_other_forms_need_no_leave(sketch: str) -> None:
+    agents = {name: np.linspace(0, 1, 3000) for name in "ab"}
+    release = fw.calibrate(agents, method=FCP(sketch=sketch), alpha=0.1)
+    assert release.threshold("a") == pytest.approx(0.9, abs=0.03)
+
+
+def test_what_is_promised() -> None:
+    for sketch in ALL:
+        method = FCP(sketch=sketch)
+        expected = "none" if sketch == "tdigest" else "marginal-mixture"
+        assert method.guarantee.value == expected
+        assert ("99 %" in method.assumption) == (sketch == "kll")
+
+
+@settings(max_examples=30)
+@given(samples(infinite=True), alphas(2), st.sampled_from(EXACT), st.integers(1, 20))
+def test_it_is_the_order_statistic_of_all(
+    agents: dict, alpha: float, sketch: str, probes: int
+) -> None:
+    expected = kth_smallest(pooled(agents), mixture_rank(agents, alpha))
+    assert threshold(agents, "fcp", alpha, sketch=sketch, probes=probes) == expected
+
+
+@settings(max_examples=30)
+@given(samples(infinite=True), alphas(2), st.integers(1, 9), st.integers(2, 6))
+def test_order_statistics_never_give_less_and_little_more(
+    agents: dict, alpha: float, points: int, gap: int
+) -> None:
+    everything, R = pooled(agents), mixture_rank(agents, alpha)
+    found = threshold(agents, "fcp", alpha, sketch="order", points=points, min_gap=gap)
+    if mixture_rank(agents, alpha) > len(everything):
+        assert found == inf
+        return
+    ranks = [[-(-j * n // m) for j in range(1, m + 1)] for n, m in _shapes(agents, points, gap)]
+    slack = sum(int(np.diff([0, *r]).max()) - 1 for r in ranks if r)
+    assert kth_smallest(everything, R) <= found
+    assert found <= kth_smallest(everything, min(R + slack, len(everything)))
+
+
+def _shapes(agents: dict, points: int, gap: int) -> list[tuple[int, int]]:
+    """Sample size and number of points of each agent that has scores."""
+    return [(len(v), min(points, max(1, len(v) // gap))) for v in agents.values() if len(v)]
+
+
+@settings(max_examples=30)
+@given(samples(max_agents=1, infinite=True), alphas(2))
+def test_one_agent_alone_is_split_cp(agents: dict, alpha: float) -> None:
+    own = fw.calibrate(agents, method="split-cp", alpha=alpha).threshold("agent-0")
+    assert threshold(agents, "fcp", alpha) == own
+
+
+@settings(max_examples=30)
+@given(samples(), alphas(2), st.sampled_from(["bisection", "order", "tdigest", "exact"]))
+def test_order_does_not_matter(agents: dict, alpha: float, sketch: str) -> None:
+    turned = {name: agents[name][::-1] for name in reversed(agents)}
+    assert threshold(turned, "fcp", alpha, sketch=sketch) == threshold(
+        agents, "fcp", alpha, sketch=sketch
+    )
+
+
+@settings(max_examples=30)
+@given(samples(infinite=True), alphas(2), alphas(2))
+def test_it_never_grows_with_alpha(agents: dict, one: float, two: float) -> None:
+    low, high = sorted([one, two])
+    assert threshold(agents, "fcp", high) <= threshold(agents, "fcp", low)
+
+
+@settings(max_examples=30)
+@given(samples(), alphas(2))
+def test_it_is_at_least_the_pooled_split_threshold(agents: dict, alpha: float) -> None:
+    assert threshold(agents, "fcp", alpha) >= fw.conformal_quantile(pooled(agents), alpha)
+
+
+def test_the_pooled_split_threshold_of_the_worked_example() -> None:
+    assert fw.conformal_quantile(pooled(ABC), 0.2) == 0.45 < threshold(ABC, "fcp", 0.2)
+
+
+def test_splitting_an_agent_raises_the_rank() -> None:
+    halves = {"a": A, "b": B, "c1": C[::2], "c2": C[1::2]}
+    assert mixture_rank(halves, 0.2) == 32  # ceil(39 * 0.8), one more than for three agents
+    assert (threshold(ABC, "fcp", 0.2), threshold(halves, "fcp", 0.2)) == (0.6, 0.7)
+
+
+@settings(max_examples=30)
+@given(samples(), alphas(2))
+def test_it_commutes_with_increasing_functions(agents: dict, alpha: float) -> None:
+    mapped = {name: np.exp(sample) for name, sample in agents.items()}
+    assert threshold(mapped, "fcp", alpha) == np.exp(threshold(agents, "fcp", alpha))
+
+
+@settings(max_examples=30)
+@given(samples(infinite=True), alphas(2))
+def test_small_kll_sketches_never_give_less(agents: dict, alpha: float) -> None:
+    expected = kth_smallest(pooled(agents), mixture_rank(agents, alpha))
+    assert threshold(agents, "fcp", alpha, sketch="kll") >= expected
+
+
+def test_kll_takes_the_upper_end() -> None:
+    rng = np.random.default_rng(3)
+    agents = {name: rng.random(4000) for name in "abcde"}
+    R, N = mixture_rank(agents, 0.1), 20_000
+    found = threshold(agents, "fcp", 0.1, sketch="kll")
+    rank = int((pooled(agents) <= found).sum())
+    assert R <= rank <= R + 0.04 * N  # raised by 1.33 %, and no more than three times that
+
+
+@pytest.mark.parametrize(
+    ("given_settings", "match"),
+    [
+        ({"sketch": "ddsketch"}, "sketch must be one of bisection, order"),
+        ({"points": 0}, "points must be an integer of at least 1, got 0"),
+        ({"probes": True}, "probes must be an integer of at least 1, got True"),
+        ({"min_gap": 1}, "min_gap must be an integer of at least 2, got 1"),
+        ({"points": 2.5}, "points must be an integer"),
+    ],
+)
+def test_settings_that_cannot_be(given_settings: dict, match: str) -> None:
+    with pytest.raises(InputError, match=match):
+        fw.methods.get("fcp", **given_settings)
+
+
+@pytest.mark.parametrize("values", [(), (0.2, 0.1), (0.1, 0.1), (float("nan"),)])
+def test_questions_that_cannot_be(values: tuple) -> None:
+    with pytest.raises(InputError, match=r"^values: must"):
+        CountAt(values)
+
+
+@pytest.mark.parametrize(
+    ("n", "counts", "field"),
+    [(-1, (), "n"), (3, (2, 1), "counts"), (3, (4,), "counts"), (3, (-1,), "counts")],
+)
+def test_counts_that_cannot_be(n: int, counts: tuple, field: str) -> None:
+    with pytest.raises(InputError, match=f"^{field}: must"):
+        Counts(n, counts)
+
+
+def test_counts_at_an_agent() -> None:
+    question = CountAt((-1.0, 0.05, 0.3, inf))
+    assert FCP().answer(fw.Calibration(B), question, 0.1, RNG) == Counts(5, (0, 1, 3, 5))
+
+
+@pytest.mark.parametrize("method", [FCP(probes=2), FCP(sketch="order")])
+def test_an_agent_answers_no_more_than_the_round_says(method: FCP) -> None:
+    with pytest.raises(InputError, match="the server must ask"):
+        method.answer(fw.Calibration(B), CountAt((0.1, 0.2, 0.3)), 0.1, RNG)
+
+
+def test_the_server_refuses_answers_to_another_question() -> None:
+    talk = FCP(probes=3).exchange(0.2)
+    assert next(talk) == Begin()
+    talk.send([Counts(10), Counts(5)])
+    with pytest.raises(InputError, match="every agent must answer with 3"):
+        talk.send([Counts(10, (1, 2, 3)), Counts(5, (1, 2))])
+    talk = FCP(sketch="order").exchange(0.2)
+    next(talk)
+    with pytest.raises(InputError, match="must be of kind"):
+        talk.send([order_sketch(A, 4, 2), Counts(9)])
+    assert WeightedPoints.kind == "weighted-points"

@@ -1,0 +1,153 @@
+"""The smoothed pinball loss and federated averaging."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedwqcp.errors import InputError
+from fedwqcp.methods._pinball import (
+    SmoothedPinball,
+    Step,
+    check_descent,
+    descend,
+    federated_quantiles,
+    moreau_gradient,
+)
+from fedwqcp.wire.payload import Begin
+
+numbers = st.floats(-5, 5)
+levels = st.floats(0.01, 0.99)
+smoothings = st.floats(1e-4, 1.0)
+
+
+def as_printed(q, v, alpha, gamma):
+    """The three cases of the specification."""
+    if q < v - gamma * (1 - alpha):
+        return -(1 - alpha)
+    if q > v + gamma * alpha:
+        return alpha
+    return (q - v) / gamma
+
+
+def quantile(v, w, alpha, atom=0.0):
+    """Smallest score that reaches the level, the atom at 1."""
+    v, w = [*v, 1.0], [*w, atom]
+    for q in sorted(v):
+        if sum(b for a, b in zip(v, w, strict=True) if a <= q) >= (1 - alpha) * sum(w) - 1e-12:
+            return q
+    raise AssertionError
+
+
+@given(numbers, numbers, levels, smoothings)
+def test_gradient_is_as_printed(q, v, alpha, gamma):
+    found = moreau_gradient(np.array(q), v, alpha, gamma)
+    assert found == pytest.approx(as_printed(q, v, alpha, gamma), abs=1e-12)
+
+
+@given(numbers, numbers, numbers, levels, smoothings)
+def test_gradient_is_bounded_rises_and_is_lipschitz(p, q, v, alpha, gamma):
+    p, q = min(p, q), max(p, q)
+    low, high = moreau_gradient(np.array([p, q]), v, alpha, gamma)
+    assert -(1 - alpha) <= low <= high <= alpha
+    assert high - low <= (q - p) / gamma + 1e-9  # continuous, and 1/gamma-Lipschitz
+
+
+@st.composite
+def problems(draw):
+    """Scores with ties and saturation, weights of two targets, four atoms at 1."""
+    n = draw(st.integers(0, 12))
+    grid = st.sampled_from([0.0, 0.125, 0.25, 0.3, 0.5, 0.75, 1.0])
+    v = draw(st.lists(grid, min_size=n, max_size=n))
+    weights = st.sampled_from([0.0, 0.5, 1.0, 2.75])
+    w = draw(st.lists(st.lists(weights, min_size=n, max_size=n), min_size=2, max_size=2))
+    atoms = draw(st.lists(weights, min_size=4, max_size=4))
+    return np.array(v), np.array(w).reshape(2, n), np.array(atoms)
+
+
+@given(problems(), levels, smoothings, st.lists(st.floats(-1, 2), min_size=4, max_size=4))
+def test_loss_sums_the_gradients_of_all_points(problem, alpha, gamma, q):
+    v, w, atoms = problem
+    found = SmoothedPinball(v, w, atoms, alpha=alpha, gamma=gamma).gradient(np.array(q))
+    for p in range(4):
+        points = [(x, y) for x, y in zip(v, w[p // 2], strict=True)] + [(1.0, atoms[p])]
+        total = sum(y for _, y in points)
+        slope = sum(y * as_printed(q[p], x, alpha, gamma) for x, y in points)
+        assert found[p] == pytest.approx(slope / total if total else 0.0, abs=1e-9)
+
+
+@given(problems(), levels, st.floats(1e-6, 1e-2))
+def test_minimiser_lies_within_gamma_of_the_quantile(problem, alpha, gamma):
+    v, w, atoms = problem
+    loss = SmoothedPinball(v, w, atoms, alpha=alpha, gamma=gamma)
+    for p in range(4):
+        total = w[p // 2].sum() + atoms[p]
+        partial = [w[p // 2][v <= x].sum() + (atoms[p] if x >= 1 else 0.0) for x in [*v, 1.0]]
+        if not total or any(abs(s - (1 - alpha) * total) < 1e-6 * total for s in partial):
+            continue  # the level is a partial sum: the quantile is an interval
+        q = quantile(v, w[p // 2], alpha, atoms[p])
+        at = np.full(4, q)
+        assert loss.gradient(at - gamma)[p] < 0 < loss.gradient(at + gamma)[p]
+
+
+def test_infinite_scores_pull_upwards_with_bounded_slope():
+    loss = SmoothedPinball(
+        np.array([np.inf, 0.0]), np.ones((1, 2)), np.zeros(1), alpha=0.25, gamma=0.1
+    )
+    assert loss.gradient(np.array([5.0])) == pytest.approx([(0.25 - 0.75) / 2])
+
+
+def test_local_steps_by_hand():
+    loss = SmoothedPinball(np.array([1.0]), np.ones((1, 1)), np.zeros(1), alpha=0.25, gamma=1e-3)
+    step = descend(loss, np.array([0.0]), 2, 0.1, (0.0, np.random.default_rng(0)))
+    assert step.shift == pytest.approx((0.15,))  # two steps of 0.1 * 0.75
+    assert step.mean == pytest.approx((0.0375,))  # of 0 and 0.075
+
+
+def test_noise_comes_from_the_agent():
+    loss = SmoothedPinball(np.zeros(0), np.ones((1, 0)), np.zeros(1), alpha=0.25, gamma=1e-3)
+    step = descend(loss, np.array([0.0]), 1, 0.1, (3.0, np.random.default_rng(7)))
+    assert step.shift == pytest.approx((-0.1 * np.random.default_rng(7).normal(0, 3.0),))
+
+
+@pytest.mark.parametrize(("average", "expected"), [("last", 3.0), ("half", 1.5), ("all", 1.0)])
+def test_server_weighs_agents_and_averages_rounds(average, expected):
+    shares = np.array([[0.25], [0.75]])
+    talk = federated_quantiles(lambda q: Begin(), np.array([0.0]), shares, 3, average)
+    next(talk)
+    for t in range(2):  # each round moves by 0.25 * 4 + 0.75 * 0 = 1, and reports q itself
+        talk.send([Step((4.0,), (float(t),)), Step((0.0,), (float(t),))])
+    with pytest.raises(StopIteration) as end:
+        talk.send([Step((4.0,), (2.0,)), Step((0.0,), (2.0,))])
+    assert end.value.value == pytest.approx([expected])
+
+
+def test_server_refuses_steps_of_another_length():
+    talk = federated_quantiles(lambda q: Begin(), np.zeros(2), np.ones((1, 2)), 1, "last")
+    next(talk)
+    with pytest.raises(InputError, match="must hold 2 numbers each, got 1"):
+        talk.send([Step((1.0,), (1.0,))])
+
+
+@pytest.mark.parametrize("bad", [((1.0,), ()), ((np.inf,), (0.0,)), ((0.0,), (np.nan,))])
+def test_step_refuses_what_no_descent_gives(bad):
+    with pytest.raises(InputError):
+        Step(*bad)
+
+
+@pytest.mark.parametrize(
+    ("counts", "sizes", "noises", "average", "words"),
+    [
+        ({"rounds": 0}, {}, {}, "last", "rounds must be an integer of at least 1, got 0"),
+        ({"rounds": True}, {}, {}, "last", "rounds must be an integer"),
+        ({}, {"step_size": 0.0}, {}, "last", "step_size must be a positive number"),
+        ({}, {"smoothing": np.inf}, {}, "last", "smoothing must be a positive number"),
+        ({}, {}, {"noise": -1.0}, "last", "noise must be a number of at least 0"),
+        ({}, {}, {}, "first", "average must be one of last, half, all, got 'first'"),
+    ],
+)
+def test_settings_are_checked(counts, sizes, noises, average, words):
+    with pytest.raises(InputError, match=words):
+        check_descent(counts, sizes, noises, average)
