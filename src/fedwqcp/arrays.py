@@ -96,7 +96,10 @@ def as_labels(labels: npt.ArrayLike, n: int, n_classes: int) -> Labels:
     InputError
         If length, type or range is wrong.
     """
-    array = np.asarray(labels)
+    try:
+        array = np.asarray(labels)
+    except ValueError:
+        raise InputError("labels must be a flat array of integers") from None
     if array.shape != (n,):
         raise InputError(
             f"labels must have shape ({n},), one for each row of the outputs, "
@@ -221,7 +224,7 @@ def as_alpha(alpha: object) -> float:
         value = float(alpha)  # type: ignore[arg-type]  # whatever came, the error below names it
     except (TypeError, ValueError):
         value = float("nan")
-    if isinstance(alpha, bool) or not 0.0 < value < 1.0:
+    if isinstance(alpha, bool | str) or not 0.0 < value < 1.0:
         hint = f" (for {value:g} % miscoverage write {value / 100:g})" if 1 < value < 100 else ""
         raise InputError(f"alpha must be strictly between 0 and 1, got {alpha!r}{hint}")
     return value

@@ -190,7 +190,10 @@ def weighted_quantile(
     0.4
     """
     values = as_scores(scores)
-    mass = np.asarray(weights, dtype=np.float64)
+    try:
+        mass = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("weights must be an array of numbers") from None
     if mass.shape != values.shape:
         raise InputError(f"weights must have shape {values.shape}, got {mass.shape}")
     if not (np.isfinite(mass).all() and (mass >= 0).all() and 0 <= weight_at_inf < np.inf):

@@ -97,7 +97,8 @@ class Registry(Generic[T]):
             If the name or a setting is unknown, or a setting has a wrong value.
         """
         found = self.find(name)
-        known = [f.name for f in dataclasses.fields(found)]  # type: ignore[arg-type]  # all are dataclasses
+        fields = dataclasses.fields(found)  # type: ignore[arg-type]  # all are dataclasses
+        known = [field.name for field in fields]
         for key in settings:
             if key not in known:
                 near = difflib.get_close_matches(key, known, n=1)
@@ -106,6 +107,9 @@ class Registry(Generic[T]):
                     + (f"; did you mean {near[0]!r}?" if near else "")
                     + f"; known: {', '.join(known) or 'none'}"
                 )
+        for field in fields:
+            if field.name in settings:
+                _check_type(self._kind, name, field, settings[field.name])
         return found(**settings)
 
     def name_of(self, thing: T) -> str:
@@ -161,3 +165,18 @@ class Registry(Generic[T]):
         if len(found) != 1:
             raise InputError(f"{module} must define one {self._base.__name__}, got {len(found)}")
         return found[0]
+
+
+def _check_type(kind: str, name: str, field: dataclasses.Field[object], value: object) -> None:
+    """Refuse a flag or number of another type; texts and choices are checked by their owner."""
+    wanted: type | tuple[type, ...] = type(field.default)
+    if wanted is float:
+        wanted = (int, float)
+    if wanted is bool or isinstance(field.default, int | float):
+        flag = isinstance(value, bool)
+        if not isinstance(value, wanted) or flag != isinstance(field.default, bool):
+            words = {bool: "true or false", int: "an integer", float: "a number"}
+            raise InputError(
+                f"setting {field.name!r} of {kind} {name!r} must be "
+                f"{words[type(field.default)]}, got {value!r}"
+            )

@@ -134,15 +134,15 @@ def test_until_reads_labels_in_order_to_the_first_that_reaches_q(
     score: RankedScore, case: Labelled, q: float
 ) -> None:
     whole = dataclasses.replace(score, randomized=False)
-    place = whole._places(case.probs)
-    rank, inclusive = place.rank, whole.of_every_label(case.probs)
-    mask = whole.invert(case.probs, q, "until").mask
-    for row in range(len(case.probs)):
-        order = np.argsort(rank[row])
-        reached = np.flatnonzero(inclusive[row, order] >= q)
-        size = reached[0] + 1 if len(reached) else len(order)
-        expected = set(order[:size].tolist()) | set(np.flatnonzero(inclusive[row] <= q).tolist())
-        assert set(np.flatnonzero(mask[row]).tolist()) == expected
+    orders = np.argsort(whole._places(case.probs).rank, axis=1)
+    inclusive = whole.of_every_label(case.probs)
+    for threshold in thresholds(inclusive, q):
+        sets = whole.invert(case.probs, threshold, "until")
+        for row, order in enumerate(orders):
+            reached = np.flatnonzero(inclusive[row, order] >= threshold)
+            read = order[: reached[0] + 1] if len(reached) else order
+            expected = {*read.tolist(), *np.flatnonzero(inclusive[row] <= threshold).tolist()}
+            assert set(sets[row]) == expected
 
 
 @label

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import fedwqcp as fw
 from fedwqcp.errors import InputError
-from fedwqcp.methods._sketch import PooledScores, WeightedPoints, order_sketch
+from fedwqcp.methods._sketch import PooledScores, order_sketch
 from fedwqcp.methods.fcp import FCP, CountAt, Counts
 from fedwqcp.wire.payload import Begin
 from strategies import alphas
@@ -201,9 +201,9 @@ def test_kll_takes_the_upper_end() -> None:
     [
         ({"sketch": "ddsketch"}, "sketch must be one of bisection, order"),
         ({"points": 0}, "points must be an integer of at least 1, got 0"),
-        ({"probes": True}, "probes must be an integer of at least 1, got True"),
+        ({"probes": True}, "setting 'probes' of method 'fcp' must be an integer, got True"),
         ({"min_gap": 1}, "min_gap must be an integer of at least 2, got 1"),
-        ({"points": 2.5}, "points must be an integer"),
+        ({"points": 2.5}, "setting 'points' of method 'fcp' must be an integer, got 2.5"),
     ],
 )
 def test_settings_that_cannot_be(given_settings: dict, match: str) -> None:
@@ -237,14 +237,22 @@ def test_an_agent_answers_no_more_than_the_round_says(method: FCP) -> None:
         method.answer(fw.Calibration(B), CountAt((0.1, 0.2, 0.3)), 0.1, RNG)
 
 
-def test_the_server_refuses_answers_to_another_question() -> None:
-    talk = FCP(probes=3).exchange(0.2)
-    assert next(talk) == Begin()
-    talk.send([Counts(10), Counts(5)])
-    with pytest.raises(InputError, match="every agent must answer with 3"):
-        talk.send([Counts(10, (1, 2, 3)), Counts(5, (1, 2))])
-    talk = FCP(sketch="order").exchange(0.2)
-    next(talk)
-    with pytest.raises(InputError, match="must be of kind"):
-        talk.send([order_sketch(A, 4, 2), Counts(9)])
-    assert WeightedPoints.kind == "weighted-points"
+@pytest.mark.parametrize(
+    ("method", "question", "answer"),
+    [
+        (FCP(), CountAt((0.1, 0.2)), Counts(5, (1,))),
+        (FCP(), CountAt((0.1,)), Counts(5)),
+        (FCP(), Begin(), Counts(5, (1,))),
+        (FCP(), Begin(), order_sketch(A, 4, 2)),
+        (FCP(sketch="order"), Begin(), Counts(5)),
+    ],
+)
+def test_the_server_refuses_answers_to_another_question(method, question, answer) -> None:
+    with pytest.raises(InputError, match=r"^answers: must be"):
+        method.check(question, answer)
+
+
+def test_answers_to_the_question_pass() -> None:
+    FCP().check(Begin(), Counts(5))
+    FCP().check(CountAt((0.1,)), Counts(5, (2,)))
+    FCP(sketch="order").check(Begin(), order_sketch(A, 4, 2))

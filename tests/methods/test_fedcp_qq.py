@@ -213,3 +213,16 @@ def test_the_server_goes_by_the_sizes_of_the_first_answers() -> None:
     with pytest.raises(StopIteration) as end:
         talk.send([LocalQuantile(0.1, 5), LocalQuantile(inf, 0), LocalQuantile(0.3, 5)])
     assert end.value.value.value == inf  # k = 3, and the second agent hides its value
+
+
+@pytest.mark.parametrize(
+    ("method", "question", "answer"),
+    [
+        (FedCPQQ(), Begin(), SampleSize(5)),
+        (FedCPQQ(selection="truncate_min"), Begin(), LocalQuantile(0.5, 5)),
+        (FedCPQQ(selection="truncate_min"), RankOf(1, 5), SampleSize(5)),
+    ],
+)
+def test_the_server_refuses_answers_to_another_question(method, question, answer) -> None:
+    with pytest.raises(InputError, match=r"^answers: must be of kind"):
+        method.check(question, answer)

@@ -112,15 +112,15 @@ def test_noise_comes_from_the_agent():
     assert step.shift == pytest.approx((-0.1 * np.random.default_rng(7).normal(0, 3.0),))
 
 
-@pytest.mark.parametrize(("average", "expected"), [("last", 3.0), ("half", 1.5), ("all", 1.0)])
+@pytest.mark.parametrize(("average", "expected"), [("last", 4.0), ("half", 2.5), ("all", 1.5)])
 def test_server_weighs_agents_and_averages_rounds(average, expected):
     shares = np.array([[0.25], [0.75]])
-    talk = federated_quantiles(lambda q: Begin(), np.array([0.0]), shares, 3, average)
+    talk = federated_quantiles(lambda q: Begin(), np.array([0.0]), shares, 4, average)
     next(talk)
-    for t in range(2):  # each round moves by 0.25 * 4 + 0.75 * 0 = 1, and reports q itself
+    for t in range(3):  # each round moves by 0.25 * 4 + 0.75 * 0 = 1, and reports q itself
         talk.send([Step((4.0,), (float(t),)), Step((0.0,), (float(t),))])
     with pytest.raises(StopIteration) as end:
-        talk.send([Step((4.0,), (2.0,)), Step((0.0,), (2.0,))])
+        talk.send([Step((4.0,), (3.0,)), Step((0.0,), (3.0,))])
     assert end.value.value == pytest.approx([expected])
 
 

@@ -192,7 +192,7 @@ def test_coverage_given_the_data_by_simulation() -> None:
     means = mean_coverages(ranks, sizes)
     assert by_k.mean(axis=1) == pytest.approx(means, abs=6 * 0.5 / np.sqrt(draws))
     short = (by_k <= 0.8).mean(axis=1)
-    assert short == pytest.approx(shortfalls(ranks, sizes, 0.8), abs=6 * 0.5 / np.sqrt(draws))
+    assert short == pytest.approx(_shortfalls(ranks, sizes, 0.8), abs=6 * 0.5 / np.sqrt(draws))
 
 
 def test_the_conditional_choice_of_unequal_agents() -> None:

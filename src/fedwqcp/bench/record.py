@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from math import inf, isnan
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Literal
 
+from fedwqcp.bench.lines import check_types, from_line, to_line
 from fedwqcp.errors import InputError, RecordError
 from fedwqcp.federation.files import write_atomic
 from fedwqcp.wire.payload import Number
@@ -92,9 +90,7 @@ class Record:
     version: int = VERSION
 
     def __post_init__(self) -> None:
-        for name, kind in get_type_hints(Record).items():
-            if not _fits(getattr(self, name), kind):
-                raise InputError(f"{name}: must be {_words(kind)}, got {getattr(self, name)!r}")
+        check_types(self)
         if not 0 <= self.covered <= self.tested or self.tested == 0:
             raise InputError(
                 f"covered: must be from 0 to tested and tested at least 1, "
@@ -141,8 +137,7 @@ def save(path: Path, records: Iterable[Record]) -> None:
     InputError
         If the folder does not exist or cannot be written.
     """
-    lines = [json.dumps(_plain(dataclasses.asdict(record))) + "\n" for record in records]
-    write_atomic(path, "".join(lines).encode())
+    write_atomic(path, "".join(to_line(record) for record in records).encode())
 
 
 def load(path: Path) -> tuple[Record, ...]:
@@ -168,66 +163,6 @@ def load(path: Path) -> tuple[Record, ...]:
     except (OSError, UnicodeDecodeError) as error:
         raise RecordError(f"{path} cannot be read as records: {error}") from error
     return tuple(
-        _parse(line, f"{path}, line {number}") for number, line in enumerate(text.splitlines(), 1)
+        from_line(line, Record, VERSION, f"{path}, line {number}")
+        for number, line in enumerate(text.splitlines(), 1)
     )
-
-
-def _parse(line: str, where: str) -> Record:
-    """Read one line."""
-    try:
-        values = json.loads(line)
-    except (ValueError, RecursionError):
-        raise RecordError(f"{where}: must be one JSON object") from None
-    if not isinstance(values, dict):
-        raise RecordError(f"{where}: must be one JSON object")
-    if values.get("version") != VERSION:
-        raise RecordError(
-            f"{where}: this software reads version {VERSION}, the record has version "
-            f"{values.get('version')!r}; run the experiment again"
-        )
-    known = {f.name for f in dataclasses.fields(Record)}
-    if wrong := sorted(known.symmetric_difference(values)):
-        raise RecordError(f"{where}: missing or unknown: {', '.join(wrong)}")
-    try:
-        return Record(**_lively(values))
-    except InputError as error:
-        raise RecordError(f"{where}: {error}") from error
-
-
-def _plain(value: Any) -> Any:
-    """Write +inf as JSON can hold it."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return "inf" if isinstance(value, float) and value == inf else value
-
-
-def _lively(value: Any) -> Any:
-    """Undo `_plain`."""
-    if isinstance(value, dict):
-        return {key: _lively(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return tuple(_lively(item) for item in value)
-    return inf if value == "inf" else value
-
-
-def _fits(value: object, kind: Any) -> bool:
-    """Tell whether a value is of a kind; truth values are no numbers, and NaN is none either."""
-    origin, parts = get_origin(kind), get_args(kind)
-    if origin is Literal:
-        return value in parts
-    if origin is tuple:
-        return isinstance(value, tuple) and all(_fits(item, parts[0]) for item in value)
-    if origin is dict:
-        return isinstance(value, dict) and all(_fits(item, parts[1]) for item in value.values())
-    if parts:
-        return any(_fits(value, part) for part in parts)
-    if kind is float:
-        return isinstance(value, float) and not isnan(value)
-    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
-
-
-def _words(kind: Any) -> str:
-    """Name a kind in an error."""
-    return kind.__name__ if isinstance(kind, type) and not get_args(kind) else str(kind)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
-import click
 import typer
 from rich.console import Console
 
@@ -49,12 +48,7 @@ def options(
 def main() -> None:
     """Run the program; an expected error prints its message and sets the exit code."""
     try:
-        sys.exit(app(standalone_mode=False) or 0)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except click.Abort:
-        sys.exit(130)
+        app()
     except FedwqcpError as error:
         if "--debug" in sys.argv:
             raise

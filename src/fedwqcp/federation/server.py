@@ -7,20 +7,13 @@ It does no input or output of its own. A transport sends what `asks` gives, hand
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import inf
 
-from fedwqcp.errors import (
-    ImplausibleValueError,
-    MalformedMessageError,
-    MessageError,
-    QuorumError,
-    WrongRoundError,
-)
+from fedwqcp.errors import MessageError, QuorumError, WrongRoundError
+from fedwqcp.federation.admission import check_answers, check_terms
 from fedwqcp.federation.dialogue import Dialogue
 from fedwqcp.federation.plan import Plan
 from fedwqcp.wire.codec import decode, encode, terms
 from fedwqcp.wire.envelope import Answer, Ask
-from fedwqcp.wire.payload import Summary
 from fedwqcp.wire.release import AgentRecord, Release
 from fedwqcp.wire.round import Round
 
@@ -29,7 +22,6 @@ from fedwqcp.wire.round import Round
 class _Seat:
     """What is known of one agent of the roster."""
 
-    taking_part: bool = True
     reason: str = ""
     answers: dict[int, Answer] = field(default_factory=dict)
     bytes_up: int = 0
@@ -52,6 +44,7 @@ class Server:
         self.refusals: list[MessageError] = []
         self._terms = terms(round)
         self._seats = {name: _Seat() for name in round.agents}
+        self._positions = {name: at for at, name in enumerate(round.agents)}  # who takes part
         self._dialogue = Dialogue(self.plan)
 
     @property
@@ -72,7 +65,7 @@ class Server:
         if self.ended:
             return {}
         messages = {}
-        for position, name in enumerate(self._taking_part()):
+        for name, position in self._positions.items():
             messages[name] = self._ask(position)
             self._seats[name].bytes_down += len(messages[name])
         return messages
@@ -99,9 +92,10 @@ class Server:
             self._admit(answer, sender)
         except MessageError as refusal:
             self.refusals.append(refusal)
-            seat = self._seats.get(refusal.agent)
-            if seat is not None and seat.taking_part and self.step not in seat.answers:
-                seat.reason = f"{refusal.field}: {refusal.reason}"
+            if refusal.agent in self._positions:
+                seat = self._seats[refusal.agent]
+                if self.step not in seat.answers:
+                    seat.reason = f"{refusal.field}: {refusal.reason}"
             return refusal
         seat = self._seats[answer.agent]
         seat.answers[self.step] = answer
@@ -119,17 +113,16 @@ class Server:
         QuorumError
             If fewer agents than the quorum answered soundly.
         """
-        asked = self._taking_part()
-        for name in asked:
-            self._seats[name].taking_part = self.step in self._seats[name].answers
-        there = self._taking_part()
+        there = [name for name in self._positions if self.step in self._seats[name].answers]
+        lost = len(there) < len(self._positions)
+        self._positions = {name: at for at, name in enumerate(there)}
         if len(there) < self.round.quorum:
-            raise QuorumError(self._no_quorum(len(there)))
-        if self.step and len(there) < len(asked):
+            raise QuorumError(self._no_quorum())
+        heard = self.step
+        if self.step and lost:
             self._dialogue = Dialogue(self.plan)
-            self._dialogue.hear([self._seats[name].answers[0].answers for name in there])
-        else:
-            self._dialogue.hear([self._seats[name].answers[self.step].answers for name in there])
+            heard = 0
+        self._dialogue.hear([self._seats[name].answers[heard].answers for name in there])
         self.step += 1
 
     def release(self) -> Release:
@@ -149,7 +142,7 @@ class Server:
             raise QuorumError("the round has not ended: answers of this step are still to come")
         received = {
             name: self._seats[name].answers[0].answers
-            for name in self._taking_part()
+            for name in self._positions
             if 0 in self._seats[name].answers
         }
         return Release(
@@ -169,41 +162,12 @@ class Server:
             raise WrongRoundError(agent, "agent", "is not in the roster of this round")
         if sender is not None and agent != sender:
             raise WrongRoundError(sender, "agent", f"the message names {agent!r} as its sender")
-        for what, ours, theirs in (
-            ("version", self.round.version, answer.version),
-            ("round", self.round.id, answer.round),
-            ("method", self.round.method.name, answer.method),
-            ("score", self.round.score.name, answer.score),
-            ("alpha", _listed(self.round.alphas), _listed(answer.alphas)),
-            ("terms", self._terms, answer.terms),
-            ("step", self.step, answer.step),
-        ):
-            if ours != theirs:
-                raise WrongRoundError(
-                    agent, what, f"this round uses {ours}, the message was made for {theirs}"
-                )
+        check_terms(answer, self.plan, self._terms, self.step)
         if self.step in self._seats[agent].answers:
             raise WrongRoundError(agent, "agent", "has already answered; the first answer stands")
-        if not self._seats[agent].taking_part:
+        if agent not in self._positions:
             raise WrongRoundError(agent, "agent", "takes no further part in this round")
-        questions = self._dialogue.questions(self._taking_part().index(agent))
-        if [a is None for a in answer.answers] != [q is None for q in questions]:
-            raise MalformedMessageError(agent, "answers", "must hold one summary for each question")
-        for summary in answer.answers:
-            if summary is not None:
-                self._check_claims(agent, summary)
-
-    def _check_claims(self, agent: str, summary: Summary) -> None:
-        """Hold claimed sizes and scores against the round's bounds."""
-        low, high = self.plan.bounds
-        if any(n > self.round.max_n for n in summary.sizes()):
-            raise ImplausibleValueError(
-                agent, "n", f"must be an integer from 0 to {self.round.max_n}"
-            )
-        if not all(low <= score <= high or score == inf for score in summary.scores()):
-            raise ImplausibleValueError(
-                agent, "threshold", f"must lie between {low:g} and {high:g}, or be +inf"
-            )
+        check_answers(answer, self.plan, self._dialogue.questions(self._positions[agent]))
 
     def _ask(self, position: int) -> bytes:
         """Encode what one agent is sent in this step."""
@@ -211,14 +175,10 @@ class Server:
             return encode(self.round)
         return encode(Ask(self.round.id, self.step, self._dialogue.questions(position)))
 
-    def _taking_part(self) -> list[str]:
-        """Return the agents still in the round, in the order of the roster."""
-        return [name for name, seat in self._seats.items() if seat.taking_part]
-
     def _record(self, name: str) -> AgentRecord:
         """Return what became of one agent."""
         seat = self._seats[name]
-        if seat.taking_part:
+        if name in self._positions:
             return AgentRecord(name, "used", "", seat.bytes_up, seat.bytes_down)
         return AgentRecord(
             name,
@@ -228,19 +188,14 @@ class Server:
             seat.bytes_down,
         )
 
-    def _no_quorum(self, sound: int) -> str:
+    def _no_quorum(self) -> str:
         """Say who is missing and why."""
         lost = [
             f"{name} ({seat.reason.partition(':')[0] or 'no answer'})"
             for name, seat in self._seats.items()
-            if not seat.taking_part
+            if name not in self._positions
         ]
         return (
-            f"{sound} of {len(self._seats)} agents answered soundly, the round needs "
-            f"{self.round.quorum}; refused: {', '.join(lost)}"
+            f"{len(self._positions)} of {len(self._seats)} agents answered soundly, "
+            f"the round needs {self.round.quorum}; refused: {', '.join(lost)}"
         )
-
-
-def _listed(alphas: tuple[float, ...]) -> str:
-    """Write levels for people."""
-    return ", ".join(f"{alpha:g}" for alpha in alphas)

@@ -73,6 +73,26 @@ class Method(ABC, Generic[S]):
             All that leaves the agent.
         """
 
+    def check(self, question: Question, summary: Summary) -> None:
+        """Refuse a summary that does not answer its question; the server asks before it goes on.
+
+        A summary's own invariants hold already. Methods with several questions, or with answers of
+        a length that the question sets, say here what fits.
+
+        Parameters
+        ----------
+        question : Question
+            What was asked.
+        summary : Summary
+            What came back.
+
+        Raises
+        ------
+        InputError
+            If it does not fit.
+        """
+        del question, summary  # one question and one kind of summary always fit
+
     @abstractmethod
     def exchange(self, alpha: float) -> Generator[Question | Each, Sequence[S], Outcome]:
         """Hold the server's side of the dialogue.

@@ -222,7 +222,7 @@ def _fewer(u: Floats, ranks: Sequence[int], sizes: Sequence[int]) -> Floats:
                 chance[1 : i + 1] += success * (chance[:i] - chance[1 : i + 1])
                 chance[0] *= 1 - success
         chances.append(chance[:-1])
-    return np.minimum(np.cumsum(np.hstack(chances), axis=0), 1.0).T
+    return np.asarray(np.minimum(np.cumsum(np.hstack(chances), axis=0), 1.0).T)
 
 
 def _bends(ranks: Sequence[int], sizes: Sequence[int]) -> Floats:

@@ -26,8 +26,8 @@ def pooled_ratios(target: Target, laws: Laws, x: Floats) -> Floats:
 
     Parameters
     ----------
-    target : str or tuple of float
-        What is aimed at.
+    target : "own" or tuple of float
+        Each agent's own law, or one that the caller names.
     laws : Laws
         Laws of all agents.
     x : Floats, shape (n, d)
@@ -38,8 +38,6 @@ def pooled_ratios(target: Target, laws: Laws, x: Floats) -> Floats:
     Floats, shape (T, n)
         One row for each agent where each aims at its own law, otherwise one row.
     """
-    if target == "mixture":
-        return np.ones((1, len(x)))
     check_features(x, laws.densities)
     logs = laws.log_densities(x)
     mixture = laws.log_mixture(logs)
@@ -53,8 +51,8 @@ def local_ratios(
 
     Parameters
     ----------
-    target : str or tuple of float
-        What is aimed at.
+    target : "mixture" or tuple of float
+        The agents' mixture, or a law that the caller names.
     own : GaussianMixture or None
         P_i; without it nothing has weight.
     laws : Laws or None
@@ -67,8 +65,6 @@ def local_ratios(
     Floats, shape (1, n)
         The ratios.
     """
-    if target == "own":
-        return np.ones((1, len(x)))
     if own is None:
         return np.zeros((1, len(x)))
     check_features(x, (own.numbers(), *(laws.densities if laws else ())))

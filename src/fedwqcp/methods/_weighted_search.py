@@ -111,7 +111,7 @@ def search(
         probes = tuple(from_key(key) for key in keys)
         answers = of_kind((yield ask(probes)), Sums)
         total = summed(stacked([answer.values for answer in answers], len(keys) * groups))
-        hits = reached(np.maximum.accumulate(total.reshape(len(keys), groups), axis=0))
+        hits = reached(total.reshape(len(keys), groups))
         firsts = np.where(hits.any(axis=0), hits.argmax(axis=0), len(keys))
         for p, first in enumerate(int(i) for i in firsts):
             if first > 0:

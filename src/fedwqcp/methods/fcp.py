@@ -12,7 +12,6 @@ import numpy as np
 from numpy.random import Generator as Random
 
 from fedwqcp.errors import InputError
-from fedwqcp.methods._answers import of_kind
 from fedwqcp.methods._base import Each, Method
 from fedwqcp.methods._bisection import Bracket
 from fedwqcp.methods._calibration import Calibration
@@ -180,17 +179,23 @@ class FCP(Method[Summary]):
                 raise InputError(f"the server must ask for at most {self.probes} counts at a time")
             counts = np.searchsorted(np.sort(cal.scores), question.values, side="right")
             return Counts(cal.n, tuple(counts.tolist()))
-        match self.sketch:
-            case "bisection":
-                return Counts(cal.n)
-            case "order":
-                return order_sketch(cal.scores, self.points, self.min_gap)
-            case "kll":
-                return kll_sketch(cal.scores, self.min_gap)
-            case "tdigest":
-                return tdigest_sketch(cal.scores, self.min_gap)
-            case "exact":
-                return pooled_scores(cal.scores)
+        if self.sketch == "bisection":
+            return Counts(cal.n)
+        if self.sketch == "order":
+            return order_sketch(cal.scores, self.points, self.min_gap)
+        if self.sketch == "kll":
+            return kll_sketch(cal.scores, self.min_gap)
+        if self.sketch == "tdigest":
+            return tdigest_sketch(cal.scores, self.min_gap)
+        return pooled_scores(cal.scores)
+
+    def check(self, question: Question, summary: Summary) -> None:
+        if self.sketch == "bisection":
+            asked = len(question.values) if isinstance(question, CountAt) else 0
+            if not isinstance(summary, Counts) or len(summary.counts) != asked:
+                raise InputError(f"answers: must be counts at {asked} values")
+        elif not isinstance(summary, WeightedPoints):
+            raise InputError("answers: must be points with weights")
 
     def exchange(self, alpha: float) -> Generator[Question | Each, Sequence[Summary], ToAll]:
         answers = yield Begin()
@@ -201,20 +206,18 @@ class FCP(Method[Summary]):
         if R > N:
             return ToAll(inf)
         if self.sketch != "bisection":
-            points = of_kind(answers, WeightedPoints)
+            points = [answer for answer in answers if isinstance(answer, WeightedPoints)]
             error = sum(map(kll_error, sizes)) if self.sketch == "kll" else 0
             return ToAll(pooled_quantile(points, min(R + error, N)))
         bracket = Bracket()
         while bracket.open:
             values = bracket.probes(self.probes)
             answers = yield CountAt(values)
-            bracket = bracket.narrow(values, _totals(answers, len(values)), R)
+            bracket = bracket.narrow(values, _totals(answers), R)
         return ToAll(bracket.value)
 
 
-def _totals(answers: Sequence[Summary], asked: int) -> list[int]:
+def _totals(answers: Sequence[Summary]) -> list[int]:
     """Add up the agents' counts."""
-    counts = [answer.counts for answer in of_kind(answers, Counts)]
-    if any(len(own) != asked for own in counts):
-        raise InputError(f"counts: every agent must answer with {asked}")
+    counts = [answer.counts for answer in answers if isinstance(answer, Counts)]
     return [sum(column) for column in zip(*counts, strict=True)]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from math import inf
 
 from fedwqcp.methods._base import OneShot
 from fedwqcp.methods._calibration import Calibration
+from fedwqcp.methods._mean import weighted_mean
 from fedwqcp.quantile import Overflow, check_overflow, conformal_quantile
 from fedwqcp.wire.payload import LocalQuantile, ToAll
 from fedwqcp.wire.release import Guarantee
@@ -64,7 +64,4 @@ class FedAvgQCP(OneShot[LocalQuantile]):
         thresholds = [s.threshold for s in summaries if s.n]  # an empty agent has none
         if self.overflow == "exclude":
             thresholds = [q for q in thresholds if q < inf]
-        if not thresholds or inf in thresholds:
-            return ToAll(inf)
-        total = sum(map(Fraction, thresholds))  # exact, so the mean lies between the extremes
-        return ToAll(float(total / len(thresholds)))
+        return ToAll(weighted_mean(thresholds, [1] * len(thresholds)))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import fsum, inf
+from math import inf
 
 from fedwqcp.methods._base import OneShot
 from fedwqcp.methods._calibration import Calibration
+from fedwqcp.methods._mean import weighted_mean
 from fedwqcp.quantile import Overflow, check_overflow, conformal_quantile
 from fedwqcp.wire.payload import LocalQuantile, ToAll
 from fedwqcp.wire.release import Guarantee
@@ -62,9 +63,5 @@ class FedWQCP(OneShot[LocalQuantile]):
         some = [s for s in summaries if s.n]  # an empty agent has weight zero
         if self.overflow == "exclude":
             some = [s for s in some if s.threshold < inf]
-        if not some:
-            return ToAll(inf)
-        N = sum(s.n for s in some)
-        q_hat = fsum(s.n * s.threshold for s in some) / N  # line 6
-        lowest, highest = min(s.threshold for s in some), max(s.threshold for s in some)
-        return ToAll(min(max(q_hat, lowest), highest))  # line 7; the clamp mends rounding
+        q_hat = weighted_mean([s.threshold for s in some], [s.n for s in some])  # line 6
+        return ToAll(q_hat)  # line 7

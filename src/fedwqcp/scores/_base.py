@@ -60,7 +60,10 @@ def as_threshold(threshold: npt.ArrayLike, shape: tuple[int, ...]) -> Floats:
     InputError
         If it is NaN or does not broadcast.
     """
-    q = np.asarray(threshold, dtype=np.float64)
+    try:
+        q = np.asarray(threshold, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("the threshold must be a number or an array of numbers") from None
     if np.isnan(q).any():
         raise InputError("the threshold must be a number or +inf, got NaN")
     try:

@@ -43,6 +43,8 @@ def uniforms(key: str | int, ids: npt.ArrayLike | Sequence[str]) -> Floats:
     array([ True,  True])
     """
     array = np.asarray(ids)
+    if array.dtype == object and all(isinstance(text, str) for text in array.ravel()):
+        array = array.astype(np.str_)  # a column of text from a data frame
     if array.ndim != 1:
         raise InputError(f"ids must have shape (n,), got shape {array.shape}")
     salt = blake2b(f"{type(key).__name__}:{key}".encode(), digest_size=16).digest()

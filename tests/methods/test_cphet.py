@@ -1,0 +1,439 @@
+"""CPhet against a weighted quantile written from the specification."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import ceil, inf
+
+import numpy as np
+import pytest
+
+import fedwqcp as fw
+from fedwqcp.errors import InputError
+from fedwqcp.federation.agent import thresholds
+from fedwqcp.methods._laws import Fitted, Laws
+from fedwqcp.methods._pooling import pooled_weights
+from fedwqcp.methods._ratios import local_ratios, quantiles_at, ratio
+from fedwqcp.methods._reweighting import DescendToward, SumsAt, Weighed, WeightedScores
+from fedwqcp.methods.cphet import CPhet, law_of
+from fedwqcp.wire.payload import Begin
+
+# --- the specification ----------------------------------------------------------------------------
+
+
+def weighted_quantile(scores, weights, alpha, at_inf=0.0):
+    """Smallest score of positive weight that reaches the level; +inf where none does."""
+    total = sum(weights) + at_inf
+    reached = [
+        v
+        for v, w in zip(scores, weights, strict=True)
+        if w > 0
+        and sum(b for a, b in zip(scores, weights, strict=True) if a <= v)
+        >= (1 - alpha) * total - 1e-12 * total
+    ]
+    return min(reached, default=inf)
+
+
+def gaussian(x, mean, covariance):
+    d = len(mean)
+    z = x - mean
+    bottom = np.sqrt((2 * np.pi) ** d * np.linalg.det(covariance))
+    return np.exp(-0.5 * z @ np.linalg.solve(covariance, z)) / bottom
+
+
+def law(features, labels=None):
+    """A list of (share, mean, covariance): one for each label, none from fewer than two points."""
+    n, d = features.shape
+    labels = np.zeros(n, dtype=int) if labels is None else labels
+    parts, single = [], 0
+    for y in sorted(set(labels.tolist())):
+        x = features[labels == y]
+        if len(x) < 2:
+            single += len(x)
+            continue
+        parts.append((len(x) / n, x.mean(0), np.cov(x.T, bias=True).reshape(d, d)))
+    if single:
+        parts.append((single / n, features.mean(0), np.cov(features.T, bias=True).reshape(d, d)))
+    return [(p, m, s + 1e-3 * np.trace(s) / d * np.eye(d)) for p, m, s in parts]
+
+
+def density(parts, x):
+    return sum(p * gaussian(x, m, s) for p, m, s in parts)
+
+
+def cut(weights, level):
+    n = len(weights)
+    if not n:
+        return []
+    return np.minimum(weights, sorted(weights)[max(1, ceil(level * n - 1e-9)) - 1]).tolist()
+
+
+def mixture(data, x):
+    """The agents' mixture with shares N_i / N; an agent of fewer than two points has no law."""
+    some = [a for a in data if len(a[0]) > 1]
+    N = sum(len(a[0]) for a in some)
+    return sum(len(a[0]) / N * density(law(a[1], a[2]), x) for a in some)
+
+
+def pooled(data, target, level=0.995):
+    """All scores, and lambda(x) of all points, cut at each agent."""
+    scores, weights = [], []
+    for v, x, _ in data:
+        own = [density(target, row) / mixture(data, row) for row in x]
+        scores += list(v)
+        weights += cut(own, level)
+    return scores, weights
+
+
+# --- data -----------------------------------------------------------------------------------------
+
+
+def shifted(seed, sizes, d=2, labels=True):
+    """Agents whose inputs differ, with tied scores that depend on the input."""
+    rng = np.random.default_rng(seed)
+    data = []
+    for i, n in enumerate(sizes):
+        y = rng.integers(0, 3, size=n)
+        x = rng.normal(loc=0.6 * i, scale=1 + 0.2 * i, size=(n, d)) + 0.4 * y[:, None]
+        v = np.round(np.abs(rng.normal(size=n)) * (1 + np.abs(x[:, 0])) - 0.5, 1)
+        data.append((v, x, y if labels else None))
+    return data
+
+
+def federation(data):
+    return {
+        f"a{i}": fw.Calibration(v, labels=y, features=x, n_classes=None if y is None else 3)
+        for i, (v, x, y) in enumerate(data)
+    }
+
+
+SIZES = (40, 12, 0, 1, 25)
+
+# --- pooled thresholds ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("solver", ["sums", "exact"])
+@pytest.mark.parametrize("labels", [True, False])
+@pytest.mark.parametrize("alpha", [0.1, 0.35])
+def test_own_targets(solver, labels, alpha):
+    data = shifted(1, SIZES, labels=labels)
+    release = fw.calibrate(
+        federation(data), method=CPhet(solver=solver), alpha=alpha, allow_samples=True
+    )
+    for i, (v, x, y) in enumerate(data):
+        if len(v) < 2:
+            assert release.threshold(f"a{i}") == inf  # its law is unknown
+            continue
+        scores, weights = pooled(data, law(x, y))
+        assert release.threshold(f"a{i}") == weighted_quantile(scores, weights, alpha)
+        effective = sum(weights) ** 2 / sum(w * w for w in weights)
+        assert release.outcomes[0].effective[i] == pytest.approx(effective)
+    assert release.guarantee == "target-shift"
+    assert "law of Y given X" in release.assumption
+
+
+@pytest.mark.parametrize("solver", ["sums", "exact"])
+def test_target_that_the_caller_names(solver):
+    data = shifted(2, (60, 30))
+    elsewhere = shifted(3, (0, 0, 80))[2]
+    for level in (1.0, 0.9):
+        method = CPhet(target=law_of(*elsewhere[1:]), solver=solver, clip_weights=level)
+        release = fw.calibrate(federation(data), method=method, alpha=0.2, allow_samples=True)
+        scores, weights = pooled(data, law(*elsewhere[1:]), level)
+        expected = weighted_quantile(scores, weights, 0.2)
+        assert release.threshold("a0") == release.threshold("a1") == expected
+        effective = sum(weights) ** 2 / sum(w * w for w in weights)
+        assert release.outcomes[0].effective == pytest.approx(effective)
+
+
+@pytest.mark.parametrize("solver", ["sums", "exact"])
+@pytest.mark.parametrize("alpha", [0.05, 0.1, 0.4])
+def test_equal_weights_take_the_uncorrected_rank(solver, alpha):
+    scores = {"a": [0.3, -1.0, inf, 2.5], "b": [], "c": [1e300, -1e300, 0.3, 0.0, -0.0, 7.5]}
+    method = CPhet(target="mixture", solver=solver)
+    release = fw.calibrate(scores, method=method, alpha=alpha, allow_samples=True)
+    everything = sorted(v for own in scores.values() for v in own)
+    assert release.threshold("b") == everything[ceil(10 * (1 - alpha) - 1e-9) - 1]
+
+
+def test_identical_agents_have_equal_weights():
+    v, x = [0.1, 0.4, 0.2, 0.3, 0.5], [[0.0], [1.0], [2.0], [3.0], [4.0]]
+    agents = {name: fw.Calibration(v, features=x) for name in "ab"}
+    release = fw.calibrate(agents, method="cphet", alpha=0.2)
+    assert release.threshold("a") == release.threshold("b") == 0.4  # the level is hit exactly
+    assert release.outcomes[0].effective == pytest.approx((10.0, 10.0))
+
+
+def test_nobody_has_points():
+    for method in ("cphet", CPhet(target="mixture"), CPhet(scope="local")):
+        assert fw.calibrate({"a": [], "b": []}, method=method, alpha=0.1).threshold("a") == inf
+
+
+def test_several_levels_and_columns_at_once():
+    data = shifted(4, (30, 20))
+    two = {
+        name: fw.Calibration(np.stack([cal.scores, -cal.scores], 1), features=cal.features)
+        for name, cal in federation(data).items()
+    }
+    release = fw.calibrate(two, method="cphet", alpha=(0.1, 0.4))
+    scores, weights = pooled([(v, x, None) for v, x, _ in data], law(data[1][1]))
+    for alpha in (0.1, 0.4):
+        up = weighted_quantile(scores, weights, alpha / 2)
+        down = weighted_quantile([-v for v in scores], weights, alpha / 2)
+        assert release.threshold("a1", alpha).tolist() == [up, down]
+
+
+def test_rounds_and_messages_stay_small():
+    release = fw.calibrate(federation(shifted(5, (50,) * 4)), method="cphet", alpha=0.1)
+    assert release.rounds < 20
+    assert release.bytes_up("a0") < 200_000
+
+
+# --- descent --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("average", ["last", "half"])
+def test_rounds_end_near_the_quantile(average):
+    data = shifted(6, (60, 40, 0))
+    method = CPhet(solver="rounds", rounds=30, local_steps=2, step_size=0.05, average=average)
+    release = fw.calibrate(federation(data), method=method, alpha=0.3)
+    for i in (0, 1):
+        scores, weights = pooled(data, law(*data[i][1:]))
+        expected = weighted_quantile(scores, weights, 0.3)
+        assert release.threshold(f"a{i}") == pytest.approx(expected, abs=0.1)
+    assert release.threshold("a2") == inf
+
+
+def test_descent_moves_from_its_start():
+    """One agent, one step far below its scores: q_0 + eta K (1 - alpha)."""
+    agents = {"a": fw.Calibration([5.0, 6.0], features=[[0.0], [1.0]])}
+    method = CPhet(
+        solver="rounds", start=1.0, rounds=1, local_steps=2, step_size=0.1, average="last"
+    )
+    assert fw.calibrate(agents, method=method, alpha=0.25).threshold("a") == pytest.approx(1.15)
+
+
+def test_first_guess_is_the_weighted_mean_of_local_quantiles():
+    agents = {"a": [1.0, 2.0, 3.0], "b": [10.0], "c": [inf]}
+    method = CPhet(
+        target="mixture", solver="rounds", rounds=1, local_steps=1, step_size=1e-9, average="last"
+    )
+    found = fw.calibrate(agents, method=method, alpha=0.5).threshold("a")
+    assert found == pytest.approx((3 * 2.0 + 10.0) / 5, abs=1e-6)
+
+
+# --- the oracle -----------------------------------------------------------------------------------
+
+
+def test_oracle_gives_each_input_its_own_threshold():
+    data = shifted(7, (30, 20))
+    agents = federation(data)
+    for level in (0.9, 1.0):
+        method = CPhet(form="oracle", clip_weights=level)
+        release = fw.calibrate(agents, method=method, alpha=0.15, allow_samples=True)
+        test = shifted(8, (0, 15))[1][1]
+        found = thresholds(release, "a1", calibration=agents["a1"], features=test)
+        assert found.shape == (15, 1)
+        scores, weights = pooled(data, law(*data[1][1:]), level)
+        for q, x in zip(found[:, 0], test, strict=True):
+            own = density(law(*data[1][1:]), x) / mixture(data, x)
+            own = min(own, max(weights)) if level < 1 else own
+            assert q == weighted_quantile(scores, weights, 0.15, own)
+        largest = release.threshold("a1")
+        assert found.max() <= largest
+        most = max(weights) if level < 1 else inf
+        assert largest == weighted_quantile(scores, weights, 0.15, most)
+
+
+def test_oracle_with_equal_weights_is_split_cp():
+    agents = {"a": [0.1, 0.4, 0.2, 0.3], "b": [0.9, 0.8], "c": []}
+    pool = [v for own in agents.values() for v in own]
+    for alpha in (0.1, 0.2, 0.3):
+        method = CPhet(form="oracle", target="mixture", clip_weights=1.0)
+        release = fw.calibrate(agents, method=method, alpha=alpha, allow_samples=True)
+        expected = fw.conformal_quantile(pool, alpha)
+        assert release.threshold("c") == expected
+        found = thresholds(
+            release, "a", calibration=fw.Calibration(agents["a"]), features=np.zeros((2, 3))
+        )
+        assert found.tolist() == [[expected], [expected]]
+
+
+def test_oracle_has_nothing_for_an_agent_that_was_not_used():
+    agents = federation(shifted(7, (30, 20)))
+    method = CPhet(form="oracle")
+    release = fw.calibrate(agents, method=method, alpha=0.15, allow_samples=True)
+    with pytest.raises(InputError, match="its answer was not used"):
+        method.localize(release.outcomes[0], agents["a0"], None, 0.15, np.zeros((1, 2)))
+
+
+def test_oracle_refuses_features_of_another_dimension():
+    agents = federation(shifted(7, (30, 20)))
+    release = fw.calibrate(agents, method=CPhet(form="oracle"), alpha=0.1, allow_samples=True)
+    with pytest.raises(InputError, match=r"features must have 2 dimensions.*got 3"):
+        thresholds(release, "a0", calibration=agents["a0"], features=np.zeros((1, 3)))
+
+
+# --- an agent's own scores ------------------------------------------------------------------------
+
+
+def test_local_scope_toward_its_own_law_is_unweighted():
+    agents = {"a": [0.1, 0.4, 0.2, 0.3], "b": [0.9, 0.8]}
+    release = fw.calibrate(agents, method=CPhet(scope="local"), alpha=0.3)
+    assert (release.threshold("a"), release.threshold("b")) == (0.3, 0.9)
+    assert release.rounds == 0
+    split = fw.calibrate(agents, method=CPhet(scope="local", form="oracle"), alpha=0.3)
+    assert (split.threshold("a"), split.threshold("b")) == (0.4, inf)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_local_scope_weights_own_scores_towards_the_target(named):
+    data = shifted(9, (50, 20, 1, 0))
+    agents = federation(data)
+    elsewhere = shifted(3, (0, 0, 80))[2][1:]
+    target = law_of(*elsewhere) if named else "mixture"
+    method = CPhet(scope="local", target=target, clip_weights=0.9)
+    release = fw.calibrate(agents, method=method, alpha=0.2)
+    oracle = fw.calibrate(agents, method=replace(method, form="oracle"), alpha=0.2)
+    assert release.rounds == (0 if named else 1)
+    aim = law(*elsewhere)
+
+    def ratio(i, x):
+        top = density(aim, x) if named else mixture(data, x)
+        return top / density(law(*data[i][1:]), x)
+
+    for i in (0, 1):
+        v, x, _ = data[i]
+        weights = cut([ratio(i, row) for row in x], 0.9)
+        assert release.threshold(f"a{i}") == weighted_quantile(v, weights, 0.2)
+        largest = weighted_quantile(v, weights, 0.2, max(weights))
+        assert oracle.threshold(f"a{i}") == largest
+        test = shifted(8, (6,))[0][1]
+        found = thresholds(oracle, f"a{i}", calibration=agents[f"a{i}"], features=test)
+        for q, row in zip(found[:, 0], test, strict=True):
+            own = min(ratio(i, row), max(weights))
+            assert q == weighted_quantile(v, weights, 0.2, own)
+    assert release.threshold("a2") == release.threshold("a3") == inf
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", [CPhet(solver="exact"), CPhet(form="oracle")])
+def test_samples_leave_only_where_they_may(method):
+    with pytest.raises(InputError, match="sends scores of single people"):
+        fw.calibrate(federation(shifted(1, (9, 9))), method=method, alpha=0.1)
+
+
+def test_features_are_needed():
+    with pytest.raises(InputError, match="cphet needs the features"):
+        fw.calibrate({"a": [0.1, 0.2]}, method="cphet", alpha=0.1)
+    mixture_of_all = CPhet(scope="local", target="mixture")
+    release = fw.calibrate(federation(shifted(1, (9,))), method=mixture_of_all, alpha=0.1)
+    with pytest.raises(InputError, match="needs the agent's calibration data"):
+        mixture_of_all.localize(release.outcomes[0], None, 0, 0.1)
+
+
+def test_features_are_limited_to_32_dimensions():
+    agents = {"a": fw.Calibration(np.zeros(9), features=np.zeros((9, 33)))}
+    with pytest.raises(InputError, match="reduce features to at most 32 dimensions"):
+        fw.calibrate(agents, method="cphet", alpha=0.1)
+
+
+def test_agents_must_share_their_features():
+    agents = {
+        "a": fw.Calibration([0.1, 0.2], features=[[0.0], [1.0]]),
+        "b": fw.Calibration([0.1, 0.2], features=[[0.0, 0.0], [1.0, 2.0]]),
+    }
+    with pytest.raises(InputError, match="features of one dimension"):
+        fw.calibrate(agents, method="cphet", alpha=0.1)
+    method = CPhet(target=law_of([[0.0, 0.0], [1.0, 2.0]]))
+    with pytest.raises(InputError, match=r"features must have 2 dimensions.*got 1"):
+        fw.calibrate({"a": agents["a"]}, method=method, alpha=0.1)
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ({"target": "others"}, "target must be 'own', 'mixture' or numbers from law_of"),
+        ({"target": (1.0, 1.0)}, "density: must hold k weights"),
+        ({"scope": "all"}, "scope must be one of"),
+        ({"form": "exact"}, "form must be one of"),
+        ({"solver": "newton"}, "solver must be one of"),
+        ({"clip_weights": 0.0}, "clip_weights must be above 0"),
+        ({"start": inf}, "start must be a finite number"),
+        ({"local_steps": 0}, "local_steps must be"),
+    ],
+)
+def test_settings_are_checked(setting, words):
+    with pytest.raises(InputError, match=words):
+        fw.methods.get("cphet", **setting)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        (Fitted, (-1, ())),
+        (Fitted, (3, (1.0, 1.0, 1.0, 0.0, -1.0))),
+        (Laws, ((1, 2), ((),))),
+        (SumsAt, ((0.2, 0.1), Laws((), ()))),
+        (DescendToward, ((inf,), Laws((), ()))),
+        (Weighed, ((1.0,), ())),
+        (Weighed, ((-1.0,), (1.0,))),
+        (Weighed, ((1.0,), (1.0,), (np.nan,))),
+        (WeightedScores, ((np.nan,), ((1.0,),))),
+        (WeightedScores, ((0.5,), ((1.0, 1.0),))),
+        (WeightedScores, ((0.5,), ((-1.0,),))),
+    ],
+)
+def test_messages_state_their_invariants(kind, fields):
+    with pytest.raises(InputError):
+        kind(*fields)
+
+
+def test_server_refuses_weights_for_other_targets():
+    with pytest.raises(InputError, match="must hold 2 rows"):
+        pooled_weights([WeightedScores((0.5,), ((1.0,),))], 2)
+
+
+def test_sizes_and_scores_of_messages_are_claims():
+    assert Fitted(7, ()).sizes() == (7,)
+    assert WeightedScores((0.5, 0.7), ((1.0, 1.0),)).sizes() == (2,)
+    assert WeightedScores((0.5, 0.7), ((1.0, 1.0),)).scores() == (0.5, 0.7)
+    assert Weighed((1.0,), (1.0,), (0.5,)).scores() == (0.5,)
+
+
+def test_the_mixture_cannot_be_aimed_at_without_laws():
+    own = CPhet(target=law_of([[0.0], [1.0]]))._aim.law(
+        fw.Calibration([0.0, 1.0], features=[[0.0], [1.0]])
+    )
+    with pytest.raises(InputError, match="needs the laws of all agents"):
+        local_ratios("mixture", own, None, np.zeros((1, 1)))
+
+
+def test_quantiles_at_agrees_with_one_at_a_time():
+    rng = np.random.default_rng(0)
+    v, w = rng.normal(size=20), rng.integers(0, 3, size=20).astype(float)
+    masses = np.array([0.0, 1.0, 7.5, 1e9])
+    expected = [fw.weighted_quantile(v, w, 0.2, mass) for mass in masses]
+    assert quantiles_at(v, w, 0.2, masses).tolist() == expected
+
+
+def test_far_inputs_keep_finite_weights():
+    logs = np.array([0.0, -1e9, -inf, -inf])
+    found = ratio(logs, np.array([-1e6, 0.0, 0.0, -inf]))
+    assert found.tolist() == [np.exp(100.0), 0.0, 0.0, 0.0]
+
+
+def test_a_target_that_no_point_resembles_has_no_threshold():
+    agents = {"a": fw.Calibration([0.1, 0.2], features=[[0.0], [1.0]])}
+    method = CPhet(target=law_of([[5e5], [5e5 + 1]]))
+    release = fw.calibrate(agents, method=method, alpha=0.1)
+    assert (release.threshold("a"), release.outcomes[0].effective) == (inf, 0.0)
+
+
+def test_first_question_needs_no_more_than_the_terms():
+    summary = CPhet().answer(
+        fw.Calibration([0.1, 0.2], features=[[0.0], [2.0]]), Begin(), 0.1, np.random.default_rng(0)
+    )
+    assert summary == Fitted(2, (1.0, 1.0, 1.0, 1.0, 1.001))
