@@ -387,7 +387,7 @@ def test_search_bounds_its_questions(monkeypatch):
         return CountsAt(probes, None)
 
     v = np.array([0.25, 0.75])
-    talk = search(ask, lambda sums: sums[:, :1] >= [1, 2], 2, groups, (0.0, 1.0))
+    talk = search(ask, lambda sums: sums[:, :1] >= [1, 2], 2, groups, bounds=(0.0, 1.0))
     found = held(
         talk, lambda probes: np.repeat(sums_at(probes, v, np.ones((1, 2))), groups, axis=1)
     )

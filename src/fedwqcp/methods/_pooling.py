@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from math import inf
 
 import numpy as np
 
-from fedwqcp.arrays import Floats
+from fedwqcp.arrays import Bools, Floats
 from fedwqcp.errors import InputError
 from fedwqcp.methods._aim import Aim
 from fedwqcp.methods._answers import stacked, summed
+from fedwqcp.methods._base import Each
 from fedwqcp.methods._laws import Laws
 from fedwqcp.methods._reweighting import (
     PooledScores,
     ReweightedToAll,
     ReweightedToEach,
+    SumsAt,
     Weighed,
     WeightedScores,
 )
-from fedwqcp.quantile import weighted_quantile
+from fedwqcp.methods._weighted_search import AIM, search
+from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level, weighted_quantile
+from fedwqcp.wire.payload import Question, Summary
 
 
 def reweighted(
@@ -163,3 +167,40 @@ def first_guess(answers: Sequence[Weighed], shares: Floats) -> Floats:
     """
     local = stacked([answer.quantiles for answer in answers], shares.shape[1])
     return summed(shares * np.where(np.isfinite(local), local, 0.0))
+
+
+def search_sums(
+    totals: Floats, laws: Laws, alpha: float
+) -> Generator[Question | Each, Sequence[Summary], Floats]:
+    """Search for the weighted quantiles on sums of weights.
+
+    Parameters
+    ----------
+    totals : Floats, shape (T,)
+        Sum of all weights at each target.
+    laws : Laws
+        Laws of all agents.
+    alpha : float
+        Miscoverage level.
+
+    Yields
+    ------
+    Question or Each
+        What to ask next.
+
+    Returns
+    -------
+    Floats, shape (T,)
+        The thresholds.
+    """
+    level = (float(exact_level(alpha)) - LEVEL_TOLERANCE) * totals
+    T, length = len(totals), sum(len(density) for density in laws.densities)
+
+    def ask(probes: tuple[float, ...]) -> Question:
+        return SumsAt(probes, laws)
+
+    def reached(sums: Floats) -> Bools:
+        return sums >= level
+
+    # every question repeats the laws: where these are long, fewer questions with more probes
+    return (yield from search(ask, reached, T, T, aim=max(AIM, length // 4)))

@@ -78,7 +78,9 @@ def search(
     reached: Callable[[Floats], Bools],
     problems: int,
     groups: int,
+    *,
     bounds: tuple[float, float] = (-inf, inf),
+    aim: int = AIM,
 ) -> Generator[Question | Each, Sequence[Summary], Floats]:
     """Find, for each problem, the smallest number at which the sums of all agents reach its level.
 
@@ -94,6 +96,9 @@ def search(
     bounds : tuple of float, optional
         Lowest and highest possible result; the highest is returned where no lower number reaches
         the level. Scores are never -inf.
+    aim : int, optional
+        About how many numbers an answer holds, where there are few problems; more numbers make
+        fewer rounds.
 
     Yields
     ------
@@ -107,7 +112,7 @@ def search(
     """
     lowest = to_key(bounds[0]) + (bounds[0] == -inf)  # -inf cannot travel
     lows, highs = [lowest] * problems, [to_key(bounds[1])] * problems
-    while keys := _keys(lows, highs, groups):
+    while keys := _keys(lows, highs, groups, aim):
         probes = tuple(from_key(key) for key in keys)
         answers = of_kind((yield ask(probes)), Sums)
         total = summed(stacked([answer.values for answer in answers], len(keys) * groups))
@@ -121,11 +126,11 @@ def search(
     return np.array([from_key(high) for high in highs])
 
 
-def _keys(lows: list[int], highs: list[int], groups: int) -> list[int]:
+def _keys(lows: list[int], highs: list[int], groups: int, aim: int) -> list[int]:
     """Return the places to probe next: several in each range that is still open."""
     ranges = sorted({(low, high) for low, high in zip(lows, highs, strict=True) if low < high})
     ranges = ranges[: max(1, LIMIT // groups)]
-    parts = 1 + max(1, AIM // (groups * max(1, len(ranges))))
+    parts = 1 + max(1, aim // (groups * max(1, len(ranges))))
     return sorted(
         {low + (high - low) * j // parts for low, high in ranges for j in range(1, parts)}
     )

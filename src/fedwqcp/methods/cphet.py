@@ -32,6 +32,7 @@ from fedwqcp.methods._pooling import (
     pooled_quantiles,
     pooled_weights,
     reweighted,
+    search_sums,
 )
 from fedwqcp.methods._reweighting import (
     DescendToward,
@@ -44,8 +45,8 @@ from fedwqcp.methods._reweighting import (
     Weighed,
     WeightedScores,
 )
-from fedwqcp.methods._weighted_search import Sums, search, sums_at
-from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level, weighted_quantile
+from fedwqcp.methods._weighted_search import Sums, sums_at
+from fedwqcp.quantile import weighted_quantile
 from fedwqcp.wire.payload import Begin, Local, Outcome, Question, Summary
 from fedwqcp.wire.release import Guarantee
 
@@ -98,8 +99,8 @@ class CPhet(Method[Summary]):
     fewer than two points has no law, and no finite threshold of its own.
 
     **Cost**: 1 + d + d (d + 1) / 2 floats per label once; every later question repeats all agents'
-    laws. Then about 10 to 20 rounds of some 500 sums, or 2 floats per target and round. Outcomes
-    state the effective sample size (sum w)^2 / sum w^2. A local scope sends at most the laws.
+    laws. Then about 10 to 20 rounds of some 500 sums (more and fewer, where laws are long), or 2
+    floats per target and round. Outcomes state the effective sample size (sum w)^2 / sum w^2.
 
     References
     ----------
@@ -198,8 +199,7 @@ class CPhet(Method[Summary]):
         if self.solver == "rounds":
             q = yield from self._rounds(weighed, local / np.where(totals > 0, totals, 1.0), laws)
         else:
-            level = (float(exact_level(alpha)) - LEVEL_TOLERANCE) * totals
-            q = yield from search(lambda at: SumsAt(at, laws), lambda sums: sums >= level, T, T)
+            q = yield from search_sums(totals, laws, alpha)
         squares = summed(stacked([answer.squares for answer in weighed], T))
         return reweighted(q, totals, squares, shared=shared)
 

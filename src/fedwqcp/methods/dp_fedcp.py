@@ -220,7 +220,7 @@ class DPFedCP(Method[Summary]):
             return np.asarray((below >= level).reshape(len(counts), -1))
 
         T, C = shift.weights.shape
-        return (yield from search(ask, reached, T * C, C, (0.0, 1.0)))
+        return (yield from search(ask, reached, T * C, C, bounds=(0.0, 1.0)))
 
     def _rounds(
         self, shift: LabelShift, sizes: tuple[int | None, ...], alpha: float
