@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import fedwqcp as fw
 from fedwqcp.errors import InputError
+from fedwqcp.methods import UnfitAnswerError
 from fedwqcp.methods._sketch import PooledScores, order_sketch
 from fedwqcp.methods.fcp import FCP, CountAt, Counts
-from fedwqcp.wire.payload import Begin
 from strategies import alphas
 from worked import ABC, EMPTY, A, B, C, kth_smallest, pooled, samples, threshold
 
@@ -238,21 +238,18 @@ def test_an_agent_answers_no_more_than_the_round_says(method: FCP) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "question", "answer"),
+    ("method", "answers", "position"),
     [
-        (FCP(), CountAt((0.1, 0.2)), Counts(5, (1,))),
-        (FCP(), CountAt((0.1,)), Counts(5)),
-        (FCP(), Begin(), Counts(5, (1,))),
-        (FCP(), Begin(), order_sketch(A, 4, 2)),
-        (FCP(sketch="order"), Begin(), Counts(5)),
+        (FCP(probes=2), [[Counts(10), Counts(5)], [Counts(10, (1, 2)), Counts(5, (1,))]], 1),
+        (FCP(probes=2), [[Counts(10), Counts(5)], [order_sketch(A, 4, 2), Counts(5, (1, 1))]], 0),
+        (FCP(sketch="order"), [[order_sketch(A, 4, 2), Counts(9)]], 1),
     ],
 )
-def test_the_server_refuses_answers_to_another_question(method, question, answer) -> None:
-    with pytest.raises(InputError, match=r"^answers: must be"):
-        method.check(question, answer)
-
-
-def test_answers_to_the_question_pass() -> None:
-    FCP().check(Begin(), Counts(5))
-    FCP().check(CountAt((0.1,)), Counts(5, (2,)))
-    FCP(sketch="order").check(Begin(), order_sketch(A, 4, 2))
+def test_an_answer_to_another_question_is_told_by_its_place(method, answers, position) -> None:
+    talk = method.exchange(0.5)
+    next(talk)
+    for step in answers[:-1]:
+        talk.send(step)
+    with pytest.raises(UnfitAnswerError, match="must") as unfit:
+        talk.send(answers[-1])
+    assert unfit.value.position == position

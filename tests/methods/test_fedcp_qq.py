@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import fedwqcp as fw
 from fedwqcp.errors import InputError
+from fedwqcp.methods import UnfitAnswerError
 from fedwqcp.methods.fedcp_qq import FedCPQQ, QuantileOfQuantiles, RankOf, SampleSize
 from fedwqcp.wire.payload import Begin, LocalQuantile
 from strategies import alphas
@@ -215,14 +216,9 @@ def test_the_server_goes_by_the_sizes_of_the_first_answers() -> None:
     assert end.value.value.value == inf  # k = 3, and the second agent hides its value
 
 
-@pytest.mark.parametrize(
-    ("method", "question", "answer"),
-    [
-        (FedCPQQ(), Begin(), SampleSize(5)),
-        (FedCPQQ(selection="truncate_min"), Begin(), LocalQuantile(0.5, 5)),
-        (FedCPQQ(selection="truncate_min"), RankOf(1, 5), SampleSize(5)),
-    ],
-)
-def test_the_server_refuses_answers_to_another_question(method, question, answer) -> None:
-    with pytest.raises(InputError, match=r"^answers: must be of kind"):
-        method.check(question, answer)
+def test_an_answer_to_another_question_is_told_by_its_place() -> None:
+    talk = FedCPQQ().exchange(0.5)
+    next(talk)
+    with pytest.raises(UnfitAnswerError, match="must be of kind 'local-quantile'") as unfit:
+        talk.send([LocalQuantile(0.5, 9), SampleSize(9)])
+    assert unfit.value.position == 1

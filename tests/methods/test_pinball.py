@@ -127,7 +127,7 @@ def test_server_weighs_agents_and_averages_rounds(average, expected):
 def test_server_refuses_steps_of_another_length():
     talk = federated_quantiles(lambda q: Begin(), np.zeros(2), np.ones((1, 2)), 1, "last")
     next(talk)
-    with pytest.raises(InputError, match="must hold 2 numbers each, got 1"):
+    with pytest.raises(InputError, match="must hold 2 numbers, got 1"):
         talk.send([Step((1.0,), (1.0,))])
 
 

@@ -10,7 +10,6 @@ from math import inf
 
 from fedwqcp.errors import (
     ImplausibleValueError,
-    InputError,
     MalformedMessageError,
     WrongRoundError,
 )
@@ -71,7 +70,7 @@ def check_answers(answer: Answer, plan: Plan, questions: tuple[Question | None, 
     Raises
     ------
     MalformedMessageError
-        If a summary does not answer its question.
+        If there is not one summary for each question.
     ImplausibleValueError
         If a sample size or a score lies outside the round's bounds.
     """
@@ -79,10 +78,9 @@ def check_answers(answer: Answer, plan: Plan, questions: tuple[Question | None, 
         raise MalformedMessageError(
             answer.agent, "answers", "must hold one summary for each question"
         )
-    for question, summary in zip(questions, answer.answers, strict=True):
-        if question is not None and summary is not None:
+    for summary in answer.answers:
+        if summary is not None:
             _check_claims(answer.agent, plan, summary)
-            _check_fit(answer.agent, plan, question, summary)
 
 
 def _check_claims(agent: str, plan: Plan, summary: Summary) -> None:
@@ -94,15 +92,6 @@ def _check_claims(agent: str, plan: Plan, summary: Summary) -> None:
         raise ImplausibleValueError(
             agent, "threshold", f"must lie between {low:g} and {high:g}, or be +inf"
         )
-
-
-def _check_fit(agent: str, plan: Plan, question: Question, summary: Summary) -> None:
-    """Let the method say whether a summary answers its question."""
-    try:
-        plan.method.check(question, summary)
-    except InputError as error:
-        field, _, reason = str(error).partition(": ")
-        raise MalformedMessageError(agent, field, reason) from None
 
 
 def _shown(value: object) -> str:

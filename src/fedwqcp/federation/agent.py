@@ -150,14 +150,15 @@ def thresholds(
     InputError
         If the agent or level is not part of the round, or data are missing.
     """
-    if calibration is None:
+    if calibration is None and features is None:
         return release.threshold(agent, alpha)
     plan = Plan.of(release.round)
-    plan.check(calibration)
+    if calibration is not None:
+        plan.check(calibration)
     found = [
         plan.method.localize(
             release.outcomes[at],
-            calibration.column(plan.tasks[at].column),
+            calibration and calibration.column(plan.tasks[at].column),
             release.position(agent),
             plan.tasks[at].alpha,
             features,

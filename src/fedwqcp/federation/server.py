@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fedwqcp.errors import MessageError, QuorumError, WrongRoundError
+from fedwqcp.errors import MalformedMessageError, MessageError, QuorumError, WrongRoundError
 from fedwqcp.federation.admission import check_answers, check_terms
 from fedwqcp.federation.dialogue import Dialogue
 from fedwqcp.federation.plan import Plan
+from fedwqcp.methods import UnfitAnswerError
 from fedwqcp.wire.codec import decode, encode, terms
 from fedwqcp.wire.envelope import Answer, Ask
 from fedwqcp.wire.release import AgentRecord, Release
@@ -105,8 +106,9 @@ class Server:
     def close_step(self) -> None:
         """Go on with the answers that came, if they are enough.
 
-        An agent without a sound answer takes no further part. Where one is lost after the first
-        step, the dialogue begins again without it, on the first answers of the others.
+        An agent without a sound answer takes no further part, and neither does one whose answer
+        does not fit. Where one is lost so, the dialogue begins again without it, on the first
+        answers of the others.
 
         Raises
         ------
@@ -114,15 +116,20 @@ class Server:
             If fewer agents than the quorum answered soundly.
         """
         there = [name for name in self._positions if self.step in self._seats[name].answers]
-        lost = len(there) < len(self._positions)
-        self._positions = {name: at for at, name in enumerate(there)}
-        if len(there) < self.round.quorum:
-            raise QuorumError(self._no_quorum())
-        heard = self.step
-        if self.step and lost:
-            self._dialogue = Dialogue(self.plan)
-            heard = 0
-        self._dialogue.hear([self._seats[name].answers[heard].answers for name in there])
+        anew = self.step > 0 and len(there) < len(self._positions)
+        while True:
+            self._positions = {name: at for at, name in enumerate(there)}
+            if len(there) < self.round.quorum:
+                raise QuorumError(self._no_quorum())
+            if anew:
+                self._dialogue = Dialogue(self.plan)
+            heard = 0 if anew else self.step
+            try:
+                self._dialogue.hear([self._seats[name].answers[heard].answers for name in there])
+                break
+            except UnfitAnswerError as error:
+                self._refuse(there.pop(error.position), str(error))
+                anew = True
         self.step += 1
 
     def release(self) -> Release:
@@ -168,6 +175,11 @@ class Server:
         if agent not in self._positions:
             raise WrongRoundError(agent, "agent", "takes no further part in this round")
         check_answers(answer, self.plan, self._dialogue.questions(self._positions[agent]))
+
+    def _refuse(self, name: str, reason: str) -> None:
+        """Record that an answer was admitted, but does not fit the others."""
+        self.refusals.append(MalformedMessageError(name, "answers", reason))
+        self._seats[name].reason = f"answers: {reason}"
 
     def _ask(self, position: int) -> bytes:
         """Encode what one agent is sent in this step."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedwqcp.methods._base import Each, Method, OneShot
+from fedwqcp.methods._base import Each, Method, OneShot, UnfitAnswerError
 from fedwqcp.methods._calibration import Calibration
 from fedwqcp.registry import Registry
 from fedwqcp.wire.round import Setting
@@ -88,4 +88,14 @@ def name_of(method: Method[Any]) -> str:
     return _registry.name_of(method)
 
 
-__all__ = ["Calibration", "Each", "Method", "OneShot", "available", "find", "get", "name_of"]
+__all__ = [
+    "Calibration",
+    "Each",
+    "Method",
+    "OneShot",
+    "UnfitAnswerError",
+    "available",
+    "find",
+    "get",
+    "name_of",
+]

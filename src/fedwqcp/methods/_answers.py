@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 import numpy as np
 
 from fedwqcp.arrays import Floats
-from fedwqcp.errors import InputError
+from fedwqcp.methods._base import UnfitAnswerError
 from fedwqcp.wire.payload import Summary
 
 K = TypeVar("K", bound=Summary)
@@ -31,25 +32,26 @@ def of_kind(answers: Sequence[Summary], kind: type[K]) -> list[K]:
 
     Raises
     ------
-    InputError
+    UnfitAnswerError
         If one is of another kind.
     """
     found = [answer for answer in answers if isinstance(answer, kind)]
     if len(found) != len(answers):
-        other = next(answer for answer in answers if not isinstance(answer, kind))
-        raise InputError(f"answers: must be of kind {kind.kind!r}, got {other.kind!r}")
+        position = next(i for i, answer in enumerate(answers) if not isinstance(answer, kind))
+        other = answers[position].kind
+        raise UnfitAnswerError(position, f"must be of kind {kind.kind!r}, got {other!r}")
     return found
 
 
-def stacked(rows: Sequence[tuple[float, ...]], columns: int) -> Floats:
+def stacked(rows: Sequence[tuple[float, ...]], columns: int | None = None) -> Floats:
     """Return one row of numbers for each agent.
 
     Parameters
     ----------
     rows : sequence of tuple
         What each agent sent.
-    columns : int
-        How many numbers each must have.
+    columns : int, optional
+        How many numbers each must have; by default as many as most of them have.
 
     Returns
     -------
@@ -58,13 +60,32 @@ def stacked(rows: Sequence[tuple[float, ...]], columns: int) -> Floats:
 
     Raises
     ------
-    InputError
+    UnfitAnswerError
         If an agent sent more or fewer.
     """
-    for row in rows:
+    if columns is None:
+        columns = usual(len(row) for row in rows)
+    for position, row in enumerate(rows):
         if len(row) != columns:
-            raise InputError(f"answers: must hold {columns} numbers each, got {len(row)}")
+            raise UnfitAnswerError(position, f"must hold {columns} numbers, got {len(row)}")
     return np.array(rows, dtype=np.float64).reshape(len(rows), columns)
+
+
+def usual(values: Iterable[int]) -> int:
+    """Return the value that most agents have; of equally frequent ones the largest.
+
+    Parameters
+    ----------
+    values : iterable of int
+        One for each agent.
+
+    Returns
+    -------
+    int
+        The value.
+    """
+    counts = Counter(values)
+    return max(counts, key=lambda value: (counts[value], value))
 
 
 def summed(values: Floats) -> Floats:

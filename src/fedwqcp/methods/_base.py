@@ -32,6 +32,24 @@ class Each:
     questions: tuple[Question, ...]
 
 
+class UnfitAnswerError(InputError):
+    """An agent's answer does not fit the question, or the answers of the others.
+
+    A dialogue raises it; the server then refuses that agent by name and goes on without it.
+
+    Parameters
+    ----------
+    position : int
+        Place of the agent among the answers.
+    reason : str
+        What must hold.
+    """
+
+    def __init__(self, position: int, reason: str) -> None:
+        self.position = position
+        super().__init__(reason)
+
+
 class Method(ABC, Generic[S]):
     """A way to agree on thresholds, in any number of rounds. A frozen dataclass of its settings."""
 
@@ -73,26 +91,6 @@ class Method(ABC, Generic[S]):
             All that leaves the agent.
         """
 
-    def check(self, question: Question, summary: Summary) -> None:
-        """Refuse a summary that does not answer its question; the server asks before it goes on.
-
-        A summary's own invariants hold already. Methods with several questions, or with answers of
-        a length that the question sets, say here what fits.
-
-        Parameters
-        ----------
-        question : Question
-            What was asked.
-        summary : Summary
-            What came back.
-
-        Raises
-        ------
-        InputError
-            If it does not fit.
-        """
-        del question, summary  # one question and one kind of summary always fit
-
     @abstractmethod
     def exchange(self, alpha: float) -> Generator[Question | Each, Sequence[S], Outcome]:
         """Hold the server's side of the dialogue.
@@ -107,6 +105,11 @@ class Method(ABC, Generic[S]):
         Question or Each
             What to ask next, `Begin` first. The answers of all agents come back in one fixed order;
             where an agent is lost on the way, the dialogue begins again without it.
+
+        Raises
+        ------
+        UnfitAnswerError
+            If an agent's answer does not fit; the dialogue begins again without it.
 
         Returns
         -------
@@ -196,4 +199,4 @@ class OneShot(Method[S]):
         """
 
 
-__all__ = ["Calibration", "Each", "Method", "OneShot", "ToAll", "ToEach"]
+__all__ = ["Calibration", "Each", "Method", "OneShot", "ToAll", "ToEach", "UnfitAnswerError"]

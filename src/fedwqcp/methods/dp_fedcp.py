@@ -193,7 +193,7 @@ class DPFedCP(Method[Summary]):
             rows = [answer.counts for answer in of_kind(answers, NoisyCounts)]
         else:
             rows = [answer.counts for answer in of_kind(answers, LabelCounts)]
-        return stacked(rows, len(rows[0]))
+        return stacked(rows)
 
     def _weights(self, counts: Floats) -> Floats:
         """Return the weights of all targets, shape (T, C)."""

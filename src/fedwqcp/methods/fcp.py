@@ -12,6 +12,7 @@ import numpy as np
 from numpy.random import Generator as Random
 
 from fedwqcp.errors import InputError
+from fedwqcp.methods._answers import of_kind, stacked
 from fedwqcp.methods._base import Each, Method
 from fedwqcp.methods._bisection import Bracket
 from fedwqcp.methods._calibration import Calibration
@@ -189,14 +190,6 @@ class FCP(Method[Summary]):
             return tdigest_sketch(cal.scores, self.min_gap)
         return pooled_scores(cal.scores)
 
-    def check(self, question: Question, summary: Summary) -> None:
-        if self.sketch == "bisection":
-            asked = len(question.values) if isinstance(question, CountAt) else 0
-            if not isinstance(summary, Counts) or len(summary.counts) != asked:
-                raise InputError(f"answers: must be counts at {asked} values")
-        elif not isinstance(summary, WeightedPoints):
-            raise InputError("answers: must be points with weights")
-
     def exchange(self, alpha: float) -> Generator[Question | Each, Sequence[Summary], ToAll]:
         answers = yield Begin()
         sizes = [sum(answer.sizes()) for answer in answers]
@@ -206,18 +199,18 @@ class FCP(Method[Summary]):
         if R > N:
             return ToAll(inf)
         if self.sketch != "bisection":
-            points = [answer for answer in answers if isinstance(answer, WeightedPoints)]
+            points = of_kind(answers, WeightedPoints)
             error = sum(map(kll_error, sizes)) if self.sketch == "kll" else 0
             return ToAll(pooled_quantile(points, min(R + error, N)))
         bracket = Bracket()
         while bracket.open:
             values = bracket.probes(self.probes)
             answers = yield CountAt(values)
-            bracket = bracket.narrow(values, _totals(answers), R)
+            bracket = bracket.narrow(values, _totals(answers, len(values)), R)
         return ToAll(bracket.value)
 
 
-def _totals(answers: Sequence[Summary]) -> list[int]:
+def _totals(answers: Sequence[Summary], asked: int) -> list[int]:
     """Add up the agents' counts."""
-    counts = [answer.counts for answer in answers if isinstance(answer, Counts)]
-    return [sum(column) for column in zip(*counts, strict=True)]
+    rows = [answer.counts for answer in of_kind(answers, Counts)]
+    return [int(total) for total in stacked(rows, asked).sum(axis=0)]

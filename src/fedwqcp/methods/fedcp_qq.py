@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias, get_args
 from numpy.random import Generator as Random
 
 from fedwqcp.errors import InputError
+from fedwqcp.methods._answers import of_kind
 from fedwqcp.methods._base import Each, Method
 from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._quantile_of_quantiles import choose_k, choose_pair
@@ -200,12 +201,6 @@ class FedCPQQ(Method[Summary]):
             return LocalQuantile(inf, 0)
         return LocalQuantile(order_statistic(cal.scores, _local_rank(cal.n, alpha)), cal.n)
 
-    def check(self, question: Question, summary: Summary) -> None:
-        sizes_first = self.selection != "fixed_local" and not isinstance(question, RankOf)
-        wanted = SampleSize if sizes_first else LocalQuantile
-        if not isinstance(summary, wanted):
-            raise InputError(f"answers: must be of kind {wanted.kind!r}")
-
     def exchange(self, alpha: float) -> Generator[Question | Each, Sequence[Summary], Outcome]:
         level = float(exact_level(alpha))
         answers = yield Begin()
@@ -226,8 +221,8 @@ class FedCPQQ(Method[Summary]):
                 return NOTHING
             rank, k, coverage = pair
             answers = yield RankOf(rank, min(sizes))
-        local = [answers[i] for i in there]
-        value = sorted(s.threshold for s in local if isinstance(s, LocalQuantile))[k - 1]
+        local = of_kind(answers, LocalQuantile)
+        value = sorted(local[i].threshold for i in there)[k - 1]
         return QuantileOfQuantiles(value, rank, k, coverage)
 
     def _order_statistic(self, cal: Calibration, question: RankOf, rng: Random) -> LocalQuantile:

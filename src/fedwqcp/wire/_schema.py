@@ -120,7 +120,10 @@ def build(value: Any, cls: Any, kinds: Kinds) -> Any:
         hints = _hints(cls)
         return cls(**{name: build(getattr(value, name), hints[name], kinds) for name in hints})
     if origin is tuple:
-        return tuple(build(part, get_args(cls)[0], kinds) for part in value)
+        part = get_args(cls)[0]
+        if part is float:  # long lists of numbers are most of a long message
+            return tuple(inf if v == "inf" else float(v) for v in value)
+        return tuple(build(v, part, kinds) for v in value)
     if origin is dict:
         return {key: build(part, get_args(cls)[1], kinds) for key, part in value.items()}
     if isinstance(cls, type) and issubclass(cls, Enum):
