@@ -11,9 +11,11 @@ from fedwqcp.federation.plan import choose_method
 from fedwqcp.federation.server import Server
 from fedwqcp.methods import Calibration
 from fedwqcp.methods._label_counts import LabelCounts
+from fedwqcp.methods._laws import Fitted
 from fedwqcp.methods._pinball import Step
 from fedwqcp.methods._sketch import order_sketch
 from fedwqcp.methods._weighted_search import Sums
+from fedwqcp.methods.cphet import law_of
 from fedwqcp.methods.fcp import Counts
 from fedwqcp.methods.fedcp_qq import SampleSize
 from fedwqcp.wire.codec import encode, terms
@@ -31,6 +33,7 @@ CASES = [
     ("dp-fedcp", {"solver": "exact"}, 1, LabelCounts((1, 2, 3))),
     ("dp-fedcp", {"rounds": 5}, 2, Step((0.1,), (0.1,))),
     ("cphet", {}, 0, Sums((1.0,))),
+    ("cphet", {}, 0, Fitted(9, law_of(np.eye(3)))),
     ("cphet", {}, 1, Sums((1.0,))),
     ("cphet", {}, 2, Sums((1.0,))),
     ("cphet", {"solver": "rounds", "rounds": 5}, 3, Step((0.1,), (0.1,))),

@@ -345,7 +345,7 @@ def test_agents_must_share_their_features():
         "a": fw.Calibration([0.1, 0.2], features=[[0.0], [1.0]]),
         "b": fw.Calibration([0.1, 0.2], features=[[0.0, 0.0], [1.0, 2.0]]),
     }
-    with pytest.raises(InputError, match="features of one dimension"):
+    with pytest.raises(InputError, match="features must have 2 dimensions, as most have"):
         fw.calibrate(agents, method="cphet", alpha=0.1)
     method = CPhet(target=law_of([[0.0, 0.0], [1.0, 2.0]]))
     with pytest.raises(InputError, match=r"features must have 2 dimensions.*got 1"):

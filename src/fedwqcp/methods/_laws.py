@@ -10,6 +10,8 @@ import numpy as np
 
 from fedwqcp.arrays import Floats
 from fedwqcp.errors import InputError
+from fedwqcp.methods._answers import usual
+from fedwqcp.methods._base import UnfitAnswerError
 from fedwqcp.methods._density import read_mixture
 from fedwqcp.wire.payload import Payload, Summary, check_size
 
@@ -115,7 +117,12 @@ def gather_laws(answers: Sequence[Fitted]) -> Laws:
 
     Raises
     ------
-    InputError
-        If features have different dimensions.
+    UnfitAnswerError
+        If an agent's features have another dimension than most agents' have.
     """
+    dimensions = [int(answer.density[1]) for answer in answers if answer.density]
+    d = usual(dimensions) if dimensions else 0
+    for position, answer in enumerate(answers):
+        if answer.density and int(answer.density[1]) != d:
+            raise UnfitAnswerError(position, f"features must have {d} dimensions, as most have")
     return Laws(tuple(a.n for a in answers), tuple(a.density for a in answers))

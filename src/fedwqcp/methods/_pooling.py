@@ -8,10 +8,9 @@ from math import inf
 import numpy as np
 
 from fedwqcp.arrays import Bools, Floats
-from fedwqcp.errors import InputError
 from fedwqcp.methods._aim import Aim
 from fedwqcp.methods._answers import stacked, summed
-from fedwqcp.methods._base import Each
+from fedwqcp.methods._base import Each, UnfitAnswerError
 from fedwqcp.methods._laws import Laws
 from fedwqcp.methods._reweighting import (
     PooledScores,
@@ -85,11 +84,12 @@ def pooled_weights(answers: Sequence[WeightedScores], rows: int) -> tuple[Floats
 
     Raises
     ------
-    InputError
+    UnfitAnswerError
         If an agent sent weights for another number of targets.
     """
-    if any(len(answer.weights) != rows for answer in answers):
-        raise InputError(f"weights: must hold {rows} rows, one for each target")
+    for position, answer in enumerate(answers):
+        if len(answer.weights) != rows:
+            raise UnfitAnswerError(position, f"must hold {rows} rows of weights, one per target")
     scores = np.array([value for answer in answers for value in answer.values], dtype=np.float64)
     return scores, np.hstack([stacked(a.weights, len(a.values)) for a in answers])
 

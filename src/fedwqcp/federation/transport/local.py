@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp.errors import InputError
+from fedwqcp.errors import InputError, QuorumError
 from fedwqcp.federation.agent import Agent, thresholds
 from fedwqcp.federation.plan import as_alphas, choose_method, choose_score, new_id
 from fedwqcp.federation.server import Server
@@ -103,14 +104,20 @@ def run(server: Server, agents: Mapping[str, Agent]) -> Release:
     -------
     Release
         What the round ended with.
+
+    Raises
+    ------
+    InputError
+        If an answer is refused: in one process that is a mistake of the caller's.
     """
     while not server.ended:
         for name, ask in server.asks().items():
             answer = agents[name].answer(ask if server.step else None)
-            refusal = server.receive(answer, source=name, sender=name)
-            if refusal is not None:
-                raise InputError(str(refusal))
-        server.close_step()
+            server.receive(answer, source=name, sender=name)
+        with contextlib.suppress(QuorumError):  # the refusal below says more
+            server.close_step()
+        if server.refusals:
+            raise InputError(str(server.refusals[0]))
     return server.release()
 
 
