@@ -140,10 +140,11 @@ def test_closing_again_changes_nothing(closed):
 def test_errors_have_their_exit_codes(closed, tmp_path):
     root, _ = closed
     home = root / "north"
-    assert "alpha must be strictly between 0 and 1, got 5.0 (for 5 % miscoverage write 0.05)" in run(
+    said = run(
         root / "server", "server", "open", "--alpha", 5, "--agents", "roster.toml",
         "--out", "bad.json", code=2,
     )  # fmt: skip
+    assert "alpha must be strictly between 0 and 1, got 5.0 (for 5 % miscoverage write 0.05" in said
     assert not (root / "server" / "bad.json").exists()
     run(home, "agent", "calibrate", "--round", "none.json", "--outputs", "cal.npz", code=2)
     (tmp_path / "round.json").write_text("{}")
