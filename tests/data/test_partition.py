@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedwqcp.data.partition import by_cluster, by_label, iid
+from fedwqcp.data.partition import by_cluster, by_label, by_quantity, iid
+from fedwqcp.data.streams import stream
 from fedwqcp.errors import InputError, MissingExtraError
 
 seeds = st.integers(0, 2**32)
@@ -105,3 +106,19 @@ def test_by_cluster_names_the_missing_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.cluster", None)
     with pytest.raises(MissingExtraError, match=r"fedwqcp\[demo\]"):
         by_cluster(np.ones((3, 1)), 2, rng(), beta=1)
+
+
+def test_quantity_skew_divides_every_row_once():
+    parts = by_quantity(100, 6, stream(0, "parts"), beta=0.3)
+    assert len(parts) == 6
+    assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(100))
+    assert all(np.array_equal(part, np.sort(part)) for part in parts)
+
+
+def test_quantity_skew_is_in_size_and_not_in_content():
+    sizes = [len(part) for part in by_quantity(6000, 6, stream(0, "parts"), beta=1e6)]
+    assert max(sizes) - min(sizes) < 60
+    skewed = by_quantity(6000, 6, stream(0, "parts"), beta=0.3)
+    assert max(len(part) for part in skewed) > 2 * min(len(part) for part in skewed)
+    large = max(skewed, key=len)
+    assert abs(large.mean() - 2999.5) < 5 * 1732 / len(large) ** 0.5  # rows from the whole range

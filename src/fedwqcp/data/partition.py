@@ -136,6 +136,36 @@ def by_cluster(
     return by_label(means.fit_predict(x), n_agents, rng, beta=beta)
 
 
+def by_quantity(n: int, n_agents: int, rng: Generator, *, beta: float) -> tuple[Indices, ...]:
+    """Divide rows with Dirichlet quantity skew: agents differ in how much they have, not in what.
+
+    The agents' shares of all rows are drawn from Dir(beta, ..., beta), and the shuffled rows are
+    cut at the cumulative shares. An agent may end up without rows.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    n_agents : int
+        Number of agents.
+    rng : numpy.random.Generator
+        Source of shares and shuffle.
+    beta : float
+        Concentration: near 0 one agent has almost all rows, large values divide them evenly.
+
+    Returns
+    -------
+    tuple of Indices
+        One array for each agent; every row is in exactly one.
+
+    Raises
+    ------
+    InputError
+        If ``n_agents`` or ``beta`` is not positive.
+    """
+    return by_label(np.zeros(n, dtype=np.int64), n_agents, rng, beta=beta)
+
+
 def _cut(rows: Indices, shares: npt.NDArray[np.float64]) -> list[Indices]:
     """Cut rows at the cumulative shares, rounded to whole rows."""
     ends = np.rint(np.cumsum(shares)[:-1] * len(rows)).astype(np.int64)

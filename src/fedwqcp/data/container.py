@@ -1,0 +1,229 @@
+"""Files of named arrays: ``.npz``, and ``.npz.xz``, which holds images in half the space.
+
+A ``.npz.xz`` file is an uncompressed ``.npz`` inside an XZ stream. Instead of an array of images
+``X_images`` it holds ``X_images_med``: for each sample what is left after predicting it from its
+left (a), upper (b) and upper left (c) neighbour by the median of a, b and a + b - c, modulo 256.
+Neighbours outside the image count as 0. Grey images have one plane; colour images have three:
+green, red - green, blue - green.
+"""
+
+from __future__ import annotations
+
+import io
+import lzma
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from fedwqcp.errors import InputError
+
+Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
+"""Arrays by name."""
+
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+"""Pixels, or what is left of them after prediction."""
+
+_Samples: TypeAlias = npt.NDArray[np.int16]
+
+_SUFFIX = "_med"
+_AT_ONCE = 512  # images; their planes stay in a processor's cache
+
+
+def read(path: Path) -> Arrays:
+    """Return the arrays of an ``.npz`` or ``.npz.xz`` file.
+
+    Parameters
+    ----------
+    path : Path
+        The file; its ending says which of the two it is.
+
+    Returns
+    -------
+    dict of str to array
+        Images are decoded: uint8 of shape (n, h, w), or (n, h, w, 3) for colour.
+
+    Raises
+    ------
+    InputError
+        If the file is damaged or of another kind.
+    """
+    try:
+        if path.suffix == ".xz":
+            with lzma.open(path) as stream:
+                return _arrays(io.BytesIO(stream.read()))
+        with path.open("rb") as file:
+            return _arrays(file)
+    except (lzma.LZMAError, zipfile.BadZipFile, zlib.error, EOFError, ValueError) as error:
+        raise InputError(f"{path} must be a sound {_kind(path)} file, got: {error}") from error
+
+
+def write(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Write arrays to an ``.npz.xz`` file that `read` reads.
+
+    Parameters
+    ----------
+    path : Path
+        Where to; an existing file is replaced.
+    arrays : mapping of str to array
+        Those named ``..._images`` must be uint8 of shape (n, h, w) or (n, h, w, 3).
+
+    Raises
+    ------
+    InputError
+        If images have another type or shape.
+    """
+    stored = {
+        name + _SUFFIX if name.endswith("_images") else name: (
+            residuals(array) if name.endswith("_images") else array
+        )
+        for name, array in arrays.items()
+    }
+    plain = io.BytesIO()
+    np.savez(plain, allow_pickle=False, **stored)
+    path.write_bytes(lzma.compress(plain.getbuffer(), preset=6))
+
+
+def residuals(images: npt.NDArray[Any]) -> Bytes:
+    """Return what is left of images after prediction from their neighbours.
+
+    Parameters
+    ----------
+    images : array of uint8, shape (n, h, w) or (n, h, w, 3)
+        The pixels.
+
+    Returns
+    -------
+    array of uint8, shape (n, planes, h, w)
+        As `pixels` takes them.
+
+    Raises
+    ------
+    InputError
+        If the type or shape is another.
+
+    Examples
+    --------
+    >>> residuals(np.array([[[7, 9], [8, 9]]], dtype=np.uint8)).tolist()
+    [[[[7, 2], [1, 0]]]]
+    """
+    if images.dtype != np.uint8 or images.shape[3:] not in ((), (3,)) or images.ndim < 3:
+        raise InputError(
+            "images must be uint8 of shape (n, h, w) or (n, h, w, 3), "
+            f"got {images.dtype} of shape {images.shape}"
+        )
+    wide = images.astype(np.int16)
+    if images.ndim == 3:
+        planes = wide[:, None]
+    else:
+        red, green, blue = np.moveaxis(wide, -1, 0)
+        planes = np.stack([green, red - green, blue - green], axis=1)
+    framed = np.pad(planes, ((0, 0), (0, 0), (1, 0), (1, 0)))
+    guess = _median(framed[..., 1:, :-1], framed[..., :-1, 1:], framed[..., :-1, :-1])
+    return ((planes - guess) & 255).astype(np.uint8)
+
+
+def pixels(left: npt.NDArray[Any]) -> Bytes:
+    """Return the images that `residuals` came from.
+
+    Parameters
+    ----------
+    left : array of uint8, shape (n, planes, h, w)
+        What is left after prediction; one plane or three.
+
+    Returns
+    -------
+    array of uint8, shape (n, h, w) or (n, h, w, 3)
+        The pixels.
+
+    Raises
+    ------
+    InputError
+        If the type or shape is another.
+    """
+    if left.dtype != np.uint8 or left.ndim != 4 or left.shape[1] not in (1, 3):
+        raise InputError(
+            "stored images must be uint8 of shape (n, 1 or 3, h, w), "
+            f"got {left.dtype} of shape {left.shape}"
+        )
+    n, planes, h, w = left.shape
+    images = np.empty((n, h, w, planes), dtype=np.uint8)
+    for start in range(0, n, _AT_ONCE):
+        part = np.ascontiguousarray(left[start : start + _AT_ONCE].transpose(1, 2, 3, 0))
+        out = images[start : start + _AT_ONCE].transpose(3, 1, 2, 0)
+        if planes == 1:
+            out[:] = _undo(part, None)
+        else:
+            green = _undo(part[:1], None)
+            out[1] = green[0]
+            out[0::2] = _undo(part[1:], green) + green
+    return images[..., 0] if planes == 1 else images
+
+
+def _undo(left: Bytes, green: _Samples | None) -> _Samples:
+    """Add the predictions to planes of shape (planes, h, w, n), one diagonal after another.
+
+    A sample needs its left, upper and upper left neighbour, all of which lie on the two diagonals
+    before its own: every sample of a diagonal, of every image, is found at once. On the flattened
+    plane a diagonal is a slice whose step is one less than the width.
+    """
+    planes, h, w, n = left.shape
+    framed = np.zeros((planes, (h + 1) * (w + 1), n), dtype=np.int16)
+    flat = left.reshape(planes, h * w, n)
+    base = None if green is None else np.ascontiguousarray(green).reshape(1, h * w, n)
+    for diagonal in range(h + w - 1):
+        row = max(0, diagonal - w + 1)
+        column = diagonal - row
+        count = min(h - 1, diagonal) - row + 1
+        here = (row + 1) * (w + 1) + column + 1
+        inner = _every(row * w + column, w - 1, count)
+        value = _median(
+            framed[:, _every(here - 1, w, count)],
+            framed[:, _every(here - w - 1, w, count)],
+            framed[:, _every(here - w - 2, w, count)],
+        )
+        value += flat[:, inner]
+        if base is not None:
+            value += base[:, inner]
+        value &= 255
+        if base is not None:
+            value -= base[:, inner]
+        framed[:, _every(here, w, count)] = value
+    return framed.reshape(planes, h + 1, w + 1, n)[:, 1:, 1:]
+
+
+def _every(start: int, step: int, count: int) -> slice:
+    """Return the slice of so many entries."""
+    return slice(start, start + max(step, 1) * (count - 1) + 1, max(step, 1))
+
+
+def _median(a: _Samples, b: _Samples, c: _Samples) -> _Samples:
+    """Return the median of a, b and a + b - c."""
+    guess = a + b
+    guess -= c
+    np.maximum(guess, np.minimum(a, b), out=guess)
+    np.minimum(guess, np.maximum(a, b), out=guess)
+    return guess
+
+
+def _arrays(file: io.BufferedIOBase) -> Arrays:
+    """Read an ``.npz`` and decode the images in it; pickled objects are refused."""
+    if not zipfile.is_zipfile(file):
+        raise zipfile.BadZipFile("no archive of arrays")
+    file.seek(0)
+    with np.load(file, allow_pickle=False) as stored:
+        return {
+            name.removesuffix(_SUFFIX): (
+                pixels(stored[name]) if name.endswith("_images" + _SUFFIX) else stored[name]
+            )
+            for name in stored.files
+        }
+
+
+def _kind(path: Path) -> str:
+    """Return the ending of a file that says what it should be."""
+    return ".npz.xz" if path.suffix == ".xz" else ".npz"
