@@ -75,7 +75,8 @@ def test_verify_fails_where_a_named_dataset_is_missing(shelf):
     assert "no data found" in " ".join(run("verify", "bloodmnist", "--data", shelf, code=2).split())
 
 
-def test_verify_fails_where_a_file_is_another(shelf):
+def test_verify_fails_where_a_file_is_another(shelf, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "400")  # one line for each dataset, however long its path
     (shelf / "mnist.npz").write_bytes(npz(arrays(seed=1)))
     said = " ".join(run("verify", "--data", shelf, code=2).split())
     assert "unsound" in said
