@@ -79,7 +79,10 @@ class MissingExtraError(FedwqcpError, ImportError):
 
     def __init__(self, what: str, extra: str) -> None:
         self.extra = extra
-        super().__init__(f"{what} needs an optional dependency: pip install 'fedwqcp[{extra}]'")
+        super().__init__(
+            f"{what} needs an optional dependency: pip install 'fedwqcp[{extra}]' "
+            f"(in a checkout: pip install '.[{extra}]')"
+        )
 
 
 class RecordError(FedwqcpError):

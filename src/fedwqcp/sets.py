@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +27,20 @@ class LabelSets:
     def __len__(self) -> int:
         return len(self.mask)
 
-    def __getitem__(self, row: int) -> tuple[int, ...]:
-        """Return the labels of one row, in increasing order."""
-        return tuple(int(label) for label in np.flatnonzero(self.mask[row]))
+    @overload
+    def __getitem__(self, row: int) -> tuple[int, ...]: ...
+
+    @overload
+    def __getitem__(self, row: slice | npt.NDArray[Any]) -> LabelSets: ...
+
+    def __getitem__(self, row: int | slice | npt.NDArray[Any]) -> tuple[int, ...] | LabelSets:
+        """Return the labels of one row, in increasing order; or the sets of several rows."""
+        if isinstance(row, int | np.integer):
+            return tuple(int(label) for label in np.flatnonzero(self.mask[row]))
+        return LabelSets(self.mask[row])
+
+    def __repr__(self) -> str:
+        return f"LabelSets(n={len(self)}, classes={self.mask.shape[1]})"
 
     def sizes(self) -> npt.NDArray[np.int64]:
         """Return the number of labels in each set, shape (n,).
@@ -73,9 +85,20 @@ class Intervals:
     def __len__(self) -> int:
         return len(self.lower)
 
-    def __getitem__(self, row: int) -> tuple[float, float]:
-        """Return the ends of one row."""
-        return float(self.lower[row]), float(self.upper[row])
+    @overload
+    def __getitem__(self, row: int) -> tuple[float, float]: ...
+
+    @overload
+    def __getitem__(self, row: slice | npt.NDArray[Any]) -> Intervals: ...
+
+    def __getitem__(self, row: int | slice | npt.NDArray[Any]) -> tuple[float, float] | Intervals:
+        """Return the ends of one row, or the intervals of several rows."""
+        if isinstance(row, int | np.integer):
+            return float(self.lower[row]), float(self.upper[row])
+        return Intervals(self.lower[row], self.upper[row])
+
+    def __repr__(self) -> str:
+        return f"Intervals(n={len(self)})"
 
     def sizes(self) -> Floats:
         """Return the length of each interval, shape (n,); an empty one has length 0.

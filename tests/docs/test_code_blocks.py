@@ -57,3 +57,10 @@ def test_links_between_pages_lead_somewhere():
     for page in [*PAGES, *ROOT.glob("*.md")]:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_readme_tells_what_its_example_prints(capsys):
+    (code,) = [code for language, code in blocks(ROOT / "README.md") if language == "python"]
+    exec(compile(code, "README.md", "exec", dont_inherit=True), {"__name__": "__docs__"})
+    for line in capsys.readouterr().out.splitlines():
+        assert f"`{line}`" in (ROOT / "README.md").read_text()

@@ -36,41 +36,57 @@ def test_a_round_of_files_equals_one_in_process(tmp_path):
     open_round(ROUND, tmp_path / "round.json")
     round = read_round(tmp_path / "round.json")
     assert round == ROUND
-    closed = close_round(round, write_all(tmp_path), tmp_path / "release.json")
+    closed = close_round(tmp_path / "round.json", write_all(tmp_path), tmp_path / "release.json")
     direct = calibrate(CALS, alpha=0.2)
     assert closed.release.threshold("a") == direct.threshold("a")
     assert load(tmp_path / "release.json") == closed.release.public()
-    assert load(tmp_path / "record.json") == closed.release
+    assert load(tmp_path / "round.record.json") == closed.release
     assert sorted(p.name for p in tmp_path.iterdir()) == [
-        "a.json", "b.json", "c.json", "record.json", "release.json", "round.json",
+        "a.json", "b.json", "c.json", "release.json", "round.json", "round.record.json",
     ]  # fmt: skip
 
 
+def opened(tmp_path, round=ROUND):
+    open_round(round, tmp_path / "round.json")
+    return tmp_path / "round.json"
+
+
 def test_running_a_step_twice_changes_nothing(tmp_path):
-    open_round(ROUND, tmp_path / "round.json")
+    path = opened(tmp_path)
     with pytest.raises(InputError, match="exists; a round is opened once"):
-        open_round(ROUND, tmp_path / "round.json")
+        open_round(ROUND, path)
     answers = write_all(tmp_path)
     before = answers[0].read_bytes()
-    assert write_answer(Agent("a", ROUND, CALS["b"]), answers[0]) is False
+    assert write_answer(Agent("a", ROUND, CALS["a"]), answers[0]) is False
+    with pytest.raises(InputError, match="if the data were corrected, delete it"):
+        write_answer(Agent("a", ROUND, CALS["b"]), answers[0])
     assert answers[0].read_bytes() == before
-    first = close_round(ROUND, answers[:2], tmp_path / "release.json")
+    first = close_round(path, answers[:2], tmp_path / "release.json")
     stat = os.stat(tmp_path / "release.json")
-    late = close_round(ROUND, answers, tmp_path / "release.json")
+    late = close_round(path, answers, tmp_path / "release.json")
     assert late.already
-    assert late.release == first.release.public()
+    assert late.release == first.release
     assert os.stat(tmp_path / "release.json").st_mtime_ns == stat.st_mtime_ns
+
+
+def test_a_closed_round_stays_closed_whatever_the_release_is_called(tmp_path):
+    path = opened(tmp_path)
+    answers = write_all(tmp_path)
+    first = close_round(path, answers[:2], tmp_path / "release.json")
+    again = close_round(path, answers, tmp_path / "other.json")
+    assert again.already
+    assert load(tmp_path / "other.json") == first.release.public()
 
 
 def test_another_file_in_the_way_is_never_replaced(tmp_path):
     path = tmp_path / "a.json"
     path.write_text("my notes")
-    with pytest.raises(InputError, match="is no answer to this question"):
+    with pytest.raises(InputError, match="is another answer or file"):
         write_answer(Agent("a", ROUND, CALS["a"]), path)
     assert path.read_text() == "my notes"
     save(calibrate(CALS, alpha=0.2), tmp_path / "release.json")
     with pytest.raises(InputError, match="belongs to another round"):
-        close_round(ROUND, [], tmp_path / "release.json")
+        close_round(opened(tmp_path), [], tmp_path / "release.json")
 
 
 def test_garbage_and_replays_are_refused_by_name(tmp_path):
@@ -79,9 +95,8 @@ def test_garbage_and_replays_are_refused_by_name(tmp_path):
     replayed = _write(tmp_path / "old", old, "b")
     good = [_write(tmp_path, ROUND, "a"), _write(tmp_path, ROUND, "c")]
     (tmp_path / "b.json").write_bytes(b"\x00garbage")
-    closed = close_round(
-        ROUND, [*good, tmp_path / "b.json", replayed, good[0]], tmp_path / "release.json"
-    )
+    files = [*good, tmp_path / "b.json", replayed, good[0]]
+    closed = close_round(opened(tmp_path), files, tmp_path / "release.json")
     assert closed.release.used == ("a", "c")
     assert list(closed.release.refused) == ["b"]
     assert [(r.agent, r.field) for r in closed.refusals] == [
@@ -90,31 +105,50 @@ def test_garbage_and_replays_are_refused_by_name(tmp_path):
 
 
 def test_a_missed_quorum_writes_nothing_and_can_be_tried_again(tmp_path):
-    answers = write_all(tmp_path)
+    path, answers = opened(tmp_path), write_all(tmp_path)
     with pytest.raises(QuorumError, match="1 of 3"):
-        close_round(ROUND, answers[:1], tmp_path / "release.json")
+        close_round(path, answers[:1], tmp_path / "release.json")
     assert not (tmp_path / "release.json").exists()
-    assert not (tmp_path / "record.json").exists()
-    assert close_round(ROUND, answers, tmp_path / "release.json").release.used == ("a", "b", "c")
+    assert not (tmp_path / "round.record.json").exists()
+    assert close_round(path, answers, tmp_path / "release.json").release.used == ("a", "b", "c")
 
 
 def test_a_method_of_many_steps_goes_on_by_files(tmp_path):
     round = replace(ROUND, method=Choice("fcp", {"sketch": "bisection"}), score=Choice("lac"))
     answers, out, ask = [], tmp_path / "release.json", None
+    opened(tmp_path, round)
     for step in range(60):
         for name, cal in CALS.items():
             path = tmp_path / f"{name}.step-{step}.json"
             write_answer(Agent(name, round, cal), path, ask)
             answers.append(path)
-        closed = close_round(round, answers, out)
+        closed = close_round(tmp_path / "round.json", answers, out)
         if closed.release is not None:
             break
         (ask,) = closed.asks
-        assert ask.name == f"ask-{step + 1}.json"
-        assert close_round(round, answers, out).asks == closed.asks
+        assert ask.name == f"round.ask-{step + 1}.json"
+        assert close_round(tmp_path / "round.json", answers, out).asks == closed.asks
     direct = calibrate(CALS, method="fcp", alpha=0.2, score="lac")
     assert closed.release.threshold("b") == direct.threshold("b")
     assert closed.release.rounds == direct.rounds == step + 1
+
+
+def test_a_question_that_was_sent_does_not_change(tmp_path):
+    round = replace(ROUND, method=Choice("fcp"))
+    path, answers, out = opened(tmp_path, round), write_all(tmp_path, round), tmp_path / "r.json"
+    (ask,) = close_round(path, answers[:2], out).asks
+    later = []
+    for name in ("a", "b"):
+        later.append(tmp_path / f"{name}.step-1.json")
+        write_answer(Agent(name, round, CALS[name]), later[-1], ask)
+    with pytest.raises(QuorumError, match="no answer to step 0: pass the answers of all steps"):
+        close_round(path, later, out)
+    (second,) = close_round(path, [*answers[:2], *later], out).asks
+    sent = second.read_bytes()
+    ask.unlink()
+    with pytest.raises(InputError, match="was written before and would change"):
+        close_round(path, [*answers, *later], out)
+    assert second.read_bytes() == sent
 
 
 def test_a_round_that_cannot_be_read_is_refused(tmp_path):

@@ -133,7 +133,7 @@ def test_closing_again_changes_nothing(closed):
     server = root / "server"
     before = (server / "release.json").read_bytes()
     said = run(server, "server", "close", "round.json", *sorted((server / "summaries").iterdir()))
-    assert "already closed" in said
+    assert "was closed before" in said
     assert (server / "release.json").read_bytes() == before
 
 
@@ -150,7 +150,7 @@ def test_errors_have_their_exit_codes(closed, tmp_path):
     (tmp_path / "round.json").write_text("{}")
     run(tmp_path, "agent", "calibrate", "--round", "round.json", "--outputs", "x.npz", code=3)
     run(
-        root / "server", "server", "close", "round.json", "summaries/north.json",
+        root / "server", "server", "close", "old-round.json", "summaries/north.json",
         "--out", "again.json", code=3,
     )  # fmt: skip
     run(home, "agent", "nothing", code=2)

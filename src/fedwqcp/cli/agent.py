@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +20,7 @@ from fedwqcp.federation.scoring import calibration_of
 from fedwqcp.federation.scoring import predict as predict_sets
 from fedwqcp.federation.store import load
 from fedwqcp.federation.transport import folder
+from fedwqcp.quantile import conformal_rank
 from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.wire.round import Round
 
@@ -43,19 +45,29 @@ def calibrate(
     ask: Annotated[Path | None, typer.Option(help="A later question of the same round.")] = None,
     labels: LabelsFile = None,
     allow_samples: Annotated[
-        bool, typer.Option("--allow-samples", help="Let scores of single people leave.")
+        bool, typer.Option("--allow-samples", help="Let a method send all scores of single people.")
     ] = False,
-    out: Annotated[Path | None, typer.Option(help="Where the answer is written.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where the answer is written  [default: AGENT.json]")
+    ] = None,
 ) -> None:
     """Score the calibration points and write the answer, readable before it is sent."""
     terms = folder.read_round(round)
     name = _name(agent, terms)
     cal = calibration_of(terms, load_outputs(outputs, labels))
-    step = "" if ask is None else f".{ask.stem.partition('.')[0].replace('ask', 'step')}"
+    found = re.search(r"\.ask-(\d+)", "" if ask is None else ask.name)
+    step = "" if found is None else f".step-{found[1]}"
     path = out or Path(f"{name}{step}.json")
     written = folder.write_answer(Agent(name, terms, cal, allow_samples=allow_samples), path, ask)
     if not written:
-        console.print(f"{path} holds the answer to this question already; it was kept")
+        console.print(f"{path} holds this answer already")
+    for alpha in terms.alphas:
+        if conformal_rank(cal.n, alpha / cal.columns) > cal.n:
+            console.print(
+                f"note: {cal.n} calibration points are too few for a finite threshold at "
+                f"alpha={alpha:g}; what that does is the round's overflow rule",
+                style="yellow",
+            )
     console.print(f"this is all that leaves ({path}, {path.stat().st_size} bytes):")
     console.print(path.read_text().strip(), markup=False, highlight=False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Annotated
 
@@ -11,10 +12,12 @@ from rich.table import Table
 
 from fedwqcp import methods, scores
 from fedwqcp.cli.settings import parse_settings
+from fedwqcp.errors import InputError
 from fedwqcp.federation.plan import choose_method, choose_score, new_id
 from fedwqcp.federation.preset import preset as find_preset
 from fedwqcp.federation.roster import load_roster
 from fedwqcp.federation.transport import folder
+from fedwqcp.scores import Score
 from fedwqcp.theory import diagnose
 from fedwqcp.wire.payload import LocalQuantile
 from fedwqcp.wire.release import Release
@@ -32,11 +35,13 @@ def open_(
     setting: Annotated[
         list[str] | None, typer.Option(help="Setting of the method, name=value.")
     ] = None,
-    score: Annotated[str, typer.Option(help="Name of a score.")] = "aps",
+    score: Annotated[str | None, typer.Option(help="Name of a score  [default: aps]")] = None,
     score_setting: Annotated[
         list[str] | None, typer.Option(help="Setting of the score, name=value.")
     ] = None,
-    rule: Annotated[str, typer.Option(help="Set rule: leq, leq_top1 or until.")] = "leq",
+    rule: Annotated[
+        str | None, typer.Option(help="Set rule: leq, leq_top1 or until  [default: leq]")
+    ] = None,
     preset: Annotated[
         str | None, typer.Option(help="Score, rule and overflow together: sound or paper.")
     ] = None,
@@ -46,11 +51,16 @@ def open_(
     """Open a round: write its terms for the agents."""
     roster = load_roster(agents)
     settings = parse_settings(setting or [])
-    chosen_score = scores.get(score, **parse_settings(score_setting or []))  # type: ignore[arg-type]  # checked there
+    chosen_score: Score
     if preset is not None:
+        if score or score_setting or rule:
+            raise InputError(f"--preset {preset} sets score and rule: leave out --score and --rule")
         chosen = find_preset(preset)
         chosen_score, rule = chosen.score, chosen.rule
-        settings = {"overflow": chosen.overflow, **settings}
+        if any(f.name == "overflow" for f in dataclasses.fields(methods.find(method))):  # type: ignore[arg-type]  # all are dataclasses
+            settings = {"overflow": chosen.overflow, **settings}
+    else:
+        chosen_score = scores.get(score or "aps", **parse_settings(score_setting or []))  # type: ignore[arg-type]  # checked there
     round = Round(
         id=new_id(),
         method=choose_method(methods.get(method, **settings)),
@@ -59,7 +69,7 @@ def open_(
         agents=roster.agents,
         quorum=quorum or roster.quorum or len(roster.agents),
         max_n=roster.max_n or Round.max_n,
-        rule=rule,
+        rule=rule or "leq",
         key=new_id(),
         n_classes=roster.n_classes,
     )
@@ -74,7 +84,7 @@ def close(
     out: Annotated[Path, typer.Option(help="Where the release is written.")] = Path("release.json"),
 ) -> None:
     """Close a round: admit or refuse each answer, and release the thresholds."""
-    closed = folder.close_round(folder.read_round(round), answers or [], out)
+    closed = folder.close_round(round, answers or [], out)
     for refusal in closed.refusals:
         console.print(f"refused: {refusal}", style="yellow", markup=False)
     if closed.release is None:
@@ -82,9 +92,9 @@ def close(
         console.print(f"the round goes on: send {names} to the agents, then close it again")
         return
     if closed.already:
-        console.print(f"already closed: {out} stands, no answer was read")
+        console.print("this round was closed before; no answer was read, its release stands")
     else:
-        console.print(f"closed: send {out} to the agents; record.json stays here")
+        console.print(f"closed: send {out} to the agents; the record beside {round} stays here")
     console.print(_agents_table(closed.release))
     _print_diagnosis(closed.release)
 

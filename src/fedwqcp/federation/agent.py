@@ -85,7 +85,9 @@ class Agent:
         else:
             asked = decode(ask, Ask, self.plan.kinds, "server")
             if asked.round != round.id or len(asked.questions) != len(self.plan.tasks):
-                raise WrongRoundError("server", "round", f"this agent answers round {round.id}")
+                raise WrongRoundError(
+                    "server", "round", f"the question is of round {asked.round}, not {round.id}"
+                )
             questions, step = asked.questions, asked.step
         answers = tuple(
             None if question is None else self._summary(question, task)

@@ -11,7 +11,7 @@ from typing import Any, get_args
 from fedwqcp import methods, scores
 from fedwqcp.errors import InputError
 from fedwqcp.methods import Calibration, Method
-from fedwqcp.scores import Rule, Score
+from fedwqcp.scores import LabelScore, Rule, Score
 from fedwqcp.wire.payload import Payload
 from fedwqcp.wire.round import Choice, Round, choice_of
 
@@ -75,6 +75,11 @@ class Plan:
         score = scores.get(round.score.name, **round.score.settings)  # type: ignore[arg-type]  # checked there
         if round.rule not in get_args(Rule):
             raise InputError(f"rule must be one of {get_args(Rule)}, got {round.rule!r}")
+        if round.rule != "leq" and not isinstance(score, LabelScore):
+            raise InputError(
+                f"rule {round.rule!r} is for sets of labels, which score {round.score.name!r} "
+                "does not make: leave the rule out"
+            )
         tasks = tuple(
             Task(alpha / score.columns, column)
             for alpha in round.alphas

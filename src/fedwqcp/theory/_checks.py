@@ -95,7 +95,7 @@ def spread(evidence: Evidence) -> Finding | None:
         return Finding("spread", "caution" if apart else "ok", says, OTHERWISE if apart else "")
     noise = NOISE * sqrt(evidence.noise(own[low].n) ** 2 + evidence.noise(own[high].n) ** 2)
     swing, room = apart * density, min(evidence.alpha, 1 - evidence.alpha)
-    says += f", about {min(swing, 1):.3f} of coverage, of which {noise:.3f} may be noise"
+    says += f", about {min(swing, 1):.3f} of coverage; up to {noise:.3f} would be noise"
     if swing - noise <= room:
         return Finding("spread", "ok", says)
     severity: Severity = "unsafe" if swing - noise > 2 * room else "caution"

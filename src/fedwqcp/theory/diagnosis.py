@@ -46,11 +46,13 @@ class Diagnosis:
         return tuple(dict.fromkeys(f.instead for f in self.findings if f.instead))
 
     def __str__(self) -> str:
-        verdict = "nothing unsafe was found" if self.safe else "averaging is UNSAFE"
+        cautions = sum(finding.severity == "caution" for finding in self.findings)
+        noted = f"nothing unsafe, {cautions} caution(s)" if cautions else "nothing unsafe was found"
+        verdict = noted if self.safe else "averaging is UNSAFE"
         agents = "1 agent" if self.agents == 1 else f"{self.agents} agents"
         lines = [f"{verdict}: {agents}, N={self.N}, alpha={self.alpha:g}"]
         lines += [f"  [{f.severity}] {f.code}: {f.says}" for f in self.findings]
-        lines += ["what to use instead:"] if self.advice else []
+        lines += ["what to do:" if self.safe else "what to use instead:"] if self.advice else []
         lines += [f"  - {advice}" for advice in self.advice]
         return "\n".join(lines)
 

@@ -1,10 +1,11 @@
 """Messages as small readable files, carried by whatever carries files.
 
 The server writes ``round.json``. Each agent writes one answer. The server closes the round with
-the answers it was given and writes ``release.json`` for everyone and ``record.json`` for itself.
-Methods of several steps go on with ``ask-1.json``, ``ask-2.json``, ...: closing the round again
-with all answers so far takes the next step. Every file is written whole or not at all, and running
-a step twice changes nothing.
+the answers it was given and writes ``round.record.json``, which it keeps, and ``release.json`` for
+everyone. A round that has a record is closed: nothing changes it any more. Methods of several steps
+go on with ``round.ask-1.json``, ``round.ask-2.json``, ...: closing the round again with the answers
+of all steps so far takes the next step. Every file is written whole or not at all, and running a
+step twice changes nothing.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedwqcp.errors import InputError, MessageError
+from fedwqcp.errors import InputError, MessageError, QuorumError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.files import read, write_atomic
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.store import load
 from fedwqcp.wire.codec import decode, encode
-from fedwqcp.wire.envelope import Answer, Ask
+from fedwqcp.wire.envelope import Answer
 from fedwqcp.wire.release import Release
 from fedwqcp.wire.round import Round
 
@@ -92,7 +93,8 @@ def read_round(path: Path) -> Round:
 def write_answer(agent: Agent, path: Path, ask: Path | None = None) -> bool:
     """Write an agent's answer, ready to be read before it is sent.
 
-    An answer that is there already is kept: a second one with fresh noise would tell more.
+    An answer that is there already is never replaced: one that differs may come from other data,
+    and a second one with fresh noise would tell more.
 
     Parameters
     ----------
@@ -106,37 +108,37 @@ def write_answer(agent: Agent, path: Path, ask: Path | None = None) -> bool:
     Returns
     -------
     bool
-        True if it was written, False if the same step's answer was there.
+        True if it was written, False if the same answer was there.
 
     Raises
     ------
     InputError
-        If another file is in the way.
+        If another file, or another answer, is in the way.
     """
-    question = None if ask is None else read(ask)
-    step = 0 if question is None else decode(question, Ask, agent.plan.kinds, str(ask)).step
+    answer = agent.answer(None if ask is None else read(ask))
     if path.exists():
-        there = _answer(agent.plan.kinds, path)
-        round = agent.plan.round.id
-        if there and (there.round, there.step, there.agent) == (round, step, agent.name):
+        if read(path) == answer:
             return False
-        raise InputError(f"{path} exists and is no answer to this question: choose another --out")
-    write_atomic(path, agent.answer(question))
+        raise InputError(
+            f"{path} exists and is another answer or file; if the data were corrected, delete it "
+            "and answer again, or choose another --out"
+        )
+    write_atomic(path, answer)
     return True
 
 
-def close_round(round: Round, answers: Sequence[Path], out: Path) -> Closed:
+def close_round(path: Path, answers: Sequence[Path], out: Path) -> Closed:
     """Read the answers, take the steps they allow, and release where the dialogue ends.
 
     Parameters
     ----------
-    round : Round
-        The terms.
+    path : Path
+        What `open_round` wrote; the record and further questions go beside it.
     answers : sequence of Path
-        Files of agents, of all steps so far, in any order of steps; of two answers of one agent to
-        one step the first given stands.
+        Files of agents, of all steps so far; of two answers of one agent to one step the first
+        given stands.
     out : Path
-        Where the release goes; the record and further questions go beside it.
+        Where the release goes.
 
     Returns
     -------
@@ -148,36 +150,51 @@ def close_round(round: Round, answers: Sequence[Path], out: Path) -> Closed:
     QuorumError
         If too few agents answered soundly; nothing is written then.
     InputError
-        If the release of another round is in the way.
+        If another file is in the way of the release, or a question that was sent would change.
     """
-    if out.exists():
-        release = load(out)
-        if release.round != round:
-            raise InputError(f"{out} belongs to another round: choose another --out")
-        return Closed(release, already=True)
+    round = read_round(path)
+    record = path.with_suffix(".record.json")
+    if out.exists() and load(out).round != round:
+        raise InputError(f"{out} belongs to another round: choose another --out")
+    if record.exists():
+        return Closed(_released(load(record), out), already=True)
     server = Server(round)
-    files = [(_sender(path, round), read(path)) for path in answers]
+    files = [(_sender(file, round), read(file)) for file in answers]
     steps = [_step(server, data) for _, data in files]
     while not server.ended:
         asks = server.asks()
         of_step = [f for f, step in zip(files, steps, strict=True) if step == server.step]
         if server.step and not of_step:
-            return Closed(None, _write_asks(server.step, asks, out), tuple(server.refusals))
+            return Closed(None, _write_asks(path, server.step, asks), tuple(server.refusals))
+        if not of_step and any(steps):
+            raise QuorumError(f"no answer to step {server.step}: pass the answers of all steps")
         for source, data in of_step:
             server.receive(data, source)
         server.close_step()
     release = server.release()
-    write_atomic(out.with_name("record.json"), encode(release))
-    write_atomic(out, encode(release.public()))
-    return Closed(release, (), tuple(server.refusals))
+    write_atomic(record, encode(release))  # from here on the round is closed
+    return Closed(_released(release, out), (), tuple(server.refusals))
 
 
-def _write_asks(step: int, asks: dict[str, bytes], out: Path) -> tuple[Path, ...]:
+def _released(release: Release, out: Path) -> Release:
+    """Write what agents may see, unless it is there."""
+    if not out.exists():
+        write_atomic(out, encode(release.public()))
+    return release
+
+
+def _write_asks(round: Path, step: int, asks: dict[str, bytes]) -> tuple[Path, ...]:
     """Write the next questions: one file where all agents are asked the same."""
     if len(set(asks.values())) == 1:
-        named = {out.with_name(f"ask-{step}.json"): next(iter(asks.values()))}
+        named = {round.with_suffix(f".ask-{step}.json"): next(iter(asks.values()))}
     else:
-        named = {out.with_name(f"ask-{step}.{name}.json"): ask for name, ask in asks.items()}
+        named = {round.with_suffix(f".ask-{step}.{name}.json"): a for name, a in asks.items()}
+    for path, ask in named.items():
+        if path.exists() and read(path) != ask:
+            raise InputError(
+                f"{path} was written before and would change: an answer to an earlier step came "
+                "late; close with the answers that were there then"
+            )
     for path, ask in named.items():
         write_atomic(path, ask)
     return tuple(named)
@@ -189,14 +206,6 @@ def _step(server: Server, data: bytes) -> int:
         return decode(data, Answer, server.plan.kinds).step
     except MessageError:
         return 0
-
-
-def _answer(kinds: tuple[type, ...], path: Path) -> Answer | None:
-    """Return the answer that a file holds, if it holds one."""
-    try:
-        return decode(read(path), Answer, kinds)
-    except MessageError:
-        return None
 
 
 def _sender(path: Path, round: Round) -> str:

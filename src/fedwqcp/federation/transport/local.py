@@ -40,7 +40,7 @@ def calibrate(
         For each agent its scores, shape (n,), or its `Calibration` where the method needs labels
         or features. An agent may be empty.
     method : str or Method, optional
-        Name of a method, or a method with settings.
+        Name of a method, or a method with settings: ``methods.get("fedwq-cp", overflow="clip")``.
     alpha : float or sequence of float
         Miscoverage level, or several: each gets a threshold of its own.
     score : str or Score, optional
@@ -68,6 +68,11 @@ def calibrate(
     >>> round(release.threshold("a"), 3), release.guarantee.value, release.rounds
     (0.333, 'none', 1)
     """
+    if not isinstance(agents, Mapping):
+        raise InputError(
+            f"agents must map names to scores, such as {{'a': [0.1, 0.2]}}, got "
+            f"{type(agents).__name__}"
+        )
     cals = _same_classes({name: _as_calibration(data) for name, data in agents.items()})
     columns = max((cal.columns for cal in cals.values()), default=1)
     round = Round(
