@@ -2,9 +2,10 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+TORCH  ?= torch==2.13.0
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test check slow clean
+.PHONY: demo test test-torch check slow paper clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.demo  ## the main job, on data that needs no download
@@ -20,8 +21,18 @@ check: $(VENV)/.dev  ## format, lint, types, doors between rooms, docstrings
 	$(BIN)/lint-imports
 	$(BIN)/numpydoc lint $$(git ls-files 'src/*.py' ':!src/fedwqcp/cli')  # a command's docstring is its --help
 
+test-torch: $(VENV)/.torch  ## models and tensors
+	$(BIN)/python -m pytest tests/models tests/bench src/fedwqcp/models -m "not slow"
+
+paper: $(VENV)/.torch  ## the paper's experiment: make paper DATA=folder
+	$(BIN)/fedwqcp bench reproduce --data $(DATA) --out results
+
 slow: $(VENV)/.dev  ## coverage against exact laws
 	$(BIN)/python -m pytest -n 2 -m slow
+
+$(VENV)/.torch: $(VENV)/.dev
+	$(PIP) install --quiet "$(TORCH)"
+	touch $@
 
 clean:
 	rm -rf $(VENV) out dist
@@ -36,5 +47,5 @@ $(VENV)/.demo: $(VENV)/bin/python pyproject.toml
 	touch $@
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml
-	$(PIP) install --quiet -e ".[all]" --group test --group check
+	$(PIP) install --quiet -e ".[fast,sketch,parquet,sklearn,demo]" --group test --group check
 	touch $@

@@ -18,6 +18,9 @@ people appear in none of them.
 
 from __future__ import annotations
 
+LONGEST = 200
+"""Most letters of a sender's words that an error repeats."""
+
 
 class FedwqcpError(Exception):
     """Base of every exception of this package."""
@@ -41,13 +44,19 @@ class MessageError(FedwqcpError):
     """
 
     def __init__(self, agent: str, field: str, reason: str) -> None:
-        self.agent = agent
-        self.field = field
-        self.reason = reason
-        super().__init__(f"agent {agent!r}: {field}: {reason}")
+        self.agent = _plain(agent)
+        self.field = _plain(field)
+        self.reason = _plain(reason)
+        super().__init__(f"agent {self.agent!r}: {self.field}: {self.reason}")
 
     def __reduce__(self) -> tuple[type[MessageError], tuple[str, str, str]]:
         return type(self), (self.agent, self.field, self.reason)
+
+
+def _plain(text: str) -> str:
+    """Keep a sender's words short and free of control characters: they are shown to people."""
+    kept = text if len(text) <= LONGEST else text[:LONGEST] + "..."
+    return "".join(letter if letter.isprintable() else "?" for letter in kept)
 
 
 class MalformedMessageError(MessageError):

@@ -123,3 +123,11 @@ def test_a_round_with_unknown_names_is_refused():
         Agent("a", replace(ROUND, score=Choice("apps")), CAL)
     with pytest.raises(InputError, match="rule must be one of"):
         Agent("a", replace(ROUND, rule="top5"), CAL)
+
+
+@pytest.mark.parametrize("changed", [-5.0, 7.0])
+def test_a_threshold_outside_the_score_is_not_used(changed):
+    release = calibrate({"a": CAL}, alpha=0.2, score="lac")
+    edited = replace(release, outcomes=(ToAll(changed),))
+    with pytest.raises(InputError, match="must lie between 0 and 1 for lac"):
+        thresholds(edited, "a")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 
@@ -171,3 +172,52 @@ def test_a_write_that_fails_leaves_nothing_behind(tmp_path, monkeypatch):
     assert [p.name for p in tmp_path.iterdir()] == ["x.json"]
     with pytest.raises(InputError, match="cannot write"):
         files.write_atomic(tmp_path / "none" / "x.json", b"new")
+
+
+def test_one_unreadable_answer_does_not_stop_the_round(tmp_path):
+    path, answers = opened(tmp_path), write_all(tmp_path)
+    answers[1].unlink()
+    answers[1].mkdir()
+    closed = close_round(path, answers, tmp_path / "release.json")
+    assert closed.release.used == ("a", "c")
+    assert list(closed.release.refused) == ["b"]
+
+
+def test_a_huge_answer_is_refused_unread(tmp_path):
+    path, answers = opened(tmp_path), write_all(tmp_path)
+    with open(answers[1], "wb") as file:
+        file.truncate(2**40)
+    closed = close_round(path, answers, tmp_path / "release.json")
+    assert "size" in closed.release.refused["b"]
+
+
+def test_a_path_that_leads_nowhere_is_the_operators_mistake(tmp_path):
+    with pytest.raises(InputError, match="there is no such file"):
+        close_round(opened(tmp_path), [tmp_path / "x.json"], tmp_path / "release.json")
+
+
+@pytest.mark.parametrize("step", [1, -1, 10**30])
+def test_an_answer_of_another_step_is_refused_by_name(tmp_path, step):
+    path, answers = opened(tmp_path), write_all(tmp_path)
+    answers[1].write_bytes(answers[1].read_bytes().replace(b'"step":0', b'"step":%d' % step))
+    closed = close_round(path, answers, tmp_path / "release.json")
+    assert closed.release.used == ("a", "c")
+    assert "b" in closed.release.refused
+
+
+def test_a_file_named_after_one_agent_cannot_speak_for_another(tmp_path):
+    path, answers = opened(tmp_path), write_all(tmp_path)
+    answers[2].write_bytes(answers[0].read_bytes())
+    closed = close_round(path, [answers[2], answers[0], answers[1]], tmp_path / "release.json")
+    assert closed.release.used == ("a", "b")
+    assert "names 'a' as its sender" in closed.release.refused["c"]
+
+
+@pytest.mark.parametrize("words", ["[/red]", "x" * 100_000, "\x1b[2J\x1b[31m"])
+def test_a_senders_words_are_short_and_plain(tmp_path, words):
+    path, answers = opened(tmp_path), write_all(tmp_path)
+    said = json.loads(answers[1].read_bytes())
+    answers[1].write_text(json.dumps({**said, "round": words}))
+    reason = close_round(path, answers, tmp_path / "release.json").release.refused["b"]
+    assert len(reason) < 400
+    assert reason.isprintable()

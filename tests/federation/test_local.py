@@ -91,3 +91,30 @@ def test_a_registered_method_of_ones_own_class_is_needed():
 
     with pytest.raises(InputError, match="Mine is not registered"):
         fw.calibrate({"a": [0.1]}, alpha=0.1, method=Mine())
+
+
+@pytest.mark.parametrize(
+    "alpha", ["0.1", b"0.1", None, 1j, {0.1}, [0.1, "x"], 10**400, float("nan"), True]
+)
+def test_a_level_that_is_no_level_is_refused(alpha):
+    with pytest.raises(InputError, match="alpha must be strictly between 0 and 1"):
+        fw.calibrate({"a": [0.1]}, alpha=alpha)
+
+
+def test_levels_may_come_as_an_array():
+    release = fw.calibrate({"A": A}, alpha=np.array([0.2, 0.4]))
+    assert release.threshold("A", 0.2) == 0.9
+
+
+@pytest.mark.parametrize(
+    "scores", [[[0.1], [0.1, 0.2]], np.ma.masked_array([0.1], [True]), np.empty((3, 0)), [1j]]
+)
+def test_scores_that_are_no_scores_are_refused(scores):
+    with pytest.raises(InputError, match="scores must"):
+        fw.calibrate({"a": scores}, alpha=0.1)
+
+
+@pytest.mark.parametrize("agents", [None, [[0.1, 0.2]], 3])
+def test_agents_must_have_names(agents):
+    with pytest.raises(InputError, match="agents must map names to scores"):
+        fw.calibrate(agents, alpha=0.1)

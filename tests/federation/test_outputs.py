@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 import pytest
 
@@ -116,3 +118,42 @@ def test_lengths_must_agree():
         InputError, match="labels must have one entry for each of the 2 rows, got 3"
     ):
         Outputs(PROBS, labels=np.zeros(3))
+
+
+@pytest.mark.parametrize(
+    ("name", "write", "says"),
+    [
+        ("a.npz", lambda p: np.savez(p, probs=np.float64(1.0)), "one or two axes"),
+        ("a.npz", lambda p: np.savez(p, probs=PROBS, labels=np.int64(1)), "a single value"),
+        ("a.npz", lambda p: p.write_bytes(npy(PROBS)), "rename a single array to .npy"),
+        ("a.npy", lambda p: p.write_bytes(npz(PROBS)), "rename an archive to .npz"),
+        ("a.npy", lambda p: p.write_bytes(claim(10**13)), "cannot be read"),
+        ("a.csv", lambda p: p.write_text("p0,p01\n1,2\n"), "must be at least two"),
+        ("a.csv", lambda p: p.write_text("p0,p1,p1\n1,2,3\n"), "each column name may occur once"),
+        ("a.csv", lambda p: p.write_text("p0,p1,id\n1,2,\n"), "an id in every row"),
+    ],
+)
+def test_files_that_mean_something_else_are_refused(tmp_path, name, write, says):
+    path = tmp_path / name
+    write(path)
+    with pytest.raises(InputError, match=says):
+        load_outputs(path)
+
+
+def npy(array):
+    """The bytes of an .npy file."""
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+def npz(array):
+    """The bytes of an .npz file."""
+    file = io.BytesIO()
+    np.savez(file, probs=array)
+    return file.getvalue()
+
+
+def claim(rows):
+    """The bytes of an .npy file that claims more rows than any machine holds."""
+    return npy(np.zeros((2, 2))).replace(b"(2, 2)", b"(%d, 2)" % rows)

@@ -63,17 +63,30 @@ def test_a_local_threshold_needs_the_agents_data():
 
 
 def test_several_levels_and_columns():
-    two = replace(RELEASE, round=replace(ROUND, alphas=(0.1, 0.2)))
-    levels = replace(two, outcomes=(ToAll(0.5), ToAll(0.4)))
+    round = replace(ROUND, alphas=(0.1, 0.2))
+    levels = replace(RELEASE, round=round, outcomes=(ToAll(0.5), ToAll(0.4)))
     assert (levels.threshold("a", 0.1), levels.threshold("a", 0.2)) == (0.5, 0.4)
     with pytest.raises(InputError, match="pass alpha"):
         levels.threshold("a")
     with pytest.raises(InputError, match="alpha must be a level of the round"):
         levels.threshold("a", 0.3)
-    columns = replace(two, outcomes=(ToAll(0.5), ToAll(0.6), ToAll(0.3), ToAll(0.4)))
+    columns = replace(levels, outcomes=(ToAll(0.5), ToAll(0.6), ToAll(0.3), ToAll(0.4)))
     np.testing.assert_array_equal(columns.threshold("a", 0.2), [0.3, 0.4])
 
 
 def test_what_agents_sent_is_not_published():
     full = replace(RELEASE, received={"a": (LocalQuantile(0.5, 3),)}, local={"a": (0.5,)})
     assert full.public() == RELEASE
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"outcomes": ()}, "outcomes: must be as many"),
+        ({"agents": RELEASE.agents[:2]}, "agents: must be the roster"),
+        ({"local": {"a": ()}}, "local: must hold one threshold"),
+    ],
+)
+def test_a_release_that_contradicts_itself_cannot_be_built(change, says):
+    with pytest.raises(InputError, match=says):
+        replace(RELEASE, **change)

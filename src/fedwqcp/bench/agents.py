@@ -170,11 +170,10 @@ def prepare(
         parts = partition.by_label(data.targets[held], len(AGENTS), rng, beta=beta)
     features = _features(data, train)
     u = uniforms(f"demo {data.name} {seed}", np.arange(len(data)))
-    score = AbsoluteResidual() if data.n_classes is None else APS()
-    sides = []
+    score, sides = AbsoluteResidual() if data.n_classes is None else APS(), []
     for recipe, part in zip(AGENTS, parts, strict=True):
         on_step(f"{data.name}: training {recipe.name} ({recipe.model})")
-        outputs = _outputs(recipe, data, train, seed, epochs)
+        outputs = outputs_of(recipe, data, train, seed, epochs)
         rows = held[part]
         y, x = data.targets[rows], features[rows]
         if isinstance(score, LabelScore):
@@ -188,8 +187,21 @@ def prepare(
     )
 
 
-def _outputs(recipe: Recipe, data: Dataset, train: Indices, seed: int, epochs: int) -> Floats:
-    """Train a model, and return what it says of every row of the data."""
+def outputs_of(recipe: Recipe, data: Dataset, train: Indices, seed: int, epochs: int) -> Floats:
+    """Train a model, and return what it says of every row of the data.
+
+    Parameters
+    ----------
+    recipe, data, train : Recipe, Dataset, Indices
+        How it is made, all rows, and those it is trained on.
+    seed, epochs : int
+        Seed of the run, and passes over the training data of a strong model.
+
+    Returns
+    -------
+    Floats, shape (n, C) or (n,)
+        Probabilities or predictions.
+    """
     x, y = data.inputs[train], data.targets[train]
     model = _model(recipe, data, len(train), stream(seed, data.name, "train", recipe.name))
     passes = epochs if recipe.hidden else 1
@@ -213,12 +225,8 @@ def _model(recipe: Recipe, data: Dataset, rows: int, rng: Generator) -> Any:
     start = int(rng.integers(2**31))
     if recipe.hidden:
         network = MLPRegressor if data.n_classes is None else MLPClassifier
-        return network(
-            hidden_layer_sizes=recipe.hidden,
-            learning_rate_init=recipe.rate,
-            batch_size=min(32, rows),
-            random_state=start,
-        )
+        small = {"batch_size": min(32, rows), "random_state": start}
+        return network(hidden_layer_sizes=recipe.hidden, learning_rate_init=recipe.rate, **small)
     steady = {"learning_rate": "constant", "eta0": recipe.rate, "random_state": start}
     return SGDRegressor(**steady) if data.n_classes is None else SGDClassifier("log_loss", **steady)
 
@@ -228,7 +236,7 @@ def _label_law(data: Dataset, train: Indices) -> tuple[float, ...] | None:
     if data.n_classes is None:
         return None
     counts = np.bincount(data.targets[train].astype(np.int64), minlength=data.n_classes)
-    return tuple(float(share) for share in counts / len(train))
+    return tuple((counts / len(train)).tolist())
 
 
 def _features(data: Dataset, train: Indices) -> Floats:

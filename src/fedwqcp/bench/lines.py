@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from functools import cache
 from math import inf, isnan
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -12,7 +13,7 @@ from fedwqcp.errors import InputError, RecordError
 R = TypeVar("R")
 
 
-def check_types(record: object) -> None:
+def check_types(record: Any) -> None:
     """Refuse a record with a value of a kind that its field does not take.
 
     Parameters
@@ -25,7 +26,7 @@ def check_types(record: object) -> None:
     InputError
         If a value is of another kind; truth values are no numbers, and NaN is none either.
     """
-    for name, kind in get_type_hints(type(record)).items():
+    for name, kind in _hints(record.__class__).items():
         value = getattr(record, name)
         if not _fits(value, kind):
             raise InputError(f"{name}: must be {_words(kind)}, got {value!r}")
@@ -89,6 +90,12 @@ def from_line(line: str, kind: type[R], version: int, where: str) -> R:
         return kind(**_lively(values))
     except InputError as error:
         raise RecordError(f"{where}: {error}") from error
+
+
+@cache
+def _hints(kind: type[Any]) -> dict[str, Any]:
+    """Return what the fields of a dataclass take."""
+    return get_type_hints(kind)
 
 
 def _plain(value: Any) -> Any:

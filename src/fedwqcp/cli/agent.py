@@ -92,10 +92,11 @@ def predict(
     if calibration is not None:
         cal = calibration_of(terms.round, load_outputs(calibration))
     sets = predict_sets(terms, name, new, alpha=alpha, calibration=cal)
+    found = None if new.labels is None or not len(sets) else metrics.measure(name, sets, new.labels)
     write_atomic(out, _table(sets, new).encode())
-    console.print(f"{len(sets)} sets in {out}; mean size {sets.sizes().mean():.4g}")
-    if new.labels is not None and len(sets):
-        found = metrics.measure(name, sets, new.labels)
+    mean = f"; mean size {sets.sizes().mean():.4g}" if len(sets) else ""
+    console.print(f"{len(sets)} sets in {out}{mean}")
+    if found is not None:
         console.print(
             f"coverage {found.coverage:.4f}, 95 % interval {found.low:.4f} to {found.high:.4f}"
         )

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from fedwqcp import __version__
-from fedwqcp.cli import agent, data, server
+from fedwqcp.cli import agent, bench, data, report, server
 from fedwqcp.cli.demo import demo
 from fedwqcp.cli.listing import methods, scores
 from fedwqcp.errors import FedwqcpError, MessageError, MissingExtraError, QuorumError
@@ -23,6 +23,8 @@ app = typer.Typer(
 app.add_typer(server.app, name="server", help="Open and close rounds.")
 app.add_typer(agent.app, name="agent", help="Answer rounds and predict, where the data are.")
 app.add_typer(data.app, name="data", help="Find, fetch and check datasets.")
+app.add_typer(bench.app, name="bench", help="Run experiments and keep records.")
+app.add_typer(report.app, name="report", help="Make tables and figures from records.")
 app.command()(demo)
 app.command()(methods)
 app.command()(scores)

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from fedwqcp import methods, scores
 from fedwqcp.cli.settings import parse_settings
@@ -67,8 +68,8 @@ def open_(
         score=choose_score(chosen_score),
         alphas=tuple(alpha),
         agents=roster.agents,
-        quorum=quorum or roster.quorum or len(roster.agents),
-        max_n=roster.max_n or Round.max_n,
+        quorum=_first_given(quorum, roster.quorum, len(roster.agents)),
+        max_n=_first_given(roster.max_n, Round.max_n),
         rule=rule or "leq",
         key=new_id(),
         n_classes=roster.n_classes,
@@ -99,6 +100,11 @@ def close(
     _print_diagnosis(closed.release)
 
 
+def _first_given(*values: int | None) -> int:
+    """Return the first value that was given; 0 is one."""
+    return next(value for value in values if value is not None)
+
+
 def _agents_table(release: Release) -> Table:
     """Say what became of each agent."""
     guarantee = f"{release.guarantee.value} ({release.assumption})"
@@ -106,7 +112,7 @@ def _agents_table(release: Release) -> Table:
     for heading in ("agent", "status", "bytes up", "reason"):
         table.add_column(heading, overflow="fold")
     for agent in release.agents:
-        table.add_row(agent.name, agent.status, str(agent.bytes_up), agent.reason)
+        table.add_row(agent.name, agent.status, str(agent.bytes_up), Text(agent.reason))
     return table
 
 

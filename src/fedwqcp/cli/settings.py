@@ -36,7 +36,10 @@ def parse_settings(given: Sequence[str]) -> dict[str, Setting]:
         name, equals, value = entry.partition("=")
         if not equals or not name:
             raise InputError(f"a setting is written name=value, got {entry!r}")
-        settings[name.replace("-", "_")] = _value(value)
+        key = name.replace("-", "_")
+        if key in settings:
+            raise InputError(f"setting {key!r} is given twice")
+        settings[key] = _value(value)
     return settings
 
 

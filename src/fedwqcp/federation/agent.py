@@ -9,7 +9,7 @@ from fedwqcp.arrays import Floats
 from fedwqcp.errors import InputError, WrongRoundError
 from fedwqcp.federation.plan import Plan, Task
 from fedwqcp.methods import Calibration
-from fedwqcp.wire.codec import decode, encode, terms
+from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.envelope import Answer, Ask
 from fedwqcp.wire.payload import Begin, Question, Summary
 from fedwqcp.wire.release import Release
@@ -23,8 +23,8 @@ class Agent:
     ----------
     name : str
         Its name in the roster.
-    round : Round
-        The terms, as it received them.
+    round : Round or Plan
+        The terms, as it received them, or what they come to.
     calibration : Calibration
         Its data; they stay here.
     allow_samples : bool, optional
@@ -41,18 +41,17 @@ class Agent:
     def __init__(
         self,
         name: str,
-        round: Round,
+        round: Round | Plan,
         calibration: Calibration,
         *,
         allow_samples: bool = False,
         rng: Random | None = None,
     ) -> None:
-        if name not in round.agents:
-            raise InputError(
-                f"agent {name!r} is not in the round; its agents: {', '.join(round.agents)}"
-            )
         self.name = name
-        self.plan = Plan.of(round)
+        self.plan = round if isinstance(round, Plan) else Plan.of(round)
+        if name not in self.plan.names:
+            known = ", ".join(self.plan.round.agents)
+            raise InputError(f"agent {name!r} is not in the round; its agents: {known}")
         self.plan.check(calibration)
         self._calibration = calibration
         self._allow_samples = allow_samples
@@ -96,7 +95,7 @@ class Agent:
         return encode(
             Answer(
                 round=round.id,
-                terms=terms(round),
+                terms=self.plan.terms,
                 step=step,
                 agent=self.name,
                 method=round.method.name,
@@ -152,9 +151,17 @@ def thresholds(
     InputError
         If the agent or level is not part of the round, or data are missing.
     """
-    if calibration is None and features is None:
-        return release.threshold(agent, alpha)
     plan = Plan.of(release.round)
+    low, high = plan.bounds
+    if calibration is None and features is None:
+        value = release.threshold(agent, alpha)
+        q = np.asarray(value)
+        if not (((low <= q) & (q <= high)) | (q == np.inf)).all():
+            raise InputError(
+                f"the release's threshold must lie between {low:g} and {high:g} for "
+                f"{release.round.score.name}, or be +inf: it was changed or is of another score"
+            )
+        return value
     if calibration is not None:
         plan.check(calibration)
     found = [

@@ -42,13 +42,15 @@ def write_atomic(path: Path, data: bytes) -> None:
         raise InputError(f"cannot write {path}: {error.strerror}") from None
 
 
-def read(path: Path) -> bytes:
+def read(path: Path, most: int = -1) -> bytes:
     """Return the bytes of a file.
 
     Parameters
     ----------
     path : Path
         Which file.
+    most : int, optional
+        Read no more bytes than this.
 
     Returns
     -------
@@ -58,9 +60,12 @@ def read(path: Path) -> bytes:
     Raises
     ------
     InputError
-        If it is not there or cannot be read.
+        If it is not there, is no plain file or cannot be read.
     """
+    if path.exists() and not path.is_file():
+        raise InputError(f"cannot read {path}: it is no plain file")
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            return file.read(most)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None

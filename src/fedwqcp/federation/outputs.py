@@ -24,7 +24,15 @@ import numpy.typing as npt
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.federation.files import read
 
-_DAMAGED = (ValueError, OSError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error)
+_DAMAGED = (
+    ValueError,
+    OSError,
+    EOFError,
+    MemoryError,
+    NotImplementedError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 _REGRESSION = (("prediction", "sigma"), ("lower", "upper"), ("prediction",))
 
 
@@ -50,8 +58,12 @@ class Outputs:
     features: npt.NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
+        if self.values.ndim not in (1, 2):
+            raise InputError(f"outputs must have one or two axes, got shape {self.values.shape}")
         for what in ("labels", "ids", "features"):
             part = getattr(self, what)
+            if part is not None and part.ndim == 0:
+                raise InputError(f"{what} must have one entry for each row, got a single value")
             if part is not None and len(part) != len(self.values):
                 raise InputError(
                     f"{what} must have one entry for each of the {len(self.values)} rows, "
@@ -90,12 +102,14 @@ def load_outputs(path: Path, labels: Path | None = None) -> Outputs:
     found = readers[path.suffix](path)
     if labels is None:
         return found
-    return Outputs(found.values, _load_numpy(labels), found.ids, found.features)
+    return Outputs(found.values, _array(labels), found.ids, found.features)
 
 
 def _from_npz(path: Path) -> Outputs:
     """Read an archive of arrays."""
     archive = _load_numpy(path)
+    if not isinstance(archive, np.lib.npyio.NpzFile):
+        raise InputError(f"{path} must be an archive of arrays; rename a single array to .npy")
     try:
         arrays = {key: archive[key] for key in archive.files}
     except _DAMAGED:
@@ -110,7 +124,15 @@ def _from_npz(path: Path) -> Outputs:
 
 def _from_npy(path: Path) -> Outputs:
     """Read one array of outputs."""
-    return Outputs(_load_numpy(path))
+    return Outputs(_array(path))
+
+
+def _array(path: Path) -> npt.NDArray[Any]:
+    """Read one array."""
+    array = _load_numpy(path)
+    if not isinstance(array, np.ndarray):
+        raise InputError(f"{path} must hold one array; rename an archive to .npz")
+    return array
 
 
 def _load_numpy(path: Path) -> Any:
@@ -133,6 +155,8 @@ def _from_csv(path: Path) -> Outputs:
     if not rows:
         raise InputError(f"{path} must begin with a line of column names, it is empty")
     header, *body = rows
+    if len(set(header)) != len(header):
+        raise InputError(f"{path}: each column name may occur once")
     for number, row in enumerate(body, start=2):
         if len(row) != len(header):
             raise InputError(f"{path}, line {number}: {len(row)} fields, the header {len(header)}")
@@ -171,14 +195,16 @@ def _from_columns(path: Path, columns: Mapping[str, Sequence[object]]) -> Output
     return Outputs(
         values[:, 0] if len(names) == 1 else values,
         None if label is None else _whole(_numbers(path, columns, label)),
-        np.array([str(v) for v in columns["id"]], dtype=np.str_) if "id" in columns else None,
+        _texts(path, columns["id"]) if "id" in columns else None,
         np.stack([_numbers(path, columns, x) for x in features], axis=1) if features else None,
     )
 
 
 def _numbered(letter: str, columns: Mapping[str, object]) -> tuple[str, ...]:
     """Return the columns p0, p1, ... in order, as far as they go without a gap."""
-    found = sorted(int(n[1:]) for n in columns if re.fullmatch(letter + r"\d{1,6}", n))
+    found = sorted(int(n[1:]) for n in columns if re.fullmatch(letter + r"(0|[1-9]\d{0,5})", n))
+    if found == [0] and letter == "p":
+        raise InputError("columns p0, p1, ... must be at least two")
     if found != list(range(len(found))):
         raise InputError(f"columns {letter}0, {letter}1, ... must be numbered without a gap")
     return tuple(f"{letter}{i}" for i in found)
@@ -190,6 +216,13 @@ def _numbers(path: Path, columns: Mapping[str, Sequence[Any]], name: str) -> npt
         return np.array([float(value) for value in columns[name]], dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(f"{path}: column {name!r} must hold numbers in every row") from None
+
+
+def _texts(path: Path, values: Sequence[Any]) -> npt.NDArray[Any]:
+    """Read a column of ids as text."""
+    if any(value is None or value == "" for value in values):
+        raise InputError(f"{path}: column 'id' must hold an id in every row")
+    return np.array([str(value) for value in values], dtype=np.str_)
 
 
 def _whole(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -6,12 +6,17 @@ import dataclasses
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, get_args
 
+import numpy as np
+
 from fedwqcp import methods, scores
+from fedwqcp.arrays import Floats, as_alpha
 from fedwqcp.errors import InputError
 from fedwqcp.methods import Calibration, Method
 from fedwqcp.scores import LabelScore, Rule, Score
+from fedwqcp.wire.codec import terms
 from fedwqcp.wire.payload import Payload
 from fedwqcp.wire.round import Choice, Round, choice_of
 
@@ -91,6 +96,16 @@ class Plan:
     def kinds(self) -> tuple[type[Payload], ...]:
         """Every kind of payload that occurs in the round."""
         return kinds_of(self.method)
+
+    @cached_property
+    def terms(self) -> str:
+        """The digest of the round's terms."""
+        return terms(self.round)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The agents of the roster."""
+        return frozenset(self.round.agents)
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -178,12 +193,12 @@ def choose_score(score: str | Score) -> Choice:
     return choice_of(scores.name_of(found), _settings(found))
 
 
-def as_alphas(alpha: float | Sequence[float]) -> tuple[float, ...]:
+def as_alphas(alpha: float | Sequence[float] | Floats) -> tuple[float, ...]:
     """Return one or several levels as a tuple.
 
     Parameters
     ----------
-    alpha : float or sequence of float
+    alpha : float, sequence or array of float
         The levels.
 
     Returns
@@ -191,7 +206,9 @@ def as_alphas(alpha: float | Sequence[float]) -> tuple[float, ...]:
     tuple of float
         The same.
     """
-    return tuple(float(a) for a in alpha) if isinstance(alpha, Sequence) else (float(alpha),)
+    if isinstance(alpha, Sequence | np.ndarray) and not isinstance(alpha, str | bytes):
+        return tuple(map(as_alpha, alpha))
+    return (as_alpha(alpha),)
 
 
 def new_id() -> str:

@@ -105,7 +105,11 @@ def _uniforms(round: Round, score: LabelScore, outputs: Outputs) -> Floats | Non
         return None
     if outputs.ids is None:
         return uniforms(round.key, row_ids(outputs.values))
-    return uniforms(round.key, outputs.ids.astype(np.str_))  # 7 in one file, "7" in another
+    try:
+        texts = outputs.ids.astype(np.str_)  # 7 in one file, "7" in another
+    except UnicodeDecodeError:
+        raise InputError("ids must be integers or text, got bytes that are no text") from None
+    return uniforms(round.key, texts)
 
 
 def _check_classes(round: Round, outputs: Outputs) -> None:

@@ -13,18 +13,19 @@ from fedwqcp.federation.admission import check_answers, check_terms
 from fedwqcp.federation.dialogue import Dialogue
 from fedwqcp.federation.plan import Plan
 from fedwqcp.methods import UnfitAnswerError
-from fedwqcp.wire.codec import decode, encode, terms
+from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.envelope import Answer, Ask
+from fedwqcp.wire.payload import Summary
 from fedwqcp.wire.release import AgentRecord, Release
 from fedwqcp.wire.round import Round
 
 
-@dataclass
+@dataclass(slots=True)
 class _Seat:
     """What is known of one agent of the roster."""
 
     reason: str = ""
-    answers: dict[int, Answer] = field(default_factory=dict)
+    answers: dict[int, tuple[Summary | None, ...]] = field(default_factory=dict)  # by step
     bytes_up: int = 0
     bytes_down: int = 0
 
@@ -34,18 +35,17 @@ class Server:
 
     Parameters
     ----------
-    round : Round
-        The terms.
+    round : Round or Plan
+        The terms, or what they come to.
     """
 
-    def __init__(self, round: Round) -> None:
-        self.round = round
-        self.plan = Plan.of(round)
+    def __init__(self, round: Round | Plan) -> None:
+        self.plan = round if isinstance(round, Plan) else Plan.of(round)
+        self.round = self.plan.round
         self.step = 0
         self.refusals: list[MessageError] = []
-        self._terms = terms(round)
-        self._seats = {name: _Seat() for name in round.agents}
-        self._positions = {name: at for at, name in enumerate(round.agents)}  # who takes part
+        self._seats = {name: _Seat() for name in self.round.agents}
+        self._positions = {name: at for at, name in enumerate(self.round.agents)}  # who takes part
         self._dialogue = Dialogue(self.plan)
 
     @property
@@ -66,8 +66,9 @@ class Server:
         if self.ended:
             return {}
         messages = {}
+        first = encode(self.round) if self.step == 0 else None
         for name, position in self._positions.items():
-            messages[name] = self._ask(position)
+            messages[name] = first or self._ask(position)
             self._seats[name].bytes_down += len(messages[name])
         return messages
 
@@ -99,7 +100,7 @@ class Server:
                     seat.reason = f"{refusal.field}: {refusal.reason}"
             return refusal
         seat = self._seats[answer.agent]
-        seat.answers[self.step] = answer
+        seat.answers[self.step] = answer.answers
         seat.bytes_up += len(data)
         return None
 
@@ -125,7 +126,7 @@ class Server:
                 self._dialogue = Dialogue(self.plan)
             heard = 0 if anew else self.step
             try:
-                self._dialogue.hear([self._seats[name].answers[heard].answers for name in there])
+                self._dialogue.hear([self._seats[name].answers[heard] for name in there])
                 break
             except UnfitAnswerError as error:
                 self._refuse(there.pop(error.position), str(error))
@@ -148,7 +149,7 @@ class Server:
         if not self.ended:
             raise QuorumError("the round has not ended: answers of this step are still to come")
         received = {
-            name: self._seats[name].answers[0].answers
+            name: self._seats[name].answers[0]
             for name in self._positions
             if 0 in self._seats[name].answers
         }
@@ -169,7 +170,7 @@ class Server:
             raise WrongRoundError(agent, "agent", "is not in the roster of this round")
         if sender is not None and agent != sender:
             raise WrongRoundError(sender, "agent", f"the message names {agent!r} as its sender")
-        check_terms(answer, self.plan, self._terms, self.step)
+        check_terms(answer, self.plan, self.plan.terms, self.step)
         if self.step in self._seats[agent].answers:
             raise WrongRoundError(agent, "agent", "has already answered; the first answer stands")
         if agent not in self._positions:
@@ -182,9 +183,7 @@ class Server:
         self._seats[name].reason = f"answers: {reason}"
 
     def _ask(self, position: int) -> bytes:
-        """Encode what one agent is sent in this step."""
-        if self.step == 0:
-            return encode(self.round)
+        """Encode what one agent is asked after the first step."""
         return encode(Ask(self.round.id, self.step, self._dialogue.questions(position)))
 
     def _record(self, name: str) -> AgentRecord:

@@ -75,7 +75,7 @@ def coverage_against_size(records: Sequence[Record], stem: Path) -> tuple[Path, 
             _draw(panel, [r for r in records if r.dataset == dataset], methods)
         panels[0].set_ylabel("coverage of an agent on the shared test data")
         figure.legend(handles=_legend(methods), loc="outside lower center", ncols=5, frameon=False)
-        return tuple(_save(figure, stem.with_suffix(end)) for end in (".png", ".svg"))
+        return tuple(save(figure, stem.with_suffix(end)) for end in (".png", ".svg"))
 
 
 def _draw(panel: Any, records: Sequence[Record], methods: Sequence[str]) -> None:
@@ -151,8 +151,21 @@ def _chance(n: int, nominal: float) -> tuple[float, float]:
     return lowest / n, highest / n
 
 
-def _save(figure: Any, path: Path) -> Path:
-    """Write a figure whole or not at all, without the date."""
+def save(figure: Any, path: Path) -> Path:
+    """Write a figure whole or not at all, without the date.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+        The figure.
+    path : Path
+        Where to; its ending names the format.
+
+    Returns
+    -------
+    Path
+        The same path.
+    """
     drawn = BytesIO()
     date = {"Date": None} if path.suffix == ".svg" else None
     figure.savefig(drawn, format=path.suffix[1:], dpi=160, metadata=date)

@@ -3,34 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 
 from fedwqcp.arrays import Floats
 from fedwqcp.errors import InputError
+from fedwqcp.wire.guarantee import Guarantee
 from fedwqcp.wire.payload import Number, Outcome, Summary, ToEach
 from fedwqcp.wire.round import Round
-
-
-class Guarantee(StrEnum):
-    """What is proved of a released threshold."""
-
-    NONE = "none"
-    """Nothing in finite samples."""
-    MARGINAL_AGENT = "marginal-agent"
-    """Coverage at an agent whose test points are exchangeable with its calibration points."""
-    MARGINAL_MIXTURE = "marginal-mixture"
-    """Coverage for a test point drawn from the mixture of agents."""
-    MARGINAL_IID = "marginal-iid"
-    """Coverage if the scores of all agents are independent and identically distributed."""
-    TRAINING_CONDITIONAL = "training-conditional"
-    """Coverage given the calibration data, with stated probability."""
-    TARGET_SHIFT = "target-shift"
-    """Approximate coverage at a target law, under an assumption on the shift."""
-    ASYMPTOTIC = "asymptotic"
-    """Coverage in the limit only."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +72,15 @@ class Release:
     local: dict[str, tuple[Number, ...]] = field(default_factory=dict)
     received: dict[str, tuple[Summary | None, ...]] = field(default_factory=dict)
 
-    @property
+    def __post_init__(self) -> None:
+        if tuple(agent.name for agent in self.agents) != self.round.agents:
+            raise InputError("agents: must be the roster of the round, in its order")
+        if not self.outcomes or len(self.outcomes) % len(self.round.alphas):
+            raise InputError("outcomes: must be as many for each level of the round")
+        if any(len(found) != len(self.outcomes) for found in self.local.values()):
+            raise InputError("local: must hold one threshold for each outcome")
+
+    @cached_property
     def used(self) -> tuple[str, ...]:
         """The agents that the thresholds rest on."""
         return tuple(a.name for a in self.agents if a.status == "used")
@@ -201,7 +191,17 @@ class Release:
         int or None
             None if its answer was not used.
         """
-        return self.used.index(agent) if agent in self.used else None
+        return self._places.get(agent)
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        """Where each used agent stands among them."""
+        return {name: at for at, name in enumerate(self.used)}
+
+    @cached_property
+    def _records(self) -> dict[str, AgentRecord]:
+        """The entries of the agents by name."""
+        return {record.name: record for record in self.agents}
 
     def public(self) -> Release:
         """Return what is sent to agents: nothing that another agent answered.
@@ -230,7 +230,9 @@ class Release:
 
     def _record(self, agent: str) -> AgentRecord:
         """Return the entry of one agent."""
-        for record in self.agents:
-            if record.name == agent:
-                return record
-        raise InputError(f"unknown agent {agent!r}; known: {', '.join(self.round.agents)}")
+        if agent not in self._records:
+            raise InputError(f"unknown agent {agent!r}; known: {', '.join(self.round.agents)}")
+        return self._records[agent]
+
+
+__all__ = ["AgentRecord", "Guarantee", "Release"]

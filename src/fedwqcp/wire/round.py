@@ -90,6 +90,8 @@ class Round:
                 f"quorum: must be from 1 to {len(self.agents)}, the number of agents, "
                 f"got {self.quorum}"
             )
+        if self.n_classes is not None and self.n_classes < 2:
+            raise InputError(f"n_classes: must be at least 2, got {self.n_classes}")
         if self.max_n < 1:
             raise InputError(f"max_n: must be at least 1, got {self.max_n}")
 

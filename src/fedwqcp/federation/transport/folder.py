@@ -20,7 +20,7 @@ from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.files import read, write_atomic
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.store import load
-from fedwqcp.wire.codec import decode, encode
+from fedwqcp.wire.codec import MAX_BYTES, decode, encode
 from fedwqcp.wire.envelope import Answer
 from fedwqcp.wire.release import Release
 from fedwqcp.wire.round import Round
@@ -46,6 +46,16 @@ class Closed:
     asks: tuple[Path, ...] = ()
     refusals: tuple[MessageError, ...] = ()
     already: bool = False
+
+
+@dataclass(frozen=True)
+class _Letter:
+    """A file that should hold an answer: whose it seems to be, its bytes, its step and sender."""
+
+    source: str
+    data: bytes
+    step: int
+    agent: str
 
 
 def open_round(round: Round, path: Path) -> None:
@@ -159,17 +169,19 @@ def close_round(path: Path, answers: Sequence[Path], out: Path) -> Closed:
     if record.exists():
         return Closed(_released(load(record), out), already=True)
     server = Server(round)
-    files = [(_sender(file, round), read(file)) for file in answers]
-    steps = [_step(server, data) for _, data in files]
+    letters = [_letter(file, server) for file in answers]
     while not server.ended:
         asks = server.asks()
-        of_step = [f for f, step in zip(files, steps, strict=True) if step == server.step]
-        if server.step and not of_step:
+        now = [letter for letter in letters if letter.step == server.step]
+        if server.step and not now:
             return Closed(None, _write_asks(path, server.step, asks), tuple(server.refusals))
-        if not of_step and any(steps):
+        if not now and any(letter.step == 1 for letter in letters):
             raise QuorumError(f"no answer to step {server.step}: pass the answers of all steps")
-        for source, data in of_step:
-            server.receive(data, source)
+        heard = {letter.agent for letter in now}
+        astray = [a for a in letters if a.agent not in heard and not 0 <= a.step <= server.step]
+        for letter in (*now, *astray):  # what is of no step so far is refused by name
+            sender = letter.source if letter.source in round.agents else None
+            server.receive(letter.data, letter.source, sender)
         server.close_step()
     release = server.release()
     write_atomic(record, encode(release))  # from here on the round is closed
@@ -200,12 +212,20 @@ def _write_asks(round: Path, step: int, asks: dict[str, bytes]) -> tuple[Path, .
     return tuple(named)
 
 
-def _step(server: Server, data: bytes) -> int:
-    """Return the step that an answer belongs to; what cannot be read counts for the first."""
+def _letter(path: Path, server: Server) -> _Letter:
+    """Read one answer; what cannot be read counts for the first step, and is refused there."""
+    if not path.exists() and not path.is_symlink():
+        raise InputError(f"cannot read {path}: there is no such file")
+    source = _sender(path, server.round)
     try:
-        return decode(data, Answer, server.plan.kinds).step
+        data = read(path, MAX_BYTES + 1)
+    except InputError:
+        data = b""
+    try:
+        answer = decode(data, Answer, server.plan.kinds)
     except MessageError:
-        return 0
+        return _Letter(source, data, 0, source)
+    return _Letter(source, data, answer.step, answer.agent)
 
 
 def _sender(path: Path, round: Round) -> str:

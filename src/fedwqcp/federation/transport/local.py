@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from fedwqcp.errors import InputError, QuorumError
 from fedwqcp.federation.agent import Agent, thresholds
-from fedwqcp.federation.plan import as_alphas, choose_method, choose_score, new_id
+from fedwqcp.federation.plan import Plan, as_alphas, choose_method, choose_score, new_id
 from fedwqcp.federation.server import Server
 from fedwqcp.methods import Calibration, Method
 from fedwqcp.scores import Rule, Score
@@ -86,12 +86,13 @@ def calibrate(
         rule=rule,
         n_classes=next((cal.n_classes for cal in cals.values()), None),
     )
+    plan = Plan.of(round)
     seeds = np.random.SeedSequence(seed).spawn(len(cals))
     sides = {
-        name: Agent(name, round, cal, allow_samples=allow_samples, rng=np.random.default_rng(own))
+        name: Agent(name, plan, cal, allow_samples=allow_samples, rng=np.random.default_rng(own))
         for (name, cal), own in zip(cals.items(), seeds, strict=True)
     }
-    release = run(Server(round), sides)
+    release = run(Server(plan), sides)
     return replace(release, local=_localized(release, cals))
 
 

@@ -1,0 +1,156 @@
+"""A unit under one preset: the scores of all points, computed once for all methods."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fedwqcp.arrays import Floats
+from fedwqcp.bench.boards import Board, IntervalBoard, LabelBoard
+from fedwqcp.bench.plans import MethodPlan, PresetPlan
+from fedwqcp.bench.unit import Numbers, Setting, Side, Unit
+from fedwqcp.errors import InputError
+from fedwqcp.methods import Calibration
+from fedwqcp.scores import IntervalScore, LabelScore, Rule, Score, uniforms
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """What every method starts from.
+
+    Parameters
+    ----------
+    preset : PresetPlan
+        The preset.
+    score : Score
+        Its score.
+    calibrations : dict of str to Calibration
+        The agents' calibration data.
+    boards : dict of str to Board
+        The agents' test points.
+    calibration_s, boards_s : float
+        Seconds that both took.
+    """
+
+    preset: PresetPlan
+    score: Score
+    calibrations: dict[str, Calibration]
+    boards: dict[str, Board]
+    calibration_s: float
+    boards_s: float
+
+    def rule(self, plan: MethodPlan) -> Rule:
+        """Return the set rule of a method's row; intervals have no choice.
+
+        Parameters
+        ----------
+        plan : MethodPlan
+            The method.
+
+        Returns
+        -------
+        str
+            Its own rule, else the preset's.
+        """
+        if not isinstance(self.score, LabelScore):
+            return "leq"
+        return plan.rule or self.preset.rule
+
+
+def prepare(unit: Unit, preset: PresetPlan) -> Scored:
+    """Score all calibration and test points.
+
+    Parameters
+    ----------
+    unit : Unit
+        Saved model outputs.
+    preset : PresetPlan
+        Whose score.
+
+    Returns
+    -------
+    Scored
+        The scores.
+
+    Raises
+    ------
+    InputError
+        If the preset has no score for the task, or the outputs it needs are not there.
+    """
+    setting = unit.setting
+    score = preset.score(setting.task)
+    if score is None or (needs_quantiles(score) and not unit.quantiles):
+        raise InputError(f"preset {preset.name!r} does not fit {setting.dataset}")
+    began = time.perf_counter()
+    calibrations = {
+        side.name: _calibration(setting, place, side, score)
+        for place, side in enumerate(unit.sides)
+    }
+    halfway = time.perf_counter()
+    boards = {side.name: _board(setting, side, score) for side in unit.sides}
+    ended = time.perf_counter()
+    return Scored(preset, score, calibrations, boards, halfway - began, ended - halfway)
+
+
+def needs_quantiles(score: Score) -> bool:
+    """Tell whether a score reads two quantiles, not one prediction.
+
+    Parameters
+    ----------
+    score : Score
+        A score.
+
+    Returns
+    -------
+    bool
+        True for CQR.
+    """
+    return isinstance(score, IntervalScore) and score.width == 2
+
+
+def _calibration(setting: Setting, place: int, side: Side, score: Score) -> Calibration:
+    """Score an agent's own points."""
+    part = setting.part(place)
+    truth, features = setting.labels[part], setting.features[part]
+    if isinstance(score, LabelScore):
+        u = _uniforms(setting, score, "calibration", setting.rows[part])
+        values = score.of(side.calibration, truth, u)
+        return Calibration(values, truth, features, setting.n_classes)
+    outputs = side.quantiles if needs_quantiles(score) else side.calibration
+    return Calibration(_intervals(score).of(_there(outputs), truth), None, features)
+
+
+def _board(setting: Setting, side: Side, score: Score) -> Board:
+    """Score an agent's test points."""
+    truth = setting.test_labels
+    if isinstance(score, LabelScore):
+        u = _uniforms(setting, score, "test", np.arange(len(truth)))
+        return LabelBoard(score, side.test, truth, u)
+    outputs = side.test_quantiles if needs_quantiles(score) else side.test
+    return IntervalBoard(_intervals(score), _there(outputs), truth, setting.n_classes)
+
+
+def _uniforms(
+    setting: Setting, score: LabelScore, points: str, rows: npt.NDArray[np.int64]
+) -> Floats | None:
+    """Return the random part of a score: the same for a point whoever holds it."""
+    if not score.randomized:
+        return None
+    return uniforms(f"{setting.dataset} {setting.seed} {points}", rows)
+
+
+def _intervals(score: Score) -> IntervalScore:
+    """Return a score that makes intervals."""
+    if not isinstance(score, IntervalScore):
+        raise InputError(f"{score!r} makes neither sets of labels nor intervals")
+    return score
+
+
+def _there(outputs: Numbers | None) -> Numbers:
+    """Return outputs that `prepare` has found to be there."""
+    if outputs is None:
+        raise InputError("the model outputs lack quantiles")
+    return outputs

@@ -1,0 +1,85 @@
+"""Small data that need no file, and small models of scikit-learn for them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedwqcp.bench.agents import Recipe, outputs_of
+from fedwqcp.bench.experiment import Experiment
+from fedwqcp.bench.plans import DatasetPlan
+from fedwqcp.bench.settings import Material, division, setting_of
+from fedwqcp.bench.unit import Side, Unit
+from fedwqcp.data import catalog, embedded
+from fedwqcp.data.streams import stream
+
+FRIEDMAN_ROWS = 3000
+"""Rows of the synthetic regression; one in five is for testing."""
+
+RATES = {"S": 0.003, "W": 0.1}
+"""Learning rates of strong and weak models."""
+
+
+def material_of(name: str) -> Material:
+    """Return an embedded dataset.
+
+    Parameters
+    ----------
+    name : {"digits", "friedman"}
+        Which.
+
+    Returns
+    -------
+    Material
+        Inputs between 0 and 1; every fifth row is for testing.
+    """
+    entry = catalog.find(name)
+    if name == "digits":
+        data = embedded.digits()
+    else:
+        data = embedded.friedman(FRIEDMAN_ROWS, stream(0, "friedman"))
+    test = np.arange(len(data)) % 5 == 4
+    return Material(
+        entry,
+        entry.published.status,
+        entry.published.note,
+        data.inputs[~test],
+        data.targets[~test],
+        data.inputs[test],
+        data.targets[test],
+    )
+
+
+def unit_of(material: Material, plan: DatasetPlan, experiment: Experiment, seed: int) -> Unit:
+    """Train one small model for each agent: a network, or a linear model that saw the data once.
+
+    Parameters
+    ----------
+    material : Material
+        The data.
+    plan : DatasetPlan
+        How they are used.
+    experiment : Experiment
+        Agents and epochs.
+    seed : int
+        Seed of the run.
+
+    Returns
+    -------
+    Unit
+        What the models say.
+    """
+    setting = setting_of(material, plan, experiment, seed, "cpu")
+    train = division(material, seed).train
+    inputs = np.concatenate([material.inputs, material.test_inputs])
+    targets = np.concatenate([material.targets, material.test_targets])
+    data = embedded.Dataset(
+        setting.dataset, inputs, targets, setting.n_classes if setting.label_law.size else None
+    )
+    sides = []
+    for place, name in enumerate(experiment.agents):
+        strong = name.startswith("S")
+        recipe = Recipe(name, (32 + 16 * place,) if strong else (), RATES[name[0]])
+        said = outputs_of(recipe, data, train, seed, experiment.strong_epochs)
+        own = setting.rows[setting.part(place)]
+        sides.append(Side(name, said[own], said[len(material.inputs) :]))
+    return Unit(setting, tuple(sides))

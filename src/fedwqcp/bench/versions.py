@@ -1,0 +1,47 @@
+"""What software made a number."""
+
+from __future__ import annotations
+
+import subprocess
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import fedwqcp
+
+
+@cache
+def code() -> str:
+    """Return the versions that numbers depend on.
+
+    Returns
+    -------
+    str
+        This package, with the commit where it runs from a repository, and those below it.
+    """
+    own = f"fedwqcp {fedwqcp.__version__}{_commit()}"
+    return ", ".join([own, *(part for name in ("numpy", "scipy", "torch") if (part := _of(name)))])
+
+
+def _of(name: str) -> str:
+    """Return name and version of an installed distribution."""
+    try:
+        return f"{name} {version(name)}"
+    except PackageNotFoundError:
+        return ""
+
+
+def _commit() -> str:
+    """Return the commit of the repository that this file belongs to, if it belongs to one."""
+    here = Path(__file__)
+    git = ["git", "-C", str(here.parent)]
+    try:
+        subprocess.run(
+            [*git, "ls-files", "--error-unmatch", here.name], check=True, capture_output=True
+        )
+        found = subprocess.run(
+            [*git, "rev-parse", "--short=12", "HEAD"], check=True, capture_output=True, text=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return f" ({found.stdout.strip()})"

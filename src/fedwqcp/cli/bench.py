@@ -1,0 +1,117 @@
+"""``fedwqcp bench``: experiments as records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from fedwqcp.bench.experiment import Experiment, embedded, load, paper
+from fedwqcp.bench.run import Where, run
+from fedwqcp.bench.toml import parse_seeds
+from fedwqcp.report.compare import cells
+from fedwqcp.report.markdown import verdict_rows
+from fedwqcp.report.pages import read, write
+
+app = typer.Typer(no_args_is_help=True)
+
+QUICK = ("retinamnist", "dermamnist", "bloodmnist")
+"""The small datasets."""
+
+Data = Annotated[Path | None, typer.Option(envvar="FEDWQCP_DATA", help="Folder with datasets.")]
+Seeds = Annotated[str | None, typer.Option(help="Such as 0-9 or 0,2,5-7.")]
+Datasets = Annotated[str | None, typer.Option(help="Names with commas; by default all.")]
+Device = Annotated[str, typer.Option(help="Where models are trained: auto, cpu or cuda.")]
+Jobs = Annotated[int, typer.Option(help="Processes that evaluate.")]
+Out = Annotated[Path, typer.Option(help="Folder for records, tables and model outputs.")]
+Outputs = Annotated[
+    Path | None, typer.Option(help="Folder for model outputs; by default OUT/outputs.")
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on from the records in OUT.")]
+Executor = Annotated[
+    Literal["processes", "ray"], typer.Option(help="What evaluates: this machine, or Ray.")
+]
+
+
+@app.command("run")
+def run_command(
+    config: Annotated[Path, typer.Argument(help="An experiment in TOML.")],
+    data: Data = None,
+    seeds: Seeds = None,
+    datasets: Datasets = None,
+    device: Device = "auto",
+    jobs: Jobs = 1,
+    out: Out = Path("runs"),
+    outputs: Outputs = None,
+    resume: Resume = False,
+    executor: Executor = "processes",
+) -> None:
+    """Train what is missing, evaluate every method, and append records to OUT."""
+    experiment = _narrowed(load(config), datasets, seeds)
+    where = Where(out=out, data=data, outputs=outputs, device=device, jobs=jobs, executor=executor)
+    console = Console(highlight=False)
+    units = _run(experiment, where, resume, console)
+    console.print(f"{units} units done; records: {out / 'records.jsonl'}", soft_wrap=True)
+
+
+@app.command()
+def reproduce(
+    data: Data = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Two seeds of the small datasets: minutes on a CPU.")
+    ] = False,
+    seeds: Seeds = None,
+    datasets: Datasets = None,
+    device: Device = "auto",
+    jobs: Jobs = 1,
+    out: Out = Path("runs/paper"),
+    outputs: Outputs = None,
+    resume: Resume = False,
+    executor: Executor = "processes",
+) -> None:
+    """Run the paper's comparison and set its published figures beside ours."""
+    console = Console(highlight=False)
+    if data is None:
+        console.print(
+            "No data folder (--data or FEDWQCP_DATA): running on the embedded datasets, for which "
+            "nothing was published.",
+            soft_wrap=True,
+        )
+        experiment = embedded()
+    else:
+        experiment = paper().only(QUICK, (0, 1)) if quick else paper()
+    where = Where(out=out, data=data, outputs=outputs, device=device, jobs=jobs, executor=executor)
+    _run(_narrowed(experiment, datasets, seeds), where, resume, console)
+    files = write(out, out / "tables")
+    for line in verdict_rows(cells(read(out))):
+        console.print("  ".join(line), soft_wrap=True)
+    console.print(f"Written: {', '.join(str(file) for file in files)}", soft_wrap=True)
+
+
+def _narrowed(experiment: Experiment, datasets: str | None, seeds: str | None) -> Experiment:
+    """Keep the datasets and seeds that were asked for."""
+    names = None if datasets is None else [name.strip() for name in datasets.split(",")]
+    return experiment.only(names, None if seeds is None else parse_seeds(seeds))
+
+
+def _run(experiment: Experiment, where: Where, resume: bool, console: Console) -> int:
+    """Run with a line for each stage that shows how far it is and how long it will take."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console) as progress:
+        lines = {}
+
+        def on_step(stage: str, what: str, share: float) -> None:
+            if stage not in lines:
+                lines[stage] = progress.add_task(stage, total=1.0)
+            progress.update(lines[stage], description=f"{stage}: {what}", completed=share)
+
+        return run(experiment, where, resume=resume, on_step=on_step)

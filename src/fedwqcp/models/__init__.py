@@ -1,0 +1,1 @@
+"""Models of the paper's agents, trained many at once (torch)."""

@@ -1,0 +1,250 @@
+"""Results over seeds as cells of a table, each beside the published figure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import inf, isfinite, sqrt
+from statistics import fmean, median, stdev
+from typing import Literal, TypeAlias
+
+from fedwqcp.bench.result import Result
+from fedwqcp.errors import InputError
+from fedwqcp.report.published import Figure, place, plain, published
+
+Verdict: TypeAlias = Literal["inside", "overlapping", "outside", ""]
+"""Our median lies in the published interval; the intervals meet; neither; nothing to compare."""
+
+AVERAGE, ALL = "Avg", "all"
+"""Places of figures that belong to no single agent."""
+
+OURS = "fedwq-cp"
+"""The method whose sets the others are compared with."""
+
+_METHODS = ("dp-fedcp", "split-cp", "fedcp-qq", "fcp", "cphet", "fedwq-cp", "fedavgq-cp")
+_PRESETS = ("paper", "sound", "sound-cqr")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One figure.
+
+    Parameters
+    ----------
+    dataset, title, status : str
+        The data.
+    preset, method : str
+        Settings and row.
+    metric : str
+        "coverage", "size", "clipped", "labels" or "runtime_s".
+    agent : str
+        An agent, "Avg" (mean over agents) or "all".
+    seeds : int
+        How many runs.
+    median, half : float
+        Median over seeds, and 1.96 standard deviations over the root of their number.
+    figure : Figure or None
+        What the paper prints.
+    verdict : str
+        How both stand to each other; empty for times, which belong to a machine.
+    """
+
+    dataset: str
+    title: str
+    status: str
+    preset: str
+    method: str
+    metric: str
+    agent: str
+    seeds: int
+    median: float
+    half: float
+    figure: Figure | None
+    verdict: Verdict
+
+    @property
+    def shown(self) -> str:
+        """The dataset as tables show it; a stand-in for the published data is marked."""
+        return shown(self.title, self.status)
+
+
+def shown(title: str, status: str) -> str:
+    """Return a dataset's title; anything but the published data is marked.
+
+    Parameters
+    ----------
+    title, status : str
+        As a result has them.
+
+    Returns
+    -------
+    str
+        Such as ``"TissueMNIST [subset]"``.
+    """
+    said = status == "published" or status in title
+    return title if said else f"{title} [{status}]"
+
+
+def cells(results: Sequence[Result], *, against: bool = True) -> tuple[Cell, ...]:
+    """Summarise results over seeds.
+
+    Parameters
+    ----------
+    results : sequence of Result
+        All results of a run.
+    against : bool, optional
+        Whether published figures are set beside.
+
+    Returns
+    -------
+    tuple of Cell
+        Sorted as the paper's tables are, whatever the order of the results.
+
+    Raises
+    ------
+    InputError
+        If there are none, or copies of a dataset with different status are mixed.
+    """
+    if not results:
+        raise InputError("there are no results: run the experiment first")
+    rows: dict[tuple[str, str, str], list[Result]] = {}
+    for result in results:
+        rows.setdefault((result.dataset, result.preset, result.method), []).append(result)
+    found = [cell for row in sorted(rows, key=_order) for cell in _row(rows[row], against)]
+    status = {(cell.dataset, cell.status) for cell in found}
+    if len(status) > len({cell.dataset for cell in found}):
+        raise InputError("the results mix copies of a dataset that differ in status")
+    return tuple(found)
+
+
+def counts(found: Iterable[Cell]) -> dict[tuple[str, str, str], Counter[str]]:
+    """Count the verdicts.
+
+    Parameters
+    ----------
+    found : iterable of Cell
+        Cells.
+
+    Returns
+    -------
+    dict
+        By preset, method and metric; only where there is something to compare.
+    """
+    tally: dict[tuple[str, str, str], Counter[str]] = {}
+    for cell in found:
+        if cell.verdict:
+            tally.setdefault((cell.preset, cell.method, cell.metric), Counter())[cell.verdict] += 1
+    return tally
+
+
+def judge(value: float, half: float, figure: Figure) -> Verdict:
+    """Hold our figure against a published one.
+
+    Parameters
+    ----------
+    value, half : float
+        Our median and half the width of its interval.
+    figure : Figure
+        The published one.
+
+    Returns
+    -------
+    str
+        "inside", "overlapping" or "outside".
+
+    Examples
+    --------
+    >>> judge(0.96, 0.01, Figure(0.95, 0.005, 4))
+    'overlapping'
+    """
+    if figure.low <= value <= figure.high:
+        return "inside"
+    meets = isfinite(half) and value - half <= figure.high and figure.low <= value + half
+    return "overlapping" if meets else "outside"
+
+
+def reduction(other: float, ours: float) -> float | None:
+    """Return by which share our sets are smaller: (other - ours) / other.
+
+    Parameters
+    ----------
+    other, ours : float
+        Mean sizes.
+
+    Returns
+    -------
+    float or None
+        None where it has no meaning.
+    """
+    return (other - ours) / other if 0 < other < inf and ours < inf else None
+
+
+def _row(results: Sequence[Result], against: bool) -> list[Cell]:
+    """Return the cells of one dataset, preset and method."""
+    seeds = sorted({result.seed for result in results})
+    agents = sorted({result.agent for result in results}, key=lambda name: int(name[1:]))
+    by = {(result.seed, result.agent): result for result in results}
+    if len(by) < len(seeds) * len(agents):
+        first = results[0]
+        raise InputError(
+            f"{first.method} on {first.dataset}: some agents have no result for some seed; "
+            "complete the run with --resume"
+        )
+    series: dict[tuple[str, str], list[float]] = {}
+    for agent in agents:
+        series["coverage", agent] = [by[seed, agent].coverage for seed in seeds]
+    for metric in ("coverage", "size", "clipped", "labels"):
+        if getattr(results[0], metric) is not None:
+            series[metric, AVERAGE] = [
+                fmean(getattr(by[seed, agent], metric) for agent in agents) for seed in seeds
+            ]
+    series["runtime_s", ALL] = [by[seed, agents[0]].calibration_s for seed in seeds]
+    series["sets_s", ALL] = [by[seed, agents[0]].sets_s for seed in seeds]
+    return [
+        _cell(results[0], metric, agent, values, against)
+        for (metric, agent), values in series.items()
+    ]
+
+
+def _cell(first: Result, metric: str, agent: str, values: list[float], against: bool) -> Cell:
+    """Return one figure over seeds."""
+    middle = median(values)
+    finite = all(isfinite(value) for value in values)
+    spread = stdev(values) if len(values) > 1 and finite else 0.0
+    half = 1.96 * spread / sqrt(len(values)) if finite else inf
+    figure = published().get(place(first.dataset, first.method, metric, agent)) if against else None
+    timed = metric in ("runtime_s", "sets_s")
+    return Cell(
+        dataset=first.dataset,
+        title=first.title,
+        status=first.status,
+        preset=first.preset,
+        method=first.method,
+        metric=metric,
+        agent=agent,
+        seeds=len(values),
+        median=middle,
+        half=half,
+        figure=figure,
+        verdict="" if figure is None or timed else judge(middle, half, figure),
+    )
+
+
+def _order(row: tuple[str, str, str]) -> tuple[int, str, int, str, int, str]:
+    """Sort presets, datasets and methods as the paper has them, unknown ones last."""
+    dataset, preset, method = row
+    printed = list(dict.fromkeys(key[0] for key in published()))
+    return (
+        _at(preset, _PRESETS),
+        preset,
+        _at(plain(dataset), printed),
+        dataset,
+        _at(method.partition(" (")[0], _METHODS),
+        method,
+    )
+
+
+def _at(name: str, known: Sequence[str]) -> int:
+    """Return the place of a name."""
+    return known.index(name) if name in known else len(known)

@@ -1,0 +1,63 @@
+import numpy as np
+import pytest
+
+from fedwqcp.bench import training
+from fedwqcp.bench.evaluate import evaluate
+from fedwqcp.bench.plans import DatasetPlan
+from fedwqcp.data import catalog
+from fedwqcp.data.load import Loaded
+from fedwqcp.errors import InputError
+from units import experiment
+
+
+def quiet(what, share):
+    assert 0 <= share <= 1
+
+
+@pytest.mark.parametrize(
+    ("name", "task"), [("digits", "classification"), ("friedman", "regression")]
+)
+def test_embedded_data_need_neither_files_nor_torch(name, task):
+    pytest.importorskip("sklearn")
+    plan = DatasetPlan(name=name, components=4)
+    what = experiment(datasets=(plan,), strong_epochs=2)
+    units = list(training.train_units(plan, what, (0, 1), on_share=quiet))
+    assert [unit.setting.seed for unit in units] == [0, 1]
+    for unit in units:
+        assert unit.setting.task == task
+        for at, side in enumerate(unit.sides):
+            assert len(side.calibration) == len(unit.setting.part(at))
+            assert len(side.test) == len(unit.setting.test_labels)
+        assert {r.preset for r in evaluate(unit, what)} == {"paper", "sound"}
+
+
+@pytest.mark.parametrize(("name", "classes"), [("bloodmnist", 8), ("retinamnist", 5)])
+def test_networks_say_something_of_every_point(monkeypatch, name, classes):
+    pytest.importorskip("torch")
+    pytest.importorskip("sklearn")
+    rng = np.random.default_rng(0)
+    labels = (np.arange(90) % classes).astype(np.uint8)
+    images = rng.integers(0, 40, (90, 8, 8, 3)).astype(np.uint8) + 20 * labels[:, None, None, None]
+    loaded = Loaded(
+        catalog.find(name), images[:70], labels[:70], images[70:], labels[70:], "subset", "", "", ""
+    )
+    monkeypatch.setattr(training, "load", lambda dataset, data: loaded)
+    plan = DatasetPlan(name=name, components=3, batch=16, ordinal=None if classes == 8 else 5)
+    what = experiment(datasets=(plan,), strong_epochs=1)
+    both = list(training.train_units(plan, what, (0, 1), device="cpu", on_share=quiet))
+    alone = next(training.train_units(plan, what, (1,), device="cpu", on_share=quiet))
+    assert alone.setting.device == "cpu"
+    assert alone.quantiles == (name == "retinamnist")
+    for at, (one, two) in enumerate(zip(alone.sides, both[1].sides, strict=True)):
+        assert len(one.calibration) == len(alone.setting.part(at))
+        assert np.array_equal(one.test, two.test)  # whoever else is trained beside
+    assert not np.array_equal(both[0].sides[0].test, both[1].sides[0].test)
+    assert not np.array_equal(alone.sides[0].test, alone.sides[1].test)
+    evaluate(alone, what)
+
+
+def test_missing_data_say_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setenv("FEDWQCP_CACHE", str(tmp_path))
+    plan = DatasetPlan(name="retinamnist")
+    with pytest.raises(InputError, match="fedwqcp data fetch retinamnist"):
+        list(training.train_units(plan, experiment(), (0,), data=tmp_path, on_share=quiet))
