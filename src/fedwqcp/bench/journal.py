@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +21,7 @@ class Journal(Generic[R]):
     Parameters
     ----------
     path : Path
-        The file; it need not exist.
+        The file; it need not exist. A finished one may lie there packed, as ``.xz`` beside it.
     kind : type
         `Result` or `Share`.
     """
@@ -42,12 +43,13 @@ class Journal(Generic[R]):
         RecordError
             If the file cannot be read, a line is damaged or of another version, or a key returns.
         """
-        if not self.path.exists():
+        packed = self.path.with_name(f"{self.path.name}.xz")
+        if not self.path.exists() and not packed.exists():
             return ()
         try:
-            text = self.path.read_bytes()
+            text = self.path.read_bytes() if self.path.exists() else lzma.open(packed).read()
             lines = text[: _whole(text)].decode("utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError) as error:
             raise RecordError(f"{self.path} cannot be read as records: {error}") from error
         records = tuple(
             from_line(line, self._kind, VERSION, f"{self.path}, line {number}")
