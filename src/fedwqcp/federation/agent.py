@@ -165,15 +165,45 @@ def thresholds(
     if calibration is not None:
         plan.check(calibration)
     found = [
-        plan.method.localize(
-            release.outcomes[at],
-            calibration and calibration.column(plan.tasks[at].column),
-            release.position(agent),
-            plan.tasks[at].alpha,
-            features,
-        )
+        localize(plan, release, agent, at, calibration, features=features)
         for at in release.tasks_of(alpha)
     ]
     if len(found) > 1:
         return np.stack(found, axis=-1)
     return found[0] if found[0].ndim else float(found[0])
+
+
+def localize(
+    plan: Plan,
+    release: Release,
+    agent: str,
+    task: int,
+    calibration: Calibration | None,
+    *,
+    features: Floats | None = None,
+) -> Floats:
+    """Return an agent's threshold for one task of the round.
+
+    Parameters
+    ----------
+    plan : Plan
+        What the round computes.
+    release : Release
+        What it ended with.
+    agent : str
+        Name of the agent.
+    task : int
+        Which task.
+    calibration : Calibration or None
+        The agent's data, for methods that need them once more.
+    features : Floats, optional
+        Features of the test inputs.
+
+    Returns
+    -------
+    Floats
+        Shape () shared, (C,) per label, (n, 1) per input.
+    """
+    own = None if calibration is None else calibration.column(plan.tasks[task].column)
+    outcome, alpha = release.outcomes[task], plan.tasks[task].alpha
+    return plan.method.localize(outcome, own, release.position(agent), alpha, features)

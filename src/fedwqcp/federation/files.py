@@ -10,15 +10,23 @@ from pathlib import Path
 from fedwqcp.errors import InputError
 
 
-def write_atomic(path: Path, data: bytes) -> None:
+def write_atomic(path: Path, data: bytes, *, replace: bool = True) -> bool:
     """Write a file whole or not at all.
 
     Parameters
     ----------
     path : Path
-        Where; an existing file is replaced in one step.
+        Where.
     data : bytes
         What.
+    replace : bool, optional
+        Whether an existing file is replaced, in one step; otherwise it stands, also where two
+        processes write at the same time.
+
+    Returns
+    -------
+    bool
+        Whether it was written.
 
     Raises
     ------
@@ -35,11 +43,18 @@ def write_atomic(path: Path, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(part, path)
+        if replace:
+            os.replace(part, path)
+        else:
+            os.link(part, path)
+    except FileExistsError:
+        return False
     except OSError as error:
-        with contextlib.suppress(OSError):
-            os.unlink(part)
         raise InputError(f"cannot write {path}: {error.strerror}") from None
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(part)
+    return True
 
 
 def read(path: Path, most: int = -1) -> bytes:

@@ -183,9 +183,8 @@ def close_round(path: Path, answers: Sequence[Path], out: Path) -> Closed:
             sender = letter.source if letter.source in round.agents else None
             server.receive(letter.data, letter.source, sender)
         server.close_step()
-    release = server.release()
-    write_atomic(record, encode(release))  # from here on the round is closed
-    return Closed(_released(release, out), (), tuple(server.refusals))
+    first = write_atomic(record, encode(server.release()), replace=False)  # now it is closed
+    return Closed(_released(load(record), out), (), tuple(server.refusals), already=not first)
 
 
 def _released(release: Release, out: Path) -> Release:

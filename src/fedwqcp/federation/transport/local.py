@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedwqcp.arrays import Floats
 from fedwqcp.errors import InputError, QuorumError
-from fedwqcp.federation.agent import Agent, thresholds
+from fedwqcp.federation.agent import Agent, localize
 from fedwqcp.federation.plan import Plan, as_alphas, choose_method, choose_score, new_id
 from fedwqcp.federation.server import Server
 from fedwqcp.methods import Calibration, Method
@@ -73,7 +74,7 @@ def calibrate(
             f"agents must map names to scores, such as {{'a': [0.1, 0.2]}}, got "
             f"{type(agents).__name__}"
         )
-    cals = _same_classes({name: _as_calibration(data) for name, data in agents.items()})
+    cals = _calibrations(agents)
     columns = max((cal.columns for cal in cals.values()), default=1)
     round = Round(
         id=new_id(),
@@ -93,7 +94,7 @@ def calibrate(
         for (name, cal), own in zip(cals.items(), seeds, strict=True)
     }
     release = run(Server(plan), sides)
-    return replace(release, local=_localized(release, cals))
+    return replace(release, local=_localized(plan, release, cals))
 
 
 def run(server: Server, agents: Mapping[str, Agent]) -> Release:
@@ -127,23 +128,34 @@ def run(server: Server, agents: Mapping[str, Agent]) -> Release:
     return server.release()
 
 
-def _localized(release: Release, cals: Mapping[str, Calibration]) -> dict[str, tuple[Number, ...]]:
+def _localized(
+    plan: Plan, release: Release, cals: Mapping[str, Calibration]
+) -> dict[str, tuple[Number, ...]]:
     """Return the thresholds that agents find for themselves, where the server has none."""
     if all(outcome.threshold(0) is not None for outcome in release.outcomes):
         return {}
+    return {
+        name: tuple(
+            _number(localize(plan, release, name, task, cal)) for task in range(len(plan.tasks))
+        )
+        for name, cal in cals.items()
+    }
+
+
+def _number(threshold: Floats) -> Number:
+    """Return a threshold as it is stored."""
+    return tuple(threshold.tolist()) if threshold.ndim else float(threshold)
+
+
+def _calibrations(agents: Mapping[str, npt.ArrayLike | Calibration]) -> dict[str, Calibration]:
+    """Check what each agent brings; an error names the agent."""
     found = {}
-    for name, cal in cals.items():
-        values: list[Number] = []
-        for alpha in release.round.alphas:
-            value = np.atleast_1d(thresholds(release, name, alpha, cal))
-            values += [float(v) for v in value]
-        found[name] = tuple(values)
-    return found
-
-
-def _as_calibration(data: npt.ArrayLike | Calibration) -> Calibration:
-    """Wrap bare scores."""
-    return data if isinstance(data, Calibration) else Calibration(data)
+    for name, data in agents.items():
+        try:
+            found[name] = data if isinstance(data, Calibration) else Calibration(data)
+        except InputError as error:
+            raise InputError(f"agent {name!r}: {error}") from None
+    return _same_classes(found)
 
 
 def _same_classes(cals: dict[str, Calibration]) -> dict[str, Calibration]:
