@@ -5,14 +5,14 @@ BIN    := $(VENV)/bin
 TORCH  ?= torch==2.13.0
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test test-torch check slow paper clean
+.PHONY: demo test test-torch test-flower nightly check slow paper clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.demo  ## the main job, on data that needs no download
 	$(BIN)/fedwqcp demo --out out
 
 test: $(VENV)/.dev  ## the quick suite
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 -m "not slow and not flower and not nightly"
 
 check: $(VENV)/.dev  ## format, lint, types, doors between rooms, docstrings
 	$(BIN)/ruff format --check .
@@ -27,8 +27,18 @@ test-torch: $(VENV)/.torch  ## models and tensors
 paper: $(VENV)/.torch  ## the paper's experiment: make paper DATA=folder
 	$(BIN)/fedwqcp bench reproduce --data $(DATA) --out results
 
+test-flower: $(VENV)/.flower  ## rounds between real processes, with TLS and authentication
+	$(BIN)/python -m pytest tests/flower tests/federation tests/cli/test_audit.py -m "not slow and not nightly"
+
+nightly: $(VENV)/.flower  ## the slow faults of a federation
+	$(BIN)/python -m pytest tests/flower -m nightly
+
 slow: $(VENV)/.dev  ## coverage against exact laws
 	$(BIN)/python -m pytest -n 2 -m slow
+
+$(VENV)/.flower: $(VENV)/.dev
+	$(PIP) install --quiet -e ".[flower]"
+	touch $@
 
 $(VENV)/.torch: $(VENV)/.dev
 	$(PIP) install --quiet "$(TORCH)"

@@ -1,0 +1,1 @@
+"""Federated averaging, then calibrated prediction sets in one more round."""

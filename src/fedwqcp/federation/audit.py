@@ -1,0 +1,129 @@
+"""The recomputation of a release by anyone who holds the record of its round."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from fedwqcp.errors import FedwqcpError, RecordError
+from fedwqcp.federation.files import read
+from fedwqcp.federation.ledger import LOG, START, with_reasons
+from fedwqcp.federation.server import Server
+from fedwqcp.wire.codec import decode, encode
+from fedwqcp.wire.release import Release
+from fedwqcp.wire.round import Round
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What a recomputation found.
+
+    Parameters
+    ----------
+    difference : str
+        The first difference between record and recomputation; empty where there is none.
+    answers : int
+        How many accepted answers were read.
+    release : Release or None
+        The release as recomputed.
+    """
+
+    difference: str
+    answers: int = 0
+    release: Release | None = None
+
+    @property
+    def matches(self) -> bool:
+        """Whether the record is whole and gives the release that was sent."""
+        return not self.difference
+
+
+def audit(folder: Path) -> Audit:
+    """Recompute a release from the answers that were accepted.
+
+    Parameters
+    ----------
+    folder : Path
+        The record of a round.
+
+    Returns
+    -------
+    Audit
+        Whether it matches, and the first difference where not.
+
+    Raises
+    ------
+    InputError
+        If the folder holds no record.
+    """
+    log = read(folder / LOG)
+    try:
+        entries = list(_entries(folder, log))
+        return _recomputed(folder, entries)
+    except FedwqcpError as error:
+        return Audit(str(error))
+
+
+def _entries(folder: Path, log: bytes) -> Iterator[dict[str, Any]]:
+    """Read the log; every line must follow from the one before, every file from its line."""
+    previous = START
+    for number, line in enumerate(log.splitlines(keepends=True), start=1):
+        try:
+            entry: dict[str, Any] = json.loads(line)
+            follows = entry["previous"] == previous
+        except (ValueError, KeyError, TypeError):
+            raise RecordError(f"{LOG}, line {number}: cannot be read") from None
+        if not follows:
+            raise RecordError(f"{LOG}, line {number}: does not follow from the line before")
+        name = entry.get("file")
+        if name is not None and sha256(read(folder / name)).hexdigest() != entry["sha256"]:
+            raise RecordError(f"{name}: is not the file that the log speaks of")
+        previous = sha256(line).hexdigest()
+        yield entry
+
+
+def _recomputed(folder: Path, entries: list[dict[str, Any]]) -> Audit:
+    """Hold the dialogue again with the accepted answers alone."""
+    server = Server(decode(read(folder / "round.json"), Round, source="round.json"))
+    reasons: dict[str, str] = {}
+    answers = 0
+    server.asks()
+    for entry in entries:
+        if entry["event"] == "refused":
+            reasons[entry["agent"]] = entry["reason"]
+        elif entry["event"] == "accepted":
+            refusal = server.receive(read(folder / entry["file"]), entry["agent"], entry["agent"])
+            if refusal is not None:
+                return Audit(f"{entry['file']}: was accepted, and would be refused: {refusal}")
+            answers += 1
+        elif entry["event"] == "closed":
+            server.close_step()
+            server.asks()
+        elif entry["event"] == "failed":
+            return Audit(f"the round ended without a release: {entry['reason']}", answers)
+    release = with_reasons(server.release(), reasons)
+    for name, ours in (("record.json", release), ("release.json", release.public())):
+        theirs = json.loads(read(folder / name))
+        difference = _difference(json.loads(encode(ours)), theirs, "")
+        if difference:
+            return Audit(f"{name}: {difference}", answers, release)
+    return Audit("", answers, release)
+
+
+def _difference(ours: Any, theirs: Any, at: str) -> str:
+    """Return the first place where two JSON values differ."""
+    if isinstance(ours, dict) and isinstance(theirs, dict) and set(ours) == set(theirs):
+        found = (_difference(ours[key], theirs[key], f"{at}.{key}") for key in ours)
+    elif isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
+        found = (
+            _difference(o, t, f"{at}[{i}]")
+            for i, (o, t) in enumerate(zip(ours, theirs, strict=True))
+        )
+    else:
+        same = ours == theirs and type(ours) is type(theirs)
+        return "" if same else f"{at.lstrip('.')}: recomputed {ours!r}, the record says {theirs!r}"
+    return next((place for place in found if place), "")

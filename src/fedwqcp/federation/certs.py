@@ -1,0 +1,152 @@
+"""Keys and certificates for trying out a federation: a local CA, a server, one key per site.
+
+A real federation takes its server certificate from its own authority, and every site makes its own
+key and hands over the public half alone.
+"""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fedwqcp.errors import InputError, MissingExtraError
+from fedwqcp.wire.round import check_names
+
+if TYPE_CHECKING:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+
+DAYS = 30
+"""How long the certificates are valid."""
+
+
+def make_certs(folder: Path, agents: Sequence[str], hosts: Sequence[str]) -> tuple[Path, ...]:
+    """Make a CA, a server certificate and a key pair for each site.
+
+    Parameters
+    ----------
+    folder : Path
+        Where; files that are there are never replaced.
+    agents : sequence of str
+        Names of the sites; each gets ``keys/NAME`` and ``keys/NAME.pub``.
+    hosts : sequence of str
+        Every name and address under which sites reach the server.
+
+    Returns
+    -------
+    tuple of Path
+        What was written: ``ca.key``, ``ca.crt``, ``server.key``, ``server.pem`` and the keys.
+
+    Raises
+    ------
+    InputError
+        If a file exists, or a name is no name.
+    MissingExtraError
+        If the extra ``flower`` is not installed.
+    """
+    try:
+        from cryptography.hazmat.primitives.asymmetric import ec
+    except ImportError:
+        raise MissingExtraError("making certificates", "flower") from None
+    check_names(tuple(agents))
+    if not hosts:
+        raise InputError("hosts: name at least one host or address of the server")
+    curve = ec.SECP384R1()
+    authority, server = ec.generate_private_key(curve), ec.generate_private_key(curve)
+    root = _certificate("fedwqcp trial CA", authority, None)
+    files = {
+        "ca.key": _private(authority),
+        "ca.crt": _pem(root),
+        "server.key": _private(server),
+        "server.pem": _pem(_certificate(hosts[0], server, (root, authority), hosts)),
+    }
+    for name in agents:
+        own = ec.generate_private_key(curve)
+        files[f"keys/{name}"] = _private(own, ssh=True)
+        files[f"keys/{name}.pub"] = _public(own)
+    return _written(folder, files)
+
+
+def _written(folder: Path, files: dict[str, bytes]) -> tuple[Path, ...]:
+    """Write all files, or none where one exists; private ones for the owner alone."""
+    paths = {folder / name: data for name, data in files.items()}
+    for path in paths:
+        if path.exists():
+            raise InputError(f"{path} exists; keys are never replaced: choose another folder")
+    (folder / "keys").mkdir(parents=True, exist_ok=True)
+    for path, data in paths.items():
+        public = path.suffix in (".crt", ".pem", ".pub")
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644 if public else 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+    return tuple(paths)
+
+
+def _certificate(
+    subject: str,
+    key: EllipticCurvePrivateKey,
+    issuer: tuple[x509.Certificate, EllipticCurvePrivateKey] | None,
+    hosts: Sequence[str] = (),
+) -> x509.Certificate:
+    """Return a certificate, signed by its issuer or by itself."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, subject)])
+    signer = key if issuer is None else issuer[1]
+    now = datetime.datetime.now(datetime.UTC)
+    about = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    by = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name if issuer is None else issuer[0].subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(minutes=5))
+        .not_valid_after(now + datetime.timedelta(days=DAYS))
+        .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
+        .add_extension(about, critical=False)
+        .add_extension(by, critical=False)
+    )
+    if hosts:
+        names = x509.SubjectAlternativeName([_host(host) for host in hosts])
+        builder = builder.add_extension(names, critical=False)
+    return builder.sign(signer, hashes.SHA384())
+
+
+def _host(host: str) -> x509.GeneralName:
+    """Return a host as a certificate names it."""
+    from cryptography import x509
+
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    """Return a certificate as text."""
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    return bytes(certificate.public_bytes(Encoding.PEM))
+
+
+def _private(key: EllipticCurvePrivateKey, *, ssh: bool = False) -> bytes:
+    """Return a private key as text: for TLS, or in the form that SuperNodes read."""
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    form = PrivateFormat.OpenSSH if ssh else PrivateFormat.PKCS8
+    return bytes(key.private_bytes(Encoding.PEM, form, NoEncryption()))
+
+
+def _public(key: EllipticCurvePrivateKey) -> bytes:
+    """Return the public half of a site's key."""
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    public = key.public_key()
+    return bytes(public.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)) + b"\n"

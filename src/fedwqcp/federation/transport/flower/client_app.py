@@ -1,0 +1,246 @@
+"""The side of a site: it answers a round from its own data, and keeps all that leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from flwr.app import ArrayRecord, Context, Message
+from flwr.clientapp import ClientApp
+
+from fedwqcp import methods
+from fedwqcp.errors import FedwqcpError, InputError
+from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.outputs import Outputs, load_outputs
+from fedwqcp.federation.plan import Plan, kinds_of
+from fedwqcp.federation.scoring import calibration_of
+from fedwqcp.federation.transport.flower.letters import (
+    ASK,
+    MODEL,
+    OK,
+    RELEASE,
+    Ask,
+    read_ask,
+    write_reply,
+)
+from fedwqcp.federation.transport.flower.site import Site
+from fedwqcp.federation.transport.flower.watchdog import guarded
+from fedwqcp.methods import Calibration
+from fedwqcp.wire.codec import decode, method_of
+from fedwqcp.wire.envelope import Ask as Question
+from fedwqcp.wire.release import Release
+from fedwqcp.wire.round import Round
+
+Found: TypeAlias = Outputs | Calibration | tuple[npt.ArrayLike, npt.ArrayLike]
+"""What a site's function may return: outputs and labels, in one of three forms."""
+OutputsOf: TypeAlias = Callable[[Context], Found]
+"""A site's function: from Flower's context to the model's outputs on calibration data."""
+
+
+class _RefusedError(Exception):
+    """Carries the code that the server is told."""
+
+
+def from_files(context: Context) -> Outputs:
+    """Read the outputs from the file that the node's own configuration names.
+
+    Parameters
+    ----------
+    context : Context
+        Its ``node_config`` has ``outputs``, and ``labels`` where the outputs carry none.
+
+    Returns
+    -------
+    Outputs
+        What the files hold.
+
+    Raises
+    ------
+    InputError
+        If no file is named, or it cannot be read.
+    """
+    path, labels = context.node_config.get("outputs"), context.node_config.get("labels")
+    if path is None:
+        raise InputError("name the file: --node-config \"agent='st-mary' outputs='cal.npz'\"")
+    return load_outputs(Path(str(path)), None if labels is None else Path(str(labels)))
+
+
+def client_app(outputs: OutputsOf = from_files, *, watchdog: bool = True) -> ClientApp:
+    """Return a ClientApp that answers rounds.
+
+    Parameters
+    ----------
+    outputs : callable, optional
+        From Flower's context to ``(outputs, labels)``; by default the file that the node names.
+    watchdog : bool, optional
+        Compute in a child process that is ended at the deadline.
+
+    Returns
+    -------
+    ClientApp
+        Ready to be named in an app's ``pyproject.toml``.
+    """
+    app = ClientApp()
+    answer_with(app, outputs, watchdog=watchdog)
+    return app
+
+
+def answer_with(app: ClientApp, outputs: OutputsOf, *, watchdog: bool = True) -> None:
+    """Let a ClientApp that already trains answer rounds too.
+
+    Parameters
+    ----------
+    app : ClientApp
+        The app.
+    outputs : callable
+        From Flower's context to ``(outputs, labels)``. Parameters that the server sent with the
+        round lie in ``context.state["fedwqcp.model"]``.
+    watchdog : bool, optional
+        Compute in a child process that is ended at the deadline.
+    """
+
+    def _ask(message: Message, context: Context) -> Message:
+        """Answer a question."""
+        model = message.content.get(MODEL)
+        if isinstance(model, ArrayRecord):
+            context.state[MODEL] = model
+        return _reply(message, context, lambda site, ask: _answer(site, ask, context), watchdog)
+
+    def _answer(site: Site, ask: Ask, context: Context) -> bytes:
+        """Compute one answer."""
+        return answer(site, ask, lambda: outputs(context))
+
+    def _release(message: Message, context: Context) -> Message:
+        """Store the release."""
+        return _reply(message, context, store, False)
+
+    app.query(ASK)(_ask)
+    app.query(RELEASE)(_release)
+
+
+def answer(site: Site, ask: Ask, outputs: Callable[[], Found]) -> bytes:
+    """Answer one question, or give again what was answered before.
+
+    Parameters
+    ----------
+    site : Site
+        Who answers.
+    ask : Ask
+        The question.
+    outputs : callable
+        Gives the model's outputs on the site's calibration data.
+
+    Returns
+    -------
+    bytes
+        The encoded answer, kept in the site's folder.
+    """
+    with _told_as("terms"):
+        plan = _plan(ask.round)
+        round = plan.round
+        step = decode(ask.body, Question, plan.kinds, "server").step if ask.body else 0
+    if site.agent not in plan.names:
+        raise _RefusedError("roster")
+    with _told_as("round"):
+        before = site.kept(round, ask.round, step)
+    if before is not None:
+        return before
+    with _told_as("data"):
+        cal = _calibration(round, outputs())
+        agent = Agent(site.agent, plan, cal, allow_samples=site.allow_samples)
+    with _told_as("answer"):
+        found = agent.answer(ask.body or None)
+        site.keep(round, ask.round, step, found)
+    return found
+
+
+def store(site: Site, ask: Ask) -> bytes:
+    """Store the release of a round.
+
+    Parameters
+    ----------
+    site : Site
+        Who stores it.
+    ask : Ask
+        Its body is the encoded release.
+
+    Returns
+    -------
+    bytes
+        The digest of the release, as acknowledgement.
+    """
+    with _told_as("terms"):
+        release, roster, digest = _released(ask.body)
+    if site.agent not in roster:
+        raise _RefusedError("roster")
+    with _told_as("round"):
+        site.store(release.round, ask.body)
+    return digest
+
+
+def _reply(
+    message: Message, context: Context, work: Callable[[Site, Ask], bytes], watchdog: bool
+) -> Message:
+    """Do some work, and reply with its result or with a fixed code."""
+    nonce, agent = "", ""
+    try:
+        ask = read_ask(message)
+        nonce = ask.nonce
+        site = Site.of(context.node_config)
+        agent = site.agent
+
+        def _work() -> tuple[str, bytes]:
+            """Return the result or a code; the text of an error stays here."""
+            try:
+                return OK, work(site, ask)
+            except _RefusedError as refused:
+                site.note(refused.__cause__ or refused)
+                return str(refused), b""
+            except BaseException as error:
+                site.note(error)
+                return "failed", b""
+
+        seconds = max(0.1, min(ask.seconds, site.max_seconds))
+        status, body = guarded(_work, seconds) if watchdog else _work()
+    except Exception:
+        status, body = "failed", b""
+    return write_reply(message, nonce, agent, status, body)
+
+
+@lru_cache(maxsize=4)
+def _plan(data: bytes) -> Plan:
+    """Read the terms of a round, once in a process that stands for many sites."""
+    return Plan.of(decode(data, Round, source="server"))
+
+
+@lru_cache(maxsize=4)
+def _released(data: bytes) -> tuple[Release, frozenset[str], bytes]:
+    """Read a release, once in a process that stands for many sites."""
+    kinds = kinds_of(methods.find(method_of(data, "server")))
+    release = decode(data, Release, kinds, "server")
+    return release, frozenset(release.round.agents), sha256(data).hexdigest().encode()
+
+
+@contextmanager
+def _told_as(code: str) -> Iterator[None]:
+    """Turn an expected error into its code."""
+    try:
+        yield
+    except FedwqcpError as error:
+        raise _RefusedError(code) from error
+
+
+def _calibration(round: Round, found: Found) -> Calibration:
+    """Score what a site's function returned."""
+    if isinstance(found, Calibration):
+        return found
+    if isinstance(found, tuple):
+        values, labels = found
+        found = Outputs(np.asarray(values), np.asarray(labels))
+    return calibration_of(round, found)

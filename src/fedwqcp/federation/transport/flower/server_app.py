@@ -1,0 +1,114 @@
+"""The coordinator's side: it drives a round over Flower's grid and hands over the release."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from flwr.app import ArrayRecord, Context
+from flwr.serverapp import Grid, ServerApp
+
+from fedwqcp.federation.transport.flower.drive import Pace
+from fedwqcp.federation.transport.flower.sitting import Calibrated, Sitting
+from fedwqcp.federation.transport.flower.terms import nodes_of, pace_of, round_of
+from fedwqcp.wire.round import Round
+
+
+def server_app(then: Callable[[Calibrated], None] | None = None) -> ServerApp:
+    """Return a ServerApp that runs one round as its run configuration says.
+
+    Parameters
+    ----------
+    then : callable, optional
+        Called with the result.
+
+    Returns
+    -------
+    ServerApp
+        Ready to be named in an app's ``pyproject.toml``.
+    """
+    app = ServerApp()
+
+    def _main(grid: Grid, context: Context) -> None:
+        """Run the round."""
+        result = calibrate_as(grid, context.run_config)
+        if then is not None:
+            then(result)
+
+    app.main()(_main)
+    return app
+
+
+def calibrate_as(
+    grid: Grid, config: Mapping[str, object], *, model: ArrayRecord | None = None
+) -> Calibrated:
+    """Run a round as a run configuration says.
+
+    Parameters
+    ----------
+    grid : Grid
+        Flower's way to the nodes.
+    config : mapping
+        Terms and pace, as `round_of` and `pace_of` read them; ``nodes`` ("st-mary=1234,...") says
+        which node each agent must be, ``records`` where the record of the round goes ("": nowhere).
+    model : ArrayRecord, optional
+        Parameters that go with the first question.
+
+    Returns
+    -------
+    Calibrated
+        The release, and who has it.
+    """
+    round = round_of(config)
+    records = str(config.get("records", "records"))
+    return calibrate(
+        grid,
+        round,
+        pace=pace_of(config),
+        nodes=nodes_of(config),
+        model=model,
+        record=Path(records) / round.id if records else None,
+    )
+
+
+def calibrate(
+    grid: Grid,
+    round: Round,
+    *,
+    pace: Pace | None = None,
+    nodes: Mapping[str, int] | None = None,
+    model: ArrayRecord | None = None,
+    record: Path | None = None,
+) -> Calibrated:
+    """Run a round over a grid: ask, admit, release, hand over.
+
+    After training, call it in the same ``main`` with ``model=result.arrays``: the clients then
+    compute the outputs that they are calibrated on with the parameters that were just trained.
+
+    Parameters
+    ----------
+    grid : Grid
+        Flower's way to the nodes.
+    round : Round
+        The terms.
+    pace : Pace, optional
+        Deadline and grace of each step.
+    nodes : mapping of str to int, optional
+        Which node each agent must be; by default nodes say which agent they are, and a name that
+        two nodes claim is refused for both.
+    model : ArrayRecord, optional
+        Parameters that go with the first question.
+    record : Path, optional
+        Folder for the record of the round; it must not hold one yet.
+
+    Returns
+    -------
+    Calibrated
+        The release, and who has it.
+
+    Raises
+    ------
+    QuorumError
+        If too few agents answered soundly in time; the round can be run again under a new id.
+    """
+    return Sitting(grid, round, pace or Pace(), nodes, record).run(model)

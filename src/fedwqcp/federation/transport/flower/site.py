@@ -1,0 +1,175 @@
+"""A site's own folder: every message that left it, the terms it answered, and the releases."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedwqcp.errors import FedwqcpError, InputError
+from fedwqcp.federation.files import write_atomic
+from fedwqcp.wire.round import Round, check_names
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+@dataclass(frozen=True)
+class Site:
+    """Who a node is, and where it keeps what it sent.
+
+    Parameters
+    ----------
+    agent : str
+        Name of the agent.
+    folder : Path or None
+        Where messages are kept: ``rounds/ID/round.json``, ``rounds/ID/step-K.json`` and the
+        release; None keeps nothing.
+    allow_samples : bool
+        Whether scores of single people may leave.
+    max_seconds : float
+        Longest computation that the site allows, whatever the server says.
+    """
+
+    agent: str
+    folder: Path | None
+    allow_samples: bool = False
+    max_seconds: float = 600.0
+
+    @classmethod
+    def of(cls, config: Mapping[str, object]) -> Site:
+        """Read the node's own configuration.
+
+        Parameters
+        ----------
+        config : mapping
+            ``agent`` (by default ``agent-`` and the partition id), ``folder`` (by default
+            ``fedwqcp-site/AGENT`` where the node was started; empty keeps nothing),
+            ``allow-samples`` and ``max-seconds``.
+
+        Returns
+        -------
+        Site
+            The site.
+
+        Raises
+        ------
+        InputError
+            If the node has no name, or a bad one.
+        """
+        agent = config.get("agent")
+        if agent is None and "partition-id" in config:
+            agent = f"agent-{config['partition-id']}"
+        if agent is None:
+            raise InputError("name this agent: --node-config \"agent='st-mary' ...\"")
+        check_names((str(agent),))
+        folder = str(config.get("folder", Path("fedwqcp-site") / str(agent)))
+        return cls(
+            str(agent),
+            Path(folder) if folder else None,
+            config.get("allow-samples", False) is True,
+            float(str(config.get("max-seconds", 600.0))),
+        )
+
+    def kept(self, round: Round, data: bytes, step: int) -> bytes | None:
+        """Return the answer that was given to this step before.
+
+        Parameters
+        ----------
+        round : Round
+            The terms.
+        data : bytes
+            The same, as they came.
+        step : int
+            The step.
+
+        Returns
+        -------
+        bytes or None
+            The same bytes again: a second answer with fresh noise would tell more.
+
+        Raises
+        ------
+        InputError
+            If the id of the round is no file name, or stands for other terms already.
+        """
+        place = self._place(round.id)
+        if place is None:
+            return None
+        terms = place / "round.json"
+        if terms.exists() and terms.read_bytes() != data:
+            raise InputError("another round with this id was answered before")
+        path = place / f"step-{step}.json"
+        return path.read_bytes() if path.exists() else None
+
+    def keep(self, round: Round, data: bytes, step: int, answer: bytes) -> None:
+        """Write down what is about to leave.
+
+        Parameters
+        ----------
+        round : Round
+            The terms.
+        data : bytes
+            The same, as they came.
+        step : int
+            The step.
+        answer : bytes
+            What leaves.
+        """
+        place = self._place(round.id)
+        if place is not None:
+            place.mkdir(parents=True, exist_ok=True)
+            write_atomic(place / "round.json", data)
+            write_atomic(place / f"step-{step}.json", answer)
+
+    def store(self, round: Round, release: bytes) -> None:
+        """Write down the release of a round, once.
+
+        Parameters
+        ----------
+        round : Round
+            Its terms.
+        release : bytes
+            The encoded release.
+
+        Raises
+        ------
+        InputError
+            If the round has another release already.
+        """
+        place = self._place(round.id)
+        if place is None or self.folder is None:
+            return
+        path = place / "release.json"
+        if path.exists() and path.read_bytes() != release:
+            raise InputError("this round has another release already")
+        if not path.exists():
+            place.mkdir(parents=True, exist_ok=True)
+            write_atomic(path, release)
+            write_atomic(self.folder / "release.json", release)
+
+    def note(self, error: BaseException) -> None:
+        """Write down what failed, for the site's own engineer; it never leaves.
+
+        Parameters
+        ----------
+        error : BaseException
+            What happened. Only errors of this package are quoted: others may quote data.
+        """
+        if self.folder is None:
+            return
+        said = str(error) if isinstance(error, FedwqcpError) else "(its text is left out)"
+        frames = traceback.extract_tb(error.__traceback__)
+        where = "".join(f"  {frame.filename}:{frame.lineno} {frame.name}\n" for frame in frames)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        text = f"{type(error).__name__}: {said}\n{where}"
+        write_atomic(self.folder / "last-error.txt", text.encode())
+
+    def _place(self, round: str) -> Path | None:
+        """Return the folder of one round."""
+        if self.folder is None:
+            return None
+        if not _ID.fullmatch(round):
+            raise InputError("the id of a round has letters, digits, '_' and '-' only")
+        return self.folder / "rounds" / round

@@ -1,0 +1,239 @@
+"""One round over Flower while it runs: who was asked, who said what, who is who."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+
+from flwr.app import ArrayRecord
+from flwr.serverapp import Grid
+
+from fedwqcp.errors import QuorumError
+from fedwqcp.federation.ledger import Ledger, with_reasons
+from fedwqcp.federation.server import Server
+from fedwqcp.federation.transport.flower.drive import Pace, Post, collect
+from fedwqcp.federation.transport.flower.letters import ASK, CODES, OK, RELEASE, Ask, Reply
+from fedwqcp.wire.codec import encode
+from fedwqcp.wire.release import Release
+from fedwqcp.wire.round import Round
+
+_log = logging.getLogger("flwr")
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """What a round over Flower ended with.
+
+    Parameters
+    ----------
+    release : Release
+        The thresholds; it names who was used, refused and missing.
+    stored : tuple of str
+        Agents that acknowledged that they have the release.
+    strangers : dict
+        Nodes whose replies were refused without a name that can be trusted, with the reason.
+    """
+
+    release: Release
+    stored: tuple[str, ...]
+    strangers: dict[int, str] = field(default_factory=dict)
+
+
+class Sitting:
+    """One round while it runs.
+
+    Parameters
+    ----------
+    grid : Grid
+        Flower's way to the nodes.
+    round : Round
+        The terms.
+    pace : Pace
+        Deadline and grace of each step.
+    nodes : mapping of str to int, or None
+        Which node each agent must be.
+    record : Path or None
+        Folder for the record.
+    """
+
+    def __init__(
+        self,
+        grid: Grid,
+        round: Round,
+        pace: Pace,
+        nodes: Mapping[str, int] | None,
+        record: Path | None,
+    ) -> None:
+        self.server = Server(round)
+        self.round = round
+        self.pace = pace
+        self.post = Post(grid, pace)
+        self.allowed = None if nodes is None else {node: name for name, node in nodes.items()}
+        self.ledger = None if record is None else Ledger(record, round)
+        self.reasons: dict[str, str] = {}
+        self.strangers: dict[int, str] = {}
+        self.bound: dict[str, int] = {}
+        self.asked: set[int] = set()
+
+    def run(self, model: ArrayRecord | None) -> Calibrated:
+        """Hold the dialogue to its end, and hand over the release.
+
+        Parameters
+        ----------
+        model : ArrayRecord or None
+            Parameters that go with the first question.
+
+        Returns
+        -------
+        Calibrated
+            The release, and who has it.
+
+        Raises
+        ------
+        QuorumError
+            If too few agents answered soundly in time.
+        """
+        try:
+            return self._run(model)
+        except QuorumError as error:
+            said = "; ".join(f"{name}: {reason}" for name, reason in self.reasons.items())
+            text = f"{error} ({said})" if said else str(error)
+            if self.ledger:
+                self.ledger.failed(text)
+            raise QuorumError(text) from None
+
+    def _run(self, model: ArrayRecord | None) -> Calibrated:
+        """Go through the steps."""
+        while not self.server.ended:
+            asks = self.server.asks()
+            if self.server.step == 0:
+                self._first_step(encode(self.round), model)
+            else:
+                self._later_step(asks)
+            self.post.forget()
+            step = self.server.step
+            self.server.close_step()
+            if self.ledger:
+                self.ledger.closed(step)
+        release = with_reasons(self.server.release(), self.reasons)
+        if self.ledger:
+            self.ledger.released(release)
+        for agent in release.agents:
+            _log.info("fedwqcp: %s: %s %s", agent.name, agent.status, agent.reason)
+        stored = self._hand_over(release)
+        if self.ledger:
+            self.ledger.stored(stored)
+        return Calibrated(release, stored, dict(self.strangers))
+
+    def _first_step(self, data: bytes, model: ArrayRecord | None) -> None:
+        """Ask every node; its answer says which agent it is. Names that two claim are refused."""
+        trial = Server(self.round)  # tells whether an answer is sound while names are still open
+        claims: dict[str, dict[int, Reply]] = {}
+
+        def _hear() -> Iterator[tuple[str, bool]]:
+            """Ask nodes that are new, and hear those that replied."""
+            self._ask_new(Ask("", data, b"", self.pace.deadline), model)
+            for reply in self.post.hear():
+                if self._is_strange(reply):
+                    continue
+                claims.setdefault(reply.agent, {})[reply.node] = reply
+                sound = reply.status == OK
+                if sound and len(claims[reply.agent]) == 1:
+                    sound = trial.receive(reply.body, reply.agent, reply.agent) is None
+                yield reply.agent, sound
+
+        collect(_hear, self.round.agents, self.round.quorum, self.pace)
+        for name in self.round.agents:
+            replies = list(claims.get(name, {}).values())
+            if len(replies) > 1:
+                self._refuse(name, "agent: two nodes claim this name")
+            elif replies:
+                self.bound[name] = replies[0].node
+                self._admit(replies[0])
+
+    def _later_step(self, asks: Mapping[str, bytes]) -> None:
+        """Ask the agents that still take part, each at the node that answered for it."""
+        terms = encode(self.round)
+        names = {self.bound[name]: name for name in asks}
+        questions = {
+            self.bound[name]: Ask("", terms, ask, self.pace.deadline) for name, ask in asks.items()
+        }
+        self.post.send(ASK, questions)
+
+        def _hear() -> Iterator[tuple[str, bool]]:
+            """Hear those that replied."""
+            for reply in self.post.hear():
+                name = names[reply.node]
+                status = reply.status
+                if reply.agent != name and status == OK:
+                    status = "malformed"
+                yield name, self._admit(replace(reply, agent=name, status=status))
+
+        collect(_hear, asks, self.round.quorum, self.pace)
+
+    def _hand_over(self, release: Release) -> tuple[str, ...]:
+        """Send the release to every node that was asked, and count who has it."""
+        data = encode(release.public())
+        digest = sha256(data).hexdigest().encode()
+        nodes = self.asked or self._eligible()
+        self.post.send(RELEASE, {n: Ask("", b"", data, self.pace.deadline) for n in nodes})
+        stored: set[str] = set()
+
+        def _hear() -> Iterator[tuple[str, bool]]:
+            """Hear acknowledgements."""
+            for reply in self.post.hear():
+                has_it = reply.status == OK and reply.body == digest
+                if has_it and self.bound.get(reply.agent, reply.node) == reply.node:
+                    stored.add(reply.agent)
+                    yield reply.agent, True
+
+        collect(_hear, release.used, min(self.round.quorum, len(release.used)), self.pace)
+        self.post.forget()
+        return tuple(name for name in self.round.agents if name in stored)
+
+    def _ask_new(self, ask: Ask, model: ArrayRecord | None) -> None:
+        """Ask the nodes that were not asked yet."""
+        fresh = self._eligible() - self.asked
+        self.asked |= fresh
+        self.post.send(ASK, dict.fromkeys(sorted(fresh), ask), model)
+
+    def _eligible(self) -> set[int]:
+        """Return the nodes online that may take part."""
+        online = self.post.online()
+        return online if self.allowed is None else online & set(self.allowed)
+
+    def _is_strange(self, reply: Reply) -> bool:
+        """Tell whether a reply has no name that can be trusted, and note why."""
+        name = reply.agent if self.allowed is None else self.allowed[reply.node]
+        if reply.agent and reply.agent == name and name in self.round.agents:
+            return False
+        reason = reply.status if not reply.agent else "roster"
+        self.strangers[reply.node] = f"{reason}: {CODES[reason]}"
+        if self.ledger:
+            self.ledger.refused(0, "", self.strangers[reply.node])
+        if self.allowed is not None and reason != "engine":
+            self._refuse(name, self.strangers[reply.node])
+        return True
+
+    def _admit(self, reply: Reply) -> bool:
+        """Hand an answer to the server, or note why not."""
+        if reply.status == "engine":  # it was lost on the way: missing, not refused
+            return False
+        if reply.status != OK:
+            self._refuse(reply.agent, f"{reply.status}: {CODES[reply.status]}")
+            return False
+        refusal = self.server.receive(reply.body, reply.agent, reply.agent)
+        if refusal is not None:
+            self._refuse(reply.agent, f"{refusal.field}: {refusal.reason}")
+        elif self.ledger:
+            self.ledger.accepted(self.server.step, reply.agent, reply.body)
+        return refusal is None
+
+    def _refuse(self, agent: str, reason: str) -> None:
+        """Note why an agent's answer does not count."""
+        self.reasons[agent] = reason
+        if self.ledger:
+            self.ledger.refused(self.server.step, agent, reason)

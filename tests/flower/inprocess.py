@@ -1,0 +1,83 @@
+"""A grid within this process: the one place that knows Flower's insides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from flwr.app import Context, Error, Message, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid
+from flwr.supercore.task_identity import TaskIdentity
+
+Tamper = Callable[[int, Message, Message], list[Message]]
+"""From a node, a question and the true reply to what the grid delivers instead."""
+
+
+class InProcessGrid(Grid):
+    """Delivers each message to a ClientApp at once.
+
+    Parameters
+    ----------
+    apps : mapping of int to ClientApp
+        By node id.
+    configs : mapping of int to dict
+        Node configuration, by node id.
+    tamper : callable, optional
+        What is delivered instead of the true reply; by default the reply itself.
+    """
+
+    def __init__(
+        self,
+        apps: Mapping[int, ClientApp],
+        configs: Mapping[int, dict[str, object]],
+        tamper: Tamper | None = None,
+    ) -> None:
+        TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1
+        self.apps = apps
+        self.contexts = {
+            node: Context(1, node, dict(config), RecordDict(), {})
+            for node, config in configs.items()
+        }
+        self.tamper = tamper
+        self.sent: list[Message] = []
+        self.replies: list[Message] = []
+
+    def set_run(self, run: object) -> None:
+        raise NotImplementedError
+
+    @property
+    def run(self):
+        raise NotImplementedError
+
+    def create_message(self, *args: object, **options: object) -> Message:
+        raise NotImplementedError
+
+    def get_node_ids(self) -> Iterable[int]:
+        return list(self.contexts)
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        ids = []
+        for message in messages:
+            message.metadata.__dict__["_message_id"] = f"m{len(self.sent)}"
+            node = message.metadata.dst_node_id
+            self.sent.append(message)
+            ids.append(message.metadata.message_id)
+            reply = self.apps[node](message, self.contexts[node])
+            self.replies += self.tamper(node, message, reply) if self.tamper else [reply]
+        return ids
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        wanted = set(message_ids)
+        found = [r for r in self.replies if r.metadata.reply_to_message_id in wanted]
+        self.replies = [r for r in self.replies if r.metadata.reply_to_message_id not in wanted]
+        return found
+
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> Iterable[Message]:
+        return self.pull_messages(self.push_messages(messages))
+
+
+def lost(message: Message) -> Message:
+    """What the engine delivers for a node that is gone."""
+    return Message(Error(5, "node unavailable"), reply_to=message)

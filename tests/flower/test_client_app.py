@@ -1,0 +1,153 @@
+"""What a site answers, keeps and refuses."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from flwr.app import Message, RecordDict
+from inprocess import InProcessGrid
+from rounds import QUICK, calibrations, terms
+
+import fedwqcp as fw
+from fedwqcp.federation.plan import choose_score
+from fedwqcp.federation.transport.flower import Pace, calibrate, client_app
+from fedwqcp.federation.transport.flower.letters import ASK, RELEASE, Ask, write_ask
+from fedwqcp.scores.aps import APS
+from fedwqcp.wire.codec import encode
+
+NORTH = {"agent": "north"}
+
+
+def told(action, ask, config, outputs=None, watchdog=False):
+    """Status and body of one site's reply."""
+    app = client_app(outputs or (lambda context: calibrations()["north"]), watchdog=watchdog)
+    where = InProcessGrid({7: app}, {7: config})
+    (message_id,) = where.push_messages([write_ask(7, action, ask, 60.0, None)])
+    (reply,) = where.pull_messages([message_id])
+    fields = reply.content["fedwqcp"]
+    assert fields["nonce"] == ask.nonce
+    return fields["status"], fields["body"]
+
+
+def first(round, seconds=20.0):
+    """The first question of a round."""
+    return Ask("n", encode(round), b"", seconds)
+
+
+def test_the_same_question_gets_the_same_bytes_again(tmp_path):
+    config = {**NORTH, "folder": str(tmp_path)}
+    round = terms()
+    before = told(ASK, first(round), config)
+    changed = fw.Calibration(np.linspace(0, 1, 30), n_classes=3)
+    assert told(ASK, first(round), config, lambda context: changed) == before
+    assert before[0] == "ok"
+
+
+def test_other_terms_under_the_same_id_are_refused(tmp_path):
+    config = {**NORTH, "folder": str(tmp_path)}
+    round = terms()
+    assert told(ASK, first(round), config)[0] == "ok"
+    assert told(ASK, first(replace(round, alphas=(0.5,))), config) == ("round", b"")
+
+
+@pytest.mark.parametrize("bad", ["../x", "a/b", "", "x" * 70])
+def test_an_id_that_is_no_file_name_is_refused(tmp_path, bad):
+    config = {**NORTH, "folder": str(tmp_path / "site")}
+    assert told(ASK, first(replace(terms(), id=bad)), config) == ("round", b"")
+    assert not list(tmp_path.rglob("*.json"))
+
+
+@pytest.mark.parametrize(
+    ("ask", "config", "code"),
+    [
+        (Ask("n", b"no round", b"", 9.0), NORTH, "terms"),
+        (Ask("n", encode(terms()), b"no question", 9.0), NORTH, "terms"),
+        (first(terms()), {"agent": "elsewhere"}, "roster"),
+        (first(terms()), {"agent": "bad name"}, "failed"),
+        (first(terms()), {}, "failed"),
+        (first(replace(terms(), max_n=3)), NORTH, "data"),
+    ],
+)
+def test_a_refusal_is_a_fixed_code(ask, config, code):
+    assert told(ASK, ask, {**config, "folder": ""}) == (code, b"")
+
+
+def test_a_message_that_is_no_question_gets_a_code():
+    app = client_app(watchdog=False)
+    where = InProcessGrid({7: app}, {7: NORTH})
+    question = Message(RecordDict(), dst_node_id=7, message_type=f"query.{ASK}")
+    where.push_messages([question])
+    assert where.replies[0].content["fedwqcp"]["status"] == "failed"
+
+
+def test_the_watchdog_ends_what_hangs_and_the_site_stays_usable():
+    config = {**NORTH, "folder": ""}
+
+    def hangs(context):
+        time.sleep(600)
+
+    assert told(ASK, first(terms(), 0.5), config, hangs, watchdog=True) == ("deadline", b"")
+    limited = {**config, "max-seconds": 0.5}
+    assert told(ASK, first(terms(), 500.0), limited, hangs, watchdog=True)[0] == "deadline"
+    dies = told(ASK, first(terms()), config, lambda context: os._exit(1), watchdog=True)
+    assert dies == ("died", b"")
+    assert told(ASK, first(terms()), config, watchdog=True)[0] == "ok"
+
+
+def test_files_give_the_same_release_as_arrays(tmp_path):
+    rng = np.random.default_rng(1)
+    names, configs, scores = ("north", "south", "east"), {}, {}
+    score = APS(randomized=False)
+    for node, name in enumerate(names, start=1):
+        probs = rng.dirichlet([1, 2, 3], size=30 * node)
+        labels = rng.integers(0, 3, size=len(probs))
+        np.savez(tmp_path / f"{name}.npz", probs=probs, labels=labels)
+        path = str(tmp_path / f"{name}.npz")
+        configs[node] = {"agent": name, "outputs": path, "folder": str(tmp_path / name)}
+        scores[name] = fw.Calibration(score.of(probs, labels), labels, None, 3)
+    where = InProcessGrid(dict.fromkeys(configs, client_app(watchdog=True)), configs)
+    round = replace(terms(), score=choose_score(score))
+    found = calibrate(where, round, pace=Pace(deadline=20, grace=1))
+    expected = fw.calibrate(scores, alpha=0.2, score=score)
+    assert found.release.outcomes == expected.outcomes
+
+
+def test_outputs_and_labels_are_enough(tmp_path):
+    probs = np.random.default_rng(0).dirichlet([1, 1, 1], size=40)
+    labels = np.arange(40) % 3
+    score = APS(randomized=False)
+    round = replace(terms(), score=choose_score(score), agents=("north",), quorum=1)
+    app = client_app(lambda context: (probs, labels), watchdog=False)
+    where = InProcessGrid({7: app}, {7: {**NORTH, "folder": ""}})
+    found = calibrate(where, round, pace=QUICK)
+    expected = fw.calibrate({"north": score.of(probs, labels)}, alpha=0.2, score=score)
+    assert found.release.threshold("north") == expected.threshold("north")
+
+
+def test_a_missing_file_is_told_as_data(tmp_path):
+    config = {**NORTH, "folder": str(tmp_path), "outputs": str(tmp_path / "none.npz")}
+    app = client_app(watchdog=False)
+    where = InProcessGrid({7: app}, {7: config})
+    where.push_messages([write_ask(7, ASK, first(terms()), 60.0, None)])
+    assert where.replies[0].content["fedwqcp"]["status"] == "data"
+    assert "cannot read" in (tmp_path / "last-error.txt").read_text()
+
+
+def test_a_release_is_stored_once(tmp_path):
+    config = {**NORTH, "folder": str(tmp_path)}
+    round = terms()
+    release = fw.calibrate(calibrations(), alpha=0.2)
+    ours = replace(release.public(), round=round)
+    handed = Ask("n", b"", encode(ours), 9.0)
+    status, digest = told(RELEASE, handed, config)
+    assert (status, len(digest)) == ("ok", 64)
+    assert told(RELEASE, handed, config) == (status, digest)
+    other = replace(ours, rounds=9)
+    assert told(RELEASE, Ask("n", b"", encode(other), 9.0), config) == ("round", b"")
+    assert fw.load(tmp_path / "release.json") == ours
+    assert told(RELEASE, handed, {**config, "agent": "elsewhere"}) == ("roster", b"")
+    assert told(RELEASE, Ask("n", b"", b"{}", 9.0), config) == ("terms", b"")

@@ -1,0 +1,119 @@
+"""What takes minutes: a proxy before the SuperLink, training before the round, a restart."""
+
+from __future__ import annotations
+
+import os
+import signal
+import ssl
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+import fedwqcp as fw
+from fedwqcp.federation.audit import audit
+from fedwqcp.federation.transport.flower.demo import is_over
+from fedwqcp.federation.transport.flower.loopback import Loopback
+from fedwqcp.federation.transport.flower.processes import free_ports, wait_until
+from fedwqcp.federation.transport.flower.scaffold import new_app
+
+pytestmark = pytest.mark.nightly
+
+HERE = Path(__file__).parent
+EXAMPLE = HERE.parents[1] / "examples" / "flower-train-then-calibrate"
+AGENTS = ("agent-0", "agent-1")
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    """Folder of the whole federation."""
+    return tmp_path_factory.mktemp("nightly")
+
+
+@pytest.fixture(scope="module")
+def federation(root):
+    """Two sites behind a proxy that passes the fleet path alone."""
+    new_app(root / "my-app")
+    with Loopback(root / "federation", AGENTS) as running:
+        (running.proxy_port,) = free_ports(1)
+        certs = root / "federation" / "certs"
+        command = (sys.executable, HERE / "proxy.py", running.proxy_port, running.port, certs)
+        running.processes.start("proxy", command, root)
+        wait_until(lambda: status(running, "/") == 403, 20, "the proxy")
+        for at, name in enumerate(AGENTS):
+            config = {"partition-id": at, "folder": root / "sites" / name}
+            running.start_node(name, config, port=running.proxy_port)
+        running.wait_online(2)
+        yield running
+
+
+def status(federation, path):
+    """What the proxy answers to a request from outside."""
+    trust = ssl.create_default_context(cafile=str(federation.folder / "certs" / "ca.crt"))
+    url = f"https://127.0.0.1:{federation.proxy_port}{path}"
+    try:
+        with urllib.request.urlopen(url, data=b"", context=trust, timeout=10) as reply:
+            return reply.status
+    except urllib.error.HTTPError as error:
+        return error.code
+    except OSError:
+        return None
+
+
+def ran(federation, root, app, name, prefix=""):
+    """Run an app with its records in a folder of its own."""
+    records = root / "records" / name
+    run = federation.commands.submit(app, {f"{prefix}records": str(records)})
+    ended = federation.commands.wait(run, 180.0, lambda: is_over(records))
+    assert ended.status == "finished:completed"
+    (record,) = records.iterdir()
+    assert audit(record).matches
+    return fw.load(record / "release.json")
+
+
+def test_the_proxy_passes_the_fleet_path_alone(federation, root):
+    for path in ("/v1/control/list-runs", "/v1/control/start-run", "/v1/runtime/x", "/health", "/"):
+        assert status(federation, path) == 403
+    assert status(federation, "/v1/fleet/../control/list-runs") == 403
+    assert ran(federation, root, root / "my-app", "proxy").used == AGENTS
+
+
+def test_training_then_one_more_round(federation, root):
+    release = ran(federation, root, EXAMPLE, "example", prefix="calibration.")
+    assert release.used == AGENTS
+
+
+def test_a_frozen_node_is_missing_and_healthy_again_afterwards(federation, root):
+    frozen = federation.processes._running["agent-1"]
+    os.killpg(frozen.pid, signal.SIGSTOP)
+    try:
+        records = root / "records" / "frozen"
+        config = {"records": str(records), "quorum": 1, "deadline": 25.0, "grace": 5.0}
+        run = federation.commands.submit(root / "my-app", config)
+        assert federation.commands.wait(run, 120.0, lambda: is_over(records)).status == (
+            "finished:completed"
+        )
+    finally:
+        os.killpg(frozen.pid, signal.SIGCONT)
+    (record,) = records.iterdir()
+    assert fw.load(record / "release.json").missing == ("agent-1",)
+    time.sleep(5)
+    assert ran(federation, root, root / "my-app", "thawed").used == AGENTS
+
+
+def test_after_a_restart_of_the_superlink_a_new_round_works(federation, root):
+    records = root / "records" / "interrupted"
+    interrupted = federation.commands.submit(root / "my-app", {"records": str(records)})
+    wait_until(records.exists, 60, "the interrupted round")
+    federation.processes.stop("superlink", gently=False)
+    federation.start_superlink()
+    federation.commands.flwr("stop", interrupted, "fed", "--format", "json")
+    federation.wait_online(2)
+    time.sleep(5)
+    assert ran(federation, root, root / "my-app", "after").used == AGENTS
+    (record,) = records.iterdir()
+    assert not audit(record).matches
+    assert not (record / "release.json").exists()

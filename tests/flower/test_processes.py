@@ -1,0 +1,70 @@
+"""Processes and all that they started are gone when the block is left."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from fedwqcp.errors import InputError
+from fedwqcp.federation.transport.flower.processes import (
+    Processes,
+    descendants,
+    free_ports,
+    wait_until,
+)
+
+STUBBORN = """
+import signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_failing_block_stops_stubborn_processes_and_their_detached_children(tmp_path):
+    started = []
+
+    def begin(processes):
+        process = processes.start("stubborn", (sys.executable, "-c", STUBBORN), tmp_path)
+        wait_until(lambda: "ready" in processes.said("stubborn"), 20, "the process")
+        started.extend([process.pid, *descendants(process.pid)])
+        processes._running["stubborn"].wait = quick(process.wait)
+        raise RuntimeError("the test itself fails")
+
+    with pytest.raises(RuntimeError), Processes(tmp_path / "logs", os.environ) as processes:
+        begin(processes)
+    assert len(started) == 2
+    for pid in started:
+        assert not os.path.exists(f"/proc/{pid}") or state(pid) == "Z"
+
+
+def quick(wait):
+    """Wait a moment where several seconds would be waited."""
+    return lambda seconds=None: wait(seconds and 0.1)
+
+
+def state(pid):
+    """State of a process as the system writes it."""
+    with open(f"/proc/{pid}/stat") as stat:
+        return stat.read().rpartition(")")[2].split()[0]
+
+
+def test_a_process_that_ended_is_known_as_such(tmp_path):
+    with Processes(tmp_path / "logs", os.environ) as processes:
+        processes.start("short", (sys.executable, "-c", "print('done')"), tmp_path)
+        wait_until(lambda: not processes.alive("short"), 20, "the end")
+        assert processes.said("short") == "done\n"
+        with pytest.raises(InputError, match="is not installed here"):
+            processes.start("none", (tmp_path / "no-such-program",), tmp_path)
+
+
+def test_waiting_ends():
+    with pytest.raises(InputError, match="spring did not come within 0 s"):
+        wait_until(lambda: False, 0, "spring", every=0.01)
+
+
+def test_ports_differ():
+    assert len(set(free_ports(5))) == 5

@@ -1,0 +1,38 @@
+"""The app that ``fedwqcp flower new`` writes."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+
+import pytest
+
+from fedwqcp.errors import InputError
+from fedwqcp.federation.transport.flower.scaffold import new_app
+from fedwqcp.federation.transport.flower.terms import nodes_of, pace_of, round_of
+
+
+def test_the_app_is_whole_and_its_terms_are_sound(tmp_path):
+    written = new_app(tmp_path / "my_app")
+    assert all(path.exists() for path in written)
+    for path in written:
+        assert "@" not in path.read_text()
+        if path.suffix == ".py":
+            ast.parse(path.read_text())
+    table = tomllib.loads((tmp_path / "my_app" / "pyproject.toml").read_text())
+    assert table["project"]["name"] == "my-app"
+    flower = table["tool"]["flwr"]["app"]
+    assert flower["components"]["serverapp"] == "my_app.server_app:app"
+    round = round_of(flower["config"])
+    assert (round.agents, round.quorum) == (("agent-0", "agent-1"), 2)
+    assert pace_of(flower["config"]).deadline == 90
+    assert nodes_of(flower["config"]) is None
+
+
+def test_nothing_is_overwritten(tmp_path):
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "mine.txt").write_text("x")
+    with pytest.raises(InputError, match="new or an empty folder"):
+        new_app(tmp_path / "there")
+    with pytest.raises(InputError, match="names the app"):
+        new_app(tmp_path / "1 app")

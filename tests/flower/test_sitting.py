@@ -1,0 +1,283 @@
+"""Rounds over an in-process grid: the same release as without Flower, and every fault of values."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from math import inf
+
+import numpy as np
+import pytest
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from inprocess import InProcessGrid, lost
+from rounds import NAMES, QUICK, calibrations, terms
+
+import fedwqcp as fw
+from fedwqcp.errors import QuorumError
+from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.audit import audit
+from fedwqcp.federation.server import Server
+from fedwqcp.federation.transport import local
+from fedwqcp.federation.transport.flower import calibrate, client_app
+from fedwqcp.wire.codec import encode
+
+SETTINGS = {"dp-fedcp": {"solver": "exact"}}
+
+
+def grid(folder, tamper=None, data=None, names=NAMES, outputs=None, **config):
+    """Three nodes whose data are known to their app."""
+    data = data or calibrations()
+    app = client_app(outputs or (lambda c: data[c.node_config["agent"]]), watchdog=False)
+    nodes = range(100, 100 + len(names))
+    return InProcessGrid(
+        dict.fromkeys(nodes, app),
+        {
+            node: {"agent": name, "folder": str(folder / f"{node}"), **config}
+            for node, name in zip(nodes, names, strict=True)
+        },
+        tamper,
+    )
+
+
+def replaced(message, reply, **changes):
+    """The reply with some fields changed."""
+    fields = {**reply.content["fedwqcp"], **changes}
+    return Message(RecordDict({"fedwqcp": ConfigRecord(fields)}), reply_to=message)
+
+
+def only(node, change, action="ask"):
+    """Tamper with the replies of one node to one kind of question."""
+
+    def tamper(from_node, message, reply):
+        if from_node == node and message.metadata.message_type.endswith(action):
+            return change(message, reply)
+        return [reply]
+
+    return tamper
+
+
+@pytest.mark.parametrize("method", fw.methods.available())
+def test_the_release_equals_the_one_without_flower(method, tmp_path):
+    round = terms(method, alphas=(0.2, 0.3), **SETTINGS.get(method, {}))
+    sides = {n: Agent(n, round, cal, allow_samples=True) for n, cal in calibrations().items()}
+    expected = local.run(Server(round), sides)
+    found = calibrate(
+        grid(tmp_path, **{"allow-samples": True}), round, pace=QUICK, record=tmp_path / "record"
+    )
+    assert encode(found.release) == encode(expected)
+    assert found.stored == NAMES
+    assert audit(tmp_path / "record").matches
+
+
+def test_what_left_is_kept_at_the_site_byte_for_byte(tmp_path):
+    round = terms("fcp", sketch="bisection")
+    where = grid(tmp_path)
+    release = calibrate(where, round, pace=QUICK, record=tmp_path / "record").release
+    assert release.rounds > 1
+    for node, name in zip((100, 101, 102), NAMES, strict=True):
+        kept = tmp_path / str(node) / "rounds" / round.id
+        sent = [kept / f"step-{step}.json" for step in range(release.rounds)]
+        assert sum(len(path.read_bytes()) for path in sent) == release.bytes_up(name)
+        assert (kept / "round.json").read_bytes() == encode(round)
+        stored = fw.load(tmp_path / str(node) / "release.json")
+        assert stored == release.public()
+        seen = tmp_path / "record" / "answers" / "step-1" / f"{name}.json"
+        assert seen.read_bytes() == sent[1].read_bytes()
+
+
+def test_only_the_declared_fields_leave(tmp_path):
+    said = []
+    calibrate(grid(tmp_path, lambda n, m, r: said.append(r) or [r]), terms(), pace=QUICK)
+    for reply in said:
+        assert set(reply.content) == {"fedwqcp"}
+        assert set(reply.content["fedwqcp"]) == {"nonce", "agent", "status", "body"}
+    nonces = [reply.content["fedwqcp"]["nonce"] for reply in said]
+    assert len(set(nonces)) == len(nonces)
+
+
+BAD_BODIES = {
+    "garbage": (secrets.token_bytes(100), "message"),
+    "empty": (b"", "message"),
+    "NaN": (("threshold", b"NaN"), "message"),
+    "minus infinity": (("threshold", b"-Infinity"), "message"),
+    "absurd n": (("n", b"1000000"), "n"),
+    "negative n": (("n", b"-1"), "n"),
+    "n is true": (("n", b"true"), "n"),
+}
+
+
+def bodied(reply, change):
+    """The answer with one value replaced in its text, or other bytes altogether."""
+    if isinstance(change, bytes):
+        return change
+    key, value = change
+    text = json.loads(reply.content["fedwqcp"]["body"])
+    text["answers"][0][key] = "@"
+    return json.dumps(text).encode().replace(b'"@"', value)
+
+
+@pytest.mark.parametrize("fault", BAD_BODIES)
+def test_an_unsound_answer_is_refused_by_name_and_the_quorum_decides(fault, tmp_path):
+    change, field = BAD_BODIES[fault]
+    tamper = only(101, lambda m, r: [replaced(m, r, body=bodied(r, change))])
+    round = terms(quorum=2)
+    found = calibrate(grid(tmp_path, tamper), round, pace=QUICK, record=tmp_path / "record")
+    assert found.release.used == ("north", "east")
+    assert field in found.release.refused["south"]
+    assert "south" in found.stored, "an agent that was refused still gets the release"
+    assert audit(tmp_path / "record").matches
+    with pytest.raises(QuorumError, match="2 of 3 agents answered soundly"):
+        calibrate(grid(tmp_path / "again", tamper), terms(quorum=3), pace=QUICK)
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        (lambda m, r: [replaced(m, r, nonce="0" * 32)], "nonce"),
+        (lambda m, r: [replaced(m, r, nonce=7)], "nonce"),
+        (lambda m, r: [replaced(m, r, more=1)], "malformed"),
+        (lambda m, r: [replaced(m, r, status="patient 7 has a fever")], "malformed"),
+        (lambda m, r: [replaced(m, r, body="text")], "malformed"),
+        (lambda m, r: [replaced(m, r, agent="x" * 65)], "malformed"),
+        (lambda m, r: [Message(RecordDict({"a": MetricRecord({"q": 1.0})}), reply_to=m)], "malf"),
+        (lambda m, r: [lost(m)], "engine"),
+        (lambda m, r: [], None),
+    ],
+    ids=["nonce", "no text", "field", "status", "body", "name", "record", "lost", "silent"],
+)
+def test_a_reply_that_breaks_a_rule_does_not_count(change, status, tmp_path):
+    found = calibrate(grid(tmp_path, only(101, change)), terms(quorum=2), pace=QUICK)
+    assert found.release.used == ("north", "east")
+    lost_one = found.release.agents[1]
+    assert lost_one.status in ("missing", "refused")
+    assert "fever" not in str(found)
+    if status:
+        assert status in str(found.strangers) + lost_one.reason
+
+
+def test_an_answer_under_another_name_of_the_roster_is_refused_for_both(tmp_path):
+    names = ("north", "south", "east", "south")
+    found = calibrate(grid(tmp_path, names=names), terms(quorum=2), pace=QUICK)
+    assert found.release.refused == {"south": "agent: two nodes claim this name"}
+    assert found.release.used == ("north", "east")
+
+
+def test_named_nodes_close_the_roster(tmp_path):
+    names = ("north", "south", "east", "south")
+    nodes = {"north": 100, "south": 101, "east": 102}
+    where = grid(tmp_path, names=names)
+    found = calibrate(where, terms(), pace=QUICK, nodes=nodes)
+    assert found.release.used == NAMES
+    assert {m.metadata.dst_node_id for m in where.sent} == {100, 101, 102}
+    swapped = {"north": 101, "south": 100, "east": 102}
+    with pytest.raises(QuorumError, match="1 of 3"):
+        calibrate(grid(tmp_path / "b"), terms(), pace=QUICK, nodes=swapped)
+
+
+def test_a_node_outside_the_roster_has_no_part(tmp_path):
+    found = calibrate(grid(tmp_path, names=(*NAMES, "stranger")), terms(), pace=QUICK)
+    assert found.release.used == NAMES
+    assert list(found.strangers) == [103]
+    assert "stranger" not in found.stored
+
+
+def test_a_second_answer_changes_nothing(tmp_path):
+    def twice(message, reply):
+        body = bodied(reply, ("threshold", b"0.99"))
+        return [reply, replaced(message, reply, body=body)]
+
+    round = terms()
+    plain = calibrate(grid(tmp_path / "a"), round, pace=QUICK).release
+    found = calibrate(grid(tmp_path / "b", only(101, twice)), round, pace=QUICK).release
+    assert found.outcomes == plain.outcomes
+
+
+def test_a_late_answer_never_changes_a_closed_round(tmp_path):
+    late = []
+    where = grid(tmp_path, only(101, lambda m, r: late.append(r) or []))
+    found = calibrate(where, terms(quorum=2), pace=QUICK, record=tmp_path / "record")
+    where.replies += late
+    assert found.release.missing == ("south",)
+    before = (tmp_path / "record" / "record.json").read_bytes()
+    again = calibrate(where, terms(quorum=2), pace=QUICK, record=tmp_path / "record-2")
+    assert again.release.missing == ("south",), "an answer to an old question is not heard"
+    assert (tmp_path / "record" / "record.json").read_bytes() == before
+
+
+def test_an_agent_lost_in_a_later_step_begins_the_dialogue_again(tmp_path):
+    def after_first(message, reply):
+        asks_again = bool(message.content["fedwqcp"]["body"])
+        return [lost(message)] if asks_again else [reply]
+
+    round = terms("fcp", quorum=2, sketch="bisection")
+    where = grid(tmp_path, only(101, after_first))
+    found = calibrate(where, round, pace=QUICK, record=tmp_path / "record")
+    assert found.release.missing == ("south",)
+    two = {n: c for n, c in calibrations().items() if n != "south"}
+    expected = fw.calibrate(two, method=fw.methods.get("fcp", sketch="bisection"), alpha=0.2)
+    assert found.release.outcomes == expected.outcomes
+    assert audit(tmp_path / "record").matches
+
+
+def test_a_round_that_misses_its_quorum_can_be_run_again(tmp_path):
+    where = grid(tmp_path, only(101, lambda m, r: []))
+    with pytest.raises(QuorumError, match=r"2 of 3.*south"):
+        calibrate(where, terms(), pace=QUICK, record=tmp_path / "first")
+    assert not (tmp_path / "first" / "release.json").exists()
+    assert "ended without a release" in audit(tmp_path / "first").difference
+    where.tamper = None
+    found = calibrate(where, terms(), pace=QUICK, record=tmp_path / "second")
+    assert found.release.used == NAMES
+
+
+def test_nobody_online_ends_with_a_clear_error():
+    with pytest.raises(QuorumError, match="0 of 3 agents answered soundly"):
+        calibrate(InProcessGrid({}, {}), terms(), pace=QUICK)
+
+
+def test_an_empty_agent_is_a_valid_answer(tmp_path):
+    data = calibrations()
+    data["south"] = fw.Calibration([], np.array([], int), np.empty((0, 2)), 3)
+    found = calibrate(grid(tmp_path, data=data), terms(), pace=QUICK)
+    assert found.release.used == NAMES
+    assert found.release.threshold("south") < inf
+
+
+def test_the_text_of_an_error_stays_at_the_site(tmp_path):
+    def fails(context):
+        if context.node_config["agent"] == "south":
+            raise RuntimeError("patient Miller, score 0.77123")
+        return calibrations()[context.node_config["agent"]]
+
+    said = []
+    where = grid(tmp_path, lambda n, m, r: said.append(r) or [r], outputs=fails)
+    found = calibrate(where, terms(quorum=2), pace=QUICK, record=tmp_path / "record")
+    assert found.release.refused["south"].startswith("failed: ")
+    everything = str([dict(r.content["fedwqcp"]) for r in said]) + str(found)
+    everything += (tmp_path / "record" / "log.jsonl").read_text()
+    assert "Miller" not in everything
+    assert "77123" not in everything
+    note = (tmp_path / "101" / "last-error.txt").read_text()
+    assert "RuntimeError" in note
+    assert "Miller" not in note
+
+
+def test_samples_leave_only_where_the_site_allows_it(tmp_path):
+    round = terms("fcp", quorum=1, sketch="exact")
+    with pytest.raises(QuorumError, match="answer: the site does not answer this question"):
+        calibrate(grid(tmp_path), round, pace=QUICK)
+    allowed = grid(tmp_path / "b", **{"allow-samples": True})
+    assert calibrate(allowed, round, pace=QUICK).release.used == NAMES
+
+
+def test_the_model_reaches_the_function_of_the_site(tmp_path):
+    seen = {}
+
+    def outputs(context):
+        name = context.node_config["agent"]
+        seen[name] = context.state["fedwqcp.model"].to_numpy_ndarrays()[0]
+        return calibrations()[name]
+
+    model = ArrayRecord([np.arange(3.0)])
+    calibrate(grid(tmp_path, outputs=outputs), terms(), pace=QUICK, model=model)
+    assert all((seen[name] == np.arange(3.0)).all() for name in NAMES)

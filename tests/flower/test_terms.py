@@ -1,0 +1,79 @@
+"""From a run configuration to a round."""
+
+from __future__ import annotations
+
+import pytest
+
+from fedwqcp.errors import InputError
+from fedwqcp.federation.transport.flower.terms import nodes_of, pace_of, round_of
+
+BASE = {"agents": "north, south", "alpha": 0.1}
+
+
+def test_a_whole_configuration():
+    round = round_of(
+        {
+            **BASE,
+            "alpha": "0.05,0.1",
+            "method": "fedwq-cp",
+            "method-setting.overflow": "clip",
+            "score": "aps",
+            "score-setting.randomized": False,
+            "quorum": 1,
+            "max-n": 500,
+            "n-classes": 10,
+            "rule": "leq_top1",
+            "deadline": 30,
+            "grace": 2.5,
+            "records": "",
+            "nodes": "north=12",
+        }
+    )
+    assert (round.agents, round.alphas, round.quorum) == (("north", "south"), (0.05, 0.1), 1)
+    assert round.method.settings["overflow"] == "clip"
+    assert round.score.settings["randomized"] is False
+    assert (round.max_n, round.n_classes, round.rule) == (500, 10, "leq_top1")
+
+
+def test_what_is_left_out_has_a_default():
+    round = round_of(BASE)
+    assert (round.method.name, round.score.name, round.quorum) == ("fedwq-cp", "aps", 2)
+    assert round.n_classes is None
+    assert round.id != round_of(BASE).id
+
+
+def test_numbers_with_commas_are_a_tuple():
+    round = round_of({**BASE, "method": "dp-fedcp", "method-setting.target": "0.5,0.5"})
+    assert round.method.settings["target"] == (0.5, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"agents": ""}, "at least one"),
+        ({"aplha": 0.1}, "unknown key 'aplha'"),
+        ({"alpha": "much"}, "alpha must be a number"),
+        ({"quorum": 3}, "quorum"),
+        ({"quorum": 1.5}, "quorum must be a whole number"),
+        ({"quorum": True}, "quorum must be a whole number"),
+        ({"method": "fedwqcp"}, "unknown method"),
+        ({"method-setting.colour": 1}, "colour"),
+    ],
+)
+def test_a_wrong_value_is_refused(change, says):
+    with pytest.raises(InputError, match=says):
+        round_of({**BASE, **change})
+
+
+def test_pace():
+    assert pace_of({"deadline": 15, "grace": 0}).deadline == 15.0
+    with pytest.raises(InputError, match="deadline must be a number"):
+        pace_of({"deadline": "soon"})
+
+
+def test_nodes():
+    assert nodes_of({}) is None
+    assert nodes_of({"nodes": "north=12,south = 7"}) == {"north": 12, "south": 7}
+    for bad in ("north", "north=x", "north=1,south=1"):
+        with pytest.raises(InputError, match="node"):
+            nodes_of({"nodes": bad})

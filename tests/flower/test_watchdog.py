@@ -1,0 +1,51 @@
+"""Work that hangs, dies or starts processes of its own is ended."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+from fedwqcp.federation.transport.flower.watchdog import guarded
+
+
+def test_a_result_comes_back_whole():
+    body = bytes(range(256)) * 4096
+    assert guarded(lambda: ("ok", body), 20) == ("ok", body)
+
+
+def test_the_work_is_done_in_another_process():
+    status, body = guarded(lambda: ("ok", str(os.getpid()).encode()), 20)
+    assert (status, int(body) == os.getpid()) == ("ok", False)
+
+
+def test_what_hangs_is_ended(tmp_path):
+    pid = tmp_path / "pid"
+
+    def hangs():
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        pid.write_text(f"{os.getpid()} {child.pid}")
+        time.sleep(600)
+        return "ok", b""
+
+    assert guarded(hangs, 1.0) == ("deadline", b"")
+    for process in map(int, pid.read_text().split()):
+        assert is_gone(process)
+
+
+def test_what_dies_is_reported():
+    assert guarded(lambda: os._exit(3), 20) == ("died", b"")
+
+
+def is_gone(process):
+    """Whether a process ends within a moment."""
+    for _ in range(100):
+        try:
+            with open(f"/proc/{process}/stat") as stat:
+                if stat.read().rpartition(")")[2].split()[0] == "Z":
+                    return True
+        except OSError:
+            return True
+        time.sleep(0.05)
+    return False
