@@ -5,7 +5,7 @@ from types import ModuleType
 
 import pytest
 
-from fedwqcp import scores
+from fedwqcp import methods, scores
 from fedwqcp.errors import InputError
 from fedwqcp.registry import Registry
 from fedwqcp.scores import Score
@@ -76,6 +76,59 @@ def test_wrong_names_and_settings_are_refused(call, message: str) -> None:
     with pytest.raises(InputError) as caught:
         call()
     assert message in str(caught.value)
+
+
+LAW = "text or a tuple of numbers"
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value", "words"),
+    [
+        ("fedcp-qq", "common_n", "abc", "an integer or none, got 'abc'"),
+        ("fedcp-qq", "common_n", 2.5, "an integer or none, got 2.5"),
+        ("fedcp-qq", "common_n", True, "an integer or none, got True"),
+        ("fedcp-qq", "delta", "x", "a number or none, got 'x'"),
+        ("fedcp-qq", "delta", 10**400, "a number or none, got 1000"),
+        ("fedcp-qq", "selection", "best", "one of fixed_local, joint, truncate_min, got 'best'"),
+        ("fedcp-qq", "selection", None, "one of fixed_local, joint, truncate_min, got None"),
+        ("dp-fedcp", "target", 1, f"{LAW}, got 1"),
+        ("dp-fedcp", "target", None, f"{LAW}, got None"),
+        ("dp-fedcp", "target", ("a",), f"{LAW}, got ('a',)"),
+        ("dp-fedcp", "target", (0.5, True), f"{LAW}, got (0.5, True)"),
+        ("dp-fedcp", "start", "a", "a number or none, got 'a'"),
+        ("dp-fedcp", "noise", None, "a number, got None"),
+        ("dp-fedcp", "subsample", 1, "true or false, got 1"),
+        ("dp-fedcp", "seed", 1.0, "an integer, got 1.0"),
+        ("cphet", "start", "abc", "a number or none, got 'abc'"),
+        ("cphet", "target", 5, f"{LAW}, got 5"),
+        ("fedwq-cp", "overflow", 3, "one of propagate, clip, exclude, got 3"),
+    ],
+)
+def test_settings_have_the_type_of_their_field(name, key, value, words) -> None:
+    with pytest.raises(InputError) as caught:
+        methods.get(name, **{key: value})
+    assert f"setting {key!r} of method {name!r} must be {words}" in str(caught.value)
+
+
+def test_settings_of_a_score_have_the_type_of_their_field() -> None:
+    with pytest.raises(InputError, match="'randomized' of score 'aps' must be true or false"):
+        scores.get("aps", randomized="no")
+    with pytest.raises(InputError, match="'precision' of score 'aps' must be one of exact, float"):
+        scores.get("aps", precision="half")
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("dp-fedcp", {"start": None, "noise": 1, "target": (1, 2.5)}),
+        ("dp-fedcp", {"start": 1, "target": "mixture", "subsample": True}),
+        ("fedcp-qq", {"selection": "joint", "common_n": 7, "delta": 0.5}),
+        ("cphet", {"start": -3, "clip_weights": 1, "average": "last"}),
+    ],
+)
+def test_settings_of_the_right_type_reach_the_object(name, settings) -> None:
+    made = methods.get(name, **settings)
+    assert {key: getattr(made, key) for key in settings} == settings
 
 
 @pytest.mark.usefixtures("other_distribution")

@@ -12,7 +12,9 @@ import importlib
 import pkgutil
 from collections.abc import Mapping
 from importlib import metadata
-from typing import Generic, TypeVar
+from sys import float_info
+from types import NoneType, UnionType
+from typing import Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from fedwqcp.errors import InputError
 
@@ -97,9 +99,9 @@ class Registry(Generic[T]):
             If the name or a setting is unknown, or a setting has a wrong value.
         """
         found = self.find(name)
-        fields = dataclasses.fields(found)  # type: ignore[arg-type]  # all are dataclasses
-        known = [field.name for field in fields]
-        for key in settings:
+        hints = get_type_hints(found)
+        known = [field.name for field in dataclasses.fields(found)]  # type: ignore[arg-type]  # all are dataclasses
+        for key, value in settings.items():
             if key not in known:
                 near = difflib.get_close_matches(key, known, n=1)
                 raise InputError(
@@ -107,9 +109,11 @@ class Registry(Generic[T]):
                     + (f"; did you mean {near[0]!r}?" if near else "")
                     + f"; known: {', '.join(known) or 'none'}"
                 )
-        for field in fields:
-            if field.name in settings:
-                _check_type(self._kind, name, field, settings[field.name])
+            if not _fits(value, hints[key]):
+                raise InputError(
+                    f"setting {key!r} of {self._kind} {name!r} must be {_words(hints[key])}, "
+                    f"got {value!r}"
+                )
         return found(**settings)
 
     def name_of(self, thing: T) -> str:
@@ -167,16 +171,36 @@ class Registry(Generic[T]):
         return found[0]
 
 
-def _check_type(kind: str, name: str, field: dataclasses.Field[object], value: object) -> None:
-    """Refuse a flag or number of another type; texts and choices are checked by their owner."""
-    wanted: type | tuple[type, ...] = type(field.default)
-    if wanted is float:
-        wanted = (int, float)
-    if wanted is bool or isinstance(field.default, int | float):
-        flag = isinstance(value, bool)
-        if not isinstance(value, wanted) or flag != isinstance(field.default, bool):
-            words = {bool: "true or false", int: "an integer", float: "a number"}
-            raise InputError(
-                f"setting {field.name!r} of {kind} {name!r} must be "
-                f"{words[type(field.default)]}, got {value!r}"
-            )
+_WORDS = {
+    bool: "true or false",
+    int: "an integer",
+    float: "a number",
+    str: "text",
+    NoneType: "none",
+}
+
+
+def _fits(value: object, hint: Any) -> bool:
+    """Whether a value is of a type; an integer is a number as well, a flag is neither."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return any(_fits(value, part) for part in parts)
+    if origin is Literal:
+        return any(type(value) is type(part) and value == part for part in parts)
+    if origin is tuple:
+        return isinstance(value, tuple) and all(_fits(each, parts[0]) for each in value)
+    if hint is float and isinstance(value, int):
+        return not isinstance(value, bool) and abs(value) <= float_info.max
+    return isinstance(value, hint) and isinstance(value, bool) == (hint is bool)
+
+
+def _words(hint: Any) -> str:
+    """Say what values a type has."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return " or ".join(_words(part) for part in parts)
+    if origin is Literal:
+        return f"one of {', '.join(map(str, parts))}"
+    if origin is tuple:
+        return "a tuple of numbers"
+    return _WORDS.get(hint, str(hint))

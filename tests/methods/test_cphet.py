@@ -14,7 +14,7 @@ from fedwqcp.federation.agent import thresholds
 from fedwqcp.methods._laws import Fitted, Laws
 from fedwqcp.methods._pooling import pooled_weights
 from fedwqcp.methods._ratios import local_ratios, quantiles_at, ratio
-from fedwqcp.methods._reweighting import DescendToward, SumsAt, Weighed, WeightedScores
+from fedwqcp.methods._reweighting import DescendToward, SumsAt, Weigh, Weighed, WeightedScores
 from fedwqcp.methods.cphet import CPhet, law_of
 from fedwqcp.wire.payload import Begin
 
@@ -367,7 +367,7 @@ def test_agents_must_share_their_features():
 )
 def test_settings_are_checked(setting, words):
     with pytest.raises(InputError, match=words):
-        fw.methods.get("cphet", **setting)
+        CPhet(**setting)
 
 
 @pytest.mark.parametrize(
@@ -376,8 +376,12 @@ def test_settings_are_checked(setting, words):
         (Fitted, (-1, ())),
         (Fitted, (3, (1.0, 1.0, 1.0, 0.0, -1.0))),
         (Laws, ((1, 2), ((),))),
-        (SumsAt, ((0.2, 0.1), Laws((), ()))),
-        (DescendToward, ((inf,), Laws((), ()))),
+        (Laws, ((), ())),
+        (Laws, ((-1,), ((),))),
+        (Laws, ((5,), ((1.0,),))),
+        (Laws, ((5,), ((1.0, inf),))),
+        (SumsAt, ((0.2, 0.1), Laws((1,), ((),)))),
+        (DescendToward, ((inf,), Laws((1,), ((),)))),
         (Weighed, ((1.0,), ())),
         (Weighed, ((-1.0,), (1.0,))),
         (Weighed, ((1.0,), (1.0,), (np.nan,))),
@@ -389,6 +393,85 @@ def test_settings_are_checked(setting, words):
 def test_messages_state_their_invariants(kind, fields):
     with pytest.raises(InputError):
         kind(*fields)
+
+
+PAIR = fw.Calibration([0.25, 0.75], features=[[0.0], [2.0]])
+TWO = Laws((2, 2), (law_of(PAIR.features), law_of(PAIR.features + 1)))
+
+
+def answered(method, question):
+    return method.answer(PAIR, question, 0.1, np.random.default_rng(0))
+
+
+def grid(length):
+    return SumsAt(tuple(np.linspace(0, 1, length).tolist()), TWO)
+
+
+@pytest.mark.parametrize(
+    ("method", "question"),
+    [
+        (CPhet(), grid(1001)),
+        (CPhet(), grid(512 // 2 + 1)),  # there are two targets
+        (CPhet(target="mixture"), grid(513)),
+        (CPhet(), DescendToward((0.5, 0.5), TWO)),
+        (CPhet(solver="rounds"), grid(1)),
+        (CPhet(solver="rounds"), DescendToward((0.5,), TWO)),
+        (CPhet(solver="rounds", target="mixture"), DescendToward((0.5,) * 900, TWO)),
+        (CPhet(solver="exact"), grid(1)),
+        (CPhet(form="oracle"), grid(1)),
+        (CPhet(form="oracle", solver="rounds"), DescendToward((0.5, 0.5), TWO)),
+        (CPhet(scope="local", target="mixture"), Weigh(TWO)),
+        (CPhet(scope="local", target="mixture"), grid(1)),
+        (CPhet(scope="local"), Begin()),
+    ],
+)
+def test_an_agent_answers_only_what_the_settings_need(method, question):
+    with pytest.raises(InputError, match="the server must ask"):
+        answered(method, question)
+
+
+@pytest.mark.parametrize(
+    ("method", "question"),
+    [
+        (CPhet(), grid(512 // 2)),
+        (CPhet(target="mixture"), grid(512)),
+        (CPhet(solver="rounds"), DescendToward((0.5, 0.5), TWO)),
+        (CPhet(form="oracle"), Weigh(TWO)),
+        (CPhet(scope="local", target="mixture"), Begin()),
+    ],
+)
+def test_an_agent_answers_what_the_settings_need(method, question):
+    assert answered(method, question)
+
+
+def test_long_laws_allow_more_probes():
+    """Every question repeats the laws, so that the search asks more at a time beside long ones."""
+    rng = np.random.default_rng(0)
+    data = [(rng.random(90), rng.normal(size=(90, 8)), np.arange(90) % 30) for _ in range(3)]
+    agents = {
+        f"a{i}": fw.Calibration(v, labels=y, features=x, n_classes=30)
+        for i, (v, x, y) in enumerate(data)
+    }
+    laws = Laws((90,) * 3, tuple(law_of(x, y) for _, x, y in data))
+    aim = sum(len(density) for density in laws.densities) // 4
+    assert aim > 512
+    probes = tuple(np.linspace(0, 1, aim // 3 + 1).tolist())
+    assert CPhet().answer(agents["a0"], SumsAt(probes[1:], laws), 0.1, rng)
+    with pytest.raises(InputError, match=f"at most {aim // 3} probes at a time, got"):
+        CPhet().answer(agents["a0"], SumsAt(probes, laws), 0.1, rng)
+    assert fw.calibrate(agents, method="cphet", alpha=0.1).used == ("a0", "a1", "a2")
+
+
+@pytest.mark.parametrize("mean", [1.7e308, -1e101])
+def test_a_law_out_of_all_scale_is_refused(mean):
+    wild = Laws((2, 2), (law_of(PAIR.features), (1.0, 1.0, 1.0, mean, 1.0)))
+    with pytest.raises(InputError, match=r"density: must hold numbers of at most 1e\+100"):
+        answered(CPhet(), Weigh(wild))
+
+
+def test_a_law_far_away_weighs_nothing():
+    far = Laws((2, 2), (law_of(PAIR.features), (1.0, 1.0, 1.0, 1e100, 1e-99)))
+    assert answered(CPhet(), Weigh(far)).totals == (pytest.approx(4.0), 0.0)
 
 
 def test_server_refuses_weights_for_other_targets():

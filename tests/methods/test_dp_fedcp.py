@@ -22,7 +22,7 @@ from fedwqcp.methods._label_counts import (
     label_weights,
 )
 from fedwqcp.methods._label_shift import CountFirst, CountsAt, DescendFrom
-from fedwqcp.methods._weighted_search import Sums, search, sums_at
+from fedwqcp.methods._weighted_search import AIM, LIMIT, Sums, most_probes, search, sums_at
 from fedwqcp.methods.dp_fedcp import DPFedCP
 from fedwqcp.wire.payload import Begin
 
@@ -218,7 +218,7 @@ def test_own_targets_in_rounds():
 
 
 def test_published_average_is_dragged_to_its_start():
-    saturated = {"a": fw.Calibration(np.ones(50), labels=np.zeros(50, dtype=int), n_classes=1)}
+    saturated = {"a": fw.Calibration(np.ones(50), labels=np.zeros(50, dtype=int), n_classes=2)}
     found = {
         (average, start): float(
             fw.calibrate(
@@ -307,17 +307,58 @@ def test_labels_are_needed():
         ({"start": 2.0}, "start must lie between 0 and 1"),
         ({"rounds": 0}, "rounds must be"),
         ({"seed": -1}, "seed must be"),
+        ({"average": "median"}, "average must be one of"),
     ],
 )
 def test_settings_are_checked(setting, words):
     with pytest.raises(InputError, match=words):
-        fw.methods.get("dp-fedcp", **setting)
+        DPFedCP(**setting)
 
 
 def test_target_must_name_every_label():
     agents = {"a": fw.Calibration([0.1, 0.2], labels=[0, 1])}
     with pytest.raises(InputError, match="target must hold 2 numbers, one per label, got 3"):
         fw.calibrate(agents, method=DPFedCP(target=(1.0, 1.0, 1.0)), alpha=0.1)
+
+
+FEW, MANY = tuple(np.linspace(0, 1, AIM // 2).tolist()), tuple(np.linspace(0, 1, 1001).tolist())
+ONES = (1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("method", "question"),
+    [
+        (DPFedCP(noise=50.0, count_noise=20.0), CountsAt(MANY, None)),
+        (DPFedCP(noise=50.0, count_noise=20.0), CountsAt((0.5,), None)),
+        (DPFedCP(), CountFirst(1)),
+        (DPFedCP(solver="exact"), DescendFrom(ONES, ONES, 0.5, None)),
+        (DPFedCP(solver="exact"), CountsAt((0.5,), 1)),
+        (DPFedCP(solver="exact", subsample=True), CountsAt((0.5,), None)),
+        (DPFedCP(solver="exact", target="mixture"), CountsAt((*FEW, 2.0), None)),
+        (DPFedCP(target="mixture"), DescendFrom(ONES * 2, ONES * 2, 0.5, None)),
+        (DPFedCP(), DescendFrom(ONES, ONES, 0.5, 1)),
+        (DPFedCP(), DescendFrom((1.0,), (1.0,), 0.5, None)),
+        (DPFedCP(), DescendFrom((), (), 0.5, None)),
+    ],
+)
+def test_an_agent_answers_only_what_the_settings_need(method, question):
+    cal = fw.Calibration([0.25, 0.75], labels=[0, 1], n_classes=2)
+    with pytest.raises(InputError, match="the server must ask"):
+        method.answer(cal, question, 0.1, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    ("method", "question"),
+    [
+        (DPFedCP(solver="exact", target="mixture"), CountsAt(FEW, None)),
+        (DPFedCP(solver="exact", subsample=True), CountsAt(FEW, 1)),
+        (DPFedCP(subsample=True), CountFirst(1)),
+        (DPFedCP(), DescendFrom(ONES * 3, ONES * 3, 0.5, None)),
+    ],
+)
+def test_an_agent_answers_what_the_settings_need(method, question):
+    cal = fw.Calibration([0.25, 0.75], labels=[0, 1], n_classes=2)
+    assert method.answer(cal, question, 0.1, np.random.default_rng(0))
 
 
 def test_server_refuses_counts_of_another_kind():
@@ -393,3 +434,34 @@ def test_search_bounds_its_questions(monkeypatch):
     )
     assert found.tolist() == [0.25, 0.75]
     assert set(sizes) == {1}
+
+
+@pytest.mark.parametrize("limit", [64, LIMIT])
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 90), st.integers(1, 70), st.integers(1, 80), st.integers(0, 2**32))
+def test_search_never_asks_more_than_agents_answer(limit, problems, groups, aim, seed):
+    rng, asked = np.random.default_rng(seed), []
+    ranks = rng.integers(0, 200, size=problems)
+    v = rng.random(200)
+
+    def ask(probes):
+        asked.append(len(probes))
+        return CountsAt(probes, None)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_weighted_search, "LIMIT", limit)
+        talk = search(ask, lambda sums: sums[:, :1] >= ranks, problems, groups, aim=aim)
+        held(
+            talk,
+            lambda probes: np.repeat(sums_at(probes, v, np.ones((1, 200))), groups, axis=1),
+            most=10_000,
+        )
+        assert asked[0] == max(1, aim // groups)
+        assert max(asked) <= most_probes(problems, groups, aim)
+
+
+def test_most_probes_by_hand():
+    assert most_probes(1, 1) == AIM
+    assert most_probes(300, 10) == 300  # one for each problem
+    assert most_probes(10 * LIMIT, 10) == LIMIT // 10
+    assert most_probes(5, 2 * LIMIT) == 1

@@ -199,7 +199,7 @@ def test_kll_takes_the_upper_end() -> None:
 @pytest.mark.parametrize(
     ("given_settings", "match"),
     [
-        ({"sketch": "ddsketch"}, "sketch must be one of bisection, order"),
+        ({"sketch": "ddsketch"}, "'sketch' of method 'fcp' must be one of bisection, order"),
         ({"points": 0}, "points must be an integer of at least 1, got 0"),
         ({"probes": True}, "setting 'probes' of method 'fcp' must be an integer, got True"),
         ({"min_gap": 1}, "min_gap must be an integer of at least 2, got 1"),
@@ -209,6 +209,11 @@ def test_kll_takes_the_upper_end() -> None:
 def test_settings_that_cannot_be(given_settings: dict, match: str) -> None:
     with pytest.raises(InputError, match=match):
         fw.methods.get("fcp", **given_settings)
+
+
+def test_a_sketch_that_cannot_be() -> None:
+    with pytest.raises(InputError, match="sketch must be one of bisection, order"):
+        FCP(sketch="ddsketch")
 
 
 @pytest.mark.parametrize("values", [(), (0.2, 0.1), (0.1, 0.1), (float("nan"),)])

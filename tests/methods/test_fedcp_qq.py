@@ -185,7 +185,7 @@ def test_it_is_one_of_the_local_values(agents: dict, alpha: float) -> None:
 )
 def test_settings_that_cannot_be(given_settings: dict, match: str) -> None:
     with pytest.raises(InputError, match=match):
-        fw.methods.get("fedcp-qq", **given_settings)
+        FedCPQQ(**given_settings)
 
 
 def test_payloads_that_cannot_be() -> None:
@@ -201,10 +201,27 @@ def test_payloads_that_cannot_be() -> None:
             build()
 
 
-@pytest.mark.parametrize("method", [FedCPQQ(), FedCPQQ(selection="truncate_min")])
-def test_an_agent_answers_no_other_question(method: FedCPQQ) -> None:
-    with pytest.raises(InputError, match="at most n = 5"):
-        method.answer(fw.Calibration(B), RankOf(2, 6), 0.2, RNG)
+@pytest.mark.parametrize(
+    ("method", "sample", "question", "match"),
+    [
+        (FedCPQQ(selection="truncate_min"), B, RankOf(2, 6), "at most n = 5"),
+        (FedCPQQ(), B, RankOf(2, 5), "what this method's settings need"),
+        (FedCPQQ(), EMPTY, RankOf(2, 5), "what this method's settings need"),
+        (FedCPQQ("joint", common_n=5), B, RankOf(2, 4), "what this method's settings need"),
+    ],
+)
+def test_an_agent_answers_no_other_question(method, sample, question, match) -> None:
+    with pytest.raises(InputError, match=match):
+        method.answer(fw.Calibration(sample), question, 0.2, RNG)
+
+
+@pytest.mark.parametrize("n", [1, 19, 21])
+def test_joint_goes_on_without_an_agent_of_another_size(n: int) -> None:
+    talk = FedCPQQ(selection="joint", common_n=20).exchange(0.1)
+    next(talk)
+    with pytest.raises(UnfitAnswerError, match=f"n must be common_n = 20, got {n}") as unfit:
+        talk.send([SampleSize(20), SampleSize(0), SampleSize(n), SampleSize(20)])
+    assert unfit.value.position == 2
 
 
 def test_the_server_goes_by_the_sizes_of_the_first_answers() -> None:

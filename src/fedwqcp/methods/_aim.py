@@ -19,6 +19,8 @@ from fedwqcp.methods._ratios import (
     pooled_ratios,
     quantiles_at,
 )
+from fedwqcp.methods._reweighting import Weighed
+from fedwqcp.quantile import weighted_quantile
 
 
 @dataclass(frozen=True)
@@ -168,3 +170,29 @@ class Aim:
         if ratios is None:
             return quantiles_at(scores, weights, alpha, np.array(largest))
         return quantiles_at(scores, weights, alpha, np.minimum(ratios, largest))[:, None]
+
+
+def weighed(scores: Floats, weights: Floats, alpha: float, *, quantiles: bool) -> Weighed:
+    """Return the sums of an agent's weights.
+
+    Parameters
+    ----------
+    scores : Floats, shape (n,)
+        Scores.
+    weights : Floats, shape (T, n)
+        Their weights at each target.
+    alpha : float
+        Miscoverage level.
+    quantiles : bool
+        Whether the agent's own weighted quantiles are needed too.
+
+    Returns
+    -------
+    Weighed
+        What the agent sends.
+    """
+    return Weighed(
+        totals=tuple(weights.sum(axis=1).tolist()),
+        squares=tuple(np.square(weights).sum(axis=1).tolist()),
+        quantiles=tuple(weighted_quantile(scores, row, alpha) for row in weights if quantiles),
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,9 @@ from fedwqcp.errors import InputError
 
 MAX_DIMENSIONS = 32
 """Covariances of more dimensions are neither estimated well nor sent."""
+
+LARGEST = 1e100
+"""No number of a law is larger, and no standard deviation smaller than 1 / sqrt of it."""
 
 RIDGE = 1e-3
 """Share of the mean variance that is added to the diagonal of a covariance."""
@@ -38,6 +42,11 @@ class GaussianMixture:
     means: Floats
     covariances: Floats
 
+    @cached_property
+    def inverses(self) -> Floats:
+        """Inverses of the covariances' lower Cholesky factors, shape (k, d, d)."""
+        return np.asarray(np.linalg.inv(np.linalg.cholesky(self.covariances)))
+
     def log_density(self, x: Floats) -> Floats:
         """Return the logarithm of the density.
 
@@ -51,13 +60,11 @@ class GaussianMixture:
         Floats, shape (n,)
             Log density; no value underflows.
         """
-        factors = np.linalg.cholesky(self.covariances)
-        inverses = np.linalg.inv(factors)
-        halves = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
-        constants = np.log(self.weights) - halves - 0.5 * x.shape[1] * np.log(2 * np.pi)
+        halves = np.log(np.diagonal(self.inverses, axis1=1, axis2=2)).sum(axis=1)
+        constants = np.log(self.weights) + halves - 0.5 * x.shape[1] * np.log(2 * np.pi)
         terms = [
             constant - 0.5 * np.square((x - mean) @ inverse.T).sum(axis=1)
-            for constant, mean, inverse in zip(constants, self.means, inverses, strict=True)
+            for constant, mean, inverse in zip(constants, self.means, self.inverses, strict=True)
         ]
         return np.asarray(np.logaddexp.reduce(terms, axis=0))
 
@@ -141,11 +148,13 @@ def read_mixture(numbers: tuple[float, ...]) -> GaussianMixture:
     Raises
     ------
     InputError
-        If the numbers are not finite, too many or too few, or no mixture has them.
+        If the numbers are too large, too many or too few, or no mixture has them.
     """
     values = np.array(numbers, dtype=np.float64)
-    if len(values) < 2 or not np.isfinite(values).all() or not (values[:2] % 1 == 0).all():
-        raise InputError("density: must begin with two whole numbers, k and d, and be finite")
+    if not (np.abs(values) <= LARGEST).all():
+        raise InputError(f"density: must hold numbers of at most {LARGEST:g}: scale the features")
+    if len(values) < 2 or not (values[:2] % 1 == 0).all():
+        raise InputError("density: must begin with two whole numbers, k and d")
     k, d = int(values[0]), int(values[1])
     triangle = d * (d + 1) // 2
     if k < 1 or not 1 <= d <= MAX_DIMENSIONS or len(values) != 2 + k * (1 + d + triangle):
@@ -156,11 +165,9 @@ def read_mixture(numbers: tuple[float, ...]) -> GaussianMixture:
     rows, columns = np.triu_indices(d)
     covariances = np.empty((k, d, d))
     covariances[:, rows, columns] = covariances[:, columns, rows] = upper.reshape(k, triangle)
-    try:
-        np.linalg.cholesky(covariances)
-    except np.linalg.LinAlgError:
-        raise InputError("density: covariances must be positive definite") from None
-    return GaussianMixture(weights, means.reshape(k, d), covariances)
+    mixture = GaussianMixture(weights, means.reshape(k, d), covariances)
+    _check_definite(mixture)
+    return mixture
 
 
 def law_of(features: npt.ArrayLike, labels: npt.ArrayLike | None = None) -> tuple[float, ...]:
@@ -194,6 +201,16 @@ def law_of(features: npt.ArrayLike, labels: npt.ArrayLike | None = None) -> tupl
     if mixture is None:
         raise InputError(f"features must have at least {FEWEST} rows, got {len(x)}")
     return mixture.numbers()
+
+
+def _check_definite(mixture: GaussianMixture) -> None:
+    """Refuse covariances without an inverse, or with one so large that densities overflow."""
+    try:
+        largest = np.abs(mixture.inverses).max()
+    except np.linalg.LinAlgError:
+        raise InputError("density: covariances must be positive definite") from None
+    if not largest <= np.sqrt(LARGEST):
+        raise InputError("density: covariances must not be so narrow: scale the features")
 
 
 def _component(features: Floats, chosen: Bools, common: float) -> tuple[float, Floats, Floats]:

@@ -9,6 +9,8 @@ import numpy as np
 
 from fedwqcp.arrays import Floats
 from fedwqcp.errors import InputError
+from fedwqcp.methods._asked import check_probes
+from fedwqcp.methods._weighted_search import LIMIT, most_probes
 from fedwqcp.wire.payload import Question, check_size
 
 
@@ -78,6 +80,39 @@ class DescendFrom(Question):
             raise InputError("q: must be one finite number for each weight")
         if not all(0 <= w < inf for w in (*self.weights, self.share)):
             raise InputError("weights: must be finite numbers of at least 0, as share must")
+
+
+def check_extent(question: Question, n_classes: int, *, subsample: bool, shared: bool) -> None:
+    """Refuse a question about other points, or more probes or problems, than the settings need.
+
+    Parameters
+    ----------
+    question : Question
+        What the server asks.
+    n_classes : int
+        C.
+    subsample : bool
+        Whether only an agent's first points count.
+    shared : bool
+        Whether there is one target; otherwise an agent does not know how many there are.
+
+    Raises
+    ------
+    InputError
+        If no honest server asks it.
+    """
+    if not isinstance(question, CountFirst | CountsAt | DescendFrom):
+        return
+    if (question.size is None) == subsample:
+        raise InputError("the server must ask about the first points with subsample, and only then")
+    if isinstance(question, CountsAt):
+        problems = n_classes if shared else LIMIT
+        check_probes(len(question.probes), most_probes(problems, n_classes))
+    if isinstance(question, DescendFrom):
+        targets, rest = divmod(len(question.q), n_classes)
+        if rest or targets < 1 or (shared and targets > 1):
+            of_each = "label" if shared else "target and label"
+            raise InputError(f"the server must ask from one number for each {of_each}")
 
 
 class LabelShift:

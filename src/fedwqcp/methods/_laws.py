@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf
+from math import inf, isfinite
 
 import numpy as np
 
@@ -56,8 +56,12 @@ class Laws(Payload):
     densities: tuple[tuple[float, ...], ...]
 
     def __post_init__(self) -> None:
-        if len(self.sizes) != len(self.densities):
-            raise InputError("densities: must be as many as sizes")
+        for n in self.sizes:
+            check_size(n, "sizes")
+        if not self.sizes or len(self.sizes) != len(self.densities):
+            raise InputError("densities: must be at least one, and as many as sizes")
+        if any(law and (len(law) < 2 or not isfinite(law[1])) for law in self.densities):
+            raise InputError("densities: must each be empty or begin with two whole numbers")
         dimensions = {int(density[1]) for density in self.densities if density}
         if len(dimensions) > 1:
             raise InputError(

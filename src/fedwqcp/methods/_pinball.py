@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import inf, isfinite
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -227,10 +227,10 @@ def check_descent(
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise InputError(f"{name} must be an integer of at least 1, got {count!r}")
     for name, size in sizes.items():
-        if not (isfinite(size) and size > 0):
+        if not 0 < size < inf:
             raise InputError(f"{name} must be a positive number, got {size!r}")
     for name, noise in noises.items():
-        if not (isfinite(noise) and noise >= 0):
+        if not 0 <= noise < inf:
             raise InputError(f"{name} must be a number of at least 0, got {noise!r}")
     if average not in get_args(Average):
         raise InputError(f"average must be one of {', '.join(get_args(Average))}, got {average!r}")

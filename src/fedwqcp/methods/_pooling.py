@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from math import inf
 
 import numpy as np
 
-from fedwqcp.arrays import Bools, Floats
+from fedwqcp.arrays import Floats
 from fedwqcp.methods._aim import Aim
 from fedwqcp.methods._answers import stacked, summed
-from fedwqcp.methods._base import Each, UnfitAnswerError
+from fedwqcp.methods._base import UnfitAnswerError
 from fedwqcp.methods._laws import Laws
 from fedwqcp.methods._reweighting import (
     PooledScores,
     ReweightedToAll,
     ReweightedToEach,
-    SumsAt,
     Weighed,
     WeightedScores,
 )
-from fedwqcp.methods._weighted_search import AIM, search
-from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level, weighted_quantile
-from fedwqcp.wire.payload import Question, Summary
+from fedwqcp.quantile import weighted_quantile
 
 
 def reweighted(
@@ -150,8 +147,8 @@ def pooled_quantiles(
     return reweighted(q, weights.sum(axis=1), np.square(weights).sum(axis=1), shared=shared)
 
 
-def first_guess(answers: Sequence[Weighed], shares: Floats) -> Floats:
-    """Return the weighted mean of the agents' own quantiles, a start for the descent.
+def first_guess(answers: Sequence[Weighed], shares: Floats, start: float | None) -> Floats:
+    """Return where the descent starts: by default the weighted mean of the agents' own quantiles.
 
     Parameters
     ----------
@@ -159,48 +156,15 @@ def first_guess(answers: Sequence[Weighed], shares: Floats) -> Floats:
         What the agents sent.
     shares : Floats, shape (M, T)
         Their shares of the weight at each target.
+    start : float or None
+        Where the descent of every target starts, if it is given.
 
     Returns
     -------
     Floats, shape (T,)
         An infinite quantile counts as 0.
     """
+    if start is not None:
+        return np.full(shares.shape[1], start)
     local = stacked([answer.quantiles for answer in answers], shares.shape[1])
     return summed(shares * np.where(np.isfinite(local), local, 0.0))
-
-
-def search_sums(
-    totals: Floats, laws: Laws, alpha: float
-) -> Generator[Question | Each, Sequence[Summary], Floats]:
-    """Search for the weighted quantiles on sums of weights.
-
-    Parameters
-    ----------
-    totals : Floats, shape (T,)
-        Sum of all weights at each target.
-    laws : Laws
-        Laws of all agents.
-    alpha : float
-        Miscoverage level.
-
-    Yields
-    ------
-    Question or Each
-        What to ask next.
-
-    Returns
-    -------
-    Floats, shape (T,)
-        The thresholds.
-    """
-    level = (float(exact_level(alpha)) - LEVEL_TOLERANCE) * totals
-    T, length = len(totals), sum(len(density) for density in laws.densities)
-
-    def ask(probes: tuple[float, ...]) -> Question:
-        return SumsAt(probes, laws)
-
-    def reached(sums: Floats) -> Bools:
-        return sums >= level
-
-    # every question repeats the laws: where these are long, fewer questions with more probes
-    return (yield from search(ask, reached, T, T, aim=max(AIM, length // 4)))

@@ -21,6 +21,25 @@ LARGEST_LOG_RATIO = 100.0
 """Log density ratios are cut here, so that weights and their squares stay finite."""
 
 
+def check_target(target: Target) -> None:
+    """Refuse a target that is neither a known word nor a law.
+
+    Parameters
+    ----------
+    target : str or tuple of float
+        The target.
+
+    Raises
+    ------
+    InputError
+        If it is another word, or its numbers are no mixture.
+    """
+    if not isinstance(target, str):
+        read_mixture(target)
+    elif target not in ("own", "mixture"):
+        raise InputError(f"target must be 'own', 'mixture' or numbers from law_of, got {target!r}")
+
+
 def pooled_ratios(target: Target, laws: Laws, x: Floats) -> Floats:
     """Return lambda(x) = P*(x) / sum_i (N_i / N) P_i(x) for each target.
 

@@ -126,6 +126,27 @@ def search(
     return np.array([from_key(high) for high in highs])
 
 
+def most_probes(problems: int, groups: int, aim: int = AIM) -> int:
+    """Return how many probes a question of `search` has at most.
+
+    Parameters
+    ----------
+    problems, groups, aim : int
+        As `search` takes them.
+
+    Returns
+    -------
+    int
+        All that an agent needs to answer at a time.
+
+    Examples
+    --------
+    >>> most_probes(problems=30, groups=10), most_probes(problems=300, groups=10)
+    (51, 300)
+    """
+    return max(aim // groups, min(problems, max(1, LIMIT // groups)))
+
+
 def _keys(lows: list[int], highs: list[int], groups: int, aim: int) -> list[int]:
     """Return the places to probe next: several in each range that is still open."""
     ranges = sorted({(low, high) for low, high in zip(lows, highs, strict=True) if low < high})

@@ -12,12 +12,13 @@ from numpy.random import Generator as Random
 
 from fedwqcp.arrays import Floats, as_floats
 from fedwqcp.errors import InputError
-from fedwqcp.methods._aim import Aim
+from fedwqcp.methods._aim import Aim, weighed
 from fedwqcp.methods._answers import of_kind, stacked, summed
+from fedwqcp.methods._asked import check_asked
 from fedwqcp.methods._base import Each, Method
 from fedwqcp.methods._calibration import Calibration
-from fedwqcp.methods._density import law_of, read_mixture
-from fedwqcp.methods._laws import Fitted, Laws, gather_laws
+from fedwqcp.methods._density import law_of
+from fedwqcp.methods._laws import Fitted, gather_laws
 from fedwqcp.methods._pinball import (
     Average,
     SmoothedPinball,
@@ -32,8 +33,8 @@ from fedwqcp.methods._pooling import (
     pooled_quantiles,
     pooled_weights,
     reweighted,
-    search_sums,
 )
+from fedwqcp.methods._ratios import check_target
 from fedwqcp.methods._reweighting import (
     DescendToward,
     PooledScores,
@@ -45,8 +46,8 @@ from fedwqcp.methods._reweighting import (
     Weighed,
     WeightedScores,
 )
+from fedwqcp.methods._sum_search import check_extent, search_sums
 from fedwqcp.methods._weighted_search import Sums, sums_at
-from fedwqcp.quantile import weighted_quantile
 from fedwqcp.wire.payload import Begin, Local, Outcome, Question, Summary
 from fedwqcp.wire.release import Guarantee
 
@@ -96,7 +97,8 @@ class CPhet(Method[Summary]):
     if the law of Y given X is shared; the density estimate adds its error. The form ``threshold``
     has no finite-sample correction: equal weights give rank ceil(N (1 - alpha)). Densities are
     fitted on the calibration points themselves, where the authors use separate ones. An agent with
-    fewer than two points has no law, and no finite threshold of its own.
+    fewer than two points has no law, and no finite threshold of its own. Agents refuse questions
+    that the settings do not need; over many rounds, sums trace the scores' distribution anyway.
 
     **Cost**: 1 + d + d (d + 1) / 2 floats per label once; every later question repeats all agents'
     laws. Then about 10 to 20 rounds of some 500 sums (more and fewer, where laws are long), or 2
@@ -141,12 +143,7 @@ class CPhet(Method[Summary]):
         for name, known in _CHOICES.items():
             if getattr(self, name) not in known:
                 raise InputError(f"{name} must be one of {known}, got {getattr(self, name)!r}")
-        if not isinstance(self.target, str):
-            read_mixture(self.target)
-        elif self.target not in ("own", "mixture"):
-            raise InputError(
-                f"target must be 'own', 'mixture' or numbers from law_of, got {self.target!r}"
-            )
+        check_target(self.target)
         if not 0 < self.clip_weights <= 1:
             raise InputError(f"clip_weights must be above 0 and at most 1, got {self.clip_weights}")
         if self.start is not None and not -inf < self.start < inf:
@@ -159,10 +156,12 @@ class CPhet(Method[Summary]):
         )
 
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
+        check_asked(question, self._asks)
         if not isinstance(question, Weigh | SumsAt | DescendToward):
             law = self._aim.law(cal)
             return Fitted(cal.n, law.numbers() if law else ())
         w = self._aim.weights(cal, question.laws)
+        check_extent(question, len(w))
         if isinstance(question, SumsAt):
             return Sums(tuple(sums_at(question.probes, cal.scores, w).ravel().tolist()))
         if isinstance(question, DescendToward):
@@ -173,11 +172,7 @@ class CPhet(Method[Summary]):
         if self._sends_scores:
             return WeightedScores(tuple(cal.scores.tolist()), tuple(map(tuple, w.tolist())))
         starts = self.solver == "rounds" and self.start is None
-        return Weighed(
-            totals=tuple(w.sum(axis=1).tolist()),
-            squares=tuple(np.square(w).sum(axis=1).tolist()),
-            quantiles=tuple(weighted_quantile(cal.scores, row, alpha) for row in w if starts),
-        )
+        return weighed(cal.scores, w, alpha, quantiles=starts)
 
     def exchange(self, alpha: float) -> Generator[Question | Each, Sequence[Summary], Outcome]:
         if self.scope == "local" and self.target != "mixture":
@@ -193,14 +188,21 @@ class CPhet(Method[Summary]):
             if self.form == "oracle":
                 return oracle(v, w, alpha, self._aim, laws)
             return pooled_quantiles(v, w, alpha, shared=shared)
-        weighed = of_kind(answers, Weighed)
-        local = stacked([answer.totals for answer in weighed], T)
+        sums = of_kind(answers, Weighed)
+        local = stacked([answer.totals for answer in sums], T)
         totals = summed(local)  # sum_j Lambda_j
         if self.solver == "rounds":
-            q = yield from self._rounds(weighed, local / np.where(totals > 0, totals, 1.0), laws)
+            shares = local / np.where(totals > 0, totals, 1.0)
+            q = yield from federated_quantiles(
+                lambda q: DescendToward(tuple(q.tolist()), laws),
+                first_guess(sums, shares, self.start),
+                shares,
+                self.rounds,
+                self.average,
+            )
         else:
             q = yield from search_sums(totals, laws, alpha)
-        squares = summed(stacked([answer.squares for answer in weighed], T))
+        squares = summed(stacked([answer.squares for answer in sums], T))
         return reweighted(q, totals, squares, shared=shared)
 
     def localize(
@@ -234,17 +236,14 @@ class CPhet(Method[Summary]):
         """Whether scores of single people leave the agents."""
         return self.form == "oracle" or self.solver == "exact"
 
-    def _rounds(
-        self, weighed: Sequence[Weighed], shares: Floats, laws: Laws
-    ) -> Generator[Question | Each, Sequence[Summary], Floats]:
-        """Descend in rounds."""
-        T = shares.shape[1]
-        start = first_guess(weighed, shares) if self.start is None else np.full(T, self.start)
-
-        def ask(q: Floats) -> Question:
-            return DescendToward(tuple(q.tolist()), laws)
-
-        return (yield from federated_quantiles(ask, start, shares, self.rounds, self.average))
+    @property
+    def _asks(self) -> tuple[type[Question], ...]:
+        """The kinds of question that these settings lead to."""
+        if self.scope == "local":
+            return (Begin,) if self.target == "mixture" else ()
+        if self._sends_scores:
+            return (Begin, Weigh)
+        return (Begin, Weigh, DescendToward if self.solver == "rounds" else SumsAt)
 
 
 __all__ = ["CPhet", "law_of"]

@@ -13,6 +13,7 @@ from numpy.random import Generator as Random
 from fedwqcp.arrays import Bools, Floats
 from fedwqcp.errors import InputError
 from fedwqcp.methods._answers import of_kind, stacked
+from fedwqcp.methods._asked import check_asked
 from fedwqcp.methods._base import Each, Method
 from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._label_counts import (
@@ -27,6 +28,7 @@ from fedwqcp.methods._label_shift import (
     CountsAt,
     DescendFrom,
     LabelShift,
+    check_extent,
     draw_sizes,
 )
 from fedwqcp.methods._pinball import (
@@ -89,6 +91,8 @@ class DPFedCP(Method[Summary]):
     With ``noise``, one label's threshold is (eps, delta)-private for
     sigma_g >= 2 sqrt((K max_i lambda_i / eps)(1 + 24 sqrt(T) log(1/d) / eps)),
     d = 1 - ((1 - delta)/(1 + sqrt(eps)))^(1/T); labels, targets, levels and counts compose.
+    Agents refuse questions that the settings do not need; over many rounds, the counts of ``exact``
+    trace the scores' distribution anyway, and each repeated question wears noise down.
 
     **Cost**: C integers; then 2 floats up, and 2 down, per target, label and round (with ``exact``
     about 15 to 60 rounds of integer counts). A target of one's own makes as many targets as agents.
@@ -157,6 +161,8 @@ class DPFedCP(Method[Summary]):
         if cal.labels is None and cal.n == 0:
             cal = Calibration(cal.scores, np.zeros(0, dtype=np.int64), n_classes=cal.n_classes)
         labels, C = cal.labelled("dp-fedcp")
+        check_asked(question, self._asks)
+        check_extent(question, C, subsample=self.subsample, shared=self.target != "own")
         if isinstance(question, CountsAt):
             first = slice(question.size)
             return Sums(tuple(counts_at(question.probes, cal.scores[first], labels[first], C)))
@@ -186,6 +192,12 @@ class DPFedCP(Method[Summary]):
         table = np.where(shift.totals > 0, np.clip(q.reshape(shift.totals.shape), 0, 1), np.inf)
         rows = tuple(tuple(row) for row in table.tolist())
         return ToEach(rows) if self.target == "own" else ToAll(rows[0])
+
+    @property
+    def _asks(self) -> tuple[type[Question], ...]:
+        """The kinds of question that these settings lead to."""
+        first = (Begin, CountFirst) if self.subsample else (Begin,)
+        return (*first, CountsAt if self.solver == "exact" else DescendFrom)
 
     def _counts(self, answers: Sequence[Summary]) -> Floats:
         """Return the label counts of all agents, shape (M, C)."""

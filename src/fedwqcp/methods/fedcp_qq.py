@@ -11,7 +11,7 @@ from numpy.random import Generator as Random
 
 from fedwqcp.errors import InputError
 from fedwqcp.methods._answers import of_kind
-from fedwqcp.methods._base import Each, Method
+from fedwqcp.methods._base import Each, Method, UnfitAnswerError
 from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._quantile_of_quantiles import choose_k, choose_pair
 from fedwqcp.quantile import conformal_rank, exact_level, order_statistic
@@ -204,8 +204,12 @@ class FedCPQQ(Method[Summary]):
     def exchange(self, alpha: float) -> Generator[Question | Each, Sequence[Summary], Outcome]:
         level = float(exact_level(alpha))
         answers = yield Begin()
-        there = [i for i, answer in enumerate(answers) if sum(answer.sizes())]
-        sizes = [sum(answers[i].sizes()) for i in there]
+        claimed = [sum(answer.sizes()) for answer in answers]
+        for i, n in enumerate(claimed):
+            if self.common_n is not None and n not in (0, self.common_n):
+                raise UnfitAnswerError(i, f"n must be common_n = {self.common_n}, got {n}")
+        there = [i for i, n in enumerate(claimed) if n]
+        sizes = [claimed[i] for i in there]
         if not there:
             return NOTHING
         rank: int | None
@@ -227,9 +231,11 @@ class FedCPQQ(Method[Summary]):
 
     def _order_statistic(self, cal: Calibration, question: RankOf, rng: Random) -> LocalQuantile:
         """Answer with one order statistic of as many scores as all agents keep."""
+        if self.selection == "fixed_local" or question.keep != (self.common_n or question.keep):
+            raise InputError("the server must ask what this method's settings need")
         if cal.n == 0:
             return LocalQuantile(inf, 0)
-        if self.selection == "fixed_local" or cal.n < question.keep:
+        if cal.n < question.keep:
             raise InputError(f"the server must ask for at most n = {cal.n} scores")
         scores = cal.scores
         if cal.n > question.keep:
