@@ -1,0 +1,288 @@
+"""Every table of docs/reproduction.md, computed from the records in results/.
+
+Run: python benchmarks/reproduction.py
+A test holds the page to what this prints.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from math import isfinite, sqrt
+from pathlib import Path
+from statistics import fmean, median, stdev
+
+from fedwqcp.bench.result import Result
+from fedwqcp.report.compare import Cell, cells, judge
+from fedwqcp.report.pages import read
+from fedwqcp.report.published import place, published
+
+RESULTS = Path(__file__).resolve().parents[1] / "results"
+DATASETS = (
+    "mnist",
+    "fashionmnist",
+    "cifar10",
+    "dermamnist",
+    "bloodmnist",
+    "tissuemnist",
+    "retinamnist",  # the only regression
+)
+OWN = ("fedwq-cp", "split-cp", "fcp")
+OTHERS = (
+    "fedcp-qq",
+    "fedcp-qq (paper's rows)",
+    "cphet",
+    "cphet (own law)",
+    "cphet (paper's rows)",
+    "dp-fedcp",
+    "dp-fedcp (own law)",
+    "dp-fedcp (rounds)",
+    "dp-fedcp (paper's rows)",
+)
+VERDICTS = ("inside", "overlapping", "outside")
+
+
+def tables() -> Iterator[tuple[str, str]]:
+    """Yield each table of the page with its name."""
+    results, conventions = read(RESULTS), read(RESULTS / "conventions")
+    found = [cell for cell in cells(results) if cell.preset == "paper"]
+    yield "verdicts", _table(_verdicts(found))
+    yield "outside", _table(_outside(found))
+    yield "others", _table(_others(found))
+    yield "cphet as split-cp", _table(_unweighted(found))
+    yield "conventions", _table(_conventions(conventions))
+    yield "saturation", _table(_saturation(results))
+    yield "overflow", _table(_overflow(results))
+    yield "ablation", _table(_ablation(results))
+    yield "ablation on RetinaMNIST", _table(_retina(results))
+    yield "dp-fedcp", _table(_dp(results, found))
+    yield "sound", _table(_sound(results))
+    yield "seconds", _table(_seconds(results))
+
+
+def _verdicts(found: Sequence[Cell]) -> Iterator[list[str]]:
+    """Count cells by method and metric, and those of the three methods together."""
+    yield ["method", "metric", "cells", *VERDICTS, "inside or overlapping"]
+    for metric in ("coverage", "size"):
+        for method in OWN:
+            yield [method, metric, *_counts(found, [method], [metric])]
+    yield ["the three", "both", *_counts(found, OWN, ["coverage", "size"])]
+    for method in OTHERS:
+        for metric in ("coverage", "size"):
+            if any(c.verdict for c in found if (c.method, c.metric) == (method, metric)):
+                yield [method, metric, *_counts(found, [method], [metric])]
+
+
+def _counts(found: Sequence[Cell], methods: Iterable[str], metrics: Iterable[str]) -> list[str]:
+    """Return how many cells there are, how they stand, and the share that agrees."""
+    tally = Counter(c.verdict for c in found if c.method in methods and c.metric in metrics)
+    total = sum(tally[name] for name in VERDICTS)
+    share = 100 * (tally["inside"] + tally["overlapping"]) / total
+    return [str(total), *(str(tally[name]) for name in VERDICTS), f"{share:.0f} %"]
+
+
+def _outside(found: Sequence[Cell]) -> Iterator[list[str]]:
+    """Name every cell of the three methods that is outside, and how far the intervals are apart."""
+    yield ["method", "dataset", "metric", "agent", "ours", "published", "apart by"]
+    for c in found:
+        if c.method in OWN and c.verdict == "outside" and c.figure is not None:
+            places = 4 if c.metric == "coverage" else 2
+            gap = max(c.figure.low - c.median - c.half, c.median - c.half - c.figure.high)
+            ours = f"{c.median:.{places}f} ± {c.half:.{places}f}"
+            printed = f"{c.figure.median:.{places}f} ± {c.figure.half:.{places}f}"
+            where = [c.method, c.shown, c.metric, c.agent]
+            yield [*where, ours, printed, f"{gap:.{places + 1}f}"]
+
+
+def _others(found: Sequence[Cell]) -> Iterator[list[str]]:
+    """Tell where the other rows are outside: coverage cells and sizes by dataset."""
+    titles = list(dict.fromkeys(c.title for c in found))
+    yield ["method", *titles]
+    for method in OTHERS:
+        line = [method]
+        for title in titles:
+            own = [c for c in found if (c.method, c.title) == (method, title) and c.verdict]
+            coverage = [c.verdict == "outside" for c in own if c.metric == "coverage"]
+            size = [c.verdict for c in own if c.metric == "size"]
+            text = f"{sum(coverage)} of {len(coverage)}" if coverage else "none published"
+            line.append(text + (", size" if size == ["outside"] else ""))
+        yield line
+
+
+def _unweighted(found: Sequence[Cell]) -> Iterator[list[str]]:
+    """Hold our SplitCP against what the paper prints for CPhet."""
+    yield ["our row against CPhet's figures", "metric", "cells", *VERDICTS]
+    for method in ("split-cp", "cphet", "cphet (paper's rows)"):
+        for metric in ("coverage", "size"):
+            tally: Counter[str] = Counter()
+            for c in found:
+                figure = published().get(place(c.dataset, "cphet", metric, c.agent))
+                if (c.method, c.metric) == (method, metric) and figure is not None:
+                    tally[judge(c.median, c.half, figure)] += 1
+            yield [method, metric, str(tally.total()), *(str(tally[name]) for name in VERDICTS)]
+
+
+def _conventions(results: Sequence[Result]) -> Iterator[list[str]]:
+    """Show what set rule and sum change."""
+    yield ["dataset", "method", "convention", "strong", "weak", "size"]
+    for dataset in ("mnist", "fashionmnist", "bloodmnist"):
+        for method in ("fedwq-cp", "split-cp", "fcp"):
+            for preset in dict.fromkeys(r.preset for r in results):
+                own = _row(results, dataset, preset, method)
+                numbers = [_middle(own, "S"), _middle(own, "W"), _middle(own, "SW", "size")]
+                texts = [f"{numbers[0]:.4f}", f"{numbers[1]:.4f}", f"{numbers[2]:.2f}"]
+                yield [_title(own), method, preset, *texts]
+
+
+def _saturation(results: Sequence[Result]) -> Iterator[list[str]]:
+    """Count thresholds that are exactly 1."""
+    yield ["dataset", "strong agents", "weak agents", "FCP, seeds", "FCP, least and largest size"]
+    for dataset in DATASETS[:6]:
+        local = _row(results, dataset, "paper", "split-cp")
+        pooled = _row(results, dataset, "paper", "fcp")
+        ones = [sum(r.local >= 1 for r in local if r.model == kind) for kind in ("strong", "weak")]
+        full = sum(r.threshold == 1 for r in pooled if r.agent == "S0")
+        sizes = _by_seed(pooled, "SW", "size")
+        said = [f"{count} of {len(local) // 2}" for count in ones]
+        yield [_title(local), *said, f"{full} of 10", f"{min(sizes):.2f}, {max(sizes):.2f}"]
+
+
+def _overflow(results: Sequence[Result]) -> Iterator[list[str]]:
+    """Count agents with fewer than 19 points."""
+    yield [
+        "dataset",
+        "fewest points",
+        "agents under 19",
+        "of these empty",
+        "seeds with such an agent",
+    ]
+    for dataset in DATASETS:
+        own = _row(results, dataset, "paper", "split-cp")
+        few = [r for r in own if r.n_cal < 19]
+        empty, seeds = sum(r.n_cal == 0 for r in few), len({r.seed for r in few})
+        least = min(r.n_cal for r in own)
+        yield [_title(own), str(least), f"{len(few)} of {len(own)}", str(empty), f"{seeds} of 10"]
+
+
+def _ablation(results: Sequence[Result]) -> Iterator[list[str]]:
+    """Compare weak agents' coverage under both means, seed by seed."""
+    yield ["preset", "dataset", "FedWQ-CP", "FedAvgQ-CP", "difference", "less, equal, more"]
+    for preset in ("paper", "sound"):
+        for dataset in DATASETS:
+            weighted, plain = (
+                _row(results, dataset, preset, m) for m in ("fedwq-cp", "fedavgq-cp")
+            )
+            one, other = _by_seed(weighted, "W"), _by_seed(plain, "W")
+            gaps = [b - a for a, b in zip(one, other, strict=True)]
+            half = 1.96 * stdev(gaps) / sqrt(len(gaps))
+            signs = [sum(g < 0 for g in gaps), gaps.count(0), sum(g > 0 for g in gaps)]
+            middles = [f"{median(one):.4f}", f"{median(other):.4f}"]
+            gap = f"{fmean(gaps):+.4f} ± {half:.4f}"
+            yield [preset, _title(weighted), *middles, gap, ", ".join(map(str, signs))]
+
+
+def _retina(results: Sequence[Result]) -> Iterator[list[str]]:
+    """Show the paper's ablation agent by agent."""
+    agents = sorted({r.agent for r in results})
+    yield ["method", *agents]
+    for method in ("fedwq-cp", "fedavgq-cp"):
+        own = _row(results, "retinamnist", "paper", method)
+        yield [method, *(f"{median(r.coverage for r in own if r.agent == a):.4f}" for a in agents)]
+
+
+def _dp(results: Sequence[Result], found: Sequence[Cell]) -> Iterator[list[str]]:
+    """Compare DP-FedCP's rows, strong and weak agents apart."""
+    rows = [m for m in OTHERS if m.startswith("dp-fedcp")]
+    yield ["dataset", "published", *rows]
+    for dataset in DATASETS[:6]:
+        line = []
+        for kind in "SW":
+            printed = fmean(
+                c.figure.median
+                for c in found
+                if (c.dataset, c.method, c.metric) == (dataset, "dp-fedcp", "coverage")
+                and c.agent.startswith(kind)
+                and c.figure is not None
+            )
+            own = (_middle(_row(results, dataset, "paper", row), kind) for row in rows)
+            line.append([printed, *own])
+        both = (f"{strong:.3f} / {weak:.3f}" for strong, weak in zip(*line, strict=True))
+        yield [_title(_row(results, dataset, "paper", rows[0])), *both]
+
+
+def _sound(results: Sequence[Result]) -> Iterator[list[str]]:
+    """Compare the presets: strong and weak coverage, size, worst agent."""
+    yield ["dataset", "method", *(f"{p}: {w}" for p in ("paper", "sound") for w in WHAT)]
+    for dataset in DATASETS:
+        for method in OWN:
+            line = []
+            for preset in ("paper", "sound"):
+                own = _row(results, dataset, preset, method)
+                sizes = _middle(own, "SW", "size")
+                worst = [min(r.coverage for r in own if r.seed == seed) for seed in range(10)]
+                line += [f"{_middle(own, 'S'):.3f} / {_middle(own, 'W'):.3f}"]
+                line += [f"{sizes:.2f}" if isfinite(sizes) else "inf", f"{median(worst):.3f}"]
+            yield [_title(own), method, *line]
+
+
+WHAT = ("strong / weak", "size", "worst agent")
+
+
+def _seconds(results: Sequence[Result]) -> Iterator[list[str]]:
+    """Add up a unit's work: scores once for each preset, then every round and its sets."""
+    yield ["dataset", "without CPhet and DP-FedCP: least", "median", "most", "all rows: median"]
+    for dataset in DATASETS:
+        part, whole = [], []
+        for seed in range(10):
+            sums = [0.0, 0.0]
+            for preset in dict.fromkeys(r.preset for r in results if r.dataset == dataset):
+                own = [
+                    r for r in results if (r.dataset, r.seed, r.preset) == (dataset, seed, preset)
+                ]
+                rows = [r for r in own if r.agent == "S0"]
+                once = min(r.sets_s for r in rows)
+                slow = [r for r in rows if r.method.startswith(("cphet", "dp-fedcp"))]
+                spent = sum(r.sets_s - once for r in rows)
+                sums[0] += once + spent - sum(r.sets_s - once for r in slow)
+                sums[1] += once + spent
+            part.append(sums[0])
+            whole.append(sums[1])
+        spread = (min(part), median(part), max(part), median(whole))
+        yield [_title(rows), *(f"{value:.2f}" for value in spread)]
+
+
+def _row(results: Sequence[Result], dataset: str, preset: str, method: str) -> list[Result]:
+    """Return the results of one row, all seeds and agents."""
+    wanted = (dataset, preset, method)
+    return [r for r in results if (r.dataset, r.preset, r.method) == wanted]
+
+
+def _by_seed(own: Sequence[Result], kinds: str, what: str = "coverage") -> list[float]:
+    """Return the mean over agents of these kinds, seed by seed."""
+    seeds = sorted({r.seed for r in own})
+    return [
+        fmean(getattr(r, what) for r in own if r.seed == seed and r.agent[0] in kinds)
+        for seed in seeds
+    ]
+
+
+def _middle(own: Sequence[Result], kinds: str, what: str = "coverage") -> float:
+    """Return the median over seeds of the mean over agents."""
+    return median(_by_seed(own, kinds, what))
+
+
+def _title(own: Sequence[Result]) -> str:
+    """Return the dataset as tables show it."""
+    first = own[0]
+    return first.title if first.status == "published" else f"{first.title} [{first.status}]"
+
+
+def _table(rows: Iterable[Sequence[str]]) -> str:
+    """Return rows as Markdown, the first one as its head."""
+    head, *body = rows
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *body))
+
+
+if __name__ == "__main__":
+    for name, table in tables():
+        print(f"{name}\n\n{table}\n")

@@ -1,0 +1,53 @@
+"""The tables and figures in ``results/`` are what its records give."""
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+from fedwqcp.report.pages import write
+
+matplotlib = pytest.importorskip("matplotlib")
+
+RESULTS = Path(__file__).resolve().parents[2] / "results"
+COMMITTED = RESULTS / "tables"
+TEXTS = ("tables.md", "tables.tex", "cells.csv", "verdicts.csv")
+FIGURES = sorted(COMMITTED.glob("*.svg"))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Everything made anew from the records."""
+    folder = tmp_path_factory.mktemp("tables")
+    write(RESULTS, folder)
+    return folder
+
+
+def test_texts_are_those_in_the_repository_byte_for_byte(made):
+    assert {file.name for file in made.iterdir()} == {file.name for file in COMMITTED.iterdir()}
+    for name in TEXTS:
+        assert (made / name).read_bytes() == (COMMITTED / name).read_bytes(), name
+
+
+def test_figures_have_the_same_bytes_each_time(made, tmp_path):
+    again = [file for file in write(RESULTS, tmp_path) if file.suffix in (".svg", ".png")]
+    assert len(again) == 2 * len(FIGURES) > 0
+    for file in again:
+        assert file.read_bytes() == (made / file.name).read_bytes(), file.name
+
+
+def test_figures_are_those_in_the_repository_byte_for_byte(made):
+    for file in FIGURES:
+        drawn_by = re.search(r"<dc:title>Matplotlib v([^,]+),", file.read_text())
+        assert drawn_by, f"{file.name} does not say which matplotlib drew it"
+        if drawn_by[1] != matplotlib.__version__:
+            pytest.skip(f"drawn by matplotlib {drawn_by[1]}; another one may place ink elsewhere")
+        assert (made / file.name).read_bytes() == file.read_bytes(), file.name
+
+
+def test_the_page_shows_what_the_records_give():
+    page = (RESULTS.parent / "docs" / "reproduction.md").read_text()
+    script = runpy.run_path(str(RESULTS.parent / "benchmarks" / "reproduction.py"))
+    for name, table in script["tables"]():
+        assert f"\n\n{table}\n\n" in page, f"the table of {name} differs from docs/reproduction.md"
