@@ -12,7 +12,9 @@ demo: $(VENV)/.demo  ## the main job, on data that needs no download
 	$(BIN)/fedwqcp demo --out out
 
 test: $(VENV)/.dev  ## the quick suite
-	$(BIN)/python -m pytest -n 2 -m "not slow and not flower and not nightly"
+	$(BIN)/python -m pytest -n 2 -m "not slow and not flower and not nightly" \
+	  --ignore tests/models --ignore tests/flower --ignore tests/tensors --ignore src/fedwqcp/models \
+	  --ignore src/fedwqcp/torch --ignore src/fedwqcp/federation/transport/flower
 
 check: $(VENV)/.dev  ## format, lint, types, doors between rooms, docstrings
 	$(BIN)/ruff format --check .
@@ -22,10 +24,11 @@ check: $(VENV)/.dev  ## format, lint, types, doors between rooms, docstrings
 	$(BIN)/numpydoc lint $$(git ls-files 'src/*.py' ':!src/fedwqcp/cli')  # a command's docstring is its --help
 
 test-torch: $(VENV)/.torch  ## models and tensors
-	$(BIN)/python -m pytest tests/models tests/bench src/fedwqcp/models -m "not slow"
+	$(BIN)/python -m pytest tests/models tests/bench tests/kernels tests/tensors tests/streaming \
+	  src/fedwqcp/models src/fedwqcp/torch -n 2 -m "not slow"
 
 paper: $(VENV)/.torch  ## the paper's experiment: make paper DATA=folder
-	$(BIN)/fedwqcp bench reproduce --data $(DATA) --out results
+	$(BIN)/fedwqcp bench reproduce --data $(DATA) --out runs/paper
 
 test-flower: $(VENV)/.flower  ## rounds between real processes, with TLS and authentication
 	$(BIN)/python -m pytest tests/flower tests/federation tests/cli/test_audit.py -m "not slow and not nightly"

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from fedwqcp.arrays import Floats, as_alpha, as_scores
 from fedwqcp.errors import InputError
+from fedwqcp.kernels import selection
 
 Overflow: TypeAlias = Literal["propagate", "clip", "exclude"]
 """What happens where the conformal rank passes the sample size.
@@ -148,7 +149,7 @@ def order_statistic(values: Floats, rank: int) -> float:
     """
     if rank > len(values):
         return np.inf
-    return float(np.partition(values, rank - 1)[rank - 1])
+    return selection.order_statistic(values, rank)
 
 
 def weighted_quantile(
@@ -199,12 +200,10 @@ def weighted_quantile(
     if not (np.isfinite(mass).all() and (mass >= 0).all() and 0 <= weight_at_inf < np.inf):
         raise InputError("weights must be finite numbers of at least 0")
     level = float(exact_level(alpha))
-    values, mass = values[mass > 0], mass[mass > 0]
-    order = np.argsort(values, kind="stable")
-    reached = np.cumsum(mass[order])
-    total = (reached[-1] if len(reached) else 0.0) + weight_at_inf
-    at = int(np.searchsorted(reached, (level - LEVEL_TOLERANCE) * total))
-    return float(values[order[at]]) if at < len(values) else np.inf
+    if len(mass) and not mass.min() > 0:
+        values, mass = values[mass > 0], mass[mass > 0]
+    share = level - LEVEL_TOLERANCE
+    return selection.weighted_order_statistic(values, mass, share, weight_at_inf)
 
 
 def check_overflow(overflow: str) -> None:

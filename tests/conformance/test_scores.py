@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 
 from fedwqcp import scores
 from fedwqcp.scores import IntervalScore, LabelScore, Score
-from fedwqcp.scores._labels import RankedScore
+from fedwqcp.scores._ranked import RankedScore
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.normalized_residual import NormalizedResidual
 from fedwqcp.scores.ordinal_aps import OrdinalAPS

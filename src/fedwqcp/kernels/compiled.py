@@ -1,62 +1,105 @@
-"""The same counts as in `ranked`, compiled by numba for large inputs.
+"""When numba's loops serve an input, and on how many threads.
 
-Nothing here is imported or compiled before a large input asks for it. The integers are those of the
-numpy code, whatever the type, the strides or the number of classes.
+Nothing of numba is imported or compiled before it pays. Numpy and numba give the same numbers, so
+who serves an input is a matter of speed alone.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from types import ModuleType
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp.arrays import Labels, Probabilities
+from fedwqcp.errors import InputError
 
 Integers: TypeAlias = npt.NDArray[np.int64]
-Counts: TypeAlias = tuple[Integers, Integers, Integers, Integers]
-"""Mass before, mass up to, rank and largest probability of each row, masses in fixed point."""
 
-Counter: TypeAlias = Callable[[Probabilities, Labels], Counts]
+SMALL = 2**13
+"""Inputs below this many numbers are left to numpy."""
+
+LARGE = 2**20
+"""So many numbers, in one input or in all so far, are worth the wait for numba."""
+
+SHARED = 2**22
+"""Inputs below this many numbers stay on one thread: a pool costs more than it saves."""
+
+_seen = [0]
 
 
-@cache
-def counter() -> Counter | None:
-    """Return the compiled counter of `ranked.of_labels`, or None without a working numba.
+def kernels(size: int) -> ModuleType | None:
+    """Return the compiled loops if an input of this size should go to them.
 
-    It is compiled once for each type and layout of the probabilities, and kept on disk where the
-    installation or the user's cache can be written to. It lets go of Python's lock.
+    Parameters
+    ----------
+    size : int
+        How many numbers the input holds.
 
     Returns
     -------
-    Counter or None
-        A function of checked probabilities and labels.
+    module or None
+        `fedwqcp.kernels._loops`, or None for a small input or without a working numba.
     """
-    try:
-        from numba import njit
-    except ImportError:  # not installed, or not made for this numpy
+    if size < SMALL:
         return None
+    _seen[0] += size
+    return _loops() if _seen[0] >= LARGE else None
+
+
+@cache
+def _loops() -> ModuleType | None:
+    """Import the loops, once."""
     try:
-        return njit(nogil=True, cache=True)(_count)
-    except RuntimeError:  # there is no folder to keep it in
-        return njit(nogil=True)(_count)
+        from fedwqcp.kernels import _loops
+    except ImportError:  # numba is not installed, or not made for this numpy
+        return None
+    return _loops
 
 
-def _count(probs: Probabilities, labels: Labels) -> Counts:
-    """Read every row once; the plain form of what numba compiles."""
-    n, n_classes = probs.shape
-    counts = np.empty((4, n), np.int64)
-    for i in range(n):
-        y = labels[i]
-        own = np.int64(np.rint(np.float64(probs[i, y]) * 2.0**52))
-        before, rank, top = np.int64(0), np.int64(1), own
-        for j in range(n_classes):
-            p = np.int64(np.rint(np.float64(probs[i, j]) * 2.0**52))
-            ahead = (p > own) | ((p == own) & (j < y))  # no branch: the loop runs in lanes
-            before += p if ahead else 0
-            rank += ahead
-            top = p if p > top else top
-        counts[:, i] = before, before + own, rank, top
-    return counts[0], counts[1], counts[2], counts[3]
+def threads() -> int:
+    """Return how many threads a large input may use: FEDWQCP_THREADS, or 1.
+
+    Returns
+    -------
+    int
+        At least 1.
+
+    Raises
+    ------
+    InputError
+        If the variable is no positive integer.
+    """
+    text = os.environ.get("FEDWQCP_THREADS", "1")
+    if not text.isdecimal() or int(text) < 1:
+        raise InputError(f"FEDWQCP_THREADS must be an integer of at least 1, got {text!r}")
+    return int(text)
+
+
+def over_rows(n: int, size: int, work: Callable[[slice], bool]) -> bool:
+    """Work on all rows, in equal parts on several threads where the input is large.
+
+    Parameters
+    ----------
+    n : int
+        How many rows.
+    size : int
+        How many numbers they hold.
+    work : callable
+        Given some of the rows; it returns whether they are sound.
+
+    Returns
+    -------
+    bool
+        Whether all are.
+    """
+    parts = min(threads(), n) if size >= SHARED else 1
+    if parts == 1:
+        return bool(work(slice(0, n)))
+    cuts = [n * part // parts for part in range(parts + 1)]
+    with ThreadPoolExecutor(parts) as pool:
+        return all(list(pool.map(work, map(slice, cuts[:-1], cuts[1:]))))

@@ -3,7 +3,7 @@
 Sums are exact. A probability is rounded once to a multiple of 2^-52 and summed as an integer, so
 the order of summation, the batch and the backend change nothing: whatever computes a mass computes
 the same mass. Masses are capped at 1, and the label ranked last reaches exactly 1. So which code
-counts a large input is a matter of speed alone: see `compiled`.
+counts a large input is a matter of speed alone: see `places`.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fedwqcp.arrays import Floats, Labels, Probabilities
-from fedwqcp.kernels import compiled
-from fedwqcp.kernels.compiled import Counts, Integers
+from fedwqcp.kernels.compiled import Integers
 
 ONE = np.int64(2**52)
-BLOCK = 2**18
-"""How many probabilities are worked on at a time (2 MiB as integers: they stay in cache)."""
+BLOCK = 2**15
+"""How many probabilities are worked on at a time (256 KiB as integers: they stay in cache)."""
 
-LARGE = 2**20
-"""How many probabilities are worth a compiler: from here on numba counts, if it is installed."""
+FEW = 48
+"""Rows of at most so many labels are worked on side by side."""
 
 G = TypeVar("G", bound=np.generic)
 
@@ -76,7 +75,8 @@ def fixed_point(probs: Probabilities) -> Integers:
     Integers
         Rounded once, half to even.
     """
-    return np.rint(np.ldexp(probs.astype(np.float64, copy=False), 52)).astype(np.int64)
+    scaled = probs.astype(np.float64) * 2.0**52  # exact
+    return np.rint(scaled, out=scaled).astype(np.int64)
 
 
 def of_labels(probs: Probabilities, labels: Labels) -> Ranked:
@@ -94,8 +94,7 @@ def of_labels(probs: Probabilities, labels: Labels) -> Ranked:
     Ranked
         Fields of shape (n,).
     """
-    counter = compiled.counter() if probs.size >= LARGE else None
-    return _capped(*(counter or _count)(probs, labels), probs.shape[1])
+    return _capped(*_count(probs, labels), probs.shape[1])
 
 
 def of_every_label(probs: Probabilities) -> Ranked:
@@ -165,20 +164,21 @@ def in_float32(probs: Probabilities) -> Ranked:
     )
 
 
-def _count(probs: Probabilities, labels: Labels) -> Counts:
+def _count(probs: Probabilities, labels: Labels) -> tuple[Integers, Integers, Integers, Integers]:
     """Return the fields of `Ranked` for one label of each row, in fixed point."""
     n, n_classes = probs.shape
     before, upto, rank, top = (np.empty(n, np.int64) for _ in range(4))
-    index = np.arange(n_classes)
-    for rows in _blocks(n, n_classes):
-        p = fixed_point(probs[rows])
-        y = labels[rows, None]
-        own = np.take_along_axis(p, y, axis=1)
+    few = n_classes <= FEW  # one label of all rows after the other, or one row after the other
+    axis, index = (0, np.arange(n_classes)[:, None]) if few else (1, np.arange(n_classes))
+    for rows in blocks(n, n_classes):
+        p = fixed_point(np.ascontiguousarray(probs[rows].T) if few else probs[rows])
+        y = np.expand_dims(labels[rows], axis)
+        own = np.take_along_axis(p, y, axis=axis)
         ahead = (p > own) | ((p == own) & (index < y))
-        before[rows] = np.where(ahead, p, 0).sum(axis=1)
-        upto[rows] = before[rows] + own[:, 0]
-        rank[rows] = ahead.sum(axis=1) + 1
-        top[rows] = p.max(axis=1)
+        before[rows] = (p * ahead).sum(axis=axis)
+        upto[rows] = before[rows] + own.reshape(-1)
+        rank[rows] = ahead.sum(axis=axis) + 1
+        top[rows] = p.max(axis=axis)
     return before, upto, rank, top
 
 
@@ -192,7 +192,7 @@ def _capped(
 
 def _real(fixed: Integers) -> Floats:
     """Return fixed point as floats; exact, since a mass has at most 53 bits."""
-    return np.ldexp(fixed.astype(np.float64), -52)
+    return fixed.astype(np.float64) * 2.0**-52
 
 
 def _scatter(values: npt.NDArray[G], order: Integers) -> npt.NDArray[G]:
@@ -202,8 +202,19 @@ def _scatter(values: npt.NDArray[G], order: Integers) -> npt.NDArray[G]:
     return out
 
 
-def _blocks(n: int, n_classes: int) -> Iterator[slice]:
-    """Cut the rows into blocks of at most BLOCK probabilities."""
+def blocks(n: int, n_classes: int) -> Iterator[slice]:
+    """Cut the rows into blocks of at most BLOCK probabilities.
+
+    Parameters
+    ----------
+    n, n_classes : int
+        How many rows, and labels in each.
+
+    Yields
+    ------
+    slice
+        Some of the rows.
+    """
     step = max(1, BLOCK // n_classes)
     for start in range(0, n, step):
         yield slice(start, min(start + step, n))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp.arrays import Floats, Labels, as_floats, as_labels, as_scores
+from fedwqcp.arrays import Floats, Labels, as_floats, as_labels, as_scores, real_array
 from fedwqcp.errors import InputError
 
 
@@ -45,12 +45,11 @@ class Calibration:
         features: npt.ArrayLike | None = None,
         n_classes: int | None = None,
     ) -> None:
-        values = np.asarray(scores)
-        if values.ndim == 2:
-            columns = [as_scores(values[:, j]) for j in range(values.shape[1])]
-            values = np.stack(columns, axis=1)
+        values = real_array(scores, "scores")
+        if values.ndim == 2 and values.shape[1]:
+            values = np.stack([as_scores(column) for column in values.T], axis=1)
         else:
-            values = as_scores(scores)
+            values = as_scores(values)
         n = len(values)
         y = None
         if labels is not None:

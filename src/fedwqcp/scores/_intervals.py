@@ -15,7 +15,8 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp.arrays import Floats, as_floats
+from fedwqcp.arrays import Bools, Floats, as_floats
+from fedwqcp.kernels import spans
 from fedwqcp.scores._base import Score, as_threshold
 from fedwqcp.sets import Intervals
 
@@ -25,6 +26,8 @@ class IntervalScore(Score):
 
     width: ClassVar[int] = 1
     """Numbers a model puts out for each row."""
+
+    _is_distance: ClassVar[bool] = False  # whether V is how far y lies outside all outputs
 
     def bounds(self, n_classes: int | None = None) -> tuple[float, float]:
         del n_classes  # an interval has no classes
@@ -47,6 +50,8 @@ class IntervalScore(Score):
         Floats
             The scores.
         """
+        if (fast := self._fast_of(outputs, y)) is not None:
+            return fast
         out = self._outputs(outputs)
         values = as_floats(y, "y", (len(out),))
         with np.errstate(over="ignore"):  # a distance beyond the largest float is +inf
@@ -67,6 +72,8 @@ class IntervalScore(Score):
         Intervals
             One interval per row.
         """
+        if (fast := self._fast_invert(outputs, threshold)) is not None:
+            return fast
         out = self._outputs(outputs)
         shape = (len(out), self.columns)
         q = np.broadcast_to(as_threshold(threshold, shape), shape)
@@ -83,8 +90,31 @@ class IntervalScore(Score):
 
     def _outputs(self, outputs: npt.ArrayLike) -> Floats:
         """Check the model's outputs."""
+        return as_floats(outputs, *self._wanted())
+
+    def _wanted(self) -> tuple[str, tuple[int | None, ...]]:
+        """Say what outputs are and what shape they must have."""
         shape = (None,) if self.width == 1 else (None, self.width)
-        return as_floats(outputs, f"outputs for {type(self).__name__}", shape)
+        return f"outputs for {type(self).__name__}", shape
+
+    def _fast_of(self, outputs: npt.ArrayLike, y: npt.ArrayLike) -> Floats | None:
+        """Score in one compiled pass, where that is possible."""
+        if not self._is_distance or self.columns > 1:
+            return None
+        out = as_floats(outputs, *self._wanted(), checked=False)
+        return spans.scores(out, as_floats(y, "y", (len(out),), checked=False))
+
+    def _fast_invert(self, outputs: npt.ArrayLike, threshold: npt.ArrayLike) -> Intervals | None:
+        """Build the intervals in one compiled pass, where that is possible."""
+        if not self._is_distance:
+            return None
+        out = as_floats(outputs, *self._wanted(), checked=False)
+        q = as_threshold(threshold, (len(out), self.columns))
+        if q.ndim == 2:
+            return None
+        q_low, q_high = np.broadcast_to(q, 2).tolist()
+        ends = spans.ends(out, (q_low, q_high))
+        return None if ends is None else Intervals(*ends)
 
 
 def distance(base: Floats, y: Floats) -> Floats:
@@ -101,7 +131,7 @@ def distance(base: Floats, y: Floats) -> Floats:
         The smallest q with ``y <= reach(base, q)``.
     """
     q = y - base
-    return np.where(base + q < y, np.nextafter(q, np.inf), q)
+    return _nudged(q, base + q < y, np.inf)
 
 
 def reach(base: Floats, q: Floats) -> Floats:
@@ -118,7 +148,7 @@ def reach(base: Floats, q: Floats) -> Floats:
         The largest y with ``distance(base, y) <= q``.
     """
     y = base + q
-    return np.where(distance(base, y) > q, np.nextafter(y, -np.inf), y)
+    return _nudged(y, distance(base, y) > q, -np.inf)
 
 
 def ratio(length: Floats, scale: Floats) -> Floats:
@@ -135,7 +165,7 @@ def ratio(length: Floats, scale: Floats) -> Floats:
         The smallest q with ``length <= stretch(q, scale)``.
     """
     q = length / scale
-    return np.where(q * scale < length, np.nextafter(q, np.inf), q)
+    return _nudged(q, q * scale < length, np.inf)
 
 
 def stretch(q: Floats, scale: Floats) -> Floats:
@@ -152,4 +182,10 @@ def stretch(q: Floats, scale: Floats) -> Floats:
         The largest length with ``ratio(length, scale) <= q``.
     """
     length = q * scale
-    return np.where(ratio(length, scale) > q, np.nextafter(length, -np.inf), length)
+    return _nudged(length, ratio(length, scale) > q, -np.inf)
+
+
+def _nudged(values: Floats, where: Bools, towards: float) -> Floats:
+    """Move some values, which are the caller's own, by one unit in the last place."""
+    values[where] = np.nextafter(values[where], towards)
+    return values

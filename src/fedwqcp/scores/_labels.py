@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from math import inf
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -19,8 +18,9 @@ from fedwqcp.arrays import (
     as_uniforms,
 )
 from fedwqcp.errors import InputError
-from fedwqcp.kernels import ranked
-from fedwqcp.kernels.ranked import Ranked
+from fedwqcp.kernels.checks import check
+from fedwqcp.kernels.compiled import Integers
+from fedwqcp.kernels.ranked import blocks
 from fedwqcp.scores._base import Score, as_threshold
 from fedwqcp.sets import LabelSets
 
@@ -55,7 +55,7 @@ class LabelScore(Score):
         Floats
             The scores.
         """
-        p = as_probabilities(probs)
+        p = as_probabilities(probs, checked=False)
         y = as_labels(labels, len(p), p.shape[1])
         return self._of_labels(p, y, self._uniforms(u, len(p)))
 
@@ -102,33 +102,95 @@ class LabelScore(Score):
         LabelSets
             One set per row.
         """
-        p = as_probabilities(probs)
+        p = as_probabilities(probs, checked=False)
         v = self._uniforms(u, len(p))
         q = as_threshold(threshold, p.shape)
-        mask = self._of_every_label(p, v) <= q
-        if rule == "leq_top1":
-            mask |= self._top(p)
-        elif rule == "until":
-            mask |= self._before_crossing(p, q)
-        elif rule != "leq":
-            raise InputError(f"rule must be one of {', '.join(get_args(Rule))}, got {rule!r}")
-        return LabelSets(mask)
+        return LabelSets(self._mask(p, q, self._fitting(rule), v))
+
+    def measure(
+        self,
+        probs: npt.ArrayLike,
+        labels: npt.ArrayLike,
+        threshold: npt.ArrayLike,
+        rule: Rule = "leq",
+        u: npt.ArrayLike | None = None,
+    ) -> tuple[Bools, Integers]:
+        """Return which sets hold their label, and how large they are, without building them.
+
+        Parameters
+        ----------
+        probs : array_like, shape (n, C)
+            Class probabilities.
+        labels : array_like, shape (n,)
+            The true labels.
+        threshold : array_like
+            As `invert` takes it.
+        rule : {"leq", "leq_top1", "until"}, optional
+            How the threshold becomes a set; see `Rule`.
+        u : array_like, shape (n,), optional
+            Uniforms of a randomised score.
+
+        Returns
+        -------
+        tuple of Bools and Integers, each of shape (n,)
+            What `LabelSets.cover` and `LabelSets.sizes` give for the sets of `invert`.
+        """
+        p = as_probabilities(probs, checked=False)
+        y = as_labels(labels, len(p), p.shape[1])
+        v = self._uniforms(u, len(p))
+        q = as_threshold(threshold, p.shape)
+        return self._measure(p, y, q, self._fitting(rule), v)
 
     @abstractmethod
     def _of_every_label(self, p: Probabilities, u: Floats | None) -> Floats:
         """Score every label of checked probabilities."""
 
     def _of_labels(self, p: Probabilities, y: Labels, u: Floats | None) -> Floats:
-        """Score one label per row of checked probabilities."""
-        return np.take_along_axis(self._of_every_label(p, u), y[:, None], axis=1)[:, 0]
+        """Check probabilities and score one label per row."""
+        check(p)
+        found = np.empty(len(p))
+        for rows in blocks(*p.shape):
+            scores = self._of_every_label(p[rows], None if u is None else u[rows])
+            found[rows] = np.take_along_axis(scores, y[rows, None], axis=1)[:, 0]
+        return found
 
-    def _before_crossing(self, p: Probabilities, q: Floats) -> Bools:
-        """Tell which labels come before or at the one that reaches the threshold."""
-        del p, q  # only ranked scores read labels in order
-        raise InputError(
-            f"rule 'until' reads labels in order and does not fit {type(self).__name__}; "
-            "use 'leq' or 'leq_top1'"
-        )
+    def _mask(self, p: Probabilities, q: Floats, rule: Rule, u: Floats | None) -> Bools:
+        """Check probabilities and mark the labels of each set."""
+        check(p)
+        mask = np.empty(p.shape, np.bool_)
+        for rows in blocks(*p.shape):
+            mask[rows] = self._block(
+                p[rows], _of_rows(q, rows), rule, None if u is None else u[rows]
+            )
+        return mask
+
+    def _measure(
+        self, p: Probabilities, y: Labels, q: Floats, rule: Rule, u: Floats | None
+    ) -> tuple[Bools, Integers]:
+        """Check probabilities, and look at the sets of a block of rows at a time."""
+        check(p)
+        covered, sizes = np.empty(len(p), np.bool_), np.empty(len(p), np.int64)
+        for rows in blocks(*p.shape):
+            part = None if u is None else u[rows]
+            sets = LabelSets(self._block(p[rows], _of_rows(q, rows), rule, part))
+            covered[rows], sizes[rows] = sets.cover(y[rows]), sets.sizes()
+        return covered, sizes
+
+    def _block(self, p: Probabilities, q: Floats, rule: Rule, u: Floats | None) -> Bools:
+        """Mark the labels of each set by scoring every label."""
+        mask = self._of_every_label(p, u) <= q
+        return mask | self._top(p) if rule == "leq_top1" else mask
+
+    def _fitting(self, rule: Rule) -> Rule:
+        """Refuse a rule that is unknown or does not fit."""
+        if rule not in get_args(Rule):
+            raise InputError(f"rule must be one of {', '.join(get_args(Rule))}, got {rule!r}")
+        if rule == "until":
+            raise InputError(
+                f"rule 'until' reads labels in order and does not fit {type(self).__name__}; "
+                "use 'leq' or 'leq_top1'"
+            )
+        return rule
 
     def _top(self, p: Probabilities) -> Bools:
         """Mark the most probable label of each row, the first of equals."""
@@ -148,43 +210,6 @@ class LabelScore(Score):
         return as_uniforms(u, n)
 
 
-class RankedScore(LabelScore):
-    """A score that is a formula of where the label stands in its row."""
-
-    @abstractmethod
-    def _formula(self, place: Ranked, u: Floats | float) -> Floats:
-        """Return the score of labels at these places; u = 1 where nothing is random."""
-
-    def _places(self, p: Probabilities) -> Ranked:
-        """Return where every label stands."""
-        return ranked.of_every_label(p)
-
-    def _of_every_label(self, p: Probabilities, u: Floats | None) -> Floats:
-        return self._formula(self._places(p), 1.0 if u is None else u[:, None])
-
-    def _of_labels(self, p: Probabilities, y: Labels, u: Floats | None) -> Floats:
-        return self._formula(ranked.of_labels(p, y), 1.0 if u is None else u)
-
-    def _before_crossing(self, p: Probabilities, q: Floats) -> Bools:
-        place = self._places(p)
-        return np.asarray((self._formula(place.previous(), 1.0) < q) | (place.rank == 1))
-
-    def _top(self, p: Probabilities) -> Bools:
-        return np.asarray(self._places(p).rank == 1)
-
-
-def check_penalty(penalty: float) -> None:
-    """Refuse a penalty on ranks that is not a number of at least 0.
-
-    Parameters
-    ----------
-    penalty : float
-        What each rank adds to a score.
-
-    Raises
-    ------
-    InputError
-        If it is negative, infinite, NaN or no number.
-    """
-    if isinstance(penalty, bool) or not isinstance(penalty, int | float) or not 0 <= penalty < inf:
-        raise InputError(f"penalty must be a finite number of at least 0, got {penalty!r}")
+def _of_rows(q: Floats, rows: slice) -> Floats:
+    """Return the thresholds of some rows."""
+    return q[rows] if q.ndim == 2 and len(q) > 1 else q

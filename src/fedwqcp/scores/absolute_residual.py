@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -28,6 +29,8 @@ class AbsoluteResidual(IntervalScore):
     >>> AbsoluteResidual().invert([2.0, 5.0], 0.5)[0]
     (1.5, 2.5)
     """
+
+    _is_distance: ClassVar[bool] = True
 
     def _of(self, out: Floats, y: Floats) -> Floats:
         return np.maximum(distance(-out, -y), distance(out, y))

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
-from fedwqcp.arrays import Floats, Labels, Probabilities
+from fedwqcp.arrays import Floats, Probabilities
 from fedwqcp.errors import InputError
 from fedwqcp.kernels import ranked
 from fedwqcp.kernels.ranked import Ranked
-from fedwqcp.scores._labels import RankedScore
+from fedwqcp.scores._ranked import Leads, RankedScore
 
 
 @dataclass(frozen=True)
@@ -28,7 +26,8 @@ class APS(RankedScore):
         Take a uniform u per row (default), or the whole p_y.
     precision : {"exact", "float32"}, optional
         Sums in fixed point, exact and capped at 1; or as plain float32 code gives them, for
-        comparison with published results.
+        comparison with published results. In fixed point a score is a multiple of 2^-52, so a
+        threshold typed by hand may miss a score by the last bit; one taken from scores never does.
 
     References
     ----------
@@ -54,13 +53,12 @@ class APS(RankedScore):
             return 0.0, 1.0
         return 0.0, 1.0 + 1e-3 + (n_classes or 0) * 2.0**-24
 
+    @property
+    def _leads(self) -> Leads | None:
+        return "mass" if self.precision == "exact" else None
+
     def _formula(self, place: Ranked, u: Floats | float) -> Floats:
         return place.before + u * (place.upto - place.before)
 
     def _places(self, p: Probabilities) -> Ranked:
         return ranked.of_every_label(p) if self.precision == "exact" else ranked.in_float32(p)
-
-    def _of_labels(self, p: Probabilities, y: Labels, u: Floats | None) -> Floats:
-        if self.precision == "exact":
-            return super()._of_labels(p, y, u)
-        return np.take_along_axis(self._of_every_label(p, u), y[:, None], axis=1)[:, 0]

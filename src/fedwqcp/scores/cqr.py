@@ -41,6 +41,7 @@ class CQR(IntervalScore):
     """
 
     width: ClassVar[int] = 2
+    _is_distance: ClassVar[bool] = True
 
     symmetric: bool = True
 
@@ -54,10 +55,10 @@ class CQR(IntervalScore):
         return -inf, inf
 
     def _of(self, out: Floats, y: Floats) -> Floats:
-        lo, hi = np.sort(out, axis=1).T
+        lo, hi = np.minimum(*out.T), np.maximum(*out.T)
         below, above = distance(-lo, -y), distance(hi, y)
         return np.maximum(below, above) if self.symmetric else np.column_stack([below, above])
 
     def _invert(self, out: Floats, q_low: Floats, q_high: Floats) -> Intervals:
-        lo, hi = np.sort(out, axis=1).T
+        lo, hi = np.minimum(*out.T), np.maximum(*out.T)
         return Intervals(-reach(-lo, q_low), reach(hi, q_high))

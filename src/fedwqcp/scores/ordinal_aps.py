@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedwqcp.arrays import Floats, Labels, Probabilities
+from fedwqcp.arrays import Floats, Probabilities
 from fedwqcp.kernels import ranked
 from fedwqcp.kernels.compiled import Integers
 from fedwqcp.kernels.ranked import Ranked
-from fedwqcp.scores._labels import LabelScore, RankedScore
+from fedwqcp.scores._ranked import Leads, RankedScore
 
 
 @dataclass(frozen=True)
@@ -42,15 +42,16 @@ class OrdinalAPS(RankedScore):
         del n_classes  # a mass is at most 1
         return 0.0, 1.0
 
+    @property
+    def _leads(self) -> Leads | None:
+        return None  # the order is that of blocks, not of masses
+
     def _formula(self, place: Ranked, u: Floats | float) -> Floats:
         return place.before + u * (place.upto - place.before)
 
     def _places(self, p: Probabilities) -> Ranked:
         fixed = ranked.fixed_point(p)
         return ranked.in_order(fixed, _grown(fixed))
-
-    def _of_labels(self, p: Probabilities, y: Labels, u: Floats | None) -> Floats:
-        return LabelScore._of_labels(self, p, y, u)  # the order is that of blocks, not of masses
 
 
 def _grown(p: Integers) -> Integers:

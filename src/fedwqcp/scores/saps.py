@@ -9,7 +9,7 @@ import numpy as np
 
 from fedwqcp.arrays import Floats
 from fedwqcp.kernels.ranked import Ranked
-from fedwqcp.scores._labels import RankedScore, check_penalty
+from fedwqcp.scores._ranked import Leads, RankedScore, check_penalty
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,10 @@ class SAPS(RankedScore):
         if not self.penalty:
             return 0.0, 1.0
         return 0.0, inf if n_classes is None else 1.0 + (n_classes - 1) * self.penalty
+
+    @property
+    def _leads(self) -> Leads:
+        return "top"
 
     def _formula(self, place: Ranked, u: Floats | float) -> Floats:
         steps = place.rank - 2 + u

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import types
+from collections.abc import Callable
 from enum import Enum
 from functools import lru_cache
 from math import inf
+from operator import attrgetter
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -16,6 +18,13 @@ from fedwqcp.wire.payload import Outcome, Payload, Question, Summary
 
 Kinds: TypeAlias = tuple[type[Payload], ...]
 """The kinds of payload that may occur in a message."""
+
+Builder: TypeAlias = Callable[[Any], Any]
+"""Turns what msgspec read into an object of ours."""
+
+
+_AS_THEY_ARE = frozenset({str, int, bool})
+"""Types that JSON knows."""
 
 
 def plain(thing: object) -> object:
@@ -36,6 +45,8 @@ def plain(thing: object) -> object:
     InputError
         If a number is NaN or -inf.
     """
+    if thing is None or type(thing) in _AS_THEY_ARE:
+        return thing
     if isinstance(thing, float):
         if thing == inf:
             return "inf"
@@ -49,7 +60,8 @@ def plain(thing: object) -> object:
     if isinstance(thing, dict):
         return {key: plain(part) for key, part in thing.items()}
     if dataclasses.is_dataclass(thing):
-        fields = {f.name: plain(getattr(thing, f.name)) for f in dataclasses.fields(thing)}
+        cls: Any = type(thing)
+        fields = {name: plain(getattr(thing, name)) for name in _names(cls)}
         return {"kind": thing.kind, **fields} if isinstance(thing, Payload) else fields
     return thing
 
@@ -109,27 +121,89 @@ def build(value: Any, cls: Any, kinds: Kinds) -> Any:
     object
         An instance of the class.
     """
-    origin = get_origin(cls)
+    return _builder(cls, kinds)(value)
+
+
+def _builder(cls: Any, kinds: Kinds) -> Builder:
+    """Return what builds a type."""
+    return _made(cls, kinds)
+
+
+@lru_cache(maxsize=256)
+def _made(cls: Any, kinds: Kinds) -> Builder:
+    """Return what builds a type; each is made once, since a server reads many messages."""
+    origin, parts = get_origin(cls), get_args(cls)
     if origin in (Union, types.UnionType):
-        cls = _member(value, get_args(cls))
-        origin = get_origin(cls)
-    if isinstance(value, msgspec.Struct):
-        if cls in (Summary, Question, Outcome):
-            tag = value.__struct_config__.tag
-            cls = next(kind for kind in kinds if kind.kind == tag and issubclass(kind, cls))
-        hints = _hints(cls)
-        return cls(**{name: build(getattr(value, name), hints[name], kinds) for name in hints})
+        return _builder_of_members(parts, kinds)
+    if cls in (Summary, Question, Outcome):
+        tagged = {kind.kind: _builder(kind, kinds) for kind in kinds if issubclass(kind, cls)}
+        return lambda read: None if read is None else tagged[read.__struct_config__.tag](read)
+    if dataclasses.is_dataclass(cls):
+        return _builder_of_fields(cls, kinds)
+    if origin is tuple and parts[0] is float:  # long lists of numbers are most of a long message
+        return lambda values: tuple([inf if v == "inf" else float(v) for v in values])
     if origin is tuple:
-        part = get_args(cls)[0]
-        if part is float:  # long lists of numbers are most of a long message
-            return tuple(inf if v == "inf" else float(v) for v in value)
-        return tuple(build(v, part, kinds) for v in value)
+        part = _builder(parts[0], kinds)
+        return lambda values: tuple([part(value) for value in values])
     if origin is dict:
-        return {key: build(part, get_args(cls)[1], kinds) for key, part in value.items()}
+        part = _builder(parts[1], kinds)
+        return lambda values: {key: part(value) for key, value in values.items()}
     if isinstance(cls, type) and issubclass(cls, Enum):
-        return cls(value)
+        return cls
     if cls is float:
-        return inf if value == "inf" else float(value)
+        return lambda value: inf if value == "inf" else float(value)
+    return _as_it_is
+
+
+def _builder_of_fields(cls: Any, kinds: Kinds) -> Builder:
+    """Return what builds a dataclass; fields that msgspec read as they are go in unchanged."""
+    hints = _hints(cls)
+    if len(hints) < 2:  # attrgetter then gives no tuple
+        builders = {name: _builder(hint, kinds) for name, hint in hints.items()}
+        return lambda read: cls(*[part(getattr(read, name)) for name, part in builders.items()])
+    fields = attrgetter(*hints)
+    changed = [
+        (at, part)
+        for at, part in enumerate(_builder(hint, kinds) for hint in hints.values())
+        if part is not _as_it_is
+    ]
+
+    def make(read: Any) -> Any:
+        values = list(fields(read))
+        for at, part in changed:
+            values[at] = part(values[at])
+        return cls(*values)
+
+    return make
+
+
+def _builder_of_members(members: tuple[Any, ...], kinds: Kinds) -> Builder:
+    """Return what builds the member of a union that a value belongs to."""
+    builders = {member: _builder(member, kinds) for member in members}
+    for kind in kinds:  # the shortest way for what is read most often
+        if any(member in (Summary, Question, Outcome) for member in members):
+            builders[wire_type(kind, kinds)] = _builder(kind, kinds)
+    of_struct = next((builders[m] for m in members if _is_struct(m)), _as_it_is)
+    of_tuple = next((builders[m] for m in members if get_origin(m) is tuple), _as_it_is)
+    number = _builder(float, kinds)
+
+    def make(value: Any) -> Any:
+        if (known := builders.get(type(value))) is not None:
+            return known(value)
+        if isinstance(value, msgspec.Struct):
+            return of_struct(value)
+        return of_tuple(value) if isinstance(value, tuple) else number(value)
+
+    return make
+
+
+def _is_struct(cls: Any) -> bool:
+    """Tell whether msgspec reads a type as a struct."""
+    return dataclasses.is_dataclass(cls) or cls in (Summary, Question, Outcome)
+
+
+def _as_it_is(value: Any) -> Any:
+    """Return what needs no building: text, whole numbers, truth values and None."""
     return value
 
 
@@ -142,24 +216,15 @@ def _struct(cls: Any, kinds: Kinds) -> Any:
     )
 
 
+@lru_cache(maxsize=256)
+def _names(cls: Any) -> tuple[str, ...]:
+    """Return the names of a dataclass's fields."""
+    return tuple(f.name for f in dataclasses.fields(cls))
+
+
 def _union(*members: Any) -> Any:
     """Return the union of types that are known only at run time."""
     return Union[members]  # noqa: UP007
-
-
-def _member(value: Any, members: tuple[Any, ...]) -> Any:
-    """Return the member of a union that a value belongs to."""
-    if isinstance(value, tuple):
-        return next(member for member in members if get_origin(member) is tuple)
-    if isinstance(value, msgspec.Struct):
-        return next(
-            member
-            for member in members
-            if dataclasses.is_dataclass(member) or member in (Summary, Question, Outcome)
-        )
-    if type(value) in members:
-        return type(value)
-    return float if value is not None else None
 
 
 @lru_cache(maxsize=256)

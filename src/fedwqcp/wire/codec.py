@@ -9,6 +9,7 @@ summaries, and nothing else of an agent can be encoded.
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, TypeVar
 
@@ -79,9 +80,7 @@ def decode(data: bytes, cls: type[M], kinds: Kinds = (), source: str = "unknown"
     if len(data) > MAX_BYTES:
         raise MalformedMessageError(source, "size", f"must be at most {MAX_BYTES} bytes")
     try:
-        json.loads(data, object_pairs_hook=_refuse_repeated)
-        struct = msgspec.json.decode(data, type=wire_type(cls, kinds))
-        message: M = build(struct, cls, kinds)
+        message: M = build(_read(data, wire_type(cls, kinds)), cls, kinds)
     except msgspec.ValidationError as error:
         reason, _, place = str(error).partition(" - at `$.")
         raise MalformedMessageError(source, place.rstrip("`") or "message", reason) from None
@@ -139,6 +138,29 @@ def method_of(data: bytes, source: str) -> str:
     if version != VERSION or not isinstance(name, str):
         raise RecordError(f"{source} must have version {VERSION}, got {version!r}")
     return name
+
+
+@lru_cache(maxsize=64)
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    """Keep the reader of each type."""
+    return msgspec.json.Decoder(kind)
+
+
+def _read(data: bytes, kind: Any) -> Any:
+    """Read the bytes strictly, refusing an object that has one key twice.
+
+    What reads back to the same bytes has every key once; all that `encode` writes does. Only other
+    bytes (other spacing, order or spelling of numbers) are read a second time to look at the keys.
+    """
+    try:
+        struct = _decoder(kind).decode(data)
+        if msgspec.json.encode(struct) == data.removesuffix(b"\n"):
+            return struct
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        json.loads(data, object_pairs_hook=_refuse_repeated)  # its reason comes first
+        raise
+    json.loads(data, object_pairs_hook=_refuse_repeated)
+    return struct
 
 
 def _refuse_repeated(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -1,0 +1,136 @@
+"""How long scores and sets take on a GPU beside one read of the probabilities.
+
+Run: python benchmarks/gpu_scores.py                       (1,000,000 rows of 1,000, 100 and 10)
+     python benchmarks/gpu_scores.py --rows 2000           (anywhere; without a GPU on the CPU)
+
+Probabilities are float32 and made on the device. The read is a sum of all of them at the measured
+bandwidth; the best of --repeats counts, by events of the device. Ratios are to that read; the aims
+for 1,000 classes are 1.5 for scores and 4 for sets (whose mask is another quarter of the bytes).
+A sample of rows is held against numpy, to the last bit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import types
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+
+try:
+    import msgspec  # noqa: F401
+except ImportError:  # the messages need it and the kernels do not: go round the front door
+    front = types.ModuleType("fedwqcp")
+    front.__path__ = [str(Path(__file__).parents[1] / "src" / "fedwqcp")]
+    sys.modules["fedwqcp"] = front
+
+from fedwqcp.kernels import tensors_fused
+from fedwqcp.scores.aps import APS
+from fedwqcp.scores.lac import LAC
+from fedwqcp.scores.raps import RAPS
+from fedwqcp.scores.saps import SAPS
+from fedwqcp.torch import TensorLabelScore, conformal_quantile, uniforms
+
+SCORES = {"aps": APS(), "raps": RAPS(), "saps": SAPS(), "lac": LAC()}
+
+
+def seconds(work: Callable[[], object], device: torch.device, repeats: int) -> float:
+    """Return the best time of several calls, after one that is not counted."""
+    best = float("inf")
+    for repeat in range(repeats + 1):
+        if device.type == "cuda":
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            work()
+            end.record()
+            torch.cuda.synchronize(device)
+            spent = start.elapsed_time(end) / 1000
+        else:
+            begun = time.perf_counter()
+            work()
+            spent = time.perf_counter() - begun
+        if repeat:
+            best = min(best, spent)
+    return best
+
+
+def made(rows: int, classes: int, device: torch.device) -> torch.Tensor:
+    """Return softmax outputs of models of mixed confidence, made in blocks."""
+    generator = torch.Generator(device).manual_seed(0)
+    probs = torch.empty(rows, classes, device=device)
+    for start in range(0, rows, 2**16):
+        part = probs[start : start + 2**16]
+        part.normal_(generator=generator)
+        scale = torch.rand(len(part), 1, device=device, generator=generator) * 5 + 0.5
+        torch.softmax(part * scale, 1, out=part)
+    return probs
+
+
+def drawn(probs: torch.Tensor) -> torch.Tensor:
+    """Return labels of a calibrated model: drawn from its own probabilities."""
+    parts = [torch.multinomial(part, 1)[:, 0] for part in probs.split(2**16)]
+    return torch.cat(parts)
+
+
+def check(score, q, probs, *, labels, u, mask, scores) -> None:
+    """Hold a sample of rows against numpy."""
+    at = torch.linspace(0, len(probs) - 1, min(2000, len(probs)), device=probs.device).long()
+    p, y = probs[at].cpu().numpy(), labels[at].cpu().numpy()
+    share = u[at].cpu().numpy() if score.randomized else None
+    np.testing.assert_array_equal(scores[at].cpu().numpy(), score.of(p, y, u=share))
+    np.testing.assert_array_equal(mask[at].cpu().numpy(), score.invert(p, q, u=share).mask)
+
+
+def measure(classes: int, options: argparse.Namespace, device: torch.device) -> None:
+    """Print the figures of one width."""
+    probs = made(options.rows, classes, device)
+    labels = drawn(probs)
+    u = uniforms("bench", torch.arange(options.rows, device=device))
+    read = seconds(probs.sum, device, options.repeats)
+    size = probs.numel() * 4
+    print(
+        f"\n{options.rows:,} x {classes}: read {read * 1e3:.3f} ms, {size / read / 1e9:,.0f} GB/s"
+    )
+    for name, plain in SCORES.items():
+        score, share = TensorLabelScore(plain), u if plain.randomized else None
+        scores = score.of(probs, labels, share)
+        q = conformal_quantile(scores, options.alpha)
+        mask = score.invert(probs, q, u=share)
+        check(plain, q, probs, labels=labels, u=u, mask=mask, scores=scores)
+        mean = mask.sum(dtype=torch.float64).item() / options.rows
+        del mask
+        work = {
+            "scores": partial(score.of, probs, labels, share),
+            "sets": partial(score.invert, probs, q, u=share),
+            "measure": partial(score.measure, probs, labels, q, u=share),
+            "quantile": partial(conformal_quantile, scores, options.alpha),
+        }
+        times = {what: seconds(call, device, options.repeats) for what, call in work.items()}
+        told = "  ".join(f"{what} {t * 1e3:8.3f} ms {t / read:6.2f}x" for what, t in times.items())
+        print(f"  {name:5} {told}  mean size {mean:.1f}, equal to numpy", flush=True)
+
+
+def main() -> None:
+    """Read the options, and measure each width."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--classes", type=int, nargs="+", default=[1000, 100, 10])
+    parser.add_argument("--alpha", type=float, default=0.1)
+    parser.add_argument("--repeats", type=int, default=10)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    options = parser.parse_args()
+    device = torch.device(options.device)
+    card = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
+    fused = "Triton" if tensors_fused.programs() is not None else "no Triton"
+    print(f"{card}, torch {torch.__version__}, {fused}; best of {options.repeats}")
+    for classes in options.classes:
+        measure(classes, options, device)
+
+
+if __name__ == "__main__":
+    main()

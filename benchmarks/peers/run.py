@@ -1,0 +1,323 @@
+"""Time and memory beside other libraries, in one table.
+
+    python benchmarks/peers/run.py --setup build/peers   # installs them there, then runs
+    build/peers/bin/python benchmarks/peers/run.py       # runs again
+
+One thread. Repeats are interleaved and medians are shown; extra memory is the peak of the process
+above what it held before. The floor is one read of the input (a sum), plus one write of the output
+into fresh memory where there is one. Writes benchmarks/results/peers.json and peers.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import datetime
+import gc
+import importlib.metadata
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+import venv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+PEERS = ("mapie==1.6.0", "puncc==0.9.3", "crepes==0.9.1", "torchcp==1.2.1")
+TORCH = "torch==2.13.0"
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+def set_up(folder: Path) -> Path:
+    """Make an environment with the peers and this checkout."""
+    python = folder / "bin" / "python"
+    if not python.exists():
+        venv.create(folder, with_pip=True)
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, TORCH, *PEERS[:3], "-e", f"{ROOT}[fast]"], check=True)
+    # what TorchCP needs for training is not used here, and does not install everywhere
+    subprocess.run([*pip, "--no-deps", PEERS[3]], check=True)
+    return python
+
+
+def memory(field: str) -> int:
+    """Bytes of this process, from /proc; 0 elsewhere."""
+    try:
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith(field):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return 0
+
+
+def peak_of(work: Callable[[], Any]) -> int:
+    """Peak of memory above what was held before; what earlier work freed is given back first."""
+    gc.collect()
+    try:
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return 0
+    before = memory("VmRSS")
+    kept = work()
+    peak = memory("VmHWM") - before
+    del kept
+    return max(0, peak)
+
+
+def medians(
+    contenders: dict[str, Callable[[], Any]], repeats: int, limit: float, clock: str = "wall"
+) -> dict[str, Any]:
+    """Median seconds and peak bytes of each, interleaved; slow ones run fewer times."""
+    now = time.perf_counter if clock == "wall" else time.process_time
+    found: dict[str, Any] = {}
+    for name, work in contenders.items():
+        start = time.perf_counter()
+        try:
+            peak = peak_of(work)
+        except Exception as error:  # a peer that fails is reported, not hidden
+            found[name] = {"error": f"{type(error).__name__}: {error}"[:200]}
+            continue
+        first = time.perf_counter() - start
+        found[name] = {"peak": peak, "runs": max(1, min(repeats, int(limit / first))), "times": []}
+    for repeat in range(repeats):
+        for name, work in contenders.items():
+            if "error" not in found[name] and repeat < found[name]["runs"]:
+                start = now()
+                kept = work()
+                found[name]["times"].append(now() - start)
+                del kept
+    for entry in found.values():
+        if "times" in entry:
+            entry["seconds"] = statistics.median(entry.pop("times"))
+    return found
+
+
+def without_numba(work: Callable[[], Any]) -> Callable[[], Any]:
+    """The same with numpy alone."""
+    from fedwqcp.kernels import compiled
+
+    def plain() -> Any:
+        loops, compiled._loops = compiled._loops, lambda: None
+        try:
+            return work()
+        finally:
+            compiled._loops = loops
+
+    return plain
+
+
+def softmax(n: int, C: int, scale: float) -> tuple[Any, Any]:
+    """Probabilities of normal logits in float32, and labels drawn from them."""
+    import numpy as np
+
+    rng = np.random.default_rng(C)
+    p = np.exp(scale * rng.standard_normal((n, C), dtype=np.float32))
+    p /= p.sum(axis=1, keepdims=True)
+    picked = (np.cumsum(p, axis=1) > rng.random((n, 1), dtype=np.float32)).argmax(axis=1)
+    return p, picked.astype(np.int64)
+
+
+def aps_cases(n: int, C: int, scale: float, options: argparse.Namespace) -> dict[str, Any]:
+    """All cases of APS at one number of classes."""
+    import numpy as np
+    import peers
+
+    import fedwqcp as fw
+
+    p, y = softmax(n, C, scale)
+    score = fw.APS(randomized=False)
+    q = fw.conformal_quantile(score.of(p, y), peers.ALPHA)
+    others = peers.aps(p, y, q) if options.peers else {"calibrate": {}, "sets": {}}
+    ours = {
+        "calibrate": lambda: fw.conformal_quantile(score.of(p, y), peers.ALPHA),
+        "scores": lambda: score.of(p, y),
+        "sets": lambda: score.invert(p, q),
+        "measure": lambda: score.measure(p, y, q),
+        "measure LAC": lambda: fw.LAC().measure(p, y, 0.99),
+    }
+    found = {}
+    for case, work in ours.items():
+
+        def floor(writes: bool = case == "sets") -> Any:
+            return p.sum(), np.empty(p.shape, np.bool_).fill(True) if writes else None
+
+        work()
+        contenders = {"floor": floor, "fedwqcp": work, "fedwqcp, numpy alone": without_numba(work)}
+        contenders |= others.get(case, {})
+        found[f"APS {n:,} x {C}, {case}"] = medians(
+            contenders, options.repeats, options.limit, options.clock
+        )
+    return found
+
+
+def regression_cases(n: int, options: argparse.Namespace) -> dict[str, Any]:
+    """CQR and residuals, and the quantile alone."""
+    import numpy as np
+    import peers
+
+    import fedwqcp as fw
+
+    rng = np.random.default_rng(0)
+    f = rng.normal(size=n)
+    y = f + rng.normal(size=n)
+    pair = np.column_stack([f - 1, f + 1])
+    found = {}
+    for name, score, out, others in (
+        ("CQR", fw.CQR(), pair, peers.cqr),
+        ("absolute residual", fw.AbsoluteResidual(), f, peers.residual),
+    ):
+        q = fw.conformal_quantile(score.of(out, y), peers.ALPHA)
+        theirs = others(out, y, q) if options.peers else {}
+        works = {
+            "calibrate": lambda s=score, o=out: fw.conformal_quantile(s.of(o, y), peers.ALPHA),
+            "predict": lambda s=score, o=out, q=q: s.invert(o, q),
+        }
+        for case, work in works.items():
+
+            def floor(o: Any = out, writes: bool = case == "predict") -> Any:
+                made = (np.empty(n), np.empty(n)) if writes else (np.empty(n),)
+                for one in made:
+                    one.fill(1.0)
+                return o.sum(), made if writes else (y.sum(), made)
+
+            work()
+            contenders = {"floor": floor, "fedwqcp": work}
+            contenders |= {"fedwqcp, numpy alone": without_numba(work)} | theirs.get(case, {})
+            found[f"{name} {n:,}, {case}"] = medians(
+                contenders, options.repeats, options.limit, options.clock
+            )
+    scores = np.abs(y - f)
+    found[f"quantile of {n:,}"] = medians(
+        {
+            "floor": scores.sum,
+            "fedwqcp": lambda: fw.conformal_quantile(scores, peers.ALPHA),
+            "np.partition": lambda: np.partition(scores, int(0.9 * n))[int(0.9 * n)],
+            "np.quantile": lambda: np.quantile(scores, 0.9, method="inverted_cdf"),
+        },
+        options.repeats,
+        options.limit,
+        options.clock,
+    )
+    return found
+
+
+def machine() -> dict[str, Any]:
+    """Where the numbers came from."""
+    cpu = [
+        line.split(":")[1].strip()
+        for line in Path("/proc/cpuinfo").read_text().splitlines()
+        if line.startswith("model name")
+    ]
+    names = ("fedwqcp", "numpy", "numba", "torch", "torchcp", "mapie", "puncc", "crepes")
+    return {
+        "cpu": f"{cpu[0]}, {len(cpu)} cores",
+        "python": platform.python_version(),
+        "load": [round(x, 2) for x in os.getloadavg()],
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "command": " ".join(["python", "benchmarks/peers/run.py", *sys.argv[1:]]),
+        "versions": {name: _version(name) for name in names},
+    }
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "absent"
+
+
+def table(results: dict[str, Any]) -> str:
+    """Times over the floor, and extra memory."""
+    lines = [
+        "| case | floor | who | time | over the floor | extra memory | faster by |",
+        "|" + "---|" * 7,
+    ]
+    for case, entries in results.items():
+        base = entries["floor"]["seconds"]
+        ours = entries["fedwqcp"]["seconds"]
+        for name, entry in entries.items():
+            if name == "floor":
+                continue
+            if "error" in entry:
+                lines.append(
+                    f"| {case} | {base * 1e3:.2f} ms | {name} | failed: {entry['error']} | | | |"
+                )
+                continue
+            ratio = "" if name == "fedwqcp" else f"{entry['seconds'] / ours:.1f}x"
+            lines.append(
+                f"| {case} | {base * 1e3:.2f} ms | {name} | {entry['seconds'] * 1e3:.2f} ms "
+                f"| {entry['seconds'] / base:.1f}x | {entry['peak'] / 2**20:.0f} MiB | {ratio} |"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def put(page: Path, part: str, text: str) -> None:
+    """Replace the part of a page between two marks."""
+    start, end = f"<!-- {part} -->", f"<!-- end of {part} -->"
+    before, rest = page.read_text().split(start)
+    page.write_text(f"{before}{start}\n{text}{end}{rest.split(end)[1]}")
+
+
+def main() -> None:
+    """Set up where asked to, run, print, and keep the results."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--setup", type=Path, help="folder for an environment with the peers")
+    parser.add_argument("--rows", type=int, default=50_000)
+    parser.add_argument("--classes", type=int, nargs="+", default=[10, 100, 1000])
+    parser.add_argument("--points", type=int, default=1_000_000)
+    parser.add_argument("--scale", type=float, default=2.0, help="spread of the logits")
+    parser.add_argument("--repeats", type=int, default=11)
+    parser.add_argument(
+        "--limit", type=float, default=15.0, help="seconds for one contender's repeats"
+    )
+    parser.add_argument(
+        "--clock",
+        choices=["wall", "cpu"],
+        default="wall",
+        help="cpu: time on the processor, for a machine that others use too",
+    )
+    parser.add_argument("--peers", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
+    parser.add_argument("--page", action="store_true", help="put the table into the documentation")
+    options = parser.parse_args()
+    environment = os.environ | dict.fromkeys(ONE_THREAD, "1")
+    if options.setup:
+        python, again = set_up(options.setup), sys.argv[1:]
+        at = again.index("--setup")
+        del again[at : at + 2]
+        raise SystemExit(
+            subprocess.run([python, __file__, *again], env=environment, check=False).returncode
+        )
+    if any(os.environ.get(name) != "1" for name in ONE_THREAD):
+        raise SystemExit(
+            subprocess.run([sys.executable, *sys.argv], env=environment, check=False).returncode
+        )
+    results: dict[str, Any] = {}
+    for C in options.classes:
+        results |= aps_cases(options.rows, C, options.scale, options)
+    results |= regression_cases(options.points, options)
+    where = machine()
+    text = table(results)
+    print(text)
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "peers.json").write_text(
+        json.dumps({"machine": where, "results": results}, indent=1)
+    )
+    about = (
+        f"{where['cpu']}; load {where['load']}; {where['date']}; Python {where['python']}; "
+        + ", ".join(f"{name} {version}" for name, version in where["versions"].items())
+    )
+    (options.out / "peers.md").write_text(f"`{where['command']}`: {about}\n\n{text}")
+    if options.page:
+        put(ROOT / "docs" / "performance.md", "peers", f"`{where['command']}`: {about}\n\n{text}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""Checks of class probabilities and labels."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from fedwqcp.arrays._numbers import first_of, real_array
+from fedwqcp.arrays._types import Labels, Probabilities
+from fedwqcp.errors import InputError
+
+SUM_TOLERANCE = 5e-3
+"""How far the sum of a row may be from 1: ten probabilities written with three decimals fit."""
+
+
+def as_probabilities(probs: npt.ArrayLike, *, checked: bool = True) -> Probabilities:
+    """Return class probabilities as a float array of shape (n, C), or say what is wrong.
+
+    Parameters
+    ----------
+    probs : array_like, shape (n, C)
+        Non-negative rows that sum to 1 within `SUM_TOLERANCE`. float32 and float64 are kept as they
+        are; other types become float64.
+    checked : bool, optional
+        False leaves the values to whoever reads them anyway; type and shape are looked at.
+
+    Returns
+    -------
+    Probabilities
+        The same numbers.
+
+    Raises
+    ------
+    InputError
+        If the shape, a sign, a sum or a NaN says that these are not probabilities.
+    """
+    array = real_array(probs, "probabilities")
+    if array.dtype not in (np.float32, np.float64):
+        array = array.astype(np.float64)
+    if array.ndim != 2 or array.shape[1] < 2:
+        raise InputError(
+            "probabilities must have shape (n, C) with at least two classes, "
+            f"got shape {array.shape}"
+        )
+    if array.shape[0] == 0 or not checked:
+        return array
+    lowest = array.min(axis=1)
+    if (bad := first_of(~(lowest >= 0))) is not None:
+        if np.isnan(array[bad]).any():
+            raise InputError(f"probabilities must be numbers, row {bad} holds NaN")
+        raise InputError(
+            f"probabilities must not be negative, row {bad} holds a negative value; "
+            "pass softmax outputs, not logits"
+        )
+    sums = array.sum(axis=1, dtype=np.float64)
+    if (bad := first_of(~(np.abs(sums - 1.0) <= SUM_TOLERANCE))) is not None:
+        near = abs(sums[bad] - 1.0) < 0.1
+        raise InputError(
+            f"probabilities of row {bad} sum to {sums[bad]:.6g}; "
+            + (
+                f"a sum may be {SUM_TOLERANCE} from 1: divide each row by its sum"
+                if near
+                else "pass softmax outputs, not logits"
+            )
+        )
+    return array
+
+
+def as_labels(labels: npt.ArrayLike, n: int, n_classes: int) -> Labels:
+    """Return labels as int64 of shape (n,) with values from 0 to n_classes - 1.
+
+    Parameters
+    ----------
+    labels : array_like, shape (n,)
+        Integers.
+    n : int
+        How many there must be.
+    n_classes : int
+        Number of classes C.
+
+    Returns
+    -------
+    Labels
+        The same labels.
+
+    Raises
+    ------
+    InputError
+        If length, type or range is wrong.
+    """
+    if np.ma.isMaskedArray(labels):
+        raise InputError("labels must not be masked: take the masked rows out first")
+    try:
+        array = np.asarray(labels)
+    except ValueError:
+        raise InputError("labels must be a flat array of integers") from None
+    if array.shape != (n,):
+        raise InputError(
+            f"labels must have shape ({n},), one for each row of the outputs, "
+            f"got shape {array.shape}" + ("; use labels.ravel()" if array.shape == (n, 1) else "")
+        )
+    if n == 0:
+        return array.astype(np.int64)
+    if array.dtype.kind not in "iu":
+        raise InputError(f"labels must be integers, got an array of {array.dtype}")
+    if array.min() < 0 or array.max() >= n_classes:
+        bad = first_of((array < 0) | (array >= n_classes))
+        raise InputError(f"labels must be integers from 0 to {n_classes - 1}, row {bad} is outside")
+    return array.astype(np.int64, copy=False)

@@ -1,0 +1,28 @@
+"""Every compiled loop; importing it imports numba."""
+
+from fedwqcp.kernels._cross import crossings
+from fedwqcp.kernels._lanes import crossings_of_few
+from fedwqcp.kernels._rows import counts_from, places, places_single, sound_rows
+from fedwqcp.kernels._spans import (
+    ends,
+    ends_of_one,
+    ends_of_pairs,
+    scores,
+    scores_of_one,
+    scores_of_pairs,
+)
+
+__all__ = [
+    "counts_from",
+    "crossings",
+    "crossings_of_few",
+    "ends",
+    "ends_of_one",
+    "ends_of_pairs",
+    "places",
+    "places_single",
+    "scores",
+    "scores_of_one",
+    "scores_of_pairs",
+    "sound_rows",
+]

@@ -1,0 +1,138 @@
+"""Compiled loops over rows: is a row a row of probabilities, and where does its label stand?
+
+A probability in fixed point is what the fraction of the float ``1 + p`` holds: adding 1 rounds p to
+a multiple of 2^-52, half to even. A float32 above `EXACT` is such a multiple already, and sums of
+multiples of 2^-52 below 2 are exact in float64, whatever their order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fedwqcp.arrays import Floats, Labels, Probabilities
+from fedwqcp.kernels._jit import Truth, Whole, jit, jit_sums
+from fedwqcp.kernels.compiled import Integers
+
+BASE = np.int64(0x3FF0000000000000)
+"""The bits of 1.0."""
+
+ONE = np.int64(2**52)
+EXACT = np.uint32(0x31000000)
+"""The bits of 2^-29 as float32."""
+
+WHOLE = np.uint32(0x3F800000)
+"""The bits of 1 as float32."""
+
+SURE = 4e-3
+"""A row whose rounded sum is this near to 1 passes; the full check decides on the others."""
+
+SURE_FIXED = np.int64(4e-3 * 2.0**52)
+UNIT = 2.0**-52
+
+
+@jit
+def fixed(x: Any) -> Whole:
+    """Return a probability in units of 2^-52."""
+    return np.float64(np.float64(x) + 1.0).view(np.int64) - BASE
+
+
+@jit
+def place_exactly(row: Probabilities, y: Whole) -> tuple[Whole, Whole, Whole, Whole, Truth]:
+    """Return mass before, own mass, rank, largest mass, and whether the row is sound."""
+    own = fixed(row[y])
+    before, rank, top, total, sound = np.int64(0), np.int64(1), own, np.int64(0), True
+    for j in range(row.size):
+        p = fixed(row[j])
+        sound &= row[j] >= 0
+        ahead = (p > own) | ((p == own) & (j < y))  # no branch: the loop runs in lanes
+        before += p if ahead else 0
+        rank += ahead
+        total += p
+        top = max(top, p)
+    return before, own, rank, top, sound & (abs(total - ONE) <= SURE_FIXED)
+
+
+@jit
+def store(
+    i: Whole,
+    found: tuple[Whole, Whole, Whole, Whole, Truth],
+    n_classes: Whole,
+    masses: Floats,
+    ranks: Integers,
+) -> Truth:
+    """Write a place as masses between 0 and 1; the label ranked last reaches exactly 1."""
+    before, own, rank, top, sound = found
+    masses[0, i] = min(before, ONE) * UNIT
+    masses[1, i] = 1.0 if rank == n_classes else min(before + own, ONE) * UNIT
+    masses[2, i] = min(top, ONE) * UNIT
+    ranks[i] = rank
+    return sound
+
+
+@jit
+def places(probs: Probabilities, labels: Labels, masses: Floats, ranks: Integers) -> Truth:
+    """Find before, upto, top (rows of masses) and rank; tell whether all rows are sound."""
+    sound = True
+    for i in range(len(probs)):
+        found = place_exactly(probs[i], labels[i])
+        sound &= store(i, found, probs.shape[1], masses, ranks)
+    return sound
+
+
+@jit_sums
+def places_single(probs: Probabilities, labels: Labels, masses: Floats, ranks: Integers) -> Truth:
+    """Do the same for float32, twice as many numbers at a time."""
+    n, n_classes = probs.shape
+    sound = True
+    for i in range(n):
+        y = np.int32(labels[i])
+        own = np.float32(probs[i, y])
+        key = own.view(np.uint32)
+        before, total, top, rank = 0.0, np.float32(0), key, np.int32(1)
+        for j in range(n_classes):
+            x = probs[i, j]
+            bits = np.float32(x).view(np.uint32)  # in the order of the numbers, for x >= +0
+            total += x
+            top = max(top, bits)  # a sign or a NaN is larger than any number up to 1
+            ahead = np.uint32(bits + np.uint32(np.int32(j) < y)) > key
+            before += np.float64(x) if ahead else 0.0
+            rank += np.int32(ahead)
+        if key <= EXACT or top > WHOLE or not abs(total - 1) < SURE:
+            found = place_exactly(probs[i], labels[i])
+            sound &= store(i, found, n_classes, masses, ranks)
+            continue
+        masses[0, i] = min(before, 1.0)
+        masses[1, i] = 1.0 if rank == n_classes else min(before + np.float64(own), 1.0)
+        masses[2, i] = np.float64(np.uint32(top).view(np.float32))
+        ranks[i] = rank
+    return sound
+
+
+@jit_sums
+def sound_rows(probs: Probabilities) -> Truth:
+    """Tell whether all rows are surely probabilities; float32 or float64."""
+    for i in range(len(probs)):
+        total, least = 0.0, True
+        for j in range(probs.shape[1]):
+            total += np.float64(probs[i, j])
+            least &= probs[i, j] >= 0
+        if not (least and abs(total - 1) < SURE):
+            return False
+    return True
+
+
+@jit_sums
+def counts_from(probs: Probabilities, least: Any, counts: Integers) -> Truth:
+    """Count the probabilities from a least one on; tell whether all rows are surely sound."""
+    sound = True
+    for i in range(len(probs)):
+        total, good, n = probs[i, 0] - probs[i, 0], True, np.int32(0)
+        for j in range(probs.shape[1]):
+            total += probs[i, j]
+            good &= probs[i, j] >= 0
+            n += np.int32(probs[i, j] >= least)
+        sound &= good & (abs(total - 1) < SURE)
+        counts[i] = n
+    return sound

@@ -1,0 +1,30 @@
+"""Calibration and prediction over batches, with memory that does not grow with the data.
+
+>>> import numpy as np
+>>> from fedwqcp.streaming import conformal_quantiles
+>>> halves = [np.array([0.3, 0.1]), np.array([0.2, 0.4])]
+>>> conformal_quantiles(halves, [0.2, 0.5])
+(0.4, 0.3)
+"""
+
+from fedwqcp.streaming.passes import order_statistics
+from fedwqcp.streaming.quantiles import conformal_quantiles
+from fedwqcp.streaming.rows import Evaluation, evaluate, predict, scores_of
+from fedwqcp.streaming.sketch import RankSketch
+from fedwqcp.streaming.sources import Arrays, Batch, NpyFiles, ParquetFile
+from fedwqcp.streaming.tail import Tail
+
+__all__ = [
+    "Arrays",
+    "Batch",
+    "Evaluation",
+    "NpyFiles",
+    "ParquetFile",
+    "RankSketch",
+    "Tail",
+    "conformal_quantiles",
+    "evaluate",
+    "order_statistics",
+    "predict",
+    "scores_of",
+]

@@ -1,0 +1,194 @@
+"""Scores, sets and coverage of rows that come in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fedwqcp.arrays import Floats
+from fedwqcp.errors import InputError
+from fedwqcp.metrics import Rate
+from fedwqcp.scores import IntervalScore, LabelScore, Rule, Score, row_ids, uniforms
+from fedwqcp.sets import Intervals, LabelSets
+from fedwqcp.streaming.sources import Batch, as_batch
+
+Progress = Callable[[int], object]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What the sets of a stream of labelled rows say.
+
+    Parameters
+    ----------
+    rate : Rate
+        Coverage with its exact interval.
+    mean_size : float
+        Mean number of labels, or mean length; NaN without rows.
+    empty : int
+        How many sets are empty, or of length 0.
+    """
+
+    rate: Rate
+    mean_size: float
+    empty: int
+
+
+def scores_of(
+    source: Iterable[object], score: Score, *, key: str = "", progress: Progress | None = None
+) -> Iterator[Floats]:
+    """Give the scores of labelled rows, batch by batch.
+
+    Uniforms of a randomised score are keyed by the rows' ids as text, or by their content where
+    they have none, as agents of a federated round draw them.
+
+    Parameters
+    ----------
+    source : iterable
+        Batches of outputs and labels: `Arrays`, `NpyFiles`, `ParquetFile`, a PyTorch DataLoader
+        of CPU tensors, or anything that gives tuples of outputs, labels and ids.
+    score : Score
+        Of labels or of intervals.
+    key : str, optional
+        Key of the uniforms.
+    progress : callable, optional
+        Called after each batch with the number of rows so far.
+
+    Yields
+    ------
+    Floats
+        Scores of one batch, for `conformal_quantiles`, `Tail`, `RankSketch` or `Calibration`.
+
+    Raises
+    ------
+    InputError
+        If labels are missing, or outputs do not fit the score.
+    """
+    for batch in _counted(source, progress):
+        if batch.labels is None:
+            raise InputError("calibration needs labels beside the outputs")
+        if isinstance(score, LabelScore):
+            yield score.of(batch.values, batch.labels, u=_uniforms(score, batch, key))
+        else:
+            yield _interval(score).of(batch.values, batch.labels)
+
+
+def predict(
+    source: Iterable[object],
+    score: Score,
+    threshold: npt.ArrayLike,
+    *,
+    rule: Rule = "leq",
+    key: str = "",
+    progress: Progress | None = None,
+) -> Iterator[LabelSets | Intervals]:
+    """Give the prediction sets of rows, batch by batch.
+
+    Parameters
+    ----------
+    source : iterable
+        Batches of outputs, as for `scores_of`; labels are not needed.
+    score : Score
+        Of labels or of intervals.
+    threshold : array_like
+        Shape () for one threshold, or one for each label or column.
+    rule : {"leq", "leq_top1", "until"}, optional
+        How a threshold becomes a set of labels.
+    key : str, optional
+        Key of the uniforms.
+    progress : callable, optional
+        Called after each batch with the number of rows so far.
+
+    Yields
+    ------
+    LabelSets or Intervals
+        Sets of one batch.
+    """
+    for batch in _counted(source, progress):
+        if isinstance(score, LabelScore):
+            yield score.invert(batch.values, threshold, rule, _uniforms(score, batch, key))
+        else:
+            yield _interval(score).invert(batch.values, threshold)
+
+
+def evaluate(
+    source: Iterable[object],
+    score: Score,
+    threshold: npt.ArrayLike,
+    *,
+    rule: Rule = "leq",
+    key: str = "",
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Return coverage and size of the sets of labelled rows; no set is kept.
+
+    Parameters
+    ----------
+    source : iterable
+        Batches of outputs and labels, as for `scores_of`.
+    score : Score
+        Of labels or of intervals.
+    threshold : array_like
+        Shape () for one threshold, or one for each label or column.
+    rule : {"leq", "leq_top1", "until"}, optional
+        How a threshold becomes a set of labels.
+    key : str, optional
+        Key of the uniforms.
+    progress : callable, optional
+        Called after each batch with the number of rows so far.
+
+    Returns
+    -------
+    Evaluation
+        Counts and means over all rows.
+
+    Raises
+    ------
+    InputError
+        If labels are missing, or outputs do not fit the score.
+    """
+    n = hits = empty = 0
+    total = 0.0
+    for batch in _counted(source, progress):
+        if batch.labels is None:
+            raise InputError("coverage needs labels beside the outputs")
+        if isinstance(score, LabelScore):
+            u = _uniforms(score, batch, key)
+            covered, found = score.measure(batch.values, batch.labels, threshold, rule, u)
+            sizes = found.astype(np.float64)
+        else:
+            sets = _interval(score).invert(batch.values, threshold)
+            covered, sizes = sets.cover(batch.labels), sets.sizes()
+        n, hits = n + len(covered), hits + int(covered.sum())
+        total, empty = total + float(sizes.sum()), empty + int((sizes == 0).sum())
+    return Evaluation(Rate(n=n, hits=hits), total / n if n else float("nan"), empty)
+
+
+def _counted(source: Iterable[object], progress: Progress | None) -> Iterator[Batch]:
+    """Give the batches, and say after each how far it went."""
+    rows = 0
+    for item in source:
+        batch = as_batch(item)
+        yield batch
+        rows += len(np.asarray(batch.values))
+        if progress is not None:
+            progress(rows)
+
+
+def _interval(score: Score) -> IntervalScore:
+    """Refuse a score that is the caller's own."""
+    if not isinstance(score, IntervalScore):
+        raise InputError(f"{score!r} is the caller's own: its scores are not made here")
+    return score
+
+
+def _uniforms(score: LabelScore, batch: Batch, key: str) -> Floats | None:
+    """Return the uniforms of a randomised score: keyed by id, or by the row's content."""
+    if not score.randomized:
+        return None
+    if batch.ids is None:
+        return uniforms(key, row_ids(batch.values))
+    return uniforms(key, np.asarray(batch.ids).astype(np.str_))

@@ -1,0 +1,39 @@
+"""A test of a fast path runs three times: numpy alone, numba's loops, the loops as Python."""
+
+import importlib
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+
+import pytest
+
+from fedwqcp.kernels import compiled
+
+ROOM = ("_jit", "_rows", "_cross", "_lanes", "_spans", "_loops")
+
+
+def as_python(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The loops as numba would see them, uncompiled."""
+    numba = pytest.importorskip("numba")
+    monkeypatch.setattr(numba, "njit", lambda **flags: lambda function: function)
+    for name in ROOM:
+        monkeypatch.delitem(sys.modules, f"fedwqcp.kernels.{name}", raising=False)
+    loops = importlib.import_module("fedwqcp.kernels._loops")
+    monkeypatch.setattr("fedwqcp.kernels._lanes.ROWS", 3)
+    return loops
+
+
+@pytest.fixture(params=["numpy", "numba", "python"])
+def backend(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Who serves inputs of any size."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiled, "SMALL", 0)
+        patch.setattr(compiled, "LARGE", 0)
+        if request.param == "numpy":
+            patch.setattr(compiled, "_loops", lambda: None)
+        elif request.param == "python":
+            loops = as_python(patch)
+            patch.setattr(compiled, "_loops", lambda: loops)
+        else:
+            pytest.importorskip("numba")
+        yield request.param

@@ -1,0 +1,27 @@
+import numpy as np
+import pytest
+
+from fedwqcp.errors import InputError
+from fedwqcp.kernels import counts
+from fedwqcp.scores.lac import LAC
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sizes_and_coverage_of_lac_are_those_of_its_sets(backend: str, dtype) -> None:
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet(np.full(20, 0.4), 50).astype(dtype)
+    labels = rng.integers(0, 20, 50)
+    for layout in (probs, np.asfortranarray(probs), probs[::-1, ::-1]):
+        for q in (-1.0, 0.0, 0.6, 1 - float(probs[3, 4]), 0.95, 1.0, np.inf):
+            for rule in ("leq", "leq_top1"):
+                sets = LAC().invert(layout, q, rule)
+                covered, sizes = LAC().measure(layout, labels, q, rule)
+                assert sizes.tolist() == sets.sizes().tolist()
+                assert covered.tolist() == sets.cover(labels).tolist()
+
+
+def test_a_least_probability_counts_itself(backend: str) -> None:
+    probs = np.array([[0.5, 0.25, 0.25], [1.0, 0.0, 0.0], [0.5049, 0.5, 0.0]])
+    assert counts.from_least(probs, np.float64(0.25)).tolist() == [3, 1, 2]
+    with pytest.raises(InputError, match="row 0 holds a negative value"):
+        counts.from_least(np.array([[1.5, -0.5]]), np.float64(0.25))

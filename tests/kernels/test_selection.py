@@ -1,0 +1,58 @@
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fedwqcp.kernels import selection
+from strategies import scores
+
+RNG = np.random.default_rng(0)
+SAMPLES = {
+    "normal": RNG.normal(size=3000),
+    "ordered": np.sort(RNG.normal(size=3000)),
+    "tied": RNG.integers(0, 3, 3000).astype(float),
+    "equal": np.ones(3000),
+    "infinite": np.where(RNG.random(3000) < 0.4, np.inf, RNG.normal(size=3000)),
+    "beats with the sample": np.tile(np.arange(30.0), 100),
+}
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "SAMPLE", 100)
+    monkeypatch.setattr(selection, "LARGE", 200)
+    monkeypatch.setattr(selection, "BLOCK", 500)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("kind", list(SAMPLES))
+def test_it_is_the_value_at_that_place(kind: str) -> None:
+    values = SAMPLES[kind]
+    ordered = np.sort(values)
+    for rank in (1, 2, 30, 1500, 2700, 2999, 3000):
+        assert selection.order_statistic(values, rank) == ordered[rank - 1]
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("kind", list(SAMPLES))
+def test_weights_are_reached_where_sorting_says(kind: str) -> None:
+    values, weights = SAMPLES[kind], RNG.integers(1, 9, 3000).astype(float)
+    for share in (0.0, 1e-6, 0.1, 0.5, 0.9, 1.0):
+        for beyond in (0.0, 5.0):
+            found = selection.weighted_order_statistic(values, weights, share, beyond)
+            assert found == selection._by_sorting(values, weights, share, beyond)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(values=scores(1, 40, infinite=True), share=st.floats(0, 1))
+def test_any_sample(values, share: float) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(selection, "SAMPLE", 4)
+        patch.setattr(selection, "LARGE", 8)
+        patch.setattr(selection, "BLOCK", 7)
+        ordered = np.sort(values)
+        rank = 1 + int(share * (len(values) - 1))
+        assert selection.order_statistic(values, rank) == ordered[rank - 1]
+        weights = np.ones(len(values))
+        found = selection.weighted_order_statistic(values, weights, share, 1.0)
+        assert found == selection._by_sorting(values, weights, share, 1.0)

@@ -1,0 +1,109 @@
+"""Batches hold the rows of their files, in order, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedwqcp.errors import InputError
+from fedwqcp.streaming import Arrays, Batch, NpyFiles, ParquetFile
+from fedwqcp.streaming.sources import as_batch
+
+PROBS = np.random.default_rng(0).dirichlet(np.ones(3), 10)
+LABELS = np.arange(10) % 3
+
+
+def joined(source) -> list[np.ndarray]:
+    return [np.concatenate(parts) for parts in zip(*source, strict=True) if parts[0] is not None]
+
+
+def test_arrays_are_cut_and_can_be_read_again():
+    source = Arrays(PROBS, LABELS, np.arange(10), rows=4)
+    assert [len(batch.values) for batch in source] == [4, 4, 2]
+    for _ in range(2):
+        values, labels, ids = joined(source)
+        np.testing.assert_array_equal(values, PROBS)
+        np.testing.assert_array_equal(labels, LABELS)
+        np.testing.assert_array_equal(ids, np.arange(10))
+    assert len(source) == 10
+
+
+def test_npy_files_are_mapped(tmp_path: Path):
+    np.save(tmp_path / "probs.npy", PROBS)
+    np.save(tmp_path / "labels.npy", LABELS)
+    source = NpyFiles(tmp_path / "probs.npy", tmp_path / "labels.npy", rows=3)
+    assert isinstance(source.values, np.memmap)
+    values, labels = joined(source)
+    np.testing.assert_array_equal(values, PROBS)
+    np.testing.assert_array_equal(labels, LABELS)
+
+
+def test_a_file_that_cannot_be_mapped_is_refused(tmp_path: Path):
+    np.savez(tmp_path / "probs.npz", PROBS)
+    (tmp_path / "text.npy").write_text("no numbers")
+    with pytest.raises(InputError, match="archive"):
+        NpyFiles(tmp_path / "probs.npz")
+    for name in ("text.npy", "missing.npy"):
+        with pytest.raises(InputError, match="cannot be read"):
+            NpyFiles(tmp_path / name)
+
+
+def test_lengths_must_agree():
+    with pytest.raises(InputError, match="labels must have one entry for each of the 10 rows"):
+        Arrays(PROBS, LABELS[:4])
+    with pytest.raises(InputError, match="at least 1"):
+        Arrays(PROBS, rows=0)
+
+
+def table(path: Path, columns: dict[str, object]) -> Path:
+    pyarrow = pytest.importorskip("pyarrow", reason="Parquet needs the extra 'parquet'")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pyarrow.table(columns), path, row_group_size=4)
+    return path
+
+
+def test_parquet_is_read_by_row_groups(tmp_path: Path):
+    columns = {f"p{j}": PROBS[:, j] for j in range(3)}
+    ids = [f"row-{i}" for i in range(10)]
+    path = table(tmp_path / "probs.parquet", {**columns, "label": LABELS, "id": ids})
+    source = ParquetFile(path, rows=4)
+    assert len(source) == 10
+    values, labels, found = joined(source)
+    np.testing.assert_array_equal(values, PROBS)
+    np.testing.assert_array_equal(labels, LABELS)
+    assert found.tolist() == ids
+    assert max(len(batch.values) for batch in source) <= 4
+
+
+def test_parquet_of_a_regressor(tmp_path: Path):
+    path = table(tmp_path / "a.parquet", {"prediction": [1.0, 2.0], "y": [1.5, 2.5]})
+    (batch,) = ParquetFile(path)
+    assert np.asarray(batch.values).tolist() == [1.0, 2.0]
+    path = table(tmp_path / "b.parquet", {"lower": [1.0], "upper": [2.0]})
+    (batch,) = ParquetFile(path)
+    assert np.asarray(batch.values).tolist() == [[1.0, 2.0]]
+    assert batch.labels is None
+
+
+def test_a_table_without_outputs_is_refused(tmp_path: Path):
+    for columns, reason in (
+        ({"x": [1.0]}, "must have columns p0"),
+        ({"p0": [1.0], "p2": [0.0]}, "without a gap"),
+        ({"p0": ["a"], "p1": ["b"]}, "must hold numbers"),
+    ):
+        with pytest.raises(InputError, match=reason):
+            list(ParquetFile(table(tmp_path / "t.parquet", columns)))
+    (tmp_path / "t.parquet").write_text("no table")
+    with pytest.raises(InputError, match="cannot be read"):
+        list(ParquetFile(tmp_path / "t.parquet"))
+
+
+def test_what_a_loader_gives_becomes_a_batch():
+    batch = as_batch([[[0.5, 0.5]], [1]])
+    assert isinstance(batch, Batch)
+    assert batch.ids is None
+    assert np.asarray(as_batch(PROBS).values).shape == (10, 3)
+    with pytest.raises(InputError, match="4 parts"):
+        as_batch((1, 2, 3, 4))
