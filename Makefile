@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 TORCH  ?= torch==2.13.0
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test test-torch test-flower nightly check slow paper clean
+.PHONY: demo test test-torch test-flower nightly check slow paper bench-peers clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.demo  ## the main job, on data that needs no download
@@ -46,6 +46,9 @@ $(VENV)/.flower: $(VENV)/.dev
 $(VENV)/.torch: $(VENV)/.dev
 	$(PIP) install --quiet "$(TORCH)"
 	touch $@
+
+bench-peers:  ## times beside other libraries, in an environment of their own
+	$(PYTHON) benchmarks/peers/run.py --setup build/peers --page
 
 clean:
 	rm -rf $(VENV) out dist

@@ -10,7 +10,7 @@ from made_data import arrays, idx, write_cifar10
 
 def test_an_idx_file_by_hand(tmp_path):
     path = tmp_path / "labels-idx1-ubyte.gz"
-    path.write_bytes(gzip.compress(b"\0\0\x08\x01\0\0\0\x03\x07\x00\xff"))
+    path.write_bytes(gzip.compress(b"\0\0\x08\x01\0\0\0\x03\x07\x00\xff", mtime=0))
     assert read_idx(path).tolist() == [7, 0, 255]
 
 
@@ -24,12 +24,12 @@ def test_idx_images_keep_their_shape(tmp_path):
     ("body", "told"),
     [
         (b"no gzip", "must be a sound gzip file"),
-        (gzip.compress(b"\0\0\x08\x01\0\0\0\x03abc" * 9)[:-9], "must be a sound gzip file"),
-        (gzip.compress(b""), "must be an IDX file"),
-        (gzip.compress(b"\0\0\x0d\x01\0\0\0\x03abc"), "must be an IDX file"),
-        (gzip.compress(b"\0\0\x08\x02\0\0\0\x03"), "must be an IDX file"),
-        (gzip.compress(b"\0\0\x08\x01\0\0\0\x03ab"), r"must hold \(3,\) bytes .* got 2"),
-        (gzip.compress(b"\0\0\x08\x02" + b"\xff" * 8), "must hold"),
+        (gzip.compress(b"\0\0\x08\x01\0\0\0\x03abc" * 9, mtime=0)[:-9], "must be a sound gzip file"),
+        (gzip.compress(b"", mtime=0), "must be an IDX file"),
+        (gzip.compress(b"\0\0\x0d\x01\0\0\0\x03abc", mtime=0), "must be an IDX file"),
+        (gzip.compress(b"\0\0\x08\x02\0\0\0\x03", mtime=0), "must be an IDX file"),
+        (gzip.compress(b"\0\0\x08\x01\0\0\0\x03ab", mtime=0), r"must hold \(3,\) bytes .* got 2"),
+        (gzip.compress(b"\0\0\x08\x02" + b"\xff" * 8, mtime=0), "must hold"),
     ],
 )
 def test_other_files_are_refused(tmp_path, body, told):

@@ -47,7 +47,8 @@ class Journal(Generic[R]):
         if not self.path.exists() and not packed.exists():
             return ()
         try:
-            text = self.path.read_bytes() if self.path.exists() else lzma.open(packed).read()
+            there = self.path.exists()
+            text = self.path.read_bytes() if there else lzma.decompress(packed.read_bytes())
             lines = text[: _whole(text)].decode("utf-8").splitlines()
         except (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError) as error:
             raise RecordError(f"{self.path} cannot be read as records: {error}") from error

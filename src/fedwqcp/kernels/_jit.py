@@ -51,6 +51,8 @@ def jit_sums(function: F) -> F:
 def _compiled(function: F, fastmath: set[str] | bool) -> F:
     """Compile with a cache on disk, or in memory where no folder can be written to."""
     try:
-        return cast(F, njit(nogil=True, error_model="numpy", fastmath=fastmath, cache=True)(function))
+        return cast(
+            F, njit(nogil=True, error_model="numpy", fastmath=fastmath, cache=True)(function)
+        )
     except RuntimeError:  # there is no folder to keep it in
         return cast(F, njit(nogil=True, error_model="numpy", fastmath=fastmath)(function))
