@@ -53,7 +53,7 @@ def npz(made):
 def idx(array):
     """Return the bytes of a gzipped IDX file."""
     begin = bytes([0, 0, 8, array.ndim]) + np.array(array.shape, dtype=">u4").tobytes()
-    return gzip.compress(begin + array.tobytes(, mtime=0))
+    return gzip.compress(begin + array.tobytes(), mtime=0)
 
 
 def write_idx(folder, made):

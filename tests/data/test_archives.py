@@ -24,7 +24,10 @@ def test_idx_images_keep_their_shape(tmp_path):
     ("body", "told"),
     [
         (b"no gzip", "must be a sound gzip file"),
-        (gzip.compress(b"\0\0\x08\x01\0\0\0\x03abc" * 9, mtime=0)[:-9], "must be a sound gzip file"),
+        (
+            gzip.compress(b"\0\0\x08\x01\0\0\0\x03abc" * 9, mtime=0)[:-9],
+            "must be a sound gzip file",
+        ),
         (gzip.compress(b"", mtime=0), "must be an IDX file"),
         (gzip.compress(b"\0\0\x0d\x01\0\0\0\x03abc", mtime=0), "must be an IDX file"),
         (gzip.compress(b"\0\0\x08\x02\0\0\0\x03", mtime=0), "must be an IDX file"),
