@@ -33,7 +33,7 @@ paper: $(VENV)/.torch  ## the paper's experiment: make paper DATA=folder
 test-flower: $(VENV)/.flower  ## rounds between real processes, with TLS and authentication
 	$(BIN)/python -m pytest tests/flower tests/federation tests/cli/test_audit.py -m "not slow and not nightly"
 
-nightly: $(VENV)/.flower  ## the slow faults of a federation
+nightly: $(VENV)/.simulation  ## the slow faults of a federation
 	$(BIN)/python -m pytest tests/flower -m nightly
 
 slow: $(VENV)/.dev  ## coverage against exact laws
@@ -41,6 +41,10 @@ slow: $(VENV)/.dev  ## coverage against exact laws
 
 $(VENV)/.flower: $(VENV)/.dev
 	$(PIP) install --quiet -e ".[flower]"
+	touch $@
+
+$(VENV)/.simulation: $(VENV)/.flower
+	$(PIP) install --quiet -e ".[simulation]"
 	touch $@
 
 $(VENV)/.torch: $(VENV)/.dev

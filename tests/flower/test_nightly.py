@@ -34,7 +34,7 @@ def root(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def federation(root):
+def federation(root, stops_when_terminated):
     """Two sites behind a proxy that passes the fleet path alone."""
     new_app(root / "my-app")
     with Loopback(root / "federation", AGENTS) as running:

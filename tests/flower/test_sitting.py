@@ -182,6 +182,8 @@ def test_a_node_outside_the_roster_has_no_part(tmp_path):
 
 
 def test_a_second_answer_changes_nothing(tmp_path):
+    """Flower drops a second reply to one message; should it not, the first one stands."""
+
     def twice(message, reply):
         body = bodied(reply, ("threshold", b"0.99"))
         return [reply, replaced(message, reply, body=body)]

@@ -1,0 +1,93 @@
+"""A federation of real processes that tests share, and how its runs are started and read."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+
+import numpy as np
+
+from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.certs import make_certs
+from fedwqcp.federation.outputs import load_outputs
+from fedwqcp.federation.scoring import calibration_of
+from fedwqcp.federation.server import Server
+from fedwqcp.federation.transport.flower.demo import is_over
+from fedwqcp.federation.transport.flower.loopback import Loopback
+from fedwqcp.federation.transport.flower.scaffold import new_app
+
+AGENTS = ("agent-0", "agent-1", "agent-2")
+"""Sites that are online from the beginning."""
+SITES = tuple(f"site-{i}" for i in range(6))
+"""Sites whose keys are registered; they come online when a test wants them."""
+PACE = {"deadline": 15.0, "grace": 3.0}
+
+
+@contextmanager
+def federation_in(root):
+    """Three sites online; two more nodes are turned away meanwhile."""
+    new_app(root / "my-app")
+    make_certs(root / "other", ("impostor",), ("localhost", "127.0.0.1"))
+    with Loopback(root / "federation", (*AGENTS, *SITES)) as running:
+        for at, name in enumerate(AGENTS):
+            start(running, root, name, 60 + 20 * at, **{"partition-id": at})
+        running.start_node("impostor", {}, key=root / "other" / "keys" / "impostor")
+        key = root / "federation" / "certs" / "keys" / SITES[0]
+        running.start_node("mistrustful", {}, key=key, ca=root / "other" / "ca.crt")
+        running.wait_online(len(AGENTS))
+        yield running
+
+
+def start(federation, root, name, n, **config):
+    """Start the node of a site that has so many calibration points."""
+    home = root / "sites" / name
+    home.mkdir(parents=True)
+    rng = np.random.default_rng([n, *name.encode()])
+    probs = rng.dirichlet([1.0, 2.0, 3.0], size=n)
+    labels = np.array([rng.choice(3, p=row) for row in probs])
+    np.savez(home / "cal.npz", probs=probs, labels=labels, features=rng.normal(size=(n, 2)))
+    federation.start_node(name, {"outputs": home / "cal.npz", "folder": home / "kept", **config})
+
+
+def app_with(root, name, **settings):
+    """An app whose terms have settings of the method; a run can only replace keys of its app."""
+    new_app(root / name)
+    with (root / name / "pyproject.toml").open("a") as table:
+        for key, value in settings.items():
+            table.write(f"method-setting.{key} = {value!r}\n")
+    return root / name
+
+
+def nodes(federation, names):
+    """Which node each site is, as the operator writes it down."""
+    ids = {n: re.search(r"SuperNode ID: (\d+)", federation.processes.said(n)) for n in names}
+    return ",".join(f"{name}={found[1]}" for name, found in ids.items())
+
+
+def submitted(federation, root, name, app="my-app", **config):
+    """Start a run with its records in a folder of its own."""
+    config = {"agents": ",".join(AGENTS), **PACE, **config, "records": root / "records" / name}
+    return federation.commands.submit(root / app, config)
+
+
+def finished(federation, root, name, run):
+    """Status and record of a run, once it ended."""
+    records = root / "records" / name
+    ended = federation.commands.wait(run, 150.0, lambda: is_over(records))
+    (record,) = records.iterdir()
+    return ended.status, record
+
+
+def in_process(root, round, names=None):
+    """The same round over the same files without Flower."""
+    server = Server(round)
+    sides = {}
+    for name in round.agents if names is None else names:
+        outputs = load_outputs(root / "sites" / name / "cal.npz")
+        sides[name] = Agent(name, round, calibration_of(round, outputs))
+    while not server.ended:
+        for name, ask in server.asks().items():
+            if name in sides:
+                server.receive(sides[name].answer(ask if server.step else None), name, name)
+        server.close_step()
+    return server.release()
