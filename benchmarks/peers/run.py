@@ -47,13 +47,9 @@ def set_up(folder: Path) -> Path:
 
 def memory(field: str) -> int:
     """Bytes of this process, from /proc; 0 elsewhere."""
-    try:
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith(field):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return 0
+    status = Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(field)), 0)
 
 
 def peak_of(work: Callable[[], Any]) -> int:
