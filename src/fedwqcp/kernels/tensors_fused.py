@@ -187,7 +187,7 @@ def cut(
         num_warps=warps,
         enable_fp_fusion=False,
     )
-    return found._replace(**{"covered" if write else "mask": None})
+    return found._replace(covered=None) if write else found._replace(mask=None)
 
 
 def _program(which: int) -> Any:
