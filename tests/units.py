@@ -69,8 +69,8 @@ def labels_unit(seed=0, n=240, n_test=90, classes=4, agents=AGENTS, dataset="blo
         sides.append(
             Side(
                 name,
-                _probs(labels[owners == place], classes, know, rng),
-                _probs(test_labels, classes, know, rng),
+                _logits(labels[owners == place], classes, know, rng),
+                _logits(test_labels, classes, know, rng),
             )
         )
     return Unit(setting, tuple(sides))
@@ -122,7 +122,6 @@ def _owners(labels, agents, rng):
     return owners
 
 
-def _probs(labels, classes, know, rng):
+def _logits(labels, classes, know, rng):
     logits = know * np.eye(classes)[labels] + rng.normal(size=(len(labels), classes)) * 1.5
-    odds = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return (odds / odds.sum(axis=1, keepdims=True)).astype(np.float32)
+    return logits.astype(np.float32)

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from fedwqcp import metrics
 from fedwqcp.bench.boards import IntervalBoard, LabelBoard
+from fedwqcp.bench.scored import probabilities
 from fedwqcp.scores import uniforms
 from fedwqcp.scores.absolute_residual import AbsoluteResidual
 from fedwqcp.scores.aps import APS
@@ -27,7 +28,7 @@ def test_a_board_gives_what_the_score_inverts_to(score, rule, threshold):
     if rule == "until" and isinstance(score, LAC):
         pytest.skip("until reads labels in order")
     unit = labels_unit()
-    probs, truth = unit.sides[0].test, unit.setting.test_labels
+    probs, truth = probabilities(unit.sides[0].test, score), unit.setting.test_labels
     u = uniforms("k", np.arange(len(truth))) if score.randomized else None
     if threshold == "each":  # a value that some score has exactly
         threshold = float(np.sort(score.of_every_label(probs, u).ravel())[len(truth)])

@@ -7,7 +7,7 @@ from fedwqcp.bench.agree import agree, method_of
 from fedwqcp.bench.evaluate import applicable, evaluate, shares
 from fedwqcp.bench.experiment import paper
 from fedwqcp.bench.plans import MethodPlan
-from fedwqcp.bench.scored import prepare
+from fedwqcp.bench.scored import prepare, probabilities
 from fedwqcp.errors import InputError
 from fedwqcp.federation.transport.local import calibrate
 from fedwqcp.quantile import conformal_quantile
@@ -54,7 +54,9 @@ def test_results_are_what_the_field_gives():
     found = {r.agent: r for r in evaluate(unit, experiment()) if r.preset == "paper"}
     score = experiment().presets[0].score("classification")
     cals = {
-        side.name: score.of(side.calibration, unit.setting.labels[unit.setting.part(at)])
+        side.name: score.of(
+            probabilities(side.calibration, score), unit.setting.labels[unit.setting.part(at)]
+        )
         for at, side in enumerate(unit.sides)
     }
     release = calibrate(
@@ -66,7 +68,7 @@ def test_results_are_what_the_field_gives():
     )
     for side in unit.sides:
         q = release.threshold(side.name)
-        sets = score.invert(side.test, q, "leq_top1")
+        sets = score.invert(probabilities(side.test, score), q, "leq_top1")
         assert found[side.name].threshold == q
         assert found[side.name].hits == int(sets.cover(unit.setting.test_labels).sum())
         assert found[side.name].size == sets.sizes().mean()

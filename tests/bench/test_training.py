@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -6,6 +8,7 @@ from fedwqcp.bench.evaluate import evaluate
 from fedwqcp.bench.plans import DatasetPlan
 from fedwqcp.data import catalog
 from fedwqcp.data.load import Loaded
+from fedwqcp.data.splits import split
 from fedwqcp.errors import InputError
 from units import experiment
 
@@ -54,6 +57,36 @@ def test_networks_say_something_of_every_point(monkeypatch, name, classes):
     assert not np.array_equal(both[0].sides[0].test, both[1].sides[0].test)
     assert not np.array_equal(alone.sides[0].test, alone.sides[1].test)
     evaluate(alone, what)
+
+
+def test_what_is_held_out_takes_the_place_of_the_test_data(monkeypatch):
+    pytest.importorskip("torch")
+    pytest.importorskip("sklearn")
+    rng = np.random.default_rng(0)
+    labels = (np.arange(90) % 8).astype(np.uint8)
+    images = rng.integers(0, 255, (90, 8, 8, 3)).astype(np.uint8)
+    loaded = Loaded(
+        catalog.find("bloodmnist"), images, labels, images[:9], labels[:9], "subset", "", "", ""
+    )
+    monkeypatch.setattr(training, "load", lambda dataset, data: loaded)
+    plan = DatasetPlan(name="bloodmnist", components=3, batch=16)
+    what = experiment(datasets=(plan,), strong_epochs=1, held_out=0.25)
+    unit = next(training.train_units(plan, what, (1,), device="cpu", on_share=quiet))
+    rows = split(90, "bloodmnist", 1, held_out=0.25)
+    assert len(rows.held_out) == 16
+    assert np.array_equal(unit.setting.test_labels, labels[rows.held_out])
+    assert all(side.test.shape == (16, 8) for side in unit.sides)
+    whole = next(training.train_units(plan, replace(what, held_out=0.0), (1,), on_share=quiet))
+    assert np.array_equal(whole.setting.owners, unit.setting.owners)
+    assert len(whole.setting.test_labels) == 9
+
+
+def test_missing_data_are_told_before_anything_is_trained(tmp_path, monkeypatch):
+    monkeypatch.setenv("FEDWQCP_CACHE", str(tmp_path))
+    plans = [DatasetPlan(name="digits"), DatasetPlan(name="retinamnist")]
+    training.check_data(plans[:1], tmp_path)
+    with pytest.raises(InputError, match="fedwqcp data fetch retinamnist"):
+        training.check_data(plans, tmp_path)
 
 
 def test_missing_data_say_what_to_do(tmp_path, monkeypatch):

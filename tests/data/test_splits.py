@@ -21,6 +21,13 @@ def test_seed_and_dataset_choose_the_rows_and_nothing_else_does():
     assert not np.array_equal(rows.train, split(100, "cifar10", seed=3).train)
 
 
+def test_what_is_held_out_is_taken_from_what_trains():
+    plain, held = split(100, "mnist", seed=3), split(100, "mnist", seed=3, held_out=0.2)
+    assert np.array_equal(plain.calibration, held.calibration)
+    assert (len(held.train), len(held.held_out), len(plain.held_out)) == (56, 14, 0)
+    assert np.array_equal(np.sort(np.concatenate([held.train, held.held_out])), plain.train)
+
+
 def test_rows_are_drawn_evenly_from_the_whole():
     # 2000 draws of 70 out of 100: each row's count has standard deviation 20.5; 6 of them is 123
     counts = np.zeros(100)
@@ -36,6 +43,7 @@ def test_rows_are_drawn_evenly_from_the_whole():
         ({"share": 0.0}, "share must be strictly between 0 and 1"),
         ({"share": 70}, "share must be strictly between 0 and 1, got 70"),
         ({"seed": -1}, "seed must be"),
+        ({"held_out": 1.0}, "held_out must be from 0 to below 1"),
     ],
 )
 def test_wrong_settings_are_refused(settings, told):

@@ -13,7 +13,7 @@ def test_cross_entropy_by_hand():
     labels = torch.tensor([[0, 1], [0, 0]])
     want = [(np.log(2) + np.log(4)) / 2, np.log(2)]
     assert Classes(2).loss(logits, labels).numpy() == pytest.approx(want, rel=1e-6)
-    assert Classes(2).finish(logits)[0, 1].numpy() == pytest.approx([0.75, 0.25])
+    assert Classes(2).finish(logits) is logits
 
 
 def test_squared_error_by_hand():

@@ -15,12 +15,12 @@ def test_what_was_saved_is_read_again(tmp_path):
     cal, test = probs(5), probs(7, 1)
     save(path, ModelOutputs(cal, test))
     found = load(path, cal=(5, 3), test=(7, 3))
-    assert found.kind == "probs"
+    assert found.kind == "logits"
     assert np.array_equal(found.cal, cal)
     assert np.array_equal(found.test, test)
     with np.load(path) as archive:
-        assert sorted(archive.files) == ["cal_probs", "test_probs"]
-        assert archive["cal_probs"].dtype == np.float32
+        assert sorted(archive.files) == ["cal_logits", "test_logits"]
+        assert archive["cal_logits"].dtype == np.float32
 
 
 def test_predictions_have_one_axis(tmp_path):
@@ -68,10 +68,10 @@ def test_a_damaged_file_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("cal", "test", "kind"),
     [
-        (np.zeros((4, 3)), np.zeros((4, 3), np.float32), "probs"),
-        (np.zeros(4, np.float32), np.zeros(4, np.float32), "probs"),
+        (np.zeros((4, 3)), np.zeros((4, 3), np.float32), "logits"),
+        (np.zeros(4, np.float32), np.zeros(4, np.float32), "logits"),
         (np.zeros((4, 3), np.float32), np.zeros((4, 2), np.float32), "quantiles"),
-        (np.zeros((4, 3), np.float32), np.zeros((4, 3), np.float32), "logits"),
+        (np.zeros((4, 3), np.float32), np.zeros((4, 3), np.float32), "probs"),
     ],
 )
 def test_what_is_no_output_cannot_be_saved(cal, test, kind):

@@ -141,7 +141,6 @@ def test_strong_and_weak_models_learn(layout):
             engine=engine,
         )
         said = stack.predict(images[900:])
-        assert np.allclose(said.sum(axis=-1), 1, atol=1e-5)
         right = (said.argmax(axis=-1) == labels[900:]).mean(axis=1)
         assert (right > 0.9).all()  # chance is a third
 

@@ -37,6 +37,9 @@ class Experiment:
         Passes over the training data.
     clusters : int
         K-means clusters that take the place of classes in a regression.
+    held_out : float
+        Share of the training rows that is kept out of training and takes the place of the test
+        data, so that settings can be tuned without a look at those.
     datasets, presets, methods : tuple
         What is compared on what.
     """
@@ -50,6 +53,7 @@ class Experiment:
     strong_epochs: int = 5
     weak_epochs: int = 1
     clusters: int = 5
+    held_out: float = 0.0
     datasets: tuple[DatasetPlan, ...]
     presets: tuple[PresetPlan, ...]
     methods: tuple[MethodPlan, ...]
@@ -63,6 +67,8 @@ class Experiment:
             raise InputError("strong and weak must be at least 0, and not both 0")
         if min(self.strong_epochs, self.weak_epochs, self.clusters) < 1:
             raise InputError("strong_epochs, weak_epochs and clusters must be at least 1")
+        if not 0 <= self.held_out < 1:
+            raise InputError(f"held_out must be from 0 to below 1, got {self.held_out}")
         for what in ("datasets", "presets", "methods"):
             names = [part.name for part in getattr(self, what)]
             if not names or len({*names}) < len(names):

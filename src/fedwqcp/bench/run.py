@@ -18,7 +18,7 @@ from fedwqcp.bench.stages import (
     pending,
     write_configs,
 )
-from fedwqcp.bench.training import train_units
+from fedwqcp.bench.training import check_data, train_units
 
 OnStep: TypeAlias = Callable[[str, str, float], None]
 """Told the stage ("outputs" or "records"), what comes next, and the share that is done."""
@@ -113,6 +113,7 @@ def _make_outputs(
             ]
         )
     }
+    check_data(lacking, where.data)
     for done, (plan, seeds) in enumerate(lacking.items()):
 
         def on_share(what: str, share: float, done: int = done) -> None:

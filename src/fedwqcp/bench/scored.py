@@ -15,6 +15,7 @@ from fedwqcp.bench.unit import Numbers, Setting, Side, Unit
 from fedwqcp.errors import InputError
 from fedwqcp.methods import Calibration
 from fedwqcp.scores import IntervalScore, LabelScore, Rule, Score, uniforms
+from fedwqcp.scores.aps import APS
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,13 +112,36 @@ def needs_quantiles(score: Score) -> bool:
     return isinstance(score, IntervalScore) and score.width == 2
 
 
+def probabilities(logits: Numbers, score: LabelScore) -> Numbers:
+    """Return class probabilities in the precision that a score asks for.
+
+    Parameters
+    ----------
+    logits : ndarray, shape (n, C)
+        Saved outputs.
+    score : LabelScore
+        The score that reads them.
+
+    Returns
+    -------
+    ndarray of float64, shape (n, C)
+        The softmax; in float32 where the score sums in float32, as the paper's tables do.
+    """
+    narrow = isinstance(score, APS) and score.precision == "float32"
+    odds: Numbers = logits.astype(np.float32 if narrow else np.float64)
+    odds -= odds.max(axis=1, keepdims=True)
+    np.exp(odds, out=odds)
+    odds /= odds.sum(axis=1, keepdims=True)
+    return odds
+
+
 def _calibration(setting: Setting, place: int, side: Side, score: Score) -> Calibration:
     """Score an agent's own points."""
     part = setting.part(place)
     truth, features = setting.labels[part], setting.features[part]
     if isinstance(score, LabelScore):
         u = _uniforms(setting, score, "calibration", setting.rows[part])
-        values = score.of(side.calibration, truth, u)
+        values = score.of(probabilities(side.calibration, score), truth, u)
         return Calibration(values, truth, features, setting.n_classes)
     outputs = side.quantiles if needs_quantiles(score) else side.calibration
     return Calibration(_intervals(score).of(_there(outputs), truth), None, features)
@@ -128,7 +152,7 @@ def _board(setting: Setting, side: Side, score: Score) -> Board:
     truth = setting.test_labels
     if isinstance(score, LabelScore):
         u = _uniforms(setting, score, "test", np.arange(len(truth)))
-        return LabelBoard(score, side.test, truth, u)
+        return LabelBoard(score, probabilities(side.test, score), truth, u)
     outputs = side.test_quantiles if needs_quantiles(score) else side.test
     return IntervalBoard(_intervals(score), _there(outputs), truth, setting.n_classes)
 

@@ -46,8 +46,8 @@ class Material:
     test_targets: Numbers
 
 
-def division(material: Material, seed: int) -> Split:
-    """Return which rows train and which calibrate.
+def division(material: Material, seed: int, held_out: float = 0.0) -> Split:
+    """Return which rows train, which calibrate and which are held out.
 
     Parameters
     ----------
@@ -55,13 +55,15 @@ def division(material: Material, seed: int) -> Split:
         The data.
     seed : int
         Seed of the run.
+    held_out : float, optional
+        Share of the training rows that does not train.
 
     Returns
     -------
     Split
         Rows of the official training data.
     """
-    return split(len(material.inputs), material.dataset.name, seed)
+    return split(len(material.inputs), material.dataset.name, seed, held_out=held_out)
 
 
 def setting_of(
@@ -88,12 +90,13 @@ def setting_of(
         Everything but the models' outputs.
     """
     name, classes = material.dataset.name, material.dataset.n_classes
-    rows = division(material, seed)
+    rows = division(material, seed, experiment.held_out)
     rng = stream(seed, name, "components")
     shared = components.fit(material.inputs, rows.train, plan.components, rng)
     some = np.sort(rng.permutation(rows.train)[:LAW_ROWS])
     train, kept = material.targets[rows.train], material.targets[some]
     labelled = material.dataset.task == "classification" and classes is not None
+    tested = material.targets[rows.held_out] if experiment.held_out else material.test_targets
     law = np.bincount(train.astype(np.int64), minlength=classes or 0) / max(1, len(train))
     density = law_of(shared.of(material.inputs, some), kept.astype(np.int64) if labelled else None)
     return Setting(
@@ -109,7 +112,7 @@ def setting_of(
         owners=_owners(material, rows.calibration, experiment, seed),
         rows=rows.calibration,
         labels=_truth(material.targets[rows.calibration], labelled=labelled),
-        test_labels=_truth(material.test_targets, labelled=labelled),
+        test_labels=_truth(tested, labelled=labelled),
         features=shared.of(material.inputs, rows.calibration),
         label_law=law if labelled else np.zeros(0),
         feature_law=np.array(density),

@@ -69,17 +69,20 @@ def unit_of(material: Material, plan: DatasetPlan, experiment: Experiment, seed:
         What the models say.
     """
     setting = setting_of(material, plan, experiment, seed, "cpu")
-    train = division(material, seed).train
+    rows = division(material, seed, experiment.held_out)
     inputs = np.concatenate([material.inputs, material.test_inputs])
     targets = np.concatenate([material.targets, material.test_targets])
     data = embedded.Dataset(
         setting.dataset, inputs, targets, setting.n_classes if setting.label_law.size else None
     )
+    tested = rows.held_out if experiment.held_out else np.arange(len(material.inputs), len(inputs))
     sides = []
     for place, name in enumerate(experiment.agents):
         strong = name.startswith("S")
         recipe = Recipe(name, (32 + 16 * place,) if strong else (), RATES[name[0]])
-        said = outputs_of(recipe, data, train, seed, experiment.strong_epochs)
+        said = outputs_of(recipe, data, rows.train, seed, experiment.strong_epochs)
+        if setting.label_law.size:
+            said = np.log(np.maximum(said, np.finfo(np.float32).tiny))  # logits of the same softmax
         own = setting.rows[setting.part(place)]
-        sides.append(Side(name, said[own], said[len(material.inputs) :]))
+        sides.append(Side(name, said[own], said[tested]))
     return Unit(setting, tuple(sides))

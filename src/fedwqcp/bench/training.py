@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -15,8 +15,9 @@ from fedwqcp.bench.experiment import Experiment
 from fedwqcp.bench.plans import DatasetPlan
 from fedwqcp.bench.settings import Material, division, setting_of
 from fedwqcp.bench.unit import Numbers, Setting, Side, Unit
-from fedwqcp.data import catalog
+from fedwqcp.data import catalog, resolve
 from fedwqcp.data.load import load
+from fedwqcp.data.splits import Split
 from fedwqcp.data.streams import stream
 
 if TYPE_CHECKING:
@@ -24,6 +25,27 @@ if TYPE_CHECKING:
 
 OnShare: TypeAlias = Callable[[str, float], None]
 """Told what is being done, and which share of a dataset's training is behind."""
+
+
+def check_data(plans: Iterable[DatasetPlan], data: Path | None = None) -> None:
+    """Refuse to begin where data that will be needed later are not there.
+
+    Parameters
+    ----------
+    plans : iterable of DatasetPlan
+        The datasets.
+    data : Path, optional
+        Folder with data.
+
+    Raises
+    ------
+    InputError
+        If the files of one are nowhere; it names them, the places and how to get them.
+    """
+    for plan in plans:
+        entry = catalog.find(plan.name)
+        if not entry.embedded and resolve.locate(entry, data) is None:
+            raise resolve.missing(entry, data)
 
 
 def train_units(
@@ -134,7 +156,7 @@ class _Networks:
         from fedwqcp.models.linear import VeryWeakLinear
         from fedwqcp.models.train import train
 
-        images, test_images = self.material.inputs, self.material.test_inputs
+        images = self.material.inputs
         shape: Any = (*images.shape[1:3], images.shape[3] if images.ndim == 4 else 1)
         regression = self.material.dataset.task == "regression"
         architecture = (
@@ -151,7 +173,7 @@ class _Networks:
             architecture,
             images,
             self.material.targets,
-            np.stack([division(self.material, seed).train for seed, _ in models]),
+            np.stack([self._rows(seed).train for seed, _ in models]),
             [stream(seed, name, "train", agent, use) for seed, agent in models],
             epochs=getattr(self.experiment, f"{kind}_epochs"),
             batch=self.plan.batch,
@@ -160,10 +182,19 @@ class _Networks:
         )
         own = [self._own(seed, agent) for seed, agent in models]
         calibration = stack.predict(images, _padded(own))
-        test = stack.predict(test_images)
+        if self.experiment.held_out:
+            test = stack.predict(
+                images, np.stack([self._rows(seed).held_out for seed, _ in models])
+            )
+        else:
+            test = stack.predict(self.material.test_inputs)
         return {
             model: (calibration[at, : len(own[at])], test[at]) for at, model in enumerate(models)
         }
+
+    def _rows(self, seed: int) -> Split:
+        """Return what the official training rows are used for."""
+        return division(self.material, seed, self.experiment.held_out)
 
     def _own(self, seed: int, agent: str) -> npt.NDArray[np.int64]:
         """Return the official rows of an agent's calibration points."""

@@ -33,7 +33,7 @@ class Side:
     name : str
         The agent.
     calibration, test : ndarray, shape (n, C) or (n,)
-        Probabilities or predictions for its own calibration points and for the test points.
+        Logits or predictions for its own calibration points and for the test points.
     quantiles, test_quantiles : ndarray, shape (n, 2), optional
         The same from a model with quantile heads.
     """
@@ -171,7 +171,7 @@ def save(unit: Unit, folder: Path) -> None:
     InputError
         If a file cannot be written.
     """
-    kind: Kind = "probs" if unit.setting.task == "classification" else "predictions"
+    kind: Kind = "logits" if unit.setting.task == "classification" else "predictions"
     for side in unit.sides:
         _write(folder / f"{side.name}.npz", side.calibration, side.test, kind)
         if side.quantiles is not None and side.test_quantiles is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -17,7 +18,8 @@ def code() -> str:
     Returns
     -------
     str
-        This package, with the commit where it runs from a repository, and those below it.
+        This package, with its commit where it runs from a repository or ``FEDWQCP_COMMIT`` tells
+        it (for a copy without one), and those below it.
     """
     own = f"fedwqcp {fedwqcp.__version__}{_commit()}"
     return ", ".join([own, *(part for name in ("numpy", "scipy", "torch") if (part := _of(name)))])
@@ -32,7 +34,9 @@ def _of(name: str) -> str:
 
 
 def _commit() -> str:
-    """Return the commit of the repository that this file belongs to, if it belongs to one."""
+    """Return the commit that ``FEDWQCP_COMMIT`` names, else that of this file's repository."""
+    if named := os.environ.get("FEDWQCP_COMMIT"):
+        return f" ({named})"
     here = Path(__file__)
     git = ["git", "-C", str(here.parent)]
     try:

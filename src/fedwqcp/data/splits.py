@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from fedwqcp.data.partition import Indices, iid
 from fedwqcp.data.streams import stream
@@ -22,13 +24,18 @@ class Split:
         Rows that models are trained on.
     calibration : Indices
         Rows that are divided between the agents.
+    held_out : Indices, optional
+        Rows that neither train nor calibrate; settings are tuned on them.
     """
 
     train: Indices
     calibration: Indices
+    held_out: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
 
-def split(n: int, dataset: str, seed: int, *, share: float = TRAIN_SHARE) -> Split:
+def split(
+    n: int, dataset: str, seed: int, *, share: float = TRAIN_SHARE, held_out: float = 0.0
+) -> Split:
     """Divide rows at random into training and calibration.
 
     Parameters
@@ -41,6 +48,9 @@ def split(n: int, dataset: str, seed: int, *, share: float = TRAIN_SHARE) -> Spl
         Seed of the run; the same seed gives the same rows.
     share : float, optional
         Share that trains, strictly between 0 and 1; rounded to whole rows.
+    held_out : float, optional
+        Share of those that train which is kept out of training, from 0 to below 1. The
+        calibration rows do not depend on it.
 
     Returns
     -------
@@ -50,7 +60,7 @@ def split(n: int, dataset: str, seed: int, *, share: float = TRAIN_SHARE) -> Spl
     Raises
     ------
     InputError
-        If there are fewer than two rows, or the share is not strictly between 0 and 1.
+        If there are fewer than two rows, or a share is not within its bounds.
 
     Examples
     --------
@@ -62,4 +72,9 @@ def split(n: int, dataset: str, seed: int, *, share: float = TRAIN_SHARE) -> Spl
         raise InputError(f"n must be at least 2 rows, got {n}")
     if not 0 < share < 1:
         raise InputError(f"share must be strictly between 0 and 1, got {share}")
-    return Split(*iid(n, (share, 1 - share), stream(seed, "split", dataset)))
+    if not 0 <= held_out < 1:
+        raise InputError(f"held_out must be from 0 to below 1, got {held_out}")
+    rows, calibration = iid(n, (share, 1 - share), stream(seed, "split", dataset))
+    shares = (1 - held_out, held_out)
+    train, kept = iid(len(rows), shares, stream(seed, "held out", dataset))
+    return Split(rows[train], calibration, rows[kept])

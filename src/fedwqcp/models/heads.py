@@ -73,7 +73,7 @@ class Head(ABC):
         Returns
         -------
         Tensor, shape (G, n, width) or (G, n)
-            Probabilities, predictions or quantiles, in float32.
+            Logits, predictions or quantiles, in float32.
         """
 
     def start(self, targets: torch.Tensor) -> torch.Tensor | None:
@@ -95,7 +95,9 @@ class Head(ABC):
 
 @dataclass(frozen=True)
 class Classes(Head):
-    """Class probabilities: softmax, trained with cross-entropy.
+    """Classes: logits, trained with cross-entropy.
+
+    The softmax is left to whoever reads them: in float32 it rounds what is near 1 to 1.
 
     Parameters
     ----------
@@ -128,7 +130,7 @@ class Classes(Head):
         return flat.view(targets.shape).mean(dim=1)
 
     def finish(self, outputs: torch.Tensor) -> torch.Tensor:
-        return torch.softmax(outputs, dim=-1)
+        return outputs
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Saved outputs of one agent's model: written once, read by every method and score.
 
-One uncompressed ``.npz`` for each dataset, seed and agent, with the arrays ``cal_probs`` and
-``test_probs`` (or ``..._predictions``, ``..._quantiles``) in float32. A file is whole or not there.
+One uncompressed ``.npz`` for each dataset, seed and agent, with the arrays ``cal_logits`` and
+``test_logits`` (or ``..._predictions``, ``..._quantiles``) in float32.
+A file is whole or not there.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy.typing as npt
 
 from fedwqcp.errors import InputError, RecordError
 
-Kind: TypeAlias = Literal["probs", "predictions", "quantiles"]
+Kind: TypeAlias = Literal["logits", "predictions", "quantiles"]
 """What a model puts out."""
 
 _DAMAGED = (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error)
@@ -36,13 +37,13 @@ class ModelOutputs:
         Of the calibration rows of the seed's split, in their order.
     test : ndarray of float32, shape (m, C), (m, L) or (m,)
         Of the test split.
-    kind : {"probs", "predictions", "quantiles"}
+    kind : {"logits", "predictions", "quantiles"}
         What the numbers are.
     """
 
     cal: npt.NDArray[np.float32]
     test: npt.NDArray[np.float32]
-    kind: Kind = "probs"
+    kind: Kind = "logits"
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):

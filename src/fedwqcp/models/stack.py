@@ -109,7 +109,7 @@ class Stack:
         Returns
         -------
         ndarray of float32, shape (G, n, C), (G, n) or (G, n, L)
-            Probabilities, predictions or quantiles.
+            Logits, predictions or quantiles.
         """
         pixels = check_images(self.architecture, images, self.device)
         if rows is None:
