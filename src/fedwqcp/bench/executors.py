@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor
+from concurrent.futures import wait as futures_wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import get_context
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from fedwqcp.errors import InputError, MissingExtraError
 
@@ -21,77 +23,129 @@ ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_
 """A task computes in one thread: its matrices are small, and its numbers then depend on nothing."""
 
 
-def spread(
-    task: Callable[..., T],
-    arguments: Sequence[tuple[Any, ...]],
-    *,
-    jobs: int = 1,
-    executor: Executor = "processes",
-) -> Iterator[T]:
-    """Run a task for each list of arguments, and yield results as they come.
+class Workers(ABC, Generic[T]):
+    """Processes that work off one task for many arguments, which may come one after another."""
+
+    @abstractmethod
+    def submit(self, *arguments: Any) -> None:
+        """Queue a call.
+
+        Parameters
+        ----------
+        *arguments : object
+            What it gets.
+        """
+
+    @abstractmethod
+    def finished(self, *, wait: bool = False) -> Iterator[T]:
+        """Yield what calls returned that was not yielded before, in no fixed order.
+
+        Parameters
+        ----------
+        wait : bool, optional
+            Until all calls have ended; otherwise only what is there.
+
+        Yields
+        ------
+        object
+            What a call returned.
+
+        Raises
+        ------
+        InputError
+            If a process was killed.
+        """
+
+
+@contextmanager
+def workers(
+    task: Callable[..., T], *, jobs: int = 1, executor: Executor = "processes"
+) -> Iterator[Workers[T]]:
+    """Start workers, and stop them at the end; calls that have not begun by then are dropped.
 
     Parameters
     ----------
     task : callable
         A function of a module.
-    arguments : sequence of tuple
-        What each call gets.
     jobs : int, optional
         Processes of this machine.
     executor : {"processes", "ray"}, optional
         This machine, or the Ray cluster that ``RAY_ADDRESS`` names, whose machines see the same
-        files.
+        files and which decides itself how many calls run at a time.
 
     Yields
     ------
-    object
-        What the calls return, in no fixed order.
+    Workers
+        They start with the first call.
 
     Raises
     ------
     InputError
-        If there are no jobs, or a process was killed.
+        If there are no jobs.
     MissingExtraError
         If Ray is asked for and not installed.
     """
     if jobs < 1:
         raise InputError(f"jobs must be at least 1, got {jobs}")
-    if arguments:
-        yield from (_on_ray if executor == "ray" else _in_processes)(task, arguments, jobs)
+    if executor == "ray":
+        yield _OnRay(task)
+        return
+    pool = ProcessPoolExecutor(jobs, get_context("spawn"))
+    try:
+        yield _InProcesses(task, pool)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _in_processes(
-    task: Callable[..., T], arguments: Sequence[tuple[Any, ...]], jobs: int
-) -> Iterator[T]:
-    """Run tasks in fresh processes of this machine."""
-    workers = min(jobs, len(arguments))
-    with _environment(ONE_THREAD), ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-        futures = [pool.submit(task, *each) for each in arguments]
+class _InProcesses(Workers[T]):
+    """Fresh processes of this machine."""
+
+    def __init__(self, task: Callable[..., T], pool: ProcessPoolExecutor) -> None:
+        self._task, self._pool = task, pool
+        self._waiting: set[Future[T]] = set()
+
+    def submit(self, *arguments: Any) -> None:
+        with _environment(ONE_THREAD):  # a call may start a process
+            self._waiting.add(self._pool.submit(self._task, *arguments))
+
+    def finished(self, *, wait: bool = False) -> Iterator[T]:
         try:
-            for future in as_completed(futures):
-                yield future.result()
+            while self._waiting:
+                limit = None if wait else 0
+                done, self._waiting = futures_wait(self._waiting, limit, FIRST_COMPLETED)
+                for future in done:
+                    yield future.result()
+                if not wait:
+                    return
         except BrokenProcessPool:
             raise InputError(
                 "a process was killed, as by a lack of memory; use fewer --jobs and --resume"
             ) from None
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _on_ray(task: Callable[..., T], arguments: Sequence[tuple[Any, ...]], jobs: int) -> Iterator[T]:
-    """Run tasks on a Ray cluster; it decides how many at a time."""
-    del jobs  # the cluster's own affair
-    try:
-        import ray
-    except ImportError:
-        raise MissingExtraError("--executor ray", "ray") from None
-    if not ray.is_initialized():
-        ray.init(log_to_driver=False, runtime_env={"env_vars": ONE_THREAD})
-    remote = ray.remote(task)
-    waiting = [remote.remote(*each) for each in arguments]
-    while waiting:
-        done, waiting = ray.wait(waiting)
-        yield from ray.get(done)
+class _OnRay(Workers[T]):
+    """A Ray cluster."""
+
+    def __init__(self, task: Callable[..., T]) -> None:
+        try:
+            import ray
+        except ImportError:
+            raise MissingExtraError("--executor ray", "ray") from None
+        if not ray.is_initialized():
+            ray.init(log_to_driver=False, runtime_env={"env_vars": ONE_THREAD})
+        self._ray, self._remote = ray, ray.remote(task)
+        self._waiting: list[Any] = []
+
+    def submit(self, *arguments: Any) -> None:
+        self._waiting.append(self._remote.remote(*arguments))
+
+    def finished(self, *, wait: bool = False) -> Iterator[T]:
+        while self._waiting:
+            limit = None if wait else 0
+            done, self._waiting = self._ray.wait(self._waiting, timeout=limit)
+            yield from self._ray.get(done)
+            if not done:
+                return
 
 
 @contextmanager

@@ -1,16 +1,18 @@
-"""A benchmark from beginning to end: train what is missing, evaluate what is missing."""
+"""A benchmark from beginning to end: train what is missing, and evaluate meanwhile."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
 from fedwqcp.bench import unit as units
-from fedwqcp.bench.executors import Executor, spread
+from fedwqcp.bench.executors import Executor, Workers, workers
 from fedwqcp.bench.experiment import Experiment
+from fedwqcp.bench.plans import DatasetPlan
 from fedwqcp.bench.stages import (
+    Evaluated,
     Folder,
     Keeper,
     Task,
@@ -19,6 +21,7 @@ from fedwqcp.bench.stages import (
     write_configs,
 )
 from fedwqcp.bench.training import check_data, train_units
+from fedwqcp.bench.unit import Unit
 
 OnStep: TypeAlias = Callable[[str, str, float], None]
 """Told the stage ("outputs" or "records"), what comes next, and the share that is done."""
@@ -85,46 +88,76 @@ def run(
     folder.begin(resume=resume)
     todo = pending(experiment, folder)
     write_configs(experiment, folder)
-    _make_outputs(experiment, folder, todo, where, tell)
-    keeper = Keeper(folder)
-    arguments = [(folder.unit(experiment, task), experiment) for task in todo]
-    tell("records", f"evaluating {len(todo)} units", 0.0)
-    found = spread(evaluate_saved, arguments, jobs=where.jobs, executor=where.executor)
-    for done, evaluated in enumerate(found, 1):
-        keeper.keep(evaluated)
-        last = evaluated[1][0]
-        tell("records", f"{last.dataset}: seed {last.seed} done", done / len(todo))
+    lacking = _lacking(experiment, folder, todo)
+    check_data(lacking, where.data)
+    with workers(evaluate_saved, jobs=where.jobs, executor=where.executor) as pool:
+        records = _Records(pool, Keeper(folder), len(todo), tell)
+        for dataset, seed in todo:
+            if seed not in lacking.get(_plan(experiment, dataset), ()):
+                pool.submit(folder.unit(experiment, (dataset, seed)), experiment)
+        for unit in _made(experiment, lacking, where, tell, records):
+            path = folder.unit(experiment, (unit.setting.dataset, unit.setting.seed))
+            units.save(unit, path)
+            pool.submit(path, experiment)
+        tell("outputs", "model outputs are there", 1.0)
+        records.collect(wait=True)
     tell("records", "done", 1.0)
     return len(todo)
 
 
-def _make_outputs(
-    experiment: Experiment, folder: Folder, todo: tuple[Task, ...], where: Where, tell: OnStep
-) -> None:
-    """Train where model outputs are missing, dataset by dataset."""
-    lacking = {
-        plan: seeds
-        for plan in experiment.datasets
-        if (
-            seeds := [
-                seed
-                for name, seed in todo
-                if name == plan.name and not units.found(folder.unit(experiment, (name, seed)))
-            ]
-        )
-    }
-    check_data(lacking, where.data)
+@dataclass
+class _Records:
+    """Keeps what the workers have found so far."""
+
+    pool: Workers[Evaluated]
+    keeper: Keeper
+    total: int
+    tell: OnStep
+    done: int = 0
+
+    def collect(self, *, wait: bool = False) -> None:
+        """Append the records that are there."""
+        for evaluated in self.pool.finished(wait=wait):
+            self.keeper.keep(evaluated)
+            self.done += 1
+            last = evaluated[1][0]
+            what = f"{last.dataset}: seed {last.seed} done"
+            self.tell("records", what, self.done / self.total)
+
+
+def _plan(experiment: Experiment, dataset: str) -> DatasetPlan:
+    """Return how a dataset is used."""
+    return next(plan for plan in experiment.datasets if plan.name == dataset)
+
+
+def _lacking(
+    experiment: Experiment, folder: Folder, todo: tuple[Task, ...]
+) -> dict[DatasetPlan, list[int]]:
+    """Return the seeds of each dataset that no model outputs are there for."""
+    found: dict[DatasetPlan, list[int]] = {}
+    for dataset, seed in todo:
+        if not units.found(folder.unit(experiment, (dataset, seed))):
+            found.setdefault(_plan(experiment, dataset), []).append(seed)
+    return found
+
+
+def _made(
+    experiment: Experiment,
+    lacking: dict[DatasetPlan, list[int]],
+    where: Where,
+    tell: OnStep,
+    records: _Records,
+) -> Iterator[Unit]:
+    """Train dataset by dataset; records of earlier ones are kept meanwhile."""
     for done, (plan, seeds) in enumerate(lacking.items()):
 
         def on_share(what: str, share: float, done: int = done) -> None:
             tell("outputs", what, (done + share) / len(lacking))
+            records.collect()
 
-        made = train_units(
+        yield from train_units(
             plan, experiment, seeds, data=where.data, device=where.device, on_share=on_share
         )
-        for unit in made:
-            units.save(unit, folder.unit(experiment, (plan.name, unit.setting.seed)))
-    tell("outputs", "model outputs are there", 1.0)
 
 
 def _silent(stage: str, what: str, share: float) -> None:
