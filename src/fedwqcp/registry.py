@@ -11,6 +11,7 @@ import difflib
 import importlib
 import pkgutil
 from collections.abc import Mapping
+from functools import cached_property
 from importlib import metadata
 from sys import float_info
 from types import NoneType, UnionType
@@ -47,7 +48,7 @@ class Registry(Generic[T]):
         tuple of str
             Names of the package's own files and of the registered ones.
         """
-        return tuple(sorted({*self._own(), *self._registered()}))
+        return tuple(sorted({*self._own, *self._registered()}))
 
     def find(self, name: str) -> type[T]:
         """Return the class with this name.
@@ -67,7 +68,7 @@ class Registry(Generic[T]):
         InputError
             If there is none; the error lists the known names.
         """
-        if name in self._own():
+        if name in self._own:
             module = importlib.import_module(f"{self._package}.{name.replace('-', '_')}")
             return self._class_of(module.__dict__, module.__name__)
         registered = self._registered()
@@ -146,6 +147,7 @@ class Registry(Generic[T]):
             f"or register it in the entry-point group {self._package!r}"
         )
 
+    @cached_property
     def _own(self) -> tuple[str, ...]:
         """Names of the package's own files."""
         path = importlib.import_module(self._package).__path__

@@ -99,7 +99,9 @@ class LabelBoard(Board):
         n, n_classes = probs.shape
         self._score, self._probs, self._u = score, probs, u
         self._scores = score.of_every_label(probs, u)
-        self._top = score.invert(probs, -np.inf, "leq_top1", u).mask  # nothing else is in it
+        self._top = np.arange(n) * n_classes + probs.argmax(
+            axis=1
+        )  # of equals the first, as ranked
         self._truth = np.arange(n) * n_classes + as_labels(truth, n, n_classes)
 
     def _sets(self, threshold: float | Floats, rule: Rule) -> LabelSets:
@@ -107,7 +109,9 @@ class LabelBoard(Board):
         if rule == "until":
             return self._score.invert(self._probs, threshold, rule, self._u)
         mask = self._scores <= threshold
-        return LabelSets(mask | self._top if rule == "leq_top1" else mask)
+        if rule == "leq_top1":
+            mask.ravel()[self._top] = True
+        return LabelSets(mask)
 
     def _measure(self, threshold: float | Floats, rule: Rule) -> Measured:
         """Count labels and hits."""
