@@ -16,6 +16,7 @@ from fedwqcp.bench.result import Result, Share
 from fedwqcp.bench.scored import Scored, needs_quantiles, prepare
 from fedwqcp.bench.unit import Side, Unit
 from fedwqcp.quantile import conformal_quantile
+from fedwqcp.scores import Score
 from fedwqcp.wire.payload import Number
 
 
@@ -36,7 +37,8 @@ def applicable(
     Returns
     -------
     tuple of (PresetPlan, MethodPlan)
-        In the order of the experiment. DP-FedCP knows labels only and is left out of a regression.
+        In the order of the experiment. DP-FedCP knows labels and scores from 0 to 1 alone, and is
+        left out of everything else.
     """
     found = []
     for preset in experiment.presets:
@@ -44,9 +46,14 @@ def applicable(
         if score is None or (needs_quantiles(score) and not quantiles):
             continue
         for plan in experiment.methods:
-            if task == "classification" or plan.method != "dp-fedcp":
+            if plan.method != "dp-fedcp" or (task == "classification" and _to_one(score)):
                 found.append((preset, plan))
     return tuple(found)
+
+
+def _to_one(score: Score) -> bool:
+    """Tell whether a score ends at 1; sums in float32 may pass it a little."""
+    return score.bounds()[1] < 1.01
 
 
 def evaluate(unit: Unit, experiment: Experiment) -> tuple[Result, ...]:

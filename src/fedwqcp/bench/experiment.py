@@ -40,6 +40,9 @@ class Experiment:
     held_out : float
         Share of the training rows that is kept out of training and takes the place of the test
         data, so that settings can be tuned without a look at those.
+    pool : bool
+        Whether every model speaks of all calibration points and not only of its own agent's, so
+        that other federations can be drawn from the same models.
     datasets, presets, methods : tuple
         What is compared on what.
     """
@@ -54,6 +57,7 @@ class Experiment:
     weak_epochs: int = 1
     clusters: int = 5
     held_out: float = 0.0
+    pool: bool = False
     datasets: tuple[DatasetPlan, ...]
     presets: tuple[PresetPlan, ...]
     methods: tuple[MethodPlan, ...]

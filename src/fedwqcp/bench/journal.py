@@ -6,13 +6,22 @@ import lzma
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from fedwqcp.bench.lines import from_line, to_line
-from fedwqcp.bench.result import VERSION, Result, Share
+from fedwqcp.bench.result import VERSION
 from fedwqcp.errors import InputError, RecordError
 
-R = TypeVar("R", Result, Share)
+
+class Line(Protocol):
+    """A record: a frozen dataclass that knows what makes it one of its kind."""
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What no other record of the file shares."""
+
+
+R = TypeVar("R", bound=Line)
 
 
 class Journal(Generic[R]):
@@ -23,7 +32,7 @@ class Journal(Generic[R]):
     path : Path
         The file; it need not exist. A finished one may lie there packed, as ``.xz`` beside it.
     kind : type
-        `Result` or `Share`.
+        Their dataclass.
     """
 
     def __init__(self, path: Path, kind: type[R]) -> None:
@@ -35,7 +44,7 @@ class Journal(Generic[R]):
 
         Returns
         -------
-        tuple of Result or of Share
+        tuple of records
             None where there is no file. A last line without an end was torn and is left out.
 
         Raises
@@ -81,7 +90,7 @@ class Journal(Generic[R]):
 
         Parameters
         ----------
-        records : sequence of Result or of Share
+        records : sequence
             The records of one unit of work.
 
         Raises

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -10,7 +10,6 @@ from typing import TypeAlias
 from fedwqcp.bench import unit as units
 from fedwqcp.bench.executors import Executor, Workers, workers
 from fedwqcp.bench.experiment import Experiment
-from fedwqcp.bench.plans import DatasetPlan
 from fedwqcp.bench.stages import (
     Evaluated,
     Folder,
@@ -21,7 +20,6 @@ from fedwqcp.bench.stages import (
     write_configs,
 )
 from fedwqcp.bench.training import check_data, train_units
-from fedwqcp.bench.unit import Unit
 
 OnStep: TypeAlias = Callable[[str, str, float], None]
 """Told the stage ("outputs" or "records"), what comes next, and the share that is done."""
@@ -83,26 +81,78 @@ def run(
     RecordError
         If records were made with other settings, or are damaged.
     """
-    tell = on_step or _silent
+    tell = on_step or silent
     folder = Folder(where.out, where.outputs)
     folder.begin(resume=resume)
     todo = pending(experiment, folder)
     write_configs(experiment, folder)
-    lacking = _lacking(experiment, folder, todo)
-    check_data(lacking, where.data)
     with workers(evaluate_saved, jobs=where.jobs, executor=where.executor) as pool:
         records = _Records(pool, Keeper(folder), len(todo), tell)
-        for dataset, seed in todo:
-            if seed not in lacking.get(_plan(experiment, dataset), ()):
-                pool.submit(folder.unit(experiment, (dataset, seed)), experiment)
-        for unit in _made(experiment, lacking, where, tell, records):
-            path = folder.unit(experiment, (unit.setting.dataset, unit.setting.seed))
-            units.save(unit, path)
+        ready = prepared(experiment, folder, todo, where, tell=tell, meanwhile=records.collect)
+        for _, path in ready:
             pool.submit(path, experiment)
-        tell("outputs", "model outputs are there", 1.0)
         records.collect(wait=True)
     tell("records", "done", 1.0)
     return len(todo)
+
+
+def prepared(
+    experiment: Experiment,
+    folder: Folder,
+    todo: Sequence[Task],
+    where: Where,
+    *,
+    tell: OnStep,
+    meanwhile: Callable[[], None],
+) -> Iterator[tuple[Task, Path]]:
+    """Yield units as soon as their model outputs are there; where they are not, train.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        What is compared.
+    folder : Folder
+        Where the outputs are kept.
+    todo : sequence of Task
+        The units.
+    where : Where
+        Data and device.
+    tell : callable
+        Told how far the training is.
+    meanwhile : callable
+        Called between steps of the training.
+
+    Yields
+    ------
+    tuple
+        A unit, and the folder of its outputs.
+
+    Raises
+    ------
+    InputError
+        If data are missing; before anything is trained.
+    """
+    paths = {task: folder.unit(experiment, task) for task in todo}
+    lacking = [task for task, path in paths.items() if not units.found(path)]
+    plans = [plan for plan in experiment.datasets if any(name == plan.name for name, _ in lacking)]
+    check_data(plans, where.data)
+    for task, path in paths.items():
+        if task not in lacking:
+            yield task, path
+    for done, plan in enumerate(plans):
+
+        def on_share(what: str, share: float, done: int = done) -> None:
+            tell("outputs", what, (done + share) / len(plans))
+            meanwhile()
+
+        seeds = [seed for name, seed in lacking if name == plan.name]
+        for unit in train_units(
+            plan, experiment, seeds, data=where.data, device=where.device, on_share=on_share
+        ):
+            task = plan.name, unit.setting.seed
+            units.save(unit, paths[task])
+            yield task, paths[task]
+    tell("outputs", "model outputs are there", 1.0)
 
 
 @dataclass
@@ -125,41 +175,14 @@ class _Records:
             self.tell("records", what, self.done / self.total)
 
 
-def _plan(experiment: Experiment, dataset: str) -> DatasetPlan:
-    """Return how a dataset is used."""
-    return next(plan for plan in experiment.datasets if plan.name == dataset)
+def silent(stage: str, what: str, share: float) -> None:
+    """Tell nobody how far a run is.
 
-
-def _lacking(
-    experiment: Experiment, folder: Folder, todo: tuple[Task, ...]
-) -> dict[DatasetPlan, list[int]]:
-    """Return the seeds of each dataset that no model outputs are there for."""
-    found: dict[DatasetPlan, list[int]] = {}
-    for dataset, seed in todo:
-        if not units.found(folder.unit(experiment, (dataset, seed))):
-            found.setdefault(_plan(experiment, dataset), []).append(seed)
-    return found
-
-
-def _made(
-    experiment: Experiment,
-    lacking: dict[DatasetPlan, list[int]],
-    where: Where,
-    tell: OnStep,
-    records: _Records,
-) -> Iterator[Unit]:
-    """Train dataset by dataset; records of earlier ones are kept meanwhile."""
-    for done, (plan, seeds) in enumerate(lacking.items()):
-
-        def on_share(what: str, share: float, done: int = done) -> None:
-            tell("outputs", what, (done + share) / len(lacking))
-            records.collect()
-
-        yield from train_units(
-            plan, experiment, seeds, data=where.data, device=where.device, on_share=on_share
-        )
-
-
-def _silent(stage: str, what: str, share: float) -> None:
-    """Tell nobody."""
+    Parameters
+    ----------
+    stage, what : str
+        What is being done.
+    share : float
+        The share that is done.
+    """
     del stage, what, share  # nobody listens

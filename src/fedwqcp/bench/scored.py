@@ -91,7 +91,9 @@ def prepare(unit: Unit, preset: PresetPlan) -> Scored:
         for place, side in enumerate(unit.sides)
     }
     halfway = time.perf_counter()
-    boards = {side.name: _board(setting, side, score) for side in unit.sides}
+    seen = {id(side.test): side for side in unit.sides}  # agents may have the same model
+    made = {key: _board(setting, side, score) for key, side in seen.items()}
+    boards = {side.name: made[id(side.test)] for side in unit.sides}
     ended = time.perf_counter()
     return Scored(preset, score, calibrations, boards, halfway - began, ended - halfway)
 

@@ -83,6 +83,6 @@ def unit_of(material: Material, plan: DatasetPlan, experiment: Experiment, seed:
         said = outputs_of(recipe, data, rows.train, seed, experiment.strong_epochs)
         if setting.label_law.size:
             said = np.log(np.maximum(said, np.finfo(np.float32).tiny))  # logits of the same softmax
-        own = setting.rows[setting.part(place)]
+        own = setting.rows if experiment.pool else setting.rows[setting.part(place)]
         sides.append(Side(name, said[own], said[tested]))
     return Unit(setting, tuple(sides))

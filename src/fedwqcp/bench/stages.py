@@ -111,16 +111,8 @@ def training_settings(experiment: Experiment, dataset: str) -> dict[str, object]
     dict
         Settings by name.
     """
-    known = (
-        "alpha",
-        "beta",
-        "strong",
-        "weak",
-        "strong_epochs",
-        "weak_epochs",
-        "clusters",
-        "held_out",
-    )
+    known: tuple[str, ...] = ("alpha", "beta", "strong", "weak", "held_out", "pool")
+    known += ("strong_epochs", "weak_epochs", "clusters")
     plan = next(plan for plan in experiment.datasets if plan.name == dataset)
     return {**{name: getattr(experiment, name) for name in known}, **asdict(plan)}
 

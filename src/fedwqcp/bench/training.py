@@ -197,8 +197,10 @@ class _Networks:
         return division(self.material, seed, self.experiment.held_out)
 
     def _own(self, seed: int, agent: str) -> npt.NDArray[np.int64]:
-        """Return the official rows of an agent's calibration points."""
+        """Return the calibration points, as official rows, that an agent's model speaks of."""
         setting = self.settings[seed]
+        if self.experiment.pool:
+            return setting.rows
         return setting.rows[setting.part(setting.agents.index(agent))]
 
 

@@ -33,7 +33,8 @@ class Side:
     name : str
         The agent.
     calibration, test : ndarray, shape (n, C) or (n,)
-        Logits or predictions for its own calibration points and for the test points.
+        Logits or predictions for its own calibration points (in a pool: for those of all agents)
+        and for the test points.
     quantiles, test_quantiles : ndarray, shape (n, 2), optional
         The same from a model with quantile heads.
     """

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -9,12 +12,15 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from fedwqcp.bench import stress, study
 from fedwqcp.bench.experiment import Experiment, embedded, load, paper
-from fedwqcp.bench.run import Where, run
+from fedwqcp.bench.run import OnStep, Where, run
 from fedwqcp.bench.toml import parse_seeds
+from fedwqcp.cli.liars import liars
 from fedwqcp.report.compare import cells
 from fedwqcp.report.markdown import verdict_rows
 from fedwqcp.report.pages import read, write
+from fedwqcp.report.stress import write as write_stress
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -91,6 +97,36 @@ def reproduce(
     console.print(f"Written: {', '.join(str(file) for file in files)}", soft_wrap=True)
 
 
+@app.command("stress")
+def stress_command(
+    config: Annotated[
+        Path | None, typer.Argument(help="A study in TOML; by default the one that comes along.")
+    ] = None,
+    data: Data = None,
+    seeds: Seeds = None,
+    datasets: Datasets = None,
+    device: Device = "auto",
+    jobs: Jobs = 1,
+    out: Out = Path("runs/stress"),
+    outputs: Outputs = None,
+    resume: Resume = False,
+    executor: Executor = "processes",
+) -> None:
+    """Vary one thing about the federation at a time, and show where each method fails."""
+    chosen = study.load(config)
+    chosen = replace(chosen, experiment=_narrowed(chosen.experiment, datasets, seeds))
+    where = Where(out=out, data=data, outputs=outputs, device=device, jobs=jobs, executor=executor)
+    console = Console(highlight=False)
+    with _progress(console) as on_step:
+        done = stress.run(chosen, where, resume=resume, on_step=on_step)
+    files = write_stress(stress.journal_of(out).read(), out)
+    console.print(f"{done} federations evaluated", soft_wrap=True)
+    console.print(f"Written: {', '.join(str(file) for file in files)}", soft_wrap=True)
+
+
+app.command()(liars)
+
+
 def _narrowed(experiment: Experiment, datasets: str | None, seeds: str | None) -> Experiment:
     """Keep the datasets and seeds that were asked for."""
     names = None if datasets is None else [name.strip() for name in datasets.split(",")]
@@ -98,7 +134,14 @@ def _narrowed(experiment: Experiment, datasets: str | None, seeds: str | None) -
 
 
 def _run(experiment: Experiment, where: Where, resume: bool, console: Console) -> int:
-    """Run with a line for each stage that shows how far it is and how long it will take."""
+    """Run an experiment, and show how far it is."""
+    with _progress(console) as on_step:
+        return run(experiment, where, resume=resume, on_step=on_step)
+
+
+@contextmanager
+def _progress(console: Console) -> Iterator[OnStep]:
+    """Show a line for each stage: how far it is and how long it will take."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -114,4 +157,4 @@ def _run(experiment: Experiment, where: Where, resume: bool, console: Console) -
                 lines[stage] = progress.add_task(stage, total=1.0)
             progress.update(lines[stage], description=f"{stage}: {what}", completed=share)
 
-        return run(experiment, where, resume=resume, on_step=on_step)
+        yield on_step
