@@ -6,7 +6,7 @@ import pytest
 from fedwqcp.bench.agree import agree, method_of
 from fedwqcp.bench.evaluate import applicable, evaluate, shares
 from fedwqcp.bench.experiment import paper
-from fedwqcp.bench.plans import MethodPlan
+from fedwqcp.bench.plans import MethodPlan, PresetPlan
 from fedwqcp.bench.scored import prepare, probabilities
 from fedwqcp.errors import InputError
 from fedwqcp.federation.transport.local import calibrate
@@ -143,3 +143,31 @@ def test_a_preset_that_does_not_fit_is_refused():
         prepare(labels_unit(), experiment().presets[2])
     with pytest.raises(InputError, match="does not fit"):
         prepare(lines_unit(quantiles=False), experiment().presets[2])
+
+
+def test_normalised_residuals_take_their_spread_from_the_prediction():
+    unit = lines_unit()
+    preset = PresetPlan(
+        name="n", intervals={"name": "normalized-residual"}, spread=(0.5, 1.0), overflow="clip"
+    )
+    scored = prepare(unit, preset)
+    side, part = unit.sides[1], unit.setting.part(1)
+    f = np.clip(side.calibration, 0, 4)
+    wanted = np.abs(unit.setting.labels[part] - f) / (0.5 + f)
+    assert scored.calibrations["S1"].scores == pytest.approx(wanted)
+    sets = scored.boards["S1"].sets(0.8, "leq")
+    g = np.clip(side.test, 0, 4)
+    assert sets.upper == pytest.approx(g + 0.8 * (0.5 + g))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"intervals": {"name": "normalized-residual"}},
+        {"intervals": {"name": "absolute-residual"}, "spread": (0.5, 1.0)},
+        {"intervals": {"name": "normalized-residual"}, "spread": (-0.5, 1.0)},
+    ],
+)
+def test_a_spread_belongs_to_normalised_residuals(wrong):
+    with pytest.raises(InputError, match="spread must be two numbers"):
+        PresetPlan(name="n", **wrong)

@@ -59,6 +59,24 @@ def test_networks_say_something_of_every_point(monkeypatch, name, classes):
     evaluate(alone, what)
 
 
+def test_the_same_data_can_be_used_twice():
+    pytest.importorskip("sklearn")
+    plans = (
+        DatasetPlan(name="digits", components=4),
+        DatasetPlan(name="longer", data="digits", strong_epochs=4, components=4),
+    )
+    what = experiment(datasets=plans, strong_epochs=1)
+    short, long = (next(training.train_units(plan, what, (0,), on_share=quiet)) for plan in plans)
+    assert (short.setting.dataset, long.setting.dataset) == ("digits", "longer")
+    assert long.setting.title.endswith("(longer)")
+    assert np.array_equal(short.setting.owners, long.setting.owners)
+    right = [
+        (unit.sides[0].test.argmax(axis=1) == unit.setting.test_labels).mean()
+        for unit in (short, long)
+    ]
+    assert right[0] < right[1]
+
+
 def test_what_is_held_out_takes_the_place_of_the_test_data(monkeypatch):
     pytest.importorskip("torch")
     pytest.importorskip("sklearn")

@@ -20,7 +20,11 @@ class DatasetPlan:
     Parameters
     ----------
     name : str
-        Its name in the catalogue.
+        As records name it: its name in the catalogue, or any other if ``data`` says that.
+    data : str, optional
+        Its name in the catalogue, where the same data are used twice in different ways.
+    strong_epochs, weak_epochs : int, optional
+        Passes over the training data; by default the experiment's.
     batch : int, optional
         Batch size of the training.
     components : int, optional
@@ -30,6 +34,9 @@ class DatasetPlan:
     """
 
     name: str
+    data: str = ""
+    strong_epochs: int | None = None
+    weak_epochs: int | None = None
     batch: int = 64
     components: int = 32
     ordinal: int | None = None
@@ -40,6 +47,13 @@ class DatasetPlan:
             raise InputError(
                 f"dataset {self.name!r}: batch must be at least 1 and components from 1 to 32"
             )
+        if min(self.strong_epochs or 1, self.weak_epochs or 1) < 1:
+            raise InputError(f"dataset {self.name!r}: epochs must be at least 1")
+
+    @property
+    def source(self) -> str:
+        """Its name in the catalogue."""
+        return self.data or self.name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +71,9 @@ class PresetPlan:
         How a threshold becomes a set of labels.
     overflow : {"propagate", "clip", "exclude"}, optional
         What an agent with too few points does, for every method that has the choice.
+    spread : tuple of float, optional
+        For normalised residuals: a and b, where a + b f is the spread of a prediction f, which is
+        cut to the range of ordinal labels first.
     """
 
     name: str
@@ -64,10 +81,17 @@ class PresetPlan:
     intervals: dict[str, Setting] = field(default_factory=dict)
     rule: Rule = "leq"
     overflow: Overflow = "propagate"
+    spread: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         check_types(self)
         check_overflow(self.overflow)
+        normal = self.intervals.get("name") == "normalized-residual"
+        if normal != (len(self.spread) == 2) or min((0.0, *self.spread)) < 0:
+            raise InputError(
+                f"preset {self.name!r}: spread must be two numbers of at least 0 for the score "
+                f"normalized-residual, and left out for others, got {self.spread}"
+            )
         for task in ("classification", "regression"):
             self.score(task)
 

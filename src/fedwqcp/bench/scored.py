@@ -16,6 +16,7 @@ from fedwqcp.errors import InputError
 from fedwqcp.methods import Calibration
 from fedwqcp.scores import IntervalScore, LabelScore, Rule, Score, uniforms
 from fedwqcp.scores.aps import APS
+from fedwqcp.scores.cqr import CQR
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,12 +88,12 @@ def prepare(unit: Unit, preset: PresetPlan) -> Scored:
         raise InputError(f"preset {preset.name!r} does not fit {setting.dataset}")
     began = time.perf_counter()
     calibrations = {
-        side.name: _calibration(setting, place, side, score)
+        side.name: _calibration(setting, place, side, preset, score)
         for place, side in enumerate(unit.sides)
     }
     halfway = time.perf_counter()
     seen = {id(side.test): side for side in unit.sides}  # agents may have the same model
-    made = {key: _board(setting, side, score) for key, side in seen.items()}
+    made = {key: _board(setting, side, preset, score) for key, side in seen.items()}
     boards = {side.name: made[id(side.test)] for side in unit.sides}
     ended = time.perf_counter()
     return Scored(preset, score, calibrations, boards, halfway - began, ended - halfway)
@@ -111,7 +112,7 @@ def needs_quantiles(score: Score) -> bool:
     bool
         True for CQR.
     """
-    return isinstance(score, IntervalScore) and score.width == 2
+    return isinstance(score, CQR)
 
 
 def probabilities(logits: Numbers, score: LabelScore) -> Numbers:
@@ -137,7 +138,9 @@ def probabilities(logits: Numbers, score: LabelScore) -> Numbers:
     return odds
 
 
-def _calibration(setting: Setting, place: int, side: Side, score: Score) -> Calibration:
+def _calibration(
+    setting: Setting, place: int, side: Side, preset: PresetPlan, score: Score
+) -> Calibration:
     """Score an agent's own points."""
     part = setting.part(place)
     truth, features = setting.labels[part], setting.features[part]
@@ -145,18 +148,18 @@ def _calibration(setting: Setting, place: int, side: Side, score: Score) -> Cali
         u = _uniforms(setting, score, "calibration", setting.rows[part])
         values = score.of(probabilities(side.calibration, score), truth, u)
         return Calibration(values, truth, features, setting.n_classes)
-    outputs = side.quantiles if needs_quantiles(score) else side.calibration
-    return Calibration(_intervals(score).of(_there(outputs), truth), None, features)
+    outputs = _outputs(setting, side.calibration, side.quantiles, preset, score)
+    return Calibration(_intervals(score).of(outputs, truth), None, features)
 
 
-def _board(setting: Setting, side: Side, score: Score) -> Board:
+def _board(setting: Setting, side: Side, preset: PresetPlan, score: Score) -> Board:
     """Score an agent's test points."""
     truth = setting.test_labels
     if isinstance(score, LabelScore):
         u = _uniforms(setting, score, "test", np.arange(len(truth)))
         return LabelBoard(score, probabilities(side.test, score), truth, u)
-    outputs = side.test_quantiles if needs_quantiles(score) else side.test
-    return IntervalBoard(_intervals(score), _there(outputs), truth, setting.n_classes)
+    outputs = _outputs(setting, side.test, side.test_quantiles, preset, score)
+    return IntervalBoard(_intervals(score), outputs, truth, setting.n_classes)
 
 
 def _uniforms(
@@ -175,8 +178,19 @@ def _intervals(score: Score) -> IntervalScore:
     return score
 
 
-def _there(outputs: Numbers | None) -> Numbers:
-    """Return outputs that `prepare` has found to be there."""
-    if outputs is None:
-        raise InputError("the model outputs lack quantiles")
-    return outputs
+def _outputs(
+    setting: Setting,
+    predictions: Numbers,
+    quantiles: Numbers | None,
+    preset: PresetPlan,
+    score: Score,
+) -> Numbers:
+    """Return what an interval score reads: predictions, quantiles, or predictions and spreads."""
+    if needs_quantiles(score) and quantiles is not None:  # `prepare` has looked
+        return quantiles
+    if not preset.spread:
+        return predictions
+    low, high = (0, setting.n_classes - 1) if setting.n_classes else (-np.inf, np.inf)
+    f = predictions.clip(low, high).astype(np.float64)
+    a, b = preset.spread
+    return np.column_stack([f, a + b * f])

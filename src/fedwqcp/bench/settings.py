@@ -100,8 +100,8 @@ def setting_of(
     law = np.bincount(train.astype(np.int64), minlength=classes or 0) / max(1, len(train))
     density = law_of(shared.of(material.inputs, some), kept.astype(np.int64) if labelled else None)
     return Setting(
-        dataset=name,
-        title=material.dataset.title,
+        dataset=plan.name,
+        title=f"{material.dataset.title} ({plan.name})" if plan.data else material.dataset.title,
         status=material.status,
         note=material.note,
         task=material.dataset.task,

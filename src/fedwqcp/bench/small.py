@@ -73,14 +73,15 @@ def unit_of(material: Material, plan: DatasetPlan, experiment: Experiment, seed:
     inputs = np.concatenate([material.inputs, material.test_inputs])
     targets = np.concatenate([material.targets, material.test_targets])
     data = embedded.Dataset(
-        setting.dataset, inputs, targets, setting.n_classes if setting.label_law.size else None
+        plan.source, inputs, targets, setting.n_classes if setting.label_law.size else None
     )
     tested = rows.held_out if experiment.held_out else np.arange(len(material.inputs), len(inputs))
     sides = []
     for place, name in enumerate(experiment.agents):
         strong = name.startswith("S")
         recipe = Recipe(name, (32 + 16 * place,) if strong else (), RATES[name[0]])
-        said = outputs_of(recipe, data, rows.train, seed, experiment.strong_epochs)
+        epochs = plan.strong_epochs or experiment.strong_epochs
+        said = outputs_of(recipe, data, rows.train, seed, epochs)
         if setting.label_law.size:
             said = np.log(np.maximum(said, np.finfo(np.float32).tiny))  # logits of the same softmax
         own = setting.rows if experiment.pool else setting.rows[setting.part(place)]

@@ -43,7 +43,7 @@ def check_data(plans: Iterable[DatasetPlan], data: Path | None = None) -> None:
         If the files of one are nowhere; it names them, the places and how to get them.
     """
     for plan in plans:
-        entry = catalog.find(plan.name)
+        entry = catalog.find(plan.source)
         if not entry.embedded and resolve.locate(entry, data) is None:
             raise resolve.missing(entry, data)
 
@@ -86,14 +86,14 @@ def train_units(
     MissingExtraError
         If torch, or scikit-learn for embedded data, is not installed.
     """
-    if catalog.find(plan.name).embedded:
-        material = small.material_of(plan.name)
+    if catalog.find(plan.source).embedded:
+        material = small.material_of(plan.source)
         for done, seed in enumerate(seeds):
             on_share(f"{plan.name}: training seed {seed}", done / len(seeds))
             yield small.unit_of(material, plan, experiment, seed)
         return
     on_share(f"{plan.name}: reading", 0.0)
-    loaded = load(plan.name, data)
+    loaded = load(plan.source, data)
     material = Material(
         loaded.dataset,
         loaded.status,
@@ -175,7 +175,8 @@ class _Networks:
             self.material.targets,
             np.stack([self._rows(seed).train for seed, _ in models]),
             [stream(seed, name, "train", agent, use) for seed, agent in models],
-            epochs=getattr(self.experiment, f"{kind}_epochs"),
+            epochs=getattr(self.plan, f"{kind}_epochs")
+            or getattr(self.experiment, f"{kind}_epochs"),
             batch=self.plan.batch,
             device=self.device,
             progress=report,
