@@ -37,8 +37,8 @@ def applicable(
     Returns
     -------
     tuple of (PresetPlan, MethodPlan)
-        In the order of the experiment. DP-FedCP knows labels and scores from 0 to 1 alone, and is
-        left out of everything else.
+        In the order of the experiment. DP-FedCP knows labels and scores from 0 to 1 alone, and
+        FedLS-CP labels or strata; both are left out of everything else.
     """
     found = []
     for preset in experiment.presets:
@@ -46,9 +46,18 @@ def applicable(
         if score is None or (needs_quantiles(score) and not quantiles):
             continue
         for plan in experiment.methods:
-            if plan.method != "dp-fedcp" or (task == "classification" and _to_one(score)):
+            if _fits(plan, task, score):
                 found.append((preset, plan))
     return tuple(found)
+
+
+def _fits(plan: MethodPlan, task: str, score: Score) -> bool:
+    """Tell whether a method can do without what the data lack."""
+    if plan.method == "dp-fedcp":
+        return task == "classification" and _to_one(score)
+    if plan.method == "fedls-cp":
+        return task == "classification" or bool(plan.settings.get("strata"))
+    return True
 
 
 def _to_one(score: Score) -> bool:

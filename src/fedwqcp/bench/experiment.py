@@ -16,6 +16,9 @@ from fedwqcp.bench.plans import DatasetPlan, MethodPlan, PresetPlan
 from fedwqcp.bench.toml import build, nearest
 from fedwqcp.errors import InputError
 
+SHIPPED = ("paper.toml", "beyond.toml")
+"""Experiments that come with the software."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
@@ -160,7 +163,8 @@ def load(path: Path) -> Experiment:
     Parameters
     ----------
     path : Path
-        A TOML file.
+        A TOML file; ``paper.toml`` and ``beyond.toml``, where there is no such file, are those that
+        come with the software.
 
     Returns
     -------
@@ -172,8 +176,10 @@ def load(path: Path) -> Experiment:
     InputError
         If the file cannot be read, a key is unknown or missing, or a value is wrong.
     """
+    own = files("fedwqcp.bench") / str(path)
+    source = own if str(path) in SHIPPED and not path.exists() else path
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = tomllib.loads(source.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"{path} cannot be read as an experiment: {error}") from None
     return build(Experiment, table, path.name)
@@ -187,7 +193,7 @@ def paper() -> Experiment:
     Experiment
         Seven datasets, ten seeds, six agents.
     """
-    return load(Path(str(files("fedwqcp.bench") / "paper.toml")))
+    return load(Path("paper.toml"))
 
 
 def embedded() -> Experiment:

@@ -1,0 +1,151 @@
+"""An agent's scores of each class in a few order statistics: what `fedls-cp` sends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
+from functools import lru_cache
+from itertools import pairwise
+from math import ceil, inf
+
+import numpy as np
+
+from fedwqcp.arrays import Floats, Labels
+from fedwqcp.errors import InputError
+from fedwqcp.wire.payload import Summary, check_score, check_size
+
+MOST_POINTS = 48
+"""Order statistics of a class: with five digits each and the count they stay below 600 bytes."""
+
+TAIL = 4
+"""Two thirds of the points lie among the largest TAIL * alpha of the scores."""
+
+_FIVE_DIGITS = Context(prec=5, rounding=ROUND_CEILING)
+
+
+@dataclass(frozen=True)
+class ClassSketches(Summary):
+    """How many points an agent has of each class, and some of their scores in order.
+
+    Parameters
+    ----------
+    counts : tuple of int
+        Points of each class.
+    values : tuple of tuple of float
+        For each class the scores at the ranks of `ranks_of`, rounded up; none where it has no
+        points.
+    """
+
+    counts: tuple[int, ...]
+    values: tuple[tuple[float, ...], ...]
+
+    def __post_init__(self) -> None:
+        if len(self.counts) != len(self.values):
+            raise InputError("values: must be one tuple for each count")
+        for n, found in zip(self.counts, self.values, strict=True):
+            check_size(n, "counts")
+            for value in found:
+                check_score(value, "values")
+            if bool(n) != bool(found) or len(found) > n:
+                raise InputError("values: must be none for an empty class, at most its count")
+            if any(after < before for before, after in pairwise(found)):
+                raise InputError("values: must not decrease within a class")
+
+    def sizes(self) -> tuple[int, ...]:
+        return (sum(self.counts),)
+
+    def scores(self) -> tuple[float, ...]:
+        return tuple(value for found in self.values for value in found)
+
+
+@lru_cache(maxsize=4096)
+def ranks_of(n: int, alpha: float, points: int, min_gap: int) -> tuple[int, ...]:
+    """Return which order statistics of n scores are sent; agents and server compute the same.
+
+    Two thirds of the points are spread evenly over the largest 4 alpha n scores, the others over
+    the rest; the last one is n. Each stands for at least ``min_gap`` scores, unless n is less.
+
+    Parameters
+    ----------
+    n : int
+        Scores of the class.
+    alpha : float
+        Miscoverage level.
+    points : int
+        Most points, at least 2.
+    min_gap : int
+        Fewest scores from one point to the next.
+
+    Returns
+    -------
+    tuple of int
+        1-based ranks, strictly increasing; empty for n = 0.
+
+    Examples
+    --------
+    >>> ranks_of(100, 0.05, points=6, min_gap=5)
+    (40, 80, 85, 90, 95, 100)
+    """
+    if n == 0:
+        return ()
+    tail = min(n, max(min_gap, ceil(min(1.0, TAIL * alpha) * n)))
+    body = n - tail
+    high = max(1, min(ceil(2 * points / 3), tail // min_gap))
+    low = min(points - high, body // min_gap)
+    ranks = [-(-i * body // low) for i in range(1, low + 1)]
+    return tuple(ranks + [body - (-i * tail // high) for i in range(1, high + 1)])
+
+
+def sketch_classes(
+    scores: Floats, labels: Labels, n_classes: int, alpha: float, limits: tuple[int, int]
+) -> ClassSketches:
+    """Return what an agent sends.
+
+    Parameters
+    ----------
+    scores : Floats, shape (n,)
+        Scores.
+    labels : Labels, shape (n,)
+        The class of each.
+    n_classes : int
+        C.
+    alpha : float
+        Miscoverage level.
+    limits : tuple of int
+        Most points of a class, and the fewest scores from one to the next.
+
+    Returns
+    -------
+    ClassSketches
+        Counts and order statistics.
+    """
+    counts, values = [], []
+    for c in range(n_classes):
+        own = np.sort(scores[labels == c])
+        ranks = ranks_of(len(own), alpha, *limits)
+        counts.append(len(own))
+        values.append(tuple(rounded_up(float(own[r - 1])) for r in ranks))
+    return ClassSketches(tuple(counts), tuple(values))
+
+
+def rounded_up(score: float) -> float:
+    """Return the least number of five digits that is not below a score.
+
+    Parameters
+    ----------
+    score : float
+        A score.
+
+    Returns
+    -------
+    float
+        The number; +inf stays.
+
+    Examples
+    --------
+    >>> rounded_up(0.12345678), rounded_up(0.25)
+    (0.12346, 0.25)
+    """
+    if score == inf:
+        return score
+    return max(score, float(_FIVE_DIGITS.create_decimal(repr(score))))

@@ -1,0 +1,131 @@
+"""How much agents lend each other where one has few points of a class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedwqcp.arrays import Floats
+
+FIRST_GUESS = 50.0
+"""n0 before anything is known, and where no two agents have points of one class."""
+
+BOUNDS = (2.0, 300.0)
+"""Within which n0 is estimated: dispersion is seen too coarsely to say more."""
+
+MOST_OF_A_PAIR = 50.0
+"""Two agents' points of a class count as at most so many, so that one pair does not decide."""
+
+
+@dataclass(frozen=True, eq=False)
+class Loan:
+    """The weights of own and lent points, for all agents and classes.
+
+    Coverage of class c at agent k, F_kc, varies around the class's mean with variance
+    F (1 - F) / (n0 + 1), and is seen through n_kc points. The best linear estimate weighs the
+    agent's own n_kc points against ``lent`` points' worth of the other agents' mean, in which agent
+    j weighs ``worth``_jc = n_jc n0 / (n_jc + n0).
+
+    Parameters
+    ----------
+    counts : Floats, shape (M, C)
+        n_kc.
+    n0 : float
+        Own points that weigh as much as all that others could say.
+
+    Attributes
+    ----------
+    worth : Floats, shape (M, C)
+        What an agent's points are worth to another.
+    others : Floats, shape (M, C)
+        What all others' points are worth together.
+    lent : Floats, shape (M, C)
+        1 / (1 / n0 + 1 / others); 0 where nobody else has the class.
+    """
+
+    counts: Floats
+    n0: float
+
+    @property
+    def worth(self) -> Floats:
+        """What an agent's points are worth to another."""
+        return self.counts * self.n0 / (self.counts + self.n0)
+
+    @property
+    def others(self) -> Floats:
+        """What all others' points are worth together."""
+        more = np.sort(self.worth, axis=0).sum(axis=0) - self.worth
+        several = (self.counts > 0).sum(axis=0) - (self.counts > 0)
+        return np.where(several > 0, more, 0.0)
+
+    @property
+    def lent(self) -> Floats:
+        """How many points' worth the others lend."""
+        others = self.others
+        return others * self.n0 / (others + self.n0)
+
+    @property
+    def share(self) -> Floats:
+        """Share of each estimate that rests on other agents' points; 0 where there are none."""
+        lent = self.lent
+        total = self.counts + lent
+        return np.divide(lent, total, out=np.zeros_like(lent), where=total > 0)
+
+    def mixed(self, known: Floats, pi: Floats) -> Floats:
+        """Return sum_c pi_kc F_kc, the estimated coverage of each agent's mixture.
+
+        Parameters
+        ----------
+        known : Floats, shape (M, C, G)
+            Shares of each agent's own scores of a class up to G places; 0 where it has none.
+        pi : Floats, shape (M, C)
+            The mixtures.
+
+        Returns
+        -------
+        Floats, shape (M, G)
+            Own and lent shares together; a class that nobody has counts as 0.
+        """
+        others = self.others
+        lent = np.divide(pi * self.share, others, out=np.zeros_like(others), where=others > 0)
+        own = pi * (1 - self.share) - lent * self.worth  # nobody lends to itself
+        total = np.einsum("kc,kcg->cg", self.worth, known)
+        found: Floats = np.einsum("kc,kcg->kg", own, known) + lent @ total
+        return found
+
+
+def dispersion(counts: Floats, covered: Floats) -> float:
+    """Estimate n0 from how far agents differ in the same class, beyond chance.
+
+    For two agents with n and m points of a class, h = n m / (n + m), and F the coverage of both
+    together, E h (F_1 - F_2)^2 is about F (1 - F) (1 + 2 h / (n0 + 1)); the method of moments over
+    all pairs and classes, each pair counted as at most 50 points.
+
+    Parameters
+    ----------
+    counts : Floats, shape (M, C)
+        n_kc.
+    covered : Floats, shape (M, C)
+        Share of the points of class c that agent k covers at its own threshold.
+
+    Returns
+    -------
+    float
+        n0, between 2 and 300; 50 where no two agents share a class.
+    """
+    excess = expected = 0.0
+    for column, shares in zip(counts.T, covered.T, strict=True):
+        n, F = column[column > 1], shares[column > 1]
+        first, second = np.triu_indices(len(n), 1)
+        both = n[first] + n[second]
+        h = n[first] * n[second] / both
+        p = (n[first] * F[first] + n[second] * F[second]) / both
+        chance = p * (1 - p)
+        kept = np.minimum(h, MOST_OF_A_PAIR) / h
+        excess += float(np.sort(kept * (h * (F[first] - F[second]) ** 2 - chance)).sum())
+        expected += float(np.sort(kept * 2 * h * chance).sum())
+    if not expected:
+        return FIRST_GUESS
+    low, high = BOUNDS
+    return high if excess <= expected / high else max(low, expected / excess - 1)

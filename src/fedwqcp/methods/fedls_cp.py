@@ -1,0 +1,221 @@
+"""FedLS-CP: one threshold for each agent, corrected for label shift, in one round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+import numpy as np
+
+from fedwqcp.arrays import Floats, Labels
+from fedwqcp.errors import InputError
+from fedwqcp.methods._answers import usual
+from fedwqcp.methods._base import OneShot, UnfitAnswerError
+from fedwqcp.methods._calibration import Calibration
+from fedwqcp.methods._class_cdf import Cell, read_cells
+from fedwqcp.methods._class_sketch import MOST_POINTS, ClassSketches, sketch_classes
+from fedwqcp.methods._lending import Loan
+from fedwqcp.methods._mixture_quantile import lent_thresholds, own_thresholds
+from fedwqcp.wire.payload import ToEach
+from fedwqcp.wire.release import Guarantee
+
+
+@dataclass(frozen=True)
+class LabelShifted(ToEach):
+    """One threshold for each agent, and how far it rests on others.
+
+    Parameters
+    ----------
+    values : tuple of float
+        The thresholds.
+    borrowed : tuple of float
+        For each agent, the share of the target that rests on other agents' points.
+    unseen : tuple of float
+        For each agent, the share of the target in classes of which it has no point.
+    n0 : float
+        Own points that weigh as much as all that others could say; 0 where nothing is lent.
+    """
+
+    borrowed: tuple[float, ...]
+    unseen: tuple[float, ...]
+    n0: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not len(self.values) == len(self.borrowed) == len(self.unseen):
+            raise InputError("borrowed, unseen: must be one for each threshold")
+        if not all(0 <= x <= 1 + 1e-9 for x in (*self.borrowed, *self.unseen)):
+            raise InputError("borrowed, unseen: must be shares")
+        if not (isfinite(self.n0) and self.n0 >= 0):
+            raise InputError("n0: must be a finite number of at least 0")
+
+
+@dataclass(frozen=True)
+class FedLSCP(OneShot[ClassSketches]):
+    """Thresholds at which the estimated coverage of a label mixture reaches 1 - alpha.
+
+    With pi the target's label law and F_kc the distribution of agent k's scores of class c, q_k is
+    the smallest q with sum_c pi_c F_kc(q) >= 1 - alpha. Agents send order statistics by class.
+    F_kc is agent k's own distribution drawn towards the mean of the other agents',
+
+    F_kc = (n_kc own_kc + lent_kc others_kc) / (n_kc + lent_kc), lent_kc <= n0,
+
+    so that a class of which the agent has no point is judged by the others alone (`Loan`).
+
+    Parameters
+    ----------
+    target : "mixture", "own" or tuple of float, optional
+        The label law that is aimed at: of all agents' points together, the agent's own, or one that
+        the caller names, one number of at least 0 for each class.
+    n0 : float, optional
+        Own points of a class that weigh as much as all that others could say. By default it is
+        estimated from how far agents differ in the same class. 0: nothing is lent, and the
+        threshold has the guarantee below.
+    points : int, optional
+        Most order statistics of a class, from 2 to 48.
+    min_gap : int, optional
+        Fewest scores from one order statistic to the next, at least 2.
+    strata : tuple of float, optional
+        Instead of labels: cut points of the first feature, in increasing order. A regression can so
+        be corrected for a shift between age bands, say; ``target`` is then their law.
+
+    Notes
+    -----
+    **Guarantee**: with ``n0 = 0`` and a target law that is known, coverage at the target is at
+    least 1 - alpha in finite samples if, given the class, agent k's test score is exchangeable with
+    its calibration scores; nothing is assumed of other agents, nor of agent k's label law. The
+    threshold is the smallest q with sum_c pi_c m_c(q) / (n_c + 1) >= 1 - alpha, m_c the scores that
+    are surely at most q. Add one test score to each class: by exchangeability a fresh score of
+    class c is at most any symmetric threshold with probability (scores up to it) / (n_c + 1), and
+    q is at least the smallest one where these add up to 1 - alpha. Without ties it is at most
+    sum_c pi_c g_c / (n_c + 1) + max_c pi_c / (n_c + 1) above, g_c the largest gap between the
+    ranks sent (1 if all were sent), and what rounding scores up to five digits adds. A class
+    without points never counts as covered: with more than alpha of the target in such classes the
+    threshold is +inf. ``mixture`` and ``own`` estimate the target by counts, an error in total
+    variation of order sqrt(C / N).
+
+    With lending coverage is approximate, and no finite-sample statement is made: what others lend
+    is right only where their scores of a class are distributed alike.
+
+    **Cost**: one round; for each class its count and at most 48 scores of five digits, below 600
+    bytes. One threshold comes back, with `LabelShifted`'s figures of all agents.
+
+    References
+    ----------
+    Podkopaev, Ramdas (2021), arXiv:2103.03323; Tibshirani et al. (2019), arXiv:1904.06019. The
+    guarantee is that of Lu et al. (2023), arXiv:2305.17564, with classes for agents.
+
+    Examples
+    --------
+    >>> import fedwqcp as fw
+    >>> a = fw.Calibration([0.1, 0.2, 0.3, 0.4, 0.9], labels=[0, 0, 0, 0, 1])
+    >>> b = fw.Calibration([0.2, 0.5, 0.6, 0.7, 0.8], labels=[0, 1, 1, 1, 1])
+    >>> release = fw.calibrate({"a": a, "b": b}, method=FedLSCP(), alpha=0.2)
+    >>> release.threshold("a"), release.threshold("b")
+    (0.8, 0.8)
+    """
+
+    target: str | tuple[float, ...] = "mixture"
+    n0: float | None = None
+    points: int = MOST_POINTS
+    min_gap: int = 2
+    strata: tuple[float, ...] = ()
+
+    summaries = (ClassSketches,)
+    outcomes = (LabelShifted,)
+    guarantee = Guarantee.TARGET_SHIFT
+
+    def __post_init__(self) -> None:
+        if isinstance(self.target, str):
+            if self.target not in ("own", "mixture"):
+                raise InputError(
+                    f"target must be 'own', 'mixture' or one number per class, got {self.target!r}"
+                )
+        elif not all(isfinite(x) and x >= 0 for x in self.target) or not sum(self.target) > 0:
+            raise InputError("target must hold finite numbers of at least 0, not all 0")
+        if self.n0 is not None and not (isfinite(self.n0) and self.n0 >= 0):
+            raise InputError(f"n0 must be a finite number of at least 0, got {self.n0!r}")
+        for name, least, most in (("points", 2, MOST_POINTS), ("min_gap", 2, 10**6)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+                raise InputError(f"{name} must be an integer from {least} to {most}, got {value!r}")
+        if any(not a < b for a, b in zip(self.strata, self.strata[1:], strict=False)):
+            raise InputError("strata must be in increasing order")
+
+    @property
+    def assumption(self) -> str:
+        """What coverage rests on."""
+        kind = "stratum" if self.strata else "class"
+        shift = (
+            f"given the {kind}, an agent's test scores are distributed as its calibration scores "
+            "(only their shares differ), and the target's shares are right"
+        )
+        if self.n0 == 0:
+            return f"{shift}; then coverage at the target is at least 1 - alpha in finite samples"
+        return (
+            f"{shift}; of a {kind} of which an agent has few points its scores are distributed as "
+            "other agents'; coverage is approximate"
+        )
+
+    def summarize(self, cal: Calibration, alpha: float) -> ClassSketches:
+        labels, C = self._classes(cal)
+        return sketch_classes(cal.scores, labels, C, alpha, (self.points, self.min_gap))
+
+    def aggregate(self, summaries: Sequence[ClassSketches], alpha: float) -> LabelShifted:
+        agents = self._cells(summaries, alpha)
+        counts = np.array([[cell.n for cell in cells] for cells in agents], dtype=np.float64)
+        pi = self._targets(counts)
+        alone = self.n0 == 0 or (counts.sum(axis=1) > 0).sum() < 2
+        if alone:
+            q, n0 = own_thresholds(agents, pi, alpha), 0.0
+        else:
+            q, n0 = lent_thresholds(agents, pi, alpha, self.n0)
+        share = Loan(counts, n0).share if n0 else np.zeros_like(counts)
+        return LabelShifted(
+            values=tuple(q.tolist()),
+            borrowed=tuple((pi * share).sum(axis=1).tolist()),
+            unseen=tuple((pi * (counts == 0)).sum(axis=1).tolist()),
+            n0=n0,
+        )
+
+    def _classes(self, cal: Calibration) -> tuple[Labels, int]:
+        """Return the class or stratum of each point, and how many there are."""
+        if self.strata and (cal.n == 0 or cal.features is not None):
+            first = np.zeros(0) if cal.features is None else cal.features[:, 0]
+            return np.searchsorted(self.strata, first, side="right"), len(self.strata) + 1
+        if self.strata:
+            raise InputError(
+                "strata need the features of the calibration points: "
+                "pass Calibration(scores, features=...)"
+            )
+        if cal.labels is None and cal.n == 0:
+            cal = Calibration(cal.scores, np.zeros(0, dtype=np.int64), n_classes=cal.n_classes)
+        return cal.labelled("fedls-cp")
+
+    def _cells(self, summaries: Sequence[ClassSketches], alpha: float) -> list[tuple[Cell, ...]]:
+        """Read the summaries, which must speak of the same classes and ranks."""
+        C = usual(len(summary.counts) for summary in summaries)
+        found = []
+        for position, summary in enumerate(summaries):
+            cells = read_cells(summary, alpha, (self.points, self.min_gap))
+            if cells is None or len(cells) != C:
+                raise UnfitAnswerError(
+                    position, f"must hold {C} classes, each with the scores at its ranks"
+                )
+            found.append(cells)
+        return found
+
+    def _targets(self, counts: Floats) -> Floats:
+        """Return the label law that each agent aims at, shape (M, C)."""
+        if not isinstance(self.target, str) and len(self.target) != counts.shape[1]:
+            raise InputError(
+                f"target must hold {counts.shape[1]} numbers, one per class, got {len(self.target)}"
+            )
+        mass = counts if self.target == "own" else np.sort(counts, axis=0).sum(axis=0)
+        if not isinstance(self.target, str):
+            mass = np.array(self.target, dtype=np.float64)
+        mass = np.broadcast_to(mass, counts.shape)
+        total = mass.sum(axis=1, keepdims=True)
+        law: Floats = np.divide(mass, total, out=np.zeros(counts.shape), where=total > 0)
+        return law

@@ -1,0 +1,258 @@
+"""FedLS-CP: sketches by class, lending, thresholds of a label mixture."""
+
+from __future__ import annotations
+
+from math import inf
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fedwqcp as fw
+from fedwqcp.errors import InputError
+from fedwqcp.methods import UnfitAnswerError
+from fedwqcp.methods._class_cdf import Cell, grid_of, read_cells
+from fedwqcp.methods._class_sketch import ClassSketches, ranks_of, rounded_up, sketch_classes
+from fedwqcp.methods._lending import Loan, dispersion
+from fedwqcp.methods.fedls_cp import FedLSCP, LabelShifted
+
+sizes = st.integers(0, 400)
+
+
+@given(n=sizes, alpha=st.sampled_from([0.01, 0.05, 0.3, 0.9]), gap=st.integers(2, 9))
+def test_ranks_end_at_n_and_keep_their_gap(n, alpha, gap):
+    ranks = ranks_of(n, alpha, 12, gap)
+    assert len(ranks) <= 12
+    assert (ranks[-1:] == (n,)) == (n > 0)
+    gaps = np.diff((0, *ranks))
+    assert (gaps >= min(gap, n)).all()
+
+
+def test_ranks_are_dense_where_the_level_is():
+    ranks = ranks_of(1000, 0.05, 30, 2)
+    assert [r for r in ranks if r > 800] == list(range(810, 1001, 10))
+    assert [r for r in ranks if r <= 800] == list(range(80, 801, 80))
+
+
+@given(st.floats(1e-12, 1e6))
+def test_scores_are_rounded_up_to_five_digits(score):
+    found = rounded_up(score)
+    assert score <= found <= score * (1 + 1.0001e-4)
+    assert found == score or len(repr(found).partition("e")[0].replace(".", "").strip("0")) <= 5
+
+
+@given(n=st.integers(1, 300), gap=st.integers(2, 9), seed=st.integers(0, 99))
+def test_the_server_counts_no_score_too_many_and_few_too_few(n, gap, seed):
+    scores = np.round(np.random.default_rng(seed).uniform(size=n), 4)
+    sent = sketch_classes(scores, np.zeros(n, np.int64), 1, 0.1, (16, gap))
+    (cell,) = read_cells(sent, 0.1, (16, gap))
+    q = np.linspace(-0.1, 1.1, 101)
+    true = (scores[:, None] <= q).sum(axis=0)
+    largest = max(np.diff((0, *cell.ranks)))
+    assert (cell.at_least(q) <= true).all()
+    assert (true <= cell.at_least(q) + largest - 1).all()
+    about = cell.about(q, 0.0)
+    assert (cell.at_least(q) <= about).all()
+    assert (about <= cell.at_least(q) + largest - 1 + 1e-9).all()
+    assert (np.diff(about) >= -1e-9).all()
+
+
+def test_between_sent_scores_the_others_are_spread_evenly():
+    cell = Cell(np.array([0.4, 0.8]), np.array([3, 6]))  # two scores before each
+    q = np.array([0.0, 0.2, 0.4, 0.6, 0.8, 0.9])
+    assert cell.at_least(q).tolist() == [0, 0, 3, 3, 6, 6]
+    np.testing.assert_allclose(cell.about(q, 0.0), [0, 1, 3, 4, 6, 6])
+    assert Cell(np.zeros(0), np.zeros(0, np.int64)).about(q, 0.0).tolist() == [0] * 6
+
+
+def test_of_very_many_places_some_are_kept(monkeypatch):
+    monkeypatch.setattr("fedwqcp.methods._class_cdf.MOST_READ", 3)
+    cell = Cell(np.arange(10.0), np.arange(1, 11))
+    assert grid_of([[cell]]).tolist() == [0, 4, 9]
+
+
+def test_loans_by_hand():
+    loan = Loan(np.array([[10.0, 0.0, 4.0], [30.0, 6.0, 0.0]]), n0=10)
+    np.testing.assert_allclose(loan.worth, [[5, 0, 20 / 7], [7.5, 3.75, 0]])
+    np.testing.assert_allclose(loan.lent[:, 0], [7.5 / 1.75, 5 / 1.5])
+    known = np.array([[0.5, 0.0, 0.25], [0.9, 0.6, 0.0]])[:, :, None]
+    expected = np.array([[0.62, 0.6, 0.25], [0.86, 0.6, 0.25]])
+    for c in range(3):
+        pi = np.tile(np.eye(3)[c], (2, 1))
+        np.testing.assert_allclose(loan.mixed(known, pi)[:, 0], expected[:, c])
+    np.testing.assert_allclose(loan.share, [[0.3, 1, 0], [0.1, 0, 1]])
+
+
+def test_dispersion_by_hand():
+    counts = np.array([[100.0, 1.0], [100.0, 50.0]])  # one point of a class tells no difference
+    assert dispersion(counts, np.array([[0.8, 0.0], [1.0, 1.0]])) == pytest.approx(9 / 1.91 - 1)
+    assert dispersion(counts, np.array([[0.9, 0.0], [0.9, 1.0]])) == 300
+    assert dispersion(counts, np.array([[0.0, 0.0], [1.0, 1.0]])) == 2
+    assert dispersion(counts, np.ones((2, 2))) == 50
+
+
+def test_dispersion_finds_the_law_it_came_from():
+    rng = np.random.default_rng(5)
+    n = rng.integers(20, 200, size=(60, 5)).astype(float)
+    true = rng.beta(0.9 * 30, 0.1 * 30, size=n.shape)  # variance F (1 - F) / (n0 + 1)
+    assert 22 < dispersion(n, rng.binomial(n.astype(int), true) / n) < 40
+
+
+def agent(scores, labels, n_classes=2):
+    return fw.Calibration(scores, labels, n_classes=n_classes)
+
+
+def test_without_loans_the_classes_add_up_by_hand():
+    # class 0: 0.1 0.2 0.3 0.4 (ranks 2, 4), class 1: 0.5 0.6 0.7 0.8 0.9 (ranks 3, 5)
+    one = agent([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9], np.repeat([0, 1], (4, 5)))
+    two = FedLSCP(n0=0, target=(3.0, 1.0), points=2)
+    release = fw.calibrate({"a": one, "b": one}, method=two, alpha=0.3)
+    # at 0.4: 0.75 * 4/5 = 0.6; at 0.7: 0.6 + 0.25 * 3/6 = 0.725; at 0.9: 0.6 + 0.25 * 5/6 = 0.808
+    assert release.threshold("a") == 0.7
+    assert fw.calibrate({"a": one}, method=two, alpha=0.41).threshold("a") == 0.4
+    assert fw.calibrate({"a": one}, method=two, alpha=0.19).threshold("a") == inf
+    assert release.outcomes[0].borrowed == (0, 0)
+    assert release.guarantee is fw.Guarantee.TARGET_SHIFT
+    assert "at least 1 - alpha" in release.assumption
+
+
+def test_a_class_never_seen_is_covered_by_nobody_or_judged_by_others():
+    rng = np.random.default_rng(1)
+    both = agent(rng.uniform(size=400), np.arange(400) % 2)
+    half = agent(rng.uniform(size=400), np.zeros(400, np.int64))
+    agents = {"both": both, "half": half}
+    alone = fw.calibrate(agents, method=FedLSCP(n0=0), alpha=0.1)
+    assert alone.threshold("half") == inf
+    assert alone.threshold("both") < 1
+    lent = fw.calibrate(agents, method=FedLSCP(), alpha=0.1).outcomes[0]
+    assert isinstance(lent, LabelShifted)
+    assert lent.values[1] == pytest.approx(0.9, abs=0.03)
+    assert lent.unseen == (0, 0.25)
+    assert lent.borrowed[1] > 0.25  # the class it lacks, and some of the other
+    assert 0 < lent.borrowed[0] < 1
+    few = fw.calibrate(agents, method=FedLSCP(n0=0, target=(0.96, 0.04)), alpha=0.1)
+    assert few.threshold("half") < 1
+
+
+def test_a_class_that_nobody_has_is_never_covered():
+    one = agent(np.linspace(0, 1, 200), np.arange(200) % 2, 3)
+    agents = {"a": one, "b": one}
+    thresholds = [
+        fw.calibrate(agents, method=FedLSCP(target=(1, 1, rare)), alpha=0.1).threshold("a")
+        for rare in (0.0, 0.15, 0.3)
+    ]
+    assert thresholds[0] == pytest.approx(0.9, abs=0.02)
+    assert thresholds[1] == pytest.approx(0.9675, abs=0.02)
+    assert thresholds[2] == inf
+
+
+def test_each_aim_moves_the_threshold():
+    rng = np.random.default_rng(2)
+    easy, hard = rng.uniform(0, 0.5, size=900), rng.uniform(0.5, 1, size=900)
+    scores = np.concatenate([easy[:800], hard[:100]])
+    a = agent(scores, np.repeat([0, 1], (800, 100)))
+    b = agent(np.concatenate([easy[:100], hard[:800]]), np.repeat([0, 1], (100, 800)))
+    found = {
+        name: [fw.calibrate({"a": a, "b": b}, method=m, alpha=0.2).threshold(k) for k in "ab"]
+        for name, m in {
+            "mixture": FedLSCP(),
+            "own": FedLSCP(target="own"),
+            "named": FedLSCP(target=(9, 1)),
+        }.items()
+    }
+    np.testing.assert_allclose(found["mixture"], [0.8, 0.8], atol=0.02)
+    np.testing.assert_allclose(found["own"], [0.45, 0.8875], atol=0.02)
+    np.testing.assert_allclose(found["named"], [0.445, 0.445], atol=0.02)
+
+
+def test_a_message_stays_small():
+    rng = np.random.default_rng(3)
+    agents = {
+        name: agent(rng.uniform(size=20_000) ** 9, np.arange(20_000) % 10, 10) for name in "ab"
+    }
+    release = fw.calibrate(agents, method=FedLSCP(), alpha=0.05)
+    assert release.bytes_up("a") < 10 * 600
+    sent = release.received["a"][0]
+    assert max(map(len, sent.values)) + 1 <= 64
+    longest = tuple(sorted(float(f"1.2345e-{100 + i}") for i in range(48)))
+    assert len(repr([10**9, *longest]).replace(" ", "")) < 600
+
+
+def test_strata_of_a_feature_stand_for_classes():
+    rng = np.random.default_rng(4)
+    age = rng.uniform(20, 80, size=600)
+    scores = np.where(age < 50, 0.5, 1.0) * rng.uniform(size=600)
+    agents = {
+        k: fw.Calibration(scores[i], features=age[i, None])
+        for k, i in (("a", slice(0, 300)), ("b", slice(300, 600)))
+    }
+    young = FedLSCP(strata=(50.0,), target=(1.0, 0.0))
+    assert "stratum" in young.assumption
+    assert fw.calibrate(agents, method=young, alpha=0.1).threshold("a") == pytest.approx(
+        0.45, abs=0.03
+    )
+    with pytest.raises(InputError, match="features"):
+        young.summarize(fw.Calibration([0.1, 0.2]), 0.1)
+    assert young.summarize(fw.Calibration([]), 0.1).counts == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"target": "theirs"},
+        {"target": (0.0, 0.0)},
+        {"target": (1.0, -1.0)},
+        {"n0": -1.0},
+        {"n0": inf},
+        {"points": 1},
+        {"points": 49},
+        {"min_gap": 1},
+        {"min_gap": True},
+        {"strata": (2.0, 1.0)},
+    ],
+)
+def test_settings_are_checked(settings):
+    with pytest.raises(InputError, match=next(iter(settings))):
+        FedLSCP(**settings)
+
+
+@pytest.mark.parametrize(
+    ("counts", "values"),
+    [
+        ((1,), ()),
+        ((-1,), ((),)),
+        ((1,), ((float("nan"),),)),
+        ((0,), ((0.5,),)),
+        ((1,), ((),)),
+        ((1,), ((0.1, 0.2),)),
+        ((2,), ((0.2, 0.1),)),
+    ],
+)
+def test_a_summary_that_cannot_be_is_not_built(counts, values):
+    with pytest.raises(InputError):
+        ClassSketches(counts, values)
+
+
+def test_outcomes_are_checked():
+    for parts in (((0.5,), (0.1, 0.2), (0.0,), 1.0), ((0.5,), (1.1,), (0.0,), 1.0)):
+        with pytest.raises(InputError, match="borrowed"):
+            LabelShifted(*parts)
+    with pytest.raises(InputError, match="n0"):
+        LabelShifted((0.5,), (0.1,), (0.0,), inf)
+
+
+def test_answers_that_do_not_fit_are_told_apart():
+    fit = ClassSketches((2, 0), ((0.5,), ()))
+    for unfit in (ClassSketches((2,), ((0.5,),)), ClassSketches((2, 0), ((0.4, 0.5), ()))):
+        with pytest.raises(UnfitAnswerError) as error:
+            FedLSCP().aggregate([fit, unfit, fit], 0.1)
+        assert error.value.position == 1
+    with pytest.raises(InputError, match="target must hold 2 numbers"):
+        FedLSCP(target=(1.0,)).aggregate([fit, fit], 0.1)
+
+
+def test_labels_are_needed():
+    with pytest.raises(InputError, match="labels"):
+        FedLSCP().summarize(fw.Calibration([0.5]), 0.1)
+    assert FedLSCP().summarize(fw.Calibration([], n_classes=3), 0.1).counts == (0, 0, 0)
