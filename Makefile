@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 TORCH  ?= torch==2.13.0
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test test-torch test-flower nightly check slow paper bench-peers clean
+.PHONY: demo test test-torch test-flower test-browser screenshots nightly check slow paper bench-peers clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.demo  ## the main job, on data that needs no download
@@ -13,7 +13,7 @@ demo: $(VENV)/.demo  ## the main job, on data that needs no download
 
 test: $(VENV)/.dev  ## the quick suite
 	$(BIN)/python -m pytest -n 2 -m "not slow and not flower and not nightly" \
-	  --ignore tests/models --ignore tests/flower --ignore tests/tensors --ignore src/fedwqcp/models \
+	  --ignore tests/models --ignore tests/flower --ignore tests/tensors --ignore tests/browser --ignore src/fedwqcp/models \
 	  --ignore src/fedwqcp/torch --ignore src/fedwqcp/federation/transport/flower
 
 check: $(VENV)/.dev  ## format, lint, types, doors between rooms, docstrings
@@ -36,11 +36,21 @@ test-flower: $(VENV)/.flower  ## rounds between real processes, with TLS and aut
 nightly: $(VENV)/.simulation  ## the slow faults of a federation
 	$(BIN)/python -m pytest tests/flower -m nightly
 
+test-browser: $(VENV)/.browser  ## the report in headless Chromium
+	$(BIN)/python -m pytest tests/browser
+
+screenshots: $(VENV)/.browser demo  ## the README's pictures
+	$(BIN)/python tools/screenshots.py out/report.html docs/images
+
 slow: $(VENV)/.dev  ## coverage against exact laws
 	$(BIN)/python -m pytest -n 2 -m slow
 
 $(VENV)/.flower: $(VENV)/.dev
 	$(PIP) install --quiet -e ".[flower]"
+	touch $@
+
+$(VENV)/.browser: $(VENV)/.dev
+	$(PIP) install --quiet --group browser
 	touch $@
 
 $(VENV)/.simulation: $(VENV)/.flower

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from math import exp, inf, isfinite, log
+from math import exp, isfinite, log
 from pathlib import Path
 from statistics import fmean, median
 
@@ -22,6 +22,7 @@ FIGURE = ROOT / "docs" / "images" / "beyond"
 LABELS = ("mnist", "fashionmnist", "cifar10", "dermamnist", "bloodmnist", "tissuemnist")
 RECIPE = ("paper", "fedwq-cp")
 CHOSEN = ("tilted APS", "fedls-cp")
+CHOSEN_LENGTH = ("normalised residual, small agents left out", "fedwq-cp")
 SHOWN = (
     RECIPE,
     ("randomised APS", "fedwq-cp"),
@@ -100,13 +101,15 @@ def _goals(results: Sequence[Result]) -> Iterator[list[str]]:
     ]
     yield ["size beside the recipe's", "1", f"{ours[3]:.3f}", "0.68", _met(ours[3] <= 0.68)]
     yield ["bytes sent per class, at most", "", f"{most:.0f}", "600", _met(most <= 600)]
-    length, best = _lengths(results)
+    length = fmean(r.clipped or 0.0 for r in _rows(results, "retinamnist", RECIPE))
+    chosen = _rows(results, "retinamnist-long", CHOSEN_LENGTH)
+    best, covered = fmean(r.clipped or 0.0 for r in chosen), fmean(r.coverage for r in chosen)
     yield [
-        "RetinaMNIST: clipped length",
+        "RetinaMNIST: clipped length at a coverage of at least 0.95",
         f"{length:.2f}",
-        f"{best:.2f} ({100 * (best / length - 1):.0f} %)",
+        f"{best:.2f} ({100 * (best / length - 1):.0f} %), coverage {covered:.3f}",
         "-15 %",
-        _met(best <= 0.85 * length),
+        _met(best <= 0.85 * length and covered >= 0.95),
     ]
 
 
@@ -159,21 +162,6 @@ def _retina(results: Sequence[Result]) -> Iterator[list[str]]:
             models = "longer training" if dataset.endswith("long") else "the paper's"
             figures = (f"{coverage:.3f}", f"{worst(rows):.3f}", f"{length:.2f}", f"{labels:.2f}")
             yield [models, *row, *figures]
-
-
-def _lengths(results: Sequence[Result]) -> tuple[float, float]:
-    """Return FedWQ-CP's clipped length on absolute residuals, and the shortest that covers."""
-    base = _rows(results, "retinamnist", RECIPE)
-    found = inf
-    for row in dict.fromkeys(
-        (r.preset, r.method) for r in results if r.dataset == "retinamnist-long"
-    ):
-        if not row[0].startswith(("CQR", "normalised")):
-            continue
-        rows = _rows(results, "retinamnist-long", row)
-        if fmean(r.coverage for r in rows) >= 0.95:
-            found = min(found, fmean(r.clipped or 0.0 for r in rows))
-    return fmean(r.clipped or 0.0 for r in base), found
 
 
 def draw() -> None:

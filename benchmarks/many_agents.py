@@ -1,4 +1,8 @@
-"""Many agents: the in-process grid, and the server's own work, printed against their limits."""
+"""Many agents over the in-process grid: seconds and memory, printed against their limits.
+
+Run: python benchmarks/many_agents.py 10000
+Seconds are those of the processor. What the server alone needs: many_summaries.py.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,8 @@ from pathlib import Path
 import numpy as np
 
 import fedwqcp as fw
-from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import choose_method, choose_score, new_id
-from fedwqcp.federation.server import Server
-from fedwqcp.methods.fedwq_cp import FedWQCP
 from fedwqcp.scores.custom import Custom
-from fedwqcp.wire.payload import LocalQuantile
 from fedwqcp.wire.round import Round
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "flower"))
@@ -51,9 +51,9 @@ def through_the_grid(agents: int) -> None:
     app = client_app(lambda context: data[context.node_config["agent"]], watchdog=False)
     configs = {i: {"agent": f"agent-{i}", "folder": ""} for i in range(agents)}
     grid = InProcessGrid(dict.fromkeys(configs, app), configs)
-    began = time.perf_counter()
+    began = time.process_time()
     found = calibrate(grid, terms(agents))
-    took = time.perf_counter() - began
+    took = time.process_time() - began
     assert len(found.stored) == agents
     assert found.release.outcomes == fw.calibrate(data, alpha=0.1).outcomes
     scale = agents / 10_000
@@ -61,35 +61,5 @@ def through_the_grid(agents: int) -> None:
     print(f"{took / (5 * scale):.2f} of 5 s per 10,000, {memory() / 500:.2f} of 500 MiB")
 
 
-def servers_own_work(messages: int) -> None:
-    """Decode and admit encoded summaries, then aggregate."""
-    round = terms(messages)
-    server = Server(round)
-    small = Agent("agent-0", round, fw.Calibration(np.linspace(0, 1, 50))).answer()
-    answers = [small.replace(b'"agent-0"', f'"agent-{i}"'.encode()) for i in range(messages)]
-    before = memory()
-    began = time.perf_counter()
-    for answer in answers:
-        server.receive(answer, "grid")
-    took = time.perf_counter() - began
-    kept = (memory() - before) * 2**20 / messages
-    print(
-        f"server, {messages} answers: {took:.1f} s ({took / messages * 1e6:.1f} us each)", end="; "
-    )
-    print(f"{took / (messages / 1e5):.2f} of 10 s per million; {kept:.0f} bytes kept per agent")
-    began = time.perf_counter()
-    server.close_step()
-    took = time.perf_counter() - began
-    print(f"  close: {took:.2f} s, {took / (0.2 * messages / 1e6):.2f} of 0.2 s per million")
-    decoded = [LocalQuantile(threshold=i / messages, n=50) for i in range(messages)]
-    began = time.perf_counter()
-    FedWQCP().aggregate(decoded, 0.1)
-    took = time.perf_counter() - began
-    print(
-        f"  aggregate alone: {took:.2f} s, {took / (0.2 * messages / 1e6):.2f} of 0.2 s per million"
-    )
-
-
 if __name__ == "__main__":
     through_the_grid(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000)
-    servers_own_work(int(sys.argv[2]) if len(sys.argv) > 2 else 100_000)

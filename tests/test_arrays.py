@@ -7,10 +7,13 @@ from hypothesis import given
 from fedwqcp.arrays import (
     as_alpha,
     as_floats,
+    as_groups,
+    as_indicators,
     as_labels,
     as_probabilities,
     as_scores,
     as_uniforms,
+    group_places,
 )
 from fedwqcp.errors import InputError
 from strategies import probabilities
@@ -169,3 +172,41 @@ def test_an_error_shows_nothing_of_a_person(call) -> None:
     with pytest.raises(InputError) as caught:
         call()
     assert "987654" not in str(caught.value)
+
+
+def test_groups_are_read_as_text():
+    assert as_groups([3, 10]).tolist() == as_groups(["3", "10"]).tolist() == ["3", "10"]
+    assert as_groups(np.array(["f", 2, True], dtype=object)).tolist() == ["f", "2", "True"]
+    assert as_groups([]).tolist() == []
+    assert group_places(["m", "f", "m"], ("f", "m")).tolist() == [1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("groups", "says"),
+    [
+        (["a"], r"shape \(2,\)"),
+        ([["a", "b"]], r"shape \(2,\)"),
+        ([0.5, 1.0], "text or integers"),
+        (np.array(["a", None], dtype=object), "row 1 is not"),
+        (np.array(["a", np.nan], dtype=object), "row 1 is not"),
+        ([["a"], ["b", "c"]], "flat array"),
+        (np.ma.masked_array(["a", "b"], [False, True]), "masked"),
+    ],
+)
+def test_what_is_no_group_is_refused(groups, says):
+    with pytest.raises(InputError, match=says):
+        as_groups(groups, 2)
+
+
+def test_an_unknown_group_is_named_by_its_row_alone():
+    with pytest.raises(InputError, match="one of f, m; row 1 is of another") as refused:
+        group_places(["f", "private"], ("f", "m"))
+    assert "private" not in str(refused.value)
+
+
+def test_indicators_are_ones_and_zeros():
+    assert as_indicators([[1, 0]], (1, 2)).tolist() == [[True, False]]
+    assert as_indicators(np.array([[True]]), (None, None)).tolist() == [[True]]
+    for wrong in ([[2, 0]], [[0.5, 0]], [[np.nan, 0]], [[1, 0, 1]]):
+        with pytest.raises(InputError, match="labels must"):
+            as_indicators(wrong, (1, 2))

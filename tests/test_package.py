@@ -77,7 +77,7 @@ def test_wheel_and_sdist_build_and_a_fresh_environment_runs_them(tmp_path):
     )
     smoke = (
         "import fedwqcp as fw; r = fw.calibrate({'a': [.1, .2, .3, .4]}, alpha=.2); "
-        "assert r.threshold('a') == .4; assert len(fw.methods.available()) == 7"
+        "assert r.threshold('a') == .4; assert len(fw.methods.available()) >= 8"
     )
     subprocess.run([python, "-c", smoke], check=True, cwd=tmp_path, timeout=60)
     done = subprocess.run(

@@ -81,3 +81,40 @@ def test_a_regressor_with_two_columns_of_scores():
 def test_it_can_be_cloned(iris):
     agent = ConformalClassifier(iris[2], rule="until", key="k")
     assert clone(agent).get_params()["rule"] == "until"
+
+
+def test_thresholds_by_label_and_by_group(iris):
+    X, y, model = iris
+    agent, cal, new = ConformalClassifier(model, score=fw.LAC()), slice(1, None, 4), X[3::4]
+    probs = model.predict_proba(new)
+    by_label = agent.fit(X[cal], y[cal], alpha=0.2, by="label").predict_set(new)
+    assert agent.threshold_.shape == (3,)
+    np.testing.assert_array_equal(by_label.mask, 1 - probs <= agent.threshold_)
+    groups = np.where(X[:, 0] > 5.8, "large", "small")
+    mine = agent.calibration(X[cal], y[cal], groups=groups[cal])
+    release = fw.calibrate({"here": mine}, method="fcp", alpha=0.2, by="group", score=fw.LAC())
+    sets = agent.use(release.by_group("here")).predict_set(new, groups=groups[3::4])
+    q = release.threshold("here", group=groups[3::4])
+    np.testing.assert_array_equal(sets.mask, 1 - probs <= q)
+    alone = agent.fit(X[cal], y[cal], alpha=0.2, by="group", groups=groups[cal])
+    assert set(alone.threshold_) == {"large", "small"}
+    with pytest.raises(InputError, match="pass groups, one for each row; known: large, small"):
+        agent.predict_set(new)
+    with pytest.raises(InputError, match="row 0 is of another"):
+        agent.predict_set(new[:1], groups=["medium"])
+    with pytest.raises(InputError, match="leave groups out"):
+        agent.use(0.5).predict_set(new, groups=groups[3::4])
+
+
+def test_a_regressor_by_group():
+    X, y = make_regression(400, 5, noise=5.0, random_state=0)
+    model = LinearRegression().fit(X[:200], y[:200])
+    groups = (X[:, 0] > 0).astype(int)
+    agent = ConformalRegressor(model)
+    agent.fit(X[200:300], y[200:300], alpha=0.2, by="group", groups=groups[200:300])
+    sizes = agent.predict_interval(X[300:], groups=groups[300:]).sizes()
+    for group in (0, 1):
+        own = np.flatnonzero(groups[200:300] == group) + 200
+        residuals = np.abs(y[own] - model.predict(X[own]))
+        q = fw.conformal_quantile(residuals, 0.2)
+        np.testing.assert_allclose(sizes[groups[300:] == group], 2 * q)

@@ -5,7 +5,9 @@
 
 One thread. Repeats are interleaved and medians are shown; extra memory is the peak of the process
 above what it held before. The floor is one read of the input (a sum), plus one write of the output
-into fresh memory where there is one. Writes benchmarks/results/peers.json and peers.md.
+into fresh memory where there is one. Then: two threads beside one, how time grows (growth.py), and
+every goal, met or missed. Writes benchmarks/results/peers.json, peers.md and growth.md, and prints
+the figures of the last run on a GPU, which benchmarks/results/gpu_scores.txt holds.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ import venv
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import goals
 
 ROOT = Path(__file__).resolve().parents[2]
 PEERS = ("mapie==1.6.0", "puncc==0.9.3", "crepes==0.9.1", "torchcp==1.2.1")
@@ -91,7 +95,8 @@ def medians(
                 del kept
     for entry in found.values():
         if "times" in entry:
-            entry["seconds"] = statistics.median(entry.pop("times"))
+            times = entry.pop("times")
+            entry |= {"seconds": statistics.median(times), "best": min(times)}
     return found
 
 
@@ -204,6 +209,39 @@ def regression_cases(n: int, options: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
+def two_threads(n: int, classes: list[int], scale: float, repeats: int) -> dict[str, float]:
+    """How many times faster two threads are, by the clock, where memory is not the bound."""
+    import fedwqcp as fw
+
+    score, ratios = fw.APS(randomized=False), {}
+    for C in classes:
+        p, y = softmax(n, C, scale)
+        if p.size < 2**22:  # inputs of this size stay on one thread
+            continue
+        for what, work in (
+            ("sets", lambda p=p: score.invert(p, 0.9)),
+            ("measure", lambda p=p, y=y: score.measure(p, y, 0.9)),
+        ):
+            times: dict[str, list[float]] = {"1": [], "2": []}
+            for _ in range(repeats):
+                for threads, found in times.items():
+                    os.environ["FEDWQCP_THREADS"] = threads
+                    start = time.perf_counter()
+                    work()
+                    found.append(time.perf_counter() - start)
+            ratios[f"APS {n:,} x {C}, {what}"] = min(times["1"]) / min(times["2"])
+    os.environ["FEDWQCP_THREADS"] = "1"
+    return ratios
+
+
+def growth() -> dict[str, float]:
+    """Measure how time grows; the slopes by case."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    import growth
+
+    return growth.main()
+
+
 def machine() -> dict[str, Any]:
     """Where the numbers came from."""
     cpu = [
@@ -300,11 +338,14 @@ def main() -> None:
         results |= aps_cases(options.rows, C, options.scale, options)
     results |= regression_cases(options.points, options)
     where = machine()
-    text = table(results)
-    print(text)
+    threads = two_threads(options.rows, options.classes, options.scale, options.repeats)
+    rows = [*goals.check(results), *goals.check_threads(threads), *goals.check_growth(growth())]
+    text = f"{table(results)}\n### Goals\n\n{goals.table(rows)}"
+    gpu = ROOT / "benchmarks" / "results" / "gpu_scores.txt"
+    print(text, gpu.read_text() if gpu.exists() else "", sep="\n")
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "peers.json").write_text(
-        json.dumps({"machine": where, "results": results}, indent=1)
+        json.dumps({"machine": where, "results": results, "two threads": threads}, indent=1)
     )
     about = (
         f"{where['cpu']}; load {where['load']}; {where['date']}; Python {where['python']}; "

@@ -16,6 +16,7 @@ from fedwqcp.scores.absolute_residual import AbsoluteResidual
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.cqr import CQR
 from fedwqcp.scores.lac import LAC
+from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.scores.normalized_residual import NormalizedResidual
 from fedwqcp.scores.ordinal_aps import OrdinalAPS
 from fedwqcp.scores.raps import RAPS
@@ -33,6 +34,7 @@ __all__ = [
     "AbsoluteResidual",
     "Calibration",
     "Guarantee",
+    "MultiLabel",
     "NormalizedResidual",
     "OrdinalAPS",
     "Release",

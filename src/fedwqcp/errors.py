@@ -4,6 +4,7 @@
 
     FedwqcpError
     ├── InputError (also ValueError)        an argument, array, file or setting is wrong
+    │   └── BudgetError                     an answer would pass the agent's privacy budget
     ├── MessageError                        what an agent or the server sent is wrong
     │   ├── MalformedMessageError           it cannot be read, or breaks its own invariants
     │   ├── WrongRoundError                 it belongs to another round, agent, step or setting
@@ -28,6 +29,10 @@ class FedwqcpError(Exception):
 
 class InputError(FedwqcpError, ValueError):
     """An argument, array, file or setting does not satisfy what must hold."""
+
+
+class BudgetError(InputError):
+    """An answer would spend more than is left of the agent's privacy budget."""
 
 
 class MessageError(FedwqcpError):

@@ -41,7 +41,7 @@ def test_list_says_where_each_is(shelf):
     said = " ".join(run("list", "--data", shelf).split())
     assert "classification, 10 classes" in said
     assert "no; fedwqcp data fetch bloodmnist" in said
-    rows = json.loads(run("list", "--data", shelf, "--json"))
+    rows = json.loads(run("list", "--data", shelf, "--json"))["datasets"]
     assert {row["name"]: row["found"] for row in rows} == {
         "mnist": [str(shelf / "mnist.npz")],
         "bloodmnist": [],
@@ -59,13 +59,13 @@ def test_show_tells_source_checksums_licence_and_known_copies(shelf):
         "reconstruction",
     ):
         assert part in said
-    shown = json.loads(run("show", "mnist", "--json", "--data", shelf))
+    shown = json.loads(run("show", "mnist", "--json", "--data", shelf))["dataset"]
     assert shown["shape"] == [28, 28]
     assert shown["found"] == [str(shelf / "mnist.npz")]
 
 
 def test_verify_names_the_copy_and_its_rows(shelf):
-    verdicts = json.loads(run("verify", "--data", shelf, "--json"))
+    verdicts = json.loads(run("verify", "--data", shelf, "--json"))["verdicts"]
     assert [v["verdict"] for v in verdicts] == ["published", "missing", "synthetic"]
     assert (sum(verdicts[0]["train"]), sum(verdicts[0]["test"])) == (6, 3)
     assert "made, published" in run("verify", "mnist", "--data", shelf)
@@ -78,7 +78,7 @@ def test_verify_fails_where_a_named_dataset_is_missing(shelf):
 def test_verify_fails_where_a_file_is_another(shelf):
     (shelf / "mnist.npz").write_bytes(npz(arrays(seed=1)))
     assert "unsound" in run("verify", "--data", shelf, code=2)
-    (mnist, *_) = json.loads(run("verify", "--data", shelf, "--json", code=2))
+    (mnist, *_) = json.loads(run("verify", "--data", shelf, "--json", code=2))["verdicts"]
     assert mnist["verdict"] == "unsound"
     assert "is no known copy" in str(mnist)
 
@@ -103,3 +103,14 @@ def test_an_unknown_name_fetches_nothing(shelf, tmp_path):
     with pytest.raises(InputError, match="unknown dataset 'minst'"):
         run("fetch", "mnist", "minst")
     assert not (tmp_path / "cache").exists()
+
+
+def test_digits_are_not_called_embedded_without_scikit_learn(monkeypatch):
+    listed = json.loads(run("list", "--json"))["datasets"]
+    monkeypatch.setattr("fedwqcp.cli.data.find_spec", lambda name: None)
+    without = json.loads(run("list", "--json"))["datasets"]
+    found = {row["name"]: row["found"] for row in without}
+    assert found["digits"] == []
+    assert found["friedman"] == ["embedded"]
+    assert {row["name"]: row["found"] for row in listed}["digits"] == ["embedded"]
+    assert "no; needs fedwqcp[demo]" in " ".join(run("show", "digits").split())

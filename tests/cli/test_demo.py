@@ -9,6 +9,9 @@ from fedwqcp.bench.record import load
 from fedwqcp.cli import demo as command
 from fedwqcp.errors import InputError, MissingExtraError
 
+pytest.importorskip("altair", reason="needs fedwqcp[report]")
+pytest.importorskip("vl_convert", reason="needs fedwqcp[report]")
+
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
@@ -25,7 +28,14 @@ def test_tables_figure_and_records(tmp_path, capsys, monkeypatch):
     assert "digits: classification" in said
     assert "synthetic (Friedman): regression" in said
     assert "too few points" in said
-    assert sorted(file.name for file in out.iterdir()) == ["demo.png", "demo.svg", "records.jsonl"]
+    assert sorted(file.name for file in out.iterdir()) == [
+        "demo.png",
+        "demo.svg",
+        "records.jsonl",
+        "report.html",
+        "shown.jsonl",
+    ]
+    assert said.rstrip().endswith(f"Report: {out / 'report.html'}")
     records = load(out / "records.jsonl")
     assert {r.experiment for r in records} == {"methods", "overflow"}
     assert {r.seed for r in records} == {3}

@@ -11,15 +11,29 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+MADE = (ROOT / "docs/auto_gallery", ROOT / "docs/reference/generated")
+PAGES = sorted(
+    page
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    if not any(page.is_relative_to(folder) for folder in MADE)
+)
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NEEDS = re.compile(r"^<!-- needs: ([\w, ]+) -->$", re.MULTILINE)
 RUN = ("python", "bash")
 SHOWN = ("console", "toml", "json", "text")
+GALLERY = sorted((ROOT / "docs/gallery").glob("*.py"))
 
 
 def blocks(page):
     """Return (language, code) of every fenced block."""
     return BLOCK.findall(page.read_text())
+
+
+def skip_what_is_not_there(page):
+    """Skip a page that says it needs a package that is not installed."""
+    for name in ", ".join(NEEDS.findall(page.read_text())).split(", "):
+        if name:
+            pytest.importorskip(name, reason=f"{page.name} needs {name}: make test-docs")
 
 
 def test_every_block_says_whether_it_runs():
@@ -33,7 +47,8 @@ def test_every_block_says_whether_it_runs():
     [page for page in PAGES if any(language in RUN for language, _ in blocks(page))],
     ids=lambda page: page.name,
 )
-def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch):
+def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch, capsys):
+    skip_what_is_not_there(page)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(ROOT / "docs/how-to")
     names = {"__name__": "__docs__"}
@@ -51,12 +66,41 @@ def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch):
                 check=False,
             )
             assert done.returncode == 0, done.stdout + done.stderr
+    for line in capsys.readouterr().out.splitlines():
+        assert not line.startswith("| ") or line in page.read_text(), "a table is not as printed"
+
+
+@pytest.mark.parametrize("example", GALLERY, ids=lambda example: example.stem)
+def test_an_example_of_the_gallery_runs_and_draws_one_figure(example, tmp_path, monkeypatch):
+    pytest.importorskip("sklearn")
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("agg")
+    monkeypatch.chdir(tmp_path)
+    drawn = []
+    monkeypatch.setattr(plt, "show", lambda: drawn.append(plt.get_fignums()))
+    try:
+        with plt.rc_context():
+            exec(compile(example.read_text(), str(example), "exec"), {"__name__": "__main__"})
+    finally:
+        plt.close("all")
+    assert [len(figures) for figures in drawn] == [1]
 
 
 def test_links_between_pages_lead_somewhere():
     for page in [*PAGES, *ROOT.glob("*.md")]:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_every_page_is_reached_from_the_first():
+    index = ROOT / "docs/index.md"
+    linked = {
+        (index.parent / target).resolve()
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", index.read_text())
+    }
+    docs = {page for page in PAGES if page.is_relative_to(ROOT / "docs")}
+    sections = {ROOT / "docs/project.md", *(page for page in docs if page.name == "index.md")}
+    assert docs - linked == sections
 
 
 def test_the_readme_tells_what_its_example_prints(capsys):

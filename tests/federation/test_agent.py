@@ -38,6 +38,19 @@ def test_a_question_of_another_round_is_not_answered(ask):
         Agent("a", ROUND, CAL).answer(encode(ask))
 
 
+def test_the_first_question_gets_one_answer_however_often_it_is_asked():
+    method = Choice("dp-fedcp", {"count_noise": 50.0})
+    round = replace(ROUND, method=method, n_classes=3, max_n=1000)
+    cal = Calibration(np.linspace(0, 1, 90), np.arange(90) % 3, n_classes=3)
+    agent = Agent("a", round, cal)
+    first = agent.answer()
+    assert agent.answer() == first
+    assert agent.answer(encode(Ask("r1", 0, (Begin(),)))) == first
+    assert Agent("a", round, cal).answer() != first, "the noise is fresh elsewhere"
+    with pytest.raises(WrongRoundError, match="step: the first question is asked in step 0 alone"):
+        agent.answer(encode(Ask("r1", 1, (Begin(),))))
+
+
 def test_who_is_not_in_the_roster_does_not_answer():
     with pytest.raises(InputError, match="'c' is not in the round; its agents: a, b"):
         Agent("c", ROUND, CAL)
@@ -131,3 +144,18 @@ def test_a_threshold_outside_the_score_is_not_used(changed):
     edited = replace(release, outcomes=(ToAll(changed),))
     with pytest.raises(InputError, match="must lie between 0 and 1 for lac"):
         thresholds(edited, "a")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"rule": "until"}, "rule 'until' reads labels in order and does not fit LAC"),
+        (
+            {"method": Choice("dp-fedcp"), "score": Choice("absolute-residual")},
+            "method 'dp-fedcp' is for sets of labels, which score 'absolute-residual' does not",
+        ),
+    ],
+)
+def test_terms_that_nobody_could_follow_are_refused_at_once(change, says):
+    with pytest.raises(InputError, match=says):
+        Server(replace(ROUND, **change))

@@ -159,3 +159,21 @@ def npz(array):
 def claim(rows):
     """The bytes of an .npy file that claims more rows than any machine holds."""
     return npy(np.zeros((2, 2))).replace(b"(2, 2)", b"(%d, 2)" % rows)
+
+
+def test_groups_and_labels_that_occur_together(tmp_path):
+    (tmp_path / "cal.csv").write_text("p0,p1,y0,y1,group\n0.7,0.9,1,0,f\n0.2,0.8,1,1,m\n")
+    found = load_outputs(tmp_path / "cal.csv")
+    assert found.labels.tolist() == [[1, 0], [1, 1]]
+    assert found.groups.tolist() == ["f", "m"]
+    for key in ("groups", "group"):
+        np.savez(tmp_path / "cal.npz", probs=PROBS, labels=[[1, 0], [1, 1]], **{key: [3, 4]})
+        found = load_outputs(tmp_path / "cal.npz")
+        assert found.labels.shape == (2, 2)
+        assert found.groups.tolist() == [3, 4]
+    (tmp_path / "cal.csv").write_text("p0,p1,label,group\n0.7,0.3,1,\n")
+    with pytest.raises(InputError, match="column 'group' must hold a group in every row"):
+        load_outputs(tmp_path / "cal.csv")
+    np.savez(tmp_path / "cal.npz", probs=PROBS, groups=["f"])
+    with pytest.raises(InputError, match="groups must have one entry for each of the 2 rows"):
+        load_outputs(tmp_path / "cal.npz")

@@ -238,5 +238,5 @@ def test_the_answer_travels_as_it_was_written(two_steps):
     assert decode(agent.answer(), Answer, (Said,)).answers == (Said(4), Said(4))
 
 
-def test_toall_is_unknown_to_this_method(two_steps):
-    assert ToAll not in Server(two_steps).plan.kinds
+def test_kinds_are_what_the_method_declares_and_what_a_group_without_points_ends_with(two_steps):
+    assert set(Server(two_steps).plan.kinds) == {Said, Begin, Next, ToEach, ToAll}

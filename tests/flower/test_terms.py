@@ -77,3 +77,11 @@ def test_nodes():
     for bad in ("north", "north=x", "north=1,south=1"):
         with pytest.raises(InputError, match="node"):
             nodes_of({"nodes": bad})
+
+
+def test_groups_of_people_and_labels():
+    terms = {"agents": "a,b", "alpha": 0.1, "by": "group", "groups": "female,male"}
+    assert round_of(terms).group_names == ("female", "male")
+    by_label = {"agents": "a,b", "alpha": 0.1, "by": "label", "n-classes": 3}
+    assert round_of(by_label).group_names == ("0", "1", "2")
+    assert round_of({"agents": "a,b", "alpha": 0.1}).by is None

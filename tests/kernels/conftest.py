@@ -9,7 +9,7 @@ import pytest
 
 from fedwqcp.kernels import compiled
 
-ROOM = ("_jit", "_rows", "_cross", "_lanes", "_spans", "_loops")
+ROOM = ("_jit", "_rows", "_cross", "_search", "_wide", "_lanes", "_spans", "_loops")
 
 
 def as_python(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
@@ -20,6 +20,7 @@ def as_python(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         monkeypatch.delitem(sys.modules, f"fedwqcp.kernels.{name}", raising=False)
     loops = importlib.import_module("fedwqcp.kernels._loops")
     monkeypatch.setattr("fedwqcp.kernels._lanes.ROWS", 3)
+    monkeypatch.setattr("fedwqcp.kernels._wide.LANES", 1)
     return loops
 
 

@@ -34,15 +34,18 @@ def test_without_a_folder_to_write_to_it_is_compiled_in_memory(
     pytest.importorskip("numba")
     from fedwqcp.kernels import _jit
 
-    def njit(nogil: bool, error_model: str, fastmath: object, cache: bool = False):
+    def njit(
+        nogil: bool, error_model: str, fastmath: object, forceinline: bool, cache: bool = False
+    ):
         assert nogil
         if cache:
             raise RuntimeError("no locator available")
-        return lambda function: (function, fastmath)
+        return lambda function: (function, fastmath, forceinline)
 
     monkeypatch.setattr(_jit, "njit", njit)
-    assert _jit.jit(len) == (len, False)
-    assert _jit.jit_sums(len) == (len, {"reassoc", "nsz"})
+    assert _jit.jit(len) == (len, False, False)
+    assert _jit.jit_sums(len) == (len, {"reassoc", "nsz"}, False)
+    assert _jit.jit_inline(len) == (len, False, True)
 
 
 def test_threads_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

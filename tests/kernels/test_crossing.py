@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from fedwqcp.errors import InputError
-from fedwqcp.kernels import compiled, crossing
+from fedwqcp.kernels import compiled, networks, sorting
 from fedwqcp.kernels.limits import Limits, limits_of
 from fedwqcp.kernels.ranked import ONE
 from fedwqcp.scores._ranked import RankedScore
@@ -93,8 +93,18 @@ def test_any_layout_serves(backend: str) -> None:
         assert_same(APS(), case, 0.7)
 
 
+@pytest.mark.parametrize("n_classes", [5, 60])
+def test_inputs_are_left_as_they_are(backend: str, n_classes: int) -> None:
+    probs = next(rows(n_classes, 6))
+    for layout in (probs, np.asfortranarray(probs), probs[:1], probs[:1].astype(np.float32)):
+        before = layout.copy()
+        APS(randomized=False).invert(layout, 0.7)
+        APS(randomized=False).measure(layout, np.zeros(len(layout), int), 0.7)
+        np.testing.assert_array_equal(layout, before)
+
+
 def test_more_labels_than_fit_beside_the_index(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crossing, "PACKED", 8)
+    monkeypatch.setattr(sorting, "PACKED", 8)
     for probs in rows(9, 5):
         assert_same(APS(randomized=False), Labelled(probs, np.arange(5), np.ones(5)), 0.6)
 
@@ -136,7 +146,7 @@ def test_networks_sort() -> None:
     for n in range(2, 12):
         for bits in range(2**n):  # a network that sorts all zeros and ones sorts everything
             row = [bits >> k & 1 for k in range(n)]
-            for a, b in crossing.network(n):
+            for a, b in networks.network(n):
                 row[a], row[b] = max(row[a], row[b]), min(row[a], row[b])
             assert row == sorted(row, reverse=True)
 

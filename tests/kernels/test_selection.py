@@ -26,7 +26,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("kind", list(SAMPLES))
-def test_it_is_the_value_at_that_place(kind: str) -> None:
+def test_it_is_the_value_at_that_place(backend: str, kind: str) -> None:
     values = SAMPLES[kind]
     ordered = np.sort(values)
     for rank in (1, 2, 30, 1500, 2700, 2999, 3000):

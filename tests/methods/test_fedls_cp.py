@@ -252,6 +252,18 @@ def test_answers_that_do_not_fit_are_told_apart():
         FedLSCP(target=(1.0,)).aggregate([fit, fit], 0.1)
 
 
+def test_infinite_scores_travel_and_are_never_covered():
+    some = agent([0.1, 0.2, 0.3, inf, inf, inf, 0.4, 0.5, 0.6, 0.7], np.repeat([0, 1], (6, 4)))
+    for n0 in (0.0, None):
+        method = FedLSCP(n0=n0, target=(0.6, 0.4))
+        found = [
+            fw.calibrate({"a": some, "b": some}, method=method, alpha=alpha).threshold("a")
+            for alpha in (0.55, 0.25)
+        ]
+        assert found[0] < 1
+        assert found[1] == inf
+
+
 def test_labels_are_needed():
     with pytest.raises(InputError, match="labels"):
         FedLSCP().summarize(fw.Calibration([0.5]), 0.1)

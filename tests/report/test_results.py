@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from fedwqcp.bench.stress import journal_of
 from fedwqcp.report.pages import write
+from fedwqcp.report.stress import write as write_stress
 
 matplotlib = pytest.importorskip("matplotlib")
 
@@ -46,8 +48,15 @@ def test_figures_are_those_in_the_repository_byte_for_byte(made):
         assert (made / file.name).read_bytes() == file.read_bytes(), file.name
 
 
-def test_the_page_shows_what_the_records_give():
-    page = (RESULTS.parent / "docs" / "reproduction.md").read_text()
-    script = runpy.run_path(str(RESULTS.parent / "benchmarks" / "reproduction.py"))
-    for name, table in script["tables"]():
-        assert f"\n\n{table}\n\n" in page, f"the table of {name} differs from docs/reproduction.md"
+@pytest.mark.parametrize("name", ["reproduction", "beyond"])
+def test_the_page_shows_what_the_records_give(name):
+    page = (RESULTS.parent / "docs" / f"{name}.md").read_text()
+    script = runpy.run_path(str(RESULTS.parent / "benchmarks" / f"{name}.py"))
+    for title, table in script["tables"]():
+        assert f"\n\n{table}\n\n" in page, f"the table of {title} differs from docs/{name}.md"
+
+
+def test_the_stress_table_is_what_its_records_give(tmp_path):
+    folder = RESULTS / "stress"
+    write_stress(journal_of(folder).read(), tmp_path)
+    assert (tmp_path / "stress.csv").read_bytes() == (folder / "stress.csv").read_bytes()

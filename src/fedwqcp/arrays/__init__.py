@@ -4,9 +4,10 @@ Past these checks nothing is checked again. An error names a row by its number a
 label, a score or a feature.
 """
 
-from fedwqcp.arrays._classes import SUM_TOLERANCE, as_labels, as_probabilities
+from fedwqcp.arrays._classes import SUM_TOLERANCE, as_indicators, as_labels, as_probabilities
+from fedwqcp.arrays._groups import as_groups, group_places
 from fedwqcp.arrays._numbers import as_alpha, as_floats, as_scores, as_uniforms, real_array
-from fedwqcp.arrays._types import Bools, Floats, Labels, Probabilities
+from fedwqcp.arrays._types import Bools, Floats, Labels, Probabilities, Texts
 
 __all__ = [
     "SUM_TOLERANCE",
@@ -14,11 +15,15 @@ __all__ = [
     "Floats",
     "Labels",
     "Probabilities",
+    "Texts",
     "as_alpha",
     "as_floats",
+    "as_groups",
+    "as_indicators",
     "as_labels",
     "as_probabilities",
     "as_scores",
     "as_uniforms",
+    "group_places",
     "real_array",
 ]

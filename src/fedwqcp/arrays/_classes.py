@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp.arrays._numbers import first_of, real_array
-from fedwqcp.arrays._types import Labels, Probabilities
+from fedwqcp.arrays._numbers import as_floats, first_of, real_array
+from fedwqcp.arrays._types import Bools, Labels, Probabilities
 from fedwqcp.errors import InputError
 
 SUM_TOLERANCE = 5e-3
@@ -107,3 +107,30 @@ def as_labels(labels: npt.ArrayLike, n: int, n_classes: int) -> Labels:
         bad = first_of((array < 0) | (array >= n_classes))
         raise InputError(f"labels must be integers from 0 to {n_classes - 1}, row {bad} is outside")
     return array.astype(np.int64, copy=False)
+
+
+def as_indicators(labels: npt.ArrayLike, shape: tuple[int | None, ...]) -> Bools:
+    """Return which of several labels are there, as truth values of shape (n, L).
+
+    Parameters
+    ----------
+    labels : array_like, shape (n, L)
+        Truth values, or 1 and 0.
+    shape : tuple of int or None
+        The shape they must have; None stands for any length.
+
+    Returns
+    -------
+    Bools
+        True where a label is there.
+
+    Raises
+    ------
+    InputError
+        If the shape is another, or an entry is neither 0 nor 1.
+    """
+    given = np.asarray(labels)
+    array = as_floats(given.astype(np.int8) if given.dtype == np.bool_ else given, "labels", shape)
+    if not np.isin(array, (0.0, 1.0)).all():
+        raise InputError("labels must be 1 where a label is there and 0 where it is not")
+    return np.asarray(array == 1)

@@ -18,3 +18,6 @@ Labels: TypeAlias = npt.NDArray[np.int64]
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
 """Truth values."""
+
+Texts: TypeAlias = npt.NDArray[np.str_]
+"""Text, such as the names of groups."""

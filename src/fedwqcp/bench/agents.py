@@ -91,8 +91,8 @@ class Problem:
         The score of all agents.
     sides : tuple of Side
         The agents.
-    targets : Labels or Floats, shape (n,)
-        The truth at the test inputs.
+    inputs, targets : Floats, shape (n, d), and Labels or Floats, shape (n,)
+        The test inputs, and the truth at them.
     uniforms : Floats, shape (n,)
         The random part of the score at the test inputs.
     label_law : tuple of float or None
@@ -104,6 +104,7 @@ class Problem:
     dataset: str
     score: LabelScore | IntervalScore
     sides: tuple[Side, ...]
+    inputs: Floats
     targets: Labels | Floats
     uniforms: Floats
     label_law: tuple[float, ...] | None
@@ -182,9 +183,8 @@ def prepare(
         else:
             calibration = Calibration(score.of(outputs[rows], y), features=x)
         sides.append(Side(recipe, calibration, outputs[test]))
-    return Problem(
-        data.name, score, tuple(sides), data.targets[test], u[test], _label_law(data, train)
-    )
+    tested = data.inputs[test], data.targets[test], u[test]
+    return Problem(data.name, score, tuple(sides), *tested, _label_law(data, train))
 
 
 def outputs_of(recipe: Recipe, data: Dataset, train: Indices, seed: int, epochs: int) -> Floats:

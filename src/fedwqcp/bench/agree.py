@@ -102,7 +102,8 @@ def method_of(setting: Setting, plan: MethodPlan, overflow: str) -> Method[Any]:
     if plan.aim == "own":
         settings["target"] = "own"
     if plan.aim == "training":
-        law = setting.label_law if plan.method == "dp-fedcp" else setting.feature_law
+        labelled = plan.method in ("dp-fedcp", "fedls-cp")
+        law = setting.label_law if labelled else setting.feature_law
         settings["target"] = tuple(law.tolist())
     return methods.get(plan.method, **settings)
 

@@ -16,13 +16,15 @@ import fedwqcp
 from fedwqcp import methods, metrics
 from fedwqcp.arrays import Floats, as_alpha
 from fedwqcp.bench.agents import AGENTS, Problem, prepare
+from fedwqcp.bench.portraits import examples, portraits, traffic
 from fedwqcp.bench.record import Record, Skipped
+from fedwqcp.bench.scarce import with_scarce_agent
+from fedwqcp.bench.shown import Shown, Traffic
 from fedwqcp.data.embedded import digits, friedman
 from fedwqcp.data.streams import stream
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.federation.transport.local import calibrate
-from fedwqcp.methods import Calibration, Method
-from fedwqcp.quantile import conformal_rank
+from fedwqcp.methods import Method
 from fedwqcp.wire.release import Release
 from fedwqcp.wire.round import Setting
 
@@ -76,10 +78,13 @@ class Results:
         Experiment ``"methods"``: every method; ``"overflow"``: FedWQ-CP with one scarce agent.
     skipped : tuple of Skipped
         Methods that could not do a task.
+    shown : tuple of Portrait, Traffic and Example
+        What a report shows beside the records.
     """
 
     records: tuple[Record, ...]
     skipped: tuple[Skipped, ...]
+    shown: tuple[Shown, ...] = ()
 
 
 def run(demo: Demo, on_step: Callable[[str, float], None] | None = None) -> Results:
@@ -112,23 +117,30 @@ def run(demo: Demo, on_step: Callable[[str, float], None] | None = None) -> Resu
 
     records: list[Record] = []
     skipped: list[Skipped] = []
+    shown: list[Shown] = []
     for data in (
         digits(demo.digits),
         friedman(demo.friedman, stream(demo.seed, "friedman")),
     ):
         problem = prepare(data, demo.seed, beta=demo.beta, epochs=demo.epochs, on_step=_step)
+        own: list[Record] = []
         for name in methods.available():
             _step(f"{problem.dataset}: {name}")
             try:
-                records += _measure(demo, problem, "methods", _aimed(name, problem))
+                found, sent = _measure(demo, problem, "methods", _aimed(name, problem))
             except (InputError, MissingExtraError) as error:
                 skipped.append(Skipped(problem.dataset, name, str(error)))
+                continue
+            own += found
+            shown += sent
+        shown += (*portraits(problem, own), *examples(problem, own))
         _step(f"{problem.dataset}: an agent with too few points")
-        scarce = _with_scarce_agent(demo, problem)
+        scarce = with_scarce_agent(problem, keep=demo.scarce, alpha=demo.alpha, seed=demo.seed)
         for policy in POLICIES:
             method = methods.get("fedwq-cp", overflow=policy)
-            records += _measure(demo, scarce, "overflow", method)
-    return Results(tuple(records), tuple(skipped))
+            own += _measure(demo, scarce, "overflow", method)[0]
+        records += own
+    return Results(tuple(records), tuple(skipped), tuple(shown))
 
 
 def _aimed(name: str, problem: Problem) -> Method[Any]:
@@ -140,10 +152,10 @@ def _aimed(name: str, problem: Problem) -> Method[Any]:
 
 def _measure(
     demo: Demo, problem: Problem, experiment: str, method: Method[Any]
-) -> tuple[Record, ...]:
+) -> tuple[tuple[Record, ...], tuple[Traffic, ...]]:
     """Calibrate with one method, and measure every agent's sets on the shared test data."""
     began = time.perf_counter()
-    release, samples = _calibrate(demo, problem, method)
+    release, samples, sent = _calibrate(demo, problem, method)
     seconds = time.perf_counter() - began
     found = []
     for side in problem.sides:
@@ -177,50 +189,36 @@ def _measure(
                 seconds=seconds,
             )
         )
-    return tuple(found)
+    return tuple(found), sent
 
 
-def _calibrate(demo: Demo, problem: Problem, method: Method[Any]) -> tuple[Release, bool]:
+def _calibrate(
+    demo: Demo, problem: Problem, method: Method[Any]
+) -> tuple[Release, bool, tuple[Traffic, ...]]:
     """Run a round; scores of single people may leave only where the method cannot do without."""
     agents = {side.recipe.name: side.calibration for side in problem.sides}
     noise = int(stream(demo.seed, problem.dataset, methods.name_of(method)).integers(2**31))
+    sizes: dict[str, list[tuple[int, int]]] = {}
 
-    def attempt(allow_samples: bool) -> Release:
-        return calibrate(
+    def attempt(allow_samples: bool) -> tuple[Release, bool, tuple[Traffic, ...]]:
+        sizes.update((name, []) for name in agents)
+        release = calibrate(
             agents,
             method=method,
             alpha=demo.alpha,
             score=problem.score,
             allow_samples=allow_samples,
             seed=noise,
+            on_exchange=lambda _, name, down, up: sizes[name].append((down, up)),
         )
+        return release, allow_samples, traffic(problem.dataset, methods.name_of(method), sizes)
 
     try:
-        return attempt(False), False
+        return attempt(False)
     except InputError:
         if not any(kind.reveals == "samples" for kind in method.summaries):
             raise
-        return attempt(True), True
-
-
-def _with_scarce_agent(demo: Demo, problem: Problem) -> Problem:
-    """Take the agent with most calibration points down to fewer than a finite threshold needs."""
-    keep = demo.scarce
-    while keep and conformal_rank(keep, demo.alpha) <= keep:
-        keep -= 1
-    most = max(problem.sides, key=lambda side: side.calibration.n)
-    rng = stream(demo.seed, problem.dataset, "scarce")
-    kept = np.sort(rng.permutation(most.calibration.n)[:keep])
-    poor = dataclasses.replace(most, calibration=_rows(most.calibration, kept))
-    sides = tuple(poor if side is most else side for side in problem.sides)
-    return dataclasses.replace(problem, sides=sides, scarce=poor.recipe.name)
-
-
-def _rows(cal: Calibration, rows: Any) -> Calibration:
-    """Keep some of the calibration points."""
-    labels = None if cal.labels is None else cal.labels[rows]
-    features = None if cal.features is None else cal.features[rows]
-    return Calibration(cal.scores[rows], labels, features, cal.n_classes)
+        return attempt(True)
 
 
 def _config(demo: Demo, problem: Problem, release: Release) -> dict[str, Setting]:

@@ -99,12 +99,12 @@ def _hints(kind: type[Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Write +inf as JSON can hold it."""
+    """Write infinities as JSON can hold them."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
-    return "inf" if isinstance(value, float) and value == inf else value
+    return str(value) if isinstance(value, float) and abs(value) == inf else value
 
 
 def _lively(value: Any) -> Any:
@@ -113,7 +113,7 @@ def _lively(value: Any) -> Any:
         return {key: _lively(item) for key, item in value.items()}
     if isinstance(value, list):
         return tuple(_lively(item) for item in value)
-    return inf if value == "inf" else value
+    return float(value) if value in ("inf", "-inf") else value
 
 
 def _fits(value: object, kind: Any) -> bool:

@@ -114,7 +114,7 @@ def training_settings(experiment: Experiment, dataset: str) -> dict[str, object]
     known: tuple[str, ...] = ("alpha", "beta", "strong", "weak", "held_out", "pool")
     known += ("strong_epochs", "weak_epochs", "clusters")
     plan = next(plan for plan in experiment.datasets if plan.name == dataset)
-    return {**{name: getattr(experiment, name) for name in known}, **asdict(plan)}
+    return {**{name: getattr(experiment, name) for name in known}, "dataset": asdict(plan)}
 
 
 def pending(experiment: Experiment, folder: Folder) -> tuple[Task, ...]:

@@ -5,27 +5,30 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from fedwqcp import metrics
+from fedwqcp.cli import measured
+from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.errors import InputError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.files import write_atomic
+from fedwqcp.federation.grouping import part_of
 from fedwqcp.federation.outputs import Outputs, load_outputs
+from fedwqcp.federation.privacy import Budget
 from fedwqcp.federation.scoring import calibration_of
 from fedwqcp.federation.scoring import predict as predict_sets
 from fedwqcp.federation.store import load
 from fedwqcp.federation.transport import folder
+from fedwqcp.methods import Calibration
 from fedwqcp.quantile import conformal_rank
 from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.wire.round import Round
 
 app = typer.Typer(no_args_is_help=True)
-console = Console(soft_wrap=True)
 
 Name = Annotated[
     str | None, typer.Option("--agent", envvar="FEDWQCP_AGENT", help="Name of this agent.")
@@ -47,9 +50,21 @@ def calibrate(
     allow_samples: Annotated[
         bool, typer.Option("--allow-samples", help="Let a method send all scores of single people.")
     ] = False,
+    privacy_budget: Annotated[
+        float | None,
+        typer.Option(
+            envvar="FEDWQCP_PRIVACY_BUDGET",
+            help="Epsilon that these outputs may spend over all rounds; what is spent is kept.",
+        ),
+    ] = None,
+    privacy_folder: Annotated[
+        Path | None,
+        typer.Option(help="Where the budget is kept  [default: OUTPUTS.privacy]"),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Where the answer is written  [default: AGENT.json]")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Score the calibration points and write the answer, readable before it is sent."""
     terms = folder.read_round(round)
@@ -58,18 +73,20 @@ def calibrate(
     found = re.search(r"\.ask-(\d+)", "" if ask is None else ask.name)
     step = "" if found is None else f".step-{found[1]}"
     path = out or Path(f"{name}{step}.json")
-    written = folder.write_answer(Agent(name, terms, cal, allow_samples=allow_samples), path, ask)
+    budget = _budget(privacy_budget, privacy_folder, outputs)
+    side = Agent(name, terms, cal, allow_samples=allow_samples, budget=budget)
+    written = folder.write_answer(side, path, ask)
+    output, notes, size = Output(as_json), list(_few(terms, cal)), path.stat().st_size
     if not written:
-        console.print(f"{path} holds this answer already")
-    for alpha in terms.alphas:
-        if conformal_rank(cal.n, alpha / cal.columns) > cal.n:
-            console.print(
-                f"note: {cal.n} calibration points are too few for a finite threshold at "
-                f"alpha={alpha:g}; what that does is the round's overflow rule",
-                style="yellow",
-            )
-    console.print(f"this is all that leaves ({path}, {path.stat().st_size} bytes):")
-    console.print(path.read_text().strip(), markup=False, highlight=False)
+        output.say(f"{path} holds this answer already")
+    for note in notes:
+        output.say(note, style="yellow")
+    if budget is not None:
+        output.say(f"privacy budget: {budget.left:g} of {privacy_budget:g} is left")
+    output.say(f"this is all that leaves ({path}, {size} bytes):")
+    output.say(path.read_text().strip())
+    left = None if budget is None else budget.left
+    output.done(agent=name, answer=path, bytes=size, new=written, notes=notes, budget_left=left)
 
 
 @app.command()
@@ -83,6 +100,7 @@ def predict(
     ] = None,
     labels: LabelsFile = None,
     out: Annotated[Path, typer.Option(help="Where the sets are written.")] = Path("sets.csv"),
+    as_json: AsJson = False,
 ) -> None:
     """Turn model outputs into prediction sets; with labels, also say how many are covered."""
     terms = load(release)
@@ -92,14 +110,39 @@ def predict(
     if calibration is not None:
         cal = calibration_of(terms.round, load_outputs(calibration))
     sets = predict_sets(terms, name, new, alpha=alpha, calibration=cal)
-    found = None if new.labels is None or not len(sets) else metrics.measure(name, sets, new.labels)
+    found = measured.measured(name, terms.round, sets, new)
     write_atomic(out, _table(sets, new).encode())
-    mean = f"; mean size {sets.sizes().mean():.4g}" if len(sets) else ""
-    console.print(f"{len(sets)} sets in {out}{mean}")
-    if found is not None:
-        console.print(
-            f"coverage {found.coverage:.4f}, 95 % interval {found.low:.4f} to {found.high:.4f}"
-        )
+    output, size = Output(as_json), float(sets.sizes().mean()) if len(sets) else None
+    output.say(f"{len(sets)} sets in {out}" + ("" if size is None else f"; mean size {size:.4g}"))
+    level = terms.round.alphas[0] if alpha is None else alpha
+    measured.say(found, level, output)
+    output.done(agent=name, sets=out, n=len(sets), size=size, measured=found)
+
+
+def _few(round: Round, cal: Calibration) -> Iterator[str]:
+    """Say where there are too few calibration points."""
+    for group in range(len(round.group_names)) or (None,):
+        n = part_of(round, cal, group).n
+        of = "" if group is None else f" of {round.by} {round.group_names[group]}"
+        for alpha in round.alphas:
+            if group is not None and n == 0:
+                yield f"note: no calibration point{of}: this agent takes no part in it"
+                break
+            if conformal_rank(n, alpha / cal.columns) > n:
+                yield (
+                    f"note: {n} calibration points{of} are too few for a finite threshold at "
+                    f"alpha={alpha:g}; what that does is the round's overflow rule"
+                )
+
+
+def _budget(total: float | None, where: Path | None, outputs: Path) -> Budget | None:
+    """Return the budget of some outputs, kept beside them."""
+    kept = where or outputs.with_name(f"{outputs.name}.privacy")
+    if total is not None:
+        return Budget(kept, total)
+    if where is not None or kept.exists():
+        raise InputError(f"{kept} keeps a privacy budget: say how much with --privacy-budget")
+    return None
 
 
 def _name(agent: str | None, round: Round) -> str:
@@ -108,7 +151,7 @@ def _name(agent: str | None, round: Round) -> str:
         return round.agents[0]
     if agent is None:
         raise InputError(f"say which agent this is with --agent, one of: {', '.join(round.agents)}")
-    if agent not in round.agents:
+    if not round.expects(agent):
         raise InputError(
             f"agent {agent!r} is not in the round; its agents: {', '.join(round.agents)}"
         )

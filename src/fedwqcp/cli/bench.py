@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,8 +17,9 @@ from fedwqcp.bench.experiment import Experiment, embedded, load, paper
 from fedwqcp.bench.run import OnStep, Where, run
 from fedwqcp.bench.toml import parse_seeds
 from fedwqcp.cli.liars import liars
-from fedwqcp.report.compare import cells
-from fedwqcp.report.markdown import verdict_rows
+from fedwqcp.cli.output import AsJson, Output
+from fedwqcp.report import overview
+from fedwqcp.report.compare import Cell, cells
 from fedwqcp.report.pages import read, write
 from fedwqcp.report.stress import write as write_stress
 
@@ -54,13 +55,15 @@ def run_command(
     outputs: Outputs = None,
     resume: Resume = False,
     executor: Executor = "processes",
+    as_json: AsJson = False,
 ) -> None:
     """Train what is missing, evaluate every method, and append records to OUT."""
     experiment = _narrowed(load(config), datasets, seeds)
     where = Where(out=out, data=data, outputs=outputs, device=device, jobs=jobs, executor=executor)
-    console = Console(highlight=False)
-    units = _run(experiment, where, resume, console)
-    console.print(f"{units} units done; records: {out / 'records.jsonl'}", soft_wrap=True)
+    output = Output(as_json)
+    units = _run(experiment, where, resume, output.console)
+    output.say(f"{units} units done; records: {out / 'records.jsonl'}")
+    output.done(units=units, records=out / "records.jsonl")
 
 
 @app.command()
@@ -77,24 +80,24 @@ def reproduce(
     outputs: Outputs = None,
     resume: Resume = False,
     executor: Executor = "processes",
+    as_json: AsJson = False,
 ) -> None:
     """Run the paper's comparison and set its published figures beside ours."""
-    console = Console(highlight=False)
+    output = Output(as_json)
     if data is None:
-        console.print(
+        output.say(
             "No data folder (--data or FEDWQCP_DATA): running on the embedded datasets, for which "
-            "nothing was published.",
-            soft_wrap=True,
+            "nothing was published."
         )
         experiment = embedded()
     else:
         experiment = paper().only(QUICK, (0, 1)) if quick else paper()
     where = Where(out=out, data=data, outputs=outputs, device=device, jobs=jobs, executor=executor)
-    _run(_narrowed(experiment, datasets, seeds), where, resume, console)
-    files = write(out, out / "tables")
-    for line in verdict_rows(cells(read(out))):
-        console.print("  ".join(line), soft_wrap=True)
-    console.print(f"Written: {', '.join(str(file) for file in files)}", soft_wrap=True)
+    _run(_narrowed(experiment, datasets, seeds), where, resume, output.console)
+    files, results = write(out, out / "tables"), read(out)
+    _show(cells(results), 1 - results[0].alpha, output)
+    output.say(f"Written: {', '.join(str(file) for file in files)}")
+    output.done(methods=overview.standings(cells(results)), files=files)
 
 
 @app.command("stress")
@@ -111,17 +114,19 @@ def stress_command(
     outputs: Outputs = None,
     resume: Resume = False,
     executor: Executor = "processes",
+    as_json: AsJson = False,
 ) -> None:
     """Vary one thing about the federation at a time, and show where each method fails."""
     chosen = study.load(config)
     chosen = replace(chosen, experiment=_narrowed(chosen.experiment, datasets, seeds))
     where = Where(out=out, data=data, outputs=outputs, device=device, jobs=jobs, executor=executor)
-    console = Console(highlight=False)
-    with _progress(console) as on_step:
+    output = Output(as_json)
+    with _progress(output.console) as on_step:
         done = stress.run(chosen, where, resume=resume, on_step=on_step)
     files = write_stress(stress.journal_of(out).read(), out)
-    console.print(f"{done} federations evaluated", soft_wrap=True)
-    console.print(f"Written: {', '.join(str(file) for file in files)}", soft_wrap=True)
+    output.say(f"{done} federations evaluated")
+    output.say(f"Written: {', '.join(str(file) for file in files)}")
+    output.done(federations=done, files=files)
 
 
 app.command()(liars)
@@ -137,6 +142,15 @@ def _run(experiment: Experiment, where: Where, resume: bool, console: Console) -
     """Run an experiment, and show how far it is."""
     with _progress(console) as on_step:
         return run(experiment, where, resume=resume, on_step=on_step)
+
+
+def _show(found: Sequence[Cell], nominal: float, output: Output) -> None:
+    """Print how the methods stand, and what agrees with the paper."""
+    for table in overview.tables(found, nominal, ascii=output.console.options.ascii_only):
+        output.show(table)
+    verdicts = overview.verdicts(found)
+    if verdicts is not None:
+        output.show(verdicts)
 
 
 @contextmanager

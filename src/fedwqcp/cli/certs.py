@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.federation.certs import DAYS, make_certs
-
-console = Console(soft_wrap=True, highlight=False)
 
 
 def certs(
@@ -19,11 +17,15 @@ def certs(
     host: Annotated[
         list[str] | None, typer.Option(help="Name or address of the server; repeat for several.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Make a local CA, a server certificate and a key for each site, for trying out."""
-    for path in make_certs(folder, agent, host or ["localhost", "127.0.0.1"]):
-        console.print(str(path))
-    console.print(
+    output = Output(as_json)
+    files = make_certs(folder, agent, host or ["localhost", "127.0.0.1"])
+    for path in files:
+        output.say(path)
+    output.say(
         f"for trying out: valid for {DAYS} days. In earnest, every site makes its own key and "
         "hands over keys/NAME.pub alone"
     )
+    output.done(files=files, days=DAYS)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +12,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 from rich.table import Table
+from rich.text import Text
 
+from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.data import catalog, resolve
 from fedwqcp.data.dataset import Dataset
 from fedwqcp.data.download import fetch as fetch_files
@@ -24,7 +26,8 @@ app = typer.Typer(no_args_is_help=True)
 DataFolder = Annotated[
     Path | None, typer.Option("--data", help="Folder with data; else FEDWQCP_DATA.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+WIDTH = 160
+"""Columns of the tables where the output is no terminal."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +65,7 @@ class Verdict:
 def list_(data: DataFolder = None, as_json: AsJson = False) -> None:
     """List every dataset and where it was found."""
     found = {dataset.name: _where(dataset, data) for dataset in catalog.CATALOG}
-    if as_json:
-        rows = [asdict(dataset) | {"found": found[dataset.name]} for dataset in catalog.CATALOG]
-        typer.echo(json.dumps(rows, indent=2))
-        return
+    output = Output(as_json, WIDTH)
     table = Table("dataset", "task", "input", "train", "test", "licence")
     table.add_column("found", overflow="fold")
     for dataset in catalog.CATALOG:
@@ -76,9 +76,11 @@ def list_(data: DataFolder = None, as_json: AsJson = False) -> None:
             f"{dataset.n_train:,}" if dataset.n_train else "any",
             f"{dataset.n_test:,}" if dataset.n_test else "any",
             dataset.licence,
-            " + ".join(found[dataset.name]) or f"no; fedwqcp data fetch {dataset.name}",
+            Text(" + ".join(found[dataset.name]) or _how(dataset)),
         )
-    _console().print(table)
+    output.show(table)
+    rows = [asdict(dataset) | {"found": found[dataset.name]} for dataset in catalog.CATALOG]
+    output.done(datasets=rows)
 
 
 @app.command()
@@ -88,20 +90,22 @@ def fetch(
     data: Annotated[
         Path | None, typer.Option("--data", help="Folder to put them into; else the cache.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Download published files; what is there already with the right checksum is kept."""
     if bool(names) == every:
         raise InputError(f"name datasets or say --all; known: {', '.join(catalog.available())}")
     wanted = catalog.CATALOG if every else [catalog.find(name) for name in names or ()]
     folder = data if data is not None else resolve.cache_folder()
-    console = _console()
+    output, fetched = Output(as_json), {}
     for dataset in wanted:
         if dataset.embedded:
-            console.print(f"{dataset.name}: comes with the software, nothing to fetch")
+            output.say(f"{dataset.name}: comes with the software, nothing to fetch")
             continue
-        files = _fetch(dataset, folder, console)
-        console.print(f"{dataset.name}: {', '.join(str(file) for file in files)}", soft_wrap=True)
-        console.print(f"  licence: {dataset.licence}; cite: {dataset.citation}", markup=False)
+        files = fetched[dataset.name] = _fetch(dataset, folder, output.console)
+        output.say(f"{dataset.name}: {', '.join(str(file) for file in files)}")
+        output.say(f"  licence: {dataset.licence}; cite: {dataset.citation}")
+    output.done(files=fetched)
 
 
 @app.command()
@@ -113,14 +117,13 @@ def verify(
     """Read datasets and check them: which known copy is it, and is it whole."""
     wanted = [catalog.find(name) for name in names or catalog.available()]
     verdicts = [_verify(dataset, data) for dataset in wanted]
-    if as_json:
-        typer.echo(json.dumps([asdict(verdict) for verdict in verdicts], indent=2))
-    else:
-        table = Table("dataset", "verdict", "train", "test", "files", "note")
-        for v in verdicts:
-            rows = [f"{sum(counts):,}" if counts else "" for counts in (v.train, v.test)]
-            table.add_row(v.name, v.verdict, *rows, v.source, v.note)
-        _console().print(table)
+    output = Output(as_json, WIDTH)
+    table = Table("dataset", "verdict", "train", "test", "files", "note")
+    for v in verdicts:
+        rows = [f"{sum(counts):,}" if counts else "" for counts in (v.train, v.test)]
+        table.add_row(v.name, v.verdict, *rows, v.source, v.note)
+    output.show(table)
+    output.done(verdicts=verdicts)
     bad = {"unsound", "missing"} if names else {"unsound"}
     if any(verdict.verdict in bad for verdict in verdicts):
         raise typer.Exit(2)
@@ -135,9 +138,7 @@ def show(
     """Show all that is known of a dataset: source, checksums, licence, citation, known copies."""
     dataset = catalog.find(name)
     found = _where(dataset, data)
-    if as_json:
-        typer.echo(json.dumps(asdict(dataset) | {"found": found}, indent=2))
-        return
+    output = Output(as_json, WIDTH)
     table = Table(title=dataset.title, show_header=False)
     table.add_row("task", _task(dataset))
     table.add_row("input", _shape(dataset))
@@ -150,8 +151,9 @@ def show(
     for content in dataset.contents:
         told = f"\nsha256 {content.sha256}" if content.sha256 else ""
         table.add_row(content.status, content.note + told)
-    table.add_row("found", " + ".join(found) or "no")
-    _console().print(table)
+    table.add_row("found", Text(" + ".join(found) or _how(dataset)))
+    output.show(table)
+    output.done(dataset=asdict(dataset) | {"found": found})
 
 
 def _fetch(dataset: Dataset, folder: Path, console: Console) -> tuple[Path, ...]:
@@ -205,7 +207,7 @@ def _counts(loaded: Loaded) -> tuple[tuple[int, ...], tuple[int, ...]]:
 def _where(dataset: Dataset, data: Path | None) -> tuple[str, ...]:
     """Return the files that hold a dataset, as text."""
     if dataset.embedded:
-        return ("embedded",)
+        return ("embedded",) if dataset.name != "digits" or find_spec("sklearn") else ()
     return tuple(str(file) for file in resolve.locate(dataset, data) or ())
 
 
@@ -219,9 +221,7 @@ def _shape(dataset: Dataset) -> str:
     return " x ".join(str(length) for length in dataset.shape)
 
 
-def _console() -> Console:
-    """Return a console that is wide enough for a table where the output is no terminal."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = 160
-    return console
+def _how(dataset: Dataset) -> str:
+    """Say how a dataset that was not found is had."""
+    need = "needs fedwqcp[demo]" if dataset.embedded else f"fedwqcp data fetch {dataset.name}"
+    return f"no; {need}"

@@ -9,34 +9,45 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from fedwqcp.bench import shown
 from fedwqcp.bench.demo import Demo, Results, run
 from fedwqcp.bench.record import save
+from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.errors import InputError
+from fedwqcp.report import html
 from fedwqcp.report.figures import coverage_against_size, require_matplotlib
+from fedwqcp.report.html.vega import require_report
 from fedwqcp.report.tables import show
 
 WIDTH = 110
 """Columns that the tables need; used where the output is no terminal."""
+
+EXAMPLES = 12
+"""Test points that the report shows: the data are public."""
 
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for figure and records.")] = Path("out"),
     seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 0,
     alpha: Annotated[float, typer.Option(help="Miscoverage level.")] = 0.1,
+    as_json: AsJson = False,
 ) -> None:
     """Compare every method on six unequal agents: digits and a synthetic regression."""
     settings = Demo(seed=seed, alpha=alpha)
     require_matplotlib()
+    require_report()
     _make_folder(out)
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = WIDTH
-    results = _run(settings, console)
+    output = Output(as_json, WIDTH)
+    results = _run(settings, output.console)
     main = [r for r in results.records if r.experiment == "methods"]
     save(out / "records.jsonl", results.records)
-    files = (*coverage_against_size(main, out / "demo"), out / "records.jsonl")
-    show(results.records, results.skipped, console)
-    console.print(f"Written: {', '.join(str(file) for file in files)}", soft_wrap=True)
+    shown.save(out / shown.FILE, results.shown)
+    files = (*coverage_against_size(main, out / "demo"), out / "records.jsonl", out / shown.FILE)
+    report = html.write(out, out / "report.html", html.Wanted(examples=EXAMPLES))
+    show(results.records, results.skipped, output.console)
+    output.say(f"Written: {', '.join(str(file) for file in files)}")
+    output.say(f"Report: {report}", style="bold")
+    output.done(files=files, report=report, skipped=results.skipped)
 
 
 def _run(settings: Demo, console: Console) -> Results:

@@ -7,23 +7,27 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.errors import InputError
 
 app = typer.Typer(no_args_is_help=True)
-console = Console(soft_wrap=True, highlight=False)
 
 
 @app.command()
-def new(folder: Annotated[Path, typer.Argument(help="A new folder; it names the app.")]) -> None:
+def new(
+    folder: Annotated[Path, typer.Argument(help="A new folder; it names the app.")],
+    as_json: AsJson = False,
+) -> None:
     """Write a minimal, commented Flower app of your own that runs as it is."""
     from fedwqcp.federation.transport.flower.scaffold import new_app
 
-    for path in new_app(folder):
-        console.print(str(path))
-    console.print(f"put your model in outputs(): then `flwr run {folder}`")
+    output, files = Output(as_json), new_app(folder)
+    for path in files:
+        output.say(path)
+    output.say(f"put your model in outputs(): then `flwr run {folder}`")
+    output.done(files=files)
 
 
 @app.command()
@@ -34,29 +38,31 @@ def demo(
     method: Annotated[str, typer.Option(help="Name of a method.")] = "fedwq-cp",
     alpha: Annotated[float, typer.Option(help="Miscoverage level.")] = 0.1,
     deadline: Annotated[float, typer.Option(help="Seconds that a step may take.")] = 60.0,
+    as_json: AsJson = False,
 ) -> None:
     """Run one round between a SuperLink and six SuperNodes on this machine, then stop them."""
+    output = Output(as_json)
     if out is not None:
         if out.exists() and any(out.iterdir()):
             raise InputError(f"--out must be a new or an empty folder, got {out}")
         out.mkdir(parents=True, exist_ok=True)
-        _demo(out, method, alpha, deadline)
-        console.print(f"kept: {out}; try `fedwqcp audit {out}/records/*`")
+        _demo(out, method, alpha, deadline, output)
+        output.say(f"kept: {out}; try `fedwqcp audit {out}/records/*`")
         return
     with tempfile.TemporaryDirectory(prefix="fedwqcp-") as folder:
-        _demo(Path(folder), method, alpha, deadline)
+        _demo(Path(folder), method, alpha, deadline, output)
 
 
-def _demo(folder: Path, method: str, alpha: float, deadline: float) -> None:
+def _demo(folder: Path, method: str, alpha: float, deadline: float, output: Output) -> None:
     """Run the demonstration in a folder, and print what came of it."""
     from fedwqcp.bench.sites import write_sites
     from fedwqcp.federation.audit import audit
     from fedwqcp.federation.transport.flower.demo import Shown, show
 
-    console.print("training six models on digits")
+    output.say("training six models on digits")
     sites = write_sites(folder / "sites")
     terms = {"method": method, "alpha": alpha, "n-classes": 10, "deadline": deadline}
-    shown: Shown = show(folder, sites, terms, on_step=console.print)
+    shown: Shown = show(folder, sites, terms, on_step=output.say)
     guarantee = f"{shown.release.guarantee.value} ({shown.release.assumption})"
     table = Table(title=f"{method}, alpha = {alpha:g}; guarantee: {guarantee}")
     for heading in ("site", "status", "bytes up", "bytes down", "stored", "coverage", "mean size"):
@@ -65,10 +71,18 @@ def _demo(folder: Path, method: str, alpha: float, deadline: float) -> None:
         status = f"{row.status} {row.reason}".strip()
         numbers = (str(row.bytes_up), str(row.bytes_down), "yes" if row.stored else "no")
         table.add_row(row.agent, status, *numbers, f"{row.coverage:.3f}", f"{row.size:.2f}")
-    console.print(table)
+    output.show(table)
     found = audit(shown.record)
-    console.print(
+    output.say(
         f"round trips: {shown.release.rounds}; start {shown.seconds['start']:.0f} s, "
         f"run {shown.seconds['run']:.0f} s; recomputed from the accepted answers: "
         f"{'the same release' if found.matches else found.difference}"
+    )
+    output.done(
+        method=method,
+        guarantee=shown.release.guarantee,
+        rounds=shown.release.rounds,
+        sites=shown.rows,
+        seconds=shown.seconds,
+        matches=found.matches,
     )

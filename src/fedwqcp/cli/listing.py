@@ -7,41 +7,59 @@ import inspect
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from fedwqcp import methods as all_methods
 from fedwqcp import scores as all_scores
-
-console = Console(soft_wrap=True)
-
+from fedwqcp.cli.output import AsJson, Output
 
 Which = Annotated[str | None, typer.Argument(help="Show one of them in full.")]
 
 
-def methods(name: Which = None) -> None:
+def methods(name: Which = None, as_json: AsJson = False) -> None:
     """List every method with its guarantee and settings; or show one in full."""
+    output = Output(as_json)
     if name is not None:
-        console.print(inspect.getdoc(all_methods.find(name)), markup=False, highlight=False)
+        _show(name, all_methods.find(name), output)
         return
     table = Table("method", "guarantee", "settings", "what it does")
+    listed = []
     for each in all_methods.available():
         method = all_methods.get(each)
+        listed.append({**_told(each, method), "guarantee": method.guarantee})
         table.add_row(each, method.guarantee.value, _settings(method), _first_line(method))
-    console.print(table)
+    output.show(table)
+    output.done(methods=listed)
 
 
-def scores(name: Which = None) -> None:
+def scores(name: Which = None, as_json: AsJson = False) -> None:
     """List every score with its settings; or show one in full."""
+    output = Output(as_json)
     if name is not None:
-        console.print(inspect.getdoc(type(all_scores.get(name))), markup=False, highlight=False)
+        _show(name, type(all_scores.get(name)), output)
         return
     table = Table("score", "settings", "what it is")
+    listed = []
     for each in all_scores.available():
         score = all_scores.get(each)
+        listed.append(_told(each, score))
         table.add_row(each, _settings(score), _first_line(score))
-    console.print(table)
+    output.show(table)
+    output.done(scores=listed)
+
+
+def _show(name: str, kind: type, output: Output) -> None:
+    """Show one method or score in full."""
+    text = inspect.getdoc(kind)
+    output.say(text)
+    output.done(name=name, text=text)
+
+
+def _told(name: str, thing: Any) -> dict[str, object]:
+    """Return what scripts are told of a method or a score."""
+    settings = {f.name: getattr(thing, f.name) for f in dataclasses.fields(thing)}
+    return {"name": name, "settings": settings, "summary": str(_first_line(thing))}
 
 
 def _settings(thing: Any) -> str:
@@ -49,6 +67,6 @@ def _settings(thing: Any) -> str:
     return ", ".join(f"{f.name}={getattr(thing, f.name)}" for f in dataclasses.fields(thing))
 
 
-def _first_line(thing: object) -> str:
+def _first_line(thing: object) -> Text:
     """Return the first line of a docstring."""
-    return escape((type(thing).__doc__ or "").partition("\n")[0])
+    return Text((type(thing).__doc__ or "").partition("\n")[0])

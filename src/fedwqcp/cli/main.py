@@ -9,10 +9,12 @@ import typer
 from rich.console import Console
 
 from fedwqcp import __version__
-from fedwqcp.cli import agent, bench, data, flower, report, server
+from fedwqcp.cli import agent, bench, data, flower, monitor, report, server
+from fedwqcp.cli.advise import advise
 from fedwqcp.cli.audit import audit
 from fedwqcp.cli.certs import certs
 from fedwqcp.cli.demo import demo
+from fedwqcp.cli.flags import without_types
 from fedwqcp.cli.listing import methods, scores
 from fedwqcp.errors import FedwqcpError, MessageError, MissingExtraError, QuorumError
 
@@ -26,15 +28,18 @@ app.add_typer(server.app, name="server", help="Open and close rounds.")
 app.add_typer(agent.app, name="agent", help="Answer rounds and predict, where the data are.")
 app.add_typer(data.app, name="data", help="Find, fetch and check datasets.")
 app.add_typer(bench.app, name="bench", help="Run experiments and keep records.")
-app.add_typer(report.app, name="report", help="Make tables and figures from records.")
+app.add_typer(monitor.app, name="monitor", help="Watch coverage after release, as labels arrive.")
+app.add_typer(report.app, name="report", help="Make tables, figures and pages.")
 app.add_typer(
     flower.app, name="flower", help="Federations over Flower: an app of one's own, a demo."
 )
 app.command()(demo)
+app.command()(advise)
 app.command()(audit)
 app.command()(certs)
 app.command()(methods)
 app.command()(scores)
+without_types(app)
 
 
 def _version(show: bool) -> None:

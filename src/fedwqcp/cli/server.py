@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from fedwqcp import methods, scores
+from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.cli.settings import parse_settings
 from fedwqcp.errors import InputError
 from fedwqcp.federation.plan import choose_method, choose_score, new_id
@@ -19,13 +20,12 @@ from fedwqcp.federation.preset import preset as find_preset
 from fedwqcp.federation.roster import load_roster
 from fedwqcp.federation.transport import folder
 from fedwqcp.scores import Score
-from fedwqcp.theory import diagnose
+from fedwqcp.theory import Diagnosis, GroupDiagnosis, diagnose, diagnose_groups
 from fedwqcp.wire.payload import LocalQuantile
 from fedwqcp.wire.release import Release
 from fedwqcp.wire.round import Round
 
 app = typer.Typer(no_args_is_help=True)
-console = Console(soft_wrap=True)
 
 
 @app.command("open")
@@ -46,8 +46,15 @@ def open_(
     preset: Annotated[
         str | None, typer.Option(help="Score, rule and overflow together: sound or paper.")
     ] = None,
+    by: Annotated[
+        str | None, typer.Option(help="A threshold for each label, or for each group.")
+    ] = None,
+    group: Annotated[
+        list[str] | None, typer.Option(help="Name of a group, for --by group; repeat for all.")
+    ] = None,
     quorum: Annotated[int | None, typer.Option(help="Sound answers that a release needs.")] = None,
     out: Annotated[Path, typer.Option(help="Where the round is written.")] = Path("round.json"),
+    as_json: AsJson = False,
 ) -> None:
     """Open a round: write its terms for the agents."""
     roster = load_roster(agents)
@@ -73,9 +80,13 @@ def open_(
         rule=rule or "leq",
         key=new_id(),
         n_classes=roster.n_classes,
+        by=by,
+        groups=tuple(group or ()),
     )
     folder.open_round(round, out)
-    console.print(f"round {round.id} is open: send {out} to {', '.join(round.agents)}")
+    output = Output(as_json)
+    output.say(f"round {round.id} is open: send {out} to {', '.join(round.agents)}")
+    output.done(round=round.id, file=out, agents=round.agents)
 
 
 @app.command()
@@ -83,21 +94,39 @@ def close(
     round: Annotated[Path, typer.Argument(help="The round, as it was opened.")],
     answers: Annotated[list[Path] | None, typer.Argument(help="Answers of the agents.")] = None,
     out: Annotated[Path, typer.Option(help="Where the release is written.")] = Path("release.json"),
+    as_json: AsJson = False,
 ) -> None:
     """Close a round: admit or refuse each answer, and release the thresholds."""
-    closed = folder.close_round(round, answers or [], out)
-    for refusal in closed.refusals:
-        console.print(f"refused: {refusal}", style="yellow", markup=False)
+    closed, output = folder.close_round(round, answers or [], out), Output(as_json)
+    refused = [str(refusal) for refusal in closed.refusals]
+    for refusal in refused:
+        output.say(f"refused: {refusal}", style="yellow")
     if closed.release is None:
         names = ", ".join(str(path) for path in closed.asks)
-        console.print(f"the round goes on: send {names} to the agents, then close it again")
+        output.say(f"the round goes on: send {names} to the agents, then close it again")
+        output.done(closed=False, asks=closed.asks, refused=refused)
         return
     if closed.already:
-        console.print("this round was closed before; no answer was read, its release stands")
+        output.say("this round was closed before; no answer was read, its release stands")
     else:
-        console.print(f"closed: send {out} to the agents; the record beside {round} stays here")
-    console.print(_agents_table(closed.release))
-    _print_diagnosis(closed.release)
+        output.say(f"closed: send {out} to the agents; the record beside {round} stays here")
+    release = closed.release
+    output.show(_agents_table(release))
+    found = list(_diagnoses(release))
+    for diagnosis in found:
+        output.say(diagnosis)
+    output.done(
+        closed=True,
+        already=closed.already,
+        release=out,
+        refused=refused,
+        method=release.round.method.name,
+        guarantee=release.guarantee,
+        assumption=release.assumption,
+        rounds=release.rounds,
+        agents=release.agents,
+        diagnoses=found,
+    )
 
 
 def _first_given(*values: int | None) -> int:
@@ -116,17 +145,20 @@ def _agents_table(release: Release) -> Table:
     return table
 
 
-def _print_diagnosis(release: Release) -> None:
+def _diagnoses(release: Release) -> Iterator[Diagnosis | GroupDiagnosis]:
     """Tell from the summaries whether averaging thresholds is safe here."""
-    columns = len(release.outcomes) // len(release.round.alphas)
     score = scores.get(release.round.score.name, **release.round.score.settings)  # type: ignore[arg-type]  # checked there
-    for task in range(len(release.outcomes)):
-        local = {
-            name: answer
-            for name, answers in release.received.items()
-            if isinstance(answer := answers[task], LocalQuantile)
-        }
-        if local:
-            alpha = release.round.alphas[task // columns] / columns
-            bounds = score.bounds(release.round.n_classes)
-            console.print(str(diagnose(local, alpha, bounds)), markup=False)
+    bounds = score.bounds(release.round.n_classes)
+    for alpha in release.round.alphas:
+        if release.round.by is not None:
+            yield diagnose_groups(release, alpha, bounds)
+            continue
+        tasks = release.tasks_of(alpha)
+        for task in tasks:
+            local = {
+                name: answer
+                for name, answers in release.received.items()
+                if isinstance(answer := answers[task], LocalQuantile)
+            }
+            if local:
+                yield diagnose(local, alpha / len(tasks), bounds)

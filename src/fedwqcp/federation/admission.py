@@ -17,6 +17,8 @@ from fedwqcp.federation.plan import Plan
 from fedwqcp.wire.envelope import Answer
 from fedwqcp.wire.payload import Question, Summary
 
+_TERMS = ("version", "round", "method", "score", "alpha", "terms", "step")
+
 
 def check_terms(answer: Answer, plan: Plan, terms: str, step: int) -> None:
     """Refuse an answer that was made for other terms or another step.
@@ -37,16 +39,12 @@ def check_terms(answer: Answer, plan: Plan, terms: str, step: int) -> None:
     WrongRoundError
         Naming the first thing that differs.
     """
-    round = plan.round
-    for what, ours, theirs in (
-        ("version", round.version, answer.version),
-        ("round", round.id, answer.round),
-        ("method", round.method.name, answer.method),
-        ("score", round.score.name, answer.score),
-        ("alpha", round.alphas, answer.alphas),
-        ("terms", terms, answer.terms),
-        ("step", step, answer.step),
-    ):
+    a, r = answer, plan.round
+    made_for = (a.version, a.round, a.method, a.score, a.alphas, a.terms, a.step)
+    uses = (r.version, r.id, r.method.name, r.score.name, r.alphas, terms, step)
+    if made_for == uses:
+        return
+    for what, ours, theirs in zip(_TERMS, uses, made_for, strict=True):
         if ours != theirs:
             raise WrongRoundError(
                 answer.agent,
@@ -74,24 +72,41 @@ def check_answers(answer: Answer, plan: Plan, questions: tuple[Question | None, 
     ImplausibleValueError
         If a sample size or a score lies outside the round's bounds.
     """
-    if [a is None for a in answer.answers] != [q is None for q in questions]:
+    answers = answer.answers
+    fits = len(answers) == len(questions)
+    for summary, question in zip(answers, questions, strict=False):
+        fits = fits and (summary is None) is (question is None)
+    if not fits and not (answer.step == 0 and _leaves_groups_out(answers, plan)):
         raise MalformedMessageError(
             answer.agent, "answers", "must hold one summary for each question"
         )
-    for summary in answer.answers:
+    for summary in answers:
         if summary is not None:
             _check_claims(answer.agent, plan, summary)
+
+
+def _leaves_groups_out(answers: tuple[Summary | None, ...], plan: Plan) -> bool:
+    """Tell whether only groups as a whole have no answer: the agent has no point of them."""
+    if plan.round.by is None or len(answers) != len(plan.tasks):
+        return False
+    left_out = {
+        (task.group, answer is None) for task, answer in zip(plan.tasks, answers, strict=True)
+    }
+    return len(left_out) == len(plan.round.group_names)
 
 
 def _check_claims(agent: str, plan: Plan, summary: Summary) -> None:
     """Hold claimed sizes and scores against the round's bounds."""
     low, high = plan.bounds
-    if any(n > plan.round.max_n for n in summary.sizes()):
-        raise ImplausibleValueError(agent, "n", f"must be an integer from 0 to {plan.round.max_n}")
-    if not all(low <= score <= high or score == inf for score in summary.scores()):
-        raise ImplausibleValueError(
-            agent, "threshold", f"must lie between {low:g} and {high:g}, or be +inf"
-        )
+    most = plan.round.max_n
+    for n in summary.sizes():
+        if n > most:
+            raise ImplausibleValueError(agent, "n", f"must be an integer from 0 to {most}")
+    for score in summary.scores():
+        if not (low <= score <= high or score == inf):
+            raise ImplausibleValueError(
+                agent, "threshold", f"must lie between {low:g} and {high:g}, or be +inf"
+            )
 
 
 def _shown(value: object) -> str:

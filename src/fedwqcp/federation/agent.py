@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import numpy as np
+import os
+from decimal import Decimal
+from hashlib import sha256
+
+from numpy.random import PCG64
 from numpy.random import Generator as Random
 
-from fedwqcp.arrays import Floats
 from fedwqcp.errors import InputError, WrongRoundError
+from fedwqcp.federation.grouping import part_of
 from fedwqcp.federation.plan import Plan, Task
+from fedwqcp.federation.privacy import Budget
+from fedwqcp.federation.thresholds import localize, thresholds
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.envelope import Answer, Ask
 from fedwqcp.wire.payload import Begin, Question, Summary
-from fedwqcp.wire.release import Release
 from fedwqcp.wire.round import Round
 
 
@@ -29,6 +34,9 @@ class Agent:
         Its data; they stay here.
     allow_samples : bool, optional
         Whether a summary may hold scores of single people.
+    budget : Budget, optional
+        Differential privacy that its data may spend. With it only private methods are answered;
+        what they spend is on disk before the answer leaves.
     rng : numpy.random.Generator, optional
         Source of noise; by default from the operating system, so that nobody can predict it.
 
@@ -45,20 +53,26 @@ class Agent:
         calibration: Calibration,
         *,
         allow_samples: bool = False,
+        budget: Budget | None = None,
         rng: Random | None = None,
     ) -> None:
         self.name = name
         self.plan = round if isinstance(round, Plan) else Plan.of(round)
-        if name not in self.plan.names:
+        if not self.plan.round.expects(name):
             known = ", ".join(self.plan.round.agents)
             raise InputError(f"agent {name!r} is not in the round; its agents: {known}")
         self.plan.check(calibration)
         self._calibration = calibration
         self._allow_samples = allow_samples
-        self._rng = rng or np.random.default_rng()
+        self._budget = budget
+        self._rng = rng or _SystemRandom(PCG64())
+        self._first: bytes | None = None
 
     def answer(self, ask: bytes | None = None) -> bytes:
         """Answer one question of the server.
+
+        The first question is answered once: asked again, it gets the same bytes, since a second
+        answer with fresh noise would tell more.
 
         Parameters
         ----------
@@ -73,30 +87,62 @@ class Agent:
         Raises
         ------
         WrongRoundError
-            If the question belongs to another round.
+            If the question belongs to another round, or is the first one in a later step.
         InputError
             If the method needs data that are not there, or samples that may not leave.
+        BudgetError
+            If the privacy budget does not allow the answer.
         """
-        round = self.plan.round
+        asked = self._asked(ask)
+        if asked.step == 0 and self._first is not None:
+            return self._first
+        found = self._charged(asked)
+        if asked.step == 0:
+            self._first = found
+        return found
+
+    def _asked(self, ask: bytes | None) -> Ask:
+        """Read a question; the terms of the round imply the first one, and no later one is it."""
+        id = self.plan.round.id
+        first = Ask(id, 0, tuple(Begin() for _ in self.plan.tasks))
         if ask is None:
-            questions: tuple[Question | None, ...] = tuple(Begin() for _ in self.plan.tasks)
-            step = 0
-        else:
-            asked = decode(ask, Ask, self.plan.kinds, "server")
-            if asked.round != round.id or len(asked.questions) != len(self.plan.tasks):
-                raise WrongRoundError(
-                    "server", "round", f"the question is of round {asked.round}, not {round.id}"
-                )
-            questions, step = asked.questions, asked.step
+            return first
+        asked = decode(ask, Ask, self.plan.kinds, "server")
+        if asked.round != id or len(asked.questions) != len(self.plan.tasks):
+            raise WrongRoundError(
+                "server", "round", f"the question is of round {asked.round}, not {id}"
+            )
+        begins = any(isinstance(question, Begin) for question in asked.questions)
+        if asked != first and (begins or asked.step < 1):
+            raise WrongRoundError("server", "step", "the first question is asked in step 0 alone")
+        return asked
+
+    def _charged(self, asked: Ask) -> bytes:
+        """Compute an answer, within the privacy budget where there is one."""
+        if self._budget is None:
+            return self._answer(asked)
+        round = self.plan.round
+        question = sha256(encode(round) + self.name.encode() + encode(asked)).hexdigest()
+        return self._budget.answer(round.id, question, self.spends, lambda: self._answer(asked))
+
+    @property
+    def spends(self) -> float:
+        """The epsilon of one answer: levels and columns add up, disjoint groups do not."""
+        tasks = {(task.alpha, task.column) for task in self.plan.tasks}
+        return float(Decimal(str(self.plan.method.spends)) * len(tasks))
+
+    def _answer(self, asked: Ask) -> bytes:
+        """Compute an answer."""
+        round = self.plan.round
         answers = tuple(
             None if question is None else self._summary(question, task)
-            for question, task in zip(questions, self.plan.tasks, strict=True)
+            for question, task in zip(asked.questions, self.plan.tasks, strict=True)
         )
         return encode(
             Answer(
                 round=round.id,
                 terms=self.plan.terms,
-                step=step,
+                step=asked.step,
                 agent=self.name,
                 method=round.method.name,
                 score=round.score.name,
@@ -105,105 +151,29 @@ class Agent:
             )
         )
 
-    def _summary(self, question: Question, task: Task) -> Summary:
-        """Answer one question for one task."""
-        cal = self._calibration.column(task.column)
-        summary = self.plan.method.answer(cal, question, task.alpha, self._rng)
+    def _summary(self, question: Question, task: Task) -> Summary | None:
+        """Answer one question for one task; nothing where there is no point of its group."""
+        round, method = self.plan.round, self.plan.method
+        cal = part_of(round, self._calibration.column(task.column), task.group)
+        if task.group is not None and not cal.n and not method.hides_absence:
+            return None
+        summary = method.answer(cal, question, task.alpha, self._rng)
         if not isinstance(summary, Summary):
             raise InputError(f"only a Summary can leave an agent, got {type(summary).__name__}")
         if summary.reveals == "samples" and not self._allow_samples:
             raise InputError(
-                f"{self.plan.round.method.name} with these settings sends scores of single people; "
+                f"{round.method.name} with these settings sends scores of single people; "
                 "allow it with allow_samples=True (--allow-samples), or choose settings that do not"
             )
         return summary
 
 
-def thresholds(
-    release: Release,
-    agent: str,
-    alpha: float | None = None,
-    calibration: Calibration | None = None,
-    features: Floats | None = None,
-) -> float | Floats:
-    """Return the threshold that an agent predicts with.
+class _SystemRandom(Random):
+    """A generator whose bytes, from which private noise is made, come from the system itself."""
 
-    Parameters
-    ----------
-    release : Release
-        What the round ended with.
-    agent : str
-        Name of the agent.
-    alpha : float, optional
-        Which level, where the round has several.
-    calibration : Calibration, optional
-        The agent's data, for methods that need them once more.
-    features : Floats, optional
-        Features of the test inputs, for thresholds that depend on the input.
-
-    Returns
-    -------
-    float or Floats
-        Shape () shared, (C,) per label, (n, 1) per input, (2,) per column of the score.
-
-    Raises
-    ------
-    InputError
-        If the agent or level is not part of the round, or data are missing.
-    """
-    plan = Plan.of(release.round)
-    low, high = plan.bounds
-    if calibration is None and features is None:
-        value = release.threshold(agent, alpha)
-        q = np.asarray(value)
-        if not (((low <= q) & (q <= high)) | (q == np.inf)).all():
-            raise InputError(
-                f"the release's threshold must lie between {low:g} and {high:g} for "
-                f"{release.round.score.name}, or be +inf: it was changed or is of another score"
-            )
-        return value
-    if calibration is not None:
-        plan.check(calibration)
-    found = [
-        localize(plan, release, agent, at, calibration, features=features)
-        for at in release.tasks_of(alpha)
-    ]
-    if len(found) > 1:
-        return np.stack(found, axis=-1)
-    return found[0] if found[0].ndim else float(found[0])
+    def bytes(self, length: int) -> bytes:
+        """Return bytes that nobody can predict, also from earlier ones."""
+        return os.urandom(length)
 
 
-def localize(
-    plan: Plan,
-    release: Release,
-    agent: str,
-    task: int,
-    calibration: Calibration | None,
-    *,
-    features: Floats | None = None,
-) -> Floats:
-    """Return an agent's threshold for one task of the round.
-
-    Parameters
-    ----------
-    plan : Plan
-        What the round computes.
-    release : Release
-        What it ended with.
-    agent : str
-        Name of the agent.
-    task : int
-        Which task.
-    calibration : Calibration or None
-        The agent's data, for methods that need them once more.
-    features : Floats, optional
-        Features of the test inputs.
-
-    Returns
-    -------
-    Floats
-        Shape () shared, (C,) per label, (n, 1) per input.
-    """
-    own = None if calibration is None else calibration.column(plan.tasks[task].column)
-    outcome, alpha = release.outcomes[task], plan.tasks[task].alpha
-    return plan.method.localize(outcome, own, release.position(agent), alpha, features)
+__all__ = ["Agent", "localize", "thresholds"]

@@ -13,6 +13,7 @@ from fedwqcp.errors import FedwqcpError, RecordError
 from fedwqcp.federation.files import read
 from fedwqcp.federation.ledger import LOG, START, with_reasons
 from fedwqcp.federation.server import Server
+from fedwqcp.federation.sum_audit import from_sums
 from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.release import Release
 from fedwqcp.wire.round import Round
@@ -88,7 +89,8 @@ def _entries(folder: Path, log: bytes) -> Iterator[dict[str, Any]]:
 
 def _recomputed(folder: Path, entries: list[dict[str, Any]]) -> Audit:
     """Hold the dialogue again with the accepted answers alone."""
-    server = Server(decode(read(folder / "round.json"), Round, source="round.json"))
+    round = decode(read(folder / "round.json"), Round, source="round.json")
+    server = Server(round)
     reasons: dict[str, str] = {}
     answers = 0
     server.asks()
@@ -105,7 +107,10 @@ def _recomputed(folder: Path, entries: list[dict[str, Any]]) -> Audit:
             server.asks()
         elif entry["event"] == "failed":
             return Audit(f"the round ended without a release: {entry['reason']}", answers)
-    release = with_reasons(server.release(), reasons)
+    if any(entry["event"] == "summed" for entry in entries):
+        release = from_sums(folder, round, entries, reasons)
+    else:
+        release = with_reasons(server.release(), reasons)
     for name, ours in (("record.json", release), ("release.json", release.public())):
         theirs = json.loads(read(folder / name))
         difference = _difference(json.loads(encode(ours)), theirs, "")

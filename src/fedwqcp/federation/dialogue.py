@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from math import inf
 from typing import Any
 
 from fedwqcp.federation.plan import Plan
-from fedwqcp.methods import Each
-from fedwqcp.wire.payload import Outcome, Question, Summary
+from fedwqcp.methods import Each, UnfitAnswerError
+from fedwqcp.wire.payload import Outcome, Question, Summary, ToAll
 
 
 class Dialogue:
@@ -23,11 +24,15 @@ class Dialogue:
         self._talks: list[Generator[Question | Each, Sequence[Any], Outcome]] = []
         self._pending: list[Question | Each | None] = []
         self._outcomes: list[Outcome | None] = []
+        self._same: tuple[Question | None, ...] | None = None
+        self._grouped = plan.round.by is not None
+        self._there: list[dict[int, int] | None] = [None for _ in plan.tasks]  # None: all
         for task in plan.tasks:
             self._talks.append(plan.method.exchange(task.alpha))
             self._pending.append(None)
             self._outcomes.append(None)
             self._advance(len(self._talks) - 1, None)
+        self._share()
 
     @property
     def ended(self) -> bool:
@@ -52,9 +57,25 @@ class Dialogue:
         tuple
             One question for each task, None for tasks that have ended.
         """
-        return tuple(
-            ask.questions[position] if isinstance(ask, Each) else ask for ask in self._pending
-        )
+        if self._same is not None:
+            return self._same
+        return tuple(self._question(at, position) for at in range(len(self._pending)))
+
+    def there(self, at: int) -> frozenset[int] | None:
+        """Return who takes part in a task: an agent without a point of its group does not.
+
+        Parameters
+        ----------
+        at : int
+            Which task.
+
+        Returns
+        -------
+        frozenset of int or None
+            Places of the agents; None for all.
+        """
+        there = self._there[at]
+        return None if there is None else frozenset(there)
 
     def hear(self, answers: Sequence[tuple[Summary | None, ...]]) -> None:
         """Take the answers of all agents and go one step on.
@@ -62,11 +83,48 @@ class Dialogue:
         Parameters
         ----------
         answers : sequence of tuple
-            For each agent, one summary for each task.
+            For each agent, one summary for each task; None where it takes no part in it.
+
+        Raises
+        ------
+        UnfitAnswerError
+            Naming the place of an agent whose answer does not fit.
         """
         for at, ask in enumerate(self._pending):
             if ask is not None:
-                self._advance(at, [answer[at] for answer in answers])
+                self._hear(at, [answer[at] for answer in answers])
+        self._share()
+
+    def _hear(self, at: int, answers: Sequence[Summary | None]) -> None:
+        """Go one step on in one task, with those who take part in it."""
+        if not self._grouped or all(answer is not None for answer in answers):
+            self._advance(at, answers)
+            return
+        there = [place for place, answer in enumerate(answers) if answer is not None]
+        self._there[at] = {place: at for at, place in enumerate(there)}
+        if not there:  # nobody has a point of the group: nothing can be excluded
+            self._pending[at], self._outcomes[at] = None, ToAll(inf)
+            return
+        try:
+            self._advance(at, [answers[place] for place in there])
+        except UnfitAnswerError as error:
+            raise UnfitAnswerError(there[error.position], str(error)) from None
+
+    def _question(self, at: int, position: int) -> Question | None:
+        """Return what one agent is asked in one task."""
+        ask, there = self._pending[at], self._there[at]
+        if there is not None and position not in there:
+            return None
+        if isinstance(ask, Each):
+            return ask.questions[position if there is None else there[position]]
+        return ask
+
+    def _share(self) -> None:
+        """Keep the questions that all agents are asked alike; there may be a million of them."""
+        each = any(isinstance(ask, Each) for ask in self._pending) or any(
+            there is not None for there in self._there
+        )
+        self._same = None if each else tuple(self._pending)  # type: ignore[arg-type]  # no Each
 
     def _advance(self, at: int, answers: Sequence[Summary | None] | None) -> None:
         """Move one task to its next question or its outcome."""

@@ -1,6 +1,7 @@
 """The server's record of a round, written while it runs.
 
-A record is a folder: ``round.json``, ``answers/step-K/AGENT.json`` exactly as they came,
+A record is a folder: ``round.json``, ``answers/step-K/AGENT.json`` exactly as they came (in a
+secure round ``sums/K.json``, since the server has no more than totals),
 ``record.json`` and ``release.json`` at the end, and ``log.jsonl``, which only grows: each line
 holds the digest of the line before it and of the file it speaks of.
 """
@@ -16,6 +17,7 @@ from pathlib import Path
 from fedwqcp.errors import InputError
 from fedwqcp.federation.files import write_atomic
 from fedwqcp.wire.codec import encode
+from fedwqcp.wire.masked import FixedPoint
 from fedwqcp.wire.release import AgentRecord, Release
 from fedwqcp.wire.round import Round
 
@@ -81,6 +83,26 @@ class Ledger:
             Why.
         """
         self._append({"event": "refused", "step": step, "agent": agent, "reason": reason})
+
+    def summed(
+        self, number: int, agents: Sequence[str], totals: Sequence[int], scale: FixedPoint
+    ) -> None:
+        """Keep the totals of one masked sum.
+
+        Parameters
+        ----------
+        number : int
+            Which sum of the round.
+        agents : sequence of str
+            Whose words were added.
+        totals : sequence of int
+            All that the server learned.
+        scale : FixedPoint
+            How numbers became words.
+        """
+        (self.folder / "sums").mkdir(exist_ok=True)
+        kept = {"low": scale.low, "high": scale.high, "agents": [*agents], "totals": [*totals]}
+        self._write("summed", f"sums/{number}.json", json.dumps(kept).encode() + b"\n")
 
     def closed(self, step: int) -> None:
         """Note that a step is closed: nothing that comes later belongs to it.

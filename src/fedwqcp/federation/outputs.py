@@ -1,9 +1,10 @@
 """Model outputs in files: ``.npz``, ``.npy``, ``.csv`` and ``.parquet``.
 
 An ``.npz`` holds ``probs`` (n, C) or ``outputs`` (n,) or (n, 2), and where there are any ``labels``
-(or ``y``), ``ids`` and ``features``. A table has columns ``p0, p1, ...`` for probabilities; or
-``prediction``; ``prediction, sigma``; ``lower, upper`` for regression; and ``label`` (or ``y``),
-``id``, ``x0, x1, ...``. An ``.npy`` holds the outputs alone; labels come in a file of their own.
+(or ``y``), ``ids``, ``features`` and ``groups``. A table has columns ``p0, p1, ...``, or
+``prediction``; ``prediction, sigma``; ``lower, upper`` for regression; and ``label`` (or ``y``; or
+``y0, y1, ...`` for labels that occur together), ``id``, ``group``, ``x0, x1, ...``. An ``.npy``
+holds the outputs alone; labels come in a file of their own.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,8 @@ from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.federation.files import read
 
 _DAMAGED = (
-    ValueError,
-    OSError,
-    EOFError,
-    MemoryError,
-    NotImplementedError,
-    zipfile.BadZipFile,
-    zlib.error,
+    *(ValueError, OSError, EOFError, MemoryError, NotImplementedError),
+    *(zipfile.BadZipFile, zlib.error),
 )
 _REGRESSION = (("prediction", "sigma"), ("lower", "upper"), ("prediction",))
 
@@ -44,23 +40,29 @@ class Outputs:
     ----------
     values : ndarray, shape (n, C), (n, 2) or (n,)
         Probabilities, two numbers per row, or predictions.
-    labels : ndarray, shape (n,), optional
-        Labels or true values.
+    labels : ndarray, shape (n,) or (n, L), optional
+        Labels or true values; or which of L labels are there.
     ids : ndarray, shape (n,), optional
         Ids of the rows: integers or text.
     features : ndarray, shape (n, d), optional
         Features of the inputs.
+    groups : ndarray, shape (n,), optional
+        Group of each row: integers or text.
+    first_line : int or None, optional
+        Line of the first row where they come from a text file, for errors.
     """
 
     values: npt.NDArray[Any]
     labels: npt.NDArray[Any] | None = None
     ids: npt.NDArray[Any] | None = None
     features: npt.NDArray[Any] | None = None
+    groups: npt.NDArray[Any] | None = None
+    first_line: int | None = None
 
     def __post_init__(self) -> None:
         if self.values.ndim not in (1, 2):
             raise InputError(f"outputs must have one or two axes, got shape {self.values.shape}")
-        for what in ("labels", "ids", "features"):
+        for what in ("labels", "ids", "features", "groups"):
             part = getattr(self, what)
             if part is not None and part.ndim == 0:
                 raise InputError(f"{what} must have one entry for each row, got a single value")
@@ -100,9 +102,11 @@ def load_outputs(path: Path, labels: Path | None = None) -> Outputs:
     if path.suffix not in readers:
         raise InputError(f"outputs must be one of {', '.join(readers)}, got {path.name}")
     found = readers[path.suffix](path)
+    if found.ids is not None and (again := found.ids.size - np.unique(found.ids).size):
+        raise InputError(f"{path}: an id must name one row, {again} rows repeat an earlier one")
     if labels is None:
         return found
-    return Outputs(found.values, _array(labels), found.ids, found.features)
+    return replace(found, labels=_array(labels))
 
 
 def _from_npz(path: Path) -> Outputs:
@@ -119,7 +123,8 @@ def _from_npz(path: Path) -> Outputs:
         known = ", ".join(sorted(arrays)) or "nothing"
         raise InputError(f"{path} must hold 'probs' or 'outputs', got {known}")
     labels = arrays.get("labels", arrays.get("y"))
-    return Outputs(values, labels, arrays.get("ids"), arrays.get("features"))
+    groups = arrays.get("groups", arrays.get("group"))
+    return Outputs(values, labels, arrays.get("ids"), arrays.get("features"), groups)
 
 
 def _from_npy(path: Path) -> Outputs:
@@ -163,7 +168,7 @@ def _from_csv(path: Path) -> Outputs:
     columns = dict(
         zip(header, zip(*body, strict=True) if body else [()] * len(header), strict=True)
     )
-    return _from_columns(path, columns)
+    return replace(_from_columns(path, columns), first_line=2)
 
 
 def _from_parquet(path: Path) -> Outputs:
@@ -191,13 +196,23 @@ def _from_columns(path: Path, columns: Mapping[str, Sequence[object]]) -> Output
         )
     values = np.stack([_numbers(path, columns, name) for name in names], axis=1)
     label = next((name for name in ("label", "y") if name in columns), None)
-    features = _numbered("x", columns)
+    labels = _stacked(path, columns, _numbered("y", columns))
+    if label is not None:
+        labels = _numbers(path, columns, label)
     return Outputs(
         values[:, 0] if len(names) == 1 else values,
-        None if label is None else _whole(_numbers(path, columns, label)),
-        _texts(path, columns["id"]) if "id" in columns else None,
-        np.stack([_numbers(path, columns, x) for x in features], axis=1) if features else None,
+        None if labels is None else _whole(labels),
+        _texts(path, columns, "id"),
+        _stacked(path, columns, _numbered("x", columns)),
+        _texts(path, columns, "group"),
     )
+
+
+def _stacked(
+    path: Path, columns: Mapping[str, Sequence[Any]], names: tuple[str, ...]
+) -> npt.NDArray[Any] | None:
+    """Read several columns as numbers, if there are any."""
+    return np.stack([_numbers(path, columns, x) for x in names], axis=1) if names else None
 
 
 def _numbered(letter: str, columns: Mapping[str, object]) -> tuple[str, ...]:
@@ -218,10 +233,14 @@ def _numbers(path: Path, columns: Mapping[str, Sequence[Any]], name: str) -> npt
         raise InputError(f"{path}: column {name!r} must hold numbers in every row") from None
 
 
-def _texts(path: Path, values: Sequence[Any]) -> npt.NDArray[Any]:
-    """Read a column of ids as text."""
+def _texts(path: Path, columns: Mapping[str, Sequence[Any]], name: str) -> npt.NDArray[Any] | None:
+    """Read a column of ids or groups as text, if it is there."""
+    values = columns.get(name)
+    if values is None:
+        return None
     if any(value is None or value == "" for value in values):
-        raise InputError(f"{path}: column 'id' must hold an id in every row")
+        what = "an id" if name == "id" else "a group"
+        raise InputError(f"{path}: column {name!r} must hold {what} in every row")
     return np.array([str(value) for value in values], dtype=np.str_)
 
 

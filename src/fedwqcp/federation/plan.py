@@ -7,23 +7,24 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
 from fedwqcp import methods, scores
 from fedwqcp.arrays import Floats, as_alpha
 from fedwqcp.errors import InputError
+from fedwqcp.federation.grouping import check_choices, check_points, told_by_group
 from fedwqcp.methods import Calibration, Method
-from fedwqcp.scores import LabelScore, Rule, Score
+from fedwqcp.scores import Score
 from fedwqcp.wire.codec import terms
-from fedwqcp.wire.payload import Payload
+from fedwqcp.wire.payload import Payload, ToAll
 from fedwqcp.wire.round import Choice, Round, choice_of
 
 
 @dataclass(frozen=True)
 class Task:
-    """One threshold to find: a level and a column of the scores.
+    """One threshold to find: a level, a column of the scores and a group of points.
 
     Parameters
     ----------
@@ -31,10 +32,13 @@ class Task:
         Level of this column: the round's, divided by the number of columns.
     column : int
         Which column of the scores.
+    group : int or None, optional
+        Which group of the points, by its place in the round; None for all.
     """
 
     alpha: float
     column: int
+    group: int | None = None
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ class Plan:
     score : Score
         Its score.
     tasks : tuple of Task
-        Its levels times the score's columns.
+        Its levels times its groups times the score's columns.
     """
 
     round: Round
@@ -78,24 +82,25 @@ class Plan:
             If the method, the score, a setting or the rule is unknown here.
         """
         score = scores.get(round.score.name, **round.score.settings)  # type: ignore[arg-type]  # checked there
-        if round.rule not in get_args(Rule):
-            raise InputError(f"rule must be one of {get_args(Rule)}, got {round.rule!r}")
-        if round.rule != "leq" and not isinstance(score, LabelScore):
-            raise InputError(
-                f"rule {round.rule!r} is for sets of labels, which score {round.score.name!r} "
-                "does not make: leave the rule out"
-            )
+        method = methods.get(round.method.name, **round.method.settings)
+        check_choices(round, method, score)
         tasks = tuple(
-            Task(alpha / score.columns, column)
+            Task(alpha / score.columns, column, group)
             for alpha in round.alphas
+            for group in range(len(round.group_names)) or (None,)
             for column in range(score.columns)
         )
-        return cls(round, methods.get(round.method.name, **round.method.settings), score, tasks)
+        return cls(round, method, score, tasks)
 
-    @property
+    @cached_property
     def kinds(self) -> tuple[type[Payload], ...]:
         """Every kind of payload that occurs in the round."""
         return kinds_of(self.method)
+
+    @property
+    def assumption(self) -> str:
+        """What the method's guarantee rests on, in each group where there are groups."""
+        return told_by_group(self.round, self.method.assumption)
 
     @cached_property
     def terms(self) -> str:
@@ -103,11 +108,6 @@ class Plan:
         return terms(self.round)
 
     @cached_property
-    def names(self) -> frozenset[str]:
-        """The agents of the roster."""
-        return frozenset(self.round.agents)
-
-    @property
     def bounds(self) -> tuple[float, float]:
         """The range of the score."""
         return self.score.bounds(self.round.n_classes)
@@ -123,8 +123,9 @@ class Plan:
         Raises
         ------
         InputError
-            If columns, size, classes or the range of the scores do not fit.
+            If columns, size, classes, groups or the range of the scores do not fit.
         """
+        check_points(self.round, self.method, cal)
         if cal.columns != self.score.columns:
             raise InputError(
                 f"the score has {self.score.columns} column(s), the calibration {cal.columns}"
@@ -154,9 +155,9 @@ def kinds_of(method: Method[Any] | type[Method[Any]]) -> tuple[type[Payload], ..
     Returns
     -------
     tuple of type
-        Summaries, questions and outcomes.
+        Summaries, questions and outcomes; `ToAll` too, since a group without points has +inf.
     """
-    return (*method.summaries, *method.questions, *method.outcomes)
+    return tuple(dict.fromkeys((*method.summaries, *method.questions, *method.outcomes, ToAll)))
 
 
 def choose_method(method: str | Method[Any]) -> Choice:

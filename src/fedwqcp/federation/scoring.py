@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedwqcp.arrays import Floats, as_floats
+from fedwqcp.arrays import Floats, as_floats, as_indicators
 from fedwqcp.errors import InputError
-from fedwqcp.federation.agent import thresholds
 from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import Plan
+from fedwqcp.federation.rows import named_by_line
+from fedwqcp.federation.thresholds import thresholds
 from fedwqcp.methods import Calibration
 from fedwqcp.scores import IntervalScore, LabelScore, row_ids, uniforms
+from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.wire.release import Release
 from fedwqcp.wire.round import Round
 
 
+@named_by_line
 def calibration_of(round: Round, outputs: Outputs) -> Calibration:
     """Score an agent's calibration points with the round's score.
 
@@ -39,17 +42,24 @@ def calibration_of(round: Round, outputs: Outputs) -> Calibration:
     if outputs.labels is None:
         raise InputError("calibration needs labels beside the outputs (labels, label or y)")
     score = Plan.of(round).score
+    x, groups = outputs.features, outputs.groups
     if isinstance(score, LabelScore):
         _check_classes(round, outputs)
         values = score.of(outputs.values, outputs.labels, u=_uniforms(round, score, outputs))
-        return Calibration(values, outputs.labels, outputs.features, outputs.values.shape[1])
+        return Calibration(values, outputs.labels, x, outputs.values.shape[1], groups=groups)
+    if isinstance(score, MultiLabel):
+        _check_classes(round, outputs)
+        values = score.of_every_label(outputs.values)
+        as_indicators(outputs.labels, values.shape)
+        return Calibration(values, None, x, groups=groups, weights=score.weights(outputs.labels))
     if isinstance(score, IntervalScore):
-        return Calibration(score.of(outputs.values, outputs.labels), None, outputs.features)
+        return Calibration(score.of(outputs.values, outputs.labels), None, x, groups=groups)
     raise InputError(
         f"score {round.score.name!r} is the caller's own: its scores are not made here"
     )
 
 
+@named_by_line
 def predict(
     release: Release,
     agent: str,
@@ -88,13 +98,21 @@ def predict(
     features = None
     if outputs.features is not None:
         features = as_floats(outputs.features, "features", (len(outputs.values), None))
-    threshold = thresholds(release, agent, alpha, calibration, features)
+    group = outputs.groups if round.by == "group" else None
+    if round.by == "group" and group is None:
+        raise InputError(
+            "a round by group needs the group of each row beside the outputs (groups, or a column "
+            f"'group'); its groups: {', '.join(round.groups)}"
+        )
+    threshold = thresholds(release, agent, alpha, calibration, features, group=group)
     if isinstance(score, LabelScore):
         _check_classes(round, outputs)
         rule = round.rule
         u = _uniforms(round, score, outputs)
         return score.invert(outputs.values, threshold, rule, u)  # type: ignore[arg-type]  # Plan.of checked it
-    if isinstance(score, IntervalScore):
+    if isinstance(score, MultiLabel):
+        _check_classes(round, outputs)
+    if isinstance(score, MultiLabel | IntervalScore):
         return score.invert(outputs.values, threshold)
     raise InputError(f"score {round.score.name!r} is the caller's own: its sets are not made here")
 

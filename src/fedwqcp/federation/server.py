@@ -6,7 +6,7 @@ It does no input or output of its own. A transport sends what `asks` gives, hand
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fedwqcp.errors import MalformedMessageError, MessageError, QuorumError, WrongRoundError
 from fedwqcp.federation.admission import check_answers, check_terms
@@ -22,10 +22,12 @@ from fedwqcp.wire.round import Round
 
 @dataclass(slots=True)
 class _Seat:
-    """What is known of one agent of the roster."""
+    """What is known of one agent: of its answers only the first and the last, with its step."""
 
     reason: str = ""
-    answers: dict[int, tuple[Summary | None, ...]] = field(default_factory=dict)  # by step
+    step: int = -1
+    first: tuple[Summary | None, ...] = ()
+    last: tuple[Summary | None, ...] = ()
     bytes_up: int = 0
     bytes_down: int = 0
 
@@ -66,7 +68,7 @@ class Server:
         if self.ended:
             return {}
         messages = {}
-        first = encode(self.round) if self.step == 0 else None
+        first = encode(self.round.brief()) if self.step == 0 else None
         for name, position in self._positions.items():
             messages[name] = first or self._ask(position)
             self._seats[name].bytes_down += len(messages[name])
@@ -96,11 +98,13 @@ class Server:
             self.refusals.append(refusal)
             if refusal.agent in self._positions:
                 seat = self._seats[refusal.agent]
-                if self.step not in seat.answers:
+                if self.step != seat.step:
                     seat.reason = f"{refusal.field}: {refusal.reason}"
             return refusal
         seat = self._seats[answer.agent]
-        seat.answers[self.step] = answer.answers
+        seat.step, seat.last = self.step, answer.answers
+        if self.step == 0:
+            seat.first = answer.answers
         seat.bytes_up += len(data)
         return None
 
@@ -116,17 +120,18 @@ class Server:
         QuorumError
             If fewer agents than the quorum answered soundly.
         """
-        there = [name for name in self._positions if self.step in self._seats[name].answers]
+        there = [name for name in self._positions if self.step == self._seats[name].step]
         anew = self.step > 0 and len(there) < len(self._positions)
         while True:
-            self._positions = {name: at for at, name in enumerate(there)}
+            if len(there) < len(self._positions):
+                self._positions = {name: at for at, name in enumerate(there)}
             if len(there) < self.round.quorum:
                 raise QuorumError(self._no_quorum())
             if anew:
                 self._dialogue = Dialogue(self.plan)
-            heard = 0 if anew else self.step
+            seats = [self._seats[name] for name in there]
             try:
-                self._dialogue.hear([self._seats[name].answers[heard] for name in there])
+                self._dialogue.hear([seat.first if anew else seat.last for seat in seats])
                 break
             except UnfitAnswerError as error:
                 self._refuse(there.pop(error.position), str(error))
@@ -148,20 +153,28 @@ class Server:
         """
         if not self.ended:
             raise QuorumError("the round has not ended: answers of this step are still to come")
-        received = {
-            name: self._seats[name].answers[0]
-            for name in self._positions
-            if 0 in self._seats[name].answers
-        }
+        seats = ((name, self._seats[name]) for name in self._positions)
+        received = {name: seat.first for name, seat in seats if seat.first}
         return Release(
             round=self.round,
             guarantee=self.plan.method.guarantee,
-            assumption=self.plan.method.assumption,
+            assumption=self.plan.assumption,
             rounds=self.step,
             agents=tuple(self._record(name) for name in self.round.agents),
             outcomes=self._dialogue.outcomes,
             received=received,
+            absent=self._absent(),
         )
+
+    def _absent(self) -> dict[str, tuple[str, ...]]:
+        """Return who took no part in each group, by its name."""
+        used, found = list(self._positions), {}
+        for number, task in enumerate(self.plan.tasks):
+            there = self._dialogue.there(number)
+            if there is not None and task.group is not None:
+                out = tuple(name for at, name in enumerate(used) if at not in there)
+                found[self.round.group_names[task.group]] = out
+        return found
 
     def _admit(self, answer: Answer, sender: str | None) -> None:
         """Hold an answer against the round; what fits its own type may still not belong here."""
@@ -171,7 +184,7 @@ class Server:
         if sender is not None and agent != sender:
             raise WrongRoundError(sender, "agent", f"the message names {agent!r} as its sender")
         check_terms(answer, self.plan, self.plan.terms, self.step)
-        if self.step in self._seats[agent].answers:
+        if self.step == self._seats[agent].step:
             raise WrongRoundError(agent, "agent", "has already answered; the first answer stands")
         if agent not in self._positions:
             raise WrongRoundError(agent, "agent", "takes no further part in this round")

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedwqcp.arrays import Bools, Floats, Labels, Probabilities
+from fedwqcp.arrays import Floats, Probabilities
 from fedwqcp.kernels._jit import Truth, Whole, jit
-from fedwqcp.kernels._rows import BASE, ONE, SURE_FIXED, UNIT
+from fedwqcp.kernels._rows import BASE, ONE, SURE_FIXED
 from fedwqcp.kernels.compiled import Integers
 
 STEPS = 3
@@ -169,40 +169,29 @@ def most_by_top(top: Whole, limits: Integers) -> Whole:
 
 
 @jit
-def crossings(
-    probs: Probabilities,
-    labels: Labels,
+def cross_row(
+    row: Probabilities,
+    r: Integers,
     limits: tuple[Integers, Integers],
-    out: tuple[Floats, Integers, Bools, Bools],
-) -> Truth:
-    """Fill in masses (before, upto, top), rank and label, ahead, mask; tell if rows are sound."""
+    ends: Integers,
+    known: Floats,
+) -> tuple[Truth, Whole, Whole, Whole]:
+    """Return soundness, value and label of the crossing, or -1 and -1, and the largest mass.
+
+    `known` holds a guessed cut and how much it falls with each label; both are learned. `ends`
+    tells how many labels stand before the crossing (3), and their mass (4).
+    """
     by_mass, by_top = limits
-    masses, found, ahead, mask = out
-    n, C = probs.shape
-    r, ends = np.empty(C, np.int64), np.empty(6, np.int64)
-    guess, slope, sound = np.int64(ONE // C), 1.0 / C, True
-    for i in range(n):
-        total, top, good, above_it, mass = load(probs[i], r, guess)
-        sound &= good
-        start = (guess, above_it, mass, slope)
-        if not above_it:
-            start = (top, above_it, mass, slope)
-        value, equal, label = np.int64(-1), np.int64(0), np.int64(-1)
-        ends[0], ends[1], ends[2], ends[3], ends[4] = -1, C, top, 0, 0
-        ends[5] = most_by_top(top, by_top) if by_top.size else C
-        if good and not fits(total, C, by_mass, ends[5]):
-            value, equal = cross(r, by_mass, ends, start)
-            label = find(r, value, equal)
-            slope = learned(slope, start[0], start[1], ends)
-            guess = max(value, np.int64(1))
-        else:
-            ends[3], ends[4] = C, ONE
-        masses[0, i] = min(ends[4], ONE) * UNIT
-        masses[1, i] = 1.0 if ends[3] >= C - 1 else min(ends[4] + value, ONE) * UNIT
-        masses[2, i] = min(top, ONE) * UNIT
-        found[0, i], found[1, i] = ends[3] + 1, label
-        if labels.size:
-            ahead[i] = r[labels[i]] > value - (labels[i] < label)
-        for j in range(C if mask.size else 0):
-            mask[i, j] = r[j] > value - (j < label)
-    return sound
+    C = r.size
+    guess, slope = np.int64(known[0]), known[1]
+    total, top, good, n, mass = load(row, r, guess)
+    start = (guess if n else top, n, mass, slope)
+    ends[0], ends[1], ends[2], ends[3], ends[4] = -1, C, top, 0, 0
+    ends[5] = most_by_top(top, by_top) if by_top.size else C
+    if not good or fits(total, C, by_mass, ends[5]):
+        ends[3], ends[4] = C, ONE
+        return good, np.int64(-1), np.int64(-1), top
+    value, equal = cross(r, by_mass, ends, start)
+    known[0] = max(value, np.int64(1))
+    known[1] = learned(slope, start[0], start[1], ends)
+    return good, value, find(r, value, equal), top

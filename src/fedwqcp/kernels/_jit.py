@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeAlias, TypeVar, cast
 
 from numba import njit
@@ -32,6 +33,22 @@ def jit(function: F) -> F:
     return _compiled(function, False)
 
 
+def jit_inline(function: F) -> F:
+    """Do the same, and make it part of every loop that calls it.
+
+    Parameters
+    ----------
+    function : callable
+        What a loop does for each row.
+
+    Returns
+    -------
+    callable
+        The same function.
+    """
+    return _compiled(function, False, forceinline=True)
+
+
 def jit_sums(function: F) -> F:
     """Do the same, and let the compiler choose the order of sums of floats.
 
@@ -48,11 +65,12 @@ def jit_sums(function: F) -> F:
     return _compiled(function, {"reassoc", "nsz"})
 
 
-def _compiled(function: F, fastmath: set[str] | bool) -> F:
+def _compiled(function: F, fastmath: set[str] | bool, forceinline: bool = False) -> F:
     """Compile with a cache on disk, or in memory where no folder can be written to."""
+    compiler = partial(
+        njit, nogil=True, error_model="numpy", fastmath=fastmath, forceinline=forceinline
+    )
     try:
-        return cast(
-            F, njit(nogil=True, error_model="numpy", fastmath=fastmath, cache=True)(function)
-        )
+        return cast(F, compiler(cache=True)(function))
     except RuntimeError:  # there is no folder to keep it in
-        return cast(F, njit(nogil=True, error_model="numpy", fastmath=fastmath)(function))
+        return cast(F, compiler()(function))

@@ -1,27 +1,33 @@
 """Compiled loops for few classes: many rows are sorted side by side.
 
 A sorting network compares the same places in every row, so that the processor sorts several rows
-with each instruction. A label's key is its probability in fixed point, then its index, smaller
-first: no two keys of a row are equal.
+with each instruction. Only values are sorted: labels are told apart afterwards, by the value at
+which their row crosses, and by index where equals stand on both sides of the crossing.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from fedwqcp.arrays import Bools, Floats, Labels, Probabilities
-from fedwqcp.kernels._cross import most_by_top
+from fedwqcp.arrays import Floats, Labels, Probabilities
 from fedwqcp.kernels._jit import Truth, Whole, jit
-from fedwqcp.kernels._rows import BASE, ONE, SURE_FIXED, UNIT
+from fedwqcp.kernels._rows import SURE
+from fedwqcp.kernels._wide import Out
 from fedwqcp.kernels.compiled import Integers
 
 ROWS = 64
-INDEX = np.int64(1023)
-"""The ten bits of a key that hold the index, counted down."""
 
 
 @jit
-def load(probs: Probabilities, start: Whole, rows: Whole, side: Floats) -> None:
+def rounded(x: Any) -> float:
+    """Return a probability rounded to a multiple of 2^-52: sums of such are exact."""
+    return (np.float64(x) + 1.0) - 1.0
+
+
+@jit
+def load(probs: Probabilities, start: Whole, rows: Whole, side: Probabilities) -> None:
     """Put some rows side by side."""
     for i in range(rows):
         for j in range(len(side)):
@@ -29,102 +35,104 @@ def load(probs: Probabilities, start: Whole, rows: Whole, side: Floats) -> None:
 
 
 @jit
-def to_keys(side: Floats, keys: Integers, total: Integers) -> Truth:
-    """Make keys of probabilities; tell whether the rows are sound."""
+def descend(side: Probabilities, pairs: Integers) -> None:
+    """Sort every column, largest first."""
+    for k in range(len(pairs)):
+        a, b = pairs[k, 0], pairs[k, 1]
+        for i in range(ROWS):
+            x, y = side[a, i], side[b, i]
+            side[a, i] = x if x > y else y
+            side[b, i] = y if x > y else x
+
+
+@jit
+def settle(side: Probabilities, limits: tuple[Floats, Truth], total: Floats, n: Integers) -> Truth:
+    """Count the leading labels of every column that fit; tell whether all columns are sound."""
+    at, by_top = limits
+    C = len(side)
+    for i in range(ROWS):
+        total[i], n[i] = 0.0, 0
+    for k in range(C):
+        limit = at[k + 1]
+        for i in range(ROWS):
+            total[i] += rounded(side[k, i])
+            n[i] += (rounded(side[0, i]) if by_top else total[i]) <= limit
     sound = True
     for i in range(ROWS):
-        total[i] = -ONE
-    for j in range(len(keys)):
-        for i in range(ROWS):
-            x = side[j, i]
-            p = np.float64(x + 1.0).view(np.int64) - BASE
-            sound &= x >= 0
-            total[i] += p
-            keys[j, i] = (min(p, ONE) << 10) | (INDEX - j)
-    for i in range(ROWS):
-        sound &= abs(total[i]) <= SURE_FIXED
+        sound &= (abs(total[i] - 1) <= SURE) & (side[C - 1, i] >= 0)
     return sound
 
 
 @jit
-def descend(keys: Integers, pairs: Integers) -> None:
-    """Sort every column, largest key first."""
-    for k in range(len(pairs)):
-        a, b = pairs[k, 0], pairs[k, 1]
-        for i in range(ROWS):
-            x, y = keys[a, i], keys[b, i]
-            keys[a, i] = max(x, y)
-            keys[b, i] = min(x, y)
+def crossing_label(row: Probabilities, value: float, n: Whole) -> Whole:
+    """Return the label that n others stand before, given its value."""
+    skip = n
+    for j in range(row.size):
+        skip -= rounded(row[j]) > value
+    for j in range(row.size):
+        if rounded(row[j]) == value:
+            if skip == 0:
+                return np.int64(j)
+            skip -= 1
+    return np.int64(-1)
 
 
 @jit
-def add_up(keys: Integers, sums: Integers) -> None:
-    """Add up the masses of the leading labels of every column; all together have mass 1."""
-    C = len(keys)
-    for i in range(ROWS):
-        sums[0, i] = 0
-    for k in range(C):
-        for i in range(ROWS):
-            sums[k + 1, i] = sums[k, i] + (keys[k, i] >> 10)
-    for i in range(ROWS):
-        sums[C, i] = ONE
+def store(i: Whole, column: Probabilities, n: Whole, masses: Floats) -> None:
+    """Write the masses at the crossing; the label ranked last reaches exactly 1."""
+    C, before = column.size - 1, 0.0
+    for k in range(n):
+        before += rounded(column[k])
+    masses[0, i] = 1.0 if n == C else min(before, 1.0)
+    masses[1, i] = 1.0 if n >= C - 1 else min(before + rounded(column[n]), 1.0)
+    masses[2, i] = min(rounded(column[0]), 1.0)
 
 
 @jit
-def count(sums: Integers, limits: Integers, n: Integers) -> None:
-    """Count the leading labels of every column that fit."""
-    for i in range(ROWS):
-        n[i] = 0
-    for k in range(1, len(sums)):
-        limit = limits[k] if limits[k] < ONE else np.int64(2**62)  # a sum beyond 1 counts as 1
-        for i in range(ROWS):
-            n[i] += sums[k, i] <= limit
+def write(
+    i: Whole, row: Probabilities, labels: Labels, order: tuple[Probabilities, Whole], out: Out
+) -> None:
+    """Write what is wanted of one row, given its values in order and how many of them fit."""
+    masses, _, label, ahead, mask = out
+    column, n = order
+    value = rounded(column[n])
+    at = crossing_label(row, value, n)
+    if label.size:
+        label[i] = at
+        store(i, column, n, masses)
+    if labels.size:
+        p = rounded(row[labels[i]])
+        ahead[i] = (p > value) | ((p == value) & (labels[i] < at))
+    for j in range(row.size if mask.size else 0):
+        p = rounded(row[j])
+        mask[i, j] = (p > value) | ((p == value) & (j < at))
 
 
 @jit
 def crossings_of_few(
-    probs: Probabilities,
-    labels: Labels,
-    limits: tuple[Integers, Integers],
-    out: tuple[Floats, Integers, Bools, Bools],
-    pairs: Integers,
+    probs: Probabilities, labels: Labels, limits: tuple[Floats, Truth], out: Out, pairs: Integers
 ) -> Truth:
     """Do what `crossings` does, for rows of few labels."""
     rows, C = probs.shape
-    by_mass, by_top = limits
-    masses, found, ahead, mask = out
-    keys = np.empty((C, ROWS), np.int64)
-    side, sums = np.full((C, ROWS), 1.0 / C), np.empty((C + 1, ROWS), np.int64)
-    n, total = np.empty(ROWS, np.int64), np.empty(ROWS, np.int64)
+    _, rank, label, ahead, mask = out
+    side = np.empty((C + 1, ROWS), probs.dtype)
+    side[:C], side[C] = 1.0 / C, -1.0  # no label stands after the last
+    n, total = np.empty(ROWS, np.int64), np.empty(ROWS)
     sound = True
     for start in range(0, rows, ROWS):
         some = min(ROWS, rows - start)
-        load(probs, start, some, side)
-        sound &= to_keys(side, keys, total)
-        descend(keys, pairs)
-        add_up(keys, sums)
-        count(sums, by_mass, n)
-        if by_top.size:
-            for i in range(ROWS):
-                n[i] = most_by_top(keys[0, i] >> 10, by_top)
+        load(probs, start, some, side[:C])
+        descend(side[:C], pairs)
+        sound &= settle(side[:C], limits, total, n)
         for i in range(some):
-            row, k, mass = start + i, n[i], min(sums[n[i], i], ONE)
-            key = keys[k, i] if k < C else np.int64(-1)
-            masses[0, row] = mass * UNIT
-            masses[1, row] = 1.0 if k >= C - 1 else min(mass + (key >> 10), ONE) * UNIT
-            masses[2, row] = (keys[0, i] >> 10) * UNIT
-            found[0, row] = k + 1
-            found[1, row] = INDEX - (key & INDEX) if k < C else np.int64(-1)
+            row, k = start + i, n[i]
+            rank[row] = k + 1
+            least = side[k - 1, i] if k else side.dtype.type(2)  # no label has 2
+            if label.size or rounded(least) == rounded(side[k, i]):  # equals around the crossing
+                write(row, probs[row], labels, (side[:, i], k), out)
+                continue
             if labels.size:
-                ahead[row] = key_of(probs[row, labels[row]], labels[row]) > key
-            if mask.size:
-                for j in range(C):
-                    mask[row, j] = key_of(probs[row, j], j) > key
+                ahead[row] = probs[row, labels[row]] >= least
+            for j in range(C if mask.size else 0):
+                mask[row, j] = probs[row, j] >= least
     return sound
-
-
-@jit
-def key_of(x: float, label: Whole) -> Whole:
-    """Return the key of one label."""
-    p = np.float64(np.float64(x) + 1.0).view(np.int64) - BASE
-    return (min(p, ONE) << 10) | (INDEX - label)

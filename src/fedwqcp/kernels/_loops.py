@@ -1,6 +1,5 @@
 """Every compiled loop; importing it imports numba."""
 
-from fedwqcp.kernels._cross import crossings
 from fedwqcp.kernels._lanes import crossings_of_few
 from fedwqcp.kernels._rows import counts_from, places, places_single, sound_rows
 from fedwqcp.kernels._spans import (
@@ -10,7 +9,9 @@ from fedwqcp.kernels._spans import (
     scores,
     scores_of_one,
     scores_of_pairs,
+    split,
 )
+from fedwqcp.kernels._wide import crossings
 
 __all__ = [
     "counts_from",
@@ -25,4 +26,5 @@ __all__ = [
     "scores_of_one",
     "scores_of_pairs",
     "sound_rows",
+    "split",
 ]

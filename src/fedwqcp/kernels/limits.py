@@ -19,6 +19,9 @@ from fedwqcp.kernels.compiled import Integers
 from fedwqcp.kernels.ranked import ONE
 
 LOOSE = np.int64(2**62)
+FAR = np.int64(2**40)
+"""More steps than any mass has."""
+
 NEAR = 64
 """How far a guessed limit may be off, in units of 2^-52, before the whole range is searched."""
 
@@ -48,6 +51,32 @@ class Limits:
         """
         none = np.empty(0, np.int64)
         return (np.full_like(self.at, LOOSE), self.at) if self.by_top else (self.at, none)
+
+    def steps(self) -> Integers:
+        """Return the limits on the mass up to the label in steps of 2^-30, rounded down.
+
+        Returns
+        -------
+        Integers, shape (C + 1,) or (0,)
+            None where the limits are on another mass, or where all labels fit.
+        """
+        if self.by_top or self.at[-1] >= ONE:
+            return np.empty(0, np.int64)
+        return np.where(self.at >= ONE, FAR, self.at >> 22)
+
+    def reals(self) -> Floats:
+        """Return the limits as numbers.
+
+        Returns
+        -------
+        Floats, shape (C + 1,)
+            +inf from mass 1 on: masses are capped there. The mass up to the last label is 1.
+        """
+        whole = self.at >= ONE
+        reals = np.where(whole, np.inf, np.ldexp(self.at.astype(np.float64), -52))
+        if not self.by_top and not whole[-1]:
+            reals[-1] = -np.inf
+        return reals
 
 
 def limits_of(within: Callable[[Integers], Bools], guess: Floats, by_top: bool) -> Limits:

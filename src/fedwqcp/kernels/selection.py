@@ -12,6 +12,7 @@ from math import sqrt
 import numpy as np
 
 from fedwqcp.arrays import Floats
+from fedwqcp.kernels import compiled
 
 LARGE = 2**13
 """Samples below this size are partitioned or sorted as a whole."""
@@ -112,20 +113,25 @@ def _weighted_bracket(values: Floats, weights: Floats, target: float) -> tuple[f
 
 
 def _step(n: int) -> int:
-    """Return how far apart the values of the sample stand; it holds a sixteenth at most."""
-    return max(16, n // SAMPLE)
+    """Return how far apart the values of the sample stand; it holds a thirty-second at most."""
+    return max(32, n // SAMPLE)
 
 
 def _split(values: Floats, low: float, high: float) -> tuple[int, Floats]:
     """Count the values below a bracket, and collect those inside; none if they are too many."""
+    most = len(values) // 2
+    if (loops := compiled.kernels(len(values))) is not None:
+        inside = np.empty(most + 1)
+        below, n = loops.split(values, low, high, inside)
+        return int(below), inside[: n if n <= most else 0]
     below, kept, size = 0, [np.empty(0)], 0
     for start in range(0, len(values), BLOCK):
         block = values[start : start + BLOCK]
         under = block < low
         below += int(np.count_nonzero(under))
-        inside = block[~under & (block <= high)]
-        size += len(inside)
-        if size > len(values) // 2:
+        part = block[~under & (block <= high)]
+        size += len(part)
+        if size > most:
             return below, np.empty(0)
-        kept.append(inside)
+        kept.append(part)
     return below, np.concatenate(kept)

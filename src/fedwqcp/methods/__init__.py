@@ -6,6 +6,7 @@ from typing import Any
 
 from fedwqcp.methods._base import Each, Method, OneShot, UnfitAnswerError
 from fedwqcp.methods._calibration import Calibration
+from fedwqcp.methods._sums import Summed, Total
 from fedwqcp.registry import Registry
 from fedwqcp.wire.round import Setting
 
@@ -93,6 +94,8 @@ __all__ = [
     "Each",
     "Method",
     "OneShot",
+    "Summed",
+    "Total",
     "UnfitAnswerError",
     "available",
     "find",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -59,6 +60,10 @@ class Method(ABC, Generic[S]):
     """The kinds of question that its server asks."""
     outcomes: ClassVar[tuple[type[Outcome], ...]] = (ToAll,)
     """The kinds of outcome that it ends with."""
+    needs_labels: ClassVar[bool] = False
+    """Whether an agent cannot answer without the class labels of its points."""
+    controls_risk: ClassVar[bool] = False
+    """Whether it reads the weights of a calibration, and bounds a mean loss in place of misses."""
 
     @property
     @abstractmethod
@@ -69,6 +74,19 @@ class Method(ABC, Generic[S]):
     @abstractmethod
     def assumption(self) -> str:
         """Under which assumption, in words; for no guarantee, what to know instead."""
+
+    @property
+    def spends(self) -> float:
+        """The epsilon that one answer spends of a privacy budget; +inf where it is not private."""
+        return inf
+
+    @property
+    def hides_absence(self) -> bool:
+        """Whether an agent answers for a group of which it has no point, so that nobody learns it.
+
+        Private methods do; otherwise it takes no part in that group.
+        """
+        return self.spends < inf
 
     @abstractmethod
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> S:

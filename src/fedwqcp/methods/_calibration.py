@@ -3,29 +3,47 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp.arrays import Floats, Labels, as_floats, as_labels, as_scores, real_array
+from fedwqcp.arrays import (
+    Floats,
+    Labels,
+    Texts,
+    as_floats,
+    as_groups,
+    as_labels,
+    as_scores,
+    real_array,
+)
 from fedwqcp.errors import InputError
+
+SUM_TOLERANCE = 1e-9
+"""How far the weights of a point may pass 1 by rounding."""
 
 
 @dataclass(frozen=True, eq=False, init=False)
 class Calibration:
-    """Scores of an agent's calibration points, with labels and features where a method needs them.
+    """Scores of an agent's calibration points, with what else a method or a round needs of them.
 
     Parameters
     ----------
     scores : array_like, shape (n,) or (n, columns)
         Nonconformity scores, as ``score.of`` gives them.
     labels : array_like, shape (n,), optional
-        Class labels, for methods that correct for label shift.
+        Class labels, for methods that correct for label shift and for thresholds by label.
     features : array_like, shape (n, d), optional
         Features of the inputs, for methods that correct for covariate shift.
     n_classes : int, optional
         Number of classes; needed where labels are used; `calibrate` finds it
         from the labels of all agents.
+    groups : array_like, shape (n,), optional
+        Group of each point, text or integers, for thresholds by group.
+    weights : array_like, shape (n, m), optional
+        For methods that control a risk: a point then has m scores, and its loss at a threshold is
+        the weight of those above it. Not negative, at most 1 in each row.
 
     Raises
     ------
@@ -37,6 +55,8 @@ class Calibration:
     labels: Labels | None
     features: Floats | None
     n_classes: int | None
+    groups: Texts | None
+    weights: Floats | None
 
     def __init__(
         self,
@@ -44,6 +64,9 @@ class Calibration:
         labels: npt.ArrayLike | None = None,
         features: npt.ArrayLike | None = None,
         n_classes: int | None = None,
+        *,
+        groups: npt.ArrayLike | None = None,
+        weights: npt.ArrayLike | None = None,
     ) -> None:
         values = real_array(scores, "scores")
         if values.ndim == 2 and values.shape[1]:
@@ -51,14 +74,17 @@ class Calibration:
         else:
             values = as_scores(values)
         n = len(values)
-        y = None
-        if labels is not None:
-            most = np.iinfo(np.int64).max if n_classes is None else n_classes
-            y = as_labels(labels, n, most)
-        x = None if features is None else as_floats(features, "features", (n, None))
-        for name, value in (("scores", values), ("labels", y), ("features", x)):
+        most = np.iinfo(np.int64).max if n_classes is None else n_classes
+        fields = {
+            "scores": values,
+            "labels": None if labels is None else as_labels(labels, n, most),
+            "features": None if features is None else as_floats(features, "features", (n, None)),
+            "n_classes": n_classes,
+            "groups": None if groups is None else as_groups(groups, n),
+            "weights": None if weights is None else _as_weights(weights, values.shape),
+        }
+        for name, value in fields.items():
             object.__setattr__(self, name, value)
-        object.__setattr__(self, "n_classes", n_classes)
 
     @property
     def n(self) -> int:
@@ -67,8 +93,8 @@ class Calibration:
 
     @property
     def columns(self) -> int:
-        """Number of scores of a point."""
-        return 1 if self.scores.ndim == 1 else self.scores.shape[1]
+        """Number of scores of a point that have a threshold of their own."""
+        return 1 if self.scores.ndim == 1 or self.weights is not None else self.scores.shape[1]
 
     def column(self, index: int) -> Calibration:
         """Return the same points with one column of the scores.
@@ -81,11 +107,26 @@ class Calibration:
         Returns
         -------
         Calibration
-            Scores of shape (n,).
+            Scores of shape (n,); all m scores where they have weights.
         """
-        if self.scores.ndim == 1:
+        if self.scores.ndim == 1 or self.weights is not None:
             return self
-        return Calibration(self.scores[:, index], self.labels, self.features, self.n_classes)
+        return self._with(self.scores[:, index], slice(None))
+
+    def take(self, rows: npt.NDArray[Any] | slice) -> Calibration:
+        """Return some of the points.
+
+        Parameters
+        ----------
+        rows : ndarray or slice
+            Which: their places, or a truth value for each.
+
+        Returns
+        -------
+        Calibration
+            These points alone.
+        """
+        return self._with(self.scores[rows], rows)
 
     def labelled(self, method: str) -> tuple[Labels, int]:
         """Return labels and number of classes, for a method that cannot do without.
@@ -112,8 +153,29 @@ class Calibration:
             )
         return self.labels, self.n_classes
 
+    def _with(self, scores: Floats, rows: npt.NDArray[Any] | slice) -> Calibration:
+        """Return these scores with the other data of some points."""
+        return Calibration(
+            scores,
+            None if self.labels is None else self.labels[rows],
+            None if self.features is None else self.features[rows],
+            self.n_classes,
+            groups=None if self.groups is None else self.groups[rows],
+            weights=None if self.weights is None else self.weights[rows],
+        )
+
     def __repr__(self) -> str:
         parts = [f"n={self.n}"]
-        parts += ["labels"] if self.labels is not None else []
-        parts += ["features"] if self.features is not None else []
+        more = ("labels", "features", "groups", "weights")
+        parts += [name for name in more if getattr(self, name) is not None]
         return f"Calibration({', '.join(parts)})"
+
+
+def _as_weights(weights: npt.ArrayLike, shape: tuple[int, ...]) -> Floats:
+    """Check the weights of scores."""
+    if len(shape) != 2:
+        raise InputError("weights need scores of shape (n, m), one for each weight")
+    found = as_floats(weights, "weights", shape)
+    if found.size and not (found.min() >= 0 and found.sum(axis=1).max() <= 1 + SUM_TOLERANCE):
+        raise InputError("weights must not be negative, and at most 1 in each row")
+    return found

@@ -127,6 +127,7 @@ class DPFedCP(Method[Summary]):
     summaries = (LabelCounts, NoisyCounts, Sums, Step)
     questions = (Begin, CountFirst, CountsAt, DescendFrom)
     outcomes = (ToAll, ToEach)
+    needs_labels = True
     guarantee = Guarantee.TARGET_SHIFT
     assumption = (
         "class-conditional laws of the inputs are shared by all agents, only label laws differ; "

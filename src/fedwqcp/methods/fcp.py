@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from math import inf
 from typing import Literal, TypeAlias, get_args
 
@@ -16,6 +15,7 @@ from fedwqcp.methods._answers import of_kind, stacked
 from fedwqcp.methods._base import Each, Method
 from fedwqcp.methods._bisection import Bracket
 from fedwqcp.methods._calibration import Calibration
+from fedwqcp.methods._counts import CountAt, Counts, SummedCounts
 from fedwqcp.methods._datasketches import kll_error, kll_sketch, tdigest_sketch
 from fedwqcp.methods._sketch import (
     PooledScores,
@@ -25,7 +25,8 @@ from fedwqcp.methods._sketch import (
     pooled_scores,
 )
 from fedwqcp.quantile import conformal_rank
-from fedwqcp.wire.payload import Begin, Question, Summary, ToAll, check_score, check_size
+from fedwqcp.wire.masked import ToAllWithin
+from fedwqcp.wire.payload import Begin, Question, Summary, ToAll
 from fedwqcp.wire.release import Guarantee
 
 Sketch: TypeAlias = Literal["bisection", "order", "tdigest", "kll", "exact"]
@@ -33,52 +34,7 @@ Sketch: TypeAlias = Literal["bisection", "order", "tdigest", "kll", "exact"]
 
 
 @dataclass(frozen=True)
-class CountAt(Question):
-    """How many of your scores are at most each of these values.
-
-    Parameters
-    ----------
-    values : tuple of float
-        Strictly increasing.
-    """
-
-    values: tuple[float, ...]
-
-    def __post_init__(self) -> None:
-        for value in self.values:
-            check_score(value, "values")
-        if not self.values or any(b <= a for a, b in pairwise(self.values)):
-            raise InputError("values: must be at least one, strictly increasing")
-
-
-@dataclass(frozen=True)
-class Counts(Summary):
-    """An agent's sample size, and its counts at the values of a question.
-
-    Parameters
-    ----------
-    n : int
-        Sample size, at least 0.
-    counts : tuple of int
-        From 0 to n, never decreasing; none in the first answer.
-    """
-
-    n: int
-    counts: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        check_size(self.n, "n")
-        for count in self.counts:
-            check_size(count, "counts")
-        if any(b < a for a, b in pairwise((*self.counts, self.n))):
-            raise InputError("counts: must never decrease, nor pass n")
-
-    def sizes(self) -> tuple[int, ...]:
-        return (self.n,)
-
-
-@dataclass(frozen=True)
-class FCP(Method[Summary]):
+class FCP(SummedCounts, Method[Summary]):
     """The R-th smallest of all agents' N scores, R = ceil((N + M)(1 - alpha)); +inf where R > N.
 
     ``bisection`` finds it exactly from counts: after the sizes, the server asks how many scores are
@@ -118,8 +74,9 @@ class FCP(Method[Summary]):
     **Cost**: ``bisection`` about 64 / log2(probes + 1) + 1 rounds (17 for 15 probes) of ``probes``
     integers; the others one round, of at most 2 ``points`` numbers (``order``), some hundreds
     (``kll``, ``tdigest``), or all scores (``exact``, which every agent must allow). The counts of
-    ``bisection`` are only ever summed, so secure aggregation could carry them; without it the
-    server sees each agent's counts, and the threshold is always one person's score.
+    ``bisection`` are only ever summed, so `calibrate` can add them under masks (``secure``) with
+    the same result; without masks the server sees each agent's counts. The threshold is always one
+    person's score.
 
     References
     ----------
@@ -141,6 +98,7 @@ class FCP(Method[Summary]):
 
     summaries = (Counts, WeightedPoints, PooledScores)
     questions = (Begin, CountAt)
+    outcomes = (ToAll, ToAllWithin)
 
     def __post_init__(self) -> None:
         if self.sketch not in get_args(Sketch):
@@ -172,6 +130,11 @@ class FCP(Method[Summary]):
                 "measured by the authors of the library"
             )
         return mixture
+
+    @property
+    def summable(self) -> bool:
+        """Whether sums over the agents are all it needs: by bisection."""
+        return self.sketch == "bisection"
 
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
         del alpha, rng  # only the server needs the level, and nothing is random

@@ -9,13 +9,15 @@ from math import inf
 from fedwqcp.methods._base import OneShot
 from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._mean import weighted_mean
+from fedwqcp.methods._sums import SummedMean
 from fedwqcp.quantile import Overflow, check_overflow, conformal_quantile
+from fedwqcp.wire.masked import ToAllWithin
 from fedwqcp.wire.payload import LocalQuantile, ToAll
 from fedwqcp.wire.release import Guarantee
 
 
 @dataclass(frozen=True)
-class FedAvgQCP(OneShot[LocalQuantile]):
+class FedAvgQCP(SummedMean, OneShot[LocalQuantile]):
     """Plain mean of local conformal thresholds: FedWQ-CP without its weights.
 
     q_hat is the mean of q_k over the agents with n_k >= 1, where q_k is the r(n_k, alpha)-th
@@ -47,6 +49,8 @@ class FedAvgQCP(OneShot[LocalQuantile]):
     overflow: Overflow = "propagate"
 
     summaries = (LocalQuantile,)
+    outcomes = (ToAll, ToAllWithin)
+    weighted = False
     guarantee = Guarantee.NONE
     assumption = (
         "none in finite samples: the mean of local thresholds is a heuristic; "

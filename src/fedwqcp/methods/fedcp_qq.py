@@ -91,6 +91,8 @@ class QuantileOfQuantiles(Outcome):
     k: int
     coverage: float
 
+    same_for_all = True
+
     def __post_init__(self) -> None:
         check_score(self.value, "value")
         check_size(self.k, "k")

@@ -9,13 +9,15 @@ from math import inf
 from fedwqcp.methods._base import OneShot
 from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._mean import weighted_mean
+from fedwqcp.methods._sums import SummedMean
 from fedwqcp.quantile import Overflow, check_overflow, conformal_quantile
+from fedwqcp.wire.masked import ToAllWithin
 from fedwqcp.wire.payload import LocalQuantile, ToAll
 from fedwqcp.wire.release import Guarantee
 
 
 @dataclass(frozen=True)
-class FedWQCP(OneShot[LocalQuantile]):
+class FedWQCP(SummedMean, OneShot[LocalQuantile]):
     """Calibration-size-weighted mean of local conformal thresholds (Algorithm 1 of the paper).
 
     q_hat = sum_k n_k q_k / N, with q_k the r(n_k, alpha)-th smallest score of agent k.
@@ -45,6 +47,7 @@ class FedWQCP(OneShot[LocalQuantile]):
     overflow: Overflow = "propagate"
 
     summaries = (LocalQuantile,)
+    outcomes = (ToAll, ToAllWithin)
     guarantee = Guarantee.NONE
     assumption = (
         "none in finite samples: the mean of local thresholds is a heuristic; "

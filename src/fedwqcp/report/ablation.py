@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from fedwqcp.report.compare import AVERAGE, OURS, Cell
-from fedwqcp.report.figures import COLOURS, STYLE, require_matplotlib, save
+from fedwqcp.report.figures import COLOURS, STYLE, require_matplotlib, save_all
 
 PLAIN_MEAN = "fedavgq-cp"
 """The ablation: every agent counts alike."""
@@ -42,7 +42,12 @@ def rows(found: Sequence[Cell]) -> list[list[str]]:
     return lines
 
 
-def draw(found: Sequence[Cell], nominal: float, stem: Path) -> tuple[Path, ...]:
+def draw(
+    found: Sequence[Cell],
+    nominal: float,
+    stem: Path,
+    endings: Sequence[str] = (".png", ".svg"),
+) -> tuple[Path, ...]:
     """Draw both methods' coverage agent by agent, one panel for each dataset.
 
     Parameters
@@ -53,11 +58,13 @@ def draw(found: Sequence[Cell], nominal: float, stem: Path) -> tuple[Path, ...]:
         The coverage that is asked for.
     stem : Path
         Where to, without ending.
+    endings : sequence of str, optional
+        In which formats.
 
     Returns
     -------
     tuple of Path
-        The files, as PNG and SVG; none where there is nothing to compare.
+        The files; none where there is nothing to compare.
 
     Raises
     ------
@@ -83,7 +90,7 @@ def draw(found: Sequence[Cell], nominal: float, stem: Path) -> tuple[Path, ...]:
             _draw(panel, [c for c in found if c.dataset == dataset], nominal)
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
-        return tuple(save(figure, stem.with_suffix(end)) for end in (".png", ".svg"))
+        return save_all(figure, stem, endings)
 
 
 def _draw(panel: Any, found: Sequence[Cell], nominal: float) -> None:

@@ -1,4 +1,4 @@
-"""Records as figures."""
+"""Records as figures: one style for all, and coverage against size."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from math import isinf
 from pathlib import Path
 from typing import Any
 
-from fedwqcp.bench.record import Record
-from fedwqcp.errors import MissingExtraError
+from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.federation.files import write_atomic
 from fedwqcp.metrics import Rate
+from fedwqcp.report.points import Point
 
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito's colours, which colour-blind readers tell apart; yellow is too faint on white."""
@@ -25,7 +25,14 @@ STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "svg.hashsalt": "fedwqcp",  # the same bytes for the same records
+    "pdf.fonttype": 42,  # text stays text, as publishers ask for
 }
+"""How every figure looks."""
+
+ENDINGS = (".pdf", ".png", ".svg")
+"""Formats of a figure, told by the ending of its file."""
+
+_UNDATED: dict[str, dict[str, None]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 
 
 def require_matplotlib() -> None:
@@ -42,20 +49,24 @@ def require_matplotlib() -> None:
         raise MissingExtraError("drawing the figure", "demo") from error
 
 
-def coverage_against_size(records: Sequence[Record], stem: Path) -> tuple[Path, ...]:
+def coverage_against_size(
+    records: Sequence[Point], stem: Path, endings: Sequence[str] = (".png", ".svg")
+) -> tuple[Path, ...]:
     """Draw coverage against mean size for each method and agent, one panel for each dataset.
 
     Parameters
     ----------
-    records : sequence of Record
+    records : sequence of Point
         One for each dataset, method and agent.
     stem : Path
         Where to, without ending.
+    endings : sequence of str, optional
+        In which formats.
 
     Returns
     -------
     tuple of Path
-        The files, as PNG and SVG.
+        The files.
 
     Raises
     ------
@@ -69,20 +80,28 @@ def coverage_against_size(records: Sequence[Record], stem: Path) -> tuple[Path, 
     datasets = list(dict.fromkeys(r.dataset for r in records))
     methods = sorted({r.method for r in records})
     with rc_context(STYLE):
-        figure = Figure(figsize=(4.6 * len(datasets), 4.4), layout="constrained")
-        panels = figure.subplots(1, len(datasets), sharey=True, squeeze=False)[0]
-        for panel, dataset in zip(panels, datasets, strict=True):
+        columns = min(4, len(datasets))
+        lines = -(-len(datasets) // columns)
+        figure = Figure(figsize=(4.6 * columns, 0.6 + 3.8 * lines), layout="constrained")
+        panels = figure.subplots(lines, columns, sharey=True, squeeze=False)
+        for panel in panels.flat[len(datasets) :]:
+            panel.set_visible(False)
+        for panel, dataset in zip(panels.flat, datasets, strict=False):
             _draw(panel, [r for r in records if r.dataset == dataset], methods)
-        panels[0].set_ylabel("coverage of an agent on the shared test data")
-        figure.legend(handles=_legend(methods), loc="outside lower center", ncols=5, frameon=False)
-        return tuple(save(figure, stem.with_suffix(end)) for end in (".png", ".svg"))
+        panels[0][0].set_ylim(top=1.01)  # shared by all, after the last point is drawn
+        for row in panels:
+            row[0].set_ylabel("coverage of an agent on the shared test data")
+        handles = _legend(methods, noise=any(r.tested for r in records))
+        figure.legend(handles=handles, loc="outside lower center", ncols=5, frameon=False)
+        return save_all(figure, stem, endings)
 
 
-def _draw(panel: Any, records: Sequence[Record], methods: Sequence[str]) -> None:
+def _draw(panel: Any, records: Sequence[Point], methods: Sequence[str]) -> None:
     """Draw one dataset."""
     first = records[0]
     nominal = 1 - first.alpha
-    panel.axhspan(*_chance(first.tested, nominal), color="0.93", linewidth=0)
+    if first.tested:
+        panel.axhspan(*_chance(first.tested, nominal), color="0.93", linewidth=0)
     panel.axhline(nominal, color="0.35", linestyle="--", linewidth=1)
     endless = []
     for place, method in enumerate(methods):
@@ -95,7 +114,6 @@ def _draw(panel: Any, records: Sequence[Record], methods: Sequence[str]) -> None
     labels = first.task == "classification"
     panel.set_xlabel("mean number of labels in a set" if labels else "mean length of an interval")
     panel.set_title(f"{first.dataset}: {first.task}", loc="left", fontweight="bold")
-    panel.set_ylim(top=1.01)
     panel.margins(x=0.08)
     panel.annotate(
         f"nominal {nominal:g}",
@@ -127,7 +145,7 @@ def _look(place: int, *, strong: bool) -> dict[str, Any]:
     }
 
 
-def _legend(methods: Sequence[str]) -> list[Any]:
+def _legend(methods: Sequence[str], *, noise: bool) -> list[Any]:
     """Return one handle for each method, and those that tell models and noise apart."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
@@ -139,8 +157,7 @@ def _legend(methods: Sequence[str]) -> list[Any]:
     grey: dict[str, Any] = {"marker": "o", "linestyle": "none", "color": "0.35"}
     handles.append(Line2D([], [], label="strong model", **grey))
     handles.append(Line2D([], [], label="weak model", markerfacecolor="none", **grey))
-    handles.append(Patch(color="0.93", label="within noise (99 %)"))
-    return handles
+    return [*handles, Patch(color="0.93", label="within noise (99 %)")] if noise else handles
 
 
 def _chance(n: int, nominal: float) -> tuple[float, float]:
@@ -149,6 +166,26 @@ def _chance(n: int, nominal: float) -> tuple[float, float]:
     lowest = bisect_left(hits, nominal, key=lambda h: Rate(n=n, hits=h, level=0.99).high)
     highest = bisect_right(hits, nominal, key=lambda h: Rate(n=n, hits=h, level=0.99).low) - 1
     return lowest / n, highest / n
+
+
+def save_all(figure: Any, stem: Path, endings: Sequence[str]) -> tuple[Path, ...]:
+    """Write a figure in several formats.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+        The figure.
+    stem : Path
+        Where to, without ending.
+    endings : sequence of str
+        In which formats.
+
+    Returns
+    -------
+    tuple of Path
+        The files.
+    """
+    return tuple(save(figure, stem.with_name(stem.name + end)) for end in endings)
 
 
 def save(figure: Any, path: Path) -> Path:
@@ -165,9 +202,31 @@ def save(figure: Any, path: Path) -> Path:
     -------
     Path
         The same path.
+
+    Raises
+    ------
+    InputError
+        If the ending is none of `ENDINGS`.
     """
+    check_ending(path)
     drawn = BytesIO()
-    date = {"Date": None} if path.suffix == ".svg" else None
-    figure.savefig(drawn, format=path.suffix[1:], dpi=160, metadata=date)
+    figure.savefig(drawn, format=path.suffix[1:], dpi=160, metadata=_UNDATED.get(path.suffix))
     write_atomic(path, drawn.getvalue())
     return path
+
+
+def check_ending(path: Path) -> None:
+    """Refuse a file of another format before any work is done.
+
+    Parameters
+    ----------
+    path : Path
+        Where a figure is to be written.
+
+    Raises
+    ------
+    InputError
+        If the ending is none of `ENDINGS`.
+    """
+    if path.suffix not in ENDINGS:
+        raise InputError(f"a figure must end in {', '.join(ENDINGS)}, got {path.name}")

@@ -8,10 +8,12 @@ from typing import Any
 
 from fedwqcp.bench.result import Share
 from fedwqcp.report.compare import shown
-from fedwqcp.report.figures import STYLE, require_matplotlib, save
+from fedwqcp.report.figures import STYLE, require_matplotlib, save_all
 
 
-def draw(shares: Sequence[Share], stem: Path) -> tuple[Path, ...]:
+def draw(
+    shares: Sequence[Share], stem: Path, endings: Sequence[str] = (".png", ".svg")
+) -> tuple[Path, ...]:
     """Draw the partition of the first seed, one panel for each dataset.
 
     Parameters
@@ -20,11 +22,13 @@ def draw(shares: Sequence[Share], stem: Path) -> tuple[Path, ...]:
         Partitions of a run.
     stem : Path
         Where to, without ending.
+    endings : sequence of str, optional
+        In which formats.
 
     Returns
     -------
     tuple of Path
-        The files, as PNG and SVG; none without partitions.
+        The files; none without partitions.
 
     Raises
     ------
@@ -50,7 +54,7 @@ def draw(shares: Sequence[Share], stem: Path) -> tuple[Path, ...]:
             own = [s for s in shares if s.dataset == dataset and s.seed == first]
             _draw(panel, sorted(own, key=lambda share: int(share.agent[1:])))
         figure.suptitle(f"calibration points of each agent and class, seed {first}")
-        return tuple(save(figure, stem.with_suffix(end)) for end in (".png", ".svg"))
+        return save_all(figure, stem, endings)
 
 
 def _draw(panel: Any, shares: Sequence[Share]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from fedwqcp.bench.stressed import Stressed
 from fedwqcp.federation.files import write_atomic
 from fedwqcp.report.compare import shown
-from fedwqcp.report.figures import COLOURS, MARKERS, STYLE, require_matplotlib, save
+from fedwqcp.report.figures import COLOURS, MARKERS, STYLE, require_matplotlib, save_all
 
 FACTORS = {
     "label": "label skew: concentration",
@@ -57,7 +57,9 @@ def write(lines: Sequence[Stressed], out: Path) -> tuple[Path, ...]:
     return tuple(files)
 
 
-def draw(lines: Sequence[Stressed], stem: Path) -> tuple[Path, ...]:
+def draw(
+    lines: Sequence[Stressed], stem: Path, endings: Sequence[str] = (".svg", ".png")
+) -> tuple[Path, ...]:
     """Draw what the worst agent's coverage lacks, against every factor, for each dataset.
 
     Parameters
@@ -66,11 +68,13 @@ def draw(lines: Sequence[Stressed], stem: Path) -> tuple[Path, ...]:
         The lines of one preset.
     stem : Path
         Where to, without ending.
+    endings : sequence of str, optional
+        In which formats.
 
     Returns
     -------
     tuple of Path
-        The files, as SVG and PNG.
+        The files.
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -86,13 +90,13 @@ def draw(lines: Sequence[Stressed], stem: Path) -> tuple[Path, ...]:
                 own = [x for x in lines if (x.dataset, x.factor) == (dataset, factor)]
                 _draw(panel, own, methods)
                 panel.set_xscale("log" if factor in LOGARITHMIC else "linear")
-                if row is panels[-1]:
-                    panel.set_xlabel(FACTORS[factor])
             first = next(line for line in lines if line.dataset == dataset)
             row[0].set_ylabel(f"{shown(first.title, first.status)}\nworst agent lacks")
+        for panel, factor in zip(panels[-1], factors, strict=True):
+            panel.set_xlabel(FACTORS[factor])
         handles, names = panels[0][0].get_legend_handles_labels()
         figure.legend(handles, names, loc="outside upper center", ncols=len(names), frameon=False)
-        return tuple(save(figure, stem.with_suffix(ending)) for ending in (".svg", ".png"))
+        return save_all(figure, stem, endings)
 
 
 def _draw(panel: Any, lines: Sequence[Stressed], methods: Sequence[str]) -> None:
@@ -117,6 +121,7 @@ def _draw(panel: Any, lines: Sequence[Stressed], methods: Sequence[str]) -> None
             marker=MARKERS[place % len(MARKERS)],
             markersize=4,
             linewidth=1.2,
+            linestyle="-" if place < len(COLOURS) else "--",
             label=method,
         )
 

@@ -105,7 +105,7 @@ class LabelScore(Score):
         p = as_probabilities(probs, checked=False)
         v = self._uniforms(u, len(p))
         q = as_threshold(threshold, p.shape)
-        return LabelSets(self._mask(p, q, self._fitting(rule), v))
+        return LabelSets(self._mask(p, q, self.fitting(rule), v))
 
     def measure(
         self,
@@ -139,7 +139,7 @@ class LabelScore(Score):
         y = as_labels(labels, len(p), p.shape[1])
         v = self._uniforms(u, len(p))
         q = as_threshold(threshold, p.shape)
-        return self._measure(p, y, q, self._fitting(rule), v)
+        return self._measure(p, y, q, self.fitting(rule), v)
 
     @abstractmethod
     def _of_every_label(self, p: Probabilities, u: Floats | None) -> Floats:
@@ -181,8 +181,24 @@ class LabelScore(Score):
         mask = self._of_every_label(p, u) <= q
         return mask | self._top(p) if rule == "leq_top1" else mask
 
-    def _fitting(self, rule: Rule) -> Rule:
-        """Refuse a rule that is unknown or does not fit."""
+    def fitting(self, rule: Rule) -> Rule:
+        """Refuse a rule that is unknown or does not fit.
+
+        Parameters
+        ----------
+        rule : str
+            How a threshold becomes a set of labels.
+
+        Returns
+        -------
+        str
+            The same.
+
+        Raises
+        ------
+        InputError
+            Naming the rules that fit.
+        """
         if rule not in get_args(Rule):
             raise InputError(f"rule must be one of {', '.join(get_args(Rule))}, got {rule!r}")
         if rule == "until":

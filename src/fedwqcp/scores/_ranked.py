@@ -50,7 +50,10 @@ class RankedScore(LabelScore):
     def _mask(self, p: Probabilities, q: Floats, rule: Rule, u: Floats | None) -> Bools:
         if q.ndim or self._leads is None:
             return super()._mask(p, q, rule, u)
-        found = crossing.find(p, _limits(self, float(q), p.shape[1]), masked=True)
+        limit = _limits(self, float(q), p.shape[1])
+        if u is None and rule == "leq":
+            return crossing.mark(p, limit)
+        found = crossing.find(p, limit, masked=True)
         assert found.mask is not None  # it was asked for
         rows = np.flatnonzero(self._lets_in(found, float(q), rule, u))
         found.mask[rows, found.label[rows]] = True
@@ -61,7 +64,10 @@ class RankedScore(LabelScore):
     ) -> tuple[Bools, Integers]:
         if q.ndim or self._leads is None:
             return super()._measure(p, y, q, rule, u)
-        found = crossing.find(p, _limits(self, float(q), p.shape[1]), labels=y)
+        limit = _limits(self, float(q), p.shape[1])
+        if u is None and rule == "leq":
+            return crossing.count(p, limit, y)
+        found = crossing.find(p, limit, labels=y)
         assert found.ahead is not None  # labels were given
         more = self._lets_in(found, float(q), rule, u)
         return found.ahead | (more & (found.label == y)), found.place.rank - 1 + more
@@ -84,8 +90,8 @@ class RankedScore(LabelScore):
             mask |= (self._formula(place.previous(), 1.0) < q) | (place.rank == 1)
         return mask
 
-    def _fitting(self, rule: Rule) -> Rule:
-        return rule if rule in get_args(Rule) else super()._fitting(rule)
+    def fitting(self, rule: Rule) -> Rule:
+        return rule if rule in get_args(Rule) else super().fitting(rule)
 
     def _top(self, p: Probabilities) -> Bools:
         return np.asarray(self._places(p).rank == 1)

@@ -58,6 +58,8 @@ class APS(RankedScore):
         return "mass" if self.precision == "exact" else None
 
     def _formula(self, place: Ranked, u: Floats | float) -> Floats:
+        if isinstance(u, float) and u == 1:
+            return place.upto.copy()  # the same number, since these sums are exact
         return place.before + u * (place.upto - place.before)
 
     def _places(self, p: Probabilities) -> Ranked:

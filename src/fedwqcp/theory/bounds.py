@@ -123,7 +123,7 @@ def stability_bound(
 ) -> float:
     """Return the bound of Proposition 2 on the distance of averaged and mixture quantile.
 
-    (L / c) sum_j sum_k (n_j / N)(n_k / N) |q_j - q_k|.
+    (L / c) sum_j sum_k (n_j / N)(n_k / N) abs(q_j - q_k).
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ def stability_bound(
 
 
 def spread_bound(thresholds: npt.ArrayLike) -> float:
-    """Return max q_k - min q_k, which bounds |q_avg - q_mix| without any density.
+    """Return max q_k - min q_k, which bounds abs(q_avg - q_mix) without any density.
 
     Parameters
     ----------

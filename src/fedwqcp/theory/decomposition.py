@@ -90,7 +90,7 @@ def decompose(
 ) -> tuple[Decomposition, ...]:
     """Split each agent's coverage gap into shift and aggregation (Theorem 1).
 
-    |F(q_hat) - (1 - alpha)| <= |F(q_mix) - (1 - alpha)| + |F(q_hat) - F(q_mix)|, where F is the
+    ``|F(q_hat) - (1 - alpha)| <= |F(q_mix) - (1 - alpha)| + |F(q_hat) - F(q_mix)|``, where F is the
     empirical law of the agent's test scores.
 
     Parameters

@@ -104,54 +104,49 @@ def _cached(cls: Any, kinds: Kinds) -> Any:
     return cls
 
 
-def build(value: Any, cls: Any, kinds: Kinds) -> Any:
-    """Turn what msgspec read into an object of ours, running its invariants.
+def builder(cls: Any, kinds: Kinds) -> Builder:
+    """Return what turns a value that msgspec read into an object of ours, with its invariants.
 
     Parameters
     ----------
-    value : object
-        What `wire_type` of the same class read.
     cls : type
-        What it becomes.
+        What it becomes; the value is what `wire_type` of the same class read.
     kinds : tuple of type
         The kinds of payload that may occur in it.
 
     Returns
     -------
-    object
-        An instance of the class.
+    callable
+        From the value to an instance of the class; made once, since a server reads many messages.
     """
-    return _builder(cls, kinds)(value)
-
-
-def _builder(cls: Any, kinds: Kinds) -> Builder:
-    """Return what builds a type."""
     return _made(cls, kinds)
 
 
 @lru_cache(maxsize=256)
 def _made(cls: Any, kinds: Kinds) -> Builder:
-    """Return what builds a type; each is made once, since a server reads many messages."""
+    """Make each builder once."""
     origin, parts = get_origin(cls), get_args(cls)
     if origin in (Union, types.UnionType):
         return _builder_of_members(parts, kinds)
     if cls in (Summary, Question, Outcome):
-        tagged = {kind.kind: _builder(kind, kinds) for kind in kinds if issubclass(kind, cls)}
+        tagged = {kind.kind: builder(kind, kinds) for kind in kinds if issubclass(kind, cls)}
         return lambda read: None if read is None else tagged[read.__struct_config__.tag](read)
     if dataclasses.is_dataclass(cls):
         return _builder_of_fields(cls, kinds)
     if origin is tuple and parts[0] is float:  # long lists of numbers are most of a long message
-        return lambda values: tuple([inf if v == "inf" else float(v) for v in values])
+        return lambda values: tuple(
+            [inf if v == "inf" else v for v in values] if "inf" in values else values
+        )
     if origin is tuple:
-        part = _builder(parts[0], kinds)
+        part = builder(parts[0], kinds)
         return lambda values: tuple([part(value) for value in values])
     if origin is dict:
-        part = _builder(parts[1], kinds)
+        part = builder(parts[1], kinds)
         return lambda values: {key: part(value) for key, value in values.items()}
     if isinstance(cls, type) and issubclass(cls, Enum):
         return cls
     if cls is float:
-        return lambda value: inf if value == "inf" else float(value)
+        return lambda value: inf if value == "inf" else value
     return _as_it_is
 
 
@@ -159,12 +154,12 @@ def _builder_of_fields(cls: Any, kinds: Kinds) -> Builder:
     """Return what builds a dataclass; fields that msgspec read as they are go in unchanged."""
     hints = _hints(cls)
     if len(hints) < 2:  # attrgetter then gives no tuple
-        builders = {name: _builder(hint, kinds) for name, hint in hints.items()}
+        builders = {name: builder(hint, kinds) for name, hint in hints.items()}
         return lambda read: cls(*[part(getattr(read, name)) for name, part in builders.items()])
     fields = attrgetter(*hints)
     changed = [
         (at, part)
-        for at, part in enumerate(_builder(hint, kinds) for hint in hints.values())
+        for at, part in enumerate(builder(hint, kinds) for hint in hints.values())
         if part is not _as_it_is
     ]
 
@@ -179,13 +174,13 @@ def _builder_of_fields(cls: Any, kinds: Kinds) -> Builder:
 
 def _builder_of_members(members: tuple[Any, ...], kinds: Kinds) -> Builder:
     """Return what builds the member of a union that a value belongs to."""
-    builders = {member: _builder(member, kinds) for member in members}
+    builders = {member: builder(member, kinds) for member in members}
     for kind in kinds:  # the shortest way for what is read most often
         if any(member in (Summary, Question, Outcome) for member in members):
-            builders[wire_type(kind, kinds)] = _builder(kind, kinds)
+            builders[wire_type(kind, kinds)] = builder(kind, kinds)
     of_struct = next((builders[m] for m in members if _is_struct(m)), _as_it_is)
     of_tuple = next((builders[m] for m in members if get_origin(m) is tuple), _as_it_is)
-    number = _builder(float, kinds)
+    number = builder(float, kinds)
 
     def make(value: Any) -> Any:
         if (known := builders.get(type(value))) is not None:

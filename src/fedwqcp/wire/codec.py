@@ -9,23 +9,27 @@ summaries, and nothing else of an agent can be encoded.
 from __future__ import annotations
 
 import json
+from collections import Counter
+from dataclasses import replace
 from functools import lru_cache
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from typing import Any, TypeVar
 
 import msgspec
 
 from fedwqcp.errors import InputError, MalformedMessageError, RecordError
-from fedwqcp.wire._schema import Kinds, build, plain, wire_type
+from fedwqcp.wire._schema import Builder, Kinds, builder, plain, wire_type
 from fedwqcp.wire.envelope import Answer, Ask
 from fedwqcp.wire.payload import Summary
 from fedwqcp.wire.release import Release
+from fedwqcp.wire.roster import LONG, Census
 from fedwqcp.wire.round import VERSION, Round
 
 M = TypeVar("M", Round, Ask, Answer, Release)
 
 MAX_BYTES = 32 * 2**20
 """A larger message is refused unread."""
+_ENCODER = msgspec.json.Encoder()
 
 
 def encode(message: Round | Ask | Answer | Release) -> bytes:
@@ -50,7 +54,7 @@ def encode(message: Round | Ask | Answer | Release) -> bytes:
         for part in message.answers:
             if part is not None and not isinstance(part, Summary):
                 raise InputError(f"only a Summary can leave an agent, got {type(part).__name__}")
-    return msgspec.json.encode(plain(message)) + b"\n"
+    return _ENCODER.encode(plain(message)) + b"\n"
 
 
 def decode(data: bytes, cls: type[M], kinds: Kinds = (), source: str = "unknown") -> M:
@@ -80,7 +84,9 @@ def decode(data: bytes, cls: type[M], kinds: Kinds = (), source: str = "unknown"
     if len(data) > MAX_BYTES:
         raise MalformedMessageError(source, "size", f"must be at most {MAX_BYTES} bytes")
     try:
-        message: M = build(_read(data, wire_type(cls, kinds)), cls, kinds)
+        kind: Any = cls  # to a cache, a type is a key like any other
+        decoder, build = _reader(kind, kinds)
+        message: M = build(_read(data, decoder))
     except msgspec.ValidationError as error:
         reason, _, place = str(error).partition(" - at `$.")
         raise MalformedMessageError(source, place.rstrip("`") or "message", reason) from None
@@ -105,9 +111,33 @@ def terms(round: Round) -> str:
     Returns
     -------
     str
-        Sixteen hexadecimal digits; another score setting, level or roster gives others.
+        Sixteen hexadecimal digits; another score setting, level or roster gives others. They are
+        the same for a round and for what its agents are sent of it.
     """
-    return blake2b(encode(round), digest_size=8).hexdigest()
+    return blake2b(encode(round.brief()), digest_size=8).hexdigest()
+
+
+def brief(release: Release) -> Release:
+    """Return a release as it is sent to agents.
+
+    Parameters
+    ----------
+    release : Release
+        What a round ended with.
+
+    Returns
+    -------
+    Release
+        Without what other agents answered; where the roster is long and all agents share the
+        thresholds, with the number of entries and their digest instead of the entries.
+    """
+    whole = release.public()
+    if len(whole.agents) <= LONG or not all(o.same_for_all for o in whole.outcomes):
+        return whole
+    fates = Counter(agent.status for agent in whole.agents)
+    digest = sha256(encode(whole)).hexdigest()
+    census = Census(fates["used"], fates["refused"], fates["missing"], digest)
+    return replace(whole, round=whole.round.brief(), agents=(), census=census)
 
 
 def method_of(data: bytes, source: str) -> str:
@@ -141,20 +171,20 @@ def method_of(data: bytes, source: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    """Keep the reader of each type."""
-    return msgspec.json.Decoder(kind)
+def _reader(cls: Any, kinds: Kinds) -> tuple[msgspec.json.Decoder[Any], Builder]:
+    """Keep what reads and what builds each type."""
+    return msgspec.json.Decoder(wire_type(cls, kinds)), builder(cls, kinds)
 
 
-def _read(data: bytes, kind: Any) -> Any:
+def _read(data: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
     """Read the bytes strictly, refusing an object that has one key twice.
 
     What reads back to the same bytes has every key once; all that `encode` writes does. Only other
     bytes (other spacing, order or spelling of numbers) are read a second time to look at the keys.
     """
     try:
-        struct = _decoder(kind).decode(data)
-        if msgspec.json.encode(struct) == data.removesuffix(b"\n"):
+        struct = decoder.decode(data)
+        if _ENCODER.encode(struct) == data.removesuffix(b"\n"):
             return struct
     except (msgspec.MsgspecError, ValueError, RecursionError):
         json.loads(data, object_pairs_hook=_refuse_repeated)  # its reason comes first

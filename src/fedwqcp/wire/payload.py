@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from math import inf, isnan
+from math import inf
 from typing import ClassVar, Literal, TypeAlias
 
 from fedwqcp.errors import InputError
@@ -20,6 +20,7 @@ Number: TypeAlias = float | tuple[float, ...]
 class Payload:
     """Base of all payloads; on the wire a payload is told by its ``kind``."""
 
+    __slots__ = ()
     kind: ClassVar[str]
 
     def __init_subclass__(cls) -> None:
@@ -31,6 +32,7 @@ class Payload:
 class Summary(Payload):
     """What an agent answers. The only thing that can leave it."""
 
+    __slots__ = ()
     reveals: ClassVar[Literal["statistic", "samples"]] = "statistic"
     """Whether it holds a few statistics, or scores of single people."""
 
@@ -62,6 +64,9 @@ class Question(Payload):
 class Outcome(Payload):
     """What a method ends with: the thresholds, or what an agent needs to find its own."""
 
+    same_for_all: ClassVar[bool] = False
+    """Whether it tells every agent the same, so that no agent needs its place among them."""
+
     def threshold(self, position: int | None) -> Number | None:
         """Return the threshold of one agent.
 
@@ -84,7 +89,7 @@ class Begin(Question):
     """The first question of every exchange: what the round's terms alone let an agent answer."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)  # a server may hold a million
 class LocalQuantile(Summary):
     """One agent's conformal threshold and sample size: all that FedWQ-CP sends.
 
@@ -124,6 +129,8 @@ class ToAll(Outcome):
 
     value: Number
 
+    same_for_all = True
+
     def __post_init__(self) -> None:
         _check_number(self.value)
 
@@ -156,6 +163,8 @@ class ToEach(Outcome):
 class Local(Outcome):
     """Nothing is sent: each agent uses its own threshold."""
 
+    same_for_all = True
+
 
 def check_size(n: object, what: str) -> None:
     """Refuse what is not a sample size.
@@ -172,7 +181,7 @@ def check_size(n: object, what: str) -> None:
     InputError
         If it is not an integer of at least 0.
     """
-    if isinstance(n, bool) or not isinstance(n, int) or n < 0:
+    if type(n) is not int or n < 0:  # True is an int
         raise InputError(f"{what}: must be an integer of at least 0, got {n!r}")
 
 
@@ -191,9 +200,9 @@ def check_score(score: object, what: str) -> None:
     InputError
         If it is not a number or +inf.
     """
-    if isinstance(score, bool) or not isinstance(score, int | float):
+    if type(score) is not float and (isinstance(score, bool) or not isinstance(score, int | float)):
         raise InputError(f"{what}: must be a number, got {type(score).__name__}")
-    if isnan(score) or score == -inf:
+    if not score > -inf:  # NaN is not
         raise InputError(f"{what}: must be a number or +inf, got {score}")
 
 

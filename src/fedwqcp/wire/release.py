@@ -4,42 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from math import inf
 
 import numpy as np
+import numpy.typing as npt
 
 from fedwqcp.arrays import Floats
 from fedwqcp.errors import InputError
+from fedwqcp.wire.agent_record import AgentRecord, Roll
+from fedwqcp.wire.grouping import threshold_by
 from fedwqcp.wire.guarantee import Guarantee
-from fedwqcp.wire.payload import Number, Outcome, Summary, ToEach
+from fedwqcp.wire.payload import Number, Outcome, Summary, ToAll, ToEach
+from fedwqcp.wire.roster import Census
 from fedwqcp.wire.round import Round
 
 
 @dataclass(frozen=True)
-class AgentRecord:
-    """What became of one agent of the roster.
-
-    Parameters
-    ----------
-    name : str
-        The agent.
-    status : {"used", "refused", "missing"}
-        Whether the release rests on its answer.
-    reason : str
-        Why it was refused.
-    bytes_up, bytes_down : int
-        Encoded bytes it sent and received.
-    """
-
-    name: str
-    status: Literal["used", "refused", "missing"]
-    reason: str = ""
-    bytes_up: int = 0
-    bytes_down: int = 0
-
-
-@dataclass(frozen=True)
-class Release:
+class Release(Roll):
     """What a round ends with.
 
     Parameters
@@ -55,12 +36,18 @@ class Release:
     agents : tuple of AgentRecord
         Every agent of the roster.
     outcomes : tuple of Outcome
-        One for each task: alphas times columns of the score.
+        One for each task: alphas times groups times columns of the score.
     local : dict
         Thresholds that agents found for themselves, by agent; known only where agents share a
         process with the caller.
     received : dict
         What each used agent sent in the first step; kept by the server, never sent to agents.
+    absent : dict
+        By group, the used agents that have no calibration point of it and took no part in it.
+    census : Census or None
+        What agents are sent instead of the entries of a long roster.
+    advice : str
+        Why this method was used, where it was chosen by advice; else empty.
     """
 
     round: Round
@@ -71,61 +58,25 @@ class Release:
     outcomes: tuple[Outcome, ...]
     local: dict[str, tuple[Number, ...]] = field(default_factory=dict)
     received: dict[str, tuple[Summary | None, ...]] = field(default_factory=dict)
+    absent: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    census: Census | None = None
+    advice: str = ""
 
     def __post_init__(self) -> None:
         if tuple(agent.name for agent in self.agents) != self.round.agents:
             raise InputError("agents: must be the roster of the round, in its order")
-        if not self.outcomes or len(self.outcomes) % len(self.round.alphas):
-            raise InputError("outcomes: must be as many for each level of the round")
+        groups = len(self.round.group_names) or 1
+        if not self.outcomes or len(self.outcomes) % (groups * len(self.round.alphas)):
+            raise InputError("outcomes: must be as many for each level and group of the round")
         if any(len(found) != len(self.outcomes) for found in self.local.values()):
             raise InputError("local: must hold one threshold for each outcome")
 
-    @cached_property
-    def used(self) -> tuple[str, ...]:
-        """The agents that the thresholds rest on."""
-        return tuple(a.name for a in self.agents if a.status == "used")
-
-    @property
-    def refused(self) -> dict[str, str]:
-        """The agents whose answer was refused, with the reason."""
-        return {a.name: a.reason for a in self.agents if a.status == "refused"}
-
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """The agents that did not answer."""
-        return tuple(a.name for a in self.agents if a.status == "missing")
-
-    def bytes_up(self, agent: str) -> int:
-        """Return the encoded bytes that an agent sent.
-
-        Parameters
-        ----------
-        agent : str
-            Name of the agent.
-
-        Returns
-        -------
-        int
-            Bytes of all its answers.
-        """
-        return self._record(agent).bytes_up
-
-    def bytes_down(self, agent: str) -> int:
-        """Return the encoded bytes that an agent was sent, the release not counted.
-
-        Parameters
-        ----------
-        agent : str
-            Name of the agent.
-
-        Returns
-        -------
-        int
-            Bytes of all questions.
-        """
-        return self._record(agent).bytes_down
-
-    def threshold(self, agent: str, alpha: float | None = None) -> float | Floats:
+    def threshold(
+        self,
+        agent: str,
+        alpha: float | None = None,
+        group: str | int | npt.ArrayLike | None = None,
+    ) -> float | Floats:
         """Return the threshold of one agent.
 
         Parameters
@@ -134,35 +85,61 @@ class Release:
             Name of the agent.
         alpha : float, optional
             Which level, where the round has several.
+        group : str, int or array_like, optional
+            In a round by group, the name of one, or the group of each row.
 
         Returns
         -------
         float or Floats
-            A float; one per label, shape (C,); or one per column of the score, shape (2,).
+            A float; one per label, shape (C,); one per column of the score, shape (2,); or one for
+            each row that has a group, shape (n, 1).
 
         Raises
         ------
         InputError
-            If the agent or level is not part of the round, or the agent's threshold needs its own
-            data (`fedwqcp.federation.agent.thresholds`).
+            If the agent, level or group is not part of the round, or the agent's threshold needs
+            its own data (`fedwqcp.federation.agent.thresholds`).
         """
-        values = [self._value(agent, task) for task in self.tasks_of(alpha)]
-        if len(values) > 1:
-            return np.array(values, dtype=np.float64)
-        return np.array(values[0]) if isinstance(values[0], tuple) else float(values[0])
 
-    def tasks_of(self, alpha: float | None = None) -> range:
-        """Return which outcomes belong to a level.
+        def _of_group(place: int) -> Floats:
+            """Return the threshold of one group."""
+            values = [self._value(agent, task) for task in self.tasks_of(alpha, place)]
+            return np.array(values if len(values) > 1 else values[0], dtype=np.float64)
+
+        found = threshold_by(self.round, _of_group, group)
+        return found if found.ndim else float(found)
+
+    def by_group(self, agent: str, alpha: float | None = None) -> dict[str, float | Floats]:
+        """Return the threshold of every group, by name.
 
         Parameters
         ----------
+        agent : str
+            Name of the agent.
         alpha : float, optional
             Which level, where the round has several.
 
         Returns
         -------
+        dict
+            Where a threshold is +inf, sets of the group exclude nothing; empty without groups.
+        """
+        return {name: self.threshold(agent, alpha, name) for name in self.round.group_names}
+
+    def tasks_of(self, alpha: float | None = None, group: int = 0) -> range:
+        """Return which outcomes belong to a level and a group.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Which level, where the round has several.
+        group : int, optional
+            Place of the group, where the round has groups.
+
+        Returns
+        -------
         range
-            Positions in ``outcomes``.
+            Positions in ``outcomes``, one for each column of the score.
 
         Raises
         ------
@@ -174,34 +151,55 @@ class Release:
             raise InputError(f"the round has several levels; pass alpha, one of {alphas}")
         if alpha is not None and alpha not in alphas:
             raise InputError(f"alpha must be a level of the round, one of {alphas}, got {alpha}")
-        columns = len(self.outcomes) // len(alphas)
         at = 0 if alpha is None else alphas.index(alpha)
-        return range(at * columns, (at + 1) * columns)
+        groups = len(self.round.group_names) or 1
+        columns = len(self.outcomes) // (groups * len(alphas))
+        first = (at * groups + group) * columns
+        return range(first, first + columns)
 
-    def position(self, agent: str) -> int | None:
-        """Return the place of an agent among those whose answers were used.
+    def position(self, agent: str, task: int = 0) -> int | None:
+        """Return the place of an agent among those whose answers a task was solved with.
 
         Parameters
         ----------
         agent : str
             Name of the agent.
+        task : int, optional
+            Which task; it matters where agents have no point of a group.
 
         Returns
         -------
         int or None
             None if its answer was not used.
         """
-        return self._places.get(agent)
+        absent = self._absent_from(task)
+        place = self._places.get(agent)
+        if not absent or place is None:
+            return place
+        there = [name for name in self.used if name not in absent]
+        return None if agent in absent else there.index(agent)
+
+    def sat_out(self, agent: str, task: int) -> bool:
+        """Tell whether a used agent took no part in a task, having no point of its group.
+
+        Parameters
+        ----------
+        agent : str
+            Name of the agent.
+        task : int
+            Which task.
+
+        Returns
+        -------
+        bool
+            Then a threshold of its own would be +inf.
+        """
+        return agent in self._absent_from(task)
 
     @cached_property
     def _places(self) -> dict[str, int]:
         """Where each used agent stands among them."""
         return {name: at for at, name in enumerate(self.used)}
-
-    @cached_property
-    def _records(self) -> dict[str, AgentRecord]:
-        """The entries of the agents by name."""
-        return {record.name: record for record in self.agents}
 
     def public(self) -> Release:
         """Return what is sent to agents: nothing that another agent answered.
@@ -209,30 +207,36 @@ class Release:
         Returns
         -------
         Release
-            The same without ``local`` and ``received``.
+            The same without ``local`` and ``received``; and where all agents share the thresholds,
+            without ``absent``.
         """
-        return replace(self, local={}, received={})
+        shared = all(isinstance(outcome, ToAll) for outcome in self.outcomes)
+        return replace(self, local={}, received={}, absent={} if shared else self.absent)
+
+    def _absent_from(self, task: int) -> tuple[str, ...]:
+        """Return who took no part in a task."""
+        names = self.round.group_names
+        if not self.absent or not names:
+            return ()
+        columns = len(self.outcomes) // (len(names) * len(self.round.alphas))
+        return self.absent.get(names[task // columns % len(names)], ())
 
     def _value(self, agent: str, task: int) -> Number:
         """Return the threshold of one task."""
-        record = self._record(agent)
+        status = "left out" if self.census else self.record(agent).status
         if agent in self.local:
             return self.local[agent][task]
-        value = self.outcomes[task].threshold(self.position(agent))
+        value = self.outcomes[task].threshold(self.position(agent, task))
+        if value is None and self.sat_out(agent, task):
+            return inf
         if value is None and isinstance(self.outcomes[task], ToEach):
-            raise InputError(f"agent {agent!r} has no threshold: its answer was {record.status}")
+            raise InputError(f"agent {agent!r} has no threshold: its answer was {status}")
         if value is None:
             raise InputError(
                 f"{self.round.method.name} leaves the threshold to the agent's own calibration "
                 "data: ask where these are (agent predict --calibration, or agent.thresholds)"
             )
         return value
-
-    def _record(self, agent: str) -> AgentRecord:
-        """Return the entry of one agent."""
-        if agent not in self._records:
-            raise InputError(f"unknown agent {agent!r}; known: {', '.join(self.round.agents)}")
-        return self._records[agent]
 
 
 __all__ = ["AgentRecord", "Guarantee", "Release"]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TypeAlias
 
 from fedwqcp.arrays import as_alpha
 from fedwqcp.errors import InputError
+from fedwqcp.wire.roster import LONG, Roster
 
 VERSION = 1
 """Version of the wire format; a message of another version is refused."""
@@ -48,7 +50,7 @@ class Round:
     alphas : tuple of float
         Miscoverage levels, each with a threshold of its own.
     agents : tuple of str
-        The roster.
+        The roster; empty where ``roster`` stands for it.
     quorum : int
         How many sound answers a release needs.
     max_n : int
@@ -59,6 +61,13 @@ class Round:
         Key of the uniforms of a randomised score.
     n_classes : int or None
         Number of classes, where there are any.
+    by : str or None
+        ``"label"`` for a threshold of its own for each class, ``"group"`` for each group of
+        people; None for one threshold.
+    groups : tuple of str
+        Names of the groups, for ``"group"``.
+    roster : Roster or None
+        What agents are sent instead of a long roster.
     version : int
         Version of the wire format.
     """
@@ -73,6 +82,9 @@ class Round:
     rule: str = "leq"
     key: str = ""
     n_classes: int | None = None
+    by: str | None = None
+    groups: tuple[str, ...] = ()
+    roster: Roster | None = None
     version: int = VERSION
 
     def __post_init__(self) -> None:
@@ -84,16 +96,57 @@ class Round:
             as_alpha(alpha)
         if len(set(self.alphas)) != len(self.alphas):
             raise InputError("alphas: each may occur once")
-        check_names(self.agents)
-        if not 1 <= self.quorum <= len(self.agents):
+        if self.roster is None:
+            check_names(self.agents)
+        elif self.agents:
+            raise InputError("roster: stands for the names, which are there too")
+        count = self.roster.count if self.roster else len(self.agents)
+        if not 1 <= self.quorum <= count:
             raise InputError(
-                f"quorum: must be from 1 to {len(self.agents)}, the number of agents, "
-                f"got {self.quorum}"
+                f"quorum: must be from 1 to {count}, the number of agents, got {self.quorum}"
             )
         if self.n_classes is not None and self.n_classes < 2:
             raise InputError(f"n_classes: must be at least 2, got {self.n_classes}")
         if self.max_n < 1:
             raise InputError(f"max_n: must be at least 1, got {self.max_n}")
+        _check_groups(self)
+
+    def brief(self) -> Round:
+        """Return the terms as they are sent to agents.
+
+        Returns
+        -------
+        Round
+            The same; of more than 256 names only their number and digest.
+        """
+        if len(self.agents) <= LONG:
+            return self
+        return replace(self, agents=(), roster=Roster.of(self.agents))
+
+    def expects(self, agent: str) -> bool:
+        """Tell whether an agent may take part, as far as the terms tell.
+
+        Parameters
+        ----------
+        agent : str
+            Its name.
+
+        Returns
+        -------
+        bool
+            True too where the names are left out: then the server alone refuses strangers.
+        """
+        return self.roster is not None or agent in self._names
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        """The roster, for quick look-up."""
+        return frozenset(self.agents)
+
+    @property
+    def group_names(self) -> tuple[str, ...]:
+        """The groups that have a threshold of their own: classes by number, or names; or none."""
+        return tuple(map(str, range(self.n_classes or 0))) if self.by == "label" else self.groups
 
 
 def check_names(agents: tuple[str, ...]) -> None:
@@ -147,3 +200,21 @@ def choice_of(name: str, settings: Mapping[str, object]) -> Choice:
             raise InputError(f"setting {key!r} of {name!r} cannot travel: {type(value).__name__}")
         plain[key] = value
     return Choice(name, plain)
+
+
+def _check_groups(round: Round) -> None:
+    """Refuse groups that nobody could tell apart."""
+    if round.by not in (None, "label", "group"):
+        raise InputError(f"by: must be 'label' or 'group', or left out, got {round.by!r}")
+    if round.by == "label" and round.n_classes is None:
+        raise InputError("n_classes: must be given where thresholds are by label")
+    if (round.by == "group") != bool(round.groups):
+        raise InputError("groups: must be named where thresholds are by group, and only there")
+    for name in round.groups:
+        if not name.isprintable() or name != name.strip() or not 1 <= len(name) <= 64:
+            raise InputError(
+                "groups: a name has 1 to 64 printable characters, none of them a space at an end, "
+                f"got {name!r}"
+            )
+    if len(set(round.groups)) != len(round.groups):
+        raise InputError("groups: each name may occur once")

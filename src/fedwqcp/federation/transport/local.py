@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,14 +13,20 @@ import numpy.typing as npt
 from fedwqcp.arrays import Floats
 from fedwqcp.errors import InputError, QuorumError
 from fedwqcp.federation.agent import Agent, localize
+from fedwqcp.federation.contribution import scale_of
 from fedwqcp.federation.plan import Plan, as_alphas, choose_method, choose_score, new_id
 from fedwqcp.federation.server import Server
+from fedwqcp.federation.sums import SumServer
+from fedwqcp.federation.transport.masked import run_masked
 from fedwqcp.methods import Calibration, Method
 from fedwqcp.scores import Rule, Score
 from fedwqcp.scores.custom import Custom
 from fedwqcp.wire.payload import Number
 from fedwqcp.wire.release import Release
 from fedwqcp.wire.round import Round
+
+OnExchange: TypeAlias = Callable[[int, str, int, int], None]
+"""Told of a question and its answer: step, agent, bytes down and bytes up."""
 
 
 def calibrate(
@@ -30,8 +36,12 @@ def calibrate(
     alpha: float | Sequence[float],
     score: str | Score | None = None,
     rule: Rule = "leq",
+    by: Literal["label", "group"] | None = None,
+    groups: Sequence[str] | None = None,
     allow_samples: bool = False,
     seed: int | None = None,
+    secure: bool | tuple[float, float] = False,
+    on_exchange: OnExchange | None = None,
 ) -> Release:
     """Agree on thresholds between agents of this process.
 
@@ -42,16 +52,28 @@ def calibrate(
         or features. An agent may be empty.
     method : str or Method, optional
         Name of a method, or a method with settings: ``methods.get("fedwq-cp", overflow="clip")``.
+        ``"auto"`` looks at the agents' thresholds first (and at class counts, if it must) and uses
+        what `fedwqcp.theory.advise` then says; the release tells why.
     alpha : float or sequence of float
         Miscoverage level, or several: each gets a threshold of its own.
     score : str or Score, optional
         Where the scores come from; without it they count as the caller's own, without bounds.
     rule : {"leq", "leq_top1", "until"}, optional
         How a threshold becomes a set of labels; stored with the release.
+    by : {"label", "group"}, optional
+        A threshold of its own for each class, or for each group that a `Calibration` names in
+        ``groups``: coverage then holds within each, as the method promises it.
+    groups : sequence of str, optional
+        Names of the groups; by default those that occur.
     allow_samples : bool, optional
         Let methods pass on scores of single people, as the exact forms of some need.
     seed : int, optional
         Seed of the agents' noise; by default from the operating system.
+    secure : bool or tuple of float, optional
+        Add the agents' numbers under masks, so that the server sees sums alone; for methods that
+        need no more. Scores without a finite range need one: ``secure=(low, high)``.
+    on_exchange : callable, optional
+        Told of every question and its answer: step, agent, bytes down and bytes up.
 
     Returns
     -------
@@ -75,6 +97,14 @@ def calibrate(
             f"{type(agents).__name__}"
         )
     cals = _calibrations(agents)
+    if method == "auto":
+        if by is not None or secure:
+            raise InputError(
+                'method="auto" looks at the thresholds of all agents: name a method for rounds by '
+                "label or group, and for masked sums"
+            )
+        options = {"score": score, "rule": rule, "seed": seed, "on_exchange": on_exchange}
+        return _as_advised(cals, alpha=alpha, allow_samples=allow_samples, **options)
     columns = max((cal.columns for cal in cals.values()), default=1)
     round = Round(
         id=new_id(),
@@ -86,6 +116,8 @@ def calibrate(
         max_n=max(1, *(cal.n for cal in cals.values()), 1),
         rule=rule,
         n_classes=next((cal.n_classes for cal in cals.values()), None),
+        by=by,
+        groups=_group_names(cals, by, groups),
     )
     plan = Plan.of(round)
     seeds = np.random.SeedSequence(seed).spawn(len(cals))
@@ -93,11 +125,25 @@ def calibrate(
         name: Agent(name, plan, cal, allow_samples=allow_samples, rng=np.random.default_rng(own))
         for (name, cal), own in zip(cals.items(), seeds, strict=True)
     }
-    release = run(Server(plan), sides)
+    if secure:
+        return run_masked(SumServer(plan, scale_of(plan, secure)), sides)
+    release = run(Server(plan), sides, on_exchange)
     return replace(release, local=_localized(plan, release, cals))
 
 
-def run(server: Server, agents: Mapping[str, Agent]) -> Release:
+def _as_advised(cals: Mapping[str, Calibration], **terms: Any) -> Release:
+    """Look first, then calibrate with what is advised."""
+    from fedwqcp.federation.advising import calibrate_as_advised
+
+    labelled = all(cal.labels is not None or not cal.n for cal in cals.values())
+    return calibrate_as_advised(
+        lambda chosen: calibrate(cals, method=chosen, **terms), labelled=labelled
+    )
+
+
+def run(
+    server: Server, agents: Mapping[str, Agent], on_exchange: OnExchange | None = None
+) -> Release:
     """Carry a round's messages until it ends.
 
     Parameters
@@ -106,6 +152,8 @@ def run(server: Server, agents: Mapping[str, Agent]) -> Release:
         The server of the round.
     agents : mapping of str to Agent
         Its agents.
+    on_exchange : callable, optional
+        Told of every question and its answer.
 
     Returns
     -------
@@ -121,6 +169,8 @@ def run(server: Server, agents: Mapping[str, Agent]) -> Release:
         for name, ask in server.asks().items():
             answer = agents[name].answer(ask if server.step else None)
             server.receive(answer, source=name, sender=name)
+            if on_exchange is not None:
+                on_exchange(server.step, name, len(ask), len(answer))
         with contextlib.suppress(QuorumError):  # the refusal below says more
             server.close_step()
         if server.refusals:
@@ -166,6 +216,26 @@ def _same_classes(cals: dict[str, Calibration]) -> dict[str, Calibration]:
     found = [int(cal.labels.max(initial=-1)) + 1 for cal in cals.values() if cal.labels is not None]
     n_classes = next(iter(known), max(found, default=None))
     return {
-        name: Calibration(cal.scores, cal.labels, cal.features, n_classes)
+        name: Calibration(
+            cal.scores,
+            cal.labels,
+            cal.features,
+            n_classes,
+            groups=cal.groups,
+            weights=cal.weights,
+        )
         for name, cal in cals.items()
     }
+
+
+def _group_names(
+    cals: Mapping[str, Calibration], by: str | None, groups: Sequence[str] | None
+) -> tuple[str, ...]:
+    """Return the names of the groups: those given, or all that occur."""
+    if groups is not None:
+        return tuple(map(str, groups))
+    if by != "group":
+        return ()
+    return tuple(
+        sorted({str(g) for cal in cals.values() if cal.groups is not None for g in cal.groups})
+    )

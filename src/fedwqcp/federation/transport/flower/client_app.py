@@ -15,7 +15,7 @@ from flwr.app import ArrayRecord, Context, Message
 from flwr.clientapp import ClientApp
 
 from fedwqcp import methods
-from fedwqcp.errors import FedwqcpError, InputError
+from fedwqcp.errors import BudgetError, FedwqcpError, InputError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.outputs import Outputs, load_outputs
 from fedwqcp.federation.plan import Plan, kinds_of
@@ -120,8 +120,11 @@ def answer_with(app: ClientApp, outputs: OutputsOf, *, watchdog: bool = True) ->
         """Store the release."""
         return _reply(message, context, store, False)
 
+    from fedwqcp.federation.transport.flower.secure_site import sum_with  # it builds on this file
+
     app.query(ASK)(_ask)
     app.query(RELEASE)(_release)
+    sum_with(app, outputs, watchdog=watchdog)
 
 
 def answer(site: Site, ask: Ask, outputs: Callable[[], Found]) -> bytes:
@@ -145,7 +148,7 @@ def answer(site: Site, ask: Ask, outputs: Callable[[], Found]) -> bytes:
         plan = _plan(ask.round)
         round = plan.round
         step = decode(ask.body, Question, plan.kinds, "server").step if ask.body else 0
-    if site.agent not in plan.names:
+    if not round.expects(site.agent):
         raise _RefusedError("roster")
     with _told_as("round"):
         before = site.kept(round, ask.round, step)
@@ -153,8 +156,8 @@ def answer(site: Site, ask: Ask, outputs: Callable[[], Found]) -> bytes:
         return before
     with _told_as("data"):
         cal = _calibration(round, outputs())
-        agent = Agent(site.agent, plan, cal, allow_samples=site.allow_samples)
-    with _told_as("answer"):
+        agent = Agent(site.agent, plan, cal, allow_samples=site.allow_samples, budget=site.budget)
+    with _told_as("answer"), _told_as("budget", BudgetError):
         found = agent.answer(ask.body or None)
         site.keep(round, ask.round, step, found)
     return found
@@ -176,8 +179,8 @@ def store(site: Site, ask: Ask) -> bytes:
         The digest of the release, as acknowledgement.
     """
     with _told_as("terms"):
-        release, roster, digest = _released(ask.body)
-    if site.agent not in roster:
+        release, digest = _released(ask.body)
+    if not release.round.expects(site.agent):
         raise _RefusedError("roster")
     with _told_as("round"):
         site.store(release.round, ask.body)
@@ -220,19 +223,19 @@ def _plan(data: bytes) -> Plan:
 
 
 @lru_cache(maxsize=4)
-def _released(data: bytes) -> tuple[Release, frozenset[str], bytes]:
+def _released(data: bytes) -> tuple[Release, bytes]:
     """Read a release, once in a process that stands for many sites."""
     kinds = kinds_of(methods.find(method_of(data, "server")))
     release = decode(data, Release, kinds, "server")
-    return release, frozenset(release.round.agents), sha256(data).hexdigest().encode()
+    return release, sha256(data).hexdigest().encode()
 
 
 @contextmanager
-def _told_as(code: str) -> Iterator[None]:
+def _told_as(code: str, kind: type[FedwqcpError] = FedwqcpError) -> Iterator[None]:
     """Turn an expected error into its code."""
     try:
         yield
-    except FedwqcpError as error:
+    except kind as error:
         raise _RefusedError(code) from error
 
 

@@ -14,6 +14,10 @@ ASK = "fedwqcp_ask"
 """Action of a query that asks for an answer."""
 RELEASE = "fedwqcp_release"
 """Action of a query that hands over the release."""
+READY = "fedwqcp_ready"
+"""Action of a query that asks whether a site can take part in a secure round."""
+SUM = "fedwqcp_sum"
+"""Action of the queries of a masked sum."""
 MODEL = "fedwqcp.model"
 """Record with the parameters of a model that was trained in the same run."""
 OK = "ok"
@@ -25,6 +29,9 @@ CODES = {
     "round": "the site knows other terms, or another release, under the id of this round",
     "data": "the site's outputs could not be read, or do not fit the round",
     "answer": "the site does not answer this question, or may not",
+    "budget": "the site's privacy budget does not allow the answer",
+    "bounds": "the site's sample size or threshold lies outside the range of the secure round",
+    "masks": "the site does not take part in a sum of so few agents, or with other masks",
     "deadline": "the site's watchdog ended the computation",
     "died": "the computation at the site ended without a result",
     "failed": "something else failed at the site; its own folder tells more",
@@ -34,7 +41,8 @@ CODES = {
 }
 """Every status that a reply can have besides ``ok``; no other text about a site travels."""
 
-_RECORD = "fedwqcp"
+RECORD = "fedwqcp"
+"""Record that holds our fields of a message."""
 _NAME_LENGTH = 64
 
 
@@ -120,7 +128,7 @@ def write_ask(node: int, action: str, ask: Ask, ttl: float, model: ArrayRecord |
         "body": ask.body,
         "seconds": float(ask.seconds),
     }
-    content = RecordDict({_RECORD: ConfigRecord(fields)})
+    content = RecordDict({RECORD: ConfigRecord(fields)})
     if model is not None:
         content[MODEL] = model
     return Message(content, dst_node_id=node, message_type=f"query.{action}", ttl=ttl)
@@ -144,7 +152,7 @@ def read_ask(message: Message) -> Ask:
     InputError
         If a field is of another type.
     """
-    record = message.content[_RECORD]
+    record = message.content[RECORD]
     nonce, round, body, seconds = (record[key] for key in ("nonce", "round", "body", "seconds"))
     if not (isinstance(nonce, str) and isinstance(round, bytes) and isinstance(body, bytes)):
         raise InputError("a question must hold a nonce and bytes")
@@ -176,7 +184,7 @@ def write_reply(message: Message, nonce: str, agent: str, status: str, body: byt
     """
     fields: dict[str, ConfigRecordValues]
     fields = {"nonce": nonce, "agent": agent, "status": status, "body": body}
-    return Message(RecordDict({_RECORD: ConfigRecord(fields)}), reply_to=message)
+    return Message(RecordDict({RECORD: ConfigRecord(fields)}), reply_to=message)
 
 
 def read_reply(message: Message, node: int, nonce: str) -> Reply:
@@ -198,7 +206,7 @@ def read_reply(message: Message, node: int, nonce: str) -> Reply:
     """
     if not message.has_content():
         return Reply(node, "", "engine")
-    record = message.content.get(_RECORD)
+    record = message.content.get(RECORD)
     if len(message.content) != 1 or not isinstance(record, ConfigRecord):
         return Reply(node, "", "malformed")
     if set(record) != {"nonce", "agent", "status", "body"}:

@@ -10,7 +10,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedwqcp.federation.transport.flower.drive import Pace
 from fedwqcp.federation.transport.flower.sitting import Calibrated, Sitting
-from fedwqcp.federation.transport.flower.terms import nodes_of, pace_of, round_of
+from fedwqcp.federation.transport.flower.terms import nodes_of, pace_of, round_of, secure_of
 from fedwqcp.wire.round import Round
 
 
@@ -68,6 +68,7 @@ def calibrate_as(
         nodes=nodes_of(config),
         model=model,
         record=Path(records) / round.id if records else None,
+        secure=secure_of(config),
     )
 
 
@@ -79,6 +80,7 @@ def calibrate(
     nodes: Mapping[str, int] | None = None,
     model: ArrayRecord | None = None,
     record: Path | None = None,
+    secure: bool | tuple[float, float] = False,
 ) -> Calibrated:
     """Run a round over a grid: ask, admit, release, hand over.
 
@@ -100,6 +102,9 @@ def calibrate(
         Parameters that go with the first question.
     record : Path, optional
         Folder for the record of the round; it must not hold one yet.
+    secure : bool or tuple of float, optional
+        Add the agents' numbers under masks (SecAgg+), so that the server sees sums alone; for
+        methods that need no more. Scores without a finite range need one: ``(low, high)``.
 
     Returns
     -------
@@ -111,4 +116,11 @@ def calibrate(
     QuorumError
         If too few agents answered soundly in time; the round can be run again under a new id.
     """
+    if secure:
+        from fedwqcp.federation.transport.flower.secure_sitting import (
+            SecureSitting,
+        )  # loads SecAgg+
+
+        sitting = SecureSitting(grid, round, pace or Pace(), nodes, record, secure=secure)
+        return sitting.run(model)
     return Sitting(grid, round, pace or Pace(), nodes, record).run(model)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fedwqcp.errors import FedwqcpError, InputError
 from fedwqcp.federation.files import write_atomic
+from fedwqcp.federation.privacy import Budget
 from fedwqcp.wire.round import Round, check_names
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -30,12 +31,15 @@ class Site:
         Whether scores of single people may leave.
     max_seconds : float
         Longest computation that the site allows, whatever the server says.
+    privacy_budget : float or None
+        Epsilon that the calibration data may spend over all rounds, kept in ``privacy/``.
     """
 
     agent: str
     folder: Path | None
     allow_samples: bool = False
     max_seconds: float = 600.0
+    privacy_budget: float | None = None
 
     @classmethod
     def of(cls, config: Mapping[str, object]) -> Site:
@@ -46,7 +50,7 @@ class Site:
         config : mapping
             ``agent`` (by default ``agent-`` and the partition id), ``folder`` (by default
             ``fedwqcp-site/AGENT`` where the node was started; empty keeps nothing),
-            ``allow-samples`` and ``max-seconds``.
+            ``allow-samples``, ``max-seconds`` and ``privacy-budget``.
 
         Returns
         -------
@@ -64,13 +68,27 @@ class Site:
         if agent is None:
             raise InputError("name this agent: --node-config \"agent='st-mary' ...\"")
         check_names((str(agent),))
+        budget = config.get("privacy-budget")
         folder = str(config.get("folder", Path("fedwqcp-site") / str(agent)))
         return cls(
             str(agent),
             Path(folder) if folder else None,
             config.get("allow-samples", False) is True,
             float(str(config.get("max-seconds", 600.0))),
+            None if budget is None else float(str(budget)),
         )
+
+    @property
+    def budget(self) -> Budget | None:
+        """The privacy budget, where the site has one; it needs a folder to be kept in."""
+        kept = None if self.folder is None else self.folder / "privacy"
+        if self.privacy_budget is None:
+            if kept is not None and kept.exists():
+                raise InputError(f"{kept} keeps a privacy budget: say how much: privacy-budget=3")
+            return None
+        if kept is None:
+            raise InputError("a privacy budget must be kept: give this agent a folder")
+        return Budget(kept, self.privacy_budget)
 
     def kept(self, round: Round, data: bytes, step: int) -> bytes | None:
         """Return the answer that was given to this step before.

@@ -16,7 +16,7 @@ from fedwqcp.federation.ledger import Ledger, with_reasons
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.flower.drive import Pace, Post, collect
 from fedwqcp.federation.transport.flower.letters import ASK, CODES, OK, RELEASE, Ask, Reply
-from fedwqcp.wire.codec import encode
+from fedwqcp.wire.codec import brief, encode
 from fedwqcp.wire.release import Release
 from fedwqcp.wire.round import Round
 
@@ -110,7 +110,7 @@ class Sitting:
         while not self.server.ended:
             asks = self.server.asks()
             if self.server.step == 0:
-                self._first_step(encode(self.round), model)
+                self._first_step(encode(self.round.brief()), model)
             else:
                 self._later_step(asks)
             self.post.forget()
@@ -156,7 +156,7 @@ class Sitting:
 
     def _later_step(self, asks: Mapping[str, bytes]) -> None:
         """Ask the agents that still take part, each at the node that answered for it."""
-        terms = encode(self.round)
+        terms = encode(self.round.brief())
         names = {self.bound[name]: name for name in asks}
         questions = {
             self.bound[name]: Ask("", terms, ask, self.pace.deadline) for name, ask in asks.items()
@@ -176,7 +176,7 @@ class Sitting:
 
     def _hand_over(self, release: Release) -> tuple[str, ...]:
         """Send the release to every node that was asked, and count who has it."""
-        data = encode(release.public())
+        data = encode(brief(release))
         digest = sha256(data).hexdigest().encode()
         nodes = self.asked or self._eligible()
         self.post.send(RELEASE, {n: Ask("", b"", data, self.pace.deadline) for n in nodes})
@@ -208,7 +208,7 @@ class Sitting:
     def _is_strange(self, reply: Reply) -> bool:
         """Tell whether a reply has no name that can be trusted, and note why."""
         name = reply.agent if self.allowed is None else self.allowed[reply.node]
-        if reply.agent and reply.agent == name and name in self.round.agents:
+        if reply.agent and reply.agent == name and self.round.expects(name):
             return False
         reason = reply.status if not reply.agent else "roster"
         self.strangers[reply.node] = f"{reason}: {CODES[reason]}"

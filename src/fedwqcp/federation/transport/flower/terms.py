@@ -11,8 +11,8 @@ from fedwqcp.federation.transport.flower.drive import Pace
 from fedwqcp.wire.round import Round, Setting
 
 _KEYS = {
-    "agents", "alpha", "method", "score", "rule", "quorum", "max-n", "n-classes",
-    "deadline", "grace", "records", "nodes",
+    "agents", "alpha", "method", "score", "rule", "by", "groups", "quorum", "max-n", "n-classes",
+    "deadline", "grace", "records", "nodes", "secure", "score-low", "score-high",
 }  # fmt: skip
 _PARTS = ("method-setting.", "score-setting.")
 
@@ -24,7 +24,8 @@ def round_of(config: Mapping[str, object]) -> Round:
     ----------
     config : mapping
         ``agents`` ("st-mary,lakeside"), ``alpha`` (0.1, or "0.05,0.1"), ``method``, ``score``,
-        ``rule``, ``quorum`` and ``n-classes`` (0: not given), ``max-n``; settings of method and
+        ``rule``, ``by`` ("label" or "group"), ``groups`` ("female,male"), ``quorum`` and
+        ``n-classes`` (0: not given), ``max-n``; settings of method and
         score under ``method-setting.NAME`` and ``score-setting.NAME``.
 
     Returns
@@ -57,6 +58,8 @@ def round_of(config: Mapping[str, object]) -> Round:
         rule=str(config.get("rule", "leq")),
         key=new_id(),
         n_classes=_whole("n-classes", config.get("n-classes", 0)) or None,
+        by=str(config.get("by", "")) or None,
+        groups=_listed(config.get("groups", "")),
     )
 
 
@@ -106,6 +109,35 @@ def nodes_of(config: Mapping[str, object]) -> dict[str, int] | None:
     if len(set(found.values())) != len(found):
         raise InputError("nodes: one node stands for one agent")
     return found or None
+
+
+def secure_of(config: Mapping[str, object]) -> bool | tuple[float, float]:
+    """Return whether a run configuration asks for a secure round, and for which range.
+
+    Parameters
+    ----------
+    config : mapping
+        ``secure`` (true or false); ``score-low`` and ``score-high``, where the score has no range
+        of its own (both 0: its own).
+
+    Returns
+    -------
+    bool or tuple of float
+        False for a plain round.
+
+    Raises
+    ------
+    InputError
+        If a value is wrong.
+    """
+    secure = config.get("secure", False)
+    if not isinstance(secure, bool):
+        raise InputError(f"secure must be true or false, got {secure!r}")
+    low, high = (config.get(key, 0.0) for key in ("score-low", "score-high"))
+    for value in (low, high):
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InputError(f"score-low and score-high must be numbers, got {value!r}")
+    return (float(low), float(high)) if secure and (low or high) else secure  # type: ignore[arg-type]  # numbers
 
 
 def _listed(value: object) -> tuple[str, ...]:

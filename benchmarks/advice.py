@@ -1,0 +1,139 @@
+"""What following the advice does to coverage and size, on saved model outputs.
+
+Run: python benchmarks/advice.py --outputs FOLDER   (DATASET/seed-S; writes results/advice/)
+and: python benchmarks/advice.py --page             (writes the table of docs/how-to/advise.md)
+
+Each unit is looked at with randomised APS and with LAC (RetinaMNIST: absolute residuals), with and
+without class counts; then the advised method runs on the advised score. Beside it stands FedWQ-CP
+on the score of the first look; where that is +inf, with overflow="exclude".
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+import fedwqcp as fw
+from fedwqcp.bench.plans import PresetPlan
+from fedwqcp.bench.scored import Scored, prepare
+from fedwqcp.bench.unit import Unit, load
+from fedwqcp.federation.advising import advise_on
+from fedwqcp.methods import Method
+from fedwqcp.methods.fedls_cp import FedLSCP
+
+ROOT = Path(__file__).resolve().parents[1]
+RECORDS = ROOT / "results" / "advice" / "records.jsonl"
+PAGE = ROOT / "docs" / "how-to" / "advise.md"
+ALPHA = 0.05
+OTHERS = (0.02, 0.1, 0.2)
+PRESETS = {
+    "aps": PresetPlan(name="aps", labels={"name": "aps"}),
+    "lac": PresetPlan(name="lac", labels={"name": "lac"}),
+    "absolute-residual": PresetPlan(name="residual", intervals={"name": "absolute-residual"}),
+}
+
+
+def measure(unit: Unit, alpha: float) -> Iterator[dict[str, object]]:
+    """Give one record for each score, and for counts known or not."""
+    classes = unit.setting.task == "classification"
+    names = ("aps", "lac") if classes else ("absolute-residual",)
+    scored = {name: prepare(unit, PRESETS[name]) for name in names}
+    for name in names:
+        look = release(scored[name], fw.methods.get("fedwq-cp"), alpha)
+        infinite = any(look.threshold(agent) == np.inf for agent in look.used)
+        plain = fw.methods.get("fedwq-cp", overflow="exclude" if infinite else "propagate")
+        base = outcome(scored[name], release(scored[name], plain, alpha))
+        for counts in (True, False) if classes else (False,):
+            looks = [look, release(scored[name], FedLSCP(), alpha)] if counts else [look]
+            advice = advise_on(*looks)
+            then = scored[advice.score]
+            used = release(then, fw.methods.get(advice.method, **advice.settings), alpha)
+            found = outcome(then, used)
+            yield {
+                "alpha": alpha, "dataset": unit.setting.title, "seed": unit.setting.seed,
+                "look": name, "counts": counts, "code": advice.code, "method": advice.method,
+                "score": advice.score, "price": "price" in advice.why,
+                "worst": found[0], "size": found[1], "base_worst": base[0], "base_size": base[1],
+            }  # fmt: skip
+
+
+def release(scored: Scored, method: Method, alpha: float) -> fw.Release:
+    """Run one method."""
+    return fw.calibrate(scored.calibrations, method=method, alpha=alpha, score=scored.score, seed=0)
+
+
+def outcome(scored: Scored, release: fw.Release) -> tuple[float, float]:
+    """Return the worst agent's coverage and the mean size over agents."""
+    found = [board.measure(release.threshold(name), "leq") for name, board in scored.boards.items()]
+    sizes = [each.size if each.clipped is None else each.clipped for each in found]
+    return min(each.hits / each.n for each in found), float(np.mean(sizes))
+
+
+def tables() -> list[tuple[str, str]]:
+    """Return the tables of the page, from the records alone."""
+    every = [json.loads(line) for line in RECORDS.read_text().splitlines()]
+    records = [r for r in every if r["alpha"] == ALPHA]
+    rows = [["dataset", "first look", "counts", "advice", "worst agent: FedWQ-CP", "advised",
+             "worse in", "size, times FedWQ-CP's"]]  # fmt: skip
+    keys = dict.fromkeys((r["dataset"], r["look"], r["counts"]) for r in records)
+    for dataset, look, counts in keys:
+        own = [
+            r for r in records if (r["dataset"], r["look"], r["counts"]) == (dataset, look, counts)
+        ]
+        used = [f"{r['method']} on {r['score']}" for r in own]
+        times = [r["size"] / r["base_size"] for r in own]
+        rows.append([
+            dataset, look, "yes" if counts else "no",
+            ", ".join(f"{name} ({used.count(name)})" for name in dict.fromkeys(used)),
+            f"{np.median([r['base_worst'] for r in own]):.3f}",
+            f"{np.median([r['worst'] for r in own]):.3f}",
+            f"{sum(r['worst'] < r['base_worst'] for r in own)} of {len(own)}",
+            f"{min(times):.2f} to {max(times):.2f}",
+        ])  # fmt: skip
+    others = [
+        ["alpha", "cases", "covered less", "by at most", "grew by a twentieth, no price named"]
+    ]
+    for alpha in OTHERS:
+        own = [r for r in every if r["alpha"] == alpha]
+        less = [r["base_worst"] - r["worst"] for r in own if r["worst"] < r["base_worst"]]
+        grew = [r for r in own if r["size"] > 1.05 * r["base_size"] and not r["price"]]
+        most = f"{max(less):.3f}" if less else ""
+        others.append([f"{alpha:g}", str(len(own)), str(len(less)), most, str(len(grew))])
+    return [("followed", table(rows)), ("others", table(others))]
+
+
+def table(rows: list[list[str]]) -> str:
+    """Write rows as Markdown."""
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
+
+
+def main() -> None:
+    """Measure, or write the page's table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--outputs", type=Path)
+    parser.add_argument("--page", action="store_true")
+    given = parser.parse_args()
+    if not given.page:
+        RECORDS.parent.mkdir(parents=True, exist_ok=True)
+        folders = sorted(given.outputs.glob("*/seed-*"))
+        units = [load(folder) for folder in folders]
+        levels = (ALPHA, *OTHERS)
+        found = [record for alpha in levels for unit in units for record in measure(unit, alpha)]
+        RECORDS.write_text("".join(json.dumps(record) + "\n" for record in found))
+        return
+    page = PAGE.read_text()
+    for name, text in tables():
+        page = re.sub(
+            rf"(<!-- {name} -->\n\n).*?(\n\n)", rf"\g<1>{text}\g<2>", page, count=1, flags=re.DOTALL
+        )
+    PAGE.write_text(page)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""How often the monitor alarms falsely, and how soon it sees a drop: 10,000 simulated streams.
+
+Run: python benchmarks/monitor.py            (minutes on one core; writes results/monitor/)
+and: python benchmarks/monitor.py --page     (writes the tables of docs/explanation/monitoring.md)
+
+Each stream is one agent, promised 0.95, delta = 0.05. It has a good time of 0, 1000 or 10,000 rows
+at exactly 0.95; then coverage falls. Rows pass through the product's own code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from fedwqcp.monitor.track import Track, advance
+
+ROOT = Path(__file__).resolve().parents[1]
+RECORDS = ROOT / "results" / "monitor" / "records.jsonl"
+PAGE = ROOT / "docs" / "explanation" / "monitoring.md"
+ALPHA, DELTA, STREAMS = 0.05, 0.05, 10_000
+GOOD = (0, 1000, 10_000)
+AFTER = {0.9: 4000, 0.85: 1500, 0.75: 600}
+"""Coverage after a drop, and for how many rows it is followed."""
+CHUNK = 250
+
+
+def follow(track: Track, coverage: float, rows: int, rng: np.random.Generator) -> Track:
+    """Return a track after more rows, or at its alarm."""
+    for start in range(0, rows, CHUNK):
+        hits = (rng.uniform(size=min(CHUNK, rows - start)) < coverage).astype(np.int64)
+        after = advance(track, np.ones_like(hits), hits, ALPHA, DELTA)
+        if after.alarm is not None:
+            hits = hits[: after.alarm - track.n]
+            return advance(track, np.ones_like(hits), hits, ALPHA, DELTA)
+        track = after
+    return track
+
+
+def simulate(streams: int) -> Iterator[dict[str, float]]:
+    """Give one record for each length of the good time and each drop."""
+    rng = np.random.default_rng(0)
+    false = dict.fromkeys(GOOD, 0)
+    found: dict[tuple[int, float], list[tuple[int, int, float]]] = {
+        (good, after): [] for good in GOOD for after in AFTER
+    }
+    for _ in range(streams):
+        track = Track()
+        for good in GOOD:
+            if track.alarm is None:
+                track = follow(track, 1 - ALPHA, good - track.n, rng)
+            if track.alarm is not None:
+                false[good] += 1
+                continue
+            for after, rows in AFTER.items():
+                dropped = follow(track, after, rows, rng)
+                if dropped.alarm is not None:
+                    before, n, hits = dropped.drop
+                    seen = (dropped.alarm - good, abs(before - good), hits / n)
+                    found[good, after].append(seen)
+    for good in GOOD:
+        yield {"kind": "none", "rows": good, "streams": streams, "alarms": false[good]}
+        for after, rows in AFTER.items():
+            yield {
+                "kind": "drop", "good": good, "after": after, "rows": rows,
+                "streams": streams - false[good], **summed(found[good, after]),
+            }  # fmt: skip
+
+
+def summed(seen: list[tuple[int, int, float]]) -> dict[str, float]:
+    """Return delays, how far off the guessed beginning is, and the estimate of coverage."""
+    delay, off, coverage = np.array(seen).T
+    low, median, high = np.quantile(delay, [0.1, 0.5, 0.9], method="inverted_cdf")
+    return {
+        "alarms": len(seen),
+        "delay_10": int(low),
+        "delay_50": int(median),
+        "delay_90": int(high),
+        "off_50": int(np.quantile(off, 0.5, method="inverted_cdf")),
+        "coverage_50": round(float(np.median(coverage)), 4),
+    }
+
+
+def tables() -> list[tuple[str, str]]:
+    """Return the tables of the page, from the records alone."""
+    records = [json.loads(line) for line in RECORDS.read_text().splitlines()]
+    none = [
+        [
+            f"{r['rows']:,}",
+            f"{r['streams']:,}",
+            f"{r['alarms']:,}",
+            f"{r['alarms'] / r['streams']:.4f}",
+        ]
+        for r in records
+        if r["kind"] == "none" and r["rows"]
+    ]
+    drop = [
+        [
+            f"{r['good']:,}", f"{r['after']:.2f}", f"{r['delay_50']:,}",
+            f"{r['delay_10']:,} to {r['delay_90']:,}", f"{r['alarms'] / r['streams']:.4f}",
+            f"{r['off_50']:,}", f"{r['coverage_50']:.3f}",
+        ]
+        for r in records
+        if r["kind"] == "drop"
+    ]  # fmt: skip
+    return [
+        ("false", table([["rows", "streams", "alarms", "share"], *none])),
+        ("delay", table([["good rows", "coverage then", "delay, median", "middle 80 %",
+                          "alarms", "beginning off by", "estimate"], *drop])),
+    ]  # fmt: skip
+
+
+def table(rows: list[list[str]]) -> str:
+    """Write rows as Markdown."""
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
+
+
+def main() -> None:
+    """Simulate, or write the page's tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--page", action="store_true")
+    parser.add_argument("--streams", type=int, default=STREAMS)
+    given = parser.parse_args()
+    if not given.page:
+        RECORDS.parent.mkdir(parents=True, exist_ok=True)
+        lines = [json.dumps(record) + "\n" for record in simulate(given.streams)]
+        RECORDS.write_text("".join(lines))
+        return
+    page = PAGE.read_text()
+    for name, text in tables():
+        page = re.sub(
+            rf"(<!-- {name} -->\n\n).*?(\n\n)", rf"\g<1>{text}\g<2>", page, count=1, flags=re.DOTALL
+        )
+    PAGE.write_text(page)
+
+
+if __name__ == "__main__":
+    main()

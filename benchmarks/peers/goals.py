@@ -1,0 +1,88 @@
+"""What the figures should be, beside what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+OVER_FLOOR = {
+    "calibrate": {10: 4.0, 100: 1.6, 1000: 1.4},
+    "sets": {10: 5.0, 100: 8.0, 1000: 8.0},
+    "measure": {10: 2.5, 100: 1.3, 1000: 1.2},
+}
+"""APS: times the floor, at most."""
+
+REGRESSION = {"calibrate": 4.0, "predict": 1.2}
+THREADS = 1.6
+SLOPES = (0.95, 1.05)
+OURS = ("floor", "fedwqcp", "fedwqcp, numpy alone")
+
+Row = tuple[str, str, str, bool]
+
+
+def check(results: dict[str, Any]) -> Iterator[Row]:
+    """Yield goal, wanted, measured and whether it is met, for every case with a goal."""
+    for case, entries in results.items():
+        name, _, what = case.partition(", ") if "quantile" not in case else (case, "", "")
+        if name.startswith("APS"):
+            classes = int(case.split(" x ")[1].split(",")[0])
+            what = case.rsplit(", ", 1)[1]
+            wanted = OVER_FLOOR.get(what, {}).get(classes)
+            faster, memory = (15.0 if classes < 100 else 35.0), 0.1
+        else:
+            what = case.rsplit(", ", 1)[-1]
+            wanted, faster, memory = REGRESSION.get(what), 1.5, 1.0
+        if wanted is None:
+            continue
+        yield over_floor(case, entries, wanted)
+        yield from beside_peers(case, entries, faster, memory)
+
+
+def over_floor(case: str, entries: dict[str, Any], wanted: float) -> Row:
+    """Compare with one reading of the input."""
+    found = entries["fedwqcp"]["seconds"] / entries["floor"]["seconds"]
+    return f"{case}: times the floor", f"at most {wanted:g}", f"{found:.2f}", found <= wanted
+
+
+def beside_peers(case: str, entries: dict[str, Any], faster: float, memory: float) -> Iterator[Row]:
+    """Compare with the fastest peer, where there are any."""
+    peers = {name: one for name, one in entries.items() if name not in OURS and "seconds" in one}
+    if not peers:
+        return
+    name = min(peers, key=lambda name: peers[name]["seconds"])
+    best, ours = peers[name], entries["fedwqcp"]
+    ratio = best["seconds"] / ours["seconds"]
+    yield f"{case}: faster than {name}", f"at least {faster:g}", f"{ratio:.1f}", ratio >= faster
+    share = ours["peak"] / max(best["peak"], 1)
+    label = f"{case}: share of the memory of {name}"
+    yield label, f"at most {memory:g}", f"{share:.2f}", share <= memory
+    if case.startswith("APS"):
+        plain = best["seconds"] / entries["fedwqcp, numpy alone"]["seconds"]
+        label = f"{case}: numpy alone, faster than {name}"
+        yield label, "at least 2", f"{plain:.1f}", plain >= 2
+
+
+def check_threads(ratios: dict[str, float]) -> Iterator[Row]:
+    """Compare two threads with one."""
+    for case, ratio in ratios.items():
+        label = f"{case}: two threads beside one"
+        yield label, f"at least {THREADS:g}", f"{ratio:.2f}", ratio >= THREADS
+
+
+def check_growth(slopes: dict[str, float]) -> Iterator[Row]:
+    """Compare slopes on log-log axes."""
+    low, high = SLOPES
+    for case, slope in slopes.items():
+        if ", rows" in case:
+            label = f"{case}: slope"
+            yield label, f"{low:g} to {high:g}", f"{slope:.2f}", low <= slope <= high
+        elif "sets, classes" in case:
+            yield f"{case}: slope", "at most 1.2 (C log C)", f"{slope:.2f}", slope <= 1.2
+
+
+def table(rows: list[Row]) -> str:
+    """All goals, met or missed."""
+    lines = ["| goal | wanted | measured | |", "|---|---|---|---|"]
+    for what, wanted, found, met in rows:
+        lines.append(f"| {what} | {wanted} | {found} | {'met' if met else '**missed**'} |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,199 @@
+"""What differential privacy costs in set size, on Fashion-MNIST.
+
+Run: python benchmarks/privacy.py --data FOLDER   (needs scikit-learn; writes results/privacy/)
+and: python benchmarks/privacy.py --page          (writes the tables of docs/explanation/privacy.md)
+
+A linear model is trained on 6000 images. Of the rest, 10000 are for test, and calibration samples
+are drawn again and again from the others. Over the mechanism's noise the mean is exact, by its law.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+import fedwqcp as fw
+from fedwqcp.data.load import load
+from fedwqcp.methods import Method
+from fedwqcp.methods._private_quantile import count_bins, edges_of, mechanism
+from fedwqcp.wire.payload import LocalQuantile
+
+ROOT = Path(__file__).resolve().parents[1]
+RECORDS = ROOT / "results" / "privacy" / "records.jsonl"
+PAGE = ROOT / "docs" / "explanation" / "privacy.md"
+ALPHA, BINS, GAMMA = 0.1, 1000, 0.1
+SIZES = (50, 200, 1000, 5000)
+EPSILONS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
+FORMS = ("published", "tight")
+AGENTS = (300, 400, 600, 1000, 1500, 2200)
+REPEATS, ROUNDS = 400, 400
+
+
+class Curve:
+    """Coverage and mean size on the test images, for every threshold."""
+
+    def __init__(self, scores: np.ndarray, labels: np.ndarray) -> None:
+        self.own = np.sort(scores[np.arange(len(labels)), labels])
+        self.every = np.sort(scores, axis=None)
+        self.n = len(labels)
+
+    def at(self, q: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
+        """Return coverage and mean size."""
+        covered = np.searchsorted(self.own, q, side="right") / self.n
+        return covered, np.searchsorted(self.every, q, side="right") / self.n
+
+
+def outputs(data: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Train a linear model, and return probabilities and labels of images that it did not see."""
+    from sklearn.linear_model import LogisticRegression
+
+    found = load("fashionmnist", data)
+    images = np.concatenate([found.train_images, found.test_images]).reshape(-1, 784) / 255.0
+    labels = np.concatenate([found.train_labels, found.test_labels]).astype(np.int64)
+    order = np.random.default_rng(0).permutation(len(images))
+    train, rest = order[:6000], order[6000:]
+    model = LogisticRegression(max_iter=60, C=0.05).fit(images[train], labels[train])
+    return model.predict_proba(images[rest]), labels[rest]
+
+
+def measure(data: Path) -> Iterator[dict[str, object]]:
+    """Give one record for each setting."""
+    probs, labels = outputs(data)
+    score, rng = fw.APS(), np.random.default_rng(1)
+    u = rng.uniform(size=len(labels))
+    curve = Curve(score.of_every_label(probs[:10_000], u=u[:10_000]), labels[:10_000])
+    pool = score.of(probs[10_000:], labels[10_000:], u=u[10_000:])
+    accuracy = float((probs[:10_000].argmax(axis=1) == labels[:10_000]).mean())
+    yield {"kind": "model", "accuracy": accuracy, "test": 10_000, "pool": len(pool)}
+    for n in SIZES:
+        samples = [rng.choice(pool, n, replace=False) for _ in range(REPEATS)]
+        q = np.array([fw.conformal_quantile(sample, ALPHA) for sample in samples])
+        yield {"kind": "agent", "n": n, "epsilon": None, "form": None, **summed(curve.at(q))}
+        for epsilon, form in product(EPSILONS, FORMS):
+            yield {
+                "kind": "agent",
+                "n": n,
+                "epsilon": epsilon,
+                "form": form,
+                **private(samples, epsilon, form, curve),
+            }
+    for epsilon, form in product((None, *EPSILONS), FORMS):
+        yield {
+            "kind": "mean",
+            "epsilon": epsilon,
+            "form": form,
+            **round_of(pool, epsilon, form, curve),
+        }
+
+
+def private(samples: list[np.ndarray], epsilon: float, form: str, curve: Curve) -> dict[str, float]:
+    """Return coverage and size of one agent's private thresholds."""
+    edges = edges_of(BINS, None)
+    found = mechanism(
+        len(samples[0]), ALPHA, epsilon=epsilon, bins=BINS, gamma=GAMMA, form=form,
+        failure=GAMMA * ALPHA,
+    )  # fmt: skip
+    if found is None:
+        return {"coverage": 1.0, "size": 10.0, "finite": 0.0}
+    covered, sizes = curve.at(edges)
+    laws = np.array([found.law(count_bins(sample, edges)) for sample in samples])
+    return {"coverage": float((laws @ covered).mean()), "size": float((laws @ sizes).mean()),
+            "finite": 1.0}  # fmt: skip
+
+
+def summed(found: tuple[np.ndarray, np.ndarray]) -> dict[str, float]:
+    """Return means over repeats."""
+    return {"coverage": float(found[0].mean()), "size": float(found[1].mean()), "finite": 1.0}
+
+
+def round_of(pool: np.ndarray, epsilon: float | None, form: str, curve: Curve) -> dict[str, float]:
+    """Return coverage and size of FedWQ-CP on the thresholds of six agents."""
+    rng, edges = np.random.default_rng(2), edges_of(BINS, None)
+    rule: Method = fw.methods.get("fedwq-cp", overflow="exclude")
+    laws = {
+        n: None if epsilon is None else mechanism(
+            n, ALPHA, epsilon=epsilon, bins=BINS, gamma=GAMMA, form=form, failure=GAMMA * ALPHA
+        )
+        for n in AGENTS
+    }  # fmt: skip
+    thresholds = []
+    for _ in range(ROUNDS):
+        answers = []
+        for n in AGENTS:
+            sample = rng.choice(pool, n, replace=False)
+            if epsilon is None:
+                q = fw.conformal_quantile(sample, ALPHA)
+            elif laws[n] is None:
+                q = np.inf
+            else:
+                q = edges[rng.choice(BINS, p=laws[n].law(count_bins(sample, edges)))]
+            answers.append(LocalQuantile(float(q), n))
+        thresholds.append(rule.aggregate(answers, ALPHA).value)
+    used = sum(law is not None for law in laws.values()) if epsilon is not None else len(AGENTS)
+    return {**summed(curve.at(np.array(thresholds))), "used": used}
+
+
+def tables() -> list[tuple[str, str]]:
+    """Return the tables of the page, from the records alone."""
+    records = [json.loads(line) for line in RECORDS.read_text().splitlines()]
+    agent = {(r["n"], r["epsilon"], r["form"]): r for r in records if r["kind"] == "agent"}
+    mean = {(r["epsilon"], r["form"]): r for r in records if r["kind"] == "mean"}
+    head = ["epsilon", *(f"n = {n}" for n in SIZES)]
+    plain = ["none", *(shown(agent[n, None, None]) for n in SIZES)]
+    found = []
+    for form in FORMS:
+        rows = [[f"{e:g}", *(shown(agent[n, e, form]) for n in SIZES)] for e in EPSILONS]
+        found.append((form, table([head, plain, *rows])))
+    rows = [[f"{e:g}", *(shown_mean(mean[e, form]) for form in FORMS)] for e in EPSILONS]
+    both = ["none", *(shown_mean(mean[None, form]) for form in FORMS)]
+    found.append(("mean", table([["epsilon", *FORMS], both, *rows])))
+    return found
+
+
+def shown(record: dict[str, float]) -> str:
+    """Write size and coverage."""
+    if not record["finite"]:
+        return "+inf"
+    return f"{record['size']:.2f} ({record['coverage']:.3f})"
+
+
+def shown_mean(record: dict[str, float]) -> str:
+    """Write size and coverage, and how many agents had enough points."""
+    if not record["used"]:
+        return "+inf (0 of 6)"
+    return f"{record['size']:.2f} ({record['coverage']:.3f}), {record['used']} of 6"
+
+
+def table(rows: list[list[str]]) -> str:
+    """Write rows as Markdown."""
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
+
+
+def main() -> None:
+    """Measure, or write the page's tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--page", action="store_true")
+    given = parser.parse_args()
+    if not given.page:
+        RECORDS.parent.mkdir(parents=True, exist_ok=True)
+        lines = [json.dumps(record) + "\n" for record in measure(given.data)]
+        RECORDS.write_text("".join(lines))
+        return
+    page = PAGE.read_text()
+    for name, text in tables():
+        page = re.sub(
+            rf"(<!-- {name} -->\n\n).*?(\n\n)", rf"\g<1>{text}\g<2>", page, count=1, flags=re.DOTALL
+        )
+    PAGE.write_text(page)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""The documentation site: ``make docs``.
+
+The source folder is the repository itself, so that a link between two Markdown pages works alike
+on a code host and on the site. Pages stay plain Markdown: what only a site can do (the tree of
+pages, the reference made of docstrings, the reference made of ``--help``) is added here.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+sys.path.insert(0, str(HERE))
+
+import generate  # noqa: E402  # beside this file
+
+from fedwqcp import __version__  # noqa: E402
+
+project = "fedwqcp"
+author = "The fedwqcp developers"
+copyright = author
+version = release = __version__
+
+root_doc = "docs/index"
+include_patterns = ["docs/**", "*.md", "deploy/*.md", "examples/*/*.md", "results/**.md"]
+exclude_patterns = [
+    ".*",
+    "build",
+    "dist",
+    "out",
+    "runs",
+    "src",
+    "tests",
+    "benchmarks",
+    "docs/gallery",
+    "docs/auto_gallery/*.ipynb",
+    "docs/auto_gallery/*.py",
+    "docs/auto_gallery/sg_execution_times.rst",
+    "docs/_templates",
+]
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "numpydoc",
+    "myst_nb",
+    "sphinx_gallery.gen_gallery",
+]
+templates_path = [str(HERE / "_templates")]
+
+myst_heading_anchors = 3
+myst_links_external_new_tab = False
+nb_execution_mode = "off"  # the tests run every block; the gallery runs its own files
+
+autosummary_generate = True
+autodoc_typehints = "none"  # types and shapes stand in the docstrings
+autodoc_mock_imports = ["torch", "flwr"]
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+nitpicky = True
+
+sphinx_gallery_conf = {
+    "examples_dirs": [str(HERE / "gallery")],
+    "gallery_dirs": [str(HERE / "auto_gallery")],
+    "filename_pattern": r"[/\\]\d\d_",
+    "within_subsection_order": "FileNameSortKey",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_memory": False,
+    "min_reported_time": 10**9,
+    "remove_config_comments": True,
+    "show_signature": False,
+    "write_computation_times": False,
+}
+
+html_theme = "pydata_sphinx_theme"
+html_title = "fedwqcp"
+html_copy_source = False
+html_show_sourcelink = False
+html_show_sphinx = False
+html_extra_path = [str(HERE / "_site")]
+html_theme_options = {
+    "navbar_end": ["theme-switcher"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "secondary_sidebar_items": ["page-toc"],
+}
+html_context = {"default_mode": "auto"}
+
+generate.write(HERE / "reference/generated")  # before Sphinx looks which pages there are
+
+SECTIONS = {
+    "docs/index": (
+        "tutorial/index",
+        "how-to/index",
+        "reference/index",
+        "explanation/index",
+        "auto_gallery/index",
+        "project",
+    ),
+    "docs/tutorial/index": ("*",),
+    "docs/how-to/index": ("*",),
+    "docs/reference/index": ("api", "generated/python", "cli", "generated/commands", "*"),
+    "docs/explanation/index": ("methods", "*", "../reproduction", "../performance"),
+    "docs/project": ("/SECURITY", "/CONTRIBUTING", "/CHANGELOG"),
+}
+"""The pages below each page; a star takes whatever else lies in the folder."""
+
+ALONE = ("README", "deploy/", "examples/", "results/")
+"""Pages that are reached by links, and stand in no tree."""
+
+
+def complete(app: Sphinx, name: str, source: list[str]) -> None:
+    """Add to a page what only the site needs."""
+    del app
+    source[0] = _folders_to_readmes(name, source[0])
+    source[0] = source[0].replace("gallery/README.md", "auto_gallery/index.rst")
+    if name.startswith(ALONE):
+        source[0] = f"---\norphan: true\n---\n\n{source[0]}"
+    if name in SECTIONS:
+        hidden = ":hidden:\n" if name == root_doc else ""
+        pages = "\n".join(SECTIONS[name])
+        source[0] += f"\n\n```{{toctree}}\n:maxdepth: 1\n:glob:\n{hidden}\n{pages}\n```\n"
+
+
+def _folders_to_readmes(name: str, text: str) -> str:
+    """Let a link to a folder lead to the page in it, as code hosts do."""
+    here = (ROOT / name).parent
+
+    def lead(link: re.Match[str]) -> str:
+        folder = here / link[1]
+        page = folder / "README.md"
+        return f"]({link[1].rstrip('/')}/README.md)" if page.exists() else link[0]
+
+    return re.sub(r"\]\((?!\w+:)([^)#\s]+)\)", lead, text)
+
+
+def setup(app: Sphinx) -> None:
+    """Connect the hook."""
+    app.connect("source-read", complete)

@@ -1,0 +1,110 @@
+"""Draw the pictures of ``methods.md``: what every method makes of the same agents.
+
+Run it anew when a method is added or changed: ``python docs/explanation/pictures.py``.
+"""
+
+from __future__ import annotations
+
+from math import isfinite
+from pathlib import Path
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+from scipy.special import betainc
+
+import fedwqcp as fw
+from fedwqcp.methods._private_quantile import count_bins, edges_of, mechanism
+from fedwqcp.report.figures import COLOURS, STYLE, save
+
+ALPHA = 0.1
+EASY, HARD = (1.0, 6.0), (4.0, 3.0)  # laws of the scores of two classes: Beta(a, b)
+SHARES = {"A": (300, 0.1), "B": (150, 0.4), "C": (60, 0.8)}  # points, and share of the hard class
+LIAR = "liar"
+WITH_A_LIAR = ("weighted-median-cp", "trimmed-mean-cp", "rob-fcp")
+LOOK = {name: colour for name, colour in zip((*SHARES, LIAR), (*COLOURS[:3], "0.6"), strict=True)}
+
+
+def agents(liar: bool) -> dict[str, fw.Calibration]:
+    """Return calibration data of three agents, and of one that claims zeros."""
+    found = {}
+    for place, (name, (n, hard)) in enumerate(SHARES.items()):
+        rng = np.random.default_rng(place)
+        labels = np.sort(np.arange(n) < hard * n).astype(np.int64)
+        scores = np.where(labels == 1, rng.beta(*HARD, size=n), rng.beta(*EASY, size=n))
+        features = rng.normal(2.0 * labels)[:, None]
+        found[name] = fw.Calibration(scores, labels=labels, features=features, n_classes=2)
+    if liar:
+        zeros = np.zeros(200)
+        found[LIAR] = fw.Calibration(zeros, labels=zeros.astype(np.int64), n_classes=2)
+    return found
+
+
+def coverage(name: str, threshold: float | np.ndarray) -> float:
+    """Return an agent's exact coverage; a threshold may differ between the two classes."""
+    easy, hard = np.clip(np.broadcast_to(threshold, 2), 0, 1)
+    share = SHARES[name][1]
+    return float((1 - share) * betainc(*EASY, easy) + share * betainc(*HARD, hard))
+
+
+def draw(name: str, folder: Path) -> Path:
+    """Draw one method."""
+    liar = name in WITH_A_LIAR
+    cals = agents(liar)
+    settings = {"target": (0.5, 0.5)} if name == "dp-fedcp" else {}
+    with rc_context({**STYLE, "font.size": 8.0, "svg.fonttype": "none"}):
+        figure = Figure(figsize=(5.4, 1.9), layout="constrained")
+        panel = figure.subplots()
+        for agent, cal in cals.items():
+            panel.ecdf(cal.scores, color=LOOK[agent], linewidth=1.1, label=f"{agent}, n = {cal.n}")
+            panel.plot([fw.conformal_quantile(cal.scores, ALPHA)], [1 - ALPHA], "|",
+                       color=LOOK[agent], markersize=11)  # fmt: skip
+        panel.axhline(1 - ALPHA, color="0.35", linestyle="--", linewidth=0.8)
+        if name == "private-fedwq-cp":
+            _private(panel, cals)
+        else:
+            _thresholds(panel, name, cals, settings)
+        panel.set(xlim=(-0.02, 1.02), ylim=(0, 1.02), xlabel="score", ylabel="share of points")
+        figure.legend(loc="outside right upper", frameon=False)
+        return save(figure, folder / f"{name}.svg")
+
+
+def _thresholds(panel, name, cals, settings) -> None:
+    """Draw where the method puts the threshold, and tell every agent's coverage."""
+    release = fw.calibrate(cals, method=fw.methods.get(name, **settings), alpha=ALPHA,
+                           score="lac")  # fmt: skip
+    own = {agent: np.atleast_1d(release.threshold(agent)) for agent in SHARES}
+    shared = len({tuple(q) for q in own.values()}) == 1
+    for agent, values in own.items():
+        for place, value in enumerate(values if not shared or agent == "A" else ()):
+            colour = "black" if shared else LOOK[agent]
+            panel.axvline(value, color=colour, linewidth=1.3, linestyle=("-", ":")[place])
+            if len(values) == 2:
+                label = ("easy class", "hard class")[place]
+                panel.text(value + 0.01, 0.05, label, fontsize=7)
+    told = ", ".join(f"{agent} {coverage(agent, q):.2f}" for agent, q in own.items())
+    panel.set_title(f"{name}: coverage {told}", loc="left", fontsize=8)
+
+
+def _private(panel, cals) -> None:
+    """Draw the law from which every agent draws its threshold."""
+    edges = edges_of(100, None)
+    for agent, cal in cals.items():
+        drawn = mechanism(
+            cal.n, ALPHA, epsilon=5.0, bins=100, gamma=0.1, form="tight", failure=0.01
+        )
+        if drawn is None:
+            continue
+        law = drawn.law(count_bins(cal.scores, edges))
+        inside = [isfinite(edge) for edge in edges]
+        height = np.where(inside, law, 0) / law.max() * 0.8
+        panel.fill_between(edges, height, color=LOOK[agent], alpha=0.35, linewidth=0, step="mid")
+    panel.set_title("private-fedwq-cp: each agent draws its threshold, epsilon = 5", loc="left",
+                    fontsize=8)  # fmt: skip
+
+
+if __name__ == "__main__":
+    out = Path(__file__).resolve().parent / "pictures"
+    out.mkdir(exist_ok=True)
+    for each in fw.methods.available():
+        print(draw(each, out))

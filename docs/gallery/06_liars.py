@@ -1,0 +1,54 @@
+"""
+One agent lies
+==============
+
+What an agent sends cannot be checked against its data. Here one of six claims a threshold of 0, and
+more and more points.
+"""
+
+# %%
+# Six agents share a model and the law of their digits. The liar runs the honest program on forged
+# scores, so that its message is well formed.
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+
+import fedwqcp as fw
+from fedwqcp.data import partition
+from fedwqcp.report.figures import COLOURS, MARKERS, STYLE
+
+X, y = load_digits(return_X_y=True)
+train, held, test = partition.iid(len(y), (1, 3, 3), np.random.default_rng(5))
+probs = LogisticRegression(C=0.0005, max_iter=5000).fit(X[train], y[train]).predict_proba(X)
+score = fw.APS()
+u = fw.uniforms("gallery", np.arange(len(y)))
+honest = dict(zip("abcde", score.of(probs[held], y[held], u=u[held])[:700].reshape(5, 140),
+                  strict=True))  # fmt: skip
+
+# %%
+# The mean weighs a lie by the size that the liar claims. A weighted median caps that weight.
+
+claims = (140, 300, 1000, 3000, 10_000)
+plt.rcParams.update(STYLE)
+fig, panel = plt.subplots(figsize=(6.4, 3.4), layout="constrained")
+names = ("fedwq-cp", "fcp", "weighted-median-cp", "trimmed-mean-cp", "rob-fcp")
+for place, name in enumerate(names):
+    coverage = []
+    for n in claims:
+        agents = {**honest, "liar": np.zeros(n)}
+        release = fw.calibrate(agents, method=name, alpha=0.1, score=score)
+        sets = score.invert(probs[test], release.threshold("a"), u=u[test])
+        coverage.append(sets.cover(y[test]).mean())
+    panel.plot(claims, coverage, color=COLOURS[place], marker=MARKERS[place], label=name)
+panel.axhline(0.9, color="0.35", linestyle="--", linewidth=1)
+panel.set_xscale("log")
+panel.set_xlabel("points that the liar claims (it has 140)")
+panel.set_ylabel("coverage of an honest agent")
+panel.legend(frameon=False)
+plt.show()
+
+# %%
+# ``max_n`` in the roster caps what anybody may claim, for every method. The page on liars measures
+# more lies, on more data.

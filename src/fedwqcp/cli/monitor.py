@@ -1,0 +1,134 @@
+"""``fedwqcp monitor``: tell whether a threshold is still valid, now that labels arrive."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedwqcp.cli.output import AsJson, Output
+from fedwqcp.federation.files import read
+from fedwqcp.monitor import (
+    Monitor,
+    Standing,
+    Terms,
+    append_log,
+    calibration_slack,
+    changing,
+    load_monitor,
+    read_batches,
+    save_monitor,
+)
+from fedwqcp.monitor.state import shown
+
+app = typer.Typer(no_args_is_help=True)
+
+State = Annotated[Path, typer.Argument(help="The monitor's state.")]
+Check = Annotated[
+    bool, typer.Option("--check", help="Exit with code 5 while an alarm stands, for schedulers.")
+]
+ALARMED = 5
+
+
+@app.command("open")
+def open_state(
+    state: State,
+    agent: Annotated[list[str], typer.Option(help="An agent to watch; once for each.")],
+    alpha: Annotated[float, typer.Option(help="Miscoverage level that was promised.")],
+    classes: Annotated[int, typer.Option(help="Watch each of so many classes too.")] = 0,
+    class_alpha: Annotated[
+        float | None,
+        typer.Option(help="Misses accepted within a class  [default: alpha]"),
+    ] = None,
+    delta: Annotated[float, typer.Option(help="Probability of any false alarm.")] = 0.05,
+    tolerance: Annotated[
+        float, typer.Option(help="How much less than 1 - alpha is still accepted.")
+    ] = 0.0,
+    calibrated_on: Annotated[
+        int | None,
+        typer.Option(help="Calibration points: adds the tolerance that their chance asks for."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Begin to watch agents after a release."""
+    slack = 0.0 if calibrated_on is None else calibration_slack(calibrated_on, alpha)
+    terms = Terms(alpha, tuple(agent), classes, class_alpha, delta, tolerance + slack)
+    save_monitor(Monitor(terms), state, replace=False)
+    output = Output(as_json)
+    output.say(
+        f"{state}: alarms when coverage falls below {1 - terms.limit():.4f} at one of "
+        f"{len(agent)} agents; any false alarm, ever, has probability {delta:g} at most"
+    )
+    output.done(state=state, agents=agent, limit=1 - terms.limit(), delta=delta)
+
+
+@app.command()
+def update(
+    state: State,
+    rows: Annotated[Path, typer.Argument(help="Rows with labels: CSV or JSON lines; - is stdin.")],
+    agent: Annotated[
+        str | None, typer.Option(envvar="FEDWQCP_AGENT", help="Whose rows they are.")
+    ] = None,
+    sets: Annotated[
+        Path | None, typer.Option(help="Sets of `agent predict`; rows then hold id and label.")
+    ] = None,
+    batch: Annotated[
+        str | None, typer.Option(help="Name of these rows; a repeated name is refused.")
+    ] = None,
+    log: Annotated[
+        Path | None, typer.Option(help="JSON lines, one for each update  [default: STATE.log]")
+    ] = None,
+    check: Check = False,
+    as_json: AsJson = False,
+) -> None:
+    """Take in rows whose labels have arrived, in the order of arrival."""
+    data = sys.stdin.buffer.read() if str(rows) == "-" else read(rows)
+    batches = read_batches(data, agent, None if sets is None else read(sets))
+    found: dict[int, tuple[Standing, ...]] = {}
+    with changing(state) as monitor:
+        for name, own in batches.items():
+            standings = monitor.absorb(name, own, batch)
+            found[monitor.updates] = standings
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    for number, standings in found.items():
+        append_log(log or state.with_name(f"{state.name}.log"), number, now, standings)
+    _end(tuple(each for standings in found.values() for each in standings), check, as_json)
+
+
+@app.command()
+def show(
+    state: State,
+    check: Check = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say how every agent and class stands; it may be looked at any time."""
+    _end(load_monitor(state).standings(), check, as_json)
+
+
+@app.command()
+def recalibrated(
+    state: State,
+    agent: Annotated[list[str], typer.Option(help="Who has a new threshold.")],
+    as_json: AsJson = False,
+) -> None:
+    """Start anew for agents that were calibrated again; their alarms end."""
+    with changing(state) as monitor:
+        for name in agent:
+            monitor.recalibrated(name)
+    output = Output(as_json)
+    output.say(f"{', '.join(agent)}: watched anew, from the first row on")
+    output.done(state=state, agents=agent)
+
+
+def _end(standings: tuple[Standing, ...], check: bool, as_json: bool) -> None:
+    """Say how each stream stands; leave with a code of its own if that was asked for."""
+    output = Output(as_json)
+    alarms = [standing for standing in standings if standing.status == "alarm"]
+    for standing in standings:
+        output.say(standing, style="bold red" if standing in alarms else None)
+    output.done(alarms=len(alarms), streams=[shown(standing) for standing in standings])
+    if check and alarms:
+        raise typer.Exit(ALARMED)

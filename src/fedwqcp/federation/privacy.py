@@ -1,0 +1,180 @@
+"""An agent's privacy budget, kept on disk and spent before an answer leaves.
+
+A folder with one numbered file for each answer: what it spent, and the answer itself. A file is
+written whole, and a number only once, also where two processes write at the same time; so neither a
+crash nor a race gives budget back, and the same question gets the same answer again, free of cost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from math import inf
+from pathlib import Path
+
+from fedwqcp.errors import BudgetError, InputError, RecordError
+from fedwqcp.federation.files import read, write_atomic
+
+
+@dataclass(frozen=True)
+class Spending:
+    """One answer that left.
+
+    Parameters
+    ----------
+    question : str
+        Digest of the round's terms, the agent and the question.
+    epsilon : Decimal
+        What it spent.
+    answer : bytes
+        What was sent.
+    """
+
+    question: str
+    epsilon: Decimal
+    answer: bytes
+
+
+class Budget:
+    """The epsilon that one agent's calibration data may spend, over all rounds.
+
+    Parameters
+    ----------
+    folder : Path
+        Where it is kept; one for each set of calibration data, beside them.
+    total : float
+        The budget; the agent's own decision, never a term of a round.
+
+    Raises
+    ------
+    InputError
+        If the total is not a positive number.
+    """
+
+    def __init__(self, folder: Path, total: float) -> None:
+        if not 0 < total < inf:
+            raise InputError(f"the privacy budget must be a positive number, got {total!r}")
+        self.folder = folder
+        self.total = Decimal(str(total))
+
+    @property
+    def left(self) -> float:
+        """What is left; below 0 if the budget was lowered after it was spent."""
+        return float(self.total - _spent(self._read()))
+
+    def answer(
+        self, round: str, question: str, epsilon: float, compute: Callable[[], bytes]
+    ) -> bytes:
+        """Answer a question once, and write down what it spends before the answer leaves.
+
+        Parameters
+        ----------
+        round : str
+            Id of the round.
+        question : str
+            Digest of the round's terms, the agent and the question.
+        epsilon : float
+            What an answer spends; +inf if it is not private.
+        compute : callable
+            Gives the encoded answer; called only where the budget allows it.
+
+        Returns
+        -------
+        bytes
+            What may leave: the answer of the first time.
+
+        Raises
+        ------
+        BudgetError
+            If the budget does not allow it, saying what is left, what was asked and what to do.
+        RecordError
+            If the folder is damaged; nothing may leave then.
+        InputError
+            If the folder cannot be written; nothing may leave then.
+        """
+        answer: bytes | None = None
+        while True:
+            before = self._read()
+            known = next((each.answer for each in before if each.question == question), None)
+            if known is not None:
+                return known
+            self._check(round, epsilon, before)
+            if answer is None:
+                answer = compute()
+                _make(self.folder)
+            path = self.folder / f"{len(before) + 1:06d}.json"
+            if write_atomic(path, _entry(round, question, epsilon, answer), replace=False):
+                _sync(self.folder)
+                return answer  # else another process took this number: look again
+
+    def _check(self, round: str, epsilon: float, before: list[Spending]) -> None:
+        """Hold what an answer would spend against what was spent before."""
+        left = max(self.total - _spent(before), Decimal(0))
+        if epsilon == inf:
+            raise BudgetError(
+                f"this agent has a privacy budget, and the method of round {round!r} is not "
+                "differentially private: ask the server for private-fedwq-cp, or answer without a "
+                "budget"
+            )
+        if Decimal(str(epsilon)) > left:
+            raise BudgetError(
+                f"the privacy budget does not allow round {round!r}: it asks for epsilon = "
+                f"{epsilon:g}, and {left:f} of {self.total:f} is left; ask the server for a "
+                "smaller epsilon or fewer levels, or calibrate on new data"
+            )
+
+    def _read(self) -> list[Spending]:
+        """Return everything that was spent, in order; a gap or a damaged file is refused."""
+        paths = sorted(self.folder.glob("[0-9]*.json"))
+        for at, path in enumerate(paths, 1):
+            if path.name != f"{at:06d}.json":
+                raise RecordError(f"{self.folder} is damaged: {at:06d}.json is missing; restore it")
+        return [_spending(path) for path in paths]
+
+
+def _entry(round: str, question: str, epsilon: float, answer: bytes) -> bytes:
+    """Write one file's content, readable."""
+    entry = {"round": round, "epsilon": str(epsilon), "question": question}
+    return json.dumps({**entry, "answer": answer.decode()}, indent=1).encode() + b"\n"
+
+
+def _spending(path: Path) -> Spending:
+    """Read one file."""
+    try:
+        found = json.loads(read(path))
+        epsilon = Decimal(found["epsilon"])
+        sound = epsilon.is_finite() and epsilon > 0
+        spending = Spending(str(found["question"]), epsilon, found["answer"].encode())
+    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError):
+        sound = False
+    if not sound:
+        raise RecordError(f"{path} is damaged: it must say what an answer spent; restore it")
+    return spending
+
+
+def _spent(spendings: list[Spending]) -> Decimal:
+    """Add up what was spent: answers about the same people add."""
+    return sum((spending.epsilon for spending in spendings), Decimal(0))
+
+
+def _make(folder: Path) -> None:
+    """Make a folder that survives a loss of power."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot write {folder}: {error.strerror}") from None
+    _sync(folder.parent)
+
+
+def _sync(folder: Path) -> None:
+    """Bring the names of a folder's files to the disk, where the system can."""
+    with contextlib.suppress(OSError):  # some systems open no folders
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

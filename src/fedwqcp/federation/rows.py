@@ -1,0 +1,44 @@
+"""Rows of outputs as people count them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+from fedwqcp.errors import InputError
+from fedwqcp.federation.outputs import Outputs
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def named_by_line(work: Callable[P, T]) -> Callable[P, T]:
+    """Let the errors of a function name lines of a text file, as an editor counts them.
+
+    Parameters
+    ----------
+    work : callable
+        Takes `Outputs`; its errors count their rows from 0.
+
+    Returns
+    -------
+    callable
+        The same; where outputs come from a text file, "row 0" becomes its first line of numbers.
+    """
+
+    @wraps(work)
+    def _named(*args: P.args, **options: P.kwargs) -> T:
+        """Do the work; change the words of what goes wrong."""
+        try:
+            return work(*args, **options)
+        except InputError as error:
+            parts = (*args, *options.values())
+            first = next((part.first_line for part in parts if isinstance(part, Outputs)), None)
+            if first is None:
+                raise
+            text = re.sub(r"\brow (\d+)\b", lambda row: f"line {int(row[1]) + first}", str(error))
+            raise InputError(text) from None
+
+    return _named

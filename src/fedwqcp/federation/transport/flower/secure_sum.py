@@ -1,0 +1,95 @@
+"""One masked sum over Flower's SecAgg+, driven from the server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from flwr.app import ArrayRecord, ConfigRecord, Context, RecordDict
+from flwr.common import FitIns, Parameters, parameters_to_ndarrays
+from flwr.server import LegacyContext
+from flwr.server.workflow import SecAggPlusWorkflow
+from flwr.serverapp import Grid
+
+from fedwqcp.errors import QuorumError
+from fedwqcp.federation.transport.flower.secure_carrier import Carrier
+from fedwqcp.federation.transport.flower.secure_masks import whole_seeds
+from fedwqcp.wire.masked import MODULUS, FixedPoint
+
+
+@dataclass(frozen=True)
+class _Node:
+    """What SecAgg+ needs to know of a site."""
+
+    node_id: int
+
+
+class _Adding:
+    """What SecAgg+ asks of a strategy: it names the sites of a sum, and takes its total."""
+
+    def __init__(self, nodes: Iterable[int], scale: FixedPoint) -> None:
+        self.scale = scale
+        self.asked = tuple(nodes)
+        self.nodes: tuple[int, ...] = ()
+        self.totals: tuple[int, ...] = ()
+
+    def configure_fit(self, server_round: int, parameters: Any, client_manager: Any) -> list[Any]:
+        """Return the sites; what they are asked goes with every stage."""
+        del server_round, parameters, client_manager
+        return [(_Node(node), FitIns(Parameters([], ""), {})) for node in self.asked]
+
+    def aggregate_fit(self, server_round: int, results: Any, failures: Any) -> tuple[None, Any]:
+        """Undo the scaling of SecAgg+, which gives mean * target with the words centred."""
+        del server_round, failures
+        target, count = 2**self.scale.bits, len(results)
+        self.nodes = tuple(node.node_id for node, _ in results)
+        (mean,) = parameters_to_ndarrays(results[0][1].parameters)
+        centred = (round(float(value) * count / target) for value in mean)
+        self.totals = tuple(value + count * target // 2 for value in centred)
+        return None, {}
+
+
+def add(
+    carrier: Carrier, nodes: Sequence[int], scale: FixedPoint
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Add the words of some sites under masks.
+
+    Parameters
+    ----------
+    carrier : Carrier
+        Carries the stages.
+    nodes : sequence of int
+        The sites.
+    scale : FixedPoint
+        How numbers became words.
+
+    Returns
+    -------
+    tuple
+        The nodes whose words were added, and the totals.
+
+    Raises
+    ------
+    LostError
+        If a site is lost before it shared its keys.
+    QuorumError
+        If too few sites were left to unmask the sum.
+    """
+    target, most = 2**scale.bits, len(nodes)
+    adding = _Adding(nodes, scale)
+    records = {"config": ConfigRecord({"current_round": 1}), "parameters": ArrayRecord()}
+    context = Context(0, 0, {}, RecordDict(records), {})
+    workflow = SecAggPlusWorkflow(
+        num_shares=most,
+        reconstruction_threshold=most // 2 + 1,
+        max_weight=float(target),
+        clipping_range=target / 2,
+        quantization_range=target,
+        modulus_range=MODULUS,
+    )
+    with whole_seeds():
+        workflow(cast(Grid, carrier), LegacyContext(context, strategy=cast(Any, adding)))
+    if not adding.nodes:
+        raise QuorumError("too few agents were left to remove the masks of the sum")
+    return adding.nodes, adding.totals

@@ -1,0 +1,98 @@
+"""Counts at values that the server names, and the order statistic they lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from itertools import pairwise
+from math import inf
+from typing import TYPE_CHECKING
+
+from fedwqcp.errors import InputError
+from fedwqcp.methods._bisection import Bracket
+from fedwqcp.methods._sums import Summed, Total
+from fedwqcp.quantile import conformal_rank
+from fedwqcp.wire.masked import FixedPoint, ToAllWithin
+from fedwqcp.wire.payload import Begin, Outcome, Question, Summary, check_score, check_size
+
+
+@dataclass(frozen=True)
+class CountAt(Question):
+    """How many of your scores are at most each of these values.
+
+    Parameters
+    ----------
+    values : tuple of float
+        Strictly increasing.
+    """
+
+    values: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        for value in self.values:
+            check_score(value, "values")
+        if not self.values or any(b <= a for a, b in pairwise(self.values)):
+            raise InputError("values: must be at least one, strictly increasing")
+
+
+@dataclass(frozen=True)
+class Counts(Summary):
+    """An agent's sample size, and its counts at the values of a question.
+
+    Parameters
+    ----------
+    n : int
+        Sample size, at least 0.
+    counts : tuple of int
+        From 0 to n, never decreasing; none in the first answer.
+    """
+
+    n: int
+    counts: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_size(self.n, "n")
+        for count in self.counts:
+            check_size(count, "counts")
+        if any(b < a for a, b in pairwise((*self.counts, self.n))):
+            raise InputError("counts: must never decrease, nor pass n")
+
+    def sizes(self) -> tuple[int, ...]:
+        return (self.n,)
+
+
+class SummedCounts(Summed):
+    """The R-th smallest of all scores from sums of counts: exactly the one without masks.
+
+    Goes with a method that answers `Begin` and `CountAt` with `Counts`. The first sum is of n_k and
+    of agents that have any; each further one of the counts at ``probes`` values.
+    """
+
+    if TYPE_CHECKING:
+        probes: int
+        count_empty: bool
+
+    def width(self, question: Question) -> int:
+        return len(question.values) if isinstance(question, CountAt) else 2
+
+    def words(self, answer: Summary, question: Question, scale: FixedPoint) -> tuple[int, ...]:
+        if not isinstance(answer, Counts):
+            raise InputError(f"only counts can be summed, got {answer.kind!r}")
+        if answer.n > scale.max_n:
+            raise InputError(f"n: must be from 0 to the round's max_n = {scale.max_n}")
+        return answer.counts if isinstance(question, CountAt) else (answer.n, int(answer.n > 0))
+
+    def from_sums(self, alpha: float, scale: FixedPoint) -> Generator[Question, Total, Outcome]:
+        del scale  # counts are whole numbers already
+        total = yield Begin()
+        N, nonempty = total.words
+        M = total.agents if self.count_empty else nonempty
+        R = conformal_rank(N, alpha, extra=M)
+        if R > N:
+            return ToAllWithin(inf, 0.0)
+        bracket = Bracket()
+        while bracket.open:
+            values = bracket.probes(self.probes)
+            total = yield CountAt(values)
+            bracket = bracket.narrow(values, total.words, R)
+        return ToAllWithin(bracket.value, 0.0)

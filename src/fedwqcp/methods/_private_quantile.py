@@ -1,0 +1,204 @@
+"""A conformal threshold under differential privacy: the exponential mechanism on binned scores.
+
+Scores are rounded up to one of m edges. Edge e is drawn with probability proportional to
+exp(-rate * max((1 - q) #{s < e}, q #{s > e})), q being a raised level. One sample replaced by
+another raises one count by at most 1 and lowers the other by at most 1, so the exponents move
+within an interval of length rate * ((1 - q) + q): the draw is rate-private.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from math import inf, log, sqrt
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from numpy.random import Generator as Random
+
+from fedwqcp.arrays import Floats
+from fedwqcp.errors import InputError
+from fedwqcp.methods._exact_draws import PRECISION, draw_by_cost
+
+Form: TypeAlias = Literal["published", "tight"]
+"""How far the level is raised: as in the source, or as little as the same proof allows."""
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """The law of a private threshold, given the counts of binned scores.
+
+    Parameters
+    ----------
+    level : float
+        q, from 1/2 to 1.
+    rate : float
+        What the draw spends, at most epsilon.
+    """
+
+    level: float
+    rate: float
+
+    def law(self, counts: npt.NDArray[np.int64]) -> Floats:
+        """Return the probability of each edge in floating point, for those who study it.
+
+        Parameters
+        ----------
+        counts : array of int, shape (m,)
+            How many scores were rounded to each edge.
+
+        Returns
+        -------
+        Floats, shape (m,)
+            They sum to 1.
+        """
+        below, above = _sides(counts)
+        cost = self.rate * np.maximum((1 - self.level) * below, self.level * above)
+        weights = np.exp(cost.min() - cost)
+        return np.asarray(weights / weights.sum())
+
+    def draw(self, counts: npt.NDArray[np.int64], rng: Random) -> int:
+        """Draw an edge: an integer below the sum of integer weights, without floating point.
+
+        Parameters
+        ----------
+        counts : array of int, shape (m,)
+            How many scores were rounded to each edge.
+        rng : numpy.random.Generator
+            Source of random bytes.
+
+        Returns
+        -------
+        int
+            Position of the edge.
+        """
+        below, above = (side.tolist() for side in _sides(counts))
+        with localcontext(PRECISION):
+            q, rate = Decimal(self.level), Decimal(self.rate)
+            costs = [rate * max((1 - q) * b, q * a) for b, a in zip(below, above, strict=True)]
+        return draw_by_cost(costs, rng)
+
+
+def mechanism(
+    n: int, alpha: float, *, epsilon: float, bins: int, gamma: float, form: Form, failure: float
+) -> Mechanism | None:
+    """Return the mechanism whose threshold covers a new point with probability 1 - alpha.
+
+    With probability 1 - failure the drawn edge has at least (n + 1)(1 - alpha)/(1 - gamma alpha)
+    scores at or below it, whatever the data.
+
+    Parameters
+    ----------
+    n : int
+        Sample size, or a number that is at most as large.
+    alpha : float
+        Miscoverage level, at most 1/2.
+    epsilon : float
+        What the draw may spend.
+    bins : int
+        m, the number of edges.
+    gamma : float
+        Share of alpha that is kept for bad luck of the noise.
+    form : {"published", "tight"}
+        How far the level is raised.
+    failure : float
+        Probability that the draw may miss: gamma alpha, or what is left of it.
+
+    Returns
+    -------
+    Mechanism or None
+        None if n is too small: no level up to 1 does it.
+    """
+    if n < 1:
+        return None
+    needed = (n + 1) * (1 - alpha) / (n * (1 - gamma * alpha))
+    noise = log(bins / failure) / (epsilon * n)
+    if form == "tight":
+        q = (needed + sqrt(needed**2 + 4 * noise)) / 2  # q = needed + noise / q
+        return None if q > 1 else Mechanism(q, epsilon)
+    q = needed + 2 * noise
+    if q > 1:
+        return None
+    spread = 2 * q * (1 - q)  # near q = 1 the source's own rate would pass epsilon
+    return Mechanism(q, epsilon if spread <= alpha else epsilon * alpha / spread)
+
+
+def edges_of(bins: int, bounds: tuple[float, ...] | None) -> Floats:
+    """Return the edges that scores are rounded up to.
+
+    Parameters
+    ----------
+    bins : int
+        m.
+    bounds : tuple of float or None
+        A range that the user states, whose last edge is +inf; None for scores from 0 to 1.
+
+    Returns
+    -------
+    Floats, shape (m,)
+        Increasing.
+    """
+    if bounds is None:
+        return np.arange(1, bins + 1) / bins
+    return np.append(np.linspace(bounds[0], bounds[1], bins)[1:], inf)
+
+
+def count_bins(scores: Floats, edges: Floats) -> npt.NDArray[np.int64]:
+    """Return how many scores are rounded up to each edge.
+
+    Parameters
+    ----------
+    scores : Floats, shape (n,)
+        At most the last edge.
+    edges : Floats, shape (m,)
+        Increasing.
+
+    Returns
+    -------
+    array of int, shape (m,)
+        They sum to n.
+    """
+    return np.bincount(np.searchsorted(edges, scores), minlength=len(edges)).astype(np.int64)
+
+
+def check_private(
+    epsilons: dict[str, float], bins: int, gamma: float, bounds: Sequence[float] | None
+) -> None:
+    """Refuse settings under which nothing would be private, or nothing proved.
+
+    Parameters
+    ----------
+    epsilons : dict
+        By name; each must be positive.
+    bins : int
+        m.
+    gamma : float
+        Share of alpha.
+    bounds : sequence of float or None
+        The stated range.
+
+    Raises
+    ------
+    InputError
+        Naming the first that is wrong.
+    """
+    for name, value in epsilons.items():
+        if not 1e-6 <= value <= 1e6:
+            raise InputError(f"{name} must be from 1e-6 to 1e6, got {value!r}")
+    if not 2 <= bins <= 10**6:
+        raise InputError(f"bins must be from 2 to 1000000, got {bins!r}")
+    if not 0 < gamma < 1:
+        raise InputError(f"gamma must be strictly between 0 and 1, got {gamma!r}")
+    if bounds is not None and not (len(bounds) == 2 and -inf < bounds[0] < bounds[1] < inf):
+        raise InputError(
+            "bounds must be two finite numbers, the smaller first, chosen without looking at the "
+            f"data, got {bounds!r}"
+        )
+
+
+def _sides(counts: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return how many scores lie below each edge, and how many above."""
+    upto = np.cumsum(counts)
+    return upto - counts, upto[-1] - upto

@@ -1,0 +1,151 @@
+"""Methods whose server needs only sums over the agents, so that masks can hide every single number.
+
+An agent's answer becomes whole words (`Summed.words`); the server hears totals of words and nothing
+else (`Summed.from_sums`). Whatever is not a sum (a median, an order statistic of the agents'
+thresholds, a clamp to the extreme ones) cannot be had this way.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Generator
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING, ClassVar
+
+from fedwqcp.errors import InputError
+from fedwqcp.wire.masked import FixedPoint, ToAllWithin
+from fedwqcp.wire.payload import Begin, LocalQuantile, Outcome, Question, Summary
+
+
+@dataclass(frozen=True)
+class Total:
+    """What the server hears of one question.
+
+    Parameters
+    ----------
+    words : tuple of int
+        The sums, each over the same agents.
+    agents : int
+        How many agents were summed.
+    """
+
+    words: tuple[int, ...]
+    agents: int
+
+
+class Summed(ABC):
+    """A method that works with sums over agents alone."""
+
+    @property
+    def summable(self) -> bool:
+        """Whether it does so with these settings."""
+        return True
+
+    @abstractmethod
+    def width(self, question: Question) -> int:
+        """Return how many words answer a question.
+
+        Parameters
+        ----------
+        question : Question
+            What the server asks.
+
+        Returns
+        -------
+        int
+            The same for every agent.
+        """
+
+    @abstractmethod
+    def words(self, answer: Summary, question: Question, scale: FixedPoint) -> tuple[int, ...]:
+        """Turn what an agent would have sent into words that will be masked.
+
+        Parameters
+        ----------
+        answer : Summary
+            The agent's answer, which stays there.
+        question : Question
+            What the server asked; `Begin` first.
+        scale : FixedPoint
+            How numbers become words.
+
+        Returns
+        -------
+        tuple of int
+            Each from 0 to 2^bits - 1.
+
+        Raises
+        ------
+        InputError
+            If a number lies outside the scale: the agent then refuses, before anything is masked.
+        """
+
+    @abstractmethod
+    def from_sums(self, alpha: float, scale: FixedPoint) -> Generator[Question, Total, Outcome]:
+        """Hold the server's side of the dialogue on sums.
+
+        Parameters
+        ----------
+        alpha : float
+            Miscoverage level.
+        scale : FixedPoint
+            How numbers became words.
+
+        Yields
+        ------
+        Question
+            What to ask next, `Begin` first; the total over all agents comes back.
+
+        Returns
+        -------
+        Outcome
+            The thresholds.
+        """
+
+
+class SummedMean(Summed):
+    """The weighted mean of local thresholds: sums of n_k (q_k - low), of n_k, and of overflows.
+
+    Goes with a method that answers with a `LocalQuantile`, with or without noise, and has a setting
+    ``overflow``. An agent that overflows adds nothing but 1 to the third sum, so that ``propagate``
+    can say +inf; under ``exclude`` it adds nothing at all.
+    """
+
+    weighted: ClassVar[bool] = True
+    """Whether an agent counts by its sample size, or once."""
+
+    if TYPE_CHECKING:
+        overflow: str
+
+    def width(self, question: Question) -> int:
+        del question  # there is only one
+        return 3
+
+    def words(self, answer: Summary, question: Question, scale: FixedPoint) -> tuple[int, ...]:
+        del question  # there is only one
+        if not isinstance(answer, LocalQuantile):
+            raise InputError(f"only thresholds and sizes can be averaged, got {answer.kind!r}")
+        q_k, n_k = answer.threshold, answer.n
+        if n_k == 0 or (self.overflow == "exclude" and q_k == inf):
+            return 0, 0, 0
+        if q_k == inf:
+            return 0, 0, 1
+        weight = n_k if self.weighted else 1
+        return self._scaled(scale).word(weight, q_k), weight, 0
+
+    def from_sums(self, alpha: float, scale: FixedPoint) -> Generator[Question, Total, Outcome]:
+        del alpha  # already inside every local threshold
+        total = yield Begin()
+        thresholds, weight, overflows = total.words
+        if overflows or not weight:
+            return ToAllWithin(inf, 0.0)
+        scaled = self._scaled(scale)
+        margin = scaled.margin(total.agents, weight)
+        return ToAllWithin(scaled.mean(thresholds, weight), margin)
+
+    def _scaled(self, scale: FixedPoint) -> FixedPoint:
+        """Return the scale for the weights that occur: finer where every agent counts once."""
+        if self.weighted:
+            return scale
+        return FixedPoint(scale.low, scale.high, 1, scale.agents)

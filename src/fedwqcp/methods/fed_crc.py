@@ -1,0 +1,201 @@
+"""FedCRC: conformal risk control on the sum of the agents' loss curves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import inf, isfinite
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+
+from fedwqcp.arrays import Floats
+from fedwqcp.errors import InputError
+from fedwqcp.methods._answers import stacked, summed
+from fedwqcp.methods._base import OneShot
+from fedwqcp.methods._calibration import Calibration
+from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level
+from fedwqcp.wire.payload import Outcome, Summary, ToAll, ToEach, check_score, check_size
+from fedwqcp.wire.release import Guarantee
+
+Correction: TypeAlias = Literal["mixture", "pooled", "site"]
+"""How many unseen points a mean loss is corrected for: one of each agent, one, or each site's."""
+
+_GUARANTEES = {"mixture": Guarantee.MARGINAL_MIXTURE, "pooled": Guarantee.MARGINAL_IID}
+_ASSUMPTIONS = {
+    "mixture": (
+        "the expected loss is at most alpha for a test point that comes from agent k with "
+        "probability (n_k + 1) / (N + M) and is then exchangeable with that agent's points, agents "
+        "being independent of each other"
+    ),
+    "pooled": (
+        "the expected loss is at most alpha if the points of all agents and the test point are "
+        "independent and identically distributed"
+    ),
+}
+
+
+@dataclass(frozen=True)
+class LossCurve(Summary):
+    """The sum of an agent's losses at each threshold of a grid, and its sample size.
+
+    Parameters
+    ----------
+    losses : tuple of float
+        From 0 to n, never increasing.
+    n : int
+        Sample size, at least 0.
+    """
+
+    losses: tuple[float, ...]
+    n: int
+
+    def __post_init__(self) -> None:
+        check_size(self.n, "n")
+        for loss in self.losses:
+            check_score(loss, "losses")
+        if any(b > a for a, b in pairwise((self.n, *self.losses, 0))):
+            raise InputError("losses: must never increase, nor leave the range from 0 to n")
+
+    def sizes(self) -> tuple[int, ...]:
+        return (self.n,)
+
+
+@dataclass(frozen=True)
+class FedCRC(OneShot[LossCurve]):
+    """Smallest threshold of a grid at which the agents' mean loss, corrected, is at most alpha.
+
+    The loss of a point at threshold t is the weight of its scores above t (`Calibration.weights`):
+    its false-negative rate for a `MultiLabel` score; without weights, 1 where its score is above t,
+    which makes this FCP on a grid. With L_k(t) the sum of agent k's losses and L = sum_k L_k,
+
+    - ``mixture`` takes the smallest t with (L(t) + M) / (N + M) <= alpha,
+    - ``pooled`` the smallest t with (L(t) + 1) / (N + 1) <= alpha,
+    - ``site`` for each agent the smallest t with (n_k R_k(t) + 1) / (n_k + 1) <= alpha, where
+      R_k = (L_k + n0 L / N) / (n_k + n0) is its own mean loss, shrunk towards the common one.
+
+    Parameters
+    ----------
+    correction : {"mixture", "pooled", "site"}, optional
+        Whose expected loss is bounded, as above.
+    n0 : float, optional
+        Points that the common curve counts for at each site, under ``site``; 0 leaves every site
+        on its own.
+    points : int, optional
+        Steps of the grid between the bounds.
+    bounds : tuple of float, optional
+        Range of the scores; a threshold beyond is +inf.
+
+    Notes
+    -----
+    **Guarantee**: E[loss of a test point] <= alpha, since losses lie between 0 and 1 and fall with
+    t. ``pooled``: by the theorem of conformal risk control, if all points are i.i.d. ``mixture``:
+    for a test point of agent k with probability (n_k + 1) / (N + M), by FCP's argument with losses
+    in place of misses. Give every agent one test point, and let t* be the smallest grid point
+    at which all N + M losses have a mean of at most alpha. It does not depend on the order of an
+    agent's n_k + 1 points, so the mixture's expected loss at t* is that mean; and the threshold is
+    never below t*, because M such losses are at most M. ``site`` with ``n0 = 0``: at each agent by
+    itself; with ``n0 > 0`` nothing is proved. The grid costs at most one step of the threshold.
+
+    **Cost**: one round; ``points`` + 1 floats and one integer per agent, only ever summed (but for
+    ``site``). Where points are few, the curve shows single scores as finely as the grid is.
+
+    References
+    ----------
+    Angelopoulos, Bates, Fisch, Lei, Schuster (2024), arXiv:2208.02814; shrinkage: Shahid (2026),
+    arXiv:2606.20115.
+
+    Examples
+    --------
+    >>> import fedwqcp as fw
+    >>> score = fw.MultiLabel()
+    >>> probs, labels = [[0.9, 0.2], [0.6, 0.7], [0.1, 0.8]], [[1, 0], [1, 1], [0, 1]]
+    >>> cal = fw.Calibration(score.of_every_label(probs), weights=score.weights(labels))
+    >>> fw.calibrate({"a": cal}, method=FedCRC(), alpha=0.5).threshold("a")  # losses 0, 1, 0
+    0.2
+    """
+
+    correction: Correction = "mixture"
+    n0: float = 19.0
+    points: int = 1000
+    bounds: tuple[float, ...] = (0.0, 1.0)
+
+    summaries = (LossCurve,)
+    outcomes = (ToAll, ToEach)
+    controls_risk = True
+
+    def __post_init__(self) -> None:
+        if self.correction not in get_args(Correction):
+            known = ", ".join(get_args(Correction))
+            raise InputError(f"correction must be one of {known}, got {self.correction!r}")
+        if not 0 <= self.n0 < inf:
+            raise InputError(f"n0 must be a finite number of at least 0, got {self.n0!r}")
+        if self.points < 1:
+            raise InputError(f"points must be at least 1, got {self.points}")
+        if len(self.bounds) != 2 or not all(map(isfinite, self.bounds)):
+            raise InputError(f"bounds must be two finite numbers, got {self.bounds}")
+        if not self.bounds[0] < self.bounds[1]:
+            raise InputError(f"bounds must be a range, lowest before highest, got {self.bounds}")
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """On the expected loss; nothing is proved of shrunk curves."""
+        own = Guarantee.NONE if self.n0 else Guarantee.MARGINAL_AGENT
+        return _GUARANTEES.get(self.correction, own)
+
+    @property
+    def assumption(self) -> str:
+        """What the guarantee rests on."""
+        own = (
+            "none: a site's loss curve that is shrunk towards the common one is a heuristic"
+            if self.n0
+            else "the expected loss at an agent is at most alpha if its test points are "
+            "exchangeable with its own calibration points"
+        )
+        return _ASSUMPTIONS.get(self.correction, own)
+
+    @property
+    def grid(self) -> Floats:
+        """The thresholds that are tried, shape (points + 1,)."""
+        low, high = self.bounds
+        return low + (high - low) * (np.arange(self.points + 1) / self.points)
+
+    def summarize(self, cal: Calibration, alpha: float) -> LossCurve:
+        del alpha  # only the server needs the level
+        scores = cal.scores
+        if scores.size and not scores[scores < inf].max(initial=-inf) <= self.bounds[1]:
+            raise InputError(
+                f"fed-crc needs scores of at most {self.bounds[1]:g}, or +inf: choose a score with "
+                "such a range, or state another with bounds=(low, high)"
+            )
+        weights = np.ones(scores.shape) if cal.weights is None else cal.weights
+        cell = np.searchsorted(self.grid, scores.ravel())  # the first threshold that holds a score
+        mass = np.bincount(cell, weights.ravel(), minlength=self.points + 2)
+        losses = np.cumsum(mass[:0:-1])[::-1]  # at a threshold, all that later ones hold
+        return LossCurve(tuple(np.minimum(losses, cal.n).tolist()), cal.n)
+
+    def aggregate(self, summaries: Sequence[LossCurve], alpha: float) -> Outcome:
+        curves = stacked([s.losses for s in summaries], self.points + 1)
+        sizes = np.array([s.n for s in summaries])
+        total, N, M = summed(curves), int(sizes.sum()), len(summaries)
+        if self.correction != "site":
+            extra = M if self.correction == "mixture" else 1
+            return ToAll(self._smallest(total, N, extra, alpha))
+        common = total / max(N, 1)
+        shrunk = [
+            n * (own + self.n0 * common) / max(n + self.n0, 1)
+            for own, n in zip(curves, sizes.tolist(), strict=True)
+        ]
+        return ToEach(
+            tuple(
+                self._smallest(losses, n, 1, alpha)
+                for losses, n in zip(shrunk, sizes.tolist(), strict=True)
+            )
+        )
+
+    def _smallest(self, losses: Floats, n: int, extra: int, alpha: float) -> float:
+        """Return the smallest threshold with (losses + extra) / (n + extra) <= alpha, or +inf."""
+        most = float((1 - exact_level(alpha)) * (n + extra) - extra)
+        low_enough = losses <= most + LEVEL_TOLERANCE * (n + extra)
+        return float(self.grid[low_enough.argmax()]) if low_enough.any() else inf

@@ -1,0 +1,27 @@
+"""Is a threshold still valid? Coverage watched after release, as labels arrive.
+
+Each agent, and each class where classes are watched, has a test that raises an alarm when coverage
+has dropped, also after a long good time, and a confidence sequence that may be looked at any time.
+"""
+
+from fedwqcp.monitor.batch import Batch
+from fedwqcp.monitor.monitor import Monitor
+from fedwqcp.monitor.reading import read_batches
+from fedwqcp.monitor.sequence import calibration_slack, confidence_sequence
+from fedwqcp.monitor.standing import Standing
+from fedwqcp.monitor.state import append_log, changing, load_monitor, save_monitor
+from fedwqcp.monitor.terms import Terms
+
+__all__ = [
+    "Batch",
+    "Monitor",
+    "Standing",
+    "Terms",
+    "append_log",
+    "calibration_slack",
+    "changing",
+    "confidence_sequence",
+    "load_monitor",
+    "read_batches",
+    "save_monitor",
+]

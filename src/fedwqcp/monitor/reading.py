@@ -1,0 +1,137 @@
+"""Rows with their labels, from tables and JSON lines.
+
+A row holds one of: ``covered`` (0 or 1); ``labels``, the set as ``agent predict`` writes it, and
+``label``; ``lower``, ``upper`` and ``y``; or counts, ``n`` and ``hits``, of a ``class`` if it is
+named. ``label`` may stand beside ``covered``, and ``agent`` in every row or in none.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from fedwqcp.errors import InputError
+from fedwqcp.monitor.batch import Batch, batch_of_counts, batch_of_rows
+
+Row: TypeAlias = Mapping[str, Any]
+
+
+def read_batches(
+    data: bytes, agent: str | None = None, sets: bytes | None = None
+) -> dict[str, Batch]:
+    """Return the rows of a file, by agent.
+
+    Parameters
+    ----------
+    data : bytes
+        A CSV table with a header line, or JSON lines.
+    agent : str, optional
+        Whose rows they are, where they do not say so themselves.
+    sets : bytes, optional
+        A table of sets, as ``agent predict`` writes it; rows then hold ``id`` and ``label`` (or
+        ``y``).
+
+    Returns
+    -------
+    dict of str to Batch
+        One batch for each agent.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or a row lacks what must be there; the error names the row by
+        its number and tells nothing of what it holds.
+    """
+    rows = _rows(data, "rows")
+    if sets is not None:
+        rows = _joined(rows, _rows(sets, "sets"))
+    by_agent: dict[str, list[Row]] = {}
+    for number, row in enumerate(rows, 1):
+        name = row.get("agent", agent)
+        if not name or (agent is not None and name != agent):
+            raise InputError(
+                f"row {number} must belong to one agent: name it with --agent, or in a column "
+                "'agent' of every row"
+            )
+        by_agent.setdefault(str(name), []).append(row)
+    return {name: _batch(own) for name, own in by_agent.items()}
+
+
+def _rows(data: bytes, what: str) -> list[Row]:
+    """Read a table or JSON lines."""
+    try:
+        text = data.decode("utf-8-sig")
+        if text.lstrip().startswith("{"):
+            rows = [json.loads(line) for line in text.splitlines() if line.strip()]
+        else:
+            rows = list(csv.DictReader(io.StringIO(text), strict=True))
+    except (UnicodeDecodeError, ValueError, csv.Error, RecursionError):
+        raise InputError(f"{what} must be a CSV table with a header line, or JSON lines") from None
+    for number, row in enumerate(rows, 1):
+        whole = isinstance(row, dict) and None not in row and None not in row.values()
+        if not whole:
+            raise InputError(f"{what}: row {number} must have a value for every column, no more")
+    return rows
+
+
+def _joined(rows: Sequence[Row], sets: Sequence[Row]) -> list[Row]:
+    """Give each labelled row its set, by id."""
+    known = {str(row.get("id")): row for row in sets}
+    if len(known) < len(sets):
+        raise InputError("sets: each row must have an id of its own")
+    found: list[Row] = []
+    for number, row in enumerate(rows, 1):
+        own = known.get(str(row.get("id")))
+        if own is None:
+            raise InputError(f"row {number} must have an id that names one of the sets")
+        found.append({**own, **row})
+    if len({str(row["id"]) for row in rows}) < len(rows):
+        raise InputError("an id must name one row; some ids return")
+    return found
+
+
+def _batch(rows: Sequence[Row]) -> Batch:
+    """Sort the rows of one agent into a batch."""
+    if "n" in rows[0]:
+        n, hits = _column(rows, "n"), _column(rows, "hits")
+        classes = _column(rows, "class") if "class" in rows[0] else None
+        return batch_of_counts(n, hits, classes)
+    if "covered" in rows[0]:
+        covered = _column(rows, "covered")
+        return batch_of_rows(covered, _column(rows, "label") if "label" in rows[0] else None)
+    if "labels" in rows[0]:
+        labels = _column(rows, "label")
+        held = [_set(row, number) for number, row in enumerate(rows, 1)]
+        return batch_of_rows([y in own for y, own in zip(labels, held, strict=True)], labels)
+    if "lower" in rows[0]:
+        y, lower, upper = (_column(rows, name) for name in ("y", "lower", "upper"))
+        return batch_of_rows([a <= v <= b for a, v, b in zip(lower, y, upper, strict=True)])
+    raise InputError(
+        "rows must have one of: covered; labels and label; lower, upper and y; n and hits"
+    )
+
+
+def _column(rows: Iterable[Row], name: str) -> list[float]:
+    """Return one column as numbers."""
+    found = []
+    for number, row in enumerate(rows, 1):
+        value = row.get(name)
+        try:
+            if value is None or isinstance(value, list | dict):
+                raise ValueError
+            found.append(float(value))
+        except ValueError:
+            raise InputError(f"row {number} must have a number in {name!r}") from None
+    return found
+
+
+def _set(row: Row, number: int) -> set[float]:
+    """Return the labels of a set: text with spaces, or a list."""
+    held = row.get("labels")
+    try:
+        return {float(label) for label in (held.split() if isinstance(held, str) else held or ())}
+    except (TypeError, ValueError):
+        raise InputError(f"row {number} must have a set of labels in 'labels'") from None

@@ -1,0 +1,128 @@
+"""Confidence sequences: intervals that hold at all times together, however often one looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import log
+
+import numpy as np
+
+from fedwqcp.arrays import as_alpha
+from fedwqcp.errors import InputError
+from fedwqcp.quantile import conformal_rank
+
+_SCALES = 4.0 / 2.0 ** np.arange(13)
+BETS = np.concatenate([_SCALES, -_SCALES])
+"""Tilts lambda, mixed with equal weights: from few rows (4) to millions (0.001), both sides."""
+_HALVINGS = 40
+
+
+def confidence_sequence(n: int, hits: int, level: float = 0.95) -> tuple[float, float]:
+    r"""Return the confidence sequence of the mean coverage so far.
+
+    With probability `level` the interval holds the mean coverage of the rows so far after every
+    row, for all n together: it may be looked at daily, and one may stop when one likes.
+
+    Parameters
+    ----------
+    n : int
+        Rows.
+    hits : int
+        How many were covered.
+    level : float, optional
+        Probability that no interval of the sequence is wrong.
+
+    Returns
+    -------
+    tuple of float
+        Lowest and highest mean coverage; (0, 1) where n is 0.
+
+    Raises
+    ------
+    InputError
+        If hits are not from 0 to n, or the level is not between 0 and 1.
+
+    Notes
+    -----
+    Let row i be covered with probability p_i given the rows before it. For each tilt, the product
+    of exp(lambda x_i)/(1 - p_i + p_i exp(lambda)) is a martingale that starts at 1. The logarithm
+    of the denominator is concave in p_i, so that
+
+    .. math:: \exp(\lambda h)\,/\,(1 - p + p e^\lambda)^n, \quad p = (p_1 + \dots + p_n)/n
+
+    is at most that product; so is the mean over the tilts at most a martingale, and by Ville's
+    inequality it never reaches 1/(1 - level) but with probability 1 - level. The interval holds all
+    p at which it stays below. The p_i may change from row to row.
+
+    Examples
+    --------
+    >>> low, high = confidence_sequence(1000, 950)
+    >>> round(low, 3), round(high, 3)
+    (0.923, 0.971)
+    """
+    if not 0 <= hits <= n:
+        raise InputError(f"hits must be from 0 to n={n}, got {hits}")
+    if not 0.0 < level < 1.0:
+        raise InputError(f"level must be strictly between 0 and 1, got {level!r}")
+    if n == 0:
+        return 0.0, 1.0
+    bar = log(len(BETS)) - log(1.0 - level)
+    mean = hits / n
+
+    def _outside(p: float) -> bool:
+        """Whether the mixture at p has reached its bar; it is convex in p, and low at the mean."""
+        terms = BETS * hits - n * np.log1p(p * np.expm1(BETS))
+        return bool(np.logaddexp.reduce(terms) >= bar)
+
+    return _edge(_outside, 0.0, mean), _edge(_outside, 1.0, mean)
+
+
+def _edge(outside: Callable[[float], bool], far: float, near: float) -> float:
+    """Return the last point outside between a far end and the mean, or the far end if inside."""
+    if not outside(far):
+        return far
+    for _ in range(_HALVINGS):
+        middle = (far + near) / 2
+        far, near = (middle, near) if outside(middle) else (far, middle)
+    return far
+
+
+def calibration_slack(n: int, alpha: float, level: float = 0.95) -> float:
+    """Return by how much chance in the calibration may let coverage fall short of 1 - alpha.
+
+    The coverage of a split-conformal threshold on n untied points is Beta(r, n + 1 - r) with
+    r = ceil((n + 1)(1 - alpha)). It stays above 1 - alpha - slack with probability `level`: a
+    monitor with this tolerance seldom alarms because of the calibration's own luck.
+
+    Parameters
+    ----------
+    n : int
+        Calibration points behind the threshold.
+    alpha : float
+        Miscoverage level.
+    level : float, optional
+        Probability.
+
+    Returns
+    -------
+    float
+        The slack, at least 0; 0 where n is too small for a finite threshold.
+
+    Raises
+    ------
+    InputError
+        If n is negative, or alpha or level is not between 0 and 1.
+
+    Examples
+    --------
+    >>> round(calibration_slack(600, alpha=0.05), 4)
+    0.0153
+    """
+    from scipy.special import betaincinv
+
+    if not 0.0 < level < 1.0:
+        raise InputError(f"level must be strictly between 0 and 1, got {level!r}")
+    rank = conformal_rank(n, as_alpha(alpha))
+    if rank > n:
+        return 0.0
+    return max(0.0, 1.0 - alpha - float(betaincinv(rank, n + 1 - rank, 1.0 - level)))

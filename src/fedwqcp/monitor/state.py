@@ -1,0 +1,235 @@
+"""A monitor in a file: versioned JSON, replaced in one step, and a log that only grows."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from math import inf, isnan
+from pathlib import Path
+from typing import Any
+
+from fedwqcp.errors import InputError, RecordError
+from fedwqcp.federation.files import read, write_atomic
+from fedwqcp.monitor.monitor import Monitor
+from fedwqcp.monitor.site import REMEMBERED, Site
+from fedwqcp.monitor.standing import Standing
+from fedwqcp.monitor.terms import Terms
+from fedwqcp.monitor.track import ODDS, Track
+
+VERSION = 1
+"""Version of the state file and of the lines of the log."""
+
+
+def save_monitor(monitor: Monitor, path: Path, *, replace: bool = True) -> None:
+    """Write a monitor whole or not at all.
+
+    Parameters
+    ----------
+    monitor : Monitor
+        What to keep.
+    path : Path
+        Where.
+    replace : bool, optional
+        Whether an existing file is replaced.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written, or is there and must not be replaced.
+    """
+    state = {
+        "fedwqcp-monitor": VERSION,
+        "terms": asdict(monitor.terms),
+        "updates": monitor.updates,
+        "sites": {name: _without_inf(asdict(site)) for name, site in monitor.sites.items()},
+    }
+    if not write_atomic(path, json.dumps(state, indent=1).encode() + b"\n", replace=replace):
+        raise InputError(f"{path} exists already: update it, or choose another name")
+
+
+def load_monitor(path: Path) -> Monitor:
+    """Read a monitor.
+
+    Parameters
+    ----------
+    path : Path
+        What `save_monitor` wrote.
+
+    Returns
+    -------
+    Monitor
+        As it was.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read.
+    RecordError
+        If it is damaged, or of another version.
+    """
+    data = read(path)
+    try:
+        state = json.loads(data)
+        version = state.get("fedwqcp-monitor")
+    except (ValueError, AttributeError, RecursionError):
+        raise RecordError(f"{path} must be the state of a monitor; it cannot be read") from None
+    if version != VERSION:
+        raise RecordError(
+            f"{path}: this software reads version {VERSION}, the file has {version!r}"
+        )
+    try:
+        monitor = Monitor(Terms(**{key: _tupled(value) for key, value in state["terms"].items()}))
+        sites = {name: _site(monitor.terms, kept) for name, kept in state["sites"].items()}
+        monitor.updates = _count(state["updates"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RecordError(f"{path} is damaged: {error}; restore it") from None
+    if set(sites) != set(monitor.sites):
+        raise RecordError(f"{path} is damaged: its agents are not those of its terms; restore it")
+    monitor.sites = {name: sites[name] for name in monitor.terms.agents}
+    return monitor
+
+
+@contextmanager
+def changing(path: Path) -> Iterator[Monitor]:
+    """Give a monitor from its file, and keep it there if nothing goes wrong.
+
+    Two processes that change the same file wait for each other (where the operating system has
+    ``fcntl``), so that no update is lost.
+
+    Parameters
+    ----------
+    path : Path
+        The state; beside it lies an empty file ``.NAME.lock``.
+
+    Yields
+    ------
+    Monitor
+        To be updated.
+    """
+    with _locked(path.with_name(f".{path.name}.lock"), needs=path):
+        monitor = load_monitor(path)
+        yield monitor
+        save_monitor(monitor, path)
+
+
+def append_log(path: Path, update: int, when: str, standings: Sequence[Standing]) -> None:
+    """Add one line to a log: how an agent and its classes stand after an update.
+
+    Parameters
+    ----------
+    path : Path
+        A file of JSON lines; it need not exist.
+    update : int
+        Number of the update.
+    when : str
+        Date and time, or any name for this moment.
+    standings : sequence of Standing
+        What `Monitor.update` returned.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written.
+    """
+    rows = [shown(standing) for standing in standings]
+    line = json.dumps({"version": VERSION, "update": update, "time": when, "streams": rows})
+    try:
+        with path.open("ab", buffering=0) as file:
+            file.write(line.encode() + b"\n")
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from None
+
+
+def shown(standing: Standing) -> dict[str, object]:
+    """Return a standing as the log and ``monitor show --json`` hold it.
+
+    Parameters
+    ----------
+    standing : Standing
+        How a stream stands.
+
+    Returns
+    -------
+    dict
+        Its fields, its status and its estimates of coverage.
+    """
+    estimates = {"coverage": standing.coverage, "current": standing.current}
+    return {**asdict(standing), "status": standing.status, **estimates}
+
+
+@contextmanager
+def _locked(path: Path, needs: Path) -> Iterator[None]:
+    """Hold a file's lock; it ends with the process, whatever happens."""
+    if not needs.is_file():
+        raise InputError(f"cannot read {needs}: open it first with `fedwqcp monitor open`")
+    try:
+        import fcntl
+    except ImportError:  # the operating system has no such locks
+        yield
+        return
+    try:
+        file = path.open("ab")
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from None
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _site(terms: Terms, kept: dict[str, Any]) -> Site:
+    """Read what is kept of one agent."""
+    site = Site(
+        classes=tuple(_track(track) for track in kept["classes"]),
+        rows=_track(kept["rows"]),
+        calibration=_count(kept["calibration"]),
+        batches=tuple(str(digest) for digest in kept["batches"]),
+    )
+    if len(site.classes) != terms.n_classes or len(site.batches) > REMEMBERED:
+        raise ValueError("an agent has another number of classes than its terms")
+    return site
+
+
+def _track(kept: dict[str, Any]) -> Track:
+    """Read one track, and hold it to what a track can be."""
+    track = Track(
+        n=_count(kept["n"]),
+        hits=_count(kept["hits"]),
+        wealth=tuple(-inf if value is None else float(value) for value in kept["wealth"]),
+        runs=tuple(float(value) for value in kept["runs"]),
+        run_n=tuple(_count(value) for value in kept["run_n"]),
+        run_hits=tuple(_count(value) for value in kept["run_hits"]),
+        evidence=float(kept["evidence"]),
+        alarm=None if kept["alarm"] is None else _count(kept["alarm"]),
+    )
+    parts = (track.wealth, track.runs, track.run_n, track.run_hits)
+    numbers = (*track.runs, track.evidence)
+    if any(len(part) != len(ODDS) for part in parts) or any(map(isnan, numbers)):
+        raise ValueError("a track does not have its numbers")
+    if not track.hits <= track.n or max(track.run_n) > track.n:
+        raise ValueError("a track counts more hits than rows")
+    return track
+
+
+def _count(value: object) -> int:
+    """Return a count."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError("a count must be a whole number of at least 0")
+    return value
+
+
+def _without_inf(value: Any) -> Any:
+    """Write -inf as JSON can hold it."""
+    if isinstance(value, dict):
+        return {key: _without_inf(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return [_without_inf(item) for item in value]
+    return None if value == -inf else value
+
+
+def _tupled(value: Any) -> Any:
+    """Return a list as the tuple it was."""
+    return tuple(value) if isinstance(value, list) else value

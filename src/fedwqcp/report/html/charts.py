@@ -1,0 +1,239 @@
+"""Coverage against size, and scores with their thresholds, drawn in the reader's browser."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import floor, isfinite
+from typing import Any
+
+from fedwqcp.report.html.blocks import Chart
+from fedwqcp.report.html.vega import CHOSEN, SHOWN, chart_of, colours, shapes, spec
+from fedwqcp.report.html.words import number, some
+
+LOWEST = 0.5
+"""Coverages below are told, not drawn: they would squeeze all others into a line."""
+
+
+def scatter(
+    rows: Sequence[dict[str, Any]], *, nominal: float, size: str, method: str, title: str
+) -> Chart:
+    """Draw coverage against size for every method and agent.
+
+    Parameters
+    ----------
+    rows : sequence of dict
+        With method, agent, coverage, low, high and size.
+    nominal : float
+        What was asked for.
+    size : str
+        What a size is.
+    method : str
+        The method that is chosen first.
+    title : str
+        What the data are.
+
+    Returns
+    -------
+    Chart
+        With all rows as its data; what would squeeze the others is told in the note instead.
+    """
+    import altair as alt
+
+    drawn = [row for row in rows if isfinite(row["size"]) and row["coverage"] >= LOWEST]
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    base = chart_of(drawn).transform_filter(SHOWN)
+    x = alt.X("size:Q", title=f"mean {size}", scale=_size_scale([row["size"] for row in drawn]))
+    lowest = min([nominal, *(row["low"] for row in drawn)])
+    upright = alt.Scale(domain=[floor(20 * lowest) / 20, 1], nice=False, zero=False)
+    y = alt.Y("coverage:Q", title="coverage", scale=upright)
+    colour = alt.Color("method:N", scale=colours(methods), sort=methods, legend=None)
+    points = base.mark_point(filled=True, size=110, cursor="pointer", clip=False).encode(
+        x=x,
+        y=y,
+        color=colour,
+        shape=alt.Shape("method:N", scale=shapes(methods), sort=methods, legend=None),
+        opacity=alt.condition(CHOSEN, alt.value(1), alt.value(0.4)),
+        tooltip=[alt.Tooltip(f"{name}:N") for name in ("method", "agent")]
+        + [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("coverage", "low", "high")]
+        + [alt.Tooltip("size:Q", format=".3f", title=f"mean {size}")],
+    )
+    chosen = base.transform_filter(CHOSEN)
+    whiskers = chosen.mark_rule(strokeWidth=1.5).encode(
+        x=x, y=alt.Y("low:Q", title="coverage"), y2="high:Q", color=colour
+    )
+    names = chosen.mark_text(dx=11, align="left", fontWeight=600).encode(x=x, y=y, text="agent:N")
+    level = chart_of([{"nominal": nominal}]).mark_rule(strokeDash=[5, 4], color="var(--muted)")
+    layers = alt.layer(level.encode(y="nominal:Q"), whiskers, points, names)
+    lost = [f"{row['method']} at {row['agent']}" for row in rows if row not in drawn]
+    return Chart(
+        name="coverage-and-size",
+        title="Coverage against size",
+        alt=_scatter_words(rows, nominal, size, title),
+        spec=spec(layers, height=360, method=method),
+        columns=("method", "agent", "coverage", "low", "high", "size"),
+        rows=[tuple(row.values()) for row in rows],
+        note=f"Not drawn, sets infinite or coverage below {LOWEST}: {some(lost)}." if lost else "",
+    )
+
+
+def scores(
+    agent: str,
+    bins: Sequence[tuple[float, float, int]],
+    local: float | None,
+    released: Sequence[tuple[str, float]],
+    *,
+    method: str,
+    domain: tuple[float, float],
+) -> Chart:
+    """Draw one agent's calibration scores, with its own and the released thresholds.
+
+    Parameters
+    ----------
+    agent : str
+        Its name.
+    bins : sequence of (float, float, int)
+        Lower edge, upper edge and people.
+    local : float or None
+        Its own threshold, where it is known.
+    released : sequence of (str, float)
+        Methods and thresholds.
+    method : str
+        The method that is chosen first.
+    domain : tuple of float
+        Range of the axis, the same for all agents.
+
+    Returns
+    -------
+    Chart
+        Heights are people per unit of the score, since bins differ in width.
+    """
+    import altair as alt
+
+    total = sum(people for *_, people in bins) or 1
+    bars = [
+        {
+            "from": low,
+            "to": high,
+            "people": people,
+            "density": round(people / total / (high - low), 6),
+            "base": 0,
+        }
+        for low, high, people in bins
+    ]
+    highest = max((bar["density"] for bar in bars), default=1.0)
+    x = alt.X("from:Q", title="score", scale=alt.Scale(domain=domain, nice=False, clamp=True))
+    layers: list[Any] = [
+        chart_of(bars)
+        .mark_rect(color="var(--soft)", stroke="var(--surface)", strokeWidth=1)
+        .encode(
+            x=x,
+            x2="to:Q",
+            y=alt.Y("density:Q", axis=None, scale=alt.Scale(domain=[0, highest])),
+            y2="base:Q",
+            tooltip=[alt.Tooltip(f"{name}:Q", format=".3g") for name in ("from", "to", "people")],
+        )
+    ]
+    lines = [{"method": name, "from": q} for name, q in released if isfinite(q)]
+    layers.append(
+        chart_of(lines)
+        .transform_filter(CHOSEN)
+        .mark_rule(strokeWidth=2.5, color="var(--accent)")
+        .encode(x=x, tooltip=["method:N", alt.Tooltip("from:Q", title="threshold", format=".4g")])
+    )
+    if local is not None and isfinite(local):
+        own = chart_of([{"from": local}]).mark_rule(
+            strokeDash=[4, 3], strokeWidth=2, color="var(--ink)"
+        )
+        layers.append(
+            own.encode(x=x, tooltip=[alt.Tooltip("from:Q", title="own threshold", format=".4g")])
+        )
+    said = "; ".join(f"{name} {number(q)}" for name, q in dict(released).items())
+    return Chart(
+        name=f"scores-{agent}",
+        title=agent,
+        alt=f"Scores of {agent} in {len(bins)} bins of {total} people. "
+        + ("" if local is None else f"Own threshold {number(local)}. ")
+        + f"Released: {said}.",
+        spec=spec(alt.layer(*layers), height=110, method=method),
+        columns=("from", "to", "people"),
+        rows=bins,
+    )
+
+
+def own_and_released(rows: Sequence[tuple[str, int, float, float]], *, method: str) -> Chart:
+    """Draw the agents' own thresholds beside those in use.
+
+    Parameters
+    ----------
+    rows : sequence of (str, int, float, float)
+        Agent, calibration points, own threshold and threshold in use.
+    method : str
+        The method.
+
+    Returns
+    -------
+    Chart
+        One line for each agent; infinite thresholds are told in the note.
+    """
+    import altair as alt
+
+    values = [
+        {"agent": agent, "points": n, "own": own, "in use": used}
+        for agent, n, own, used in rows
+        if isfinite(own) and isfinite(used)
+    ]
+    base = chart_of(values).transform_filter(SHOWN)
+    scale = alt.Scale(zero=False, padding=14)
+    place = alt.Y("agent:N", sort=None, title=None)
+    told = ["agent:N", alt.Tooltip("points:Q", format=","), "own:Q", "in use:Q"]
+    lines = base.mark_rule(color="var(--soft)", strokeWidth=2).encode(
+        x=alt.X("own:Q", title="threshold", scale=scale), x2="in use:Q", y=place
+    )
+    own = base.mark_circle(color="var(--ink)", opacity=1, cursor="pointer").encode(
+        x=alt.X("own:Q", scale=scale),
+        y=place,
+        tooltip=told,
+        size=alt.Size("points:Q", legend=None, scale=alt.Scale(range=[50, 400], zero=True)),
+    )
+    used = base.mark_tick(color="var(--accent)", thickness=3, height=22).encode(
+        x=alt.X("in use:Q", scale=scale), y=place, tooltip=told
+    )
+    lost = sorted({agent for agent, _, own, used in rows if not isfinite(own + used)})
+    said = "; ".join(
+        f"{agent} {number(own)}, in use {number(used)}" for agent, _, own, used in rows
+    )
+    return Chart(
+        name="thresholds",
+        title="Own threshold (dot) and threshold in use (bar)",
+        alt=f"Own thresholds and those in use: {said}.",
+        spec=spec(alt.layer(lines, own, used), height=40 * len(rows), method=method),
+        columns=("agent", "calibration points", "own threshold", "threshold in use"),
+        rows=rows,
+        note=f"Not drawn, because infinite: {', '.join(lost)}." if lost else "",
+    )
+
+
+def _size_scale(sizes: Sequence[float]) -> Any:
+    """Return an axis that no filter moves; logarithmic where sizes differ by much."""
+    import altair as alt
+
+    low, high = min(sizes, default=0.0), max(sizes, default=1.0)
+    if 0 < 4 * low < high:
+        return alt.Scale(type="log", domain=[0.92 * low, 1.08 * high], nice=False)
+    room = 0.06 * (high - low) or 0.5
+    return alt.Scale(domain=[max(0.0, low - room), high + room], nice=False, zero=False)
+
+
+def _scatter_words(rows: Sequence[dict[str, Any]], nominal: float, size: str, title: str) -> str:
+    """Say what the picture of coverage against size shows."""
+    said = []
+    for name in dict.fromkeys(row["method"] for row in rows):
+        own = [row for row in rows if row["method"] == name]
+        worst = min(own, key=lambda row: row["coverage"])
+        mean = sum(row["coverage"] for row in own) / len(own)
+        width = sum(row["size"] for row in own) / len(own)
+        said.append(
+            f"{name}: mean coverage {mean:.3f}, lowest {worst['coverage']:.3f} at "
+            f"{worst['agent']}, mean {size} {number(width)}"
+        )
+    return f"Coverage against {size} on {title}, nominal {nominal:g}. {'. '.join(said)}."

@@ -1,0 +1,112 @@
+"""A page as one HTML file that needs nothing beside it."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.resources import files
+from typing import Any
+from urllib.parse import quote
+
+import fedwqcp
+from fedwqcp.errors import InputError
+from fedwqcp.report.html.blocks import Chart, Table
+from fedwqcp.report.html.page import Page
+from fedwqcp.report.html.vega import COLOURS, require_report, shape
+from fedwqcp.report.html.words import as_csv
+
+LARGEST = 3_000_000
+"""Bytes that a report may have: it travels by mail."""
+
+_PATHS = {
+    "circle": "M6 1a5 5 0 1 0 0 10a5 5 0 1 0 0-10z",
+    "square": "M2 2h8v8h-8z",
+    "diamond": "M6 0l5 6l-5 6l-5-6z",
+    "triangle-up": "M6 1l5.5 10h-11z",
+    "triangle-down": "M6 11l5.5-10h-11z",
+    "cross": "M4 1h4v3h3v4h-3v3h-4v-3h-3v-4h3z",
+    "triangle-right": "M11 6l-10 5.5v-11z",
+}
+"""The outlines of shapes in a square of 12, as the buttons show them."""
+
+_AS_IS = ", ;:()'/=*!~@$[]"
+"""Characters that an address may hold as they are."""
+
+
+def render(page: Page) -> str:
+    """Return a page as HTML.
+
+    Every text is escaped, whoever wrote it. The file's own policy forbids it to load anything.
+
+    Parameters
+    ----------
+    page : Page
+        The report.
+
+    Returns
+    -------
+    str
+        One file with style, script and data inside.
+
+    Raises
+    ------
+    InputError
+        If it would be larger than 3 MB.
+    MissingExtraError
+        If Altair, vl-convert or Jinja are not installed.
+    """
+    require_report()
+    from jinja2 import Environment, StrictUndefined
+
+    own = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    own.filters |= {"download": _download, "spec": _json}
+    own.globals |= {"colours": COLOURS, "outline": lambda place: _PATHS[shape(place)]}
+    html: str = (
+        own.from_string(_asset("page.html"))
+        .render(
+            page=page,
+            style=_asset("style.css"),
+            script=_asset("report.js"),
+            library=_library(),
+            version=fedwqcp.__version__,
+        )
+        .lstrip()
+    )
+    size = len(html.encode())
+    if size > LARGEST:
+        raise InputError(
+            f"the report would have {size:,} bytes, at most {LARGEST:,} may be: "
+            "report on fewer datasets, methods or agents"
+        )
+    return html
+
+
+def _asset(name: str) -> str:
+    """Return a file of this package."""
+    return (files("fedwqcp.report.html") / "templates" / name).read_text(encoding="utf-8")
+
+
+@cache
+def _library() -> str:
+    """Return Vega, Vega-Lite and what draws them, as one script."""
+    import vl_convert
+
+    bundle: Any = vl_convert.javascript_bundle
+    return str(bundle()).replace("</script", "<\\/script")
+
+
+def _download(block: Chart | Table) -> str:
+    """Return the data of a block as an address that holds all of them."""
+    rows = block.rows if isinstance(block, Chart) else [row.cells for row in block.rows]
+    text = as_csv(block.columns, rows)
+    return f"data:text/csv;charset=utf-8,{quote(text, safe=_AS_IS)}"
+
+
+def _json(value: Any) -> Any:
+    """Return JSON that can stand inside a script element, whatever its texts say."""
+    from markupsafe import Markup
+
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))

@@ -1,0 +1,237 @@
+"""A report of a benchmark: coverage and size over seeds, dataset by dataset."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from math import isfinite
+from pathlib import Path
+from statistics import median
+
+from fedwqcp.bench.journal import Journal
+from fedwqcp.bench.result import Result, Share
+from fedwqcp.report.compare import shown
+from fedwqcp.report.html import coverages, sections
+from fedwqcp.report.html.blocks import Row, Table
+from fedwqcp.report.html.coverages import Measured
+from fedwqcp.report.html.page import Page, Section, View
+from fedwqcp.report.html.panels import partition
+from fedwqcp.report.html.wanted import Wanted
+from fedwqcp.report.html.words import interval, number, rate_of
+from fedwqcp.report.pages import read as read_results
+from fedwqcp.theory import Finding, diagnose
+from fedwqcp.wire.payload import LocalQuantile
+
+STANDS_IN = {
+    "reconstruction": "A reconstruction of the published data, made from its source.",
+    "reencoded": "The published images, encoded anew: pixels differ.",
+    "subset": "A part of the published data.",
+    "synthetic": "Drawn from a formula, measured nowhere.",
+}
+"""What a copy that is not the published data is."""
+
+
+def known(path: Path) -> bool:
+    """Tell whether a folder holds a benchmark's records.
+
+    Parameters
+    ----------
+    path : Path
+        The folder.
+
+    Returns
+    -------
+    bool
+        Whether they are there.
+    """
+    return any((path / f"records.jsonl{end}").is_file() for end in ("", ".xz"))
+
+
+def read(path: Path, wanted: Wanted) -> Page:
+    """Return the page of a benchmark.
+
+    Parameters
+    ----------
+    path : Path
+        Its folder.
+    wanted : Wanted
+        Records hold no single points: nothing of it applies.
+
+    Returns
+    -------
+    Page
+        One view for each dataset under each preset.
+
+    Raises
+    ------
+    InputError
+        If there are no records.
+    """
+    del wanted
+    results = read_results(path)
+    shares = Journal(path / "partitions.jsonl", Share).read()
+    rows: dict[tuple[str, str], list[Result]] = {}
+    for result in results:
+        rows.setdefault((result.preset, result.dataset), []).append(result)
+    seeds = {r.seed for r in results}
+    first = results[0]
+    return Page(
+        kind="fedwqcp benchmark",
+        title=f"{len({r.dataset for r in results})} datasets, "
+        f"{len({r.method for r in results})} methods, {len(seeds)} seeds",
+        facts=(
+            ("Asked for", f"coverage {1 - first.alpha:g} (alpha = {first.alpha:g})"),
+            ("Settings", ", ".join(dict.fromkeys(r.preset for r in results))),
+            ("Models trained on", ", ".join(sorted({r.device for r in results}))),
+            ("Software", first.code),
+        ),
+        views=[
+            _view(own, [s for s in shares if s.dataset == dataset])
+            for (_, dataset), own in rows.items()
+        ],
+    )
+
+
+def _view(results: Sequence[Result], shares: Sequence[Share]) -> View:
+    """Return all about one dataset under one preset."""
+    first, nominal = results[0], 1 - results[0].alpha
+    methods = coverages.in_order({r.method for r in results})
+    agents = sorted({r.agent for r in results}, key=lambda name: int(name[1:]))
+    by: dict[tuple[str, str], list[Result]] = {}
+    for r in results:
+        by.setdefault((r.method, r.agent), []).append(r)
+    found = [_measured(by[method, agent]) for method in methods for agent in agents]
+    seeds = sorted({r.seed for r in results})
+    size = "labels in a set" if first.task == "classification" else "length of the interval"
+    over = f"Medians over {len(seeds)} seeds" if len(seeds) > 1 else "One seed"
+    about = [
+        coverages.agents(found, nominal, f"{over}, on {first.n_test:,} test points each."),
+        coverages.comparison(found, nominal, size, first.title),
+    ]
+    if shares:
+        about.append(_partition(shares))
+    totals = [
+        (method, agent, max(r.bytes_up for r in own), max(r.bytes_down for r in own))
+        for (method, agent) in ((m.method, m.agent) for m in found)
+        for own in (by[method, agent],)
+    ]
+    about += [sections.messages(totals, {}, methods[0]), _diagnosis(results, len(seeds))]
+    return View(
+        title=f"{shown(first.title, first.status)}, {first.preset}",
+        methods=methods,
+        agents=agents,
+        method=methods[0],
+        verdicts={
+            name: coverages.verdict(name, [m for m in found if m.method == name], nominal)
+            for name in methods
+        },
+        sections=about,
+        stand_in=STANDS_IN.get(first.status, ""),
+    )
+
+
+def _measured(own: Sequence[Result]) -> Measured:
+    """Return one method at one agent: the median over seeds, with an exact interval."""
+    first = own[0]
+    seen = sorted(r.coverage for r in own)
+    if len(own) == 1:
+        rate = rate_of(first.hits, first.n_test)
+        low, high, said = rate.low, rate.high, interval(rate)
+    else:
+        cut, level = median_interval(len(seen))
+        low, high = seen[cut], seen[-1 - cut]
+        said = f"{100 * level:.3g} % interval {low:.3f} to {high:.3f}, over seeds"
+    thresholds = [r.threshold for r in own if isinstance(r.threshold, float)]
+    return Measured(
+        method=first.method,
+        agent=first.agent,
+        note=f"{first.model} model",
+        coverage=median(seen),
+        low=low,
+        high=high,
+        interval=said,
+        size=median(r.size for r in own),
+        facts=(
+            ("median size", number(median(r.size for r in own))),
+            ("calibration points", _span([r.n_cal for r in own])),
+            ("threshold", number(median(thresholds)) if thresholds else "one for each label"),
+            ("bytes sent, at most", f"{max(r.bytes_up for r in own):,}"),
+        ),
+        promise=(str(max(r.rounds for r in own)), first.guarantee),
+    )
+
+
+def median_interval(n: int, level: float = 0.95) -> tuple[int, float]:
+    """Return which order statistics hold the median, whatever the law.
+
+    Parameters
+    ----------
+    n : int
+        Sample size, at least 1.
+    level : float, optional
+        Wanted probability; few values cannot reach it, and then the range is given.
+
+    Returns
+    -------
+    tuple of (int, float)
+        How many to leave out at each end, and the probability that the rest holds the median.
+
+    Examples
+    --------
+    >>> median_interval(10), median_interval(3)
+    ((1, 0.978515625), (0, 0.75))
+    """
+    from math import comb
+
+    cut, tail = 0, 1 / 2**n
+    while 1 - 2 * (wider := tail + comb(n, cut + 1) / 2**n) >= level:
+        cut, tail = cut + 1, wider
+    return cut, 1 - 2 * tail
+
+
+def _span(values: Sequence[int]) -> str:
+    """Write a range of counts."""
+    low, high = min(values), max(values)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _partition(shares: Sequence[Share]) -> Section:
+    """Return who holds what, under the first seed."""
+    first = min(share.seed for share in shares)
+    own = sorted((s for s in shares if s.seed == first), key=lambda s: int(s.agent[1:]))
+    what = "class" if len(own[0].counts) > 1 else "all points"
+    return Section(
+        "partition",
+        "Who holds what",
+        f"Agents' shares of the calibration data under seed {first}, drawn from a Dirichlet law.",
+        [partition({s.agent: s.counts for s in own}, what)],
+    )
+
+
+def _diagnosis(results: Sequence[Result], seeds: int) -> Section:
+    """Return what the summaries of FedWQ-CP would show, seed by seed."""
+    tally: Counter[tuple[str, str]] = Counter()
+    said: dict[tuple[str, str], Finding] = {}
+    method = results[0].method
+    for seed in sorted({r.seed for r in results}):
+        sent = {
+            r.agent: LocalQuantile(r.local, r.n_cal)
+            for r in results
+            if r.seed == seed and r.method == method and (r.n_cal or not isfinite(r.local))
+        }
+        for finding in diagnose(sent, results[0].alpha).findings:
+            key = (finding.severity, finding.code)
+            tally[key] += 1
+            said.setdefault(key, finding)
+    rows = [
+        Row((f"{code} ({severity})", f"{count} of {seeds}", said[severity, code].says,
+             said[severity, code].instead))
+        for (severity, code), count in tally.most_common()
+    ]  # fmt: skip
+    columns = ("finding", "seeds", "for instance", "what to do")
+    return Section(
+        "diagnosis",
+        "Diagnosis, and what to do next",
+        "What a server could tell of averaging from thresholds and sizes alone, seed by seed.",
+        [Table("diagnosis", "Findings over seeds", columns, rows)],
+    )

@@ -1,0 +1,99 @@
+// Filters of the page: which view, which method, which agents. Charts follow by two signals.
+"use strict";
+(() => {
+  const AXIS = {
+    labelColor: "var(--muted)", titleColor: "var(--muted)", domainColor: "var(--line)",
+    tickColor: "var(--line)", gridColor: "var(--line)", titleFontWeight: 500, titlePadding: 10,
+    labelFontSize: 12, titleFontSize: 12, gridOpacity: 0.7, ticks: false, labelPadding: 6,
+  };
+  const CONFIG = {
+    aria: false, background: "transparent", font: getComputedStyle(document.body).fontFamily,
+    axis: AXIS, view: { stroke: null }, text: { color: "var(--ink)", fontSize: 12 },
+    legend: { labelColor: "var(--ink)", labelFontSize: 12, symbolSize: 90 },
+    scale: { bandPaddingInner: 0.03, bandPaddingOuter: 0 },
+  };
+  const state = { method: "", agents: new Set() };
+  const each = (root, selector, act) => root.querySelectorAll(selector).forEach(act);
+  const current = () => document.querySelector(".view:not([hidden])");
+
+  // Draw the charts of a view once it is seen: a hidden one has no width.
+  const draw = (view) => Promise.all([...view.querySelectorAll(".plot")].map(async (plot) => {
+    const own = plot.querySelector("script");
+    if (!own || plot.view) return;
+    const place = document.createElement("div");
+    plot.append(place);
+    const options = { mode: "vega-lite", renderer: "svg", actions: false, ast: true, config: CONFIG };
+    plot.view = (await vegaEmbed(place, JSON.parse(own.textContent), options)).view;
+    place.querySelector("svg").setAttribute("aria-hidden", "true"); // the plot itself is described
+    plot.view.addEventListener("click", (event, item) => {
+      if (!item || !item.datum) return;
+      if (item.datum.method) state.method = item.datum.method;
+      if (item.datum.agent) toggle(item.datum.agent);
+      apply();
+    });
+  }));
+
+  const toggle = (agent) => {
+    if (!state.agents.delete(agent)) state.agents.add(agent);
+  };
+
+  const apply = () => {
+    const view = current();
+    const shown = (agent) => !state.agents.size || state.agents.has(agent);
+    each(view, "[data-method]", (e) => { e.hidden = e.dataset.method !== state.method; });
+    each(view, "[data-mark-method]", (e) => {
+      e.classList.toggle("chosen", e.dataset.markMethod === state.method);
+    });
+    each(view, "[data-pick-method]", (e) => {
+      e.setAttribute("aria-pressed", e.dataset.pickMethod === state.method);
+    });
+    each(view, "[data-pick-agent]", (e) => {
+      e.setAttribute("aria-pressed", state.agents.has(e.dataset.pickAgent));
+    });
+    each(view, "[data-all]", (e) => { e.hidden = !state.agents.size; });
+    each(view, "[data-agent]", (e) => {
+      const other = e.dataset.method !== undefined && e.dataset.method !== state.method;
+      e.hidden = other || !shown(e.dataset.agent);
+    });
+    const examples = [...view.querySelectorAll("[data-one-agent]")];
+    const first = examples.map((e) => e.dataset.oneAgent).find(shown);
+    examples.forEach((e) => { e.hidden = e.dataset.oneAgent !== first; });
+    each(view, ".plot", (plot) => {
+      if (!plot.view) return;
+      plot.view.signal("method", state.method).signal("agents", [...state.agents]).runAsync();
+    });
+  };
+
+  const open = async (number) => {
+    each(document, ".view", (e) => { e.hidden = e.dataset.view !== String(number); });
+    each(document, "[data-view-button]", (e) => {
+      e.setAttribute("aria-pressed", e.dataset.viewButton === String(number));
+    });
+    const view = current();
+    const known = [...view.querySelectorAll("[data-pick-method]")];
+    if (!known.some((e) => e.dataset.pickMethod === state.method)) {
+      const chosen = view.querySelector('[data-pick-method][aria-pressed="true"]');
+      const only = view.querySelector(".verdict");
+      state.method = chosen ? chosen.dataset.pickMethod : only.dataset.method;
+    }
+    const names = [...view.querySelectorAll("[data-pick-agent]")].map((e) => e.dataset.pickAgent);
+    state.agents = new Set([...state.agents].filter((agent) => names.includes(agent)));
+    await draw(view);
+    apply();
+    document.documentElement.dataset.drawn = number;
+  };
+
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("button");
+    if (!button) return;
+    const { viewButton, pickMethod, pickAgent, all } = button.dataset;
+    if (viewButton !== undefined) { open(viewButton); return; }
+    if (pickMethod !== undefined) state.method = pickMethod;
+    if (pickAgent !== undefined) toggle(pickAgent);
+    if (all !== undefined) state.agents.clear();
+    apply();
+  });
+  const select = document.getElementById("view");
+  if (select) select.addEventListener("change", () => open(select.value));
+  open(0);
+})();

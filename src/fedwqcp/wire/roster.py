@@ -1,0 +1,60 @@
+"""What agents are sent of a long roster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+
+LONG = 256
+"""A longer roster is not sent to its agents: bytes would grow with the square of their number."""
+
+
+@dataclass(frozen=True)
+class Roster:
+    """What stands for the names of a long roster.
+
+    Parameters
+    ----------
+    count : int
+        How many names.
+    sha256 : str
+        Digest of the names, each followed by a newline.
+    """
+
+    count: int
+    sha256: str
+
+    @classmethod
+    def of(cls, agents: tuple[str, ...]) -> Roster:
+        """Count and digest names.
+
+        Parameters
+        ----------
+        agents : tuple of str
+            The names, in order.
+
+        Returns
+        -------
+        Roster
+            What stands for them.
+        """
+        text = "".join(f"{name}\n" for name in agents)
+        return cls(len(agents), sha256(text.encode()).hexdigest())
+
+
+@dataclass(frozen=True)
+class Census:
+    """What stands for the entries of a long roster in the release that agents are sent.
+
+    Parameters
+    ----------
+    used, refused, missing : int
+        How many agents had each fate.
+    sha256 : str
+        Digest of the release with all entries, which the server keeps for whoever asks.
+    """
+
+    used: int
+    refused: int
+    missing: int
+    sha256: str

@@ -1,0 +1,40 @@
+"""FedLS-CP as a row of the benchmark."""
+
+import dataclasses
+
+from fedwqcp.bench.agree import method_of
+from fedwqcp.bench.evaluate import applicable, evaluate
+from fedwqcp.bench.plans import MethodPlan, PresetPlan
+from units import AGENTS, experiment, labels_unit, lines_unit
+
+ROWS = dataclasses.replace(
+    experiment(),
+    presets=(
+        PresetPlan(
+            name="tilted", labels={"name": "tilted-aps"}, intervals={"name": "absolute-residual"}
+        ),
+    ),
+    methods=(
+        MethodPlan(name="fedls-cp", method="fedls-cp"),
+        MethodPlan(name="training law", method="fedls-cp", aim="training"),
+        MethodPlan(name="strata", method="fedls-cp", settings={"strata": (0.0,)}),
+    ),
+)
+
+
+def test_a_regression_needs_strata():
+    assert [p.name for _, p in applicable(ROWS, "regression", quantiles=False)] == ["strata"]
+    assert len(applicable(ROWS, "classification", quantiles=False)) == 3
+    assert {r.method for r in evaluate(lines_unit(), ROWS)} == {"strata"}
+
+
+def test_every_agent_gets_a_threshold_in_one_round():
+    found = evaluate(labels_unit(), ROWS)
+    assert len(found) == 3 * len(AGENTS)
+    assert all(r.rounds == 1 and 0 <= r.threshold <= 1 for r in found)
+    assert all(r.guarantee == "target-shift" for r in found)
+
+
+def test_it_can_aim_at_the_training_data():
+    setting = labels_unit().setting
+    assert method_of(setting, ROWS.methods[1], "clip").target == tuple(setting.label_law.tolist())

@@ -1,0 +1,70 @@
+"""``agent calibrate --privacy-budget``: kept beside the outputs, from one process to the next."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+
+def program(folder, *arguments, code=0):
+    """Run the program as a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "fedwqcp", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return " ".join((done.stdout + done.stderr).split())
+
+
+@pytest.fixture
+def home(tmp_path):
+    """A roster, outputs, and two private rounds."""
+    (tmp_path / "roster.toml").write_text('agents = ["st-mary"]\nn_classes = 3\n')
+    rng = np.random.default_rng(2)
+    probs = rng.dirichlet([1, 2, 3], size=600)
+    labels = np.array([rng.choice(3, p=row) for row in probs])
+    np.savez(tmp_path / "cal.npz", probs=probs, labels=labels)
+    for name in ("one", "two"):
+        program(tmp_path, "server", "open", "--method", "private-fedwq-cp", "--score", "aps",
+                "--setting", "epsilon=0.75", "--alpha", "0.1", "--agents", "roster.toml",
+                "--out", f"{name}.json")  # fmt: skip
+    return tmp_path
+
+
+def calibrate(home, name, *more, code=0):
+    return program(home, "agent", "calibrate", "--round", f"{name}.json", "--outputs", "cal.npz",
+                   "--out", f"answer-{name}.json", *more, code=code)  # fmt: skip
+
+
+def test_a_budget_lasts_from_process_to_process(home):
+    said = calibrate(home, "one", "--privacy-budget", "1")
+    assert "privacy budget: 0.25 of 1 is left" in said
+    assert '"epsilon":0.75' in said
+    assert '"unit":"one calibration sample replaced; n is public"' in said
+    first = (home / "answer-one.json").read_bytes()
+    (home / "answer-one.json").unlink()
+    assert "0.25 of 1 is left" in calibrate(home, "one", "--privacy-budget", "1")
+    assert (home / "answer-one.json").read_bytes() == first
+    refused = calibrate(home, "two", "--privacy-budget", "1", code=2)
+    assert "it asks for epsilon = 0.75, and 0.25 of 1.0 is left" in refused
+    assert not (home / "answer-two.json").exists()
+    assert len(list((home / "cal.npz.privacy").iterdir())) == 1
+    forgotten = calibrate(home, "two", code=2)
+    assert "cal.npz.privacy keeps a privacy budget: say how much" in forgotten
+
+
+def test_a_folder_of_ones_own(home):
+    calibrate(home, "one", "--privacy-budget", "1", "--privacy-folder", "ledger")
+    entry = json.loads((home / "ledger" / "000001.json").read_text())
+    assert entry["epsilon"] == "0.75"
+    assert "ledger keeps a privacy budget: say how much" in calibrate(
+        home, "two", "--privacy-folder", "ledger", code=2
+    )

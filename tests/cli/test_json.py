@@ -1,0 +1,227 @@
+"""``--json`` on every command: one object on stdout, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from functools import partial
+from math import inf
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from fedwqcp import methods
+from fedwqcp.bench import demo as demo_bench
+from fedwqcp.bench import unit as units
+from fedwqcp.bench.stages import Folder
+from fedwqcp.cli import bench, demo
+from fedwqcp.cli.main import app
+from fedwqcp.cli.output import VERSION, Output
+from fedwqcp.federation.ledger import Ledger
+from fedwqcp.federation.plan import choose_method, choose_score, new_id
+from fedwqcp.federation.server import Server
+from fedwqcp.wire.round import Round
+from units import experiment, labels_unit
+
+ELSEWHERE = {
+    "bench liars": "tests/cli/test_liars.py",
+    "bench stress": "tests/bench/test_stress.py",
+    "certs": "tests/cli/test_audit.py",
+    "data fetch": "tests/cli/test_data.py",
+    "flower demo": "tests/flower",
+    "flower new": "tests/cli/test_audit.py",
+    "report html": "tests/report/html",
+}
+"""Commands that need more than this file has; their option is tested below all the same."""
+
+
+def walk(command, words=()):
+    """Yield every command of the program with its words."""
+    inner = getattr(command, "commands", None)
+    if inner is None:
+        yield " ".join(words), command
+        return
+    for name, each in inner.items():
+        yield from walk(each, (*words, name))
+
+
+COMMANDS = dict(walk(typer.main.get_command(app)))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_takes_it(name):
+    flags = [p for p in COMMANDS[name].params if "--json" in p.opts]
+    assert [flag.is_flag for flag in flags] == [True]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_shows_flags_without_a_type(name):
+    said = CliRunner().invoke(app, [*name.split(), "--help"], env={"COLUMNS": "200"}).output
+    assert "--json" in said
+    assert "bool" not in said.lower()
+
+
+def test_numbers_that_json_lacks_become_text(capsys):
+    Output(True).done(threshold=inf, nested=({"low": -inf},), path=Path("a") / "b")
+    told = json.loads(capsys.readouterr().out)
+    assert told["version"] == VERSION
+    assert told["threshold"] == "inf"
+    assert told["nested"] == [{"low": "-inf"}]
+    assert told["path"] == "a/b"
+
+
+def test_words_and_facts_are_never_mixed(capsys):
+    words, facts = Output(False), Output(True)
+    for output in (words, facts):
+        output.say("[hello]")
+        output.show("a table")
+        output.done(n=1)
+    assert capsys.readouterr().out == '[hello]\na table\n{"version": 1, "n": 1}\n'
+
+
+@pytest.fixture
+def house(tmp_path, monkeypatch):
+    """An empty folder with a roster, outputs of two agents, and a closed round of the ledger."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("FEDWQCP_DATA", raising=False)
+    (tmp_path / "roster.toml").write_text('agents = ["a", "b"]\nn_classes = 3\n')
+    rng = np.random.default_rng(5)
+    for name in ("a", "b"):
+        probs = rng.dirichlet([1, 2, 3], size=60)
+        np.savez(f"{name}.npz", probs=probs, labels=rng.integers(0, 3, size=60))
+    return tmp_path
+
+
+def call(*words, code=0):
+    """Run a command with ``--json`` and return the one object it prints."""
+    done = CliRunner().invoke(app, [*map(str, words), "--json"])
+    assert done.exit_code == code, (done.output, done.exception)
+    (line,) = done.stdout.splitlines()
+    told = json.loads(line)
+    assert told["version"] == VERSION
+    return told
+
+
+def test_a_round(house):
+    opened = call("server", "open", "--agents", "roster.toml", "--alpha", 0.1)
+    assert opened["agents"] == ["a", "b"]
+    assert opened["file"] == "round.json"
+    for name in ("a", "b"):
+        told = call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
+                    "--agent", name)  # fmt: skip
+        assert told["bytes"] == (house / told["answer"]).stat().st_size
+        assert (told["new"], told["notes"], told["budget_left"]) == (True, [], None)
+    closed = call("server", "close", "round.json", "a.json", "b.json")
+    assert closed["closed"]
+    assert closed["guarantee"] == "none"
+    assert [agent["status"] for agent in closed["agents"]] == ["used", "used"]
+    assert closed["diagnoses"][0]["agents"] == 2
+    sets = call("agent", "predict", "--release", "release.json", "--outputs", "b.npz",
+                "--agent", "b")  # fmt: skip
+    (found,) = sets["measured"]
+    assert sets["n"] == found["n"] == 60
+    assert found["low"] <= found["rate"] <= found["high"]
+    assert len((house / sets["sets"]).read_text().splitlines()) == 61
+
+
+def test_a_round_that_goes_on_and_one_with_a_refusal(house):
+    call("server", "open", "--agents", "roster.toml", "--alpha", 0.1, "--method", "fcp",
+         "--quorum", 1)  # fmt: skip
+    call("agent", "calibrate", "--round", "round.json", "--outputs", "a.npz", "--agent", "a")
+    (house / "b.json").write_text("{}")
+    told = call("server", "close", "round.json", "a.json", "b.json")
+    assert told["closed"] is False
+    assert told["asks"] == ["round.ask-1.json"]
+    assert len(told["refused"]) == 1
+
+
+def test_advice_after_a_first_look(house):
+    call("server", "open", "--agents", "roster.toml", "--alpha", 0.1)
+    for name in ("a", "b"):
+        call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
+             "--agent", name)  # fmt: skip
+    call("server", "close", "round.json", "a.json", "b.json")
+    told = call("advise", "round.record.json")
+    assert told["advice"]["method"] in methods.available()
+
+
+def test_an_audit(tmp_path):
+    terms = Round(new_id(), choose_method("split-cp"), choose_score("lac"), (0.1,), ("a", "b"), 2)
+    Ledger(tmp_path, terms).released(Server(terms).release())
+    told = call("audit", tmp_path)
+    assert (told["matches"], told["round"], told["answers"]) == (True, terms.id, 0)
+
+
+def test_lists():
+    listed = call("methods")["methods"]
+    assert tuple(row["name"] for row in listed) == methods.available()
+    assert next(r for r in listed if r["name"] == "fedwq-cp")["settings"]["overflow"] == "propagate"
+    assert call("methods", "fcp")["name"] == "fcp"
+    assert "aps" in {row["name"] for row in call("scores")["scores"]}
+
+
+def test_data():
+    names = {row["name"] for row in call("data", "list")["datasets"]}
+    assert {"digits", "mnist"} <= names
+    assert call("data", "show", "friedman")["dataset"]["found"] == ["embedded"]
+    assert call("data", "verify", "friedman")["verdicts"][0]["verdict"] == "synthetic"
+
+
+def test_a_monitor(house):
+    assert call("monitor", "open", "m.json", "--agent", "a", "--alpha", 0.1)["agents"] == ["a"]
+    (house / "rows.csv").write_text("covered\n" + "1\n" * 20)
+    assert call("monitor", "update", "m.json", "rows.csv", "--agent", "a")["alarms"] == 0
+    (stream,) = call("monitor", "show", "m.json")["streams"]
+    assert (stream["agent"], stream["n"]) == ("a", 20)
+    assert call("monitor", "recalibrated", "m.json", "--agent", "a")["agents"] == ["a"]
+
+
+def test_experiments(house, monkeypatch):
+    pytest.importorskip("matplotlib")
+    small = replace(experiment(), datasets=experiment().datasets[:1], seeds=(0, 1))
+    monkeypatch.setattr(bench, "load", lambda path: small)
+    monkeypatch.setattr(bench, "embedded", lambda: small)
+    for folder in ("runs", "again"):
+        for seed in (0, 1):
+            units.save(labels_unit(seed), Folder(house / folder).unit(small, ("blobs", seed)))
+    assert call("bench", "run", "e.toml", "--out", "runs")["units"] == 2
+    found = call("bench", "reproduce", "--out", "again")
+    row = found["methods"][0]
+    assert row["worst"] <= row["coverage"]
+    assert row["seeds"] == 2
+    assert call("report", "tables", "runs")["files"]
+    assert call("report", "figure", "coverage-vs-size", "runs", "-o", "f.svg")["files"] == ["f.svg"]
+
+
+def test_the_demo(house, monkeypatch):
+    pytest.importorskip("altair", reason="needs fedwqcp[report]")
+    monkeypatch.setattr(demo, "Demo", partial(demo_bench.Demo, digits=300, friedman=300, epochs=1))
+    monkeypatch.setattr(methods, "available", lambda: ("fedwq-cp", "split-cp"))
+    told = call("demo", "--out", "out")
+    assert told["report"] == "out/report.html"
+    assert "out/records.jsonl" in told["files"]
+
+
+def test_an_error_leaves_stdout_empty(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "fedwqcp", "audit", str(tmp_path / "nowhere"), "--json"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: ")
+
+
+def test_no_command_was_forgotten():
+    here = Path(__file__).read_text()
+    assert ELSEWHERE.keys() <= COMMANDS.keys()
+    for name in COMMANDS.keys() - ELSEWHERE.keys():
+        words = ", ".join(f'"{word}"' for word in name.split())
+        assert f"call({words}" in here, name

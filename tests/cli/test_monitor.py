@@ -1,0 +1,72 @@
+"""The commands of the monitor."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from fedwqcp.cli.main import app
+from fedwqcp.errors import InputError
+
+RUN = CliRunner()
+
+
+def call(*words, code=0, stdin=None):
+    """Run a command and return what it prints."""
+    done = RUN.invoke(app, ["monitor", *map(str, words)], input=stdin)
+    if isinstance(done.exception, InputError):
+        raise done.exception
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+@pytest.fixture
+def state(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    call("open", "m.json", "--agent", "a", "--agent", "b", "--alpha", 0.1, "--classes", 2)
+    return tmp_path / "m.json"
+
+
+def test_a_drop_is_told_and_ends_with_a_calibration(state):
+    good, bad = "covered,label\n" + "1,0\n1,1\n" * 50, "covered,label\n" + "1,0\n0,1\n" * 30
+    assert "a: ok" in call("update", state, "-", "--agent", "a", "--check", stdin=good)
+    told = call("update", state, "-", "--agent", "a", "--check", code=5, stdin=bad)
+    assert "a: ALARM" in told
+    assert "a, class 1: ALARM" in told
+    assert "a, class 0: ok" in told
+    found = json.loads(call("show", state, "--json"))["streams"]
+    assert [(s["agent"], s["label"]) for s in found if s["status"] == "alarm"] == [
+        ("a", None),
+        ("a", 1),
+    ]
+    assert call("show", state, "--check", code=5).count("no rows yet") == 3
+    call("recalibrated", state, "--agent", "a")
+    assert "ALARM" not in call("show", state, "--check")
+    lines = [json.loads(line) for line in state.with_name("m.json.log").read_text().splitlines()]
+    assert [line["update"] for line in lines] == [1, 2]
+    assert lines[1]["streams"][0]["n"] == 160
+
+
+def test_a_repeated_batch_is_refused_whole(state, tmp_path):
+    (tmp_path / "rows.csv").write_text("agent,covered\na,1\nb,0\n")
+    call("update", state, "rows.csv", "--batch", "monday")
+    before = state.read_bytes()
+    with pytest.raises(InputError, match="taken in before"):
+        call("update", state, "rows.csv", "--batch", "monday")
+    assert state.read_bytes() == before
+    with pytest.raises(InputError, match="exists already"):
+        call("open", state, "--agent", "a", "--alpha", 0.1)
+
+
+def test_sets_meet_their_labels(state, tmp_path):
+    (tmp_path / "sets.csv").write_text("id,size,labels\nn1,1,0\nn2,2,0 1\n")
+    (tmp_path / "labels.csv").write_text("id,label\nn2,1\nn1,1\n")
+    told = call("update", state, "labels.csv", "--sets", "sets.csv", "--agent", "b")
+    assert "b: ok, coverage 0.5000 of 2 rows" in told
+
+
+def test_calibration_points_give_a_tolerance(tmp_path):
+    told = call("open", tmp_path / "s", "--agent", "a", "--alpha", 0.05, "--calibrated-on", 600)
+    assert "below 0.9347" in told

@@ -1,0 +1,69 @@
+"""Every method has a form by label and by group: a round of its own for each group."""
+
+from __future__ import annotations
+
+from math import inf
+
+import numpy as np
+import pytest
+
+import fedwqcp as fw
+
+SETTINGS = {"dp-fedcp": {"solver": "exact"}}
+METHODS = [fw.methods.get(name, **SETTINGS.get(name, {})) for name in fw.methods.available()]
+IDS = [fw.methods.name_of(method) for method in METHODS]
+
+every_method = pytest.mark.parametrize("method", METHODS, ids=IDS)
+EXACT = [m for m in METHODS if m.spends == inf]  # noise differs between two rounds
+exact_method = pytest.mark.parametrize("method", EXACT, ids=fw.methods.name_of)
+
+
+def agents():
+    """Three agents with labels, features and groups; the second has nobody of group w."""
+    rng = np.random.default_rng(3)
+    found = {}
+    for index, n in enumerate((60, 45, 80)):
+        scores = np.round(rng.beta(2 + index, 3, size=n), 3)
+        labels, groups = rng.permutation(np.arange(n) % 3), np.array([*"vw"])[np.arange(n) % 2]
+        if index == 1:
+            groups[:] = "v"
+        features = rng.normal(size=(n, 2))
+        found[f"agent-{index}"] = fw.Calibration(scores, labels, features, 3, groups=groups)
+    return found
+
+
+@exact_method
+def test_each_group_is_a_round_of_its_own(method):
+    all_agents = agents()
+    release = fw.calibrate(all_agents, method=method, alpha=0.2, by="group", seed=1)
+    for group, names in (("v", tuple(all_agents)), ("w", ("agent-0", "agent-2"))):
+        own = {k: all_agents[k].take(all_agents[k].groups == group) for k in names}
+        alone = fw.calibrate(own, method=method, alpha=0.2, seed=1)
+        for name in names:
+            found = release.threshold(name, group=group)
+            np.testing.assert_allclose(found, alone.threshold(name), rtol=0, atol=1e-9)
+    if release.rounds:
+        assert release.absent == {"w": ("agent-1",)}
+
+
+@every_method
+def test_by_label_there_is_one_threshold_for_each_label(method):
+    release = fw.calibrate(agents(), method=method, alpha=(0.2, 0.3), by="label", seed=1)
+    for name in agents():
+        found = release.threshold(name, 0.3)
+        assert found.shape == (3,)
+        assert not np.isnan(found).any()
+        assert list(release.by_group(name, 0.3).values()) == found.tolist()
+
+
+@every_method
+def test_a_round_by_group_survives_a_file(method, tmp_path):
+    release = fw.calibrate(agents(), method=method, alpha=0.2, by="group", groups="vwx", seed=1)
+    fw.save(release, tmp_path / "release.json")
+    again = fw.load(tmp_path / "release.json")
+    assert again == release
+    for name in agents():
+        assert np.all(again.threshold(name, group="x") == inf)  # nobody has a point of it
+        for group in "vw":
+            found = again.threshold(name, group=group)
+            np.testing.assert_array_equal(found, release.threshold(name, group=group))

@@ -1,0 +1,302 @@
+"""Thresholds by label and by group: every method's class-conditional form, without a line of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fedwqcp as fw
+from fedwqcp.errors import InputError
+from fedwqcp.federation.agent import Agent, thresholds
+from fedwqcp.federation.outputs import Outputs
+from fedwqcp.federation.plan import Plan
+from fedwqcp.federation.scoring import calibration_of, predict
+from fedwqcp.federation.server import Server
+from fedwqcp.methods.fcp import FCP
+from fedwqcp.wire.codec import decode, encode
+from fedwqcp.wire.envelope import Answer
+from fedwqcp.wire.payload import LocalQuantile
+from fedwqcp.wire.round import Choice, Round
+from worked import kth_smallest
+
+HAND = {
+    "a": fw.Calibration([0.1, 0.2, 0.3, 0.4, 0.8], labels=[0, 0, 0, 0, 1], n_classes=3),
+    "b": fw.Calibration([0.5, 0.6, 0.7, 0.9, 0.95], labels=[0, 0, 0, 1, 1], n_classes=3),
+}
+
+
+def test_fedwq_by_label_by_hand():
+    release = fw.calibrate(HAND, alpha=0.4, by="label")
+    # label 0: a has n = 4, rank ceil(5 * 0.6) = 3, 0.3; b n = 3, rank ceil(4 * 0.6) = 3, 0.7
+    # label 1: a has n = 1, rank 2: +inf, which the mean keeps; label 2: nobody has a point
+    assert release.threshold("a").tolist() == [pytest.approx((4 * 0.3 + 3 * 0.7) / 7), inf, inf]
+    assert release.threshold("b", group="0") == release.threshold("a")[0]
+    assert release.threshold("a", group=1) == inf
+    assert release.absent == {"2": ("a", "b")}
+    assert release.by_group("b") == dict(zip("012", release.threshold("a"), strict=True))
+    assert "for each label by itself" in release.assumption
+    excluded = fw.methods.get("fedwq-cp", overflow="exclude")
+    found = fw.calibrate(HAND, method=excluded, alpha=0.4, by="label").threshold("a")
+    assert found[1] == 0.95  # b alone: n = 2, rank ceil(3 * 0.6) = 2
+
+
+def test_fcp_counts_only_agents_with_points_of_the_group():
+    one = fw.Calibration([0.1, 0.2, 0.3, 0.4], groups=["f", "f", "f", "m"])
+    two = fw.Calibration([0.5, 0.6, 0.7], groups=["m", "m", "m"])
+    release = fw.calibrate({"a": one, "b": two}, method="fcp", alpha=0.25, by="group")
+    # f: N = 3, M = 1, rank ceil(4 * 0.75) = 3; with M = 2 the rank 4 would be beyond the sample
+    assert release.threshold("b", group="f") == 0.3
+    # m: N = 4, M = 2, rank ceil(6 * 0.75) = 5 > 4
+    assert release.threshold("a", group="m") == inf
+    assert release.absent == {"f": ("b",)}
+    assert release.public().absent == {}  # all share the thresholds: nobody needs to know
+
+
+@pytest.mark.parametrize("settings", [{}, {"sketch": "exact"}])
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_each_group_is_a_round_of_its_own(settings, data):
+    n_agents = data.draw(st.integers(1, 4))
+    cals = {}
+    for i in range(n_agents):
+        n = data.draw(st.integers(0, 12))
+        scores = data.draw(st.lists(st.integers(0, 30), min_size=n, max_size=n))
+        groups = data.draw(st.lists(st.sampled_from("xyz"), min_size=n, max_size=n))
+        cals[f"agent-{i}"] = (np.array(scores, float), np.array(groups, dtype=str))
+    alpha = data.draw(st.sampled_from([0.1, 0.25, 0.5]))
+    given_ = {k: fw.Calibration(s, groups=g) for k, (s, g) in cals.items()}
+    for method in (FCP(**settings), fw.methods.get("fedwq-cp")):
+        release = fw.calibrate(
+            given_, method=method, alpha=alpha, by="group", groups="xyz", allow_samples=True
+        )
+        for group in "xyz":
+            own = {k: s[g == group] for k, (s, g) in cals.items() if (g == group).any()}
+            if not own:
+                assert release.threshold("agent-0", group=group) == inf
+                continue
+            alone = fw.calibrate(own, method=method, alpha=alpha, allow_samples=True)
+            assert release.threshold("agent-0", group=group) == alone.threshold(next(iter(own)))
+            if isinstance(method, FCP):
+                pool = np.concatenate(list(own.values()))
+                rank = fw.conformal_rank(len(pool), alpha, extra=len(own))
+                assert alone.threshold(next(iter(own))) == kth_smallest(pool, rank)
+
+
+def test_thresholds_for_rows_broadcast_against_scores():
+    cal = fw.Calibration(np.arange(1, 11) / 10, groups=[*"ffffffffff"])
+    other = fw.Calibration(np.arange(1, 11) / 20, groups=[*"mmmmmmmmmm"])
+    release = fw.calibrate({"a": cal, "b": other}, alpha=0.2, by="group", score="lac")
+    rows = release.threshold("a", group=["m", "f", "m"])
+    assert rows.tolist() == [[0.45], [0.9], [0.45]]
+    assert release.threshold("a", group=np.array([], dtype=str)).shape == (0, 1)
+    probs = [[0.6, 0.4], [0.6, 0.4], [0.5, 0.5]]
+    sets = fw.LAC().invert(probs, rows)
+    assert [sets[i] for i in range(3)] == [(0,), (0, 1), ()]
+
+
+def test_an_agents_own_threshold_is_infinite_in_a_group_it_never_saw():
+    release = fw.calibrate(HAND, method="split-cp", alpha=0.4, by="label")
+    assert release.threshold("a").tolist() == [0.3, inf, inf]
+    kept = fw.methods.get("dp-fedcp", solver="exact")  # one vector per label, and per agent
+    found = fw.calibrate(HAND, method=kept, alpha=0.4, by="label").threshold("b")
+    assert found.shape == (3,)
+    assert found[2] == inf
+
+
+def test_what_the_agents_of_a_group_are_told_goes_to_the_right_ones():
+    rng = np.random.default_rng(4)
+    cals = {
+        name: fw.Calibration(
+            rng.random(n), np.arange(n) % 2, rng.normal(size=(n, 2)), 2, groups=[group] * n
+        )
+        for name, n, group in (("a", 20, "x"), ("b", 30, "y"), ("c", 40, "y"))
+    }
+    method = fw.methods.get("dp-fedcp", solver="exact")  # ToEach: thresholds at each agent's law
+    release = fw.calibrate(cals, method=method, alpha=0.3, by="group", seed=0)
+    alone = fw.calibrate({k: cals[k] for k in "bc"}, method=method, alpha=0.3, seed=0)
+    assert release.threshold("b", group="y").tolist() == alone.threshold("b").tolist()
+    assert release.threshold("c", group="y").tolist() == alone.threshold("c").tolist()
+    assert release.threshold("a", group="y") == inf
+    assert release.public().absent == {"x": ("b", "c"), "y": ("a",)}
+    again = thresholds(release.public(), "c", calibration=cals["c"], group=["y", "y"])
+    assert again.tolist() == [alone.threshold("c").tolist()] * 2
+
+
+def test_two_columns_of_scores():
+    scores = np.stack([np.arange(10.0), np.arange(10.0) * 2], axis=1)
+    cal = fw.Calibration(scores, groups=["u"] * 5 + ["v"] * 5)
+    release = fw.calibrate({"a": cal}, alpha=0.5, by="group", score=fw.CQR(symmetric=False))
+    # each column at 0.25, n = 5: rank ceil(6 * 0.75) = 5
+    assert release.threshold("a", group="u").tolist() == [4, 8]
+    assert release.threshold("a", group=["v", "u"]).tolist() == [[9, 18], [4, 8]]
+    own = thresholds(release, "a", calibration=cal, group=["v", "u"])
+    assert own.tolist() == [[9, 18], [4, 8]]
+    intervals = fw.CQR(symmetric=False).invert([[0.0, 1.0], [0.0, 1.0]], own)
+    assert intervals.sizes().tolist() == [1 + 9 + 18, 1 + 4 + 8]
+
+
+def round_by(by="group", groups=("f", "m"), **more):
+    chosen = {"method": Choice("fedwq-cp"), "score": Choice("lac"), "alphas": (0.2, 0.4)}
+    return Round("ab", agents=("a", "b"), quorum=2, by=by, groups=groups, **chosen, **more)
+
+
+def served(answers, round=None):
+    """Let a server read some answers of agent a."""
+    server = Server(round or round_by())
+    message = Answer(
+        round="ab", terms=server.plan.terms, step=0, agent="a", method="fedwq-cp", score="lac",
+        alphas=(0.2, 0.4), answers=answers,
+    )  # fmt: skip
+    return server.receive(encode(message), "a")
+
+
+def test_the_server_admits_a_group_left_out_as_a_whole_and_nothing_else():
+    q = LocalQuantile(0.5, 9)
+    assert served((None, q, None, q)) is None
+    assert served((None, None, None, None)) is None
+    assert "one summary for each" in str(served((None, q, q, q)))
+    assert "one summary for each" in str(served((None, q)))
+    assert "one summary for each" in str(served((None, q), round_by(by=None, groups=())))
+
+
+def test_an_agent_leaves_out_what_it_has_not_and_hides_it_where_the_method_is_private():
+    cal = fw.Calibration([0.5] * 30, groups=["f"] * 30)
+    plain = Agent("a", round_by(), cal).answer()
+    assert [s is None for s in decode(plain, Answer, (LocalQuantile,)).answers] == [False, True] * 2
+    private = replace(round_by(), method=Choice("private-fedwq-cp"))
+    plan = Plan.of(private)
+    hidden = decode(Agent("a", plan, cal).answer(), Answer, plan.kinds).answers
+    assert None not in hidden
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"by": "site"}, "must be 'label' or 'group'"),
+        ({"by": "label", "groups": ()}, "n_classes: must be given"),
+        ({"groups": ()}, "must be named"),
+        ({"by": None}, "must be named"),
+        ({"groups": ("f", "f")}, "each name may occur once"),
+        ({"groups": ("f", " m")}, "printable"),
+        ({"groups": ("f", "")}, "printable"),
+        ({"groups": ("f", "m\n")}, "printable"),
+    ],
+)
+def test_groups_that_nobody_could_tell_apart_are_refused(change, says):
+    with pytest.raises(InputError, match=says):
+        replace(round_by(), **change)
+
+
+@pytest.mark.parametrize(
+    ("cal", "options", "says"),
+    [
+        (fw.Calibration([0.1]), {"by": "label"}, "n_classes: must be given"),
+        (fw.Calibration([0.1], n_classes=2), {"by": "label"}, "round by label needs the labels"),
+        (fw.Calibration([0.1]), {"by": "group", "groups": ["f"]}, "needs the group of each"),
+        (fw.Calibration([0.1], groups=["m"]), {"by": "group", "groups": ["f"]}, "one of f; row 0"),
+        (fw.Calibration([[0.1, 0.2]], [0], n_classes=2), {"by": "label"}, "'label' is for sets"),
+    ],
+)
+def test_points_that_do_not_fit_are_refused(cal, options, says):
+    with pytest.raises(InputError, match=says):
+        fw.calibrate({"a": cal}, alpha=0.1, **options)
+
+
+def test_a_group_must_be_named_and_known():
+    cal = fw.Calibration([0.1, 0.2, 0.3], groups=["f", "f", "m"])
+    release = fw.calibrate({"a": cal}, alpha=0.5, by="group")
+    with pytest.raises(InputError, match=r"pass group, .* its groups: f, m"):
+        release.threshold("a")
+    with pytest.raises(InputError, match="one of f, m, got 'd'"):
+        release.threshold("a", group="d")
+    with pytest.raises(InputError, match="one of f, m; row 1 is of another") as refused:
+        release.threshold("a", group=["f", "secret"])
+    assert "secret" not in str(refused.value)
+    with pytest.raises(InputError, match="leave group out"):
+        fw.calibrate({"a": cal}, alpha=0.5).threshold("a", group="f")
+
+
+def test_from_outputs_to_sets():
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet([1, 1, 1], size=60)
+    outputs = Outputs(probs, rng.integers(0, 3, 60), groups=rng.choice(["f", "m"], 60))
+    round = replace(round_by(n_classes=3), alphas=(0.2,), agents=("a",), quorum=1)
+    for terms in (round, replace(round, by="label", groups=())):
+        server = Server(terms)
+        server.receive(Agent("a", terms, calibration_of(terms, outputs)).answer(), "a")
+        server.close_step()
+        release = server.release()
+        sets = predict(release, "a", outputs)
+        own = outputs.groups if terms.by == "group" else outputs.labels
+        for group in np.unique(own):  # split conformal in each group: at least ceil(0.8 (n + 1))
+            rows = own == group
+            hits = sets.cover(outputs.labels)[rows].sum()
+            assert hits == fw.conformal_rank(int(rows.sum()), 0.2)
+    with pytest.raises(InputError, match="needs the group of each row"):
+        predict(fw.calibrate({"a": calibration_of(round, outputs)}, alpha=0.2, by="group",
+                             score="lac"), "a", Outputs(probs))  # fmt: skip
+
+
+def test_multi_label_outputs_become_sets():
+    rng = np.random.default_rng(2)
+    probs, labels = rng.random((40, 3)), rng.integers(0, 2, (40, 3))
+    terms = replace(
+        round_by(by=None, groups=(), n_classes=3),
+        method=Choice("fed-crc"),
+        score=Choice("multi-label"),
+        alphas=(0.2,),
+    )
+    cal = calibration_of(terms, Outputs(probs, labels))
+    release = fw.calibrate({"a": cal}, method="fed-crc", alpha=0.2, score="multi-label")
+    sets = predict(release, "a", Outputs(probs))
+    np.testing.assert_array_equal(sets.mask, 1 - probs <= release.threshold("a"))
+    with pytest.raises(InputError, match="round has 3 classes"):
+        calibration_of(terms, Outputs(probs[:, :2], labels[:, :2]))
+    with pytest.raises(InputError, match="labels must have shape"):
+        calibration_of(terms, Outputs(probs, labels[:, 0]))
+
+
+CALS = {
+    "a": fw.Calibration([0.1, 0.2, 0.3], groups=["f", "f", "f"]),
+    "b": fw.Calibration([0.4, 0.5, 0.6], groups=["m", "m", "m"]),
+    "c": fw.Calibration([0.7, 0.8, 0.9], groups=["f", "m", "m"]),
+}
+
+
+def test_an_unfit_answer_is_refused_by_the_name_of_its_agent():
+    terms = replace(
+        round_by(), method=Choice("fed-crc", {"points": 4}), alphas=(0.4,), agents=tuple("abc")
+    )
+    server, plan = Server(terms), Plan.of(terms)
+    for name, cal in CALS.items():
+        data = Agent(name, plan, cal).answer()
+        if name == "c":  # in group m the second of two agents, of all the third
+            answer = decode(data, Answer, plan.kinds)
+            f, m = answer.answers
+            data = encode(replace(answer, answers=(f, replace(m, losses=m.losses[:-1]))))
+        server.receive(data, name, name)
+    server.close_step()
+    release = server.release()
+    assert release.refused == {"c": "answers: must hold 5 numbers, got 4"}
+    assert release.absent == {"f": ("b",), "m": ("a",)}
+
+
+def test_an_agent_lost_on_the_way_is_lost_in_every_group():
+    terms = replace(round_by(), method=Choice("fcp"), alphas=(0.5,), agents=tuple("abc"), quorum=1)
+    server, plan = Server(terms), Plan.of(terms)
+    agents = {name: Agent(name, plan, cal) for name, cal in CALS.items()}
+    while not server.ended:
+        for name, ask in server.asks().items():
+            if name != "a" or server.step < 2:
+                server.receive(agents[name].answer(ask if server.step else None), name, name)
+        server.close_step()
+    release = server.release()
+    left = fw.calibrate({n: CALS[n] for n in "bc"}, method="fcp", alpha=0.5, by="group")
+    assert release.missing == ("a",)
+    assert release.absent == left.absent == {"f": ("b",)}
+    assert release.by_group("c") == left.by_group("c") == {"f": 0.7, "m": 0.8}

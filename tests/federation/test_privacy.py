@@ -1,0 +1,228 @@
+"""A privacy budget is spent before an answer leaves, and nothing gives it back."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fedwqcp.errors import BudgetError, InputError, RecordError
+from fedwqcp.federation import files, privacy
+from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.plan import choose_method
+from fedwqcp.federation.privacy import Budget
+from fedwqcp.methods import Calibration, get
+from fedwqcp.wire.codec import encode
+from fedwqcp.wire.round import Choice, Round
+
+ROUND = Round(
+    "r1", choose_method(get("private-fedwq-cp")), Choice("lac"), (0.1,), ("a", "b"), 1, n_classes=3
+)
+CAL = Calibration(np.random.default_rng(0).uniform(size=600))
+
+
+def agent(folder, total=2.0, round=ROUND, name="a"):
+    return Agent(name, round, CAL, budget=Budget(folder, total))
+
+
+def test_the_same_question_gets_the_same_answer_for_nothing(tmp_path):
+    first = agent(tmp_path / "p").answer()
+    assert all(agent(tmp_path / "p").answer() == first for _ in range(5))
+    assert Budget(tmp_path / "p", 2.0).left == 1.0
+    assert [path.name for path in (tmp_path / "p").iterdir()] == ["000001.json"]
+    kept = json.loads((tmp_path / "p" / "000001.json").read_text())
+    assert (kept["round"], kept["epsilon"], kept["answer"].encode()) == ("r1", "1.0", first)
+
+
+def test_a_spent_budget_refuses_the_next_round_by_name(tmp_path):
+    for name in ("r1", "r2"):
+        agent(tmp_path, round=replace(ROUND, id=name)).answer()
+    with pytest.raises(
+        BudgetError,
+        match=r"does not allow round 'r3': it asks for epsilon = 1, and 0.0 of 2.0 is left; ask",
+    ):
+        agent(tmp_path, round=replace(ROUND, id="r3")).answer()
+    assert len(list(tmp_path.iterdir())) == 2
+    agent(tmp_path, round=ROUND).answer()  # what was answered can be had again
+
+
+def test_levels_and_columns_add_up(tmp_path):
+    two = replace(ROUND, alphas=(0.1, 0.2), score=Choice("lac"))
+    agent(tmp_path / "levels", round=two).answer()
+    assert Budget(tmp_path / "levels", 2.0).left == 0
+    settings = choose_method(get("private-fedwq-cp", bounds=(-1.0, 5.0)))
+    asymmetric = replace(
+        ROUND, method=settings, score=Choice("cqr", {"symmetric": False}), n_classes=None
+    )
+    cal = Calibration(np.random.default_rng(1).normal(size=(900, 2)))
+    side = Agent("a", asymmetric, cal, budget=Budget(tmp_path / "columns", 2.0))
+    side.answer()
+    assert Budget(tmp_path / "columns", 2.0).left == 0
+    three = replace(ROUND, alphas=(0.1, 0.2, 0.3))
+    with pytest.raises(BudgetError, match=r"asks for epsilon = 3, and 2.0 of 2.0 is left"):
+        agent(tmp_path / "three", round=three).answer()
+    assert not (tmp_path / "three").exists()
+
+
+def test_tenths_add_up_to_one(tmp_path):
+    settings = choose_method(get("private-fedwq-cp", epsilon=0.1))
+    for step in range(10):
+        agent(tmp_path, 1.0, replace(ROUND, id=f"r{step}", method=settings)).answer()
+    assert Budget(tmp_path, 1.0).left == 0
+    with pytest.raises(BudgetError):
+        agent(tmp_path, 1.0, replace(ROUND, id="r10", method=settings)).answer()
+
+
+@pytest.mark.parametrize("method", ["fedwq-cp", "fcp", "dp-fedcp"])
+def test_with_a_budget_only_private_methods_are_answered(method, tmp_path):
+    other = replace(ROUND, method=Choice(method))
+    cal = Calibration(CAL.scores, np.arange(CAL.n) % 3, n_classes=3)
+    side = Agent("a", other, cal, allow_samples=True, budget=Budget(tmp_path, 9.0))
+    with pytest.raises(BudgetError, match="method of round 'r1' is not differentially private"):
+        side.answer()
+    assert not list(tmp_path.iterdir())
+
+
+def test_other_terms_under_the_same_id_spend_anew(tmp_path):
+    agent(tmp_path).answer()
+    agent(tmp_path, round=replace(ROUND, alphas=(0.2,))).answer()
+    assert Budget(tmp_path, 2.0).left == 0
+
+
+@pytest.mark.parametrize("total", [0.0, -1.0, float("inf"), float("nan")])
+def test_a_budget_is_a_positive_number(total, tmp_path):
+    with pytest.raises(InputError, match="must be a positive number"):
+        Budget(tmp_path, total)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{}", "[]", "null", '{"epsilon": "-1", "question": "q", "answer": "x"}',
+     '{"epsilon": "inf", "question": "q", "answer": "x"}',
+     '{"epsilon": "one", "question": "q", "answer": "x"}',
+     '{"epsilon": "1", "question": "q", "answer": 7}'],
+)  # fmt: skip
+def test_a_damaged_entry_stops_every_answer(text, tmp_path):
+    (tmp_path / "000001.json").write_text(text)
+    with pytest.raises(RecordError, match=r"000001\.json is damaged"):
+        agent(tmp_path).answer()
+
+
+def test_a_missing_entry_stops_every_answer(tmp_path):
+    for name in ("r1", "r2"):
+        agent(tmp_path, round=replace(ROUND, id=name)).answer()
+    (tmp_path / "000001.json").unlink()
+    with pytest.raises(RecordError, match=r"000001\.json is missing"):
+        agent(tmp_path, 9.0).answer()
+
+
+def test_nothing_leaves_where_nothing_can_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot write"):
+        agent(tmp_path / "file" / "p").answer()
+
+
+def test_a_lowered_budget_is_below_zero(tmp_path):
+    agent(tmp_path).answer()
+    assert Budget(tmp_path, 0.5).left == -0.5
+    with pytest.raises(BudgetError, match=r"and 0 of 0\.5 is left"):
+        agent(tmp_path, 0.5, replace(ROUND, id="r2")).answer()
+
+
+PROCESS = """
+import os, sys
+from pathlib import Path
+import numpy as np
+from fedwqcp.errors import BudgetError
+from fedwqcp.federation import privacy
+from fedwqcp.federation.agent import Agent
+from fedwqcp.methods import Calibration
+from fedwqcp.wire.codec import decode
+from fedwqcp.wire.round import Round
+home, name, total, crash = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3]), sys.argv[4]
+if crash == "after":
+    synced = privacy._sync
+    privacy._sync = lambda at: os._exit(9) if at.name == "p" else synced(at)
+if crash == "before":
+    privacy.write_atomic = lambda *a, **k: os._exit(9)
+round = decode((home / f"{name}.json").read_bytes(), Round)
+cal = Calibration(np.random.default_rng(0).uniform(size=600))
+try:
+    answer = Agent("a", round, cal, budget=privacy.Budget(home / "p", total)).answer()
+except BudgetError as error:
+    sys.exit(f"refused: {error}")
+sys.stdout.buffer.write(answer)
+"""
+
+
+def start(home, name, total=2.0, crash="never"):
+    """Answer a round in a process of its own."""
+    (home / f"{name}.json").write_bytes(encode(replace(ROUND, id=name)))
+    command = [sys.executable, "-c", PROCESS, str(home), name, str(total), crash]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def test_a_budget_outlives_its_processes(tmp_path):
+    first = start(tmp_path, "r1")
+    said, _ = first.communicate()
+    again, _ = start(tmp_path, "r1").communicate()
+    assert said == again != b""
+    assert start(tmp_path, "r2").wait() == 0
+    third = start(tmp_path, "r3")
+    out, why = third.communicate()
+    assert (out, third.returncode) == (b"", 1)
+    assert b"refused: the privacy budget does not allow round 'r3'" in why
+
+
+def test_a_crash_gives_nothing_back(tmp_path):
+    died = start(tmp_path, "r1", crash="after")  # written, and not yet sent
+    assert died.communicate()[0] == b""
+    assert died.returncode == 9
+    assert Budget(tmp_path / "p", 2.0).left == 1.0
+    said, _ = start(tmp_path, "r1").communicate()
+    kept = json.loads((tmp_path / "p" / "000001.json").read_text())["answer"]
+    assert said == kept.encode()
+    assert Budget(tmp_path / "p", 2.0).left == 1.0
+
+
+def test_what_died_before_it_was_written_neither_spent_nor_said_anything(tmp_path):
+    died = start(tmp_path, "r1", crash="before")
+    assert died.communicate()[0] == b""
+    assert died.returncode == 9
+    assert Budget(tmp_path / "p", 2.0).left == 2.0
+
+
+def test_processes_that_race_cannot_spend_twice(tmp_path):
+    running = [start(tmp_path, f"r{i}", total=3.0) for i in range(6)]
+    codes = [process.wait() for process in running]
+    for process in running:
+        process.stdout.close()
+        process.stderr.close()
+    assert sorted(codes) == [0, 0, 0, 1, 1, 1]
+    assert Budget(tmp_path / "p", 3.0).left == 0
+    assert len(list((tmp_path / "p").iterdir())) == 3
+
+
+@pytest.mark.parametrize("total", [2.0, 1.0])
+def test_a_number_that_another_process_took_is_counted_first(total, tmp_path, monkeypatch):
+    asked = []
+
+    def taken(path, data, *, replace):
+        asked.append(path.name)
+        if len(asked) == 1:
+            agent(tmp_path, total, dataclasses.replace(ROUND, id="other")).answer()
+        return files.write_atomic(path, data, replace=replace)
+
+    monkeypatch.setattr(privacy, "write_atomic", taken)
+    if total == 1.0:
+        with pytest.raises(BudgetError, match=r"and 0\.0 of 1\.0 is left"):
+            agent(tmp_path, total).answer()
+    else:
+        agent(tmp_path, total).answer()
+        assert asked == ["000001.json", "000001.json", "000002.json"]
+    assert Budget(tmp_path, total).left == 0

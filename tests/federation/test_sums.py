@@ -1,0 +1,181 @@
+"""Rounds on masked sums: the plain result to the stated margin, overflow, lost agents, refusals."""
+
+from __future__ import annotations
+
+from math import inf
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fedwqcp as fw
+from fedwqcp.errors import InputError, QuorumError, WrongRoundError
+from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.contribution import inner_ask, scale_of, words_of
+from fedwqcp.federation.plan import Plan, choose_method, choose_score, new_id
+from fedwqcp.federation.sums import SumServer
+from fedwqcp.methods import Total
+from fedwqcp.wire.codec import encode
+from fedwqcp.wire.envelope import Ask
+from fedwqcp.wire.masked import FixedPoint, ToAllWithin
+from fedwqcp.wire.payload import Begin, LocalQuantile
+from fedwqcp.wire.round import Round
+
+METHODS = [
+    fw.methods.get(name, **settings)
+    for name in ("fedwq-cp", "fedavgq-cp")
+    for settings in ({}, {"overflow": "clip"}, {"overflow": "exclude"})
+] + [fw.methods.get("fcp", probes=255), fw.methods.get("fcp", probes=255, count_empty=False)]
+
+
+def plan_of(method="fedwq-cp", agents="abcd", quorum=3, **more):
+    """A round of a few agents."""
+    return Plan.of(
+        Round(
+            id=new_id(),
+            method=choose_method(method),
+            score=choose_score("lac"),
+            alphas=more.pop("alphas", (0.2,)),
+            agents=tuple(agents),
+            quorum=quorum,
+            max_n=100,
+            n_classes=2,
+            **more,
+        )
+    )
+
+
+def totals(plan, ask, agents):
+    """The sums over some agents."""
+    return np.sum([words_of(plan, ask, a.answer(inner_ask(plan, ask))) for a in agents], axis=0)
+
+
+def test_words_of_a_threshold_by_hand():
+    method, scale = fw.methods.get("fedwq-cp"), FixedPoint(-1.0, 1.0, 100, 4)
+    unit = (2**30 - 1) / 200
+    assert method.words(LocalQuantile(0.5, 10), Begin(), scale) == (int(15 * unit) + 1, 10, 0)
+    assert method.words(LocalQuantile(inf, 10), Begin(), scale) == (0, 0, 1)
+    assert method.words(LocalQuantile(inf, 0), Begin(), scale) == (0, 0, 0)
+    excluding = fw.methods.get("fedwq-cp", overflow="exclude")
+    assert excluding.words(LocalQuantile(inf, 10), Begin(), scale) == (0, 0, 0)
+    once = fw.methods.get("fedavgq-cp").words(LocalQuantile(0.5, 10), Begin(), scale)
+    assert once[1:] == (1, 0)
+    assert once[0] == int(1.5 * (2**30 - 1) / 2) + 1
+
+
+def test_totals_become_a_threshold_by_hand():
+    scale = FixedPoint(0.0, 2.0, 100, 4)
+    for words, expected in [
+        ((2**30 - 1, 100, 0), ToAllWithin(2.0, scale.margin(3, 100))),
+        ((2**30 - 1, 100, 1), ToAllWithin(inf, 0.0)),
+        ((0, 0, 0), ToAllWithin(inf, 0.0)),
+    ]:
+        talk = fw.methods.get("fedwq-cp").from_sums(0.1, scale)
+        assert next(talk) == Begin()
+        with pytest.raises(StopIteration) as end:
+            talk.send(Total(words, 3))
+        assert end.value.value == expected
+
+
+scores = st.lists(st.floats(-5.0, 5.0), max_size=30)
+
+
+@given(
+    agents=st.lists(scores, min_size=3, max_size=6),
+    method=st.sampled_from(METHODS),
+    alpha=st.sampled_from([0.05, 0.3]),
+)
+def test_never_below_the_plain_threshold_and_within_the_margin(agents, method, alpha):
+    data = {f"a{i}": np.array(values, dtype=float) for i, values in enumerate(agents)}
+    plain = fw.calibrate(data, method=method, alpha=alpha)
+    secure = fw.calibrate(data, method=method, alpha=alpha, secure=(-5.0, 5.0))
+    (outcome,) = secure.outcomes
+    q = plain.threshold("a0")
+    assert q <= outcome.value <= np.nextafter(q + outcome.margin, inf)
+    assert (secure.used, secure.received) == (plain.used, {})
+
+
+def test_several_levels_share_one_sum_and_the_cost_is_told():
+    data = {name: np.random.default_rng(i).normal(size=200) for i, name in enumerate("abcdef")}
+    secure = fw.calibrate(data, alpha=(0.1, 0.2), secure=(-9, 9))
+    plain = fw.calibrate(data, alpha=(0.1, 0.2))
+    for alpha in (0.1, 0.2):
+        assert 0 <= secure.threshold("a", alpha) - plain.threshold("a", alpha) <= 1e-6
+    assert (secure.rounds, secure.bytes_up("a")) == (1, 4 * 6)
+    assert "never below the threshold without masks, and at most " in secure.assumption
+    counted = fw.calibrate(
+        data, method=fw.methods.get("fcp", probes=4095), alpha=0.1, secure=(-9, 9)
+    )
+    assert (counted.rounds, counted.outcomes[0].margin) == (7, 0.0)
+    assert counted.guarantee is fw.Guarantee.MARGINAL_MIXTURE
+
+
+@pytest.mark.parametrize(
+    "method", ["fedcp-qq", "split-cp", "cphet", fw.methods.get("fcp", sketch="order")]
+)
+def test_a_method_that_needs_single_values_is_refused_with_those_that_work(method):
+    with pytest.raises(InputError, match=r"cannot be secure.*fcp, fedavgq-cp, fedwq-cp"):
+        scale_of(plan_of(method))
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [({"quorum": 2}, "at least 3 agents"), ({"by": "label"}, "one threshold for all groups")],
+)
+def test_terms_that_cannot_be_secure_are_refused(change, why):
+    with pytest.raises(InputError, match=why):
+        scale_of(plan_of(**change))
+
+
+def test_a_score_without_range_needs_one():
+    data = {name: [0.1, 0.2, 0.3] for name in "abc"}
+    with pytest.raises(InputError, match=r"no finite range.*secure=\(-50, 50\)"):
+        fw.calibrate(data, alpha=0.3, secure=True)
+    with pytest.raises(InputError, match="agent 'a': threshold: must lie between 1 and 2"):
+        fw.calibrate(data, alpha=0.3, secure=(1, 2))
+
+
+def test_a_stated_range_never_passes_the_score_own():
+    assert scale_of(plan_of(), (-3.0, 0.5)) == FixedPoint(0.0, 0.5, 100, 4)
+
+
+def test_where_an_agent_is_lost_all_sums_are_of_the_others():
+    data = {name: np.random.default_rng(i).uniform(size=20 + i) for i, name in enumerate("abcd")}
+    plan = plan_of(fw.methods.get("fcp", probes=255))
+    agents = {name: Agent(name, plan, fw.Calibration(x, n_classes=2)) for name, x in data.items()}
+    server = SumServer(plan, scale_of(plan))
+    server.hear("abcd", totals(plan, server.ask(), agents.values()))
+    del agents["b"]
+    while not server.ended:
+        server.hear(tuple(agents), totals(plan, server.ask(), agents.values()))
+    expected = fw.calibrate({n: data[n] for n in "acd"}, method="fcp", alpha=0.2).threshold("a")
+    release = server.release(9, {"b": "answer: no"})
+    assert release.threshold("a") == expected
+    assert (release.used, release.refused, release.rounds) == (
+        ("a", "c", "d"),
+        {"b": "answer: no"},
+        9,
+    )
+
+
+def test_a_sum_of_fewer_than_the_quorum_is_refused():
+    server = SumServer(plan_of(), scale_of(plan_of()))
+    with pytest.raises(QuorumError, match="2 of 4 agents took part in the sum, the round needs 3"):
+        server.hear("ab", (0, 0, 0))
+
+
+def test_an_agent_adds_only_to_sums_of_its_round():
+    plan, other = plan_of(), plan_of()
+    scale = scale_of(plan)
+    with pytest.raises(WrongRoundError, match="not of round"):
+        inner_ask(plan, SumServer(other, scale_of(other)).ask())
+    for wrong in (
+        FixedPoint(0.0, 1.0, 99, 4),
+        FixedPoint(0.0, 1.0, 100, 5),
+        FixedPoint(-1.0, 1.0, 100, 4),
+        Begin(),
+    ):
+        with pytest.raises(InputError, match="scale: must be that of the round"):
+            inner_ask(plan, encode(Ask(plan.round.id, 0, (wrong, Begin()))))
+    assert inner_ask(plan, SumServer(plan, scale).ask()) is None

@@ -1,0 +1,128 @@
+"""The files of ``deploy/`` as they are, before a real SuperLink, but for names, ports and paths."""
+
+from __future__ import annotations
+
+import http.client
+import shutil
+import ssl
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fedwqcp as fw
+from fedwqcp.federation.audit import audit
+from fedwqcp.federation.transport.flower.demo import is_over
+from fedwqcp.federation.transport.flower.loopback import HOST, Loopback
+from fedwqcp.federation.transport.flower.processes import free_ports, wait_until
+from fedwqcp.federation.transport.flower.scaffold import new_app
+
+pytestmark = pytest.mark.nightly
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+FILES = {"nginx": "nginx.conf", "caddy": "Caddyfile"}
+REFUSED = (
+    "/",
+    "/health",
+    "/v1/control/list-runs",
+    "/v1/control/start-run",
+    "/v1/runtime/x",
+    "/v1/fleet",
+    "/v1/fleet/../control/list-runs",
+    "/v1/fleet/%2e%2e/control/list-runs",
+    "/v1/control/../fleet/pull-messages",
+    "//v1/control/list-runs",
+)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    """Folder of the whole federation."""
+    return tmp_path_factory.mktemp("deploy")
+
+
+@pytest.fixture(scope="module")
+def federation(root, stops_when_terminated):
+    """A SuperLink with one site for each proxy; no site is online yet."""
+    new_app(root / "my-app")
+    with Loopback(root / "federation", tuple(FILES)) as running:
+        yield running
+
+
+def adapted(text, changes):
+    """The text with other names; each of them must occur in it."""
+    for before, after in changes.items():
+        assert before in text, before
+        text = text.replace(before, str(after))
+    return text
+
+
+def configured(name, federation, home, port):
+    """Write the proxy's configuration for this machine, and return the command that starts it."""
+    home.mkdir()
+    home.chmod(0o777)  # nginx's workers have no privileges
+    certs = federation.folder / "certs"
+    changes = {
+        "/etc/fedwqcp/proxy.pem": certs / "server.pem",
+        "/etc/fedwqcp/proxy.key": certs / "server.key",
+        "/etc/fedwqcp/ca.crt": certs / "ca.crt",
+        "127.0.0.1:8000": f"{HOST}:{federation.port}",
+    }
+    config = home / FILES[name]
+    if name == "nginx":
+        changes |= {"listen 443": f"listen {HOST}:{port}", "/var/log/nginx": home}
+        config.write_text(adapted((DEPLOY / FILES[name]).read_text(), changes))
+        return ("nginx", "-c", config, "-e", home / "e.log", "-g", f"daemon off; pid {home}/pid;")
+    changes["federation.example.org"] = f"https://{HOST}:{port}"
+    options = "{\n\tadmin off\n\tauto_https disable_redirects\n}\n"  # nothing on other ports
+    config.write_text(options + adapted((DEPLOY / FILES[name]).read_text(), changes))
+    return ("caddy", "run", "--adapter", "caddyfile", "--config", config)
+
+
+def status(federation, port, path):
+    """What the proxy answers to a request from outside, with its path exactly as given."""
+    trust = ssl.create_default_context(cafile=str(federation.folder / "certs" / "ca.crt"))
+    link = http.client.HTTPSConnection(HOST, port, context=trust, timeout=10)
+    try:
+        link.request("POST", path, b"")
+        return link.getresponse().status
+    except OSError:
+        return None
+    finally:
+        link.close()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_round_passes_through_the_proxy_and_nothing_else(name, federation, root):
+    if shutil.which(name) is None:
+        pytest.skip(f"{name} is not installed here")
+    (port,) = free_ports(1)
+    command = configured(name, federation, root / name, port)
+    federation.processes.start(f"proxy-{name}", command, root / name)
+    wait_until(lambda: status(federation, port, "/") is not None, 20, name)
+    assert {path: status(federation, port, path) for path in REFUSED} == dict.fromkeys(REFUSED, 403)
+    federation.start_node(name, {"partition-id": 0, "folder": root / "sites" / name}, port=port)
+    federation.wait_online(1)
+    records = root / "records" / name
+    run = federation.commands.submit(root / "my-app", {"agents": name, "records": records})
+    ended = federation.commands.wait(run, 120.0, lambda: is_over(records))
+    assert ended.status == "finished:completed", federation.processes.said(f"proxy-{name}")
+    (record,) = records.iterdir()
+    assert audit(record).matches
+    assert fw.load(record / "release.json").used == (name,)
+    federation.processes.stop(name)
+    federation.processes.stop(f"proxy-{name}")
+
+
+def test_the_unit_of_a_site_is_sound(tmp_path):
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is not installed here")
+    program = Path(sys.executable).parent / "flower-supernode"
+    text = (DEPLOY / "supernode.service").read_text()
+    unit = tmp_path / "supernode.service"
+    unit.write_text(adapted(text, {"/opt/fedwqcp/bin/flower-supernode": program}))
+    done = subprocess.run(
+        ["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")

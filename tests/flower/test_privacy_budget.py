@@ -1,0 +1,68 @@
+"""A site's privacy budget holds over Flower, and over restarts of the site."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from inprocess import InProcessGrid
+from rounds import QUICK, terms
+
+import fedwqcp as fw
+from fedwqcp.errors import InputError, QuorumError
+from fedwqcp.federation.transport.flower import calibrate, client_app
+from fedwqcp.federation.transport.flower.site import Site
+
+NAMES = ("north", "south", "east")
+
+
+def federation(folder, budget):
+    """Three sites, started anew, with a budget in their configuration."""
+    cals = {
+        name: fw.Calibration(np.random.default_rng(at).uniform(size=400), n_classes=3)
+        for at, name in enumerate(NAMES)
+    }
+
+    def outputs(context):
+        return cals[context.node_config["agent"]]
+
+    configs = {
+        at: {"agent": name, "folder": str(folder / name), "privacy-budget": budget}
+        for at, name in enumerate(NAMES, 1)
+    }
+    return InProcessGrid({at: client_app(outputs, watchdog=False) for at in configs}, configs)
+
+
+def test_a_spent_budget_is_refused_by_a_code(tmp_path):
+    for _ in range(2):
+        release = calibrate(
+            federation(tmp_path, 2.0), terms("private-fedwq-cp"), pace=QUICK
+        ).release
+        assert release.used == NAMES
+        assert release.threshold("north") < np.inf
+    with pytest.raises(QuorumError, match=r"north: budget: the site.s privacy budget"):
+        calibrate(federation(tmp_path, 2.0), terms("private-fedwq-cp"), pace=QUICK)
+    kept = sorted((tmp_path / "north" / "privacy").iterdir())
+    assert [json.loads(path.read_text())["epsilon"] for path in kept] == ["1.0", "1.0"]
+    why = (tmp_path / "north" / "last-error.txt").read_text()
+    assert "0.0 of 2.0 is left" in why
+
+
+def test_with_a_budget_other_methods_are_not_answered(tmp_path):
+    with pytest.raises(QuorumError, match=r"east: budget: the site.s privacy budget"):
+        calibrate(federation(tmp_path, 2.0), terms("fedwq-cp"), pace=QUICK)
+
+
+def test_a_budget_needs_a_folder():
+    site = Site.of({"agent": "north", "folder": "", "privacy-budget": 1.0})
+    with pytest.raises(InputError, match="give this agent a folder"):
+        _ = site.budget
+    assert Site.of({"agent": "north"}).budget is None
+
+
+def test_a_budget_is_not_forgotten(tmp_path):
+    (tmp_path / "privacy").mkdir()
+    site = Site.of({"agent": "north", "folder": str(tmp_path)})
+    with pytest.raises(InputError, match="keeps a privacy budget: say how much"):
+        _ = site.budget

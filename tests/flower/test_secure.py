@@ -1,0 +1,252 @@
+"""Secure rounds over an in-process grid: Flower's SecAgg+ itself, between ClientApps of ours."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.common import bytes_to_ndarray
+from inprocess import InProcessGrid, lost
+from rounds import NAMES, QUICK, calibrations, terms
+from scipy import stats
+
+import fedwqcp as fw
+from fedwqcp.errors import InputError, QuorumError
+from fedwqcp.federation.audit import audit
+from fedwqcp.federation.transport.flower import calibrate, client_app
+from fedwqcp.federation.transport.flower.secure_masks import expand, whole_seeds
+from fedwqcp.federation.transport.flower.terms import secure_of
+
+RARE = 1e-6
+RANGE = (-1.0, 2.0)
+FOUR = (*NAMES, "west")
+STAGES = ("setup", "share_keys", "collect_masked_vectors", "unmask")
+CONFIGS = "secaggplus_configs"
+
+
+def data_of_four():
+    """Four agents, so that one may be lost."""
+    return {**calibrations(), "west": fw.Calibration(np.linspace(-0.9, 0.4, 30))}
+
+
+def grid(folder, tamper=None, data=None, **config):
+    """Nodes whose data are known to their app."""
+    data = data or data_of_four()
+    app = client_app(lambda c: data[c.node_config["agent"]], watchdog=False)
+    nodes = {100 + at: name for at, name in enumerate(data)}
+    return InProcessGrid(
+        dict.fromkeys(nodes, app),
+        {
+            node: {"agent": name, "folder": str(folder / name), **config}
+            for node, name in nodes.items()
+        },
+        tamper,
+    )
+
+
+def round_of_four(method="fedwq-cp", quorum=3, alphas=(0.2,), **settings):
+    """The terms that several tests share."""
+    from dataclasses import replace
+
+    return replace(terms(method, alphas=alphas, **settings), agents=FOUR, quorum=quorum)
+
+
+def stage_of(message):
+    """Which stage of SecAgg+ a message asks for."""
+    configs = message.content.config_records.get(CONFIGS)
+    return None if configs is None else configs.get("stage")
+
+
+def at_stage(stage, node, change):
+    """Tamper with one node's reply in one stage."""
+    seen = {}
+
+    def tamper(from_node, message, reply):
+        if message.metadata.message_type.endswith("sum"):
+            seen[from_node] = seen.get(from_node, -1) + 1
+            if from_node == node and STAGES[seen[from_node] % 4] == stage:
+                return change(message, reply)
+        return [reply]
+
+    return tamper
+
+
+def plain_of(names, method="fedwq-cp", **settings):
+    """The same round without masks."""
+    data = {name: cal.scores for name, cal in data_of_four().items() if name in names}
+    return fw.calibrate(data, method=fw.methods.get(method, **settings), alpha=0.2).threshold(
+        "north"
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "sums"),
+    [("fedwq-cp", {}, 1), ("fedavgq-cp", {"overflow": "clip"}, 1), ("fcp", {"probes": 4095}, 7)],
+)
+def test_the_threshold_is_the_plain_one_to_the_margin(method, settings, sums, tmp_path):
+    round = round_of_four(method, **settings)
+    found = calibrate(grid(tmp_path), round, pace=QUICK, secure=RANGE, record=tmp_path / "record")
+    (outcome,) = found.release.outcomes
+    plain = plain_of(FOUR, method, **settings)
+    assert plain <= outcome.value <= plain + outcome.margin <= plain + 1e-6
+    assert found.release.rounds == 1 + 4 * sums
+    assert (found.release.used, found.stored, found.release.received) == (FOUR, FOUR, {})
+    assert audit(tmp_path / "record").matches
+    assert fw.load(tmp_path / "record" / "record.json") == found.release
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_an_agent_lost_at_any_stage_leaves_one_set_for_both_sums(stage, tmp_path):
+    tamper = at_stage(stage, 103, lambda message, _: [lost(message)])
+    found = calibrate(grid(tmp_path, tamper), round_of_four(), pace=QUICK, secure=RANGE)
+    used = FOUR if stage == "unmask" else FOUR[:3]  # its masked words were there by then
+    plain = plain_of(used)
+    (outcome,) = found.release.outcomes
+    assert found.release.used == used
+    assert plain <= outcome.value <= plain + outcome.margin
+    assert set(found.release.missing) == set(FOUR) - set(used)
+
+
+@pytest.mark.parametrize("stage", ["setup", "collect_masked_vectors"])
+def test_without_a_quorum_nothing_is_unmasked(stage, tmp_path):
+    tamper = at_stage(stage, 103, lambda message, _: [lost(message)])
+    wires = grid(tmp_path, tamper)
+    with pytest.raises(QuorumError, match="needs 4"):
+        calibrate(wires, round_of_four(quorum=4), pace=QUICK, secure=RANGE)
+    assert "unmask" not in {stage_of(message) for message in wires.sent}
+
+
+def test_a_reply_without_its_nonce_is_no_part_of_the_sum(tmp_path):
+    def forged(message, reply):
+        fields = {**reply.content["fedwqcp"], "nonce": "0" * 32}
+        content = RecordDict({**reply.content, "fedwqcp": ConfigRecord(fields)})
+        return [Message(content, reply_to=message)]
+
+    tamper = at_stage("collect_masked_vectors", 103, forged)
+    found = calibrate(grid(tmp_path, tamper), round_of_four(), pace=QUICK, secure=RANGE)
+    assert found.release.used == FOUR[:3]
+    assert found.release.refused == {
+        "west": "nonce: the reply must carry the nonce of its question"
+    }
+
+
+def test_an_agent_outside_the_range_refuses_by_name_before_masking(tmp_path):
+    wires = grid(tmp_path)
+    found = calibrate(wires, round_of_four(), pace=QUICK, secure=(0.3, 1.0))
+    assert found.release.used == ("north", "south", "east")
+    (reason,) = found.release.refused.values()
+    assert reason.startswith("bounds: the site's sample size or threshold lies outside")
+    assert 103 not in {
+        m.metadata.dst_node_id for m in wires.sent if "sum" in m.metadata.message_type
+    }
+    assert (
+        "threshold: must lie between 0.3 and 1"
+        in (tmp_path / "west" / "last-error.txt").read_text()
+    )
+
+
+def test_too_few_points_at_one_agent_propagate_through_the_masked_counter(tmp_path):
+    data = {**data_of_four(), "west": fw.Calibration([0.1, 0.2])}
+    found = calibrate(grid(tmp_path, data=data), round_of_four(), pace=QUICK, secure=RANGE)
+    assert found.release.outcomes[0].value == np.inf
+
+
+def masked_words(folder, data, alphas):
+    """Every masked word that the server gets in one round."""
+    seen = []
+
+    def tamper(_, message, reply):
+        configs = reply.content.config_records.get(CONFIGS, {})
+        seen.extend(bytes_to_ndarray(part) for part in configs.get("masked_params", []))
+        return [reply]
+
+    round = round_of_four(quorum=4, alphas=alphas)
+    release = calibrate(grid(folder, tamper, data), round, pace=QUICK, secure=RANGE).release
+    return np.concatenate(seen), release
+
+
+def test_equal_sums_of_different_values_leave_the_same_noise(tmp_path):
+    alphas = tuple(round(0.1 + 0.01 * i, 2) for i in range(40))
+    means, words = [], []
+    for at, shifts in enumerate([(0.0, 0.0, 0.0, 0.0), (0.5, -0.5, 0.25, -0.25)]):
+        base = np.linspace(0.5, 1.0, 64)
+        data = {
+            name: fw.Calibration(base + shift) for name, shift in zip(FOUR, shifts, strict=True)
+        }
+        rounds = [masked_words(tmp_path / f"{at}-{i}", data, alphas) for i in range(4)]
+        words.append(np.concatenate([found for found, _ in rounds]))
+        means.append([outcome.value for outcome in rounds[0][1].outcomes])
+    np.testing.assert_allclose(*means, atol=1e-7)
+    for found in words:
+        assert len(found) == 4 * 4 * (1 + 3 * len(alphas))
+        assert stats.kstest(found / 2**32, "uniform").pvalue > RARE
+        assert stats.chisquare(np.bincount((found >> 26).astype(int), minlength=64)).pvalue > RARE
+    assert stats.ks_2samp(*words).pvalue > RARE
+
+
+def test_masks_use_whole_seeds_for_our_rounds_and_nothing_else_changes():
+    from flwr.client.mod import secaggplus_mod
+
+    users = secaggplus_mod.__globals__
+    before = users["pseudo_rand_gen"]
+    seed = bytes(range(32))
+    swapped = seed[4:8] + seed[:4] + seed[8:]
+    with whole_seeds():
+        assert users["pseudo_rand_gen"] is expand
+        (a, b), (c,) = expand(seed, 2**32, [(1,), (2, 2)]), expand(swapped, 2**32, [(1,)])
+        assert (a.shape, b.shape) == ((1,), (2, 2))
+        assert a != c
+    assert users["pseudo_rand_gen"] is before
+    with pytest.raises(InputError, match="modulo 2"):
+        expand(seed, 2**16, [(1,)])
+
+
+@pytest.mark.parametrize(
+    ("stage", "change"),
+    [
+        ("setup", {"threshold": 2}),
+        ("setup", {"share_num": 3}),
+        ("setup", {"sample_num": 2}),
+        ("setup", {"target_range": 2**20}),
+        ("setup", {"clipping_range": 1.0}),
+        ("setup", {"mod_range": 2**31}),
+        ("collect_masked_vectors", {"srcs": [101], "ctxts": [b""]}),
+        ("unmask", {"active_nids": [100, 101]}),
+        ("unmask", {"active_nids": [100, 101, 102, 103], "dead_nids": [103]}),
+    ],
+)
+def test_a_site_refuses_a_stage_that_would_hide_less(stage, change, tmp_path):
+    class Curious(InProcessGrid):
+        def push_messages(self, messages):
+            messages = list(messages)
+            for message in messages:
+                if stage_of(message) == stage:
+                    message.content.config_records[CONFIGS].update(change)
+            return super().push_messages(messages)
+
+    honest = grid(tmp_path)
+    curious = Curious(
+        honest.apps,
+        {100 + i: {"agent": n, "folder": str(tmp_path / n)} for i, n in enumerate(FOUR)},
+    )
+    with pytest.raises(QuorumError):
+        calibrate(curious, round_of_four(), pace=QUICK, secure=RANGE)
+    said = (tmp_path / "north" / "last-error.txt").read_text()
+    assert "a masked sum needs 3 agents and the round's own masks" in said
+
+
+def test_a_round_that_cannot_be_secure_says_so_before_it_begins(tmp_path):
+    with pytest.raises(InputError, match="fedcp-qq cannot be secure"):
+        calibrate(
+            grid(tmp_path), round_of_four("fedcp-qq"), secure=RANGE, record=tmp_path / "record"
+        )
+    assert not (tmp_path / "record").exists()
+
+
+def test_the_switch_in_a_run_configuration():
+    assert secure_of({}) is False
+    assert secure_of({"secure": True}) is True
+    assert secure_of({"secure": True, "score-low": -3, "score-high": 40.0}) == (-3.0, 40.0)
+    for wrong in ({"secure": "yes"}, {"secure": True, "score-low": "0"}):
+        with pytest.raises(InputError):
+            secure_of(wrong)

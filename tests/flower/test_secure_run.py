@@ -1,0 +1,120 @@
+"""Secure rounds between real processes, on every dataset of the demo, with one site killed."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import fedwqcp as fw
+from fedwqcp.bench.agents import prepare
+from fedwqcp.data.embedded import digits, friedman
+from fedwqcp.data.streams import stream
+from fedwqcp.federation.audit import audit
+from fedwqcp.federation.transport.flower.demo import is_over
+from fedwqcp.federation.transport.flower.loopback import Loopback
+from fedwqcp.federation.transport.flower.processes import wait_until
+from fedwqcp.federation.transport.flower.scaffold import new_app
+
+pytestmark = pytest.mark.flower
+
+SITES = ("north", "south", "east", "west")
+LOST = "west"
+CLIENT = """
+from pathlib import Path
+
+import numpy as np
+
+import fedwqcp as fw
+from fedwqcp.federation.transport.flower import client_app
+
+
+def outputs(context):
+    home = Path(context.node_config["folder"]).parent
+    return fw.Calibration(np.load(home / f"{context.run_config['score']}.npy"))
+
+
+app = client_app(outputs)
+"""
+RANGE = {"aps": {}, "cqr": {"score-low": -1.0, "score-high": 40.0}}
+
+
+@pytest.fixture(scope="module")
+def scores():
+    """Each score at each site; intervals of half-width 1 make residuals scores of CQR."""
+    options = {"beta": 2.0, "epochs": 3, "on_step": lambda _: None}
+    labels = prepare(digits(), 0, **options)
+    numbers = prepare(friedman(1500, stream(0, "friedman")), 0, **options)
+    held = {"aps": {}, "cqr": {}}
+    for name, one, other in zip(SITES, labels.sides, numbers.sides, strict=False):
+        held["aps"][name] = one.calibration.scores
+        held["cqr"][name] = other.calibration.scores - 1.0
+    return held
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory, scores):
+    """Folder of the federation, with every site's scores."""
+    root = tmp_path_factory.mktemp("secure")
+    for score, sites in scores.items():
+        for name, values in sites.items():
+            (root / "sites" / name).mkdir(parents=True, exist_ok=True)
+            np.save(root / "sites" / name / f"{score}.npy", values)
+    new_app(root / "app")
+    (root / "app" / "app" / "client_app.py").write_text(CLIENT)
+    return root
+
+
+@pytest.fixture(scope="module")
+def runs(root, stops_when_terminated):
+    """One secure run for each score at the same time; a site is killed once all began."""
+    terms = {
+        "agents": ",".join(SITES),
+        "quorum": 3,
+        "secure": True,
+        "max-n": 5000,
+        "deadline": 90.0,
+        "grace": 6.0,
+    }
+    with Loopback(root / "federation", SITES) as federation:
+        for name in SITES:
+            federation.start_node(name, {"folder": root / "sites" / name / "kept"})
+        federation.wait_online(len(SITES))
+        started = {}
+        for score, range in RANGE.items():
+            config = {**terms, **range, "score": score, "records": root / "records" / score}
+            started[score] = federation.commands.submit(root / "app", config)
+        kept = root / "sites" / LOST / "kept" / "rounds"
+        wait_until(lambda: len(list(kept.glob("*/step-0.json"))) == len(RANGE), 90, "all begun")
+        federation.processes.stop(LOST, gently=False)
+        yield {
+            score: ended(federation, root / "records" / score, run)
+            for score, run in started.items()
+        }
+
+
+def ended(federation, records, run):
+    """Status and record of a run, once it ended; a busy machine needs its time."""
+    found = federation.commands.wait(run, 300.0, lambda: is_over(records))
+    (record,) = records.iterdir()
+    return found.status, record
+
+
+@pytest.mark.parametrize("score", RANGE)
+def test_the_threshold_is_that_of_the_others_within_the_margin(runs, scores, score):
+    status, record = runs[score]
+    assert status == "finished:completed"
+    release = fw.load(record / "record.json")
+    others = {name: scores[score][name] for name in SITES if name != LOST}
+    assert (release.used, release.missing) == (tuple(others), (LOST,))
+    plain = fw.calibrate(others, alpha=0.1).threshold("north")
+    (outcome,) = release.outcomes
+    assert plain <= outcome.value <= plain + outcome.margin
+    assert 0 < outcome.margin < 1e-5
+    assert release.rounds >= 5
+    assert audit(record).matches
+    assert set((record / "sums").iterdir()) == {record / "sums" / "0.json"}, "totals are all it has"
+    assert not (record / "answers").exists()
+    stored = json.loads((record / "log.jsonl").read_text().splitlines()[-1])
+    assert (stored["event"], stored["agents"]) == ("stored", list(others))

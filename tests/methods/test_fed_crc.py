@@ -1,0 +1,227 @@
+"""Risk control: the false-negative rate by hand, by brute force, and what it promises."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import inf
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fedwqcp as fw
+from fedwqcp.errors import InputError
+from fedwqcp.methods.fed_crc import FedCRC, LossCurve
+from fedwqcp.metrics import false_negatives
+
+SCORE = fw.MultiLabel()
+
+
+def calibration(probs, labels, **more):
+    """What an agent brings."""
+    return fw.Calibration(SCORE.of_every_label(probs), weights=SCORE.weights(labels), **more)
+
+
+A = calibration([[0.75, 0.5], [0.25, 1.0], [0.5, 0.5]], [[1, 1], [1, 0], [0, 0]])
+B = calibration([[0.5, 0.75]], [[0, 1]])
+
+
+def test_the_curve_of_an_agent_by_hand():
+    # on the grid 0, 1/4, 1/2, 3/4, 1: row 0 loses 1/2 below 1/4 and 1/2 below 1/2, row 1 all of it
+    # below 3/4, row 2 has no labels and loses nothing
+    curve = FedCRC(points=4).summarize(A, 0.1)
+    assert curve == LossCurve((2.0, 1.5, 1.0, 0.0, 0.0), 3)
+    assert FedCRC(points=4).summarize(B, 0.1) == LossCurve((1.0, 0.0, 0.0, 0.0, 0.0), 1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "alpha", "expected"),
+    [
+        # L = 3, 1.5, 1, 0, 0; N = 4, M = 2
+        ({}, 0.6, 0.25),  # (1.5 + 2) / 6 = 0.583
+        ({}, 0.5, 0.5),  # (1 + 2) / 6 = 0.5, reached exactly
+        ({}, 0.4, 0.75),  # (0 + 2) / 6
+        ({}, 0.3, inf),  # two unseen losses of 1 are more than 0.3 of 6
+        ({"correction": "pooled"}, 0.5, 0.25),  # (1.5 + 1) / 5 = 0.5
+        ({"correction": "pooled"}, 0.4, 0.5),  # (1 + 1) / 5 = 0.4
+        ({"correction": "pooled"}, 0.1, inf),
+    ],
+)
+def test_one_threshold_for_all_by_hand(settings, alpha, expected):
+    method = FedCRC(points=4, **settings)
+    release = fw.calibrate({"a": A, "b": B}, method=method, alpha=alpha, score=SCORE)
+    assert release.threshold("a") == release.threshold("b") == expected
+
+
+def test_sites_by_hand():
+    method = FedCRC("site", n0=4.0, points=4)
+    # R = L / N = 3/4, 3/8, 1/4, 0, 0
+    # a: n R_a = 3 (2 + 3, 1.5 + 1.5, 1 + 1, 0, 0) / 7 = 15/7, 9/7, 6/7, 0, 0; at 0.5 at most 1
+    # b: n R_b = (1 + 3, 0 + 1.5, 0 + 1, 0, 0) / 5 = 0.8, 0.3, 0.2, 0, 0; at 0.5 at most 0
+    release = fw.calibrate({"a": A, "b": B}, method=method, alpha=0.5)
+    assert (release.threshold("a"), release.threshold("b")) == (0.5, 0.75)
+    assert release.guarantee is fw.Guarantee.NONE
+    alone = fw.calibrate({"a": A, "b": B}, method=FedCRC("site", n0=0.0, points=4), alpha=0.5)
+    for name, cal in (("a", A), ("b", B)):  # without shrinkage, each as if there were no others
+        single = fw.calibrate({name: cal}, method=FedCRC(points=4), alpha=0.5)
+        assert alone.threshold(name) == single.threshold(name)
+    assert alone.guarantee is fw.Guarantee.MARGINAL_AGENT
+    empty = {"a": A, "b": calibration(np.empty((0, 2)), np.empty((0, 2)))}
+    for n0 in (0.0, 19.0):
+        found = fw.calibrate(empty, method=FedCRC("site", n0=n0), alpha=0.5)
+        assert found.threshold("b") == inf
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_it_is_what_trying_every_threshold_gives(data):
+    points, alpha = 20, data.draw(st.sampled_from([0.1, 0.25, 0.5]))
+    entries = st.tuples(st.integers(0, 20), st.booleans())
+    agents = []
+    for _ in range(data.draw(st.integers(1, 3))):
+        rows = data.draw(st.lists(st.lists(entries, min_size=3, max_size=3), max_size=12))
+        cells = np.array([[p for p, _ in row] for row in rows], dtype=int).reshape(-1, 3)
+        labels = np.array([[y for _, y in row] for row in rows], dtype=int).reshape(-1, 3)
+        agents.append((cells, labels))
+    N, M = sum(len(cells) for cells, _ in agents), len(agents)
+
+    def loss(t):  # in twentieths, exactly
+        total = Fraction(0)
+        for cells, labels in agents:
+            for v, y in zip(cells, labels, strict=True):
+                if y.any():
+                    total += Fraction(int((y.astype(bool) & (v > t)).sum()), int(y.sum()))
+        return total
+
+    cals = {
+        f"a{i}": fw.Calibration(cells / 20, weights=SCORE.weights(labels))
+        for i, (cells, labels) in enumerate(agents)
+    }
+    for correction, extra in (("mixture", M), ("pooled", 1)):
+        level = Fraction(str(alpha))
+        fits = [t for t in range(21) if (loss(t) + extra) / (N + extra) <= level]
+        release = fw.calibrate(cals, method=FedCRC(correction, points=points), alpha=alpha)
+        assert release.threshold("a0") == (min(fits) / 20 if fits else inf)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    agents=st.lists(st.lists(st.integers(0, 1000), max_size=40), min_size=1, max_size=4),
+    alpha=st.sampled_from([0.05, 0.1, 0.3]),
+)
+def test_with_misses_as_losses_it_is_fcp(agents, alpha):
+    scores = {f"a{i}": np.array(own, float) / 1000 for i, own in enumerate(agents)}
+    crc = fw.calibrate(scores, method="fed-crc", alpha=alpha).threshold("a0")
+    assert crc == fw.calibrate(scores, method="fcp", alpha=alpha).threshold("a0")
+
+
+def test_the_grid_never_costs_coverage_and_at_most_one_step():
+    scores = np.random.default_rng(1).random(99)
+    exact = fw.conformal_quantile(scores, 0.1)
+    found = fw.calibrate({"a": scores}, method=FedCRC(points=50), alpha=0.1).threshold("a")
+    assert exact <= found < exact + 1 / 50
+
+
+def test_other_bounds_and_infinite_scores():
+    method = FedCRC(points=10, bounds=(-5.0, 5.0))
+    scores = [-4.5, -1.0, 0.2, 1.0, 3.3, inf]
+    assert fw.calibrate({"a": scores}, method=method, alpha=0.5).threshold("a") == 1.0
+    assert fw.calibrate({"a": scores}, method=method, alpha=0.2).threshold("a") == inf
+    with pytest.raises(InputError, match="at most 1, or \\+inf"):
+        fw.calibrate({"a": [0.5, 1.5]}, method="fed-crc", alpha=0.5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"correction": "none"}, "one of mixture, pooled, site"),
+        ({"n0": -1.0}, "n0 must"),
+        ({"n0": inf}, "n0 must"),
+        ({"points": 0}, "points must"),
+        ({"bounds": (0.0,)}, "two finite numbers"),
+        ({"bounds": (0.0, inf)}, "two finite numbers"),
+        ({"bounds": (1.0, 0.0)}, "lowest before highest"),
+    ],
+)
+def test_wrong_settings_are_refused(settings, says):
+    with pytest.raises(InputError, match=says):
+        FedCRC(**settings)
+
+
+@pytest.mark.parametrize(
+    ("losses", "n", "says"),
+    [
+        ((1.0, 2.0), 3, "never increase"),
+        ((4.0, 2.0), 3, "range from 0 to n"),
+        ((1.0, -1.0), 3, "range from 0 to n"),
+        ((1.0,), -1, "integer of at least 0"),
+        ((float("nan"),), 1, "number"),
+    ],
+)
+def test_a_curve_that_cannot_be_is_refused(losses, n, says):
+    with pytest.raises(InputError, match=says):
+        LossCurve(losses, n)
+
+
+def test_a_curve_on_another_grid_is_unfit():
+    curves = [
+        LossCurve((1.0, 0.0, 0.0), 1),
+        LossCurve((1.0, 0.0), 1),
+        LossCurve((1.0, 0.0, 0.0), 1),
+    ]
+    with pytest.raises(InputError, match="must hold 3 numbers, got 2"):
+        FedCRC(points=2).aggregate(curves, 0.5)
+
+
+def test_other_methods_do_not_read_weights():
+    with pytest.raises(InputError, match="for methods that control a risk"):
+        fw.calibrate({"a": A}, method="fedwq-cp", alpha=0.1)
+    with pytest.raises(InputError, match="'multi-label' is for methods that control a risk"):
+        fw.calibrate({"a": [0.1]}, method="fcp", alpha=0.1, score="multi-label")
+
+
+def test_by_group_each_group_has_its_own_risk():
+    labels, probs = np.ones((8, 1)), np.linspace(0.1, 0.8, 8)[:, None]
+    cal = calibration(probs, labels, groups=["f"] * 4 + ["m"] * 4)
+    release = fw.calibrate({"a": cal}, method="fed-crc", alpha=0.4, by="group", score=SCORE)
+    # n = 4: losses of at most 0.4 * 5 - 1 = 1, the third smallest of 1 - p on the grid
+    assert release.by_group("a") == {"f": 0.8, "m": 0.4}
+
+
+def law(rng, n, agent):
+    """Findings of one site: eight labels, one law of X, a model that is worse at some sites."""
+    truth = rng.random((n, 8)) < rng.beta(0.5, 2, size=(n, 8))
+    noise = rng.normal(scale=0.5 + 0.5 * agent, size=(n, 8))
+    return 1 / (1 + np.exp(-(4 * truth - 2 + noise))), truth
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("correction", ["mixture", "pooled", "site"])
+def test_the_expected_loss_is_kept(correction):
+    rng = np.random.default_rng(7)
+    sizes, alpha, runs = (25, 40, 60), 0.1, 600
+    N, M = sum(sizes), len(sizes)
+    kinds = (0, 0, 0) if correction == "pooled" else (0, 1, 3)
+    method = FedCRC(correction, n0=0.0, points=200)
+    losses = np.empty((runs, M))
+    for run in range(runs):
+        cals = {
+            f"a{k}": calibration(*law(rng, n, kind))
+            for k, (n, kind) in enumerate(zip(sizes, kinds, strict=True))
+        }
+        release = fw.calibrate(cals, method=method, alpha=alpha, score=SCORE)
+        for k, kind in enumerate(kinds):
+            probs, labels = law(rng, 40, kind)
+            sets = SCORE.invert(probs, release.threshold(f"a{k}"))
+            losses[run, k] = false_negatives(sets, labels).mean()
+    found = losses  # site by site; or over what the correction speaks of
+    if correction != "site":
+        weights = (np.array(sizes) + 1) / (N + M) if correction == "mixture" else np.full(M, 1 / M)
+        found = (losses @ weights)[:, None]
+    means = found.mean(axis=0)
+    errors = found.std(axis=0) / np.sqrt(runs)
+    assert (means <= alpha + 4.5 * errors).all()
+    assert (means >= alpha / 2).all()  # and it is not kept by predicting everything
+    if correction == "mixture":  # at a single site nothing is promised, and the worst one pays
+        assert losses[:, 2].mean() > alpha + 4.5 * losses[:, 2].std() / np.sqrt(runs)

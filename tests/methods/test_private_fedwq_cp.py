@@ -1,0 +1,234 @@
+"""FedWQ-CP on private thresholds: what leaves, what it spends, and what may be combined."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import fedwqcp as fw
+from fedwqcp.errors import InputError
+from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.plan import choose_method
+from fedwqcp.federation.server import Server
+from fedwqcp.federation.transport.local import run
+from fedwqcp.methods import Calibration, UnfitAnswerError
+from fedwqcp.methods._private_quantile import count_bins, edges_of, mechanism
+from fedwqcp.methods._sums import Total
+from fedwqcp.methods.private_fedwq_cp import ADDED, REPLACED, PrivateFedWQCP, PrivateQuantile
+from fedwqcp.wire.codec import decode
+from fedwqcp.wire.envelope import Answer
+from fedwqcp.wire.masked import FixedPoint
+from fedwqcp.wire.payload import Begin, LocalQuantile, ToAll
+from fedwqcp.wire.round import Choice, Round
+
+MANY = Calibration(np.random.default_rng(0).uniform(size=2000))
+
+
+def answer(method, cal=MANY, alpha=0.1, seed=0):
+    return method.answer(cal, Begin(), alpha, np.random.default_rng(seed))
+
+
+def ended(method, answers, alpha=0.1):
+    """Hold the dialogue with these answers."""
+    talk = method.exchange(alpha)
+    assert next(talk) == Begin()
+    with pytest.raises(StopIteration) as end:
+        talk.send(answers)
+    return end.value.value
+
+
+def summaries(*pairs, epsilon=1.0):
+    return [PrivateQuantile(q, n, epsilon, 0.0, REPLACED) for q, n in pairs]
+
+
+def test_the_server_takes_the_weighted_mean():
+    assert ended(PrivateFedWQCP(), summaries((0.9, 10), (0.3, 30))) == ToAll(0.45)
+    plain = PrivateFedWQCP(combine="fedavgq-cp")
+    assert ended(plain, summaries((0.9, 10), (0.3, 30))) == ToAll(0.6)
+
+
+def test_an_answer_states_unit_and_budget():
+    found = answer(PrivateFedWQCP())
+    assert (found.n, found.epsilon, found.size_epsilon, found.unit) == (2000, 1.0, 0.0, REPLACED)
+    assert found.threshold in edges_of(1000, None)
+    assert 0.9 < found.threshold < 0.97
+    noised = answer(PrivateFedWQCP(size_epsilon=0.2, epsilon=0.1))
+    assert (noised.epsilon, noised.unit) == (0.3, ADDED)
+    assert noised.n != 2000
+    assert noised.sizes() == (noised.n - 200,)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"epsilon": 0.0},
+        {"epsilon": inf},
+        {"size_epsilon": 1.0},
+        {"size_epsilon": -0.5},
+        {"unit": ADDED},
+        {"n": -1},
+        {"threshold": float("nan")},
+    ],
+)
+def test_a_summary_that_contradicts_itself_cannot_be_built(wrong):
+    with pytest.raises(InputError):
+        replace(PrivateQuantile(0.9, 10, 1.0, 0.0, REPLACED), **wrong)
+
+
+def test_an_answer_that_spent_otherwise_is_refused_by_place():
+    cheap, dear = summaries((0.9, 10)), summaries((0.9, 10), epsilon=9.0)
+    talk = PrivateFedWQCP().exchange(0.1)
+    next(talk)
+    with pytest.raises(UnfitAnswerError, match="must spend epsilon = 1") as error:
+        talk.send([*cheap, *dear])
+    assert error.value.position == 1
+
+
+@pytest.mark.parametrize("combine", ["fcp", "fedcp-qq", "split-cp", "dp-fedcp", "private-fedwq-cp"])
+def test_only_methods_that_need_thresholds_alone_combine(combine):
+    with pytest.raises(InputError, match=r"combine must be .*fedavgq-cp, .*fedwq-cp.* got"):
+        PrivateFedWQCP(combine=combine)
+
+
+def test_an_unknown_method_does_not_combine():
+    with pytest.raises(InputError, match="unknown method"):
+        PrivateFedWQCP(combine="average")
+
+
+def test_every_method_of_thresholds_combines():
+    for name in fw.methods.available():
+        if fw.methods.find(name).summaries == (LocalQuantile,):
+            method = PrivateFedWQCP(combine=name, epsilon=5.0)
+            cals = {f"a{i}": np.random.default_rng(i).uniform(size=900) for i in range(4)}
+            release = fw.calibrate(cals, method=method, alpha=0.1, seed=2)
+            assert 0.85 < release.threshold("a0") < 0.97, name
+
+
+def test_scores_beyond_the_range_need_a_stated_one():
+    far = Calibration(np.linspace(0, 40, 3000))
+    with pytest.raises(InputError, match=r"between 0 and 1.*bounds=\(0, 50\)") as error:
+        answer(PrivateFedWQCP(), far)
+    assert "40" not in str(error.value)
+    assert 36 <= answer(PrivateFedWQCP(bounds=(0.0, 50.0)), far).threshold <= 39
+    assert answer(PrivateFedWQCP(bounds=(0.0, 1.0)), far).threshold == inf
+    lower = answer(PrivateFedWQCP(bounds=(37.9, 50.0)), far)  # 90 % lie below the range
+    assert lower.threshold < 38.2
+
+
+def test_too_few_points_for_epsilon():
+    few = Calibration(np.linspace(0, 1, 100))
+    assert answer(PrivateFedWQCP(), few).threshold == inf
+    assert answer(PrivateFedWQCP(overflow="exclude"), few).threshold == inf
+    assert answer(PrivateFedWQCP(overflow="clip"), few).threshold == 1.0
+    assert answer(PrivateFedWQCP(overflow="clip", bounds=(0.0, 3.0)), few).threshold == 3.0
+    assert answer(PrivateFedWQCP(overflow="clip"), Calibration([])).threshold == inf
+    mixed = summaries((inf, 10), (0.5, 30))
+    assert ended(PrivateFedWQCP(), mixed) == ToAll(inf)
+    assert ended(PrivateFedWQCP(overflow="exclude"), mixed) == ToAll(0.5)
+
+
+def test_a_large_alpha_has_no_proof():
+    assert answer(PrivateFedWQCP(), alpha=0.5).threshold < inf
+    with pytest.raises(InputError, match=r"alpha must be at most 0\.5"):
+        answer(PrivateFedWQCP(), alpha=0.51)
+
+
+def test_other_wrong_settings():
+    with pytest.raises(InputError, match="form must be"):
+        PrivateFedWQCP(form="loose")
+    with pytest.raises(InputError, match="size_epsilon must be"):
+        PrivateFedWQCP(size_epsilon=-1.0)
+    with pytest.raises(InputError, match="overflow"):
+        PrivateFedWQCP(overflow="never")
+    with pytest.raises(InputError, match="the server must ask"):
+        PrivateFedWQCP().answer(MANY, fw.methods.find("fcp").questions[-1], 0.1, None)
+
+
+def test_noise_comes_from_the_agent_and_not_from_the_round():
+    round = Round("r", choose_method(PrivateFedWQCP()), Choice("lac"), (0.1,), ("a",), 1)
+    found = {
+        decode(Agent("a", round, MANY).answer(), Answer, (PrivateQuantile,)).answers[0].threshold
+        for _ in range(8)
+    }
+    assert len(found) > 1
+
+
+def test_the_draw_follows_the_law_through_an_agent():
+    method = PrivateFedWQCP(epsilon=1.0, bins=40)
+    cal = Calibration(np.random.default_rng(4).uniform(size=150))
+    law = mechanism(
+        150, 0.2, epsilon=1.0, bins=40, gamma=0.1, form="published", failure=0.1 * 0.2
+    ).law(count_bins(cal.scores, edges_of(40, None)))
+    rng = np.random.default_rng(5)
+    drawn = [round(40 * method.answer(cal, Begin(), 0.2, rng).threshold) - 1 for _ in range(1500)]
+    found, expected = np.bincount(drawn, minlength=40), 1500 * law
+    enough = expected > 5
+    rest = [found[~enough].sum()], [expected[~enough].sum()]
+    pooled = np.append(found[enough], rest[0]), np.append(expected[enough], rest[1])
+    assert enough.sum() >= 2
+    assert stats.chisquare(*pooled).pvalue > 1e-6
+
+
+def test_masked_sums_give_the_mean_of_private_thresholds():
+    method, scale = PrivateFedWQCP(), FixedPoint(0.0, 1.0, 5000, 3)
+    assert method.summable
+    assert not PrivateFedWQCP(combine="fedavgq-cp").summable
+    cals = [Calibration(np.random.default_rng(i).uniform(size=1500 + i)) for i in range(3)]
+    plain = [answer(method, cal, seed=i) for i, cal in enumerate(cals)]
+    words = [method.words(summary, Begin(), scale) for summary in plain]
+    talk = method.from_sums(0.1, scale)
+    next(talk)
+    with pytest.raises(StopIteration) as end:
+        talk.send(Total(tuple(map(sum, zip(*words, strict=True))), 3))
+    masked, exact = end.value.value, ended(method, plain)
+    assert 0 <= masked.value - exact.value <= masked.margin < 1e-5
+
+
+def test_groups_are_disjoint_and_cost_once():
+    terms = Round(
+        "r", choose_method(PrivateFedWQCP(epsilon=9.0, size_epsilon=1.0)), Choice("lac"), (0.1,),
+        ("a",), 1, n_classes=3, by="label",
+    )  # fmt: skip
+    cal = Calibration(MANY.scores, np.arange(MANY.n) % 2, n_classes=3)
+    agent = Agent("a", terms, cal)
+    assert agent.spends == 10.0
+    said = decode(agent.answer(), Answer, (PrivateQuantile,)).answers
+    assert len(said) == 3
+    assert said[2] is not None  # nobody learns that the third group is empty
+    assert said[2].threshold == inf
+    assert said[0].threshold < inf
+
+
+def test_a_round_in_one_process():
+    round = Round("r", choose_method(PrivateFedWQCP()), Choice("lac"), (0.1, 0.2), ("a", "b"), 2)
+    sides = {name: Agent(name, round, MANY) for name in ("a", "b")}
+    assert sides["a"].spends == 2.0
+    release = run(Server(round), sides)
+    assert release.threshold("a", 0.2) < release.threshold("a", 0.1)
+    assert release.guarantee is fw.Guarantee.NONE
+    assert release.bytes_up("a") < 600
+
+
+@pytest.mark.slow
+def test_what_averaging_private_thresholds_gives():
+    """Five agents with one law: nothing is proved of the mean; here it covers."""
+    rng, hits, trials = np.random.default_rng(9), 0, 1500
+    edges, sizes = edges_of(200, None), (300, 400, 600, 1000, 2000)
+    laws = [
+        mechanism(n, 0.1, epsilon=1.0, bins=200, gamma=0.1, form="published", failure=0.01)
+        for n in sizes
+    ]
+    for _ in range(trials):
+        drawn = [
+            edges[rng.choice(200, p=law.law(count_bins(rng.uniform(size=n), edges)))]
+            for n, law in zip(sizes, laws, strict=True)
+        ]
+        hits += (
+            rng.uniform()
+            <= ended(PrivateFedWQCP(), summaries(*zip(drawn, sizes, strict=True))).value
+        )
+    assert stats.binom.cdf(hits, trials, 0.9) > 1e-6

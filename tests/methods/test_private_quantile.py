@@ -1,0 +1,255 @@
+"""The private threshold: its level, its law, its privacy and its coverage."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from math import exp, inf, log
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from fedwqcp.errors import InputError
+from fedwqcp.methods._exact_draws import draw_by_cost, integer_below, noised_size, size_margin
+from fedwqcp.methods._private_quantile import (
+    Mechanism,
+    check_private,
+    count_bins,
+    edges_of,
+    mechanism,
+)
+
+EXAMPLE = {"epsilon": 1.0, "bins": 1000, "gamma": 0.1, "failure": 0.01}
+RARE = 1e-6
+
+
+def test_the_worked_level():
+    found = mechanism(1000, 0.1, form="published", **EXAMPLE)
+    assert found.level == pytest.approx(0.93303, abs=5e-6)
+    assert found.rate == pytest.approx(0.1 / (2 * 0.93303 * (1 - 0.93303)), rel=1e-3)
+    tight = mechanism(1000, 0.1, form="tight", **EXAMPLE)
+    needed = 1001 * 0.9 / (1000 * 0.99)
+    assert tight.level == pytest.approx(needed + log(1e5) / (1000 * tight.level), rel=1e-12)
+    assert tight.rate == 1.0
+
+
+@pytest.mark.parametrize(("form", "fewest"), [("published", 264), ("tight", 137)])
+def test_too_few_points_have_no_level(form, fewest):
+    """n (1 - 0.9/0.99) >= 0.9/0.99 + 2 log(10^5), and once log(10^5) at level 1."""
+    assert mechanism(fewest, 0.1, form=form, **EXAMPLE) is not None
+    assert mechanism(fewest - 1, 0.1, form=form, **EXAMPLE) is None
+    assert mechanism(0, 0.1, form=form, **EXAMPLE) is None
+
+
+def published_weights(scores, edges, q, eps_prime):
+    """The formula of the source, term by term."""
+    return [
+        exp(
+            -(eps_prime / 2)
+            * max(sum(s < e for s in scores) / q, sum(s > e for s in scores) / (1 - q))
+        )
+        for e in edges
+    ]
+
+
+def test_the_law_is_the_one_of_the_source():
+    scores = np.array([0.1, 0.35, 0.35, 0.6, 0.9])
+    edges = edges_of(4, None)
+    np.testing.assert_array_equal(edges, [0.25, 0.5, 0.75, 1.0])
+    counts = count_bins(scores, edges)
+    np.testing.assert_array_equal(counts, [1, 2, 1, 1])
+    q, alpha, epsilon = 0.75, 0.2, 3.0
+    binned = edges[np.searchsorted(edges, scores)]
+    weights = published_weights(binned, edges, q, epsilon * alpha)
+    law = Mechanism(q, epsilon * alpha / (2 * q * (1 - q))).law(counts)
+    np.testing.assert_allclose(law, np.array(weights) / sum(weights), rtol=1e-12)
+
+
+SMALL = [
+    ([1, 2, 1, 1], 0.75, 0.8),
+    ([0, 0, 0, 9, 1], 0.9, 0.3),
+    ([5, 0, 0, 0, 0, 0, 0, 5], 1.0, 0.2),
+    ([3, 3], 0.5, 1.5),
+]
+
+
+@pytest.mark.parametrize(("counts", "q", "rate"), SMALL)
+def test_draws_follow_the_exact_law(counts, q, rate):
+    below = [sum(counts[:at]) for at in range(len(counts))]
+    above = [sum(counts[at + 1 :]) for at in range(len(counts))]
+    weights = [exp(-rate * max((1 - q) * b, q * a)) for b, a in zip(below, above, strict=True)]
+    rng = np.random.default_rng(7)
+    draws = [Mechanism(q, rate).draw(np.array(counts), rng) for _ in range(4000)]
+    found = np.bincount(draws, minlength=len(counts))
+    expected = 4000 * np.array(weights) / sum(weights)
+    assert expected.min() > 5
+    assert stats.chisquare(found, expected).pvalue > RARE
+
+
+def test_a_wrong_law_would_be_noticed():
+    rng = np.random.default_rng(7)
+    draws = [Mechanism(0.75, 0.8).draw(np.array([1, 2, 1, 1]), rng) for _ in range(4000)]
+    other = 4000 * Mechanism(0.75, 1.1).law(np.array([1, 2, 1, 1]))
+    assert stats.chisquare(np.bincount(draws, minlength=4), other).pvalue < RARE
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.7, 3.0])
+def test_sizes_get_two_sided_geometric_noise(epsilon):
+    rng = np.random.default_rng(3)
+    drawn = np.array([noised_size(1000, epsilon, rng) for _ in range(4000)]) - 1000
+    ratio = exp(-epsilon)
+    reach = int(4 / epsilon) + 1
+    law = [(1 - ratio) / (1 + ratio) * ratio ** abs(k) for k in range(-reach, reach + 1)]
+    inside = [int((drawn == k).sum()) for k in range(-reach, reach + 1)]
+    found, expected = np.array([*inside, 4000 - sum(inside)]), np.array([*law, 1 - sum(law)]) * 4000
+    enough = expected > 5
+    found = np.append(found[enough], found[~enough].sum())
+    expected = np.append(expected[enough], expected[~enough].sum())
+    assert stats.chisquare(found[expected > 0], expected[expected > 0]).pvalue > RARE
+
+
+def test_a_noised_size_is_never_negative_and_seldom_passes_its_margin():
+    rng = np.random.default_rng(1)
+    assert min(noised_size(0, 0.1, rng) for _ in range(50)) == 0
+    assert size_margin(0.5, 0.005) == 11
+    ratio = exp(-0.5)
+    assert ratio**12 / (1 + ratio) <= 0.005 < ratio**9 / (1 + ratio)
+
+
+@given(st.integers(1, 2**80), st.integers(0, 2**32))
+def test_integers_stay_below_their_end(end, seed):
+    assert 0 <= integer_below(end, np.random.default_rng(seed)) < end
+
+
+def test_costs_far_beyond_the_least_can_still_be_drawn():
+    class High(np.random.Generator):
+        """Draws the largest integer."""
+
+        def bytes(self, length):
+            return b"\xff" * length
+
+    class Low(np.random.Generator):
+        """Draws 0."""
+
+        def bytes(self, length):
+            return bytes(length)
+
+    costs = [Decimal(0), Decimal(10**6)]
+    assert draw_by_cost(costs, Low(np.random.PCG64())) == 0
+    assert draw_by_cost(costs[::-1], Low(np.random.PCG64())) == 0  # weight 1e-40, not 0
+    assert integer_below(256, High(np.random.PCG64())) == 255
+
+
+@st.composite
+def neighbours(draw):
+    """Two samples of binned scores that differ in one, and the number of bins."""
+    bins = draw(st.integers(2, 8))
+    scores = draw(st.lists(st.integers(0, bins - 1), min_size=1, max_size=30))
+    other = [*scores]
+    other[draw(st.integers(0, len(scores) - 1))] = draw(st.integers(0, bins - 1))
+    return np.bincount(scores, minlength=bins), np.bincount(other, minlength=bins)
+
+
+@given(neighbours(), st.floats(0.5, 1.0), st.floats(0.01, 20))
+def test_one_replaced_sample_moves_no_probability_by_more_than_the_rate(pair, level, rate):
+    one, other = (np.log(Mechanism(level, rate).law(counts)) for counts in pair)
+    assert abs(one - other).max() <= rate * (1 + 1e-9) + 1e-9
+
+
+@given(neighbours(), st.floats(0.5, 1.0), st.floats(0.01, 20), st.integers(0, 1))
+def test_one_added_sample_moves_no_probability_by_more_than_the_rate(pair, level, rate, at):
+    counts = pair[0]
+    more = counts + (np.arange(len(counts)) == at)
+    one, other = (np.log(Mechanism(level, rate).law(c)) for c in (counts, more))
+    assert abs(one - other).max() <= rate * (1 + 1e-9) + 1e-9
+
+
+@given(
+    st.integers(1, 5000),
+    st.floats(0.01, 0.5),
+    st.floats(0.05, 20),
+    st.sampled_from(["published", "tight"]),
+)
+def test_the_rate_never_passes_epsilon(n, alpha, epsilon, form):
+    found = mechanism(n, alpha, epsilon=epsilon, bins=50, gamma=0.1, form=form, failure=0.1 * alpha)
+    if found is not None:
+        assert 1 - alpha <= found.level <= 1
+        assert 0 < found.rate <= epsilon
+
+
+def test_near_level_one_the_rate_of_the_source_is_not_private():
+    alpha, q, n = 0.1, 0.99, 40
+    source = alpha / (2 * q * (1 - q))  # the source's eps' = eps alpha, at epsilon = 1
+    low, high = np.array([n, 0]), np.array([n - 1, 1])
+    one, other = (np.log(Mechanism(q, source).law(counts)) for counts in (low, high))
+    assert abs(one - other).max() > 2.0
+    one, other = (np.log(Mechanism(q, 1.0).law(counts)) for counts in (low, high))
+    assert abs(one - other).max() <= 1.0
+
+
+def test_a_stated_range_ends_with_infinity():
+    edges = edges_of(5, (-2.0, 2.0))
+    np.testing.assert_array_equal(edges, [-1, 0, 1, 2, inf])
+    np.testing.assert_array_equal(
+        count_bins(np.array([-9.0, -1.0, 2.0, 2.5, inf]), edges), [2, 0, 0, 1, 2]
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"epsilons": {"epsilon": 0.0}}, "epsilon must be from 1e-6"),
+        ({"epsilons": {"epsilon": inf}}, "epsilon must be from 1e-6"),
+        ({"bins": 1}, "bins must be"),
+        ({"gamma": 1.0}, "gamma must be"),
+        ({"bounds": (1.0, 0.0)}, "bounds must be two finite numbers"),
+        ({"bounds": (0.0, inf)}, "without looking at the data"),
+        ({"bounds": (1.0,)}, "bounds must be two"),
+    ],
+)
+def test_settings_without_a_meaning_are_refused(change, says):
+    good = {"epsilons": {"epsilon": 1.0}, "bins": 10, "gamma": 0.1, "bounds": None}
+    check_private(**good)
+    with pytest.raises(InputError, match=says):
+        check_private(**{**good, **change})
+
+
+LAWS = {
+    "uniform": lambda rng, shape: rng.uniform(size=shape),
+    "piled up at the top": lambda rng, shape: rng.beta(8, 0.5, size=shape),
+    "tied": lambda rng, shape: np.ceil(rng.uniform(size=shape) * 20) / 20,
+    "all in one bin": lambda rng, shape: np.full(shape, 0.9) + rng.uniform(0, 1e-4, size=shape),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["published", "tight"])
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize(("n", "epsilon"), [(300, 1.0), (60, 6.0), (1000, 0.5)])
+def test_an_agent_covers_its_own_points(law, form, n, epsilon):
+    rng, trials = np.random.default_rng([n, len(law)]), 3000
+    edges = edges_of(200, None)
+    found = mechanism(n, 0.1, epsilon=epsilon, bins=200, gamma=0.1, form=form, failure=0.01)
+    hits = 0
+    for _ in range(trials):
+        scores = LAWS[law](rng, n + 1)
+        probs = found.law(count_bins(scores[:-1], edges))
+        hits += scores[-1] <= edges[rng.choice(len(edges), p=probs)]
+    assert stats.binom.cdf(hits, trials, 0.9) > RARE
+
+
+@pytest.mark.slow
+def test_a_noised_size_keeps_the_coverage():
+    rng, trials, n, alpha = np.random.default_rng(5), 3000, 400, 0.1
+    edges, failure, hits = edges_of(200, None), 0.1 * alpha / 2, 0
+    for _ in range(trials):
+        scores = rng.uniform(size=n + 1)
+        least = noised_size(n, 0.2, rng) - size_margin(0.2, failure)
+        found = mechanism(
+            least, alpha, epsilon=1.0, bins=200, gamma=0.1, form="tight", failure=failure
+        )
+        probs = np.eye(200)[-1] if found is None else found.law(count_bins(scores[:-1], edges))
+        hits += scores[-1] <= edges[rng.choice(200, p=probs)]
+    assert stats.binom.cdf(hits, trials, 1 - alpha) > RARE

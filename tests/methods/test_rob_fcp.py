@@ -1,0 +1,254 @@
+"""Rob-FCP: FCP without the agents that are least like the others."""
+
+from __future__ import annotations
+
+from math import inf
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import fedwqcp as fw
+from fedwqcp.errors import InputError
+from fedwqcp.methods import UnfitAnswerError
+from fedwqcp.methods._byzantine import (
+    bin_edges,
+    by_maliciousness,
+    check_consistent,
+    copies,
+    coverage_loss,
+    estimated_liars,
+    vectors,
+)
+from fedwqcp.methods._counts import CountAt, Counts
+from fedwqcp.methods._robust import NOTHING, RobustThreshold, Span
+from fedwqcp.methods.rob_fcp import RobFCP
+from strategies import alphas
+from worked import ABC, EMPTY, A, samples, threshold
+
+RNG = np.random.default_rng(0)
+
+
+def honest(count: int = 4, n: int = 60, seed: int = 0) -> dict[str, np.ndarray]:
+    """Agents whose scores are uniform."""
+    rng = np.random.default_rng(seed)
+    return {f"h{k}": rng.random(n) for k in range(count)}
+
+
+def outcome(agents: dict, alpha: float = 0.1, **given_settings: object) -> RobustThreshold:
+    method = fw.methods.get("rob-fcp", **given_settings)
+    return fw.calibrate(agents, method=method, alpha=alpha).outcomes[0]
+
+
+def test_edges_cut_the_middle_and_leave_the_ends_open() -> None:
+    assert bin_edges(0.0, 1.0, 6) == (0.0, 0.25, 0.5, 0.75, 1.0)
+    assert bin_edges(-1.0, 3.0, 3) == (-1.0, 3.0)
+    assert bin_edges(2.0, 2.0, 20) == (2.0,)  # no room
+    assert all(np.isfinite(bin_edges(-1.7e308, 1.7e308, 20)))
+
+
+def test_vectors_are_shares() -> None:
+    found = vectors(np.array([[1.0, 3.0], [0.0, 0.0]]), [4, 10])
+    assert found.tolist() == [[0.25, 0.5, 0.25], [0.0, 0.0, 1.0]]
+
+
+def test_maliciousness_sums_the_nearest_not_the_largest() -> None:
+    # on a line: 0, 1, 2, 10, 11; with two liars of five, sums to the two nearest others are
+    # 1 + 2, 1 + 1, 1 + 2, 1 + 8, 1 + 9
+    v = np.array([[0.0], [1.0], [2.0], [10.0], [11.0]])
+    assert by_maliciousness(v, 2) == [1, 0, 2, 3, 4]
+    # the sum of all distances, or of the largest, would take 2 for the best
+    assert by_maliciousness(v, 0) == [2, 1, 0, 3, 4]
+
+
+def test_the_estimate_is_the_likeliest_number() -> None:
+    good, liars = np.eye(5) / 10 + 0.18, np.eye(5)
+    assert estimated_liars(np.vstack([good, liars[:1]]), 2) == 1
+    assert estimated_liars(np.vstack([good, liars[:2]]), 3) == 2
+    assert estimated_liars(good, 0) == 0
+    assert estimated_liars(np.full((5, 2), 0.5), 2) == 1  # nobody stands apart: the smallest
+
+
+def test_an_estimate_by_hand() -> None:
+    # z = 1: honest 0, 0.2, 0.4, mean 0.2, mean square 0.08 / 3; the other at 1: 0.64
+    # z = 2 is not less than half of four
+    assert estimated_liars(np.array([[0.0], [0.2], [0.4], [1.0]]), 1) == 1
+
+
+def test_whole_answers_that_return_are_copies() -> None:
+    counts = np.array([[3.0, 9.0], [2.0, 9.0], [3.0, 9.0], [3.0, 9.0]])
+    assert copies(counts, [20, 20, 20, 20], fewest=20) == [2, 3]
+    assert copies(counts, [20, 20, 20, 21], fewest=20) == [2]
+    assert copies(counts, [19, 20, 19, 19], fewest=20) == []
+
+
+def test_counts_are_bound_by_those_before() -> None:
+    check_consistent((0.5, 0.2, 0.9), np.array([[4.0, 1.0, 4.0], [9.0, 9.0, 9.0]]))
+    with pytest.raises(UnfitAnswerError, match="must fit those given before") as unfit:
+        check_consistent((0.5, 0.2), np.array([[4.0, 1.0], [4.0, 5.0]]))
+    assert unfit.value.position == 1
+    with pytest.raises(UnfitAnswerError, match="must fit"):
+        check_consistent((0.5, 0.5), np.array([[4.0, 5.0]]))
+
+
+@pytest.mark.parametrize(
+    ("bins", "n", "good", "liars", "expected"),
+    [
+        # z at 1 - 0.05 / (2 * 10 * 5) = 0.9995 is 3.2905; 10 * 3.2905 / 2000 = 0.016453
+        (10, 10**6, 5, 0, 0.016453),
+        (10, 10**6, 5, 1, 0.016453 * 1.5),  # tau = 0.2: 1 + 0.4 / 0.8
+        (20, 600, 4, 2, 1.0),  # 6.5 says nothing
+        (20, 10**6, 2, 2, 1.0),
+    ],
+)
+def test_the_stated_loss(bins: int, n: int, good: int, liars: int, expected: float) -> None:
+    assert coverage_loss(bins, n, good, liars) == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [np.zeros(60), np.ones(60) * 50, np.zeros(6000), np.linspace(0, 0.3, 60)],
+    ids=["low", "high", "huge", "third"],
+)
+@pytest.mark.parametrize("where", [0, 2, 5])
+def test_two_liars_of_six_are_left_out(lie: np.ndarray, where: int) -> None:
+    good = list(honest().values())
+    agents = [*good[:where], lie, lie[1:], *good[where:]]
+    found = outcome({f"a{k}": scores for k, scores in enumerate(agents)}, liars=2)
+    assert found.left_out == (min(where, 4), min(where, 4) + 1)
+    assert found.value == threshold(honest(), "fcp", 0.1)
+
+
+def test_an_exact_copy_counts_once() -> None:
+    good = honest()
+    found = outcome({**good, "copy": good["h1"]}, liars=1, cap=10**6)
+    assert 4 in found.left_out
+    assert len(found.left_out) == 2  # agents that agree may be honest, so the search goes on
+
+
+def test_agents_that_all_agree_are_no_copies() -> None:
+    grid = np.arange(1, 61) / 60
+    found = outcome(dict.fromkeys("abcde", grid) | {"liar": np.zeros(60)}, liars=1)
+    assert found.left_out == (5,)
+    assert found.value == 55 / 60  # R = ceil(305 * 0.9) = 275 of 300, the 55th of sixty
+
+
+def test_nobody_is_left_out_of_two() -> None:
+    two = {"a": A, "b": A / 2}
+    assert outcome(two, 0.2).left_out == ()
+    assert outcome(two, 0.2).value == threshold(two, "fcp", 0.2)
+
+
+def test_zero_liars_and_no_cap_is_fcp() -> None:
+    assert outcome(ABC, 0.2, liars=0, cap=100).value == threshold(ABC, "fcp", 0.2) == 0.6
+
+
+def test_a_large_agent_counts_like_the_median_one() -> None:
+    # sizes 10, 5, 20: cap 10, weights 10, 5, 10 and counts of c halved, rounded down
+    # N = 25, M = 3, R = ceil(28 * 0.8) = 23: of a 10, b 5 and c 10 the value 0.8 has 8 + 5 + 10
+    assert outcome(ABC, 0.2, liars=0).value == 0.8
+
+
+@settings(max_examples=30)
+@given(samples(min_size=1), alphas(2))
+def test_without_liars_and_cap_it_is_fcp(agents: dict, alpha: float) -> None:
+    found = outcome(agents, alpha, liars=0, cap=1000)
+    assert found.value == threshold(agents, "fcp", alpha)
+
+
+@pytest.mark.parametrize("liars", [None, 1])
+def test_infinite_and_empty_samples(liars: int | None) -> None:
+    assert outcome({"a": EMPTY, "b": EMPTY}, liars=liars) == NOTHING
+    assert outcome({name: np.full(30, inf) for name in "abc"}, liars=liars) == NOTHING
+    few = {name: np.array([0.1, 0.2]) for name in "abc"}
+    assert outcome(few, liars=liars).value == inf
+
+
+def test_it_works_on_any_scale() -> None:
+    scaled = {name: -1e6 + 1e9 * scores for name, scores in honest().items()}
+    lie = np.full(60, -1e6)
+    small, large = (
+        outcome({**agents, "liar": where}, liars=1)
+        for agents, where in ((honest(), np.zeros(60)), (scaled, lie))
+    )
+    assert small.left_out == large.left_out == (4,)
+    assert large.value == -1e6 + 1e9 * small.value
+
+
+def step(method: RobFCP, *answers: list) -> object:
+    talk = method.exchange(0.1)
+    next(talk)
+    for each in answers[:-1]:
+        talk.send(each)
+    return talk.send(answers[-1])
+
+
+SPANS = [Span(0.1, 0.9, 50) for _ in range(3)]
+
+
+def test_the_range_is_the_median_of_the_agents_spans() -> None:
+    spans = [Span(0.1, 0.8, 9), Span(0.2, 0.9, 9), Span(-1e9, 1e9, 9)]
+    assert step(RobFCP(bins=3), spans) == CountAt((0.1, 0.9))
+
+
+@pytest.mark.parametrize(
+    ("answers", "position", "match"),
+    [
+        ([SPANS, [Counts(50, (1, 2)), Counts(49, (1, 2)), Counts(50, (1, 2))]], 1, "n: must be 50"),
+        ([SPANS, [Counts(50, (1, 2)), Counts(50, (1, 2)), Counts(50, (1,))]], 2, "hold 2 numbers"),
+        ([SPANS, [Counts(50, (1, 2)), SPANS[0], Counts(50, (1, 2))]], 1, "must be of kind"),
+        ([[SPANS[0], Counts(50)]], 1, "must be of kind"),
+    ],
+)
+def test_an_answer_that_does_not_fit_is_told_by_its_place(answers, position, match) -> None:
+    with pytest.raises(UnfitAnswerError, match=match) as unfit:
+        step(RobFCP(bins=3), *answers)
+    assert unfit.value.position == position
+
+
+def test_an_agent_is_bound_to_its_histogram() -> None:
+    method = RobFCP(bins=3, probes=1, liars=0)
+    talk = method.exchange(0.1)
+    next(talk)
+    edges = talk.send(SPANS).values  # 0.1 and 0.9
+    question = talk.send([Counts(50, (5, 45))] * 3)
+    assert edges == (0.1, 0.9)
+    assert question.values[0] < 0.1  # the search begins over all numbers
+    with pytest.raises(UnfitAnswerError, match="must fit those given before") as unfit:
+        talk.send([Counts(50, (5,)), Counts(50, (6,)), Counts(50, (0,))])
+    assert unfit.value.position == 1
+
+
+def test_answers_at_an_agent() -> None:
+    cal = fw.Calibration(np.arange(1, 11) / 10)
+    # ranks floor(11 * 0.2) = 2 and ceil(11 * 0.8) = 9
+    assert RobFCP().answer(cal, fw.methods.get("fcp").questions[0](), 0.2, RNG) == Span(
+        0.2, 0.9, 10
+    )
+    assert RobFCP().answer(cal, CountAt((0.15, 0.9)), 0.2, RNG) == Counts(10, (1, 9))
+    with pytest.raises(InputError, match="the server must ask for at most 4 counts"):
+        RobFCP(bins=5, probes=3).answer(cal, CountAt((0.1, 0.2, 0.3, 0.4, 0.5)), 0.2, RNG)
+
+
+def test_bounds_hold_for_what_it_sends() -> None:
+    assert Span(0.1, 2.0, 30).sizes() == (30,)
+    assert Span(0.1, 2.0, 30).scores() == (0.1, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("build", "match"),
+    [
+        (lambda: Span(0.5, 0.4, 3), "low: must not be above high"),
+        (lambda: Span(0.5, float("nan"), 3), "high: must be a number"),
+        (lambda: Span(0.5, 0.6, -1), "n: must be an integer"),
+        (lambda: RobustThreshold(0.5, (-1,), 0.2), "left_out: must be an integer"),
+        (lambda: RobustThreshold(0.5, (), 1.2), "loss: must be from 0 to 1"),
+        (lambda: RobFCP(bins=2), "bins must be an integer of at least 3"),
+        (lambda: RobFCP(probes=0), "probes must be an integer of at least 1"),
+        (lambda: RobFCP(liars=-1), "liars must be an integer of at least 0"),
+        (lambda: RobFCP(cap=0), "cap must be an integer of at least 1"),
+    ],
+)
+def test_what_cannot_be(build, match: str) -> None:
+    with pytest.raises(InputError, match=match):
+        build()

@@ -1,0 +1,121 @@
+"""The weighted median of local thresholds."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fedwqcp as fw
+from fedwqcp.errors import InputError
+from fedwqcp.methods._claims import capped
+from fedwqcp.methods.weighted_median_cp import WeightedMedianCP
+from fedwqcp.wire.payload import LocalQuantile
+from worked import ABC, EMPTY, threshold
+
+anything = st.builds(LocalQuantile, st.floats(-1e9, 1e9) | st.just(inf), st.integers(1, 10**9))
+
+
+def median(pairs: list[tuple[float, int]], **settings: object) -> float:
+    answers = [LocalQuantile(q, n) for q, n in pairs]
+    return WeightedMedianCP(**settings).aggregate(answers, 0.1).value
+
+
+@pytest.mark.parametrize(
+    ("pairs", "settings", "expected"),
+    [
+        # sizes 10, 5, 20: the cap is 10, weights 10, 5, 10; 0.34 has 10 of 25, 0.45 has 15
+        ([(0.9, 10), (0.45, 5), (0.34, 20)], {}, 0.45),
+        # weights as claimed: 0.34 has 20 of 35
+        ([(0.9, 10), (0.45, 5), (0.34, 20)], {"cap": 10**6}, 0.34),
+        ([(0.1, 5), (0.9, 5)], {}, 0.9),  # half is not more than half
+        ([(0.5, 7)], {}, 0.5),
+        ([], {}, inf),
+        # one +inf of three equal ones does not make it +inf, two do
+        ([(0.2, 5), (0.4, 5), (inf, 5)], {}, 0.4),
+        ([(0.2, 5), (inf, 5), (inf, 5)], {}, inf),
+        ([(0.2, 5), (inf, 5), (inf, 5)], {"overflow": "exclude"}, 0.2),
+    ],
+)
+def test_by_hand(pairs: list, settings: dict, expected: float) -> None:
+    assert median(pairs, **settings) == expected
+
+
+@pytest.mark.parametrize(
+    ("overflow", "alpha", "expected"),
+    [
+        ("propagate", 0.2, 0.45),  # thresholds 0.9, 0.45, 0.34, as above
+        ("propagate", 0.1, 1.0),  # 1.0, inf, 0.38 with weights 10, 5, 10
+        ("clip", 0.1, 0.45),
+        ("exclude", 0.1, 1.0),  # 1.0 and 0.38 alike
+    ],
+)
+def test_the_worked_example(overflow: str, alpha: float, expected: float) -> None:
+    assert threshold(ABC, "weighted-median-cp", alpha, overflow=overflow) == expected
+
+
+def test_an_empty_agent_has_no_weight() -> None:
+    assert threshold({**ABC, "b": EMPTY}, "weighted-median-cp", 0.2) == 0.9
+
+
+def test_one_huge_claim_does_not_own_it() -> None:
+    honest = [(0.91, 400), (0.94, 500), (0.95, 600), (0.96, 450), (0.97, 300)]
+    liar = (999.0, 10**6)
+    # the cap is 450: 0.95 is reached by 400 + 450 + 450 of 2500
+    assert median([*honest, liar]) == 0.95
+    answers = [LocalQuantile(q, n) for q, n in (*honest, liar)]
+    assert fw.methods.get("fedwq-cp").aggregate(answers, 0.1).value > 996
+
+
+@given(st.integers(3, 12), st.data())
+def test_up_to_the_breakdown_point_it_stays_between_honest_thresholds(
+    M: int, data: st.DataObject
+) -> None:
+    liars = (M // 2 + 1) // 2  # 1 of 3, 2 of 6, 3 of 10
+    lies = data.draw(st.lists(anything, min_size=liars, max_size=liars))
+    honest = data.draw(st.lists(anything, min_size=M - liars, max_size=M - liars))
+    found = WeightedMedianCP().aggregate([*lies, *honest], 0.1).value
+    assert min(s.threshold for s in honest) <= found <= max(s.threshold for s in honest)
+
+
+@given(st.integers(1, 12), st.integers(1, 1000), st.data())
+def test_equal_sizes_withstand_fewer_than_half(M: int, n: int, data: st.DataObject) -> None:
+    values = data.draw(st.lists(st.floats(-1e9, 1e9), min_size=M, max_size=M))
+    honest = values[(M - 1) // 2 :]
+    assert min(honest) <= median([(q, n) for q in values]) <= max(honest)
+
+
+def test_unequal_honest_sizes_lower_the_breakdown_point() -> None:
+    # three honest agents are small: three liars of seven then hold 150 of 225
+    pairs = [(5.0, 50)] * 3 + [(0.5, 50)] + [(0.5, 5)] * 3
+    assert median(pairs) == 5.0
+
+
+@pytest.mark.parametrize("M", [3, 6, 7, 10])
+def test_beyond_the_breakdown_point_liars_own_it(M: int) -> None:
+    liars = M // 2 + 1
+    pairs = [(5.0, 50)] * liars + [(0.5, 50)] * (M - liars)
+    assert median(pairs) == 5.0
+
+
+@given(st.lists(st.integers(1, 10**9), min_size=1, max_size=9), st.data())
+def test_fewer_than_half_cannot_raise_the_cap_above_honest_sizes(
+    honest: list, data: st.DataObject
+) -> None:
+    claims = data.draw(st.lists(st.integers(1, 10**12), max_size=len(honest) - 1))
+    sizes = [*honest, *claims]
+    assert max(capped(sizes, None)) <= max(honest)
+    assert sum(n == max(capped(sizes, None)) for n in capped(sizes, None)) > len(sizes) // 2
+
+
+def test_a_given_cap_counts_no_more() -> None:
+    assert capped([3, 50, 8], cap=8) == [3, 8, 8]
+    assert capped([], cap=None) == []
+
+
+@pytest.mark.parametrize("cap", [0, -1, True, 2.5])
+def test_caps_that_cannot_be(cap: object) -> None:
+    with pytest.raises(InputError, match="cap must be an integer of at least 1, or none"):
+        WeightedMedianCP(cap=cap)

@@ -1,0 +1,88 @@
+"""Rows from files: every kind, joined with sets, and what is refused without telling values."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedwqcp.errors import InputError
+from fedwqcp.monitor import read_batches
+
+
+def read(text, agent="a", sets=None):
+    """Return sizes, hits and classes of one agent."""
+    found = read_batches(text.encode(), agent, None if sets is None else sets.encode())
+    batch = found[agent]
+    return batch.sizes.tolist(), batch.hits.tolist(), batch.classes.tolist()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "covered,label\n1,0\n0,2\n",
+        '{"covered": 1, "label": 0}\n\n{"covered": false, "label": 2}\n',
+        "id,size,labels,label\nx,2,0 1,0\ny,1,1,2\n",
+        '{"labels": [0, 1], "label": 0}\n{"labels": [], "label": 2}\n',
+        "\ufefflabels,label\n0,0\n,2\n",
+    ],
+)
+def test_rows_of_every_kind(text):
+    assert read(text) == ([1, 1], [1, 0], [0, 2])
+
+
+def test_intervals_have_no_classes():
+    assert read("lower,upper,y\n0,1,1\n-inf,2,3\n") == ([1, 1], [1, 0], [])
+
+
+def test_counts():
+    assert read("n,hits\n10,9\n20,20\n") == ([10, 20], [9, 20], [])
+    assert read("class,n,hits\n0,10,9\n2,20,20\n") == ([30], [29], [0, 2])
+
+
+def test_sets_and_later_labels_meet_by_id():
+    sets = "id,size,labels\nn7,1,0\nn8,2,0 1\nn9,0,\n"
+    assert read("id,label\nn8,1\nn7,2\n", sets=sets) == ([1, 1], [1, 0], [1, 2])
+
+
+def test_a_column_tells_the_agents_apart_in_order():
+    found = read_batches(b"agent,covered\nb,1\na,0\nb,0\n")
+    assert list(found) == ["b", "a"]
+    assert found["b"].hits.tolist() == [1, 0]
+
+
+def test_no_rows_are_no_batches():
+    assert read_batches(b"covered\n", "a") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "agent", "sets", "says"),
+    [
+        ("covered\n1\n", None, None, "row 1 must belong to one agent"),
+        ("agent,covered\nb,1\n", "a", None, "row 1 must belong"),
+        ("covered,label\n1\n", "a", None, "value for every column"),
+        ("covered\n1,2\n", "a", None, "value for every column"),
+        ("secret\nflu\n", "a", None, "one of"),
+        ("covered\nflu\n", "a", None, "row 1 must have a number in 'covered'"),
+        ("labels,label\nflu,1\n", "a", None, "row 1 must have a set"),
+        ('{"labels": [[1]], "label": 1}', "a", None, "row 1 must have a set"),
+        ('{"covered": [1]}', "a", None, "number"),
+        ('{"covered": 1}\nflu', "a", None, "JSON lines"),
+        ('{"covered": 1}\n[1]', "a", None, "row 2"),
+        ("id,label\nflu,1\n", "a", "id,labels\nn7,1\n", "row 1 must have an id"),
+        ("id,label\nn7,1\nn7,1\n", "a", "id,labels\nn7,1\n", "some ids return"),
+        ("id,label\nn7,1\n", "a", "id,labels\nn7,1\nn7,2\n", "id of its own"),
+    ],
+)
+def test_what_is_refused_tells_no_value(text, agent, sets, says):
+    with pytest.raises(InputError, match=says) as caught:
+        read_batches(text.encode(), agent, None if sets is None else sets.encode())
+    assert "flu" not in str(caught.value)
+
+
+@given(st.binary(max_size=80))
+def test_any_bytes_give_rows_or_an_input_error(data):
+    with contextlib.suppress(InputError):
+        read_batches(data, "a")

@@ -1,0 +1,164 @@
+"""States survive restarts, stay small, and are read strictly."""
+
+from __future__ import annotations
+
+import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedwqcp.errors import InputError, RecordError
+from fedwqcp.monitor import Monitor, Terms, append_log, changing, load_monitor, save_monitor
+from fedwqcp.monitor.state import shown
+
+
+def monitor():
+    """Return a monitor with some rows."""
+    watch = Monitor(Terms(0.1, ("a", "b"), 2, (0.1, 0.2), 0.04, 0.01))
+    rng = np.random.default_rng(0)
+    watch.update("a", rng.uniform(size=50) < 0.6, rng.integers(2, size=50), batch="one")
+    return watch
+
+
+def test_a_restart_changes_nothing(tmp_path):
+    watch, path = monitor(), tmp_path / "state.json"
+    save_monitor(watch, path)
+    again = load_monitor(path)
+    assert (again.terms, again.updates, again.sites) == (watch.terms, watch.updates, watch.sites)
+    more = [1, 0, 0, 1]
+    assert again.update("a", more) == watch.update("a", more)
+    again.update("b", [1])
+    with pytest.raises(InputError, match="taken in before"):
+        again.update("a", [1], batch="one")
+
+
+def test_the_size_does_not_depend_on_the_rows(tmp_path):
+    sizes = []
+    for rows in (10, 1_000_000):
+        watch = monitor()
+        watch.update_counts("b", rows, rows)
+        save_monitor(watch, tmp_path / "state.json")
+        sizes.append((tmp_path / "state.json").stat().st_size)
+    assert abs(sizes[1] - sizes[0]) < 200
+
+
+def test_an_open_state_is_not_overwritten(tmp_path):
+    save_monitor(monitor(), tmp_path / "state.json", replace=False)
+    with pytest.raises(InputError, match="exists already"):
+        save_monitor(monitor(), tmp_path / "state.json", replace=False)
+
+
+def test_a_failed_change_is_not_kept(tmp_path):
+    path = tmp_path / "state.json"
+    save_monitor(monitor(), path)
+    before = path.read_bytes()
+
+    def change():
+        with changing(path) as watch:
+            watch.update("b", [1, 1, 0])
+            watch.update("nobody", [1])
+
+    with pytest.raises(InputError, match="not watched"):
+        change()
+    assert path.read_bytes() == before
+
+
+def test_changes_at_the_same_time_are_all_kept(tmp_path):
+    path = tmp_path / "state.json"
+    save_monitor(Monitor(Terms(0.1, ("a",))), path)
+
+    def change(hit):
+        with changing(path) as watch:
+            watch.update("a", [hit])
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(change, [1] * 40))
+    assert load_monitor(path).standings()[0].n == 40
+
+
+def test_where_there_are_no_locks_changes_are_kept_too(tmp_path, monkeypatch):
+    path = tmp_path / "state.json"
+    save_monitor(monitor(), path)
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    with changing(path) as watch:
+        watch.update("b", [1])
+    assert load_monitor(path).standings("b")[0].n == 1
+
+
+def test_a_folder_that_takes_no_lock_is_told(tmp_path):
+    path = tmp_path / "state.json"
+    save_monitor(monitor(), path)
+    (tmp_path / ".state.json.lock").mkdir()
+    with pytest.raises(InputError, match="cannot write"), changing(path):
+        pass
+
+
+def test_a_state_that_is_not_there_says_how_to_open_one(tmp_path):
+    with pytest.raises(InputError, match="monitor open"), changing(tmp_path / "no.json"):
+        pass
+
+
+def damaged():
+    """Return ways to damage a state."""
+
+    def put(*where, value):
+        def change(state):
+            for key in where[:-1]:
+                state = state[key]
+            state[where[-1]] = value
+
+        return change
+
+    rows = ("sites", "a", "rows")
+    return [
+        put("terms", "alpha", value=2),
+        put("terms", "unknown", value=1),
+        put("updates", value=-1),
+        put("updates", value=True),
+        put("sites", value={}),
+        put("sites", value=[]),
+        put("sites", "a", "classes", value=[]),
+        put("sites", "a", "batches", value=3),
+        put(*rows, "n", value=3.5),
+        put(*rows, "hits", value=10**6),
+        put(*rows, "runs", value=[0.0]),
+        put(*rows, "runs", 0, value=float("nan")),
+        put(*rows, "run_n", 0, value=10**6),
+        put(*rows, "wealth", value=None),
+        put(*rows, "alarm", value="now"),
+    ]
+
+
+@pytest.mark.parametrize("change", damaged())
+def test_a_damaged_state_is_refused(tmp_path, change):
+    path = tmp_path / "state.json"
+    save_monitor(monitor(), path)
+    state = json.loads(path.read_text())
+    change(state)
+    path.write_text(json.dumps(state))
+    with pytest.raises(RecordError, match="damaged"):
+        load_monitor(path)
+
+
+@given(st.one_of(st.binary(max_size=60), st.sampled_from([b"[]", b"3", b'{"fedwqcp-monitor":2}'])))
+def test_other_files_are_refused(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("state") / "state.json"
+    path.write_bytes(data)
+    with pytest.raises(RecordError):
+        load_monitor(path)
+
+
+def test_the_log_holds_one_line_for_each_update(tmp_path):
+    watch, path = monitor(), tmp_path / "state.log"
+    for update in (1, 2):
+        append_log(path, update, "2026-11-15", watch.update("a", [1, 0]))
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line["update"] for line in lines] == [1, 2]
+    assert lines[1]["streams"] == [json.loads(json.dumps(shown(s))) for s in watch.standings("a")]
+    assert {"coverage", "low", "high", "alarm", "current"} <= set(lines[0]["streams"][0])
+    with pytest.raises(InputError, match="cannot write"):
+        append_log(tmp_path / "no" / "log", 1, "", ())

@@ -1,0 +1,113 @@
+import json
+from importlib import import_module
+
+import pytest
+
+from fedwqcp.errors import InputError
+from fedwqcp.report.html.blocks import Bar, Card, Cards, Row, Table, Text
+from fedwqcp.report.html.charts import own_and_released, scatter, scores
+from fedwqcp.report.html.examples import Drawn, Example, Gallery, picture
+from fedwqcp.report.html.page import Page, Section, Verdict, View
+from fedwqcp.report.html.panels import gap, partition, traffic
+from fedwqcp.report.html.render import render
+from pages import Read
+
+module = import_module("fedwqcp.report.html.render")  # the package has a function of that name
+
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&{{7*7}}"
+
+
+@pytest.fixture(autouse=True)
+def small_library(monkeypatch):
+    """The charts' library is not what these tests look at."""
+    monkeypatch.setattr(module, "_library", lambda: "/* library */")
+
+
+def every_block(name):
+    """Return a page that has every block, with one name wherever a name can stand."""
+    card = Card(
+        name, name, "good", name, "0.9", name, name, ((name, name),), Bar(0.8, 0.9, 1, 0.9, 0)
+    )
+    point = {"method": name, "agent": name, "coverage": 0.9, "low": 0.8, "high": 1.0, "size": 2.0}
+    blocks = [
+        Text([name], "bad", name),
+        Text([name], title=name),
+        Cards({name: [card]}),
+        scatter([point], nominal=0.9, size=name, method=name, title=name),
+        scores(name, [(0.0, 1.0, 12)], 0.4, [(name, 0.5)], method=name, domain=(0.0, 1.0)),
+        own_and_released([(name, 12, 0.5, 0.6)], method=name),
+        partition({name: (1, 2)}, name),
+        traffic([(name, name, 10, 20)], method=name),
+        gap([(name, 0.8, 0.7)], 0.9),
+        Table(name, name, (name,), [Row((name,), name, name)]),
+        Gallery(
+            [
+                Example(
+                    name,
+                    name,
+                    name,
+                    picture([0, 255, 9, 8]),
+                    name,
+                    [Drawn(name, [(name, True)], True)],
+                )
+            ]
+        ),
+    ]
+    sections = [Section("all", name, name, blocks)]
+    view = View(name, [name, "b"], [name, "c"], name, {name: Verdict("bad", name, name)}, sections)
+    return Page(name, name, [(name, name)], [view, view])
+
+
+def test_whatever_a_name_says_it_stays_text():
+    plain, hostile = Read(render(every_block("st-mary"))), Read(render(every_block(HOSTILE)))
+    assert [tag for tag, _ in hostile.tags] == [tag for tag, _ in plain.tags]
+    assert not any(name.startswith("on") for _, found in hostile.tags for name in found)
+    assert HOSTILE in hostile.words
+    assert not any("49" in word for word in hostile.words)
+
+
+def test_charts_hold_the_name_as_data_alone():
+    read = Read(render(every_block(HOSTILE)))
+    specs = [json.loads(text) for text in read.scripts if text.startswith("{")]
+    assert len(specs) == 12  # six charts in each of two views
+    assert any(
+        HOSTILE in json.dumps(spec, ensure_ascii=False).replace('\\"', '"') for spec in specs
+    )
+
+
+def test_the_page_may_load_nothing_and_names_no_address():
+    html = render(every_block("st-mary"))
+    read = Read(html)
+    assert html.startswith("<!doctype html>")
+    (policy,) = [a["content"] for t, a in read.tags if t == "meta" and "http-equiv" in a]
+    assert policy.startswith("default-src 'none'")
+    assert "eval" not in policy
+    assert all(address.startswith("data:") for address in read.addresses)
+
+
+def test_every_chart_has_a_text_alternative_its_numbers_and_a_download():
+    read = Read(render(every_block("st-mary")))
+    plots = [found for _, found in read.tags if found.get("class") == "plot"]
+    assert len(plots) == 12
+    assert all(found["role"] == "img" and "st-mary" in found["aria-label"] for found in plots)
+    saved = [found["download"] for _, found in read.tags if "download" in found]
+    assert len(saved) == 2 * (6 + 1)  # and the table
+
+
+def test_pictures_have_words():
+    read = Read(render(every_block("st-mary")))
+    assert {found["alt"] for tag, found in read.tags if tag == "img"} == {"st-mary"}
+
+
+def test_a_page_of_three_megabytes_is_refused(monkeypatch):
+    monkeypatch.setattr(module, "_library", lambda: "x" * module.LARGEST)
+    with pytest.raises(InputError, match="at most 3,000,000"):
+        render(every_block("st-mary"))
+
+
+def test_the_library_is_one_script_of_less_than_a_megabyte(monkeypatch):
+    monkeypatch.undo()
+    text = module._library()
+    assert "vegaEmbed" in text
+    assert "</script" not in text
+    assert len(text) < 1_000_000

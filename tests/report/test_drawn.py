@@ -1,0 +1,107 @@
+"""Figures by name, in every format."""
+
+import sys
+from dataclasses import replace
+
+import pytest
+
+from fedwqcp.bench import shown as kept
+from fedwqcp.bench.evaluate import evaluate, shares
+from fedwqcp.bench.plans import MethodPlan
+from fedwqcp.bench.record import save
+from fedwqcp.bench.shown import Portrait
+from fedwqcp.bench.stages import Folder
+from fedwqcp.bench.stress import journal_of
+from fedwqcp.bench.stressed import stressed
+from fedwqcp.errors import InputError, MissingExtraError
+from fedwqcp.report.drawn import FIGURES, draw
+from fedwqcp.report.points import medians
+from records import record
+from units import experiment, labels_unit
+
+pytest.importorskip("matplotlib")
+
+PORTRAIT = Portrait(
+    dataset="digits", agent="S0", counts=(4, 16), edges=(0.0, 0.5, 1.0), people=(10, 10), local=0.9,
+    released=0.8, mixture=float("inf"), level=0.9, coverage=0.8, coverage_mixture=1.0,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    """A demo's, a benchmark's and a study's folder, by figure."""
+    root = tmp_path_factory.mktemp("sources")
+    demo, run, study = (root / name for name in ("demo", "run", "study"))
+    for folder in (demo, run, study):
+        folder.mkdir()
+    save(demo / "records.jsonl", [record(agent=name) for name in ("S0", "W1")])
+    kept.save(demo / kept.FILE, [PORTRAIT, replace(PORTRAIT, agent="W1", people=(), edges=())])
+    plans = tuple(MethodPlan(name=name, method=name) for name in ("fedwq-cp", "fedavgq-cp"))
+    small = replace(experiment(), methods=plans)
+    for seed in (0, 1):
+        unit = labels_unit(seed)
+        Folder(run).results.append(evaluate(unit, small))
+        Folder(run).shares.append(shares(unit))
+        for value in (0.1, 1.0):
+            journal_of(study).append(stressed(evaluate(unit, small), "label", value))
+    return {
+        "partition": (demo, run),
+        "ablation": (run,),
+        "coverage-vs-size": (demo, run),
+        "ecdf": (demo,),
+        "gap-vs-heterogeneity": (study,),
+    }
+
+
+@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize(
+    ("ending", "begins"), [(".pdf", b"%PDF"), (".svg", b"<?xml"), (".png", b"\x89PNG")]
+)
+def test_every_figure_in_every_format_twice_the_same(sources, name, ending, begins, tmp_path):
+    for source in sources[name]:
+        one, other = (draw(name, source, tmp_path / f"{n}.v2{ending}") for n in ("a", "b"))
+        assert one.name == f"a.v2{ending}"
+        assert one.read_bytes().startswith(begins)
+        assert one.read_bytes() == other.read_bytes()
+
+
+def test_the_curve_goes_through_the_edges_of_the_bins(sources, tmp_path):
+    svg = draw("ecdf", sources["ecdf"][0], tmp_path / "ecdf.svg").read_text()
+    assert "released threshold" in svg
+    assert "quantile of all scores" not in svg  # it is +inf here
+
+
+def test_points_of_a_benchmark_are_medians(sources):
+    results = Folder(sources["ablation"][0]).results.read()
+    one = [r for r in results if (r.method, r.agent) == ("fedwq-cp", results[0].agent)]
+    found = next(
+        m
+        for m in medians([r for r in results if r.preset == one[0].preset])
+        if (m.method, m.model) == ("fedwq-cp", one[0].model)
+    )
+    own = [r.coverage for r in one if r.preset == one[0].preset]
+    assert found.coverage == pytest.approx(sum(own) / 2)
+    assert found.tested == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "file", "preset", "said"),
+    [
+        ("pie", "partition", "a.svg", None, "known: partition, ablation"),
+        ("ecdf", "ecdf", "a.jpg", None, r"must end in \.pdf, \.png, \.svg, got a\.jpg"),
+        ("ecdf", "ablation", "a.svg", None, "must be the demo's folder"),
+        ("gap-vs-heterogeneity", "ecdf", "a.svg", None, "fedwqcp bench stress"),
+        ("ablation", "ablation", "a.svg", "none", "unknown preset 'none'; there are: "),
+        ("partition", "gap-vs-heterogeneity", "a.svg", None, "nothing to draw partition from"),
+    ],
+)
+def test_what_cannot_be_drawn_is_said(sources, name, source, file, preset, said, tmp_path):
+    with pytest.raises(InputError, match=said):
+        draw(name, sources[source][0], tmp_path / file, preset)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_missing_extra_is_told(sources, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtraError):
+        draw("ecdf", sources["ecdf"][0], tmp_path / "a.svg")

@@ -1,0 +1,59 @@
+"""Photograph a report at two widths for the README.
+
+    make demo && python tools/screenshots.py out/report.html docs/images
+
+It needs Chromium (``apt-get install chromium``) and the Python package playwright.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from pathlib import Path
+
+SIZES = {"desktop": (1280, 2240, 1), "phone": (390, 844, 2)}
+"""Name, and width, height and pixels per point of the window."""
+
+
+def photograph(report: Path, out: Path) -> list[Path]:
+    """Write one picture for each size.
+
+    Parameters
+    ----------
+    report : Path
+        A page that ``fedwqcp report html`` wrote.
+    out : Path
+        Folder of the pictures.
+
+    Returns
+    -------
+    list of Path
+        The pictures.
+    """
+    from playwright.sync_api import sync_playwright
+
+    program = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
+    if program is None:
+        raise SystemExit("needs Chromium: apt-get install chromium")
+    files = []
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        for name, (width, height, scale) in SIZES.items():
+            page = browser.new_page(
+                viewport={"width": width, "height": height}, device_scale_factor=scale
+            )
+            page.goto(report.resolve().as_uri())
+            page.wait_for_selector("html[data-drawn]")
+            files.append(out / f"report-{name}.png")
+            page.screenshot(path=files[-1])
+        browser.close()
+    return files
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("report", type=Path)
+    parser.add_argument("out", type=Path)
+    arguments = parser.parse_args()
+    for file in photograph(arguments.report, arguments.out):
+        print(file)
