@@ -1,7 +1,8 @@
 """What following the advice does to coverage and size, on saved model outputs.
 
-Run: python benchmarks/advice.py --outputs FOLDER   (DATASET/seed-S; writes results/advice/)
-and: python benchmarks/advice.py --page             (writes the table of docs/how-to/advise.md)
+Run: python benchmarks/advice.py --outputs FOLDER          (DATASET/seed-S; records.jsonl)
+     python benchmarks/advice.py --outputs FOLDER --fresh  (seeds it was not set on; fresh.jsonl)
+and: python benchmarks/advice.py --page                    (the tables of docs/how-to/advise.md)
 
 Each unit is looked at with randomised APS and with LAC (RetinaMNIST: absolute residuals), with and
 without class counts; then the advised method runs on the advised score. Beside it stands FedWQ-CP
@@ -14,7 +15,9 @@ import argparse
 import json
 import re
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,12 +28,15 @@ from fedwqcp.bench.unit import Unit, load
 from fedwqcp.federation.advising import advise_on
 from fedwqcp.methods import Method
 from fedwqcp.methods.fedls_cp import FedLSCP
+from fedwqcp.report.compare import shown
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "results" / "advice" / "records.jsonl"
+FRESH = RECORDS.with_name("fresh.jsonl")
 PAGE = ROOT / "docs" / "how-to" / "advise.md"
 ALPHA = 0.05
 OTHERS = (0.02, 0.1, 0.2)
+LEVELS = (ALPHA, *OTHERS)
 PRESETS = {
     "aps": PresetPlan(name="aps", labels={"name": "aps"}),
     "lac": PresetPlan(name="lac", labels={"name": "lac"}),
@@ -41,6 +47,7 @@ PRESETS = {
 def measure(unit: Unit, alpha: float) -> Iterator[dict[str, object]]:
     """Give one record for each score, and for counts known or not."""
     classes = unit.setting.task == "classification"
+    title = shown(unit.setting.title, unit.setting.status)
     names = ("aps", "lac") if classes else ("absolute-residual",)
     scored = {name: prepare(unit, PRESETS[name]) for name in names}
     for name in names:
@@ -55,11 +62,17 @@ def measure(unit: Unit, alpha: float) -> Iterator[dict[str, object]]:
             used = release(then, fw.methods.get(advice.method, **advice.settings), alpha)
             found = outcome(then, used)
             yield {
-                "alpha": alpha, "dataset": unit.setting.title, "seed": unit.setting.seed,
+                "alpha": alpha, "dataset": title, "seed": unit.setting.seed,
                 "look": name, "counts": counts, "code": advice.code, "method": advice.method,
                 "score": advice.score, "price": "price" in advice.why,
                 "worst": found[0], "size": found[1], "base_worst": base[0], "base_size": base[1],
             }  # fmt: skip
+
+
+def measured(folder: Path) -> list[list[dict[str, object]]]:
+    """Give the records of one unit, level by level."""
+    unit = load(folder)
+    return [list(measure(unit, alpha)) for alpha in LEVELS]
 
 
 def release(scored: Scored, method: Method, alpha: float) -> fw.Release:
@@ -76,7 +89,19 @@ def outcome(scored: Scored, release: fw.Release) -> tuple[float, float]:
 
 def tables() -> list[tuple[str, str]]:
     """Return the tables of the page, from the records alone."""
-    every = [json.loads(line) for line in RECORDS.read_text().splitlines()]
+    every, fresh = (
+        [json.loads(line) for line in file.read_text().splitlines()] for file in (RECORDS, FRESH)
+    )
+    return [
+        ("followed", followed(every)),
+        ("others", at_other_levels(every)),
+        ("fresh", followed(fresh)),
+        ("fresh others", at_other_levels(fresh)),
+    ]
+
+
+def followed(every: list[dict[str, Any]]) -> str:
+    """Show what following the advice did, at the usual level."""
     records = [r for r in every if r["alpha"] == ALPHA]
     rows = [["dataset", "first look", "counts", "advice", "worst agent: FedWQ-CP", "advised",
              "worse in", "size, times FedWQ-CP's"]]  # fmt: skip
@@ -95,6 +120,11 @@ def tables() -> list[tuple[str, str]]:
             f"{sum(r['worst'] < r['base_worst'] for r in own)} of {len(own)}",
             f"{min(times):.2f} to {max(times):.2f}",
         ])  # fmt: skip
+    return table(rows)
+
+
+def at_other_levels(every: list[dict[str, Any]]) -> str:
+    """Show how often it covered less, or grew without a word, at other levels."""
     others = [
         ["alpha", "cases", "covered less", "by at most", "grew by a twentieth, no price named"]
     ]
@@ -104,7 +134,7 @@ def tables() -> list[tuple[str, str]]:
         grew = [r for r in own if r["size"] > 1.05 * r["base_size"] and not r["price"]]
         most = f"{max(less):.3f}" if less else ""
         others.append([f"{alpha:g}", str(len(own)), str(len(less)), most, str(len(grew))])
-    return [("followed", table(rows)), ("others", table(others))]
+    return table(others)
 
 
 def table(rows: list[list[str]]) -> str:
@@ -118,14 +148,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--outputs", type=Path)
     parser.add_argument("--page", action="store_true")
+    parser.add_argument("--fresh", action="store_true")
+    parser.add_argument("--jobs", type=int, default=1)
     given = parser.parse_args()
     if not given.page:
         RECORDS.parent.mkdir(parents=True, exist_ok=True)
         folders = sorted(given.outputs.glob("*/seed-*"))
-        units = [load(folder) for folder in folders]
-        levels = (ALPHA, *OTHERS)
-        found = [record for alpha in levels for unit in units for record in measure(unit, alpha)]
-        RECORDS.write_text("".join(json.dumps(record) + "\n" for record in found))
+        with ProcessPoolExecutor(given.jobs) as pool:
+            each = list(pool.map(measured, folders))
+        found = [r for level in range(len(LEVELS)) for unit in each for r in unit[level]]
+        lines = "".join(json.dumps(record) + "\n" for record in found)
+        (FRESH if given.fresh else RECORDS).write_text(lines)
         return
     page = PAGE.read_text()
     for name, text in tables():

@@ -107,7 +107,7 @@ SECTIONS = {
     "docs/tutorial/index": ("*",),
     "docs/how-to/index": ("*",),
     "docs/reference/index": ("api", "generated/python", "cli", "generated/commands", "*"),
-    "docs/explanation/index": ("methods", "*", "../reproduction", "../performance"),
+    "docs/explanation/index": ("methods", "*", "../reproduction", "../beyond", "../performance"),
     "docs/project": ("/SECURITY", "/CONTRIBUTING", "/CHANGELOG"),
 }
 """The pages below each page; a star takes whatever else lies in the folder."""
@@ -141,6 +141,12 @@ def _folders_to_readmes(name: str, text: str) -> str:
     return re.sub(r"\]\((?!\w+:)([^)#\s]+)\)", lead, text)
 
 
+def skip(*told: object) -> bool | None:
+    """Leave out what scikit-learn adds to every estimator."""
+    return True if re.fullmatch(r"set_\w+_request|get_metadata_routing", str(told[2])) else None
+
+
 def setup(app: Sphinx) -> None:
-    """Connect the hook."""
+    """Connect the hooks."""
     app.connect("source-read", complete)
+    app.connect("autodoc-skip-member", skip)

@@ -22,7 +22,8 @@ EASY, HARD = (1.0, 6.0), (4.0, 3.0)  # laws of the scores of two classes: Beta(a
 SHARES = {"A": (300, 0.1), "B": (150, 0.4), "C": (60, 0.8)}  # points, and share of the hard class
 LIAR = "liar"
 WITH_A_LIAR = ("weighted-median-cp", "trimmed-mean-cp", "rob-fcp")
-LOOK = {name: colour for name, colour in zip((*SHARES, LIAR), (*COLOURS[:3], "0.6"), strict=True)}
+LOOK = dict(zip((*SHARES, LIAR), (*COLOURS[:3], "0.6"), strict=True))
+TARGETS = {"dp-fedcp": (0.5, 0.5), "fedls-cp": "own"}  # what those that correct a shift aim at
 
 
 def agents(liar: bool) -> dict[str, fw.Calibration]:
@@ -51,7 +52,7 @@ def draw(name: str, folder: Path) -> Path:
     """Draw one method."""
     liar = name in WITH_A_LIAR
     cals = agents(liar)
-    settings = {"target": (0.5, 0.5)} if name == "dp-fedcp" else {}
+    settings = {"target": TARGETS[name]} if name in TARGETS else {}
     with rc_context({**STYLE, "font.size": 8.0, "svg.fonttype": "none"}):
         figure = Figure(figsize=(5.4, 1.9), layout="constrained")
         panel = figure.subplots()
@@ -79,9 +80,8 @@ def _thresholds(panel, name, cals, settings) -> None:
         for place, value in enumerate(values if not shared or agent == "A" else ()):
             colour = "black" if shared else LOOK[agent]
             panel.axvline(value, color=colour, linewidth=1.3, linestyle=("-", ":")[place])
-            if len(values) == 2:
-                label = ("easy class", "hard class")[place]
-                panel.text(value + 0.01, 0.05, label, fontsize=7)
+            if place == 1:
+                panel.text(value + 0.02, 0.05, "one for each class", fontsize=7)
     told = ", ".join(f"{agent} {coverage(agent, q):.2f}" for agent, q in own.items())
     panel.set_title(f"{name}: coverage {told}", loc="left", fontsize=8)
 

@@ -11,7 +11,7 @@ from fedwqcp.federation.store import load, save
 from fedwqcp.federation.transport.local import calibrate
 from fedwqcp.methods import Calibration
 from fedwqcp.quantile import conformal_quantile, conformal_rank, weighted_quantile
-from fedwqcp.scores import uniforms
+from fedwqcp.scores import fit_temperature, softmax, uniforms
 from fedwqcp.scores.absolute_residual import AbsoluteResidual
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.cqr import CQR
@@ -41,11 +41,13 @@ __all__ = [
     "calibrate",
     "conformal_quantile",
     "conformal_rank",
+    "fit_temperature",
     "load",
     "methods",
     "preset",
     "save",
     "scores",
+    "softmax",
     "uniforms",
     "weighted_quantile",
 ]

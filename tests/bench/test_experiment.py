@@ -74,6 +74,7 @@ def test_a_file_is_read(tmp_path):
         ),
         (('method = "fcp"', 'method = "fpc"'), "unknown method 'fpc'"),
         (("beta = 0.5\n", ""), "beta is missing"),
+        (("beta = 0.5\n", "beta = 0\n"), "beta must be positive"),
         (("alpha = 0.1", "alpha = 5"), "alpha must be strictly between 0 and 1"),
         (("alpha = 0.1", 'alpha = "x"'), "alpha: must be float"),
         (('seeds = "0,2-3"', 'seeds = "a"'), "seeds are written like"),

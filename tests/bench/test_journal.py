@@ -1,3 +1,6 @@
+import lzma
+import resource
+
 import pytest
 
 from fedwqcp.bench.evaluate import evaluate, shares
@@ -76,6 +79,38 @@ def test_another_version_is_refused(tmp_path, results):
 def test_a_file_that_cannot_be_written_is_named(tmp_path, results):
     with pytest.raises(InputError, match=r"cannot write .*--resume"):
         Journal(tmp_path / "none" / "r.jsonl", Result).append(results[:1])
+
+
+def test_a_disk_that_takes_a_part_is_full(tmp_path, results):
+    journal = Journal(tmp_path / "r.jsonl", Result)
+    journal.append(results[:1])
+    one = journal.path.stat().st_size
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2 * one + one // 2, before[1]))
+    try:
+        with pytest.raises(InputError, match=r"cannot write .*--resume"):
+            journal.append(results[1:4])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert journal.mend()
+    assert journal.read() == results[:2]
+
+
+def test_a_packed_file_is_read_and_appended_to(tmp_path, results):
+    journal = Journal(tmp_path / "r.jsonl", Result)
+    journal.append(results[:2])
+    packed = tmp_path / "r.jsonl.xz"
+    packed.write_bytes(lzma.compress(journal.path.read_bytes()))
+    journal.path.unlink()
+    assert journal.exists
+    assert journal.read() == results[:2]
+    assert not journal.mend()
+    journal.append(results[2:])
+    assert journal.read() == results
+    journal.path.unlink()
+    packed.write_bytes(packed.read_bytes()[:-9])
+    with pytest.raises(RecordError, match="cannot be read"):
+        journal.mend()
 
 
 def test_hits_must_fit(results):

@@ -9,9 +9,9 @@ from math import inf
 import pytest
 
 from fedwqcp.metrics import Rate
-from fedwqcp.report.html.charts import scatter
 from fedwqcp.report.html.page import Page, Section, Verdict, View
 from fedwqcp.report.html.render import render
+from fedwqcp.report.html.scatter import scatter
 
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 

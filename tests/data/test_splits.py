@@ -44,6 +44,8 @@ def test_rows_are_drawn_evenly_from_the_whole():
         ({"share": 70}, "share must be strictly between 0 and 1, got 70"),
         ({"seed": -1}, "seed must be"),
         ({"held_out": 1.0}, "held_out must be from 0 to below 1"),
+        ({"held_out": 0.01}, "held_out must leave rows to train on and rows to test on"),
+        ({"held_out": 0.99}, "held_out must leave rows .* got 0.99 of 7 rows"),
     ],
 )
 def test_wrong_settings_are_refused(settings, told):

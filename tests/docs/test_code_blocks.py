@@ -30,9 +30,9 @@ def blocks(page):
 
 
 def skip_what_is_not_there(page):
-    """Skip a page that says it needs a package that is not installed."""
+    """Skip a page whose packages are not installed, but for ``make test-docs``."""
     for name in ", ".join(NEEDS.findall(page.read_text())).split(", "):
-        if name:
+        if name and "FEDWQCP_EVERY_PAGE" not in os.environ:
             pytest.importorskip(name, reason=f"{page.name} needs {name}: make test-docs")
 
 

@@ -39,7 +39,7 @@ def test_like_agents_take_one_round_and_the_release_says_why():
     assert release.round.method.name == "fedwq-cp"
     assert release.threshold("a") == plain.threshold("a")
     assert (release.rounds, release.bytes_up("a")) == (1, plain.bytes_up("a"))
-    assert release.advice.startswith("use fedwq-cp on aps. Thresholds are alike")
+    assert release.advice.startswith("use fedwq-cp on aps. The mean of these thresholds")
     assert plain.advice == ""
 
 
@@ -84,8 +84,22 @@ def test_of_several_levels_the_smallest_decides():
     assert advise_on(look, alpha=0.2).code == "alike"
 
 
+def test_what_was_looked_at_is_not_asked_for_again():
+    release = auto({name: np.linspace(0, 1, 3) for name in "ab"})
+    assert (release.round.method.name, release.rounds) == ("fedwq-cp", 1)
+    assert "too few for a finite threshold" in release.advice
+
+
 def test_what_cannot_be_advised_on_is_refused():
     cals = federation()
+    looks = [
+        fw.calibrate(cals, alpha=alpha, score=score)
+        for alpha, score in ((0.1, "lac"), (0.05, "lac"), (0.1, "aps"))
+    ]
+    with pytest.raises(InputError, match="level of the round"):
+        advise_on(*looks[:2])
+    with pytest.raises(InputError, match="same score"):
+        advise_on(looks[0], looks[2])
     with pytest.raises(InputError, match="thresholds or class sketches"):
         advise_on(fw.calibrate(cals, method="split-cp", alpha=0.1, score="lac"))
     with pytest.raises(InputError, match="without groups"):

@@ -61,6 +61,22 @@ def test_csv_of_regressors(tmp_path, header, shape):
     assert found.labels.tolist() == [2.25]
 
 
+def test_logits_are_told_from_probabilities(tmp_path):
+    np.savez(tmp_path / "cal.npz", logits=[[-1.0, 2.0]], labels=[1])
+    (tmp_path / "cal.csv").write_text("z0,z1,label\n-1,2,1\n")
+    for name in ("cal.npz", "cal.csv"):
+        found = load_outputs(tmp_path / name)
+        assert found.logits
+        assert found.values.tolist() == [[-1.0, 2.0]]
+        assert found.labels.tolist() == [1]
+    (tmp_path / "cal.csv").write_text("z0,z1,p0,p1\n-1,2,0.5,0.5\n")
+    np.savez(tmp_path / "cal.npz", logits=[[-1.0, 2.0]], probs=[[0.5, 0.5]])
+    for name in ("cal.npz", "cal.csv"):  # who gives both means the probabilities
+        found = load_outputs(tmp_path / name)
+        assert not found.logits
+        assert found.values.tolist() == [[0.5, 0.5]]
+
+
 def test_parquet_equals_csv(tmp_path):
     pa = pytest.importorskip("pyarrow", reason="the extra [parquet] is not installed")
     pq = pytest.importorskip("pyarrow.parquet", reason="the extra [parquet] is not installed")
@@ -103,8 +119,8 @@ def test_a_missing_file_is_named(tmp_path):
 
 def test_an_archive_without_outputs_says_what_it_holds(tmp_path):
     path = tmp_path / "cal.npz"
-    np.savez(path, logits=PROBS)
-    with pytest.raises(InputError, match="must hold 'probs' or 'outputs', got logits"):
+    np.savez(path, odds=PROBS)
+    with pytest.raises(InputError, match="must hold 'probs', 'outputs' or 'logits', got odds"):
         load_outputs(path)
 
 
@@ -131,6 +147,7 @@ def test_lengths_must_agree():
         ("a.npy", lambda p: p.write_bytes(npz(PROBS)), "rename an archive to .npz"),
         ("a.npy", lambda p: p.write_bytes(claim(10**13)), "cannot be read"),
         ("a.csv", lambda p: p.write_text("p0,p01\n1,2\n"), "must be at least two"),
+        ("a.csv", lambda p: p.write_text("z0,y\n1,2\n"), "z0, z1, ... must be at least two"),
         ("a.csv", lambda p: p.write_text("p0,p1,p1\n1,2,3\n"), "each column name may occur once"),
         ("a.csv", lambda p: p.write_text("p0,p1,id\n1,2,\n"), "an id in every row"),
     ],

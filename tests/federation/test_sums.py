@@ -136,6 +136,13 @@ def test_a_score_without_range_needs_one():
         fw.calibrate(data, alpha=0.3, secure=(1, 2))
 
 
+@pytest.mark.parametrize("secure", [(0,), (0, 1, 2), 1, "yes", (0, "1"), (False, True)])
+def test_what_is_no_range_is_refused(secure):
+    data = {name: [0.1, 0.2, 0.3] for name in "abc"}
+    with pytest.raises(InputError, match=r"secure must be True, or two numbers \(low, high\), got"):
+        fw.calibrate(data, alpha=0.3, secure=secure)
+
+
 def test_a_stated_range_never_passes_the_score_own():
     assert scale_of(plan_of(), (-3.0, 0.5)) == FixedPoint(0.0, 0.5, 100, 4)
 

@@ -221,6 +221,31 @@ def test_an_agent_lost_in_a_later_step_begins_the_dialogue_again(tmp_path):
     assert audit(tmp_path / "record").matches
 
 
+def test_a_site_that_is_back_gets_the_release_again(tmp_path):
+    tries = {}
+
+    def away(node, message, reply):
+        if not message.metadata.message_type.endswith("release"):
+            return [reply]
+        tries[node] = tries.get(node, 0) + 1
+        gone.add(node) if tries[node] == 1 else gone.discard(node)
+        return [lost(message)] if tries[node] == 1 else [reply]
+
+    class Blinking(InProcessGrid):
+        looks = 0
+
+        def get_node_ids(self):
+            self.looks += 1
+            back = self.looks > 5  # until then, who is gone is not online
+            return [node for node in self.contexts if back or node not in gone]
+
+    gone, plain = set(), grid(tmp_path, away)
+    configs = {node: dict(context.node_config) for node, context in plain.contexts.items()}
+    found = calibrate(Blinking(plain.apps, configs, away), terms(), pace=QUICK)
+    assert found.stored == NAMES
+    assert set(tries.values()) == {2}
+
+
 def test_a_round_that_misses_its_quorum_can_be_run_again(tmp_path):
     where = grid(tmp_path, only(101, lambda m, r: []))
     with pytest.raises(QuorumError, match=r"2 of 3.*south"):

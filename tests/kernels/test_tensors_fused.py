@@ -13,9 +13,10 @@ if DEVICE == "cpu":
     os.environ["TRITON_INTERPRET"] = "1"  # read when Triton is first imported
 pytest.importorskip("triton", reason="Triton runs on Linux alone")
 
-from fedwqcp.kernels import tensors_fused  # noqa: E402
+from fedwqcp.kernels import tensors_fused, tensors_lac  # noqa: E402
 from fedwqcp.kernels.tensors import Formula  # noqa: E402
 from fedwqcp.scores.aps import APS  # noqa: E402
+from fedwqcp.scores.lac import LAC  # noqa: E402
 from fedwqcp.scores.raps import RAPS  # noqa: E402
 from fedwqcp.scores.saps import SAPS  # noqa: E402
 
@@ -58,8 +59,8 @@ def test_scores_sets_and_cover_are_those_of_numpy(name: str, dtype: type) -> Non
     labels, u = rng.integers(0, 7, n), rng.random(n) if score.randomized else None
     p, y, share = on_device(probs, labels, u)
     expected = score.of(probs, labels, u=u)
-    scores, flags = tensors_fused.score_labels(formula, p, y, share)
-    assert not flags.any()
+    scores, flag = tensors_fused.score_labels(formula, p, y, share)
+    assert not flag
     np.testing.assert_array_equal(scores.cpu().numpy(), expected)
     for at, q in enumerate(thresholds(expected)):
         rule = tensors_fused.RULES[at % 3]
@@ -67,11 +68,33 @@ def test_scores_sets_and_cover_are_those_of_numpy(name: str, dtype: type) -> Non
         mask = score.invert(probs, q, rule, u).mask
         found = tensors_fused.cut(formula, p, share, level, rule=rule)
         np.testing.assert_array_equal(found.mask.cpu().numpy(), mask)
-        np.testing.assert_array_equal(found.sizes.cpu().numpy(), mask.sum(1))
         held = tensors_fused.cut(formula, p, share, level, rule=rule, labels=y)
         assert held.mask is None
         np.testing.assert_array_equal(held.sizes.cpu().numpy(), mask.sum(1))
         np.testing.assert_array_equal(held.covered.cpu().numpy(), mask[np.arange(n), labels])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_classes", [7, 16, 100])
+def test_lac_is_that_of_numpy(n_classes: int, dtype: type) -> None:
+    probs, lac = rows(n_classes, dtype), LAC()
+    n, rng = len(probs), np.random.default_rng(1)
+    labels = rng.integers(0, n_classes, n)
+    p, y = on_device(probs, labels)
+    expected = lac.of(probs, labels)
+    scores, flag = tensors_lac.score_labels(p, y)
+    assert not flag
+    np.testing.assert_array_equal(scores.cpu().numpy(), expected)
+    own = [*thresholds(expected), rng.random(n_classes), rng.random((n, n_classes))]
+    for q in own:
+        level = torch.as_tensor(q, dtype=torch.float64).to(DEVICE)
+        for rule in ("leq", "leq_top1"):
+            mask = lac.invert(probs, q, rule).mask
+            found = tensors_lac.cut(p, level, top=rule == "leq_top1")
+            np.testing.assert_array_equal(found.mask.cpu().numpy(), mask)
+            held = tensors_lac.cut(p, level, top=rule == "leq_top1", labels=y)
+            np.testing.assert_array_equal(held.sizes.cpu().numpy(), mask.sum(1))
+            np.testing.assert_array_equal(held.covered.cpu().numpy(), mask[np.arange(n), labels])
 
 
 @pytest.mark.parametrize("n_classes", [2, 16, 17, 100, 1500])
@@ -104,15 +127,32 @@ def test_an_unsound_row_is_flagged(wrong: float) -> None:
     probs[3, 1] += wrong
     p, y = on_device(probs, np.zeros(5, np.int64))
     formula = Formula("aps")
-    assert tensors_fused.score_labels(formula, p, y, None)[1].tolist() == [0, 0, 0, 1, 0]
+    assert tensors_fused.score_labels(formula, p, y, None)[1].tolist() == [1]
     level = torch.tensor(0.5, dtype=torch.float64)
-    assert tensors_fused.cut(formula, p, None, level, rule="leq").flags.tolist() == [0, 0, 0, 1, 0]
+    assert tensors_fused.cut(formula, p, None, level, rule="leq").flag.tolist() == [1]
+    assert tensors_lac.score_labels(p, y)[1].tolist() == [1]
+    assert tensors_lac.cut(p, level, top=False).flag.tolist() == [1]
 
 
 @pytest.mark.parametrize("label", [-1, 4])
 def test_a_label_outside_is_flagged(label: int) -> None:
     p, y = on_device(rows(4, np.float64, "spread"), np.array([0, label, 1, 2, 3]))
-    assert tensors_fused.score_labels(Formula("aps"), p, y, None)[1].tolist() == [0, 1, 0, 0, 0]
+    level = torch.tensor(0.5, dtype=torch.float64)
+    assert tensors_fused.score_labels(Formula("aps"), p, y, None)[1].tolist() == [1]
+    assert tensors_fused.cut(Formula("aps"), p, None, level, rule="leq", labels=y).flag
+    assert tensors_lac.score_labels(p, y)[1].tolist() == [1]
+    assert tensors_lac.cut(p, level, top=False, labels=y).flag.tolist() == [1]
+
+
+@pytest.mark.parametrize("wrong", [np.nan, -0.5, 1.5])
+def test_a_uniform_outside_is_flagged(wrong: float) -> None:
+    p, y, u = on_device(rows(4, np.float32, "spread"), np.zeros(5, np.int64), np.full(5, 0.5))
+    level = torch.tensor(0.5, dtype=torch.float64)
+    assert not tensors_fused.score_labels(Formula("aps"), p, y, u)[1]
+    assert not tensors_fused.cut(Formula("aps"), p, u, level, rule="leq").flag
+    u[2] = wrong
+    assert tensors_fused.score_labels(Formula("aps"), p, y, u)[1]
+    assert tensors_fused.cut(Formula("aps"), p, u, level, rule="leq").flag
 
 
 def test_trap_sums_of_float32_mislead_and_exact_sums_put_it_right() -> None:
@@ -127,5 +167,5 @@ def test_trap_sums_of_float32_mislead_and_exact_sums_put_it_right() -> None:
         found = tensors_fused.cut(
             formula, p, None, torch.tensor(q, dtype=torch.float64), rule="leq"
         )
-        assert found.sizes.tolist() == [rank]
+        assert found.mask.sum(1).tolist() == [rank]
         np.testing.assert_array_equal(found.mask.cpu().numpy(), score.invert(probs, q).mask)

@@ -139,6 +139,7 @@ def test_other_bounds_and_infinite_scores():
         ({"n0": -1.0}, "n0 must"),
         ({"n0": inf}, "n0 must"),
         ({"points": 0}, "points must"),
+        ({"points": 10**12}, "points must"),
         ({"bounds": (0.0,)}, "two finite numbers"),
         ({"bounds": (0.0, inf)}, "two finite numbers"),
         ({"bounds": (1.0, 0.0)}, "lowest before highest"),

@@ -117,6 +117,16 @@ def test_without_loans_the_classes_add_up_by_hand():
     assert "at least 1 - alpha" in release.assumption
 
 
+def test_without_loans_other_agents_change_nothing(monkeypatch):
+    monkeypatch.setattr("fedwqcp.methods._class_cdf.MOST_READ", 8)  # too many places to read all
+    rng = np.random.default_rng(2)
+    one = agent(rng.uniform(size=90), np.arange(90) % 2)
+    others = {f"o{k}": agent(5 + rng.uniform(size=90), np.arange(90) % 2) for k in range(3)}
+    method = FedLSCP(n0=0, target=(0.5, 0.5))
+    together = fw.calibrate({"a": one, **others}, method=method, alpha=0.1).threshold("a")
+    assert together == fw.calibrate({"a": one}, method=method, alpha=0.1).threshold("a") < 1
+
+
 def test_a_class_never_seen_is_covered_by_nobody_or_judged_by_others():
     rng = np.random.default_rng(1)
     both = agent(rng.uniform(size=400), np.arange(400) % 2)
@@ -203,6 +213,7 @@ def test_strata_of_a_feature_stand_for_classes():
         {"target": "theirs"},
         {"target": (0.0, 0.0)},
         {"target": (1.0, -1.0)},
+        {"target": (1e308, 1e308)},
         {"n0": -1.0},
         {"n0": inf},
         {"points": 1},
@@ -210,6 +221,7 @@ def test_strata_of_a_feature_stand_for_classes():
         {"min_gap": 1},
         {"min_gap": True},
         {"strata": (2.0, 1.0)},
+        {"strata": (inf,)},
     ],
 )
 def test_settings_are_checked(settings):
@@ -262,6 +274,15 @@ def test_infinite_scores_travel_and_are_never_covered():
         ]
         assert found[0] < 1
         assert found[1] == inf
+
+
+def test_a_score_that_rounds_past_its_bound_is_admitted():
+    score = fw.RAPS(penalty=0.01234)
+    top = score.bounds(10)[1]  # 1.11106, six digits
+    cal = agent([*np.linspace(0, 1, 99), top], np.zeros(100, np.int64), 10)
+    release = fw.calibrate({"a": cal, "b": cal}, method=FedLSCP(), alpha=0.005, score=score)
+    assert release.threshold("a") == rounded_up(top) > top
+    assert all(value <= top for value in FedLSCP().summarize(cal, 0.1).scores())
 
 
 def test_labels_are_needed():

@@ -110,6 +110,24 @@ def test_sizes_get_two_sided_geometric_noise(epsilon):
     assert stats.chisquare(found[expected > 0], expected[expected > 0]).pvalue > RARE
 
 
+class Fixed:
+    """Random bytes that are known beforehand."""
+
+    def __init__(self, *numbers):
+        self.numbers = list(numbers)
+
+    def bytes(self, size):
+        return self.numbers.pop(0).to_bytes(size)
+
+
+def test_noise_has_no_largest_value():
+    """The smallest of 2^256 numbers passes 60 / epsilon, and is drawn again whenever it comes."""
+    least, half, most = 0, 2**255 - 1, 2**256 - 1
+    assert noised_size(5, 0.5, Fixed(half, most)) == 5 + 1  # log(2) / 0.5 = 1.39; log(1) = 0
+    assert noised_size(5, 0.5, Fixed(least, half, most)) == 5 + 120 + 1
+    assert noised_size(5, 0.5, Fixed(*[least] * 4, most, half)) == 5 + 4 * 120 - 1
+
+
 def test_a_noised_size_is_never_negative_and_seldom_passes_its_margin():
     rng = np.random.default_rng(1)
     assert min(noised_size(0, 0.1, rng) for _ in range(50)) == 0

@@ -133,6 +133,7 @@ def test_class_alpha_is_one_number_or_one_for_each():
     [
         ({"alpha": 5}, "for 5 % miscoverage write 0.05"),
         ({"agents": ()}, "agent"),
+        ({"agents": "north"}, "tuple of names"),
         ({"agents": ("a", "a")}, "once"),
         ({"delta": 0.0}, "delta"),
         ({"tolerance": -0.1}, "tolerance"),
@@ -162,6 +163,8 @@ def test_terms_that_cannot_be_are_refused(terms, says):
         (lambda m: m.update("north", [1, 1], [0]), "one for each of the 2 rows"),
         (lambda m: m.update("north", [1, 1], [0, 9]), "from 0 to 2"),
         (lambda m: m.update("north", [1], [-1]), "at least 0"),
+        (lambda m: m.update("north", [1], [0], batch=46), "batch must be a name"),
+        (lambda m: m.update_counts("north", 2**60, 1), "n must be from 0 to"),
         (lambda m: m.update_counts("north", 3, 4), "at most n"),
         (lambda m: m.update_counts("north", [3, 3], [1]), "one length"),
         (lambda m: m.update_counts("north", [3, 3], [1, 2], [0]), "one for each of the 2 counts"),

@@ -66,6 +66,8 @@ def test_no_rows_are_no_batches():
         ("covered\n1,2\n", "a", None, "value for every column"),
         ("secret\nflu\n", "a", None, "one of"),
         ("covered\nflu\n", "a", None, "row 1 must have a number in 'covered'"),
+        ("lower,upper,y\n0,1,nan\n", "a", None, "row 1 must have a number in 'y'"),
+        (f'{{"covered": {10**400}}}', "a", None, "row 1 must have a number"),
         ("labels,label\nflu,1\n", "a", None, "row 1 must have a set"),
         ('{"labels": [[1]], "label": 1}', "a", None, "row 1 must have a set"),
         ('{"covered": [1]}', "a", None, "number"),

@@ -128,8 +128,13 @@ def damaged():
         put(*rows, "runs", value=[0.0]),
         put(*rows, "runs", 0, value=float("nan")),
         put(*rows, "run_n", 0, value=10**6),
+        put(*rows, "run_hits", 0, value=10**6),
         put(*rows, "wealth", value=None),
+        put(*rows, "wealth", 0, value=float("nan")),
+        put(*rows, "n", value=2**62),
+        put(*rows, "evidence", value=10**400),
         put(*rows, "alarm", value="now"),
+        put(*rows, "alarm", value=None),  # with evidence enough for one
     ]
 
 

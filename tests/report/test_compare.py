@@ -89,8 +89,13 @@ def test_a_run_with_holes_is_refused(results):
         cells(results[1:])
     with pytest.raises(InputError, match="no results"):
         cells([])
-    mixed = [replace(r, status="subset") if r.method == "split-cp" else r for r in results]
-    with pytest.raises(InputError, match="differ in status"):
+
+
+@pytest.mark.parametrize("odd", [{"method": "split-cp"}, {"seed": 1}])
+def test_copies_of_different_status_are_not_mixed(results, odd):
+    ((name, value),) = odd.items()
+    mixed = [replace(r, status="subset") if getattr(r, name) == value else r for r in results]
+    with pytest.raises(InputError, match=r"mix copies of .* that differ in status"):
         cells(mixed)
 
 

@@ -3,8 +3,10 @@
 import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+import fedwqcp as fw
 from fedwqcp.bench import shown as kept
 from fedwqcp.bench.evaluate import evaluate, shares
 from fedwqcp.bench.plans import MethodPlan
@@ -14,7 +16,9 @@ from fedwqcp.bench.stages import Folder
 from fedwqcp.bench.stress import journal_of
 from fedwqcp.bench.stressed import stressed
 from fedwqcp.errors import InputError, MissingExtraError
-from fedwqcp.report.drawn import FIGURES, draw
+from fedwqcp.federation.outputs import load_outputs
+from fedwqcp.report.drawn import FIGURES, Asked, draw
+from fedwqcp.report.own_scores import portrait
 from fedwqcp.report.points import medians
 from records import record
 from units import experiment, labels_unit
@@ -59,16 +63,38 @@ def sources(tmp_path_factory):
 )
 def test_every_figure_in_every_format_twice_the_same(sources, name, ending, begins, tmp_path):
     for source in sources[name]:
-        one, other = (draw(name, source, tmp_path / f"{n}.v2{ending}") for n in ("a", "b"))
+        one, other = (draw(name, Asked(source), tmp_path / f"{n}.v2{ending}") for n in ("a", "b"))
         assert one.name == f"a.v2{ending}"
         assert one.read_bytes().startswith(begins)
         assert one.read_bytes() == other.read_bytes()
 
 
 def test_the_curve_goes_through_the_edges_of_the_bins(sources, tmp_path):
-    svg = draw("ecdf", sources["ecdf"][0], tmp_path / "ecdf.svg").read_text()
+    svg = draw("ecdf", Asked(sources["ecdf"][0]), tmp_path / "ecdf.svg").read_text()
     assert "released threshold" in svg
     assert "quantile of all scores" not in svg  # it is +inf here
+
+
+def test_an_agents_own_scores_beside_a_release(tmp_path):
+    rng = np.random.default_rng(0)
+    probs, labels = rng.dirichlet([1, 2, 3], size=100), rng.integers(0, 3, size=100)
+    np.savez(tmp_path / "cal.npz", probs=probs, labels=labels)
+    score = fw.LAC()
+    release = fw.calibrate({"here": score.of(probs, labels)}, alpha=0.1, score=score)
+    fw.save(release, tmp_path / "release.json")
+    asked = Asked(tmp_path / "release.json", agent="here", outputs=tmp_path / "cal.npz")
+    svg = draw("ecdf", asked, tmp_path / "own.svg").read_text()
+    assert "lac, fedwq-cp" in svg
+    own = portrait(release, "here", load_outputs(tmp_path / "cal.npz"))
+    assert own.local == own.released == release.threshold("here")
+    assert own.coverage == 0.91  # the 91st of 100
+    assert min(own.people) >= 10
+    with pytest.raises(InputError, match="--agent and --outputs"):
+        draw("ecdf", Asked(tmp_path / "release.json"), tmp_path / "no.svg")
+    cal = fw.Calibration(score.of(probs, labels), labels=labels, n_classes=3)
+    by = fw.calibrate({"here": cal}, method="fcp", alpha=0.1, score=score, by="label")
+    with pytest.raises(InputError, match="one for each label"):
+        portrait(by, "here", load_outputs(tmp_path / "cal.npz"))
 
 
 def test_points_of_a_benchmark_are_medians(sources):
@@ -97,11 +123,11 @@ def test_points_of_a_benchmark_are_medians(sources):
 )
 def test_what_cannot_be_drawn_is_said(sources, name, source, file, preset, said, tmp_path):
     with pytest.raises(InputError, match=said):
-        draw(name, sources[source][0], tmp_path / file, preset)
+        draw(name, Asked(sources[source][0], preset), tmp_path / file)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_missing_extra_is_told(sources, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtraError):
-        draw("ecdf", sources["ecdf"][0], tmp_path / "a.svg")
+        draw("ecdf", Asked(sources["ecdf"][0]), tmp_path / "a.svg")

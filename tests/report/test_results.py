@@ -1,13 +1,15 @@
 """The tables and figures in ``results/`` are what its records give."""
 
+import json
 import re
 import runpy
 from pathlib import Path
 
 import pytest
 
+from fedwqcp.bench.experiment import digest
 from fedwqcp.bench.stress import journal_of
-from fedwqcp.report.pages import write
+from fedwqcp.report.pages import read, write
 from fedwqcp.report.stress import write as write_stress
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -46,6 +48,17 @@ def test_figures_are_those_in_the_repository_byte_for_byte(made):
         if drawn_by[1] != matplotlib.__version__:
             pytest.skip(f"drawn by matplotlib {drawn_by[1]}; another one may place ink elsewhere")
         assert (made / file.name).read_bytes() == file.read_bytes(), file.name
+
+
+@pytest.mark.parametrize("name", ["", "beyond", "conventions"])
+def test_the_settings_of_every_record_are_spelled_out(name):
+    configs = json.loads((RESULTS / name / "configs.json").read_bytes())
+    assert all(digest(config) == key for key, config in configs.items())
+    for record in read(RESULTS / name):
+        own = configs[record.config]
+        assert own["dataset"]["name"] == record.dataset
+        assert own["preset"]["name"] == record.preset
+        assert own["method"]["name"] == record.method
 
 
 @pytest.mark.parametrize("name", ["reproduction", "beyond"])

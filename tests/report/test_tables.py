@@ -4,7 +4,7 @@ from math import inf
 import pytest
 from rich.console import Console
 
-from fedwqcp.bench.record import Skipped
+from fedwqcp.bench.shown import Skipped
 from fedwqcp.report.tables import methods_table, notes, overflow_table, show, verdict
 from records import record
 
@@ -66,7 +66,11 @@ def test_regression_shows_lengths_and_infinity():
 
 
 def test_a_skipped_method_is_named_with_its_reason():
-    table = text(methods_table(two_agents(), [Skipped("digits", "x-cp", "needs [labels]")]))
+    table = text(
+        methods_table(
+            two_agents(), [Skipped(dataset="digits", method="x-cp", reason="needs [labels]")]
+        )
+    )
     assert "x-cp is left out: needs [labels]" in table
 
 
@@ -128,7 +132,7 @@ def test_show_prints_all_of_it():
     out = StringIO()
     other = two_agents(dataset="synthetic", task="regression")
     some = [*two_agents(), *other, *overflow("clip", 0.25)]
-    skipped = [Skipped("synthetic", "x-cp", "needs labels")]
+    skipped = [Skipped(dataset="synthetic", method="x-cp", reason="needs labels")]
     show(some, skipped, Console(file=out, width=110))
     said = out.getvalue()
     assert said.index("digits: classification") < said.index("synthetic: regression")

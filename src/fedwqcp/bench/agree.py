@@ -69,6 +69,7 @@ def agree(setting: Setting, scored: Scored, plan: MethodPlan, alpha: float) -> A
         alpha=alpha,
         score=scored.score,
         rule=scored.rule(plan),
+        by=plan.by or None,
         allow_samples=plan.samples,
         seed=int(stream(setting.seed, setting.dataset, plan.name).integers(2**31)),
     )

@@ -25,6 +25,8 @@ class Measured:
         Mean number of labels or mean length.
     clipped, labels : float or None
         For ordinal labels: mean length within their range, and mean number of labels inside.
+    worst_class : float or None
+        For class labels: the smallest share of a class's points whose set held the truth.
     """
 
     n: int
@@ -32,6 +34,7 @@ class Measured:
     size: float
     clipped: float | None = None
     labels: float | None = None
+    worst_class: float | None = None
 
 
 class Board(ABC):
@@ -102,7 +105,9 @@ class LabelBoard(Board):
         self._top = np.arange(n) * n_classes + probs.argmax(
             axis=1
         )  # of equals the first, as ranked
-        self._truth = np.arange(n) * n_classes + as_labels(truth, n, n_classes)
+        self._labels = as_labels(truth, n, n_classes)
+        self._truth = np.arange(n) * n_classes + self._labels
+        self._counts = np.bincount(self._labels, minlength=n_classes)
 
     def _sets(self, threshold: float | Floats, rule: Rule) -> LabelSets:
         """Compare the scores, which are there, with the threshold."""
@@ -116,8 +121,14 @@ class LabelBoard(Board):
     def _measure(self, threshold: float | Floats, rule: Rule) -> Measured:
         """Count labels and hits."""
         mask = self._sets(threshold, rule).mask
-        hits = int(np.count_nonzero(mask.ravel()[self._truth]))
-        return Measured(len(mask), hits, float(np.count_nonzero(mask) / len(mask)))
+        hits = np.bincount(self._labels[mask.ravel()[self._truth]], minlength=len(self._counts))
+        there = self._counts > 0
+        return Measured(
+            len(mask),
+            int(hits.sum()),
+            float(np.count_nonzero(mask) / len(mask)),
+            worst_class=float((hits[there] / self._counts[there]).min()),
+        )
 
 
 class IntervalBoard(Board):

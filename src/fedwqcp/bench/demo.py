@@ -16,10 +16,11 @@ import fedwqcp
 from fedwqcp import methods, metrics
 from fedwqcp.arrays import Floats, as_alpha
 from fedwqcp.bench.agents import AGENTS, Problem, prepare
+from fedwqcp.bench.aimed import aimed, left_out
 from fedwqcp.bench.portraits import examples, portraits, traffic
-from fedwqcp.bench.record import Record, Skipped
+from fedwqcp.bench.record import Record
 from fedwqcp.bench.scarce import with_scarce_agent
-from fedwqcp.bench.shown import Shown, Traffic
+from fedwqcp.bench.shown import Shown, Skipped, Traffic
 from fedwqcp.data.embedded import digits, friedman
 from fedwqcp.data.streams import stream
 from fedwqcp.errors import InputError, MissingExtraError
@@ -78,7 +79,7 @@ class Results:
         Experiment ``"methods"``: every method; ``"overflow"``: FedWQ-CP with one scarce agent.
     skipped : tuple of Skipped
         Methods that could not do a task.
-    shown : tuple of Portrait, Traffic and Example
+    shown : tuple of Portrait, Traffic, Example and Skipped
         What a report shows beside the records.
     """
 
@@ -127,9 +128,9 @@ def run(demo: Demo, on_step: Callable[[str, float], None] | None = None) -> Resu
         for name in methods.available():
             _step(f"{problem.dataset}: {name}")
             try:
-                found, sent = _measure(demo, problem, "methods", _aimed(name, problem))
+                found, sent = _measure(demo, problem, "methods", aimed(name, problem))
             except (InputError, MissingExtraError) as error:
-                skipped.append(Skipped(problem.dataset, name, str(error)))
+                skipped.append(Skipped(dataset=problem.dataset, method=name, reason=str(error)))
                 continue
             own += found
             shown += sent
@@ -140,14 +141,7 @@ def run(demo: Demo, on_step: Callable[[str, float], None] | None = None) -> Resu
             method = methods.get("fedwq-cp", overflow=policy)
             own += _measure(demo, scarce, "overflow", method)[0]
         records += own
-    return Results(tuple(records), tuple(skipped), tuple(shown))
-
-
-def _aimed(name: str, problem: Problem) -> Method[Any]:
-    """Return a method; one that corrects a shift is aimed at what the test data follow."""
-    if name == "dp-fedcp" and problem.label_law is not None:
-        return methods.get(name, target=problem.label_law)
-    return methods.get(name, target="mixture") if name == "cphet" else methods.get(name)
+    return Results(tuple(records), tuple(skipped), (*shown, *skipped))
 
 
 def _measure(
@@ -211,7 +205,8 @@ def _calibrate(
             seed=noise,
             on_exchange=lambda _, name, down, up: sizes[name].append((down, up)),
         )
-        return release, allow_samples, traffic(problem.dataset, methods.name_of(method), sizes)
+        name = methods.name_of(method)
+        return release, allow_samples, traffic(problem.dataset, name, sizes, left_out(release))
 
     try:
         return attempt(False)

@@ -37,8 +37,8 @@ def applicable(
     Returns
     -------
     tuple of (PresetPlan, MethodPlan)
-        In the order of the experiment. DP-FedCP knows labels and scores from 0 to 1 alone, and
-        FedLS-CP labels or strata; both are left out of everything else.
+        In the order of the experiment. DP-FedCP knows labels and scores from 0 to 1 alone,
+        FedLS-CP labels or strata, and rows by label labels; they are left out of everything else.
     """
     found = []
     for preset in experiment.presets:
@@ -53,6 +53,8 @@ def applicable(
 
 def _fits(plan: MethodPlan, task: str, score: Score) -> bool:
     """Tell whether a method can do without what the data lack."""
+    if plan.by and task != "classification":
+        return False
     if plan.method == "dp-fedcp":
         return task == "classification" and _to_one(score)
     if plan.method == "fedls-cp":
@@ -190,6 +192,7 @@ def _result(
         size=found.size,
         clipped=found.clipped,
         labels=found.labels,
+        worst_class=found.worst_class,
         rounds=release.rounds,
         bytes_up=release.bytes_up(side.name),
         bytes_down=release.bytes_down(side.name),

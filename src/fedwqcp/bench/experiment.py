@@ -68,6 +68,8 @@ class Experiment:
     def __post_init__(self) -> None:
         check_types(self)
         as_alpha(self.alpha)
+        if self.beta <= 0:
+            raise InputError(f"beta must be positive, got {self.beta}")
         if min((0, *self.seeds)) < 0 or not self.seeds or len({*self.seeds}) < len(self.seeds):
             raise InputError("seeds must be different whole numbers of at least 0, at least one")
         if min(self.strong, self.weak) < 0 or not self.agents:
@@ -138,6 +140,8 @@ class Experiment:
             del own[what]
         for what, name in (("datasets", dataset), ("presets", preset), ("methods", method)):
             own[what[:-1]] = asdict(next(p for p in getattr(self, what) if p.name == name))
+        if not own["method"]["by"]:  # rows without groups keep the fingerprint that they had
+            del own["method"]["by"]
         return own
 
 

@@ -11,6 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from fedwqcp.bench.lines import from_line, to_line
 from fedwqcp.bench.result import VERSION
 from fedwqcp.errors import InputError, RecordError
+from fedwqcp.federation.files import write_atomic
 
 
 class Line(Protocol):
@@ -37,7 +38,13 @@ class Journal(Generic[R]):
 
     def __init__(self, path: Path, kind: type[R]) -> None:
         self.path = path
+        self._packed = path.with_name(f"{path.name}.xz")
         self._kind: type[R] = kind
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a file, plain or packed."""
+        return self.path.exists() or self._packed.exists()
 
     def read(self) -> tuple[R, ...]:
         """Return the records in their order.
@@ -52,14 +59,12 @@ class Journal(Generic[R]):
         RecordError
             If the file cannot be read, a line is damaged or of another version, or a key returns.
         """
-        packed = self.path.with_name(f"{self.path.name}.xz")
-        if not self.path.exists() and not packed.exists():
+        if not self.exists:
             return ()
+        text = self._text()
         try:
-            there = self.path.exists()
-            text = self.path.read_bytes() if there else lzma.decompress(packed.read_bytes())
             lines = text[: _whole(text)].decode("utf-8").splitlines()
-        except (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError) as error:
+        except UnicodeDecodeError as error:
             raise RecordError(f"{self.path} cannot be read as records: {error}") from error
         records = tuple(
             from_line(line, self._kind, VERSION, f"{self.path}, line {number}")
@@ -70,16 +75,24 @@ class Journal(Generic[R]):
         return records
 
     def mend(self) -> bool:
-        """Cut off a torn last line, which a kill can leave.
+        """Make ready for `append`: cut off a torn last line, which a kill can leave, and unpack.
 
         Returns
         -------
         bool
-            Whether there was one.
+            Whether there was a torn line.
+
+        Raises
+        ------
+        RecordError
+            If the file cannot be read.
         """
-        if not self.path.exists():
+        if not self.exists:
             return False
-        whole = _whole(self.path.read_bytes())
+        text = self._text()
+        if not self.path.exists():  # an appended plain file would hide the packed one
+            write_atomic(self.path, text)
+        whole = _whole(text)
         if whole == self.path.stat().st_size:
             return False
         os.truncate(self.path, whole)
@@ -101,13 +114,23 @@ class Journal(Generic[R]):
         text = "".join(to_line(record) for record in records).encode()
         try:
             with self.path.open("ab", buffering=0) as file:
-                file.write(text)
+                while text:  # a disk that becomes full takes a part, and only then refuses
+                    text = text[file.write(text) :]
                 os.fsync(file.fileno())
         except OSError as error:
             raise InputError(
                 f"cannot write {self.path}: {error.strerror}; "
                 "make room, then run the same command with --resume"
             ) from None
+
+    def _text(self) -> bytes:
+        """Read the file, packed or not."""
+        try:
+            if self.path.exists():
+                return self.path.read_bytes()
+            return lzma.decompress(self._packed.read_bytes())
+        except (OSError, EOFError, lzma.LZMAError) as error:
+            raise RecordError(f"{self.path} cannot be read as records: {error}") from error
 
 
 def _whole(text: bytes) -> int:

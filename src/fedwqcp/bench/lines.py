@@ -70,7 +70,8 @@ def from_line(line: str, kind: type[R], version: int, where: str) -> R:
     Raises
     ------
     RecordError
-        If the line is damaged, or of another version.
+        If the line is damaged, or of another version. A field that has a default may be missing:
+        the line is older than the field.
     """
     try:
         values = json.loads(line)
@@ -83,8 +84,9 @@ def from_line(line: str, kind: type[R], version: int, where: str) -> R:
             f"{where}: this software reads version {version}, the record has version "
             f"{values.get('version')!r}; run the experiment again"
         )
-    known = {f.name for f in dataclasses.fields(kind)}  # type: ignore[arg-type]  # all are dataclasses
-    if wrong := sorted(known.symmetric_difference(values)):
+    own = dataclasses.fields(kind)  # type: ignore[arg-type]  # all are dataclasses
+    needed = {f.name for f in own if f.default is dataclasses.MISSING}
+    if wrong := sorted((needed - values.keys()) | (values.keys() - {f.name for f in own})):
         raise RecordError(f"{where}: missing or unknown: {', '.join(wrong)}")
     try:
         return kind(**_lively(values))

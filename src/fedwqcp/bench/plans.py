@@ -131,6 +131,8 @@ class MethodPlan:
         What the row uses: the method's thresholds, or the largest that any agent sent.
     rule : str, optional
         A set rule of its own, whatever the preset says.
+    by : {"", "label"}, optional
+        With ``"label"`` each class has a threshold of its own; for classifications alone.
     samples : bool, optional
         Whether scores of single people may leave an agent; the round is refused where they must.
     settings : dict, optional
@@ -142,9 +144,15 @@ class MethodPlan:
     aim: Literal["", "training", "own"] = ""
     take: Literal["release", "maximum"] = "release"
     rule: Rule | Literal[""] = ""
+    by: Literal["", "label"] = ""
     samples: bool = False
     settings: dict[str, Setting] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_types(self)
         methods.get(self.method, **self.settings)
+        if self.by and (self.aim == "training" or self.take == "maximum"):
+            raise InputError(
+                f"method {self.name!r}: by = 'label' leaves no law of labels to aim at, and has no "
+                "largest threshold: leave aim = 'training' and take = 'maximum' out"
+            )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import isqrt
 
 import numpy as np
@@ -115,7 +115,10 @@ def examples(problem: Problem, records: Sequence[Record], most: int = MOST) -> t
 
 
 def traffic(
-    dataset: str, method: str, sizes: Mapping[str, Sequence[tuple[int, int]]]
+    dataset: str,
+    method: str,
+    sizes: Mapping[str, Sequence[tuple[int, int]]],
+    left_out: Collection[str] = (),
 ) -> tuple[Traffic, ...]:
     """Write down the bytes of every question and its answer.
 
@@ -125,6 +128,8 @@ def traffic(
         Where.
     sizes : mapping of str to sequence of (int, int)
         By agent: bytes down and up of each step.
+    left_out : collection of str, optional
+        Agents whose answers did not count.
 
     Returns
     -------
@@ -138,6 +143,7 @@ def traffic(
             agent=agent,
             down=tuple(down for down, _ in own),
             up=tuple(up for _, up in own),
+            used=agent not in left_out,
         )
         for agent, own in sizes.items()
     )

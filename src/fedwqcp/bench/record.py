@@ -103,25 +103,6 @@ class Record:
         return self.covered / self.tested
 
 
-@dataclass(frozen=True)
-class Skipped:
-    """A method that could not be used on some data.
-
-    Parameters
-    ----------
-    dataset : str
-        Name of the data.
-    method : str
-        Name of the method.
-    reason : str
-        Why not.
-    """
-
-    dataset: str
-    method: str
-    reason: str
-
-
 def save(path: Path, records: Iterable[Record]) -> None:
     """Write records as lines of JSON; the file appears whole or not at all.
 

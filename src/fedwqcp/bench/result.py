@@ -50,6 +50,8 @@ class Result:
         Mean number of labels, or mean length of the intervals.
     clipped, labels : float or None
         For ordinal labels: mean length within their range, and mean number of labels inside.
+    worst_class : float or None
+        For class labels: the smallest coverage of a class; None also where it was not recorded.
     rounds : int
         Round trips.
     bytes_up, bytes_down : int
@@ -89,6 +91,7 @@ class Result:
     size: float
     clipped: float | None
     labels: float | None
+    worst_class: float | None = None
     rounds: int
     bytes_up: int
     bytes_down: int

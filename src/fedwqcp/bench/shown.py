@@ -75,6 +75,8 @@ class Traffic:
         Where.
     down, up : tuple of int
         Bytes of the question and of the answer of each step.
+    used : bool
+        Whether its answer counted; one with too few points is left out where the rule says so.
     kind : str
         Tells lines apart.
     version : int
@@ -86,6 +88,7 @@ class Traffic:
     agent: str
     down: tuple[int, ...]
     up: tuple[int, ...]
+    used: bool = True
     kind: Literal["traffic"] = "traffic"
     version: int = VERSION
 
@@ -136,10 +139,41 @@ class Example:
         check_types(self)
 
 
-Shown: TypeAlias = Portrait | Traffic | Example
+@dataclass(frozen=True, kw_only=True)
+class Skipped:
+    """A method that could not be used on some data.
+
+    Parameters
+    ----------
+    dataset, method : str
+        Where.
+    reason : str
+        Why not.
+    kind : str
+        Tells lines apart.
+    version : int
+        Version of the format.
+    """
+
+    dataset: str
+    method: str
+    reason: str
+    kind: Literal["skipped"] = "skipped"
+    version: int = VERSION
+
+    def __post_init__(self) -> None:
+        check_types(self)
+
+
+Shown: TypeAlias = Portrait | Traffic | Example | Skipped
 """All that stands in the file."""
 
-_KINDS: dict[str, type[Shown]] = {"portrait": Portrait, "traffic": Traffic, "example": Example}
+_KINDS: dict[str, type[Shown]] = {
+    "portrait": Portrait,
+    "traffic": Traffic,
+    "example": Example,
+    "skipped": Skipped,
+}
 
 
 def save(path: Path, shown: Iterable[Shown]) -> None:
@@ -149,7 +183,7 @@ def save(path: Path, shown: Iterable[Shown]) -> None:
     ----------
     path : Path
         Where to; a file that is there is replaced.
-    shown : iterable of Portrait, Traffic or Example
+    shown : iterable of Portrait, Traffic, Example or Skipped
         What is kept.
 
     Raises
@@ -170,7 +204,7 @@ def load(path: Path) -> tuple[Shown, ...]:
 
     Returns
     -------
-    tuple of Portrait, Traffic or Example
+    tuple of Portrait, Traffic, Example or Skipped
         In their order; none where there is no file.
 
     Raises
@@ -192,5 +226,5 @@ def _read(line: str, where: str) -> Shown:
     try:
         kind = _KINDS[json.loads(line)["kind"]]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise RecordError(f"{where}: must be a portrait, traffic or an example") from None
+        raise RecordError(f"{where}: must be a portrait, traffic, an example or skipped") from None
     return from_line(line, kind, VERSION, where)

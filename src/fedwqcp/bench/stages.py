@@ -87,7 +87,7 @@ class Folder:
             raise InputError(
                 f"--out must be a folder that can be written, got {self.root}"
             ) from None
-        if not resume and (self.results.path.exists() or self.shares.path.exists()):
+        if not resume and (self.results.exists or self.shares.exists):
             raise InputError(
                 f"{self.results.path} is there already: go on with --resume, or choose another "
                 "folder with --out"

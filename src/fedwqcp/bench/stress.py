@@ -44,7 +44,7 @@ def run(study: Stress, where: Where, *, resume: bool = False, on_step: OnStep | 
     tell = on_step or silent
     folder, journal = Folder(where.out, where.outputs), journal_of(where.out)
     folder.begin(resume=resume)
-    if journal.path.exists() and not resume:
+    if journal.exists and not resume:
         raise InputError(
             f"{journal.path} is there already: go on with --resume, or choose another folder with "
             "--out"

@@ -14,6 +14,7 @@ import typer
 from fedwqcp.cli import measured
 from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.errors import InputError
+from fedwqcp.federation import logits
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.files import write_atomic
 from fedwqcp.federation.grouping import part_of
@@ -22,6 +23,7 @@ from fedwqcp.federation.privacy import Budget
 from fedwqcp.federation.scoring import calibration_of
 from fedwqcp.federation.scoring import predict as predict_sets
 from fedwqcp.federation.store import load
+from fedwqcp.federation.temperature import Temperature, calibrated, probabilities
 from fedwqcp.federation.transport import folder
 from fedwqcp.methods import Calibration
 from fedwqcp.quantile import conformal_rank
@@ -35,6 +37,10 @@ Name = Annotated[
 ]
 LabelsFile = Annotated[
     Path | None, typer.Option(help="Labels in an .npy file, where the outputs carry none.")
+]
+TemperatureFile = Annotated[
+    Path | None,
+    typer.Option(help="Where the temperature of logits is kept  [default: AGENT.temperature]"),
 ]
 
 
@@ -61,6 +67,11 @@ def calibrate(
         Path | None,
         typer.Option(help="Where the budget is kept  [default: OUTPUTS.privacy]"),
     ] = None,
+    temperature_share: Annotated[
+        float | None,
+        typer.Option(help="Share of the rows to hold out and fit the temperature of logits on."),
+    ] = None,
+    temperature_file: TemperatureFile = None,
     out: Annotated[
         Path | None, typer.Option(help="Where the answer is written  [default: AGENT.json]")
     ] = None,
@@ -69,7 +80,10 @@ def calibrate(
     """Score the calibration points and write the answer, readable before it is sent."""
     terms = folder.read_round(round)
     name = _name(agent, terms)
-    cal = calibration_of(terms, load_outputs(outputs, labels))
+    kept = temperature_file or Path(f"{name}.temperature")
+    read = load_outputs(outputs, labels)
+    used, own = logits.for_calibration(terms, name, read, temperature_share, kept)
+    cal = calibration_of(terms, used)
     found = re.search(r"\.ask-(\d+)", "" if ask is None else ask.name)
     step = "" if found is None else f".step-{found[1]}"
     path = out or Path(f"{name}{step}.json")
@@ -81,12 +95,15 @@ def calibrate(
         output.say(f"{path} holds this answer already")
     for note in notes:
         output.say(note, style="yellow")
+    if own is not None:
+        output.say(f"{own}; kept in {kept}, which stays here and which predicting needs")
     if budget is not None:
         output.say(f"privacy budget: {budget.left:g} of {privacy_budget:g} is left")
     output.say(f"this is all that leaves ({path}, {size} bytes):")
     output.say(path.read_text().strip())
     left = None if budget is None else budget.left
-    output.done(agent=name, answer=path, bytes=size, new=written, notes=notes, budget_left=left)
+    facts = {"notes": notes, "budget_left": left, "temperature": own}
+    output.done(agent=name, answer=path, bytes=size, new=written, **facts)
 
 
 @app.command()
@@ -99,6 +116,7 @@ def predict(
         Path | None, typer.Option(help="Calibration outputs, for methods that need them again.")
     ] = None,
     labels: LabelsFile = None,
+    temperature_file: TemperatureFile = None,
     out: Annotated[Path, typer.Option(help="Where the sets are written.")] = Path("sets.csv"),
     as_json: AsJson = False,
 ) -> None:
@@ -106,10 +124,11 @@ def predict(
     terms = load(release)
     name = _name(agent, terms.round)
     new = load_outputs(outputs, labels)
-    cal = None
-    if calibration is not None:
-        cal = calibration_of(terms.round, load_outputs(calibration))
-    sets = predict_sets(terms, name, new, alpha=alpha, calibration=cal)
+    kept = temperature_file or Path(f"{name}.temperature")
+    own = logits.for_prediction(terms.round, name, new, kept)
+    cal = None if calibration is None else _again(terms.round, load_outputs(calibration), own)
+    ready = new if own is None else probabilities(new, own)
+    sets = predict_sets(terms, name, ready, alpha=alpha, calibration=cal)
     found = measured.measured(name, terms.round, sets, new)
     write_atomic(out, _table(sets, new).encode())
     output, size = Output(as_json), float(sets.sizes().mean()) if len(sets) else None
@@ -117,6 +136,13 @@ def predict(
     level = terms.round.alphas[0] if alpha is None else alpha
     measured.say(found, level, output)
     output.done(agent=name, sets=out, n=len(sets), size=size, measured=found)
+
+
+def _again(round: Round, outputs: Outputs, own: Temperature | None) -> Calibration:
+    """Score calibration points once more, as they were when the round was answered."""
+    if outputs.logits != (own is not None):
+        raise InputError("--calibration and --outputs must both hold logits, or neither")
+    return calibration_of(round, outputs if own is None else calibrated(round, outputs, own))
 
 
 def _few(round: Round, cal: Calibration) -> Iterator[str]:

@@ -60,7 +60,8 @@ def open_state(
     output = Output(as_json)
     output.say(
         f"{state}: alarms when coverage falls below {1 - terms.limit():.4f} at one of "
-        f"{len(agent)} agents; any false alarm, ever, has probability {delta:g} at most"
+        f"{len(agent)} agents; any false alarm until they are calibrated again has probability "
+        f"{delta:g} at most"
     )
     output.done(state=state, agents=agent, limit=1 - terms.limit(), delta=delta)
 

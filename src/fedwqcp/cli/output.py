@@ -9,6 +9,7 @@ from enum import Enum
 from math import isinf, isnan
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.console import Console, RenderableType
 
@@ -80,6 +81,8 @@ def _plain(value: Any) -> Any:
         return _plain(asdict(value))
     if isinstance(value, Mapping):
         return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, np.generic | np.ndarray):
+        return _plain(value.tolist())
     if isinstance(value, list | tuple | set | frozenset):
         return [_plain(each) for each in value]
     if isinstance(value, Enum):

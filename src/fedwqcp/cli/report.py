@@ -41,7 +41,9 @@ def tables(
 @app.command()
 def figure(
     name: Annotated[str, typer.Argument(help=f"One of: {', '.join(drawn.FIGURES)}.")],
-    source: Annotated[Path, typer.Argument(help="Folder of the demo, a benchmark or a study.")],
+    source: Annotated[
+        Path, typer.Argument(help="Folder of the demo, a benchmark or a study; or a release.")
+    ],
     out: Annotated[
         Path, typer.Option("--out", "-o", help="The figure; it ends in .pdf, .svg or .png.")
     ],
@@ -49,10 +51,16 @@ def figure(
         str | None,
         typer.Option(help="Which settings, where there are several: by default the first."),
     ] = None,
+    agent: Annotated[
+        str | None, typer.Option(envvar="FEDWQCP_AGENT", help="Whose scores, for a release's ecdf.")
+    ] = None,
+    outputs: Annotated[
+        Path | None, typer.Option(help="That agent's calibration outputs, with labels.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Draw one figure for a paper; the same records give the same bytes."""
-    written = drawn.draw(name, source, out, preset)
+    written = drawn.draw(name, drawn.Asked(source, preset, agent, outputs), out)
     output = Output(as_json)
     output.say(f"Written: {written}")
     output.done(files=[written])
@@ -61,7 +69,10 @@ def figure(
 @app.command("html")
 def page(
     source: Annotated[
-        Path, typer.Argument(help="A round's folder or record, the demo's or a benchmark's folder.")
+        Path,
+        typer.Argument(
+            help="A round's record or folder, the demo's or a benchmark's folder, a monitor's file."
+        ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The page.")] = Path("report.html"),
     agent: Annotated[
@@ -80,10 +91,17 @@ def page(
     examples: Annotated[
         int, typer.Option(help="Show so many single points; only their owner may ask for this.")
     ] = 0,
+    dataset: Annotated[
+        list[str] | None, typer.Option(help="Of a benchmark, only this one; once for each.")
+    ] = None,
+    preset: Annotated[
+        list[str] | None, typer.Option(help="Of a benchmark, only these settings; once for each.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write one page that shows who is covered, how large the sets are and what was sent."""
-    wanted = pages.Wanted(examples, agent, outputs, labels, calibration)
+    parts = tuple(dataset or ()), tuple(preset or ())
+    wanted = pages.Wanted(examples, agent, outputs, labels, calibration, *parts)
     written = pages.write(source, out, wanted)
     output = Output(as_json)
     output.say(f"Written: {written}")

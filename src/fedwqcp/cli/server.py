@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from fedwqcp import methods, scores
+from fedwqcp.cli.agents_table import agents_table
 from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.cli.settings import parse_settings
 from fedwqcp.errors import InputError
@@ -111,7 +110,7 @@ def close(
     else:
         output.say(f"closed: send {out} to the agents; the record beside {round} stays here")
     release = closed.release
-    output.show(_agents_table(release))
+    output.show(agents_table(release, ascii=output.console.options.ascii_only))
     found = list(_diagnoses(release))
     for diagnosis in found:
         output.say(diagnosis)
@@ -132,17 +131,6 @@ def close(
 def _first_given(*values: int | None) -> int:
     """Return the first value that was given; 0 is one."""
     return next(value for value in values if value is not None)
-
-
-def _agents_table(release: Release) -> Table:
-    """Say what became of each agent."""
-    guarantee = f"{release.guarantee.value} ({release.assumption})"
-    table = Table(title=f"{release.round.method.name}; guarantee: {guarantee}")
-    for heading in ("agent", "status", "bytes up", "reason"):
-        table.add_column(heading, overflow="fold")
-    for agent in release.agents:
-        table.add_row(agent.name, agent.status, str(agent.bytes_up), Text(agent.reason))
-    return table
 
 
 def _diagnoses(release: Release) -> Iterator[Diagnosis | GroupDiagnosis]:

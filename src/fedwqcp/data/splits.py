@@ -60,7 +60,8 @@ def split(
     Raises
     ------
     InputError
-        If there are fewer than two rows, or a share is not within its bounds.
+        If there are fewer than two rows, a share is not within its bounds, or one of the parts that
+        ``held_out`` makes is empty.
 
     Examples
     --------
@@ -77,4 +78,9 @@ def split(
     rows, calibration = iid(n, (share, 1 - share), stream(seed, "split", dataset))
     shares = (1 - held_out, held_out)
     train, kept = iid(len(rows), shares, stream(seed, "held out", dataset))
+    if held_out and not (len(train) and len(kept)):
+        raise InputError(
+            f"held_out must leave rows to train on and rows to test on, got {held_out} of "
+            f"{len(rows)} rows"
+        )
     return Split(rows[train], calibration, rows[kept])

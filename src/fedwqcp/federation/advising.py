@@ -32,7 +32,7 @@ def advise_on(*looks: Release, alpha: float | None = None) -> Advice:
         Records of rounds: of a method whose agents send thresholds (``fedwq-cp``), class counts, or
         both (``fedls-cp``).
     alpha : float, optional
-        Which level, where there are several; the smallest by default.
+        Which level, where there are several; the smallest of the first round by default.
 
     Returns
     -------
@@ -42,12 +42,15 @@ def advise_on(*looks: Release, alpha: float | None = None) -> Advice:
     Raises
     ------
     InputError
-        If no record holds local thresholds, or a round has groups or a score of several columns.
+        If no record holds local thresholds, records differ in score or level, or a round has groups
+        or a score of several columns.
     """
     thresholds: dict[str, LocalQuantile] = {}
     counts: dict[str, tuple[int, ...]] = {}
+    if len({str(look.round.score) for look in looks}) != 1:
+        raise InputError("advice needs records of at least one round, all with the same score")
+    level = min(looks[0].round.alphas) if alpha is None else alpha
     for look in looks:
-        level = min(look.round.alphas) if alpha is None else alpha
         sent = _sent(look, level)
         counts = counts or _counts(sent)
         thresholds = thresholds or _thresholds(look, sent, level)
@@ -82,27 +85,26 @@ def calibrate_as_advised(attempt: Callable[[Method[Any]], Release], *, labelled:
     Release
         Of the method chosen, with the advice; rounds and bytes count the first looks too.
     """
-    looks = [attempt(FedWQCP())]
-    advice = advise_on(*looks)
+    looks: dict[Method[Any], Release] = {FedWQCP(): attempt(FedWQCP())}
+    advice = advise_on(*looks.values())
     if labelled and advice.code == "spread":
-        looks.append(attempt(FedLSCP()))
-        advice = advise_on(*looks)
-    known = {look.round.method.name: look for look in looks}
-    last = known.get(advice.method) if not advice.settings else None
-    if last is None:
-        last = attempt(methods.get(advice.method, **advice.settings))
-        looks.append(last)
+        looks[FedLSCP()] = attempt(FedLSCP())
+        advice = advise_on(*looks.values())
+    chosen = methods.get(advice.method, **advice.settings)
+    if chosen not in looks:
+        looks[chosen] = attempt(chosen)
+    last = looks[chosen]
     given = last.round.score.name
     note = "" if advice.score == given else f" These scores are still those of {given}."
     return replace(
         last,
         advice=f"{advice}{note}",
-        rounds=sum(look.rounds for look in looks),
+        rounds=sum(look.rounds for look in looks.values()),
         agents=tuple(
             replace(
                 agent,
-                bytes_up=sum(look.bytes_up(agent.name) for look in looks),
-                bytes_down=sum(look.bytes_down(agent.name) for look in looks),
+                bytes_up=sum(look.bytes_up(agent.name) for look in looks.values()),
+                bytes_down=sum(look.bytes_down(agent.name) for look in looks.values()),
             )
             for agent in last.agents
         ),

@@ -63,7 +63,8 @@ def scale_of(plan: Plan, secure: bool | tuple[float, float] = True) -> FixedPoin
     Raises
     ------
     InputError
-        If the method needs more than sums, there are too few agents, or the range is not finite.
+        If the method needs more than sums, there are too few agents, or the range is not finite
+        or no range.
     """
     summed_method(plan)
     if plan.round.quorum < FEWEST:
@@ -73,6 +74,8 @@ def scale_of(plan: Plan, secure: bool | tuple[float, float] = True) -> FixedPoin
         )
     low, high = plan.bounds
     if not isinstance(secure, bool):
+        if not _is_range(secure):
+            raise InputError(f"secure must be True, or two numbers (low, high), got {secure!r}")
         low, high = max(low, secure[0]), min(high, secure[1])
     if not (isfinite(low) and isfinite(high)):
         raise InputError(
@@ -169,3 +172,12 @@ def read_sum(plan: Plan, ask: bytes) -> tuple[Ask, FixedPoint]:
     if not isinstance(scale, FixedPoint) or scale != scale_of(plan, (scale.low, scale.high)):
         raise InputError("scale: must be that of the round's max_n, roster and score")
     return Ask(asked.round, asked.step, questions), scale
+
+
+def _is_range(secure: object) -> bool:
+    """Tell whether something is two numbers; whether they are a range is told by the scale."""
+    return (
+        isinstance(secure, tuple | list)
+        and len(secure) == 2
+        and all(isinstance(end, int | float) and not isinstance(end, bool) for end in secure)
+    )

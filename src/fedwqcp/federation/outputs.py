@@ -1,17 +1,17 @@
 """Model outputs in files: ``.npz``, ``.npy``, ``.csv`` and ``.parquet``.
 
-An ``.npz`` holds ``probs`` (n, C) or ``outputs`` (n,) or (n, 2), and where there are any ``labels``
-(or ``y``), ``ids``, ``features`` and ``groups``. A table has columns ``p0, p1, ...``, or
-``prediction``; ``prediction, sigma``; ``lower, upper`` for regression; and ``label`` (or ``y``; or
-``y0, y1, ...`` for labels that occur together), ``id``, ``group``, ``x0, x1, ...``. An ``.npy``
-holds the outputs alone; labels come in a file of their own.
+An ``.npz`` holds ``probs`` or ``logits`` (n, C) or ``outputs`` (n,) or (n, 2), and where there are
+any ``labels`` (or ``y``), ``ids``, ``features`` and ``groups``. A table has columns
+``p0, p1, ...``, or ``z0, z1, ...`` for logits; ``prediction``; ``prediction, sigma``;
+``lower, upper`` for regression; and ``label`` (or ``y``; or ``y0, y1, ...`` for labels that occur
+together), ``id``, ``group``, ``x0, x1, ...``. An ``.npy`` holds the outputs alone; labels come in a
+file of their own.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-import re
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedwqcp.arrays import Bools
 from fedwqcp.errors import InputError, MissingExtraError
+from fedwqcp.federation.columns import numbered, numbers, stacked, texts, whole
 from fedwqcp.federation.files import read
 
 _DAMAGED = (
@@ -39,7 +41,7 @@ class Outputs:
     Parameters
     ----------
     values : ndarray, shape (n, C), (n, 2) or (n,)
-        Probabilities, two numbers per row, or predictions.
+        Probabilities or logits, two numbers per row, or predictions.
     labels : ndarray, shape (n,) or (n, L), optional
         Labels or true values; or which of L labels are there.
     ids : ndarray, shape (n,), optional
@@ -50,6 +52,8 @@ class Outputs:
         Group of each row: integers or text.
     first_line : int or None, optional
         Line of the first row where they come from a text file, for errors.
+    logits : bool, optional
+        Whether the values are logits; `fedwqcp.federation.temperature` makes probabilities of them.
     """
 
     values: npt.NDArray[Any]
@@ -58,6 +62,7 @@ class Outputs:
     features: npt.NDArray[Any] | None = None
     groups: npt.NDArray[Any] | None = None
     first_line: int | None = None
+    logits: bool = False
 
     def __post_init__(self) -> None:
         if self.values.ndim not in (1, 2):
@@ -71,6 +76,25 @@ class Outputs:
                     f"{what} must have one entry for each of the {len(self.values)} rows, "
                     f"got {len(part)}"
                 )
+
+    def take(self, rows: Bools) -> Outputs:
+        """Return some of the rows.
+
+        Parameters
+        ----------
+        rows : Bools, shape (n,)
+            True for those to keep.
+
+        Returns
+        -------
+        Outputs
+            These; where some are left out, nothing tells their lines in a file any more.
+        """
+        if rows.all():
+            return self
+        parts = ("values", "labels", "ids", "features", "groups")
+        there = {what: getattr(self, what) for what in parts if getattr(self, what) is not None}
+        return replace(self, first_line=None, **{what: part[rows] for what, part in there.items()})
 
     def __repr__(self) -> str:
         return f"Outputs(shape={self.values.shape})"
@@ -118,13 +142,14 @@ def _from_npz(path: Path) -> Outputs:
         arrays = {key: archive[key] for key in archive.files}
     except _DAMAGED:
         raise InputError(f"{path} must hold plain arrays; objects are not read") from None
-    values = arrays.get("probs", arrays.get("outputs"))
-    if values is None:
+    kind = next((key for key in ("probs", "outputs", "logits") if key in arrays), None)
+    if kind is None:
         known = ", ".join(sorted(arrays)) or "nothing"
-        raise InputError(f"{path} must hold 'probs' or 'outputs', got {known}")
+        raise InputError(f"{path} must hold 'probs', 'outputs' or 'logits', got {known}")
     labels = arrays.get("labels", arrays.get("y"))
     groups = arrays.get("groups", arrays.get("group"))
-    return Outputs(values, labels, arrays.get("ids"), arrays.get("features"), groups)
+    rest = arrays.get("ids"), arrays.get("features"), groups
+    return Outputs(arrays[kind], labels, *rest, logits=kind == "logits")
 
 
 def _from_npy(path: Path) -> Outputs:
@@ -187,64 +212,31 @@ def _from_parquet(path: Path) -> Outputs:
 
 def _from_columns(path: Path, columns: Mapping[str, Sequence[object]]) -> Outputs:
     """Sort the columns of a table into outputs, labels, ids and features."""
-    groups = [_numbered("p", columns), *[g for g in _REGRESSION if all(c in columns for c in g)]]
-    names = next((group for group in groups if group), None)
-    if names is None:
+    groups = [_several("p", columns), *[g for g in _REGRESSION if all(c in columns for c in g)]]
+    names = next((group for group in groups if group), None) or _several("z", columns)
+    if not names:
         raise InputError(
-            f"{path} must have columns p0, p1, ... or prediction, or lower and upper; "
-            f"got {', '.join(columns)}"
+            f"{path} must have columns p0, p1, ... or prediction, or lower and upper, or logits "
+            f"z0, z1, ...; got {', '.join(columns)}"
         )
-    values = np.stack([_numbers(path, columns, name) for name in names], axis=1)
+    values = np.stack([numbers(path, columns, name) for name in names], axis=1)
     label = next((name for name in ("label", "y") if name in columns), None)
-    labels = _stacked(path, columns, _numbered("y", columns))
+    labels = stacked(path, columns, numbered("y", columns))
     if label is not None:
-        labels = _numbers(path, columns, label)
+        labels = numbers(path, columns, label)
     return Outputs(
         values[:, 0] if len(names) == 1 else values,
-        None if labels is None else _whole(labels),
-        _texts(path, columns, "id"),
-        _stacked(path, columns, _numbered("x", columns)),
-        _texts(path, columns, "group"),
+        None if labels is None else whole(labels),
+        texts(path, columns, "id"),
+        stacked(path, columns, numbered("x", columns)),
+        texts(path, columns, "group"),
+        logits=names[0] == "z0",
     )
 
 
-def _stacked(
-    path: Path, columns: Mapping[str, Sequence[Any]], names: tuple[str, ...]
-) -> npt.NDArray[Any] | None:
-    """Read several columns as numbers, if there are any."""
-    return np.stack([_numbers(path, columns, x) for x in names], axis=1) if names else None
-
-
-def _numbered(letter: str, columns: Mapping[str, object]) -> tuple[str, ...]:
-    """Return the columns p0, p1, ... in order, as far as they go without a gap."""
-    found = sorted(int(n[1:]) for n in columns if re.fullmatch(letter + r"(0|[1-9]\d{0,5})", n))
-    if found == [0] and letter == "p":
-        raise InputError("columns p0, p1, ... must be at least two")
-    if found != list(range(len(found))):
-        raise InputError(f"columns {letter}0, {letter}1, ... must be numbered without a gap")
-    return tuple(f"{letter}{i}" for i in found)
-
-
-def _numbers(path: Path, columns: Mapping[str, Sequence[Any]], name: str) -> npt.NDArray[Any]:
-    """Read one column as numbers."""
-    try:
-        return np.array([float(value) for value in columns[name]], dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"{path}: column {name!r} must hold numbers in every row") from None
-
-
-def _texts(path: Path, columns: Mapping[str, Sequence[Any]], name: str) -> npt.NDArray[Any] | None:
-    """Read a column of ids or groups as text, if it is there."""
-    values = columns.get(name)
-    if values is None:
-        return None
-    if any(value is None or value == "" for value in values):
-        what = "an id" if name == "id" else "a group"
-        raise InputError(f"{path}: column {name!r} must hold {what} in every row")
-    return np.array([str(value) for value in values], dtype=np.str_)
-
-
-def _whole(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return whole numbers as integers, so that class labels are labels."""
-    whole = np.isfinite(values).all() and (values == np.rint(values)).all()
-    return values.astype(np.int64) if whole else values
+def _several(letter: str, columns: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the columns of a classifier's outputs, of which there are two or none."""
+    names = numbered(letter, columns)
+    if len(names) == 1:
+        raise InputError(f"columns {letter}0, {letter}1, ... must be at least two")
+    return names

@@ -1,4 +1,4 @@
-"""Rows of outputs as people count them."""
+"""Rows of outputs: as people count them, and the random number that belongs to each."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
+import numpy as np
+
+from fedwqcp.arrays import Floats
 from fedwqcp.errors import InputError
 from fedwqcp.federation.outputs import Outputs
+from fedwqcp.scores import row_ids, uniforms
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -42,3 +46,32 @@ def named_by_line(work: Callable[P, T]) -> Callable[P, T]:
             raise InputError(text) from None
 
     return _named
+
+
+def row_uniforms(key: str, outputs: Outputs) -> Floats:
+    """Return one number in [0, 1) for each row: a keyed hash of its id, or else of its content.
+
+    Parameters
+    ----------
+    key : str
+        Which family of numbers.
+    outputs : Outputs
+        The rows.
+
+    Returns
+    -------
+    Floats, shape (n,)
+        Always the same for the same key and row.
+
+    Raises
+    ------
+    InputError
+        If ids are neither integers nor text.
+    """
+    if outputs.ids is None:
+        return uniforms(key, row_ids(outputs.values))
+    try:
+        texts = outputs.ids.astype(np.str_)  # 7 in one file, "7" in another
+    except UnicodeDecodeError:
+        raise InputError("ids must be integers or text, got bytes that are no text") from None
+    return uniforms(key, texts)

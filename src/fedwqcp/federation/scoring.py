@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from fedwqcp.arrays import Floats, as_floats, as_indicators
 from fedwqcp.errors import InputError
 from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import Plan
-from fedwqcp.federation.rows import named_by_line
+from fedwqcp.federation.rows import named_by_line, row_uniforms
 from fedwqcp.federation.thresholds import thresholds
 from fedwqcp.methods import Calibration
-from fedwqcp.scores import IntervalScore, LabelScore, row_ids, uniforms
+from fedwqcp.scores import IntervalScore, LabelScore
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.wire.release import Release
@@ -41,6 +39,7 @@ def calibration_of(round: Round, outputs: Outputs) -> Calibration:
     """
     if outputs.labels is None:
         raise InputError("calibration needs labels beside the outputs (labels, label or y)")
+    _check_kind(outputs)
     score = Plan.of(round).score
     x, groups = outputs.features, outputs.groups
     if isinstance(score, LabelScore):
@@ -93,6 +92,7 @@ def predict(
     InputError
         If outputs do not fit the round, or calibration data are missing.
     """
+    _check_kind(outputs)
     round = release.round
     score = Plan.of(round).score
     features = None
@@ -119,15 +119,7 @@ def predict(
 
 def _uniforms(round: Round, score: LabelScore, outputs: Outputs) -> Floats | None:
     """Return the uniforms of a randomised score: keyed by id, or by the row's content."""
-    if not score.randomized:
-        return None
-    if outputs.ids is None:
-        return uniforms(round.key, row_ids(outputs.values))
-    try:
-        texts = outputs.ids.astype(np.str_)  # 7 in one file, "7" in another
-    except UnicodeDecodeError:
-        raise InputError("ids must be integers or text, got bytes that are no text") from None
-    return uniforms(round.key, texts)
+    return row_uniforms(round.key, outputs) if score.randomized else None
 
 
 def _check_classes(round: Round, outputs: Outputs) -> None:
@@ -135,3 +127,12 @@ def _check_classes(round: Round, outputs: Outputs) -> None:
     classes = outputs.values.shape[1] if outputs.values.ndim == 2 else 1
     if round.n_classes is not None and classes != round.n_classes:
         raise InputError(f"the round has {round.n_classes} classes, the outputs have {classes}")
+
+
+def _check_kind(outputs: Outputs) -> None:
+    """Refuse logits, which are no outputs of a model until their temperature is known."""
+    if outputs.logits:
+        raise InputError(
+            "the outputs are logits, which only `agent calibrate` and `agent predict` read: give "
+            "probabilities, fw.softmax(logits)"
+        )

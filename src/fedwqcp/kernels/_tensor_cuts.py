@@ -1,7 +1,7 @@
 """Triton programs for sets: each reads a tile of ROWS by BLOCK probabilities once.
 
 All that follows the read happens in registers: the range of values is halved until the one is left
-at which a row's set ends.
+at which a row's set ends. Columns beyond the last hold -1, which is below every probability.
 """
 
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators
@@ -9,87 +9,85 @@ at which a row's set ends.
 import triton
 import triton.language as tl
 
-from fedwqcp.kernels._tensor_programs import bits_of, inside, unsound, value_of, whole
+from fedwqcp.kernels._tensor_programs import EDGE, inside, report, settled, sound, whole
+
+
+@triton.jit
+def bits_of(x):
+    """The bits of a float as an integer; those of floats of at least 0 have their order."""
+    return x.to(tl.int64 if x.dtype == tl.float64 else tl.int32, bitcast=True)
 
 
 @triton.jit
 def _crossing(
     x,
-    bits,
-    guess,
+    smallest,
+    live,
+    total,
     top,
     u,
     q,
     penalty,
     k_reg,
+    C: tl.constexpr,
     KIND: tl.constexpr,
     RULE: tl.constexpr,
-    WIDE: tl.constexpr,
     EXACT: tl.constexpr,
 ):
     """Halve the range of values until one value with a label that may belong is left in it.
 
     The bracket (lo, hi] always holds the smallest value whose first label could belong by what
-    stands before it alone. It is done when it holds one label: by their number, or for aps, which
-    needs no number, since its mass is less than twice its lower end. Unless EXACT, masses are
-    summed in the type of the probabilities; the caller looks at the value found with exact sums.
+    stands before it alone. What stands above a value is at least the total less C times the value:
+    smaller values need no look where masses count. It is done when it holds one label: by their
+    number, or for aps, which needs no number, since its mass is less than twice its lower end.
+    Unless EXACT, masses are summed in the type of the probabilities; the caller looks at the value
+    found with exact sums.
     """
-    hi = tl.max(bits, 1)
-    lo = hi * 0 - 1
-    smallest = tl.min(tl.where(bits < 0, hi[:, None], bits), 1)
-    mid = tl.minimum(tl.maximum(guess, lo + 1), tl.maximum(hi - 1, 0))
-    kind = x.dtype if KIND == 0 and not EXACT else tl.float64
-    beyond = (u * 0.0).to(kind)
-    least = beyond + 1e30
-    limit = tl.where(q < 1.0, q * 4503599627370496.0, 1e30).to(kind)
-    open = hi - lo > 1
+    kind = tl.float64 if EXACT else x.dtype
+    v, level, most, sum_of_all = u.to(kind), q.to(kind), top.to(kind), total.to(kind)
+    cost = (u * 0.0 + penalty).to(kind)
+    lo = bits_of(smallest) - 1
+    every = inside(sum_of_all, sum_of_all, lo * 0 + C, most, v, level, cost, k_reg, KIND, RULE)
+    hi = tl.where(every, lo + 1, bits_of(tl.max(x, 1)))
+    if KIND < 2:
+        left = tl.maximum(sum_of_all - level, 0.0) * (0.999 / C)
+        lo = tl.maximum(lo, tl.minimum(bits_of(left.to(x.dtype)), hi) - 1)
+    beyond = v * 0.0
+    least = sum_of_all if KIND == 0 else beyond + C
+    second = (hi * 0).to(tl.int32) + 1
+    open = live & (hi - lo > 1)
     while tl.max(open.to(tl.int32), 0) > 0:
-        higher = bits > mid[:, None]
-        if KIND == 0:  # nobody below the largest value is first, so all rules ask for the mass
-            ahead = tl.sum(tl.where(higher, x.to(kind), 0.0), 1)
-            may = ahead <= limit
-        else:
-            count = tl.sum(higher.to(tl.int32), 1)
-            ahead = count.to(tl.float64)
-            mass = _mass(x, higher, EXACT) if KIND == 1 else ahead
-            may = inside(mass, mass, count + 1, top, u, q, penalty, k_reg, KIND, RULE)
-        may = may & (mid >= smallest)
+        mid = lo + ((hi - lo) >> 1)
+        higher = x > mid.to(x.dtype, bitcast=True)[:, None]
+        # below the largest value nobody is first, and aps asks no more of a rank
+        count = tl.sum(higher.to(tl.int32), 1) if KIND > 0 else second
+        mass = tl.sum(tl.where(higher, x, 0.0).to(kind), 1) if KIND < 2 else beyond
+        may = inside(mass, mass, count + 1, most, v, level, cost, k_reg, KIND, RULE)
+        ahead = mass if KIND == 0 else count.to(kind)
         hi = tl.where(open & may, mid, hi)
         lo = tl.where(open & (~may), mid, lo)
         beyond = tl.where(open & may, ahead, beyond)
         least = tl.where(open & (~may), ahead, least)
-        mid = lo + ((hi - lo) >> 1)
-        two = 2.0 * value_of(lo, WIDE).to(kind) if KIND == 0 else 2.0
-        open = (hi - lo > 1) & (~((lo >= 0) & (least - beyond < two)))
-    return tl.max(tl.where(bits <= hi[:, None], bits, lo[:, None] * 0 - 1), 1)
+        two = lo.to(x.dtype, bitcast=True).to(kind) * 2.0 if KIND == 0 else beyond * 0.0 + 2.0
+        open = open & (hi - lo > 1) & (~(least - beyond < two))
+    return tl.max(tl.where(x <= hi.to(x.dtype, bitcast=True)[:, None], x, -1.0), 1)
 
 
 @triton.jit
-def _mass(x, higher, EXACT: tl.constexpr):
-    """Sum some probabilities, exactly or in their own type."""
-    if EXACT:
-        mass = tl.sum(tl.where(higher, x.to(tl.float64), 0.0), 1)
-    else:
-        mass = tl.sum(tl.where(higher, x, 0.0), 1).to(tl.float64)
-    return mass
-
-
-@triton.jit
-def _standing(x, bits, value):
+def _standing(x, value):
     """How many labels stand before a value, their exact mass, and how many have it."""
-    higher = bits > value[:, None]
-    mass = tl.sum(tl.where(higher, x.to(tl.float64), 0.0), 1)
+    higher = x > value[:, None]
+    mass = tl.sum(tl.where(higher, x, 0.0).to(tl.float64), 1)
     count = tl.sum(higher.to(tl.int32), 1)
-    ties = tl.sum((bits == value[:, None]).to(tl.int32), 1)
+    ties = tl.sum((x == value[:, None]).to(tl.int32), 1)
     return mass, count, ties
 
 
 @triton.jit
 def _settled(
-    x,
-    bits,
-    guess,
-    some,
+    p,
+    column,
+    live,
     top,
     u,
     q,
@@ -101,19 +99,26 @@ def _settled(
     WIDE: tl.constexpr,
 ):
     """Find the value at which a set ends; sums of float32 only guide, exact ones decide."""
-    value = _crossing(x, bits, guess, top, u, q, penalty, k_reg, KIND, RULE, WIDE, WIDE)
-    mass, count, ties = _standing(x, bits, value)
-    own = value_of(value, WIDE)
+    x = tl.where(column, whole(p, WIDE) if WIDE else p, -1.0)
+    smallest = tl.min(tl.where(column, x, 1.0), 1)
+    least = smallest if WIDE else tl.maximum(smallest, EDGE)
+    mass = tl.sum(tl.where(column, x, 0.0), 1)
+    value = _crossing(x, least, live, mass, top, u, q, penalty, k_reg, C, KIND, RULE, WIDE)
+    mass, count, ties = _standing(x, value)
     if not WIDE:
-        after, later = mass + own * ties, count + ties
+        after, later = mass + value.to(tl.float64) * ties, count + ties
         right = inside(mass, mass, count + 1, top, u, q, penalty, k_reg, KIND, RULE)
         past = inside(after, after, later + 1, top, u, q, penalty, k_reg, KIND, RULE)
-        right = right & ((later >= C) | (~past))
-        if tl.max((some & (~right)).to(tl.int32), 0) > 0:
-            value = _crossing(x, bits, guess, top, u, q, penalty, k_reg, KIND, RULE, WIDE, True)
-            mass, count, ties = _standing(x, bits, value)
-            own = value_of(value, WIDE)
-    return value, own, mass, count, ties
+        right = right & ((later >= C) | (~past)) & (value > EDGE)
+        if tl.max((live & (~right)).to(tl.int32), 0) > 0:
+            x = tl.where(column, whole(p, WIDE), -1.0)
+            smallest = tl.min(tl.where(column, x, 1.0), 1)
+            mass = tl.sum(tl.where(column, x, 0.0).to(tl.float64), 1)
+            value = _crossing(
+                x, smallest, live, mass, top, u, q, penalty, k_reg, C, KIND, RULE, True
+            )
+            mass, count, ties = _standing(x, value)
+    return x, value, mass, count, ties
 
 
 @triton.jit
@@ -136,7 +141,7 @@ def _equals(
     while tl.max((low < high).to(tl.int32), 0) > 0:
         mid = (low + high) >> 1
         before = mass + own * mid
-        upto = tl.where(count + mid + 1 == C, 4503599627370496.0, before + own)
+        upto = tl.where(count + mid + 1 == C, 1.0, before + own)
         fits = inside(before, upto, count + mid + 1, top, u, q, penalty, k_reg, KIND, RULE)
         fits = fits & (low < high)
         high = tl.where(fits | (low >= high), high, mid)
@@ -154,7 +159,7 @@ def cut(
     mask,
     sizes,
     covered,
-    flags,
+    flag,
     n,
     row_stride,
     q_stride,
@@ -165,52 +170,48 @@ def cut(
     KIND: tl.constexpr,
     RULE: tl.constexpr,
     WRITE: tl.constexpr,
-    COVER: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Find where each row's set ends; write its size and, where asked for, its mask or cover."""
+    """Find where each row's set ends; write its mask, or its size and whether it holds a label."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     there = row < n
     start = tl.multiple_of(row * row_stride, VEC)
-    index = tl.arange(0, BLOCK)
-    column = (index < C)[None, :]
+    index = tl.arange(0, BLOCK)[None, :]
+    column = index < C
     real = there[:, None] & column
-    p = tl.load(probs + start[:, None] + index[None, :], mask=real, other=0.0)
-    x = whole(p, WIDE)
-    bits = tl.where(column, bits_of(x, WIDE), -1)
+    p = tl.load(probs + start[:, None] + index, mask=real, other=0.0)
     Q = tl.load(q + row * q_stride, mask=there, other=0.0)
     U = tl.load(u + row * u_stride, mask=there, other=1.0)
-    penalty = tl.load(settings)
-    k_reg = tl.load(settings + 1).to(tl.int32)
-    tl.store(flags + row, unsound(tl.sum(x.to(tl.float64), 1), tl.min(p, 1)), mask=there)
-    top = tl.minimum(tl.max(x, 1).to(tl.float64), 4503599627370496.0) * 2.220446049250313e-16
-
+    penalty, k_reg = settled(settings, KIND)
+    good = sound(tl.sum(p, 1), tl.min(p, 1)) & (U >= 0.0) & (U <= 1.0)
+    top = tl.minimum(whole(tl.max(p, 1), WIDE).to(tl.float64), 1.0)
     none = U * 0.0
-    nobody = (none + 0.0).to(tl.int32)
-    some = inside(none, none, nobody + 1, top, U, Q, penalty, k_reg, KIND, RULE)
-    share = tl.minimum(tl.maximum(1.0 - Q, 1e-9), 1.0) * 4503599627370496.0 / C  # what is left out
-    if WIDE:
-        guess = share.to(tl.int64, bitcast=True)
-    else:
-        guess = share.to(tl.float32).to(tl.int32, bitcast=True)
-    live = there & some
-    value, own, mass, count, ties = _settled(
-        x, bits, guess, live, top, U, Q, penalty, k_reg, C, KIND, RULE, WIDE
+    first = (row * 0).to(tl.int32) + 1
+    some = inside(none, none, first, top, U, Q, penalty, k_reg, KIND, RULE)
+    x, value, mass, count, ties = _settled(
+        p, column, there & some, top, U, Q, penalty, k_reg, C, KIND, RULE, WIDE
     )
+    own = value.to(tl.float64)
     low = _equals(own, mass, count, ties, top, U, Q, penalty, k_reg, C, KIND, RULE)
-    tl.store(sizes + row, tl.where(some, count + low, 0).to(tl.int64), mask=there)
-    same = bits == value[:, None]
-    if COVER:
-        y = tl.load(labels + row, mask=there, other=0)
-        own_bits = tl.max(tl.where(index[None, :] == y[:, None], bits, -1), 1)
-        ahead = tl.sum((same & (index[None, :] < y[:, None])).to(tl.int32), 1)
-        held = some & ((own_bits > value) | ((own_bits == value) & (ahead < low)))
-        tl.store(covered + row, held.to(tl.int8), mask=there)
     if WRITE:
-        belongs = (bits > value[:, None]) | (same & (low == ties)[:, None])
+        level = (bits_of(value) + (low < ties)).to(x.dtype, bitcast=True)
+        belongs = x >= tl.where(some, level, 2.0)[:, None]
         if tl.max((some & (low > 0) & (low < ties)).to(tl.int32), 0) > 0:
+            same = x == value[:, None]
             place = tl.cumsum(same.to(tl.int32), 1)
-            belongs = belongs | (same & (place <= low[:, None]))
-        belongs = belongs & some[:, None]
-        tl.store(mask + (row * C)[:, None] + index[None, :], belongs.to(tl.int8), mask=real)
+            belongs = belongs | (same & (place <= low[:, None]) & some[:, None])
+        tl.store(mask + (row * C)[:, None] + index, belongs.to(tl.int8), mask=real)
+    else:
+        y = tl.load(labels + row, mask=there, other=0)
+        known = (y >= 0) & (y < C)
+        good = good & known
+        mine = whole(tl.load(probs + start + y, mask=there & known, other=0.0), WIDE)
+        before = ties * 0
+        if tl.max(ties, 0) > 1:
+            tied = (x == value[:, None]) & (index < y[:, None])
+            before = tl.sum(tied.to(tl.int32), 1)
+        held = some & ((mine > value) | ((mine == value) & (before < low)))
+        tl.store(covered + row, held.to(tl.int8), mask=there)
+        tl.store(sizes + row, tl.where(some, count + low, 0).to(tl.int64), mask=there)
+    report(flag, there & (~good))

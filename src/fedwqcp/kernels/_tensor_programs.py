@@ -1,9 +1,10 @@
-"""Triton programs for scores, each reading a tile of ROWS by BLOCK probabilities once.
+"""Triton programs for scores, each reading tiles of ROWS by BLOCK probabilities once.
 
-A probability in units of 2^-52 stays in its own float type, where it is a whole number; the bits of
-such floats are ordered as the floats are. Exact sums are float64. No product may be fused with a
-sum (``enable_fp_fusion=False``): scores are those of the other backends to the last bit. A function
-returns once, at its end: Triton reads on after a return inside an ``if``.
+A probability rounded to a multiple of 2^-52 stays in its own float type. Exact sums are float64.
+float32 above 2^-29 (EDGE) needs no rounding: labels at least as probable as one above it are
+summed and compared as they are. No product may be fused with a sum (``enable_fp_fusion=False``):
+scores are those of the other backends to the last bit. A function returns once, at its end: Triton
+reads on after a return inside an ``if``.
 """
 
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators
@@ -11,53 +12,37 @@ returns once, at its end: Triton reads on after a return inside an ``if``.
 import triton
 import triton.language as tl
 
+EDGE = tl.constexpr(2.0**-29)
+
 
 @triton.jit
 def whole(p, WIDE: tl.constexpr):
-    """Round to a whole number of units, half to even, by an addition that leaves no fraction."""
-    x = p * 4503599627370496.0
+    """Round to a multiple of 2^-52, half to even, by an addition that leaves nothing finer."""
     if WIDE:
-        y = tl.where(x < 4503599627370496.0, (x + 4503599627370496.0) - 4503599627370496.0, x)
+        y = tl.where(p < 1.0, (p + 1.0) - 1.0, p)
     else:
-        y = tl.where(x < 8388608.0, (x + 8388608.0) - 8388608.0, x)
+        y = tl.where(p < EDGE, (p + EDGE) - EDGE, p)
     return y
-
-
-@triton.jit
-def bits_of(x, WIDE: tl.constexpr):
-    """The bits of a float as an integer; those of floats of at least 0 have their order."""
-    return x.to(tl.int64, bitcast=True) if WIDE else x.to(tl.int32, bitcast=True)
-
-
-@triton.jit
-def value_of(bits, WIDE: tl.constexpr):
-    """The float that has these bits, in double precision."""
-    if WIDE:
-        value = bits.to(tl.float64, bitcast=True)
-    else:
-        value = bits.to(tl.float32, bitcast=True).to(tl.float64)
-    return value
 
 
 @triton.jit
 def score(before, upto, rank, top, u, penalty, k_reg, KIND: tl.constexpr):
     """The formulas of `tensors.scored`: 0 is aps, 1 raps, 2 saps."""
     if KIND == 2:
-        steps = (rank - 2).to(tl.float64) + u
+        steps = (rank - 2).to(u.dtype) + u
         value = tl.where(rank == 1, u * top, top + steps * penalty)
     else:
         value = before + u * (upto - before)
         if KIND == 1:
-            value = value + penalty * tl.maximum(rank - k_reg, 0).to(tl.float64)
+            value = value + penalty * tl.maximum(rank - k_reg, 0).to(u.dtype)
     return value
 
 
 @triton.jit
 def inside(before, upto, rank, top, u, q, penalty, k_reg, KIND: tl.constexpr, RULE: tl.constexpr):
-    """Whether a label belongs to its set, masses in units; 0 is leq, 1 leq_top1, 2 until."""
-    unit = 2.220446049250313e-16
-    b = tl.minimum(before, 4503599627370496.0) * unit
-    a = tl.minimum(upto, 4503599627370496.0) * unit
+    """Whether a label belongs to its set; 0 is leq, 1 leq_top1, 2 until."""
+    b = tl.minimum(before, 1.0)
+    a = tl.minimum(upto, 1.0)
     belongs = score(b, a, rank, top, u, penalty, k_reg, KIND) <= q
     if RULE > 0:
         belongs = belongs | (rank == 1)
@@ -68,10 +53,27 @@ def inside(before, upto, rank, top, u, q, penalty, k_reg, KIND: tl.constexpr, RU
 
 
 @triton.jit
-def unsound(total, lowest):
-    """Whether a row is no distribution; a NaN makes the first comparison fail."""
-    close = tl.abs(total * 2.220446049250313e-16 - 1.0) <= 1e-3
-    return ((~close) | (lowest < 0)).to(tl.int8)
+def settled(settings, KIND: tl.constexpr):
+    """The penalty and the ranks free of it; aps has none."""
+    penalty = tl.load(settings) if KIND > 0 else 0.0
+    k_reg = tl.load(settings + 1).to(tl.int32) if KIND > 0 else 0
+    return penalty, k_reg
+
+
+@triton.jit
+def sound(total, lowest):
+    """Whether a row seems a distribution; a NaN fails the first comparison.
+
+    The sum may be rounded: rows near the tolerance count as unsound, and the caller looks closer.
+    """
+    return (tl.abs(total - 1.0) <= 0.00099) & (lowest >= 0)
+
+
+@triton.jit
+def report(flag, bad):
+    """Say that some row needs a closer look; programs that say so write the same number."""
+    if tl.max(bad.to(tl.int32), 0) > 0:
+        tl.store(flag, 1)
 
 
 @triton.jit
@@ -81,7 +83,7 @@ def score_labels(
     u,
     settings,
     out,
-    flags,
+    flag,
     n,
     row_stride,
     u_stride,
@@ -97,35 +99,35 @@ def score_labels(
     there = row < n
     start = tl.multiple_of(row * row_stride, VEC)
     y = tl.load(labels + row, mask=there, other=0)
-    known = there & (y >= 0) & (y < C)
-    own = whole(tl.load(probs + start + y, mask=known, other=0.0), WIDE)
+    known = (y >= 0) & (y < C)
+    own = whole(tl.load(probs + start + y, mask=there & known, other=0.0), WIDE)
+    fine = tl.min(own, 0) <= EDGE  # only then what stands before it may need rounding
     before = tl.zeros([ROWS], tl.float64)
-    total = tl.zeros([ROWS], tl.float64)
+    total = tl.zeros([ROWS], own.dtype)
     rank = tl.full([ROWS], 1, tl.int32)
-    mine = bits_of(own, WIDE)
     top = own
     lowest = own
     for first in range(0, C, BLOCK):
         index = first + tl.arange(0, BLOCK)
         real = there[:, None] & (index < C)[None, :]
         p = tl.load(probs + start[:, None] + index[None, :], mask=real, other=0.0)
-        x = whole(p, WIDE)
-        # more probable, or as probable and before it in the row
-        ahead = bits_of(x, WIDE) >= mine[:, None] + (index[None, :] >= y[:, None]).to(mine.dtype)
-        exact = x.to(tl.float64)
-        before += tl.sum(tl.where(ahead, exact, 0.0), 1)
-        total += tl.sum(exact, 1)
-        rank += tl.sum(ahead.to(tl.int32), 1)
-        top = tl.maximum(top, tl.max(x, 1))
+        total += tl.sum(p, 1)
         lowest = tl.minimum(lowest, tl.min(p, 1))
-    unit = 2.220446049250313e-16
-    largest = tl.minimum(top.to(tl.float64), 4503599627370496.0) * unit
-    upto = tl.minimum(before + own.to(tl.float64), 4503599627370496.0) * unit
-    upto = tl.where(rank == C, 1.0, upto)
-    rho = tl.minimum(before, 4503599627370496.0) * unit
+        if WIDE:
+            p = whole(p, WIDE)
+        elif fine:
+            p = whole(p, WIDE)
+        # more probable, or as probable and before it in the row
+        tied = (p == own[:, None]) & (index[None, :] < y[:, None])
+        ahead = (p > own[:, None]) | tied
+        before += tl.sum(tl.where(ahead, p, 0.0).to(tl.float64), 1)
+        rank += tl.sum(ahead.to(tl.int32), 1)
+        top = tl.maximum(top, tl.max(p, 1))
+    upto = tl.where(rank == C, 1.0, tl.minimum(before + own.to(tl.float64), 1.0))
     share = tl.load(u + row * u_stride, mask=there, other=1.0)
-    penalty = tl.load(settings)
-    k_reg = tl.load(settings + 1).to(tl.int32)
-    value = score(rho, upto, rank, largest, share, penalty, k_reg, KIND)
+    penalty, k_reg = settled(settings, KIND)
+    largest = tl.minimum(top.to(tl.float64), 1.0)
+    value = score(tl.minimum(before, 1.0), upto, rank, largest, share, penalty, k_reg, KIND)
     tl.store(out + row, value, mask=there)
-    tl.store(flags + row, tl.where(known, unsound(total, lowest), 1), mask=there)
+    good = known & sound(total, lowest) & (share >= 0.0) & (share <= 1.0)
+    report(flag, there & (~good))

@@ -128,17 +128,15 @@ def check_labels(labels: Tensor, n_classes: int) -> None:
         raise InputError(f"labels must be integers from 0 to {n_classes - 1}, row {row} is outside")
 
 
-def as_column(values: Tensor, n: int, what: str) -> Tensor:
-    """Return finite numbers as float64 of shape (n,).
+def as_uniforms(u: Tensor, probs: Tensor) -> Tensor:
+    """Return uniforms as float64 on the device of the probabilities; values are not looked at.
 
     Parameters
     ----------
-    values : Tensor, shape (n,)
-        The numbers.
-    n : int
-        How many there must be.
-    what : str
-        What they are, for the error.
+    u : Tensor, shape (n,)
+        One number for each row.
+    probs : Tensor, shape (n, C)
+        The rows they belong to.
 
     Returns
     -------
@@ -148,15 +146,32 @@ def as_column(values: Tensor, n: int, what: str) -> Tensor:
     Raises
     ------
     InputError
-        If the shape is another, or a value is NaN or infinite.
+        If the shape is another.
     """
-    if not isinstance(values, torch.Tensor) or values.shape != (n,):
-        raise InputError(f"{what} must be a tensor of shape ({n},)")
-    numbers = values.detach().to(torch.float64)
-    bad = ~torch.isfinite(numbers)
+    n = len(probs)
+    if not isinstance(u, torch.Tensor) or u.shape != (n,):
+        raise InputError(f"u must be a tensor of shape ({n},)")
+    return u.detach().to(device=probs.device, dtype=torch.float64)
+
+
+def check_uniforms(u: Tensor) -> None:
+    """Refuse uniforms that are none.
+
+    Parameters
+    ----------
+    u : Tensor, shape (n,)
+        The numbers.
+
+    Raises
+    ------
+    InputError
+        If a value is NaN, infinite or outside [0, 1].
+    """
+    bad = ~torch.isfinite(u)
     if bool(bad.any()):
-        raise InputError(f"{what} must be finite numbers, row {int(bad.int().argmax())} is not")
-    return numbers
+        raise InputError(f"u must be finite numbers, row {int(bad.int().argmax())} is not")
+    if not bool(((u >= 0) & (u <= 1)).all()):
+        raise InputError("u must lie between 0 and 1; draw it with uniforms(key, ids)")
 
 
 def as_threshold(threshold: object, probs: Tensor) -> Tensor:

@@ -3,72 +3,27 @@
 Every label before the end of a set is more probable than it, so a set is found from one value of
 its row: the smallest whose first label can still belong by the mass before it. A program reads its
 rows once, halves the range of values in registers until that one is left, and settles equal labels
-by their index. The programs are Triton's; without it, and for rows too long for registers, the
-caller uses `tensors`.
+by their index. The same pass checks the rows, and raises one flag if any needs a closer look. The
+programs are Triton's; without it, and for rows too long for registers, the caller uses `tensors`.
 """
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from fedwqcp.kernels._torch import torch
 from fedwqcp.kernels.tensors import Formula, Rule, Tensor
+from fedwqcp.kernels.tensors_tiles import Programs, flag, programs, tiles
 
 KINDS = ("aps", "raps", "saps")
 RULES = ("leq", "leq_top1", "until")
-TILE = 1024
-"""How many probabilities a warp holds: 32 for each thread."""
-
-LONGEST = 4096
-"""Longest row that stays in registers."""
-
-
-@cache
-def programs() -> tuple[Any, Any] | None:
-    """Return the Triton programs for scores and for sets, or None where Triton is not installed.
-
-    Returns
-    -------
-    tuple or None
-        The programs.
-    """
-    try:
-        from fedwqcp.kernels._tensor_cuts import cut
-        from fedwqcp.kernels._tensor_programs import score_labels
-    except ImportError:
-        return None
-    return score_labels, cut
-
-
-def fits(probs: Tensor, *, whole_rows: bool) -> bool:
-    """Tell whether the fused programs serve these probabilities.
-
-    Parameters
-    ----------
-    probs : Tensor, shape (n, C)
-        The probabilities.
-    whole_rows : bool
-        Whether a program must hold a row at a time, as sets need.
-
-    Returns
-    -------
-    bool
-        True where they do.
-    """
-    return (
-        probs.device.type == "cuda"
-        and probs.dtype in (torch.float32, torch.float64)
-        and 0 < probs.shape[0] < 2**31
-        and (not whole_rows or probs.shape[1] <= LONGEST)
-        and programs() is not None
-    )
 
 
 def score_labels(
     formula: Formula, probs: Tensor, labels: Tensor, u: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """Return the score of one label of each row, and which rows are unsound.
+    """Return the score of one label of each row, and whether any input looks wrong.
 
     Parameters
     ----------
@@ -79,32 +34,26 @@ def score_labels(
     labels : Tensor, shape (n,)
         Labels, int64, not yet checked.
     u : Tensor or None
-        Uniforms of shape (n,), None where nothing is random.
+        Uniforms of shape (n,), not yet checked; None where nothing is random.
 
     Returns
     -------
     tuple of Tensor
-        Scores, and flags that are not 0 where a row is no distribution or its label no class.
+        Scores; and a flag that is not 0 if some row is hardly a distribution, its label no class,
+        or its uniform outside [0, 1].
     """
-    p = _by_rows(probs)
-    n, width = p.shape
-    scores = torch.empty(n, dtype=torch.float64, device=p.device)
-    flags = torch.empty(n, dtype=torch.int8, device=p.device)
+    p, grid, options = tiles(probs, whole_rows=False)
+    scores = torch.empty(len(p), dtype=torch.float64, device=p.device)
+    raised = flag(p)
     share, share_stride = _strided(u, p)
-    rows, block, warps = _tile(width)
-    _program(0)[(_cdiv(n, rows),)](
-        *(p, labels.contiguous(), share, _settings(formula, p), scores, flags),
-        *(n, p.stride(0), share_stride),
-        C=width,
-        VEC=_aligned(p),
+    _found().score_labels[grid](
+        *(p, labels.contiguous(), share, _settings(formula, p.device), scores, raised),
+        *(len(p), p.stride(0), share_stride),
         WIDE=p.dtype == torch.float64,
         KIND=KINDS.index(formula.kind),
-        ROWS=rows,
-        BLOCK=block,
-        num_warps=warps,
-        enable_fp_fusion=False,
+        **options,
     )
-    return scores, flags
+    return scores, raised
 
 
 class Cut(NamedTuple):
@@ -113,19 +62,17 @@ class Cut(NamedTuple):
     Parameters
     ----------
     mask : Tensor or None
-        The sets, shape (n, C), if they were wanted.
-    sizes : Tensor, shape (n,)
-        How many labels each set holds.
-    covered : Tensor or None
-        Whether each set holds its label, if labels were given.
-    flags : Tensor, shape (n,)
-        Not 0 where a row is no distribution.
+        The sets, shape (n, C), where no labels were given.
+    sizes, covered : Tensor or None
+        How many labels each set holds and whether it holds its own, where labels were given.
+    flag : Tensor, shape (1,)
+        Not 0 if some input looks wrong, as `score_labels` has it.
     """
 
     mask: Tensor | None
-    sizes: Tensor
+    sizes: Tensor | None
     covered: Tensor | None
-    flags: Tensor
+    flag: Tensor
 
 
 def cut(
@@ -146,80 +93,87 @@ def cut(
     probs : Tensor, shape (n, C)
         Probabilities, not yet checked.
     u : Tensor or None
-        Uniforms of shape (n,), None where nothing is random.
+        Uniforms of shape (n,), not yet checked; None where nothing is random.
     q : Tensor
         One threshold, or one for each row: shape () or (n, 1), float64.
     rule : {"leq", "leq_top1", "until"}
         How a threshold becomes a set.
     labels : Tensor, optional
-        Checked labels; then no mask is made.
+        Labels, int64, not yet checked; then no mask is made.
 
     Returns
     -------
     Cut
-        Sets or coverage, sizes, and flags.
+        Sets, or coverage and sizes; and the flag.
     """
-    p = _by_rows(probs)
-    n, width = p.shape
-    write = labels is None
-    found = Cut(
-        torch.empty((n, width) if write else (1, 1), dtype=torch.bool, device=p.device),
-        torch.empty(n, dtype=torch.int64, device=p.device),
-        torch.empty(1 if write else n, dtype=torch.bool, device=p.device),
-        torch.empty(n, dtype=torch.int8, device=p.device),
-    )
-    rows, block, warps = _tile(width, whole=True)
+    p, grid, options = tiles(probs, whole_rows=True)
     (level, level_stride), (share, share_stride) = _strided(q, p), _strided(u, p)
-    _program(1)[(_cdiv(n, rows),)](
-        *(p, level, share, _settings(formula, p)),
-        found.sizes if labels is None else labels.contiguous(),
-        *(_bytes(part) for part in found),
-        *(n, p.stride(0), level_stride, share_stride),
-        C=width,
-        VEC=_aligned(p),
+    found = wanted(p, labels)
+    _found().cut[grid](
+        *(p, level, share, _settings(formula, p.device), *pointers(found, labels)),
+        *(len(p), p.stride(0), level_stride, share_stride),
         WIDE=p.dtype == torch.float64,
         KIND=KINDS.index(formula.kind),
         RULE=RULES.index(rule),
-        WRITE=write,
-        COVER=not write,
-        ROWS=rows,
-        BLOCK=block,
-        num_warps=warps,
-        enable_fp_fusion=False,
+        WRITE=labels is None,
+        **options,
     )
-    return found._replace(covered=None) if write else found._replace(mask=None)
+    return found
 
 
-def _program(which: int) -> Any:
-    """Return one of the programs, which `fits` found."""
-    found = programs()
-    assert found is not None
-    return found[which]
+def wanted(probs: Tensor, labels: Tensor | None) -> Cut:
+    """Return room for sets, or with labels for what they say of these.
+
+    Parameters
+    ----------
+    probs : Tensor, shape (n, C)
+        The probabilities.
+    labels : Tensor or None
+        The labels.
+
+    Returns
+    -------
+    Cut
+        Tensors to be filled, and a flag that is not raised.
+    """
+    n, device = len(probs), probs.device
+    if labels is None:
+        mask = torch.empty(probs.shape, dtype=torch.bool, device=device)
+        return Cut(mask, None, None, flag(probs))
+    sizes = torch.empty(n, dtype=torch.int64, device=device)
+    covered = torch.empty(n, dtype=torch.bool, device=device)
+    return Cut(None, sizes, covered, flag(probs))
+
+
+def pointers(found: Cut, labels: Tensor | None) -> tuple[Tensor, ...]:
+    """Return labels, mask, sizes, covered and flag for a program.
+
+    Parameters
+    ----------
+    found : Cut
+        Room for the results.
+    labels : Tensor or None
+        The labels.
+
+    Returns
+    -------
+    tuple of Tensor
+        Truth values as the bytes they are; the flag stands for what the program does not touch.
+    """
+    parts = (None if labels is None else labels.contiguous(), *found)
+    return tuple(found.flag if part is None else _bytes(part) for part in parts)
+
+
+def _found() -> Programs:
+    """Return the programs, which `fits` found."""
+    ready = programs()
+    assert ready is not None
+    return ready
 
 
 def _bytes(part: Any) -> Tensor:
     """Return truth values as the bytes they are."""
     return part.view(torch.int8) if part.dtype == torch.bool else part
-
-
-def _tile(width: int, *, whole: bool = False) -> tuple[int, int, int]:
-    """Return how many rows and columns a program takes, and its warps."""
-    block = max(16, 1 << (width - 1).bit_length())
-    if not whole:
-        block = min(block, TILE)
-    return max(1, TILE // block), block, max(1, block // TILE)
-
-
-def _by_rows(probs: Tensor) -> Tensor:
-    """Return the probabilities with neighbouring columns next to each other."""
-    return probs if probs.stride(1) == 1 else probs.contiguous()
-
-
-def _aligned(probs: Tensor) -> int:
-    """Return how many neighbours can always be loaded at once."""
-    together = 16 // probs.element_size()
-    fit = probs.data_ptr() % 16 == 0 and probs.stride(0) % together == 0
-    return together if fit else 1
 
 
 def _strided(values: Tensor | None, probs: Tensor) -> tuple[Tensor, int]:
@@ -230,12 +184,8 @@ def _strided(values: Tensor | None, probs: Tensor) -> tuple[Tensor, int]:
     return flat, 0 if len(flat) == 1 else 1
 
 
-def _settings(formula: Formula, probs: Tensor) -> Tensor:
+@lru_cache(maxsize=64)
+def _settings(formula: Formula, device: Any) -> Tensor:
     """Return the settings in double precision, which a plain argument would not keep."""
     pair = [formula.penalty, float(formula.k_reg)]
-    return torch.tensor(pair, dtype=torch.float64, device=probs.device)
-
-
-def _cdiv(n: int, by: int) -> int:
-    """Divide, rounding up."""
-    return -(-n // by)
+    return torch.tensor(pair, dtype=torch.float64, device=device)

@@ -37,6 +37,11 @@ class Cell:
         """Points of the class."""
         return int(self.ranks[-1]) if len(self.ranks) else 0
 
+    @property
+    def steps(self) -> Ranks:
+        """How many scores each sent score stands for: itself, and those since the one before."""
+        return np.diff(self.ranks, prepend=0)
+
     def at_least(self, q: Floats) -> Floats:
         """Return how many scores are surely at most q: those that a sent score up to q stands for.
 
@@ -77,7 +82,7 @@ class Cell:
         inside = (after < len(values)) & (q > low)
         i = after[inside]
         share = (q[inside] - values[i - 1]) / (values[i] - values[i - 1])
-        between = np.diff(self.ranks, prepend=0)[i - 1] - 1
+        between = self.steps[i - 1] - 1
         found[inside] += share * between
         return found
 

@@ -20,6 +20,9 @@ MOST_POINTS = 48
 TAIL = 4
 """Two thirds of the points lie among the largest TAIL * alpha of the scores."""
 
+ROUNDING = 1e-4
+"""Most that rounding up to five digits adds to a score, as a share of it."""
+
 _FIVE_DIGITS = Context(prec=5, rounding=ROUND_CEILING)
 
 
@@ -55,7 +58,9 @@ class ClassSketches(Summary):
         return (sum(self.counts),)
 
     def scores(self) -> tuple[float, ...]:
-        return tuple(value for found in self.values for value in found)
+        sent = (value for found in self.values for value in found)
+        # the least score that a rounded one can stand for: the largest may round past its bound
+        return tuple(v - ROUNDING * abs(v) if v < inf else v for v in sent)
 
 
 @lru_cache(maxsize=4096)

@@ -19,6 +19,8 @@ PRECISION = Context(prec=60)
 
 _FLOOR = Decimal("1e-40")
 _UNIT = Decimal("1e80")
+_REACH = 60
+"""Where a draw of noise begins again: what lies beyond has the probability exp(-60)."""
 
 
 def draw_by_cost(costs: Sequence[Decimal], rng: Random) -> int:
@@ -54,7 +56,7 @@ def noised_size(n: int, epsilon: float, rng: Random) -> int:
     n : int
         The size.
     epsilon : float
-        What it spends, if one sample is added or removed.
+        What it spends, if one sample is added or removed; the law is exact up to 80.
     rng : numpy.random.Generator
         Source of random bytes.
 
@@ -63,12 +65,19 @@ def noised_size(n: int, epsilon: float, rng: Random) -> int:
     int
         At least 0.
     """
-    with localcontext(PRECISION):
-        steps = [
-            int(-(Decimal(integer_below(2**256, rng) + 1) / 2**256).ln() / Decimal(epsilon))
-            for _ in range(2)
-        ]
-    return max(0, n + steps[0] - steps[1])
+    return max(0, n + _geometric(epsilon, rng) - _geometric(epsilon, rng))
+
+
+def _geometric(epsilon: float, rng: Random) -> int:
+    """Draw k with probability proportional to exp(-epsilon k), in reaches: it has no memory."""
+    reach, passed = ceil(_REACH / epsilon), 0
+    while True:
+        with localcontext(PRECISION):
+            uniform = Decimal(integer_below(2**256, rng) + 1) / 2**256
+            steps = int(-uniform.ln() / Decimal(epsilon))
+        if steps < reach:
+            return passed + steps
+        passed += reach
 
 
 def size_margin(epsilon: float, failure: float) -> int:

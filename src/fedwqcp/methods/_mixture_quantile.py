@@ -33,10 +33,12 @@ def own_thresholds(agents: Sequence[Sequence[Cell]], pi: Floats, alpha: float) -
     Floats, shape (M,)
         The thresholds; +inf where the sum never reaches 1 - alpha.
     """
-    grid, found = grid_of(agents), []
+    found = []
     for cells, law in zip(agents, pi, strict=True):
-        rows = [p * cell.at_least(grid) / (cell.n + 1) for p, cell in zip(law, cells, strict=True)]
-        found.append(_first_reaching(grid, np.sum(rows, axis=0), alpha))
+        places = np.concatenate([cell.values for cell in cells])
+        sure = [p * cell.steps / (cell.n + 1) for p, cell in zip(law, cells, strict=True)]
+        order = np.argsort(places)
+        found.append(_first_reaching(places[order], np.cumsum(np.hstack(sure)[order]), alpha))
     return np.array(found)
 
 

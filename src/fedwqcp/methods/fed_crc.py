@@ -22,6 +22,9 @@ from fedwqcp.wire.release import Guarantee
 Correction: TypeAlias = Literal["mixture", "pooled", "site"]
 """How many unseen points a mean loss is corrected for: one of each agent, one, or each site's."""
 
+MOST_POINTS = 10**5
+"""A server that asks for a finer grid is refused: nobody needs it, and memory would end."""
+
 _GUARANTEES = {"mixture": Guarantee.MARGINAL_MIXTURE, "pooled": Guarantee.MARGINAL_IID}
 _ASSUMPTIONS = {
     "mixture": (
@@ -92,11 +95,12 @@ class FedCRC(OneShot[LossCurve]):
     **Guarantee**: E[loss of a test point] <= alpha, since losses lie between 0 and 1 and fall with
     t. ``pooled``: by the theorem of conformal risk control, if all points are i.i.d. ``mixture``:
     for a test point of agent k with probability (n_k + 1) / (N + M), by FCP's argument with losses
-    in place of misses. Give every agent one test point, and let t* be the smallest grid point
-    at which all N + M losses have a mean of at most alpha. It does not depend on the order of an
-    agent's n_k + 1 points, so the mixture's expected loss at t* is that mean; and the threshold is
-    never below t*, because M such losses are at most M. ``site`` with ``n0 = 0``: at each agent by
-    itself; with ``n0 > 0`` nothing is proved. The grid costs at most one step of the threshold.
+    in place of misses. Give every agent one test point, and let t* be the smallest grid point (or
+    +inf) at which all N + M losses have a mean of at most alpha. It does not depend on the order of
+    an agent's n_k + 1 points, so the mixture's expected loss at t* is that mean's expectation; and
+    the threshold is never below t*, because M such losses are at most M. ``site`` with ``n0 = 0``:
+    at each agent by itself; with ``n0 > 0`` nothing is proved. The grid costs at most one step of
+    the threshold.
 
     **Cost**: one round; ``points`` + 1 floats and one integer per agent, only ever summed (but for
     ``site``). Where points are few, the curve shows single scores as finely as the grid is.
@@ -131,8 +135,8 @@ class FedCRC(OneShot[LossCurve]):
             raise InputError(f"correction must be one of {known}, got {self.correction!r}")
         if not 0 <= self.n0 < inf:
             raise InputError(f"n0 must be a finite number of at least 0, got {self.n0!r}")
-        if self.points < 1:
-            raise InputError(f"points must be at least 1, got {self.points}")
+        if not 1 <= self.points <= MOST_POINTS:
+            raise InputError(f"points must be from 1 to {MOST_POINTS}, got {self.points}")
         if len(self.bounds) != 2 or not all(map(isfinite, self.bounds)):
             raise InputError(f"bounds must be two finite numbers, got {self.bounds}")
         if not self.bounds[0] < self.bounds[1]:

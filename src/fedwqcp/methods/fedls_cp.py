@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite
+from itertools import pairwise
+from math import inf, isfinite
 
 import numpy as np
 
@@ -67,7 +68,7 @@ class FedLSCP(OneShot[ClassSketches]):
     ----------
     target : "mixture", "own" or tuple of float, optional
         The label law that is aimed at: of all agents' points together, the agent's own, or one that
-        the caller names, one number of at least 0 for each class.
+        the caller names, one number of at least 0 for each class; their sum is taken for 1.
     n0 : float, optional
         Own points of a class that weigh as much as all that others could say. By default it is
         estimated from how far agents differ in the same class. 0: nothing is lent, and the
@@ -84,16 +85,16 @@ class FedLSCP(OneShot[ClassSketches]):
     -----
     **Guarantee**: with ``n0 = 0`` and a target law that is known, coverage at the target is at
     least 1 - alpha in finite samples if, given the class, agent k's test score is exchangeable with
-    its calibration scores; nothing is assumed of other agents, nor of agent k's label law. The
-    threshold is the smallest q with sum_c pi_c m_c(q) / (n_c + 1) >= 1 - alpha, m_c the scores that
-    are surely at most q. Add one test score to each class: by exchangeability a fresh score of
-    class c is at most any symmetric threshold with probability (scores up to it) / (n_c + 1), and
-    q is at least the smallest one where these add up to 1 - alpha. Without ties it is at most
-    sum_c pi_c g_c / (n_c + 1) + max_c pi_c / (n_c + 1) above, g_c the largest gap between the
-    ranks sent (1 if all were sent), and what rounding scores up to five digits adds. A class
-    without points never counts as covered: with more than alpha of the target in such classes the
-    threshold is +inf. ``mixture`` and ``own`` estimate the target by counts, an error in total
-    variation of order sqrt(C / N).
+    its calibration scores, and scores of one class do not depend on those of another; nothing is
+    assumed of other agents, nor of agent k's label law. The threshold is the smallest q with sum_c
+    pi_c m_c(q) / (n_c + 1) >= 1 - alpha, m_c the scores that are surely at most q. Add one test
+    score to each class: by exchangeability a fresh score of class c is at most any symmetric
+    threshold with probability (scores up to it) / (n_c + 1), and q is at least the smallest one
+    where these add up to 1 - alpha. Without ties it is at most sum_c pi_c g_c / (n_c + 1) + max_c
+    pi_c / (n_c + 1) above, g_c the largest gap between the ranks sent (1 if all were sent), and
+    what rounding scores up to five digits adds. A class without points never counts as covered:
+    with more than alpha of the target in such classes the threshold is +inf. ``mixture`` and
+    ``own`` estimate the target by counts, an error in total variation of order sqrt(C / N).
 
     With lending coverage is approximate, and no finite-sample statement is made: what others lend
     is right only where their scores of a class are distributed alike.
@@ -132,7 +133,7 @@ class FedLSCP(OneShot[ClassSketches]):
                 raise InputError(
                     f"target must be 'own', 'mixture' or one number per class, got {self.target!r}"
                 )
-        elif not all(isfinite(x) and x >= 0 for x in self.target) or not sum(self.target) > 0:
+        elif not all(x >= 0 for x in self.target) or not 0 < sum(self.target) < inf:
             raise InputError("target must hold finite numbers of at least 0, not all 0")
         if self.n0 is not None and not (isfinite(self.n0) and self.n0 >= 0):
             raise InputError(f"n0 must be a finite number of at least 0, got {self.n0!r}")
@@ -140,8 +141,8 @@ class FedLSCP(OneShot[ClassSketches]):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
                 raise InputError(f"{name} must be an integer from {least} to {most}, got {value!r}")
-        if any(not a < b for a, b in zip(self.strata, self.strata[1:], strict=False)):
-            raise InputError("strata must be in increasing order")
+        if not all(a < b for a, b in pairwise((-inf, *self.strata, inf))):
+            raise InputError("strata must be finite numbers in increasing order")
 
     @property
     def assumption(self) -> str:

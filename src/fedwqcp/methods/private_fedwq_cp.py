@@ -23,7 +23,7 @@ from fedwqcp.wire.payload import Begin, LocalQuantile, Outcome, Question, ToAll
 from fedwqcp.wire.release import Guarantee
 
 REPLACED = "one calibration sample replaced; n is public"
-ADDED = "one calibration sample added, removed or replaced"
+ADDED = "one calibration sample added or removed"  # a replaced one may change two groups
 
 
 @dataclass(frozen=True)

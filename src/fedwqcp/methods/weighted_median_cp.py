@@ -36,8 +36,8 @@ class WeightedMedianCP(OneShot[LocalQuantile]):
     threshold lies between the smallest and the largest honest one as long as liars hold less than
     half of the weight. With sizes that are equal or capped to be so, that is fewer than half of the
     agents. With the default cap it holds for any sizes, honest or claimed, up to
-    (floor(M / 2) + 1) / 2 liars of M agents, rounded down: 1 of 3, 2 of 6, 3 of 10. Between the
-    honest thresholds liars move it as they like, which matters where these lie far apart.
+    (floor(M / 2) + 1) / 2 liars of M >= 3 agents, rounded down: 1 of 3, 2 of 6, 3 of 10. Between
+    the honest thresholds liars move it as they like, which matters where these lie far apart.
 
     **Cost**: one round; one float and one integer per agent. Not to be had from masked sums.
 

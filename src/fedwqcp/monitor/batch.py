@@ -138,6 +138,6 @@ def _whole(values: npt.ArrayLike, what: str, highest: int = 2**53) -> Labels:
     if array.dtype.kind not in "biuf" or not (array == np.rint(array)).all():
         raise InputError(f"{what} must be whole numbers, got an array of {array.dtype}")
     if array.min() < 0 or array.max() > highest:
-        limit = f"from 0 to {highest}" if highest == 1 else "at least 0"
+        limit = "at least 0" if array.min() < 0 else f"from 0 to {highest}"
         raise InputError(f"{what} must be {limit}, an entry is outside")
     return array.astype(np.int64)

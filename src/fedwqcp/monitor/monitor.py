@@ -141,8 +141,7 @@ class Monitor:
             As of `update`.
         """
         site, terms = self._site(agent), self.terms
-        # names may say more than is ours to keep
-        digest = () if name is None else (sha256(name.encode()).hexdigest()[:32],)
+        digest = () if name is None else (_digest(name),)
         if digest and digest[0] in site.batches:
             raise InputError(f"agent {agent!r}: this batch was taken in before; nothing is changed")
         if terms.n_classes and (batch.classes >= terms.n_classes).any():
@@ -235,3 +234,10 @@ class Monitor:
             watched = ", ".join(self.terms.agents)
             raise InputError(f"agent {agent!r} is not watched; agents: {watched}")
         return self.sites[agent]
+
+
+def _digest(name: str) -> str:
+    """Return what is kept of a batch's name, which may say more than is ours to keep."""
+    if not isinstance(name, str):
+        raise InputError(f"batch must be a name, got {type(name).__name__}: write it as text")
+    return sha256(name.encode(errors="surrogatepass")).hexdigest()[:32]

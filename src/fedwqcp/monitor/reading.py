@@ -11,6 +11,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from math import isnan
 from typing import Any, TypeAlias
 
 from fedwqcp.errors import InputError
@@ -123,7 +124,9 @@ def _column(rows: Iterable[Row], name: str) -> list[float]:
             if value is None or isinstance(value, list | dict):
                 raise ValueError
             found.append(float(value))
-        except ValueError:
+            if isnan(found[-1]):  # an outcome that is missing is no miss
+                raise ValueError
+        except (ValueError, OverflowError):
             raise InputError(f"row {number} must have a number in {name!r}") from None
     return found
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from math import inf, isnan
+from math import inf, isfinite, log
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +84,7 @@ def load_monitor(path: Path) -> Monitor:
         monitor = Monitor(Terms(**{key: _tupled(value) for key, value in state["terms"].items()}))
         sites = {name: _site(monitor.terms, kept) for name, kept in state["sites"].items()}
         monitor.updates = _count(state["updates"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise RecordError(f"{path} is damaged: {error}; restore it") from None
     if set(sites) != set(monitor.sites):
         raise RecordError(f"{path} is damaged: its agents are not those of its terms; restore it")
@@ -183,8 +183,8 @@ def _locked(path: Path, needs: Path) -> Iterator[None]:
 def _site(terms: Terms, kept: dict[str, Any]) -> Site:
     """Read what is kept of one agent."""
     site = Site(
-        classes=tuple(_track(track) for track in kept["classes"]),
-        rows=_track(kept["rows"]),
+        classes=tuple(_track(t, terms.share(c)) for c, t in enumerate(kept["classes"])),
+        rows=_track(kept["rows"], terms.share()),
         calibration=_count(kept["calibration"]),
         batches=tuple(str(digest) for digest in kept["batches"]),
     )
@@ -193,7 +193,7 @@ def _site(terms: Terms, kept: dict[str, Any]) -> Site:
     return site
 
 
-def _track(kept: dict[str, Any]) -> Track:
+def _track(kept: dict[str, Any], share: float) -> Track:
     """Read one track, and hold it to what a track can be."""
     track = Track(
         n=_count(kept["n"]),
@@ -206,17 +206,19 @@ def _track(kept: dict[str, Any]) -> Track:
         alarm=None if kept["alarm"] is None else _count(kept["alarm"]),
     )
     parts = (track.wealth, track.runs, track.run_n, track.run_hits)
-    numbers = (*track.runs, track.evidence)
-    if any(len(part) != len(ODDS) for part in parts) or any(map(isnan, numbers)):
+    numbers = (*track.runs, track.evidence, *(value for value in track.wealth if value != -inf))
+    if any(len(part) != len(ODDS) for part in parts) or not all(map(isfinite, numbers)):
         raise ValueError("a track does not have its numbers")
-    if not track.hits <= track.n or max(track.run_n) > track.n:
+    if not track.hits <= track.n or max(track.run_n) > track.n or max(track.run_hits) > track.hits:
         raise ValueError("a track counts more hits than rows")
+    if track.evidence >= -log(share) and track.alarm is None:
+        raise ValueError("a track has the evidence of an alarm, and none was raised")
     return track
 
 
 def _count(value: object) -> int:
     """Return a count."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**62:
         raise ValueError("a count must be a whole number of at least 0")
     return value
 

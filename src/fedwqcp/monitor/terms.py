@@ -47,6 +47,8 @@ class Terms:
 
     def __post_init__(self) -> None:
         as_alpha(self.alpha)
+        if not isinstance(self.agents, tuple):
+            raise InputError(f"agents must be a tuple of names, got {self.agents!r}")
         check_names(self.agents)
         if isinstance(self.n_classes, bool) or not isinstance(self.n_classes, int):
             raise InputError(f"n_classes must be a whole number, got {self.n_classes!r}")

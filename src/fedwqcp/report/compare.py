@@ -108,13 +108,13 @@ def cells(results: Sequence[Result], *, against: bool = True) -> tuple[Cell, ...
     """
     if not results:
         raise InputError("there are no results: run the experiment first")
+    status: dict[str, str] = {}
     rows: dict[tuple[str, str, str], list[Result]] = {}
     for result in results:
+        if status.setdefault(result.dataset, result.status) != result.status:
+            raise InputError(f"the results mix copies of {result.dataset} that differ in status")
         rows.setdefault((result.dataset, result.preset, result.method), []).append(result)
     found = [cell for row in sorted(rows, key=_order) for cell in _row(rows[row], against)]
-    status = {(cell.dataset, cell.status) for cell in found}
-    if len(status) > len({cell.dataset for cell in found}):
-        raise InputError("the results mix copies of a dataset that differ in status")
     return tuple(found)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,28 +14,51 @@ from fedwqcp.bench.result import Result, Share
 from fedwqcp.bench.shown import Portrait
 from fedwqcp.bench.stressed import Stressed
 from fedwqcp.errors import InputError
+from fedwqcp.federation.outputs import load_outputs
+from fedwqcp.federation.store import load as load_release
 from fedwqcp.report import ablation, ecdf, figures, partition, stress
 from fedwqcp.report.compare import cells
 from fedwqcp.report.html.sources import demo
+from fedwqcp.report.own_scores import portrait
 from fedwqcp.report.pages import read
 from fedwqcp.report.points import medians
 
 Line = TypeVar("Line", Result, Stressed)
 
 
-def draw(name: str, source: Path, path: Path, preset: str | None = None) -> Path:
+@dataclass(frozen=True)
+class Asked:
+    """What a figure is drawn from.
+
+    Parameters
+    ----------
+    source : Path
+        Folder of the demo, of a benchmark or of a stress study; or a release.
+    preset : str, optional
+        Which one, where there are several; by default the first.
+    agent : str, optional
+        Whose scores are drawn beside a release's threshold.
+    outputs : Path, optional
+        That agent's calibration outputs, with labels.
+    """
+
+    source: Path
+    preset: str | None = None
+    agent: str | None = None
+    outputs: Path | None = None
+
+
+def draw(name: str, asked: Asked, path: Path) -> Path:
     """Draw a figure; the same records give the same bytes.
 
     Parameters
     ----------
     name : str
         One of `FIGURES`.
-    source : Path
-        Folder of the demo, of a benchmark or of a stress study.
+    asked : Asked
+        What it is drawn from.
     path : Path
         Where to; its ending names the format.
-    preset : str, optional
-        Which one, where there are several; by default the first.
 
     Returns
     -------
@@ -44,7 +68,7 @@ def draw(name: str, source: Path, path: Path, preset: str | None = None) -> Path
     Raises
     ------
     InputError
-        If there is no such figure, format or preset, or the folder does not hold what it needs.
+        If there is no such figure, format or preset, or the source does not hold what it needs.
     MissingExtraError
         If matplotlib is not installed.
     RecordError
@@ -54,54 +78,55 @@ def draw(name: str, source: Path, path: Path, preset: str | None = None) -> Path
         raise InputError(f"unknown figure {name!r}; known: {', '.join(FIGURES)}")
     figures.check_ending(path)
     figures.require_matplotlib()
-    files = FIGURES[name](source, path.with_suffix(""), (path.suffix,), preset)
+    files = FIGURES[name](asked, path.with_suffix(""), (path.suffix,))
     if not files:
-        raise InputError(f"{source} holds nothing to draw {name} from")
+        raise InputError(f"{asked.source} holds nothing to draw {name} from")
     return files[0]
 
 
-def _partition(source: Path, stem: Path, endings: Sequence[str], _: str | None) -> tuple[Path, ...]:
+def _partition(asked: Asked, stem: Path, endings: Sequence[str]) -> tuple[Path, ...]:
     """Draw who has which calibration points."""
-    if demo.known(source):
-        return partition.draw([_share(p) for p in _portraits(source)], stem, endings)
-    return partition.draw(Journal(source / "partitions.jsonl", Share).read(), stem, endings)
+    if demo.known(asked.source):
+        return partition.draw([_share(p) for p in _portraits(asked.source)], stem, endings)
+    return partition.draw(Journal(asked.source / "partitions.jsonl", Share).read(), stem, endings)
 
 
-def _ablation(
-    source: Path, stem: Path, endings: Sequence[str], preset: str | None
-) -> tuple[Path, ...]:
+def _ablation(asked: Asked, stem: Path, endings: Sequence[str]) -> tuple[Path, ...]:
     """Draw the plain mean of thresholds beside the weighted one."""
-    results = _of_preset(read(source), preset)
+    results = _of_preset(read(asked.source), asked.preset)
     return ablation.draw(cells(results), 1 - results[0].alpha, stem, endings)
 
 
-def _coverage(
-    source: Path, stem: Path, endings: Sequence[str], preset: str | None
-) -> tuple[Path, ...]:
+def _coverage(asked: Asked, stem: Path, endings: Sequence[str]) -> tuple[Path, ...]:
     """Draw coverage against size."""
-    if demo.known(source):
-        records = load(source / "records.jsonl")
+    if demo.known(asked.source):
+        records = load(asked.source / "records.jsonl")
         own = [record for record in records if record.experiment == "methods"]
         return figures.coverage_against_size(own, stem, endings)
-    results = _of_preset(read(source), preset)
+    results = _of_preset(read(asked.source), asked.preset)
     plain = [result for result in results if " (" not in result.method]  # no other readings
     return figures.coverage_against_size(medians(plain), stem, endings)
 
 
-def _ecdf(source: Path, stem: Path, endings: Sequence[str], _: str | None) -> tuple[Path, ...]:
+def _ecdf(asked: Asked, stem: Path, endings: Sequence[str]) -> tuple[Path, ...]:
     """Draw distributions of scores with thresholds."""
-    return ecdf.draw(_portraits(source), stem, endings)
+    if asked.source.is_dir():
+        return ecdf.draw(_portraits(asked.source), stem, endings)
+    if asked.agent is None or asked.outputs is None:
+        raise InputError("beside a release, say whose scores with --agent and --outputs")
+    own = portrait(load_release(asked.source), asked.agent, load_outputs(asked.outputs))
+    return ecdf.draw([own], stem, endings)
 
 
-def _gap(source: Path, stem: Path, endings: Sequence[str], preset: str | None) -> tuple[Path, ...]:
+def _gap(asked: Asked, stem: Path, endings: Sequence[str]) -> tuple[Path, ...]:
     """Draw what the worst agent lacks, against every factor of a stress study."""
-    lines = Journal(source / "stress.jsonl", Stressed).read()
+    lines = Journal(asked.source / "stress.jsonl", Stressed).read()
     if not lines:
-        raise InputError(f"{source / 'stress.jsonl'} holds no line; first: fedwqcp bench stress")
-    return stress.draw(_of_preset(lines, preset), stem, endings)
+        raise InputError(f"{asked.source} holds no stress.jsonl; first: fedwqcp bench stress")
+    return stress.draw(_of_preset(lines, asked.preset), stem, endings)
 
 
-FIGURES: dict[str, Callable[[Path, Path, Sequence[str], str | None], tuple[Path, ...]]] = {
+FIGURES: dict[str, Callable[[Asked, Path, Sequence[str]], tuple[Path, ...]]] = {
     "partition": _partition,
     "ablation": _ablation,
     "coverage-vs-size": _coverage,

@@ -13,7 +13,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from fedwqcp.bench.record import Record, Skipped
+from fedwqcp.bench.record import Record
+from fedwqcp.bench.shown import Skipped
 from fedwqcp.metrics import Rate
 
 LEVEL = 0.99
@@ -91,6 +92,9 @@ def methods_table(records: Sequence[Record], skipped: Sequence[Skipped] = ()) ->
     notes = [f"[bold]{s.method}[/] is left out: {escape(s.reason)}" for s in skipped]
     if any(r.guarantee == "target-shift" for r in records):
         notes.append("target shift: aimed at the law that the shared test points follow")
+    for name, spent in {r.method: r.config.get("method.epsilon") for r in records}.items():
+        if spent is not None:
+            notes.append(f"[bold]{name}[/] spends epsilon = {spent:g} on each threshold")
     if any(r.samples for r in records):
         notes.append("* scores of single people left the agents")
     return Group(table, *(Padding(note, (0, 0, 0, 2)) for note in notes), "")

@@ -8,6 +8,7 @@ from fedwqcp.registry import Registry
 from fedwqcp.scores._base import Score
 from fedwqcp.scores._intervals import IntervalScore
 from fedwqcp.scores._labels import LabelScore, Rule
+from fedwqcp.scores._temperature import fit_temperature, softmax
 from fedwqcp.scores._uniforms import row_ids, uniforms
 
 _registry: Registry[Score] = Registry(Score, "fedwqcp.scores", "score")  # type: ignore[type-abstract]  # only searched for
@@ -77,8 +78,10 @@ __all__ = [
     "Rule",
     "Score",
     "available",
+    "fit_temperature",
     "get",
     "name_of",
     "row_ids",
+    "softmax",
     "uniforms",
 ]

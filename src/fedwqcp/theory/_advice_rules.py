@@ -118,8 +118,8 @@ def alike(evidence: Evidence, score: str) -> Advice | None:
     if len(evidence.finite) < len(evidence.some) or not _agree(evidence):
         return None
     why = (
-        f"Thresholds are alike: their mean is expected to miss at most {BAR:g} alpha. "
-        "Two numbers from each agent are enough, and other methods would gain little."
+        f"The mean of these thresholds is expected to miss at most {BAR:g} alpha, all agents taken "
+        "together. Two numbers from each agent are enough; nothing is promised to a single agent."
     )
     return Advice("fedwq-cp", score, "alike", why)
 
@@ -175,7 +175,7 @@ def _seen(evidence: Evidence) -> str:
     if not evidence.finite:
         return "No agent sent a finite threshold"
     if len(evidence.finite) < len(evidence.some):
-        return "Some agents have too few points for a finite threshold that could be averaged"
+        return "Some agents have no finite threshold that could be averaged"
     found = excess(evidence, evidence.finite)
     if found is None:
         return (

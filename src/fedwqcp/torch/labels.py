@@ -7,9 +7,10 @@ from typing import NamedTuple, TypeAlias
 
 from fedwqcp.arrays import Floats
 from fedwqcp.errors import InputError
-from fedwqcp.kernels import tensors, tensors_checks, tensors_fused, tensors_lac
+from fedwqcp.kernels import tensors, tensors_checks, tensors_fused, tensors_lac, tensors_tiles
 from fedwqcp.kernels._torch import torch
 from fedwqcp.kernels.tensors import Formula
+from fedwqcp.kernels.tensors_fused import Cut
 from fedwqcp.scores import LabelScore, Rule
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.lac import LAC
@@ -68,12 +69,15 @@ class TensorLabelScore:
         if _at_home(p):
             return torch.from_numpy(self.score.of(p.numpy(), y.numpy(), _numpy(v)))
         formula = _formula(self.score)
-        if formula is not None and tensors_fused.fits(p, whole_rows=False):
-            scores, flags = tensors_fused.score_labels(formula, p, y, v)
-            if bool(flags.any()):
-                _explain(p, y)
+        if tensors_tiles.fits(p, whole_rows=False):
+            if formula is None:
+                scores, flag = tensors_lac.score_labels(p, y)
+            else:
+                scores, flag = tensors_fused.score_labels(formula, p, y, v)
+            if bool(flag):
+                _look(p, y, v)
             return scores
-        _explain(p, y)
+        _look(p, y, v)
         if formula is None:
             return tensors_lac.scored(p.gather(1, y[:, None])[:, 0])
         return tensors.scored(formula, tensors.of_labels(p, y), 1.0 if v is None else v)
@@ -106,13 +110,11 @@ class TensorLabelScore:
             return torch.from_numpy(sets.mask)
         _check_rule(self.score, rule)
         formula = _formula(self.score)
-        if formula is not None and _by_row(q, p) and tensors_fused.fits(p, whole_rows=True):
-            cut = tensors_fused.cut(formula, p, v, q, rule=rule)
-            if bool(cut.flags.any()):
-                _explain(p, None)
+        cut = _cut(formula, p, v, q, rule, None)
+        if cut is not None:
             assert cut.mask is not None
             return cut.mask
-        _explain(p, None)
+        _look(p, None, v)
         if formula is None:
             return _lac_sets(p, q, rule)
         return tensors.sets(formula, p, v, q, rule)
@@ -152,22 +154,20 @@ class TensorLabelScore:
             found = self.score.measure(p.numpy(), y.numpy(), q.numpy(), rule, _numpy(v))
             return Measured(*map(torch.from_numpy, found))
         _check_rule(self.score, rule)
-        tensors_checks.check_labels(y, p.shape[1])
-        formula = _formula(self.score)
-        if formula is not None and _by_row(q, p) and tensors_fused.fits(p, whole_rows=True):
-            cut = tensors_fused.cut(formula, p, v, q, rule=rule, labels=y)
-            if bool(cut.flags.any()):
-                _explain(p, y)
-            assert cut.covered is not None
+        cut = _cut(_formula(self.score), p, v, q, rule, y)
+        if cut is not None:
             return Measured(cut.covered, cut.sizes)
-        return self._in_blocks(p, y, q.expand(p.shape), rule, v)
+        tensors_checks.check_labels(y, p.shape[1])
+        return self._in_blocks(p, y, q, rule, v)
 
     def _in_blocks(self, p: Tensor, y: Tensor, q: Tensor, rule: Rule, u: Tensor | None) -> Measured:
         """Measure sets that are made and forgotten block by block."""
         covered = torch.empty(len(p), dtype=torch.bool, device=p.device)
         sizes = torch.empty(len(p), dtype=torch.int64, device=p.device)
+        by_row = q.ndim == 2 and len(q) > 1
         for rows in tensors.blocks(p):
-            mask = self.invert(p[rows], q[rows], rule, None if u is None else u[rows])
+            level = q[rows] if by_row else q
+            mask = self.invert(p[rows], level, rule, None if u is None else u[rows])
             covered[rows] = mask.gather(1, y[rows, None])[:, 0]
             sizes[rows] = mask.sum(1)
         return Measured(covered, sizes)
@@ -178,9 +178,9 @@ class TensorLabelScore:
         if self.score.randomized != (u is not None):
             need = "needs one uniform per row" if self.score.randomized else "takes no u"
             raise InputError(f"{self.score!r} {need}; see fedwqcp.torch.uniforms")
-        v = None if u is None else tensors_checks.as_column(u, len(p), "u").to(p.device)
-        if v is not None and not bool(((v >= 0) & (v <= 1)).all()):
-            raise InputError("u must lie between 0 and 1; draw it with uniforms(key, ids)")
+        v = None if u is None else tensors_checks.as_uniforms(u, p)
+        if v is not None and _at_home(p):
+            tensors_checks.check_uniforms(v)
         return p, v
 
 
@@ -211,13 +211,30 @@ def _lac_sets(p: Tensor, q: Tensor, rule: Rule) -> Tensor:
     return mask.scatter_(1, p.argmax(1, keepdim=True), True) if rule == "leq_top1" else mask
 
 
+def _cut(
+    formula: Formula | None, p: Tensor, u: Tensor | None, q: Tensor, rule: Rule, y: Tensor | None
+) -> Cut | None:
+    """Return sets, or what they say of labels, in one pass; None where that does not fit."""
+    if not tensors_tiles.fits(p, whole_rows=True) or not (formula is None or _by_row(q, p)):
+        return None
+    if formula is None:
+        cut = tensors_lac.cut(p, q, top=rule == "leq_top1", labels=y)
+    else:
+        cut = tensors_fused.cut(formula, p, u, q, rule=rule, labels=y)
+    if bool(cut.flag):
+        _look(p, y, u)
+    return cut
+
+
 def _by_row(q: Tensor, p: Tensor) -> bool:
     """Tell whether all labels of a row have one threshold."""
     return q.numel() == 1 or tuple(q.shape) == (len(p), 1)
 
 
-def _explain(p: Tensor, y: Tensor | None) -> None:
-    """Look for what is wrong, row by row."""
+def _look(p: Tensor, y: Tensor | None, u: Tensor | None) -> None:
+    """Look at every row, and refuse what is wrong."""
+    if u is not None:
+        tensors_checks.check_uniforms(u)
     tensors_checks.check_probabilities(p)
     if y is not None:
         tensors_checks.check_labels(y, p.shape[1])

@@ -5,11 +5,12 @@ import pytest
 
 from fedwqcp.errors import InputError
 from fedwqcp.report.html.blocks import Bar, Card, Cards, Row, Table, Text
-from fedwqcp.report.html.charts import own_and_released, scatter, scores
+from fedwqcp.report.html.charts import own_and_released, scores
 from fedwqcp.report.html.examples import Drawn, Example, Gallery, picture
 from fedwqcp.report.html.page import Page, Section, Verdict, View
 from fedwqcp.report.html.panels import gap, partition, traffic
 from fedwqcp.report.html.render import render
+from fedwqcp.report.html.scatter import scatter
 from pages import Read
 
 module = import_module("fedwqcp.report.html.render")  # the package has a function of that name
@@ -48,7 +49,7 @@ def every_block(name):
                     name,
                     picture([0, 255, 9, 8]),
                     name,
-                    [Drawn(name, [(name, True)], True)],
+                    [Drawn((name,), [(name, True)], True)],
                 )
             ]
         ),

@@ -6,8 +6,15 @@ import pytest
 from fedwqcp.report.html.blocks import Bar
 from fedwqcp.report.html.coverages import Measured, verdict
 from fedwqcp.report.html.examples import picture
-from fedwqcp.report.html.sources.bench import median_interval
-from fedwqcp.report.html.words import as_csv, counted, judge, number, rate_of, thresholds
+from fedwqcp.report.html.words import (
+    as_csv,
+    counted,
+    judge,
+    median_interval,
+    number,
+    rate_of,
+    thresholds,
+)
 
 
 def measured(agent, coverage, low, high):

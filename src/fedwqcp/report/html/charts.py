@@ -1,79 +1,14 @@
-"""Coverage against size, and scores with their thresholds, drawn in the reader's browser."""
+"""Scores with their thresholds, and own thresholds beside those in use."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import floor, isfinite
+from math import isfinite
 from typing import Any
 
 from fedwqcp.report.html.blocks import Chart
-from fedwqcp.report.html.vega import CHOSEN, SHOWN, chart_of, colours, shapes, spec
-from fedwqcp.report.html.words import number, some
-
-LOWEST = 0.5
-"""Coverages below are told, not drawn: they would squeeze all others into a line."""
-
-
-def scatter(
-    rows: Sequence[dict[str, Any]], *, nominal: float, size: str, method: str, title: str
-) -> Chart:
-    """Draw coverage against size for every method and agent.
-
-    Parameters
-    ----------
-    rows : sequence of dict
-        With method, agent, coverage, low, high and size.
-    nominal : float
-        What was asked for.
-    size : str
-        What a size is.
-    method : str
-        The method that is chosen first.
-    title : str
-        What the data are.
-
-    Returns
-    -------
-    Chart
-        With all rows as its data; what would squeeze the others is told in the note instead.
-    """
-    import altair as alt
-
-    drawn = [row for row in rows if isfinite(row["size"]) and row["coverage"] >= LOWEST]
-    methods = list(dict.fromkeys(row["method"] for row in rows))
-    base = chart_of(drawn).transform_filter(SHOWN)
-    x = alt.X("size:Q", title=f"mean {size}", scale=_size_scale([row["size"] for row in drawn]))
-    lowest = min([nominal, *(row["low"] for row in drawn)])
-    upright = alt.Scale(domain=[floor(20 * lowest) / 20, 1], nice=False, zero=False)
-    y = alt.Y("coverage:Q", title="coverage", scale=upright)
-    colour = alt.Color("method:N", scale=colours(methods), sort=methods, legend=None)
-    points = base.mark_point(filled=True, size=110, cursor="pointer", clip=False).encode(
-        x=x,
-        y=y,
-        color=colour,
-        shape=alt.Shape("method:N", scale=shapes(methods), sort=methods, legend=None),
-        opacity=alt.condition(CHOSEN, alt.value(1), alt.value(0.4)),
-        tooltip=[alt.Tooltip(f"{name}:N") for name in ("method", "agent")]
-        + [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("coverage", "low", "high")]
-        + [alt.Tooltip("size:Q", format=".3f", title=f"mean {size}")],
-    )
-    chosen = base.transform_filter(CHOSEN)
-    whiskers = chosen.mark_rule(strokeWidth=1.5).encode(
-        x=x, y=alt.Y("low:Q", title="coverage"), y2="high:Q", color=colour
-    )
-    names = chosen.mark_text(dx=11, align="left", fontWeight=600).encode(x=x, y=y, text="agent:N")
-    level = chart_of([{"nominal": nominal}]).mark_rule(strokeDash=[5, 4], color="var(--muted)")
-    layers = alt.layer(level.encode(y="nominal:Q"), whiskers, points, names)
-    lost = [f"{row['method']} at {row['agent']}" for row in rows if row not in drawn]
-    return Chart(
-        name="coverage-and-size",
-        title="Coverage against size",
-        alt=_scatter_words(rows, nominal, size, title),
-        spec=spec(layers, height=360, method=method),
-        columns=("method", "agent", "coverage", "low", "high", "size"),
-        rows=[tuple(row.values()) for row in rows],
-        note=f"Not drawn, sets infinite or coverage below {LOWEST}: {some(lost)}." if lost else "",
-    )
+from fedwqcp.report.html.vega import CHOSEN, SHOWN, chart_of, spec
+from fedwqcp.report.html.words import number
 
 
 def scores(
@@ -211,29 +146,3 @@ def own_and_released(rows: Sequence[tuple[str, int, float, float]], *, method: s
         rows=rows,
         note=f"Not drawn, because infinite: {', '.join(lost)}." if lost else "",
     )
-
-
-def _size_scale(sizes: Sequence[float]) -> Any:
-    """Return an axis that no filter moves; logarithmic where sizes differ by much."""
-    import altair as alt
-
-    low, high = min(sizes, default=0.0), max(sizes, default=1.0)
-    if 0 < 4 * low < high:
-        return alt.Scale(type="log", domain=[0.92 * low, 1.08 * high], nice=False)
-    room = 0.06 * (high - low) or 0.5
-    return alt.Scale(domain=[max(0.0, low - room), high + room], nice=False, zero=False)
-
-
-def _scatter_words(rows: Sequence[dict[str, Any]], nominal: float, size: str, title: str) -> str:
-    """Say what the picture of coverage against size shows."""
-    said = []
-    for name in dict.fromkeys(row["method"] for row in rows):
-        own = [row for row in rows if row["method"] == name]
-        worst = min(own, key=lambda row: row["coverage"])
-        mean = sum(row["coverage"] for row in own) / len(own)
-        width = sum(row["size"] for row in own) / len(own)
-        said.append(
-            f"{name}: mean coverage {mean:.3f}, lowest {worst['coverage']:.3f} at "
-            f"{worst['agent']}, mean {size} {number(width)}"
-        )
-    return f"Coverage against {size} on {title}, nominal {nominal:g}. {'. '.join(said)}."

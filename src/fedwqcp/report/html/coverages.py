@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from fedwqcp.report.html.blocks import Bar, Card, Cards, Row, Table
-from fedwqcp.report.html.charts import scatter
 from fedwqcp.report.html.page import Section, Verdict
+from fedwqcp.report.html.scatter import scatter
 from fedwqcp.report.html.words import counted, judge, number
 
 FIRST = ("fedwq-cp", "split-cp")
@@ -80,9 +80,12 @@ def agents(found: Sequence[Measured], nominal: float, lead: str) -> Section:
     Section
         One group of cards for each method.
     """
-    start = max(0.0, min(m.low for m in found) - 0.03)
+    lowest: dict[str, float] = {}
+    for m in found:
+        lowest[m.method] = min(lowest.get(m.method, nominal), m.low)
     groups: dict[str, list[Card]] = {}
     for m in found:
+        start = max(0.0, lowest[m.method] - 0.03)
         tone, word = judge(m.low, m.high, nominal)
         groups.setdefault(m.method, []).append(
             Card(

@@ -5,27 +5,27 @@ from __future__ import annotations
 import struct
 import zlib
 from base64 import b64encode
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from math import isqrt
 from typing import ClassVar
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """A prediction set of one method.
+    """A prediction set.
 
     Parameters
     ----------
-    method : str
-        Which method.
+    methods : sequence of str
+        Which methods give it.
     members : sequence of (str, bool)
         What the set holds, and whether it is the truth.
     covered : bool
         Whether it holds the truth.
     """
 
-    method: str
+    methods: Sequence[str]
     members: Sequence[tuple[str, bool]]
     covered: bool
 
@@ -43,7 +43,7 @@ class Example:
     image, alt : str
         The picture as a data address, and its text alternative; empty where there is none.
     sets : sequence of Drawn
-        One for each method.
+        Different ones, each with its methods.
     """
 
     agent: str
@@ -66,6 +66,27 @@ class Gallery:
 
     examples: Sequence[Example]
     kind: ClassVar[str] = "gallery"
+
+
+def distinct(drawn: Iterable[Drawn]) -> list[Drawn]:
+    """Return each set once, with all methods that give it.
+
+    Parameters
+    ----------
+    drawn : iterable of Drawn
+        The sets of all methods.
+
+    Returns
+    -------
+    list of Drawn
+        In the order of their first methods.
+    """
+    found: dict[tuple[tuple[str, bool], ...], Drawn] = {}
+    for one in drawn:
+        key = tuple(one.members)
+        before = found[key].methods if key in found else ()
+        found[key] = replace(one, methods=(*before, *one.methods))
+    return list(found.values())
 
 
 def picture(pixels: Sequence[int]) -> str:

@@ -40,19 +40,14 @@ def partition(counts: Mapping[str, Sequence[int]], what: str, note: str = "") ->
         y=alt.Y("agent:N", sort=None, title=None),
     )
     shown = alt.condition(SHOWN, alt.value(1), alt.value(0.25))
-    cells = base.mark_rect(color="var(--heat)", stroke="var(--surface)", strokeWidth=2).encode(
+    cells = base.mark_rect(color="var(--accent)", stroke="var(--surface)", strokeWidth=2).encode(
         fillOpacity=alt.FillOpacity(
-            "points:Q", scale=alt.Scale(domain=[0, most], range=[0.04, 1]), legend=None
+            "points:Q", scale=alt.Scale(domain=[0, most], range=[0.04, 0.5]), legend=None
         ),
         opacity=shown,
         tooltip=["agent:N", alt.Tooltip("class:N", title=what), "points:Q"],
     )
-    dark = f"datum.points > {0.45 * most!r}"
-    numbers = base.mark_text(fontSize=11).encode(
-        text="points:Q",
-        color=alt.condition(dark, alt.value("var(--on-heat)"), alt.value("var(--ink)")),
-        opacity=shown,
-    )
+    numbers = base.mark_text(fontSize=11).encode(text="points:Q", opacity=shown)
     said = "; ".join(f"{agent} {', '.join(map(str, own))}" for agent, own in counts.items())
     return Chart(
         name="partition",

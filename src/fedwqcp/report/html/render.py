@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -78,9 +79,15 @@ def render(page: Page) -> str:
     if size > LARGEST:
         raise InputError(
             f"the report would have {size:,} bytes, at most {LARGEST:,} may be: "
-            "report on fewer datasets, methods or agents"
+            "report on a part, such as one --dataset or --preset of a benchmark"
         )
     return html
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """Return rows without repeated names: the names, then the values. The script undoes it."""
+    names = list(rows[0]) if rows else []
+    return [names, *([row[name] for name in names] for row in rows)]
 
 
 def _asset(name: str) -> str:
@@ -104,9 +111,11 @@ def _download(block: Chart | Table) -> str:
     return f"data:text/csv;charset=utf-8,{quote(text, safe=_AS_IS)}"
 
 
-def _json(value: Any) -> Any:
+def _json(value: Mapping[str, Any]) -> Any:
     """Return JSON that can stand inside a script element, whatever its texts say."""
     from markupsafe import Markup
 
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    data = {name: _columns(rows) for name, rows in value["datasets"].items()}
+    short = {**value, "datasets": data}
+    text = json.dumps(short, separators=(",", ":"), allow_nan=False)
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))

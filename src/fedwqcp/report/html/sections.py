@@ -141,7 +141,10 @@ def messages(
     if not blocks:
         blocks.append(Text(["Nothing was sent: every agent used its own threshold."]))
     steps = max((len(own) for own in single.values()), default=0)
-    lead = "The release itself is not counted. A method that shares nothing has no messages."
+    lead = (
+        "The release itself is not counted, nor is an answer that was refused. A method that "
+        "shares nothing has no messages."
+    )
     return Section(
         "sent",
         "What was sent",

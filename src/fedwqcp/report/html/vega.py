@@ -158,4 +158,16 @@ def spec(chart: Any, *, height: int, method: str = "") -> dict[str, Any]:
     drawn: dict[str, Any] = sized.to_dict(validate=schemapi.DEBUG_MODE)
     for needless in ("config", "$schema"):  # the page has one style for all charts
         drawn.pop(needless, None)
-    return drawn
+    return {**drawn, "datasets": _shared(drawn)}
+
+
+def _shared(drawn: dict[str, Any]) -> dict[str, Any]:
+    """Give data that several layers hold one name and one place."""
+    names: dict[str, str] = {}
+    found: dict[str, Any] = {}
+    for part in (drawn, *drawn.get("layer", ())):
+        if "data" in part:
+            values = part["data"]["values"]
+            name = names.setdefault(repr(values), f"data{len(names)}")
+            found[name], part["data"] = values, {"name": name}
+    return found

@@ -175,16 +175,22 @@ class Sitting:
         collect(_hear, asks, self.round.quorum, self.pace)
 
     def _hand_over(self, release: Release) -> tuple[str, ...]:
-        """Send the release to every node that was asked, and count who has it."""
+        """Send the release to every node that was asked, again to one that is back; count acks."""
         data = encode(brief(release))
         digest = sha256(data).hexdigest().encode()
-        nodes = self.asked or self._eligible()
-        self.post.send(RELEASE, {n: Ask("", b"", data, self.pace.deadline) for n in nodes})
+        ask = Ask("", b"", data, self.pace.deadline)
+        self.post.send(RELEASE, dict.fromkeys(self.asked or self._eligible(), ask))
         stored: set[str] = set()
+        lost: set[int] = set()
 
         def _hear() -> Iterator[tuple[str, bool]]:
-            """Hear acknowledgements."""
+            """Send the release again to nodes that are back, and hear acknowledgements."""
+            back = lost & self._eligible() if lost else set()
+            lost.difference_update(back)
+            self.post.send(RELEASE, dict.fromkeys(sorted(back), ask))
             for reply in self.post.hear():
+                if reply.status == "engine":
+                    lost.add(reply.node)
                 has_it = reply.status == OK and reply.body == digest
                 if has_it and self.bound.get(reply.agent, reply.node) == reply.node:
                     stored.add(reply.agent)

@@ -2,21 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from statistics import fmean
 
-from fedwqcp import scores
+from fedwqcp import methods, scores
 from fedwqcp.bench import shown as kept
 from fedwqcp.bench.record import Record
+from fedwqcp.errors import InputError
 from fedwqcp.report.html import sections
 from fedwqcp.report.html.blocks import Block, Row, Table, Text
-from fedwqcp.report.html.examples import Drawn, Example, Gallery, picture
+from fedwqcp.report.html.examples import Drawn, Example, Gallery, distinct, picture
 from fedwqcp.report.html.page import Section
 from fedwqcp.report.html.panels import gap, partition
 from fedwqcp.report.html.words import number, thresholds
 from fedwqcp.report.tables import POLICIES
 from fedwqcp.theory import diagnose
 from fedwqcp.wire.payload import LocalQuantile
+
+
+def settings_section(
+    main: Sequence[Record],
+    used: Mapping[tuple[str, str], bool],
+    skipped: Sequence[kept.Skipped],
+) -> list[Section]:
+    """Return which settings differ from a method's own, and what was left out."""
+    rows = []
+    for name in dict.fromkeys(r.method for r in main):
+        said = _settings(next(r for r in main if r.method == name))
+        without = [r.agent for r in main if r.method == name and used.get((name, r.agent)) is False]
+        if without:
+            said.append(f"left out, with too few points: {', '.join(without)}")
+        if said:
+            rows.append(Row((name, "; ".join(said))))
+    rows += [Row((s.method, f"not used: {s.reason}")) for s in skipped]
+    if not rows:
+        return []
+    return [
+        Section(
+            "settings",
+            "Not as by default",
+            "Methods that these data ask for settings of, and those that cannot be used on them.",
+            [Table("settings", "Settings and reasons", ("method", "what"), rows)],
+        )
+    ]
+
+
+def _settings(record: Record) -> list[str]:
+    """Return the settings of a method that differ from its defaults."""
+    try:
+        usual = {f.name: f.default for f in fields(methods.find(record.method))}  # type: ignore[arg-type]  # all are dataclasses
+    except InputError:  # written by a version, or a plugin, that is not here
+        return []
+    own = {k[7:]: v for k, v in record.config.items() if k.startswith("method.")}
+    return [f"{k} = {_short(v)}" for k, v in own.items() if k in usual and v != usual[k]]
+
+
+def _short(value: object) -> str:
+    """Write a setting on one line."""
+    if isinstance(value, tuple | list) and len(value) > 2:
+        return f"{len(value)} numbers"
+    return str(value)
 
 
 def scores_section(
@@ -72,7 +118,7 @@ def _example(e: kept.Example, place: int, methods: Sequence[str]) -> Example:
         text = f"Truth: {truth}. The model says {int(e.said)}, and gives the truth {_percent(e)}."
         sets = [
             Drawn(
-                name,
+                (name,),
                 [(str(int(label)), label == e.truth) for label in e.sets[name]],
                 e.truth in e.sets[name],
             )
@@ -81,7 +127,7 @@ def _example(e: kept.Example, place: int, methods: Sequence[str]) -> Example:
         ]
     image = picture(e.pixels)
     alt = f"Handwritten digit labelled {e.truth:.0f}" if image else ""
-    return Example(e.agent, f"No. {place + 1} at {e.agent}", text, image, alt, sets)
+    return Example(e.agent, f"No. {place + 1} at {e.agent}", text, image, alt, distinct(sets))
 
 
 def _percent(e: kept.Example) -> str:
@@ -93,7 +139,7 @@ def _interval(name: str, e: kept.Example) -> Drawn:
     """Return one interval."""
     low, high = e.sets[name]
     covered = low <= e.truth <= high
-    return Drawn(name, [(f"{number(low)} to {number(high)}", covered)], covered)
+    return Drawn((name,), [(f"{number(low)} to {number(high)}", covered)], covered)
 
 
 def sent_section(main: Sequence[Record], traffic: Sequence[kept.Traffic], method: str) -> Section:

@@ -212,9 +212,9 @@ def _drawn(method: str, sets: LabelSets | Intervals, row: int, truth: float) -> 
     """Return one set."""
     ends = sets[row]
     if isinstance(sets, LabelSets):
-        return Drawn(method, [(str(label), label == truth) for label in ends], truth in ends)
+        return Drawn((method,), [(str(label), label == truth) for label in ends], truth in ends)
     covered = ends[0] <= truth <= ends[1]
-    return Drawn(method, [(f"{number(ends[0])} to {number(ends[1])}", covered)], covered)
+    return Drawn((method,), [(f"{number(ends[0])} to {number(ends[1])}", covered)], covered)
 
 
 def _truth(case: _Case) -> Floats:

@@ -60,7 +60,9 @@ def view(release: Release, folder: Path, alpha: float) -> View:
     about = [_agents(release, alpha, local, own_alpha)]
     if local:
         about.append(_thresholds(release, alpha, local, method))
-    totals = [(method, a.name, a.bytes_up, a.bytes_down) for a in release.agents]
+    totals = [
+        (method, a.name, a.bytes_up, a.bytes_down) for a in release.agents if a.status != "refused"
+    ]
     about.append(sections.messages(totals, _answers(release, plan, folder), method))
     if found is not None:
         about.append(sections.diagnosis(found))
@@ -135,7 +137,9 @@ def _card(
         threshold = thresholds(given if isinstance(given, float) else given.tolist())
     except InputError:
         threshold = "its own"
-    facts = [("threshold in use", threshold), ("bytes sent", f"{agent.bytes_up:,}")]
+    facts = [("threshold in use", threshold)]
+    if agent.status != "refused":  # what is refused is not counted
+        facts.append(("bytes sent", f"{agent.bytes_up:,}"))
     if agent.reason:
         facts.append(("refused for", agent.reason))
     if sent is None:

@@ -10,6 +10,7 @@ from statistics import median
 
 from fedwqcp.bench.journal import Journal
 from fedwqcp.bench.result import Result, Share
+from fedwqcp.errors import InputError
 from fedwqcp.report.compare import shown
 from fedwqcp.report.html import coverages, sections
 from fedwqcp.report.html.blocks import Row, Table
@@ -17,7 +18,7 @@ from fedwqcp.report.html.coverages import Measured
 from fedwqcp.report.html.page import Page, Section, View
 from fedwqcp.report.html.panels import partition
 from fedwqcp.report.html.wanted import Wanted
-from fedwqcp.report.html.words import interval, number, rate_of
+from fedwqcp.report.html.words import counted, interval, median_interval, number, rate_of, some
 from fedwqcp.report.pages import read as read_results
 from fedwqcp.theory import Finding, diagnose
 from fedwqcp.wire.payload import LocalQuantile
@@ -55,7 +56,7 @@ def read(path: Path, wanted: Wanted) -> Page:
     path : Path
         Its folder.
     wanted : Wanted
-        Records hold no single points: nothing of it applies.
+        Which datasets and settings; records hold no single points, so nothing else applies.
 
     Returns
     -------
@@ -65,31 +66,49 @@ def read(path: Path, wanted: Wanted) -> Page:
     Raises
     ------
     InputError
-        If there are no records.
+        If there are no records, or none of what is asked for.
     """
-    del wanted
-    results = read_results(path)
+    results = _chosen(read_results(path), wanted)
     shares = Journal(path / "partitions.jsonl", Share).read()
     rows: dict[tuple[str, str], list[Result]] = {}
     for result in results:
         rows.setdefault((result.preset, result.dataset), []).append(result)
-    seeds = {r.seed for r in results}
-    first = results[0]
+    seeds = _span([len({r.seed for r in own}) for own in rows.values()])
+    lines = _span([len({r.method for r in own}) for own in rows.values()])
+    alphas = sorted({r.alpha for r in results})
     return Page(
         kind="fedwqcp benchmark",
-        title=f"{len({r.dataset for r in results})} datasets, "
-        f"{len({r.method for r in results})} methods, {len(seeds)} seeds",
+        title=f"{counted(len({r.dataset for r in results}), 'dataset')}, "
+        f"{counted(len({r.method.partition(' (')[0] for r in results}), 'method')}, "
+        f"{seeds} {'seed' if seeds == '1' else 'seeds'}",
         facts=(
-            ("Asked for", f"coverage {1 - first.alpha:g} (alpha = {first.alpha:g})"),
+            ("Asked for", ", ".join(f"coverage {1 - a:g} (alpha = {a:g})" for a in alphas)),
             ("Settings", ", ".join(dict.fromkeys(r.preset for r in results))),
+            ("Methods with their variants", lines),
             ("Models trained on", ", ".join(sorted({r.device for r in results}))),
-            ("Software", first.code),
+            ("Software", some(dict.fromkeys(r.code for r in results))),
         ),
         views=[
             _view(own, [s for s in shares if s.dataset == dataset])
             for (_, dataset), own in rows.items()
         ],
     )
+
+
+def _chosen(results: Sequence[Result], wanted: Wanted) -> list[Result]:
+    """Keep the datasets and settings that are asked for; by default all."""
+    for option, asked, there in (
+        ("--dataset", wanted.datasets, dict.fromkeys(r.dataset for r in results)),
+        ("--preset", wanted.presets, dict.fromkeys(r.preset for r in results)),
+    ):
+        if other := [name for name in asked if name not in there]:
+            raise InputError(f"{option} must be one of {', '.join(there)}; got {other[0]!r}")
+    return [
+        r
+        for r in results
+        if r.dataset in (wanted.datasets or (r.dataset,))
+        and r.preset in (wanted.presets or (r.preset,))
+    ]
 
 
 def _view(results: Sequence[Result], shares: Sequence[Share]) -> View:
@@ -159,34 +178,6 @@ def _measured(own: Sequence[Result]) -> Measured:
         ),
         promise=(str(max(r.rounds for r in own)), first.guarantee),
     )
-
-
-def median_interval(n: int, level: float = 0.95) -> tuple[int, float]:
-    """Return which order statistics hold the median, whatever the law.
-
-    Parameters
-    ----------
-    n : int
-        Sample size, at least 1.
-    level : float, optional
-        Wanted probability; few values cannot reach it, and then the range is given.
-
-    Returns
-    -------
-    tuple of (int, float)
-        How many to leave out at each end, and the probability that the rest holds the median.
-
-    Examples
-    --------
-    >>> median_interval(10), median_interval(3)
-    ((1, 0.978515625), (0, 0.75))
-    """
-    from math import comb
-
-    cut, tail = 0, 1 / 2**n
-    while 1 - 2 * (wider := tail + comb(n, cut + 1) / 2**n) >= level:
-        cut, tail = cut + 1, wider
-    return cut, 1 - 2 * tail
 
 
 def _span(values: Sequence[int]) -> str:

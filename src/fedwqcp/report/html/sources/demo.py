@@ -64,12 +64,19 @@ def read(path: Path, wanted: Wanted) -> Page:
     if not main:
         raise InputError(f"{path / 'records.jsonl'} holds no comparison of methods")
     first = main[0]
+    datasets = list(dict.fromkeys(r.dataset for r in main))
     return Page(
         kind="fedwqcp demo",
-        title=f"{len({r.method for r in main})} methods, "
-        f"{len({r.agent for r in main})} unequal agents",
+        title=f"{len({r.agent for r in main})} unequal agents, method by method",
         facts=(
             ("Asked for", f"coverage {1 - first.alpha:g} (alpha = {first.alpha:g})"),
+            (
+                "Methods",
+                "; ".join(
+                    f"{name} {len({r.method for r in main if r.dataset == name})}"
+                    for name in datasets
+                ),
+            ),
             ("Seed", str(first.seed)),
             ("Software", first.code),
         ),
@@ -79,7 +86,7 @@ def read(path: Path, wanted: Wanted) -> Page:
                 [s for s in shown if s.dataset == dataset],
                 wanted,
             )
-            for dataset in dict.fromkeys(r.dataset for r in main)
+            for dataset in datasets
         ],
     )
 
@@ -94,11 +101,13 @@ def _view(records: Sequence[Record], shown: Sequence[kept.Shown], wanted: Wanted
     traffic = [s for s in shown if isinstance(s, kept.Traffic)]
     examples = [s for s in shown if isinstance(s, kept.Example)]
     size = "labels in a set" if first.task == "classification" else "length of the interval"
-    found = [_measured(r, size) for r in main]
+    used = {(t.method, t.agent): t.used for t in traffic}
+    found = [_measured(r, size, used.get((r.method, r.agent))) for r in main]
     tested = f"Each agent's sets on the same {first.tested:,} test points."
     about = [
         coverages.agents(found, nominal, tested),
         coverages.comparison(found, nominal, size, first.dataset),
+        *parts.settings_section(main, used, [s for s in shown if isinstance(s, kept.Skipped)]),
     ]
     if portraits:
         about.append(parts.scores_section(portraits, main, methods[0]))
@@ -123,9 +132,10 @@ def _view(records: Sequence[Record], shown: Sequence[kept.Shown], wanted: Wanted
     )
 
 
-def _measured(r: Record, size: str) -> Measured:
+def _measured(r: Record, size: str, used: bool | None) -> Measured:
     """Return what one record says."""
     rate = rate_of(r.covered, r.tested)
+    answer = {None: "not known", True: "used", False: "left out, too few points"}[used]
     return Measured(
         method=r.method,
         agent=r.agent,
@@ -139,7 +149,7 @@ def _measured(r: Record, size: str) -> Measured:
             (f"mean {size}", number(r.size)),
             ("calibration points", f"{r.n:,}"),
             ("threshold", thresholds(r.threshold)),
-            ("its answer", "used" if r.rounds else "none was asked for"),
+            ("its answer", answer if r.rounds else "none was asked for"),
             ("bytes sent", f"{r.bytes_up:,}"),
         ),
         promise=(str(r.rounds), r.guarantee, r.assumption),

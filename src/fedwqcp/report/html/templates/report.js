@@ -5,6 +5,7 @@
     labelColor: "var(--muted)", titleColor: "var(--muted)", domainColor: "var(--line)",
     tickColor: "var(--line)", gridColor: "var(--line)", titleFontWeight: 500, titlePadding: 10,
     labelFontSize: 12, titleFontSize: 12, gridOpacity: 0.7, ticks: false, labelPadding: 6,
+    labelSeparation: 8, labelLimit: window.innerWidth < 640 ? 96 : 200,
   };
   const CONFIG = {
     aria: false, background: "transparent", font: getComputedStyle(document.body).fontFamily,
@@ -16,6 +17,15 @@
   const each = (root, selector, act) => root.querySelectorAll(selector).forEach(act);
   const current = () => document.querySelector(".view:not([hidden])");
 
+  // Data come as a line of names and lines of values.
+  const spec = (text) => {
+    const found = JSON.parse(text);
+    for (const [key, [names, ...lines]] of Object.entries(found.datasets)) {
+      found.datasets[key] = lines.map((line) => Object.fromEntries(line.map((v, i) => [names[i], v])));
+    }
+    return found;
+  };
+
   // Draw the charts of a view once it is seen: a hidden one has no width.
   const draw = (view) => Promise.all([...view.querySelectorAll(".plot")].map(async (plot) => {
     const own = plot.querySelector("script");
@@ -23,7 +33,7 @@
     const place = document.createElement("div");
     plot.append(place);
     const options = { mode: "vega-lite", renderer: "svg", actions: false, ast: true, config: CONFIG };
-    plot.view = (await vegaEmbed(place, JSON.parse(own.textContent), options)).view;
+    plot.view = (await vegaEmbed(place, spec(own.textContent), options)).view;
     place.querySelector("svg").setAttribute("aria-hidden", "true"); // the plot itself is described
     plot.view.addEventListener("click", (event, item) => {
       if (!item || !item.datum) return;

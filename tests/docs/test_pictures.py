@@ -1,0 +1,41 @@
+"""Every method has a section with its picture, which tells what the method gives today."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+from fedwqcp import methods
+
+HERE = Path(__file__).resolve().parents[2] / "docs/explanation"
+
+
+def text(svg):
+    """Return what a picture says, without how it is drawn."""
+    return re.findall(r"<text[^>]*>([^<]*)</text>", svg.read_text())
+
+
+@pytest.fixture(scope="module")
+def pictures():
+    """The script that draws them."""
+    pytest.importorskip("matplotlib")
+    spec = importlib.util.spec_from_file_location("pictures", HERE / "pictures.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", methods.available())
+def test_a_method_is_explained_and_drawn(name, pictures, tmp_path):
+    page = (HERE / "methods.md").read_text()
+    section = page.partition(f"\n## {name}: ")[2].partition("\n## ")[0]
+    assert f"](pictures/{name}.svg)" in section, (
+        "run docs/explanation/pictures.py, link the picture"
+    )
+    assert "**Idea**" in section
+    drawn = pictures.draw(name, tmp_path)
+    assert text(drawn) == text(HERE / "pictures" / f"{name}.svg")
+    assert len(text(drawn)) > 10

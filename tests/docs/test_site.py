@@ -1,0 +1,48 @@
+"""The pages that the site makes of the package itself."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+import fedwqcp
+from fedwqcp import methods
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+@pytest.fixture(scope="module")
+def generate():
+    """The module that makes them."""
+    pytest.importorskip("sklearn")
+    spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_public_name_and_method_is_in_the_reference(generate):
+    page = generate.python()
+    for name in set(fedwqcp.__all__) - {"methods", "scores"}:
+        assert f"   fedwqcp.{name}\n" in page
+    for name in methods.available():
+        kind = methods.find(name)
+        assert f"   {kind.__module__}.{kind.__qualname__}\n" in page
+
+
+def test_every_command_is_in_the_reference(generate):
+    page = generate.commands()
+    for name in ("server open", "agent predict", "report figure", "monitor show"):
+        assert f"\n## {name}\n" in page
+    assert page.count("`--json") == page.count("\n## ")
+
+
+def test_pages_are_written_only_where_they_change(generate, tmp_path):
+    generate.write(tmp_path / "made")
+    pages = sorted((tmp_path / "made").iterdir())
+    before = [page.stat().st_mtime_ns for page in pages]
+    generate.write(tmp_path / "made")
+    assert [page.name for page in pages] == ["commands.md", "python.rst"]
+    assert [page.stat().st_mtime_ns for page in pages] == before
