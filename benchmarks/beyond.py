@@ -33,6 +33,9 @@ SHOWN = (
     ("tilted APS", "fcp"),
     CHOSEN,
     ("tilted APS", "fedls-cp (own points)"),
+    ("tilted APS", "fedwq-cp by label"),
+    ("tilted APS", "fcp by label"),
+    ("tilted APS", "fedls-cp by label"),
     ("LAC", "fedwq-cp"),
     ("LAC", "fedls-cp"),
 )
@@ -115,10 +118,17 @@ def _goals(results: Sequence[Result]) -> Iterator[list[str]]:
 
 def _methods(results: Sequence[Result]) -> Iterator[list[str]]:
     """Show every shown row over the six datasets."""
-    yield ["score", "method", "gap", "short", "worst agent", "size ratio"]
+    yield ["score", "method", "gap", "short", "worst agent", "worst class", "size ratio"]
     for row in SHOWN:
         gaps, lacks, least, ratio = summary(results, row)
-        yield [*row, f"{gaps:.4f}", f"{lacks:.4f}", f"{least:.3f}", f"{ratio:.3f}"]
+        figures = f"{gaps:.4f}", f"{lacks:.4f}", f"{least:.3f}", f"{_class(results, row):.3f}"
+        yield [*row, *figures, f"{ratio:.3f}"]
+
+
+def _class(results: Sequence[Result], row: tuple[str, str]) -> float:
+    """Return the worst class's coverage, mean over seeds, agents and datasets."""
+    own = [r.worst_class for name in LABELS for r in _rows(results, name, row)]
+    return fmean(worst for worst in own if worst is not None)
 
 
 def _datasets(results: Sequence[Result]) -> Iterator[list[str]]:

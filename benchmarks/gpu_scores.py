@@ -6,7 +6,8 @@ Run: python benchmarks/gpu_scores.py                       (1,000,000 rows of 1,
 Probabilities are float32 and made on the device. The read is a sum of all of them at the measured
 bandwidth; the best of --repeats counts, by events of the device. Ratios are to that read; the aims
 for 1,000 classes are 1.5 for scores and 4 for sets (whose mask is another quarter of the bytes).
-A sample of rows is held against numpy, to the last bit.
+Times are of whole calls, checks of the input included. A sample of rows, and as many rows full of
+ties, are held against numpy, to the last bit.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ except ImportError:  # the messages need it and the kernels do not: go round the
     sys.modules["fedwqcp"] = front
 
 from fedwqcp.kernels import tensors_tiles
+from fedwqcp.scores import LabelScore
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.lac import LAC
 from fedwqcp.scores.raps import RAPS
@@ -77,13 +79,22 @@ def drawn(probs: torch.Tensor) -> torch.Tensor:
     return torch.cat(parts)
 
 
-def check(score, q, probs, *, labels, u, mask, scores) -> None:
-    """Hold a sample of rows against numpy."""
+def check(score: LabelScore, q: float, probs: torch.Tensor, labels: torch.Tensor) -> None:
+    """Hold a sample of rows, and rows full of ties, against numpy."""
     at = torch.linspace(0, len(probs) - 1, min(2000, len(probs)), device=probs.device).long()
-    p, y = probs[at].cpu().numpy(), labels[at].cpu().numpy()
-    share = u[at].cpu().numpy() if score.randomized else None
-    np.testing.assert_array_equal(scores[at].cpu().numpy(), score.of(p, y, u=share))
-    np.testing.assert_array_equal(mask[at].cpu().numpy(), score.invert(p, q, u=share).mask)
+    sample, y = probs[at], labels[at]
+    counts = torch.round(sample * 50)
+    counts[:, 0] += counts.sum(1) == 0
+    on_tensors = TensorLabelScore(score)
+    for p in (sample, counts / counts.sum(1, keepdim=True)):
+        u = uniforms("check", at) if score.randomized else None
+        given = (p.cpu().numpy(), y.cpu().numpy(), None if u is None else u.cpu().numpy())
+        scores, sets = score.of(*given), score.invert(given[0], q, u=given[2])
+        np.testing.assert_array_equal(on_tensors.of(p, y, u).cpu().numpy(), scores)
+        np.testing.assert_array_equal(on_tensors.invert(p, q, u=u).cpu().numpy(), sets.mask)
+        covered, sizes = on_tensors.measure(p, y, q, u=u)
+        np.testing.assert_array_equal(covered.cpu().numpy(), sets.cover(given[1]))
+        np.testing.assert_array_equal(sizes.cpu().numpy(), sets.sizes())
 
 
 def measure(classes: int, options: argparse.Namespace, device: torch.device) -> None:
@@ -101,7 +112,7 @@ def measure(classes: int, options: argparse.Namespace, device: torch.device) -> 
         scores = score.of(probs, labels, share)
         q = conformal_quantile(scores, options.alpha)
         mask = score.invert(probs, q, u=share)
-        check(plain, q, probs, labels=labels, u=u, mask=mask, scores=scores)
+        check(plain, q, probs, labels)
         mean = mask.sum(dtype=torch.float64).item() / options.rows
         del mask
         work = {

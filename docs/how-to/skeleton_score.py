@@ -33,4 +33,5 @@ class Margin(LabelScore):
         wide = np.pad(p.astype(np.float64), ((0, 0), (0, 1)))  # no other label has none
         second, first = np.sort(wide, axis=1)[:, -2:].T[:, :, None]
         best = wide.argmax(axis=1)[:, None] == np.arange(p.shape[1])
-        return np.where(best, second, first) - wide[:, :-1]
+        margins: Floats = np.where(best, second, first) - wide[:, :-1]
+        return margins

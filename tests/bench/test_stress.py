@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from fedwqcp.bench.stress import journal_of, run
 from fedwqcp.bench.stressed import stressed
 from fedwqcp.bench.study import Factor, Stress, load, shape_of
 from fedwqcp.bench.unit import Side, Unit
-from fedwqcp.errors import InputError
+from fedwqcp.errors import InputError, RecordError
 from fedwqcp.report.stress import write
 from units import experiment, labels_unit
 
@@ -67,6 +69,9 @@ def test_a_study_is_resumed_and_drawn(tmp_path):
     assert sorted(journal_of(tmp_path).read(), key=lambda x: x.key) == sorted(
         whole, key=lambda x: x.key
     )
+    other = replace(STUDY, experiment=replace(STUDY.experiment, alpha=0.3))
+    with pytest.raises(RecordError, match="made with other settings"):
+        run(other, Where(out=tmp_path), resume=True)
     names = {file.name for file in write(whole, tmp_path)}
     assert names >= {"stress.csv", "stress-paper.svg", "stress-sound.png"}
     assert (tmp_path / "stress.csv").read_text().count("\n") == 1 + 3 * 2 * 2

@@ -12,44 +12,7 @@ from fedwqcp.metrics import Rate
 from fedwqcp.report.html.page import Page, Section, Verdict, View
 from fedwqcp.report.html.render import render
 from fedwqcp.report.html.scatter import scatter
-
-DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
-
-
-class Opened:
-    """A page, and all that it said and asked for."""
-
-    def __init__(self, page):
-        self.page, self.said, self.asked = page, [], []
-        page.on("console", lambda message: self.said.append(message.text))
-        page.on("pageerror", lambda error: self.said.append(str(error)))
-        page.on("request", lambda request: self.asked.append(request.url))
-
-    def open(self, file):
-        self.page.goto(file.as_uri())
-        self.page.wait_for_selector("html[data-drawn='0']")
-        return self
-
-    def cards(self):
-        """Return what the cards in sight say, by agent."""
-        found = {}
-        for card in self.page.locator(".card:visible").all():
-            facts = dict(
-                zip(
-                    card.locator("dt").all_inner_texts(),
-                    card.locator("dd").all_inner_texts(),
-                    strict=True,
-                )
-            )
-            facts["coverage"] = card.locator(".figure").inner_text()
-            facts["interval"] = card.locator(".interval").inner_text()
-            found[card.locator("h4").inner_text()] = facts
-        return found
-
-    def press(self, name):
-        self.page.get_by_role("button", name=name, exact=True).and_(
-            self.page.locator(":visible")
-        ).click()
+from opened import DESKTOP, PHONE, Opened, grave
 
 
 @pytest.fixture(params=[DESKTOP, PHONE], ids=["desktop", "phone"])
@@ -180,16 +143,9 @@ def test_axe_finds_nothing_serious(chromium, folder, axe, scheme, size):
     context = chromium.new_context(viewport=size, color_scheme=scheme)
     opened = Opened(context.new_page()).open(folder / "report.html")
     opened.page.locator("details:visible summary").first.click()
-    opened.page.evaluate(axe)
-    found = opened.page.evaluate("axe.run({resultTypes: ['violations']})")
+    found = grave(opened, axe)
     context.close()
-    assert found["passes"]
-    grave = [
-        (v["id"], v["impact"], [node["html"][:120] for node in v["nodes"][:3]])
-        for v in found["violations"]
-        if v["impact"] in ("serious", "critical")
-    ]
-    assert grave == []
+    assert found == []
 
 
 def test_in_print_the_chosen_method_stands_on_white(chromium, folder):

@@ -68,6 +68,23 @@ def test_the_embedded_data_run_without_a_folder(tmp_path, monkeypatch):
     assert "synthetic (Friedman)" in (tmp_path / "tables" / "tables.md").read_text()
 
 
+def test_fetched_data_need_no_folder(tmp_path, monkeypatch):
+    monkeypatch.delenv("FEDWQCP_DATA", raising=False)
+    monkeypatch.setenv("FEDWQCP_CACHE", str(tmp_path))
+    monkeypatch.setattr(bench.resolve, "SYSTEM_FOLDERS", ())
+    seen = []
+    monkeypatch.setattr(
+        bench, "run", lambda experiment, where, **rest: seen.append(experiment.name) or 0
+    )
+    call(bench.app, "reproduce", "--quick")
+    call(bench.app, "reproduce", "--quick", "--datasets", "bloodmnist")
+    for name in bench.QUICK:
+        (tmp_path / f"{name}.npz").touch()
+    call(bench.app, "reproduce", "--quick")
+    call(bench.app, "reproduce")
+    assert seen == ["embedded", "paper", "paper", "embedded"]
+
+
 def test_quick_means_two_seeds_of_the_small_datasets(tmp_path, monkeypatch):
     seen = []
     monkeypatch.setattr(

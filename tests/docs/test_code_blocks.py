@@ -62,7 +62,7 @@ def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch, capsys):
                 env=environment,
                 capture_output=True,
                 text=True,
-                timeout=120,
+                timeout=300,
                 check=False,
             )
             assert done.returncode == 0, done.stdout + done.stderr
@@ -75,6 +75,7 @@ def test_an_example_of_the_gallery_runs_and_draws_one_figure(example, tmp_path, 
     pytest.importorskip("sklearn")
     plt = pytest.importorskip("matplotlib.pyplot")
     plt.switch_backend("agg")
+    plt.close("all")
     monkeypatch.chdir(tmp_path)
     drawn = []
     monkeypatch.setattr(plt, "show", lambda: drawn.append(plt.get_fignums()))

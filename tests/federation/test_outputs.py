@@ -31,6 +31,18 @@ def test_npz_for_regression(tmp_path):
     assert (found.values.shape, found.labels.tolist(), found.ids) == ((2,), [1.0, 2.0], None)
 
 
+@pytest.mark.parametrize("name", ["labels", "label", "y"])
+def test_npz_names_its_labels_in_any_of_three_ways(tmp_path, name):
+    np.savez(tmp_path / "cal.npz", probs=PROBS, **{name: [1, 0]})
+    assert load_outputs(tmp_path / "cal.npz").labels.tolist() == [1, 0]
+
+
+def test_classes_by_name_are_refused_with_what_to_write(tmp_path):
+    (tmp_path / "cal.csv").write_text("p0,p1,label\n0.7,0.3,flu\n")
+    with pytest.raises(InputError, match=r"'label' must hold numbers .* number the classes from 0"):
+        load_outputs(tmp_path / "cal.csv")
+
+
 def test_npy_with_labels_beside_it(tmp_path):
     np.save(tmp_path / "p.npy", PROBS)
     np.save(tmp_path / "y.npy", np.array([0, 1]))

@@ -51,6 +51,11 @@ def test_a_table_for_each_dataset_and_preset():
     assert "●" not in said(tables(CELLS, 0.9, ascii=True)[0])
 
 
+def test_a_stand_in_is_marked_in_the_terminal_too():
+    (table,) = tables([replace(c, title="TissueMNIST", status="subset") for c in CELLS], 0.9)
+    assert "TissueMNIST [subset], preset sound, 2 seeds" in said(table)
+
+
 def test_verdicts_only_where_something_was_published():
     assert verdicts(CELLS) is None
     judged = replace(BASE, figure=Figure(0.93, 0.01, 4), verdict="inside")

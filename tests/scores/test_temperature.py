@@ -56,6 +56,15 @@ def test_it_finds_the_temperature_that_made_the_labels():
     assert fw.fit_temperature(logits, labels) == pytest.approx(1.7, abs=0.05)
 
 
+def test_few_steps_are_nearly_there(monkeypatch):
+    rng = np.random.default_rng(1)
+    logits, labels = rng.normal(size=(200, 4)), rng.integers(0, 4, 200)
+    labels[:120] = logits[:120].argmax(axis=1)
+    exact = fw.fit_temperature(logits, labels)
+    monkeypatch.setattr("fedwqcp.scores._temperature._STEPS", 4)
+    assert 0 < abs(fw.fit_temperature(logits, labels) / exact - 1) < 0.05
+
+
 @pytest.mark.parametrize(
     ("logits", "labels", "says"),
     [

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 from fedwqcp.bench import unit as units
 from fedwqcp.bench.evaluate import applicable, evaluate
 from fedwqcp.bench.executors import Workers, workers
+from fedwqcp.bench.experiment import Experiment, digest
 from fedwqcp.bench.journal import Journal
 from fedwqcp.bench.pool import federate
 from fedwqcp.bench.run import OnStep, Where, prepared, silent
-from fedwqcp.bench.stages import Folder, Task
+from fedwqcp.bench.stages import Folder, Task, write_configs
 from fedwqcp.bench.stressed import Key, Stressed, stressed
 from fedwqcp.bench.study import Point, Stress, shape_of
-from fedwqcp.errors import InputError
+from fedwqcp.errors import InputError, RecordError
 
 
 def run(study: Stress, where: Where, *, resume: bool = False, on_step: OnStep | None = None) -> int:
@@ -40,6 +43,8 @@ def run(study: Stress, where: Where, *, resume: bool = False, on_step: OnStep | 
     ------
     InputError
         If data are missing, or records are there and the run does not resume.
+    RecordError
+        If records were made with other settings, or are damaged.
     """
     tell = on_step or silent
     folder, journal = Folder(where.out, where.outputs), journal_of(where.out)
@@ -50,6 +55,8 @@ def run(study: Stress, where: Where, *, resume: bool = False, on_step: OnStep | 
             "--out"
         )
     journal.mend()
+    _check_settings(study.experiment, folder)
+    write_configs(study.experiment, folder)
     todo = _pending(study, journal)
     with workers(evaluate_point, jobs=where.jobs, executor=where.executor) as pool:
         collect = _Collector(pool, journal, sum(map(len, todo.values())), tell)
@@ -97,6 +104,22 @@ def evaluate_point(path: Path, study: Stress, point: Point) -> tuple[Stressed, .
     shape = shape_of(point, study.start)
     unit = federate(units.load(path), shape)
     return stressed(evaluate(unit, replace(study.experiment, alpha=shape.alpha)), *point)
+
+
+def _check_settings(experiment: Experiment, folder: Folder) -> None:
+    """Refuse to mix lines of different settings; what those of before had is written down."""
+    path = folder.root / "configs.json"
+    known = json.loads(path.read_bytes()) if path.exists() else {}
+    parts = "dataset", "preset", "method"
+    before = {tuple(own[part]["name"] for part in parts): key for key, own in known.items()}
+    for row in product(experiment.datasets, experiment.presets, experiment.methods):
+        dataset, preset, method = names = tuple(plan.name for plan in row)
+        now = digest(experiment.config(dataset, preset, method))
+        if before.get(names, now) != now:
+            raise RecordError(
+                f"the records of {method} on {dataset} were made with other settings "
+                f"({before[names]}, now {now}): choose another folder with --out"
+            )
 
 
 def _pending(study: Stress, journal: Journal[Stressed]) -> dict[Task, list[Point]]:

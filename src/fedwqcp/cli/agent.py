@@ -32,6 +32,9 @@ from fedwqcp.wire.round import Round
 
 app = typer.Typer(no_args_is_help=True)
 
+SHOWN = 2000
+"""Characters of an answer that are printed."""
+
 Name = Annotated[
     str | None, typer.Option("--agent", envvar="FEDWQCP_AGENT", help="Name of this agent.")
 ]
@@ -40,7 +43,7 @@ LabelsFile = Annotated[
 ]
 TemperatureFile = Annotated[
     Path | None,
-    typer.Option(help="Where the temperature of logits is kept  [default: AGENT.temperature]"),
+    typer.Option(help="Where the temperature of logits is kept; by default AGENT.temperature."),
 ]
 
 
@@ -65,7 +68,7 @@ def calibrate(
     ] = None,
     privacy_folder: Annotated[
         Path | None,
-        typer.Option(help="Where the budget is kept  [default: OUTPUTS.privacy]"),
+        typer.Option(help="Where the budget is kept; by default OUTPUTS.privacy."),
     ] = None,
     temperature_share: Annotated[
         float | None,
@@ -73,7 +76,7 @@ def calibrate(
     ] = None,
     temperature_file: TemperatureFile = None,
     out: Annotated[
-        Path | None, typer.Option(help="Where the answer is written  [default: AGENT.json]")
+        Path | None, typer.Option(help="Where the answer is written; by default AGENT.json.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -100,7 +103,7 @@ def calibrate(
     if budget is not None:
         output.say(f"privacy budget: {budget.left:g} of {privacy_budget:g} is left")
     output.say(f"this is all that leaves ({path}, {size} bytes):")
-    output.say(path.read_text().strip())
+    output.say(_beginning(path.read_text().strip(), path))
     left = None if budget is None else budget.left
     facts = {"notes": notes, "budget_left": left, "temperature": own}
     output.done(agent=name, answer=path, bytes=size, new=written, **facts)
@@ -143,6 +146,11 @@ def _again(round: Round, outputs: Outputs, own: Temperature | None) -> Calibrati
     if outputs.logits != (own is not None):
         raise InputError("--calibration and --outputs must both hold logits, or neither")
     return calibration_of(round, outputs if own is None else calibrated(round, outputs, own))
+
+
+def _beginning(answer: str, path: Path) -> str:
+    """Return a short answer whole, and of a long one what fits a screen."""
+    return answer if len(answer) <= SHOWN else f"{answer[:SHOWN]} ... (the rest is in {path})"
 
 
 def _few(round: Round, cal: Calibration) -> Iterator[str]:

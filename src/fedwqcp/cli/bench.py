@@ -18,6 +18,7 @@ from fedwqcp.bench.run import OnStep, Where, run
 from fedwqcp.bench.toml import parse_seeds
 from fedwqcp.cli.liars import liars
 from fedwqcp.cli.output import AsJson, Output
+from fedwqcp.data import catalog, resolve
 from fedwqcp.report import overview
 from fedwqcp.report.compare import Cell, cells
 from fedwqcp.report.pages import read, write
@@ -84,14 +85,13 @@ def reproduce(
 ) -> None:
     """Run the paper's comparison and set its published figures beside ours."""
     output = Output(as_json)
-    if data is None:
+    experiment = paper().only(QUICK, (0, 1)) if quick else paper()
+    if data is None and not _at_hand(experiment, datasets):
         output.say(
-            "No data folder (--data or FEDWQCP_DATA): running on the embedded datasets, for which "
-            "nothing was published."
+            "No data folder (--data or FEDWQCP_DATA), and not all of the data were fetched: "
+            "running on the embedded datasets, for which nothing was published."
         )
         experiment = embedded()
-    else:
-        experiment = paper().only(QUICK, (0, 1)) if quick else paper()
     where = Where(out=out, data=data, outputs=outputs, device=device, jobs=jobs, executor=executor)
     _run(_narrowed(experiment, datasets, seeds), where, resume, output.console)
     files, results = write(out, out / "tables"), read(out)
@@ -132,9 +132,22 @@ def stress_command(
 app.command()(liars)
 
 
+def _at_hand(experiment: Experiment, datasets: str | None) -> bool:
+    """Tell whether data were asked for by name, or all of them are in the system or the cache."""
+    known = {plan.name: catalog.find(plan.source) for plan in experiment.datasets}
+    if datasets is not None:
+        return not known.keys().isdisjoint(_names(datasets))
+    return all(resolve.locate(entry) is not None for entry in known.values())
+
+
+def _names(datasets: str) -> list[str]:
+    """Divide names at the commas."""
+    return [name.strip() for name in datasets.split(",")]
+
+
 def _narrowed(experiment: Experiment, datasets: str | None, seeds: str | None) -> Experiment:
     """Keep the datasets and seeds that were asked for."""
-    names = None if datasets is None else [name.strip() for name in datasets.split(",")]
+    names = None if datasets is None else _names(datasets)
     return experiment.only(names, None if seeds is None else parse_seeds(seeds))
 
 

@@ -121,7 +121,7 @@ def verify(
     table = Table("dataset", "verdict", "train", "test", "files", "note")
     for v in verdicts:
         rows = [f"{sum(counts):,}" if counts else "" for counts in (v.train, v.test)]
-        table.add_row(v.name, v.verdict, *rows, v.source, v.note)
+        table.add_row(v.name, v.verdict, *rows, Text(v.source), Text(v.note))
     output.show(table)
     output.done(verdicts=verdicts)
     bad = {"unsound", "missing"} if names else {"unsound"}

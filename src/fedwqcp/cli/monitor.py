@@ -41,7 +41,7 @@ def open_state(
     classes: Annotated[int, typer.Option(help="Watch each of so many classes too.")] = 0,
     class_alpha: Annotated[
         float | None,
-        typer.Option(help="Misses accepted within a class  [default: alpha]"),
+        typer.Option(help="Misses accepted within a class; by default alpha."),
     ] = None,
     delta: Annotated[float, typer.Option(help="Probability of any false alarm.")] = 0.05,
     tolerance: Annotated[
@@ -80,7 +80,7 @@ def update(
         str | None, typer.Option(help="Name of these rows; a repeated name is refused.")
     ] = None,
     log: Annotated[
-        Path | None, typer.Option(help="JSON lines, one for each update  [default: STATE.log]")
+        Path | None, typer.Option(help="JSON lines, one for each update; by default STATE.log.")
     ] = None,
     check: Check = False,
     as_json: AsJson = False,

@@ -35,12 +35,12 @@ def open_(
     setting: Annotated[
         list[str] | None, typer.Option(help="Setting of the method, name=value.")
     ] = None,
-    score: Annotated[str | None, typer.Option(help="Name of a score  [default: aps]")] = None,
+    score: Annotated[str | None, typer.Option(help="Name of a score; by default aps.")] = None,
     score_setting: Annotated[
         list[str] | None, typer.Option(help="Setting of the score, name=value.")
     ] = None,
     rule: Annotated[
-        str | None, typer.Option(help="Set rule: leq, leq_top1 or until  [default: leq]")
+        str | None, typer.Option(help="Set rule: leq, leq_top1 or until; by default leq.")
     ] = None,
     preset: Annotated[
         str | None, typer.Option(help="Score, rule and overflow together: sound or paper.")

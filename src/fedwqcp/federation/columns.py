@@ -64,7 +64,8 @@ def numbers(path: Path, columns: Mapping[str, Sequence[Any]], name: str) -> npt.
     try:
         return np.array([float(value) for value in columns[name]], dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError(f"{path}: column {name!r} must hold numbers in every row") from None
+        what = "; number the classes from 0, in the order of p0, p1, ..." if name == "label" else ""
+        raise InputError(f"{path}: column {name!r} must hold numbers in every row{what}") from None
 
 
 def stacked(

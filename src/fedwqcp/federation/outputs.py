@@ -1,7 +1,7 @@
 """Model outputs in files: ``.npz``, ``.npy``, ``.csv`` and ``.parquet``.
 
 An ``.npz`` holds ``probs`` or ``logits`` (n, C) or ``outputs`` (n,) or (n, 2), and where there are
-any ``labels`` (or ``y``), ``ids``, ``features`` and ``groups``. A table has columns
+any ``labels`` (``label``, ``y``), ``ids``, ``features`` and ``groups``. A table has columns
 ``p0, p1, ...``, or ``z0, z1, ...`` for logits; ``prediction``; ``prediction, sigma``;
 ``lower, upper`` for regression; and ``label`` (or ``y``; or ``y0, y1, ...`` for labels that occur
 together), ``id``, ``group``, ``x0, x1, ...``. An ``.npy`` holds the outputs alone; labels come in a
@@ -146,7 +146,7 @@ def _from_npz(path: Path) -> Outputs:
     if kind is None:
         known = ", ".join(sorted(arrays)) or "nothing"
         raise InputError(f"{path} must hold 'probs', 'outputs' or 'logits', got {known}")
-    labels = arrays.get("labels", arrays.get("y"))
+    labels = next((arrays[key] for key in ("labels", "label", "y") if key in arrays), None)
     groups = arrays.get("groups", arrays.get("group"))
     rest = arrays.get("ids"), arrays.get("features"), groups
     return Outputs(arrays[kind], labels, *rest, logits=kind == "logits")

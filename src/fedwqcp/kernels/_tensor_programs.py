@@ -18,11 +18,8 @@ EDGE = tl.constexpr(2.0**-29)
 @triton.jit
 def whole(p, WIDE: tl.constexpr):
     """Round to a multiple of 2^-52, half to even, by an addition that leaves nothing finer."""
-    if WIDE:
-        y = tl.where(p < 1.0, (p + 1.0) - 1.0, p)
-    else:
-        y = tl.where(p < EDGE, (p + EDGE) - EDGE, p)
-    return y
+    edge = 1.0 if WIDE else EDGE
+    return tl.where(p < edge, (p + edge) - edge, p)
 
 
 @triton.jit
@@ -101,7 +98,8 @@ def score_labels(
     y = tl.load(labels + row, mask=there, other=0)
     known = (y >= 0) & (y < C)
     own = whole(tl.load(probs + start + y, mask=there & known, other=0.0), WIDE)
-    fine = tl.min(own, 0) <= EDGE  # only then what stands before it may need rounding
+    # of float32, what stands before a label above the edge needs no rounding
+    fine = True if WIDE else tl.min(own, 0) <= EDGE
     before = tl.zeros([ROWS], tl.float64)
     total = tl.zeros([ROWS], own.dtype)
     rank = tl.full([ROWS], 1, tl.int32)
@@ -113,9 +111,7 @@ def score_labels(
         p = tl.load(probs + start[:, None] + index[None, :], mask=real, other=0.0)
         total += tl.sum(p, 1)
         lowest = tl.minimum(lowest, tl.min(p, 1))
-        if WIDE:
-            p = whole(p, WIDE)
-        elif fine:
+        if fine:
             p = whole(p, WIDE)
         # more probable, or as probable and before it in the row
         tied = (p == own[:, None]) & (index[None, :] < y[:, None])

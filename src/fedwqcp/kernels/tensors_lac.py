@@ -87,9 +87,7 @@ def score_labels(probs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     p, grid, options = tiles(probs, whole_rows=False)
     scores = torch.empty(len(p), dtype=torch.float64, device=p.device)
     raised = flag(p)
-    ready.lac_scores[grid](
-        p, labels.contiguous(), scores, raised, len(p), p.stride(0), **options
-    )
+    ready.lac_scores[grid](p, labels.contiguous(), scores, raised, len(p), p.stride(0), **options)
     return scores, raised
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -86,9 +87,8 @@ def tables(found: Sequence[Cell], nominal: float, *, ascii: bool = False) -> tup
         own = [row for row in rows if (row.preset, row.dataset) == (preset, dataset)]
         ends = (end for r in own for end in (r.coverage - r.half, r.coverage + r.half, r.worst))
         bars = scale((min(1.0, max(0.0, end)) for end in ends), nominal, ascii=ascii)
-        table = Table(
-            title=f"{dataset}, preset {preset}, {own[0].seeds} seeds", title_justify="left"
-        )
+        title = escape(f"{dataset}, preset {preset}, {own[0].seeds} seeds")  # "[subset]" must stay
+        table = Table(title=title, title_justify="left")
         table.add_column("method", overflow="fold")
         for name in ("coverage", "worst agent", "size"):
             table.add_column(name, justify="right", no_wrap=True)

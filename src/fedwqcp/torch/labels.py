@@ -110,7 +110,7 @@ class TensorLabelScore:
             return torch.from_numpy(sets.mask)
         _check_rule(self.score, rule)
         formula = _formula(self.score)
-        cut = _cut(formula, p, v, q, rule, None)
+        cut = _cut(formula, p, v, q, rule=rule, y=None)
         if cut is not None:
             assert cut.mask is not None
             return cut.mask
@@ -154,7 +154,7 @@ class TensorLabelScore:
             found = self.score.measure(p.numpy(), y.numpy(), q.numpy(), rule, _numpy(v))
             return Measured(*map(torch.from_numpy, found))
         _check_rule(self.score, rule)
-        cut = _cut(_formula(self.score), p, v, q, rule, y)
+        cut = _cut(_formula(self.score), p, v, q, rule=rule, y=y)
         if cut is not None:
             return Measured(cut.covered, cut.sizes)
         tensors_checks.check_labels(y, p.shape[1])
@@ -212,7 +212,7 @@ def _lac_sets(p: Tensor, q: Tensor, rule: Rule) -> Tensor:
 
 
 def _cut(
-    formula: Formula | None, p: Tensor, u: Tensor | None, q: Tensor, rule: Rule, y: Tensor | None
+    formula: Formula | None, p: Tensor, u: Tensor | None, q: Tensor, *, rule: Rule, y: Tensor | None
 ) -> Cut | None:
     """Return sets, or what they say of labels, in one pass; None where that does not fit."""
     if not tensors_tiles.fits(p, whole_rows=True) or not (formula is None or _by_row(q, p)):

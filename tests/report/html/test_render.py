@@ -7,6 +7,7 @@ from fedwqcp.errors import InputError
 from fedwqcp.report.html.blocks import Bar, Card, Cards, Row, Table, Text
 from fedwqcp.report.html.charts import own_and_released, scores
 from fedwqcp.report.html.examples import Drawn, Example, Gallery, picture
+from fedwqcp.report.html.history import Marks, Step, history
 from fedwqcp.report.html.page import Page, Section, Verdict, View
 from fedwqcp.report.html.panels import gap, partition, traffic
 from fedwqcp.report.html.render import render
@@ -40,6 +41,7 @@ def every_block(name):
         partition({name: (1, 2)}, name),
         traffic([(name, name, 10, 20)], method=name),
         gap([(name, 0.8, 0.7)], 0.9),
+        history(name, [Step(1, name, 1, 20, 20, 18, 0.9, 0.6, 1.0)], 0.9, Marks([12], [15]), 0.5),
         Table(name, name, (name,), [Row((name,), name, name)]),
         Gallery(
             [
@@ -70,7 +72,7 @@ def test_whatever_a_name_says_it_stays_text():
 def test_charts_hold_the_name_as_data_alone():
     read = Read(render(every_block(HOSTILE)))
     specs = [json.loads(text) for text in read.scripts if text.startswith("{")]
-    assert len(specs) == 12  # six charts in each of two views
+    assert len(specs) == 14  # seven charts in each of two views
     assert any(
         HOSTILE in json.dumps(spec, ensure_ascii=False).replace('\\"', '"') for spec in specs
     )
@@ -89,10 +91,10 @@ def test_the_page_may_load_nothing_and_names_no_address():
 def test_every_chart_has_a_text_alternative_its_numbers_and_a_download():
     read = Read(render(every_block("st-mary")))
     plots = [found for _, found in read.tags if found.get("class") == "plot"]
-    assert len(plots) == 12
+    assert len(plots) == 14
     assert all(found["role"] == "img" and "st-mary" in found["aria-label"] for found in plots)
     saved = [found["download"] for _, found in read.tags if "download" in found]
-    assert len(saved) == 2 * (6 + 1)  # and the table
+    assert len(saved) == 2 * (7 + 1)  # and the table
 
 
 def test_pictures_have_words():

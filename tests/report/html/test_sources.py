@@ -17,6 +17,7 @@ from fedwqcp.federation.scoring import calibration_of
 from fedwqcp.federation.store import save as save_release
 from fedwqcp.federation.transport import folder as transport
 from fedwqcp.report.html import Wanted, write
+from fedwqcp.report.html.examples import Drawn, distinct
 from fedwqcp.report.html.sources.kinds import read
 from fedwqcp.report.html.vega import unchecked
 from fedwqcp.wire.round import Round
@@ -194,6 +195,17 @@ def demo(tmp_path):
             sets={"fedwq-cp": (0.0,), "split-cp": (0.0, 1.0)},
         )
     )
+    kept.append(
+        shown.Traffic(
+            dataset="digits",
+            method="fedwq-cp",
+            agent="<b>a</b>",
+            down=(300,),
+            up=(217,),
+            used=False,
+        )
+    )
+    kept.append(shown.Skipped(dataset="digits", method="x-cp", reason="it needs labels"))
     shown.save(tmp_path / shown.FILE, kept)
     return tmp_path
 
@@ -212,6 +224,41 @@ def test_the_demo_is_told_with_all_that_it_kept(demo):
     ):
         assert part in said
     assert "<b>a</b>" not in (demo / "page.html").read_text()
+
+
+def test_what_was_left_out_and_set_differently_is_told_with_its_reason(demo):
+    page = read(demo, Wanted())
+    (table,) = [
+        b for s in page.views[0].sections for b in s.blocks if getattr(b, "name", "") == "settings"
+    ]
+    assert [row.cells for row in table.rows] == [
+        ("fedwq-cp", "left out, with too few points: <b>a</b>"),
+        ("x-cp", "not used: it needs labels"),
+    ]
+    (agents,) = [s for s in page.views[0].sections if s.key == "agents"]
+    answers = [dict(card.facts)["its answer"] for card in agents.blocks[0].groups["fedwq-cp"]]
+    assert answers == ["left out, too few points", "used"]
+    assert dict(page.facts)["Methods"] == "digits 2"
+
+
+def test_sets_that_methods_share_are_drawn_once():
+    drawn = [
+        Drawn(("a",), [("0", False)], False),
+        Drawn(("b",), [("1", True)], True),
+        Drawn(("c",), [("0", False)], False),
+    ]
+    assert distinct(drawn) == [
+        Drawn(("a", "c"), [("0", False)], False),
+        Drawn(("b",), [("1", True)], True),
+    ]
+
+
+def test_a_refused_answer_is_not_said_to_have_no_bytes(rounds):
+    page = read(rounds, Wanted())
+    (table,) = [
+        b for s in page.views[0].sections for b in s.blocks if getattr(b, "name", "") == "bytes"
+    ]
+    assert [row.cells[0] for row in table.rows] == ["st-mary", "lakeside"]
 
 
 def test_examples_are_left_out_unless_asked_for(demo):
@@ -236,6 +283,16 @@ def test_the_benchmark_of_the_repository_is_told_in_less_than_three_megabytes(
     assert "DermaMNIST [reencoded], paper" in page.words
     assert "Stand-in data." in page.words
     assert "img" not in {tag for tag, _ in page.tags}
+
+
+@pytest.mark.slow
+def test_a_part_of_a_benchmark_can_be_told(tmp_path):
+    page = read(ROOT / "results", Wanted(datasets=("retinamnist",), presets=("paper",)))
+    assert [view.title for view in page.views] == ["RetinaMNIST, paper"]
+    assert page.title.startswith("1 dataset, ")
+    for wanted in (Wanted(datasets=("x",)), Wanted(presets=("x",))):
+        with pytest.raises(InputError, match=r"must be one of .*; got 'x'"):
+            read(ROOT / "results", wanted)
 
 
 @pytest.mark.parametrize("made", [lambda p: p.mkdir(), lambda p: p.write_text("agents = []")])

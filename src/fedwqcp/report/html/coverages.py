@@ -121,7 +121,7 @@ def comparison(found: Sequence[Measured], nominal: float, size: str, title: str)
     Returns
     -------
     Section
-        A chart and a table.
+        A chart and a table, and one of what is proved where that is known.
     """
     rows = [
         {
@@ -136,27 +136,38 @@ def comparison(found: Sequence[Measured], nominal: float, size: str, title: str)
     ]
     methods = list(dict.fromkeys(m.method for m in found))
     chart = scatter(rows, nominal=nominal, size=size, method=methods[0], title=title)
-    lines = []
-    for name in methods:
-        own = [m for m in found if m.method == name]
-        worst = min(own, key=lambda m: m.coverage)
-        cells = (
-            name,
-            f"{fmean(m.coverage for m in own):.3f}",
-            f"{worst.coverage:.3f} at {worst.agent}",
-            number(fmean(m.size for m in own)),
-            *own[0].promise,
-        )
-        lines.append(Row(cells))
-    promise = ("rounds", "proved", "if")[: len(found[0].promise)]
-    columns = ("method", "mean coverage", "worst", f"mean {size}", *promise)
     return Section(
         "methods",
         "Every method",
         "Up is covered more, left is smaller sets. Point at a mark for its numbers; click it to "
         "choose its method and filter its agent. The dashed line is what was asked for.",
-        [chart, Table("methods", "Methods side by side", columns, lines)],
+        [chart, *_tables(found, methods, size)],
     )
+
+
+def _tables(found: Sequence[Measured], methods: Sequence[str], size: str) -> list[Table]:
+    """Return the methods side by side, and what is proved of them where that is known."""
+    lines, ifs = [], []
+    for name in methods:
+        own = [m for m in found if m.method == name]
+        worst = min(own, key=lambda m: m.coverage)
+        rounds, proved, *why = own[0].promise
+        cells = (
+            name,
+            f"{fmean(m.coverage for m in own):.3f}",
+            f"{worst.coverage:.3f} at {worst.agent}",
+            number(fmean(m.size for m in own)),
+            rounds,
+            proved,
+        )
+        lines.append(Row(cells))
+        ifs += [Row((name, proved, text)) for text in why]
+    columns = ("method", "mean coverage", "worst", f"mean {size}", "rounds", "proved")
+    tables = [Table("methods", "Methods side by side", columns, lines)]
+    if ifs:
+        told = "What is proved, and under what"
+        tables.append(Table("proved", told, ("method", "proved", "if, or why not"), ifs))
+    return tables
 
 
 def verdict(method: str, found: Sequence[Measured], nominal: float) -> Verdict:

@@ -1,0 +1,84 @@
+"""A monitor's report in a browser: it draws, filters, tells the state's numbers, loads nothing."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import numpy as np
+import pytest
+
+from fedwqcp.monitor import Monitor, Terms, append_log, load_monitor, save_monitor
+from opened import DESKTOP, PHONE, Opened, grave
+
+AGENTS = ("st-mary", "lakeside")
+
+
+@pytest.fixture(scope="module")
+def watch(tmp_path_factory):
+    """A monitor of two agents, one of which loses its coverage; its state, log and report."""
+    html = pytest.importorskip("fedwqcp.report.html")
+    state = tmp_path_factory.mktemp("watch") / "watch.json"
+    monitor = Monitor(Terms(0.1, AGENTS, 2, 0.2))
+    rng = np.random.default_rng(5)
+    for week in range(12):
+        for agent in AGENTS:
+            kept = 0.6 if agent == "st-mary" and week > 7 else 0.95
+            labels = rng.integers(2, size=40)
+            standings = monitor.update(agent, rng.uniform(size=40) < kept, labels)
+            append_log(state.with_name("watch.json.log"), monitor.updates, f"w{week}", standings)
+    save_monitor(monitor, state)
+    html.write(state, state.with_name("report.html"))
+    return state
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_the_report_of_a_monitor_draws_filters_and_tells_the_state(chromium, watch, size):
+    context = chromium.new_context(viewport=size, offline=True)
+    opened = Opened(context.new_page()).open(watch.with_name("report.html"))
+    alarmed, other = (s for s in load_monitor(watch).standings() if s.label is None)
+
+    assert "Calibrate st-mary again" in opened.page.locator(".verdict:visible").inner_text()
+    cards = opened.cards()
+    assert list(cards) == list(AGENTS)
+    assert cards["st-mary"]["coverage"] == f"{alarmed.current:.3f}"
+    assert cards["lakeside"]["coverage"] == f"{other.coverage:.3f}"
+    for name, standing in zip(AGENTS, (alarmed, other), strict=True):
+        ends = f"{standing.low:.3f} to {standing.high:.3f}"
+        assert cards[name]["interval"] == f"95 % sequence {ends}, all rows"
+
+    plots = opened.page.locator(".plot:visible")
+    assert plots.count() == 2
+    assert all(plot.locator("svg .mark-line path").count() for plot in plots.all())
+    width = opened.page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+    assert width[0] <= width[1]
+
+    opened.press("lakeside")
+    assert list(opened.cards()) == ["lakeside"]
+    assert plots.count() == 1
+    classes = opened.page.locator(".table", has_text="Standing of each class")
+    assert classes.locator("tbody tr:visible").count() == 2
+    opened.press("Show all")
+
+    figure = opened.page.locator("figure.small", has_text="st-mary")
+    figure.locator("summary").click()
+    with opened.page.expect_download() as waiting:
+        figure.get_by_role("link", name="Download the data").click()
+    rows = list(csv.DictReader(io.StringIO(waiting.value.path().read_text())))
+    assert waiting.value.suggested_filename == "coverage-st-mary.csv"
+    assert (int(rows[-1]["rows"]), int(rows[-1]["covered"])) == (alarmed.n, alarmed.hits)
+    assert len(rows) == 12
+
+    assert opened.said == []
+    assert [url for url in opened.asked if not url.startswith("data:")] == [
+        watch.with_name("report.html").as_uri()
+    ]
+    context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious_in_a_monitor(chromium, watch, axe, scheme):
+    context = chromium.new_context(viewport=PHONE, color_scheme=scheme)
+    found = grave(Opened(context.new_page()).open(watch.with_name("report.html")), axe)
+    context.close()
+    assert found == []
