@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 TORCH  ?= torch==2.13.0
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test test-torch test-flower test-browser screenshots nightly check slow paper bench-peers clean
+.PHONY: demo test test-torch test-flower test-browser test-docs docs screenshots nightly check slow paper bench-peers clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.demo  ## the main job, on data that needs no download
@@ -42,6 +42,12 @@ test-browser: $(VENV)/.browser  ## the report in headless Chromium
 screenshots: $(VENV)/.browser demo  ## the README's pictures
 	$(BIN)/python tools/screenshots.py out/report.html docs/images
 
+docs: $(VENV)/.docs  ## the site; warnings are errors
+	$(BIN)/sphinx-build -W --keep-going -q -c docs . build/docs
+
+test-docs: $(VENV)/.docs-models  ## pages that need torch, XGBoost or Flower
+	FEDWQCP_EVERY_PAGE=1 $(BIN)/python -m pytest tests/docs/test_code_blocks.py -k "pytorch or xgboost or flower"
+
 slow: $(VENV)/.dev  ## coverage against exact laws
 	$(BIN)/python -m pytest -n 2 -m slow
 
@@ -51,6 +57,14 @@ $(VENV)/.flower: $(VENV)/.dev
 
 $(VENV)/.browser: $(VENV)/.dev
 	$(PIP) install --quiet --group browser
+	touch $@
+
+$(VENV)/.docs: $(VENV)/.dev
+	$(PIP) install --quiet --group docs
+	touch $@
+
+$(VENV)/.docs-models: $(VENV)/.torch $(VENV)/.flower
+	$(PIP) install --quiet --group docs-models
 	touch $@
 
 $(VENV)/.simulation: $(VENV)/.flower

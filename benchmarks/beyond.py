@@ -1,5 +1,7 @@
 """Every table and the figure of docs/beyond.md, computed from the records in results/beyond.
 
+Also the table of docs/explanation/label-shift.md, from those in results/tuning.
+
 Run: python benchmarks/beyond.py [--figure]
 A test holds the page to what this prints.
 """
@@ -18,6 +20,7 @@ from fedwqcp.report.pages import read
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results" / "beyond"
+TUNING = ROOT / "results" / "tuning"
 FIGURE = ROOT / "docs" / "images" / "beyond"
 LABELS = ("mnist", "fashionmnist", "cifar10", "dermamnist", "bloodmnist", "tissuemnist")
 RECIPE = ("paper", "fedwq-cp")
@@ -49,6 +52,18 @@ def tables() -> Iterator[tuple[str, str]]:
     yield "datasets", _table(_datasets(results))
     yield "agents", _table(_agents(results))
     yield "retina", _table(_retina(results))
+
+
+def tuning() -> str:
+    """Return what settings were chosen on: held-out training rows of seeds 0 to 4."""
+    results = read(TUNING)
+    rows = [["score", "method", "gap", "worst agent", "size ratio"]]
+    for row in dict.fromkeys((r.preset, r.method) for r in results):
+        if "n0" in row[1] and row[0] != "tilted APS, 0.07":
+            continue
+        gaps, _, least, ratio = summary(results, row)
+        rows.append([*row, f"{gaps:.4f}", f"{least:.3f}", f"{ratio:.3f}"])
+    return _table(iter(rows))
 
 
 def gap(rows: Sequence[Result]) -> float:
@@ -230,7 +245,7 @@ def _table(rows: Iterator[list[str]]) -> str:
 
 
 if __name__ == "__main__":
-    for name, table in tables():
+    for name, table in (*tables(), ("tuning", tuning())):
         print(f"{name}\n\n{table}\n")
     if "--figure" in sys.argv:
         draw()

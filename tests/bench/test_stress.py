@@ -88,8 +88,13 @@ def test_the_study_that_comes_along_begins_at_the_papers_point():
 def test_wrong_studies_are_refused(tmp_path):
     with pytest.raises(InputError, match="whole number"):
         Factor(name="agents", values=(2.5,))
-    with pytest.raises(InputError, match="name"):
+    with pytest.raises(InputError, match="name: must be one of 'alpha', 'agents'"):
         Factor(name="size", values=(1,))
+    with pytest.raises(InputError, match="values must be different"):
+        Factor(name="agents", values=(2, 2.0))
+    for factors in ((), 2 * (Factor(name="agents", values=(2,)),)):
+        with pytest.raises(InputError, match="factors must have different names"):
+            Stress(experiment=experiment(), factors=factors)
     file = tmp_path / "s.toml"
     file.write_text("factors = 3")
     with pytest.raises(InputError, match=r"s\.toml"):

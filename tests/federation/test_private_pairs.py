@@ -30,6 +30,14 @@ def test_masked_sums_of_private_thresholds():
     assert masked.received == {}
 
 
+def test_masked_sums_leave_room_for_the_noise_on_sizes():
+    method = fw.methods.get("private-fedwq-cp", epsilon=9.0, size_epsilon=0.5)
+    for seed in range(20):  # equal sizes: without room, each of four agents would pass max_n
+        found = fw.calibrate(CALS, method=method, alpha=0.1, score="lac", secure=True, seed=seed)
+        assert found.used == tuple(CALS)
+        assert found.round.max_n == 800 + 80
+
+
 def test_robust_rules_on_private_thresholds():
     for rule in ("weighted-median-cp", "trimmed-mean-cp"):
         assert 0.9 < release(combine=rule).threshold("a0") < 0.99

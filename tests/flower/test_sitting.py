@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import json
 import secrets
+from dataclasses import replace
 from math import inf
 
 import numpy as np
 import pytest
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
 from inprocess import InProcessGrid, lost
 from rounds import NAMES, QUICK, calibrations, terms
 
 import fedwqcp as fw
 from fedwqcp.errors import QuorumError
+from fedwqcp.federation import agent as agent_side
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.audit import audit
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport import local
 from fedwqcp.federation.transport.flower import calibrate, client_app
+from fedwqcp.federation.transport.flower.site import Site
 from fedwqcp.wire.codec import encode
 
 SETTINGS = {"dp-fedcp": {"solver": "exact"}}
@@ -67,6 +70,44 @@ def test_the_release_equals_the_one_without_flower(method, tmp_path):
     assert encode(found.release) == encode(expected)
     assert found.stored == NAMES
     assert audit(tmp_path / "record").matches
+
+
+@pytest.mark.parametrize(
+    ("method", "settings"),
+    [
+        ("private-fedwq-cp", {"epsilon": 25.0}),
+        ("private-fedwq-cp", {"epsilon": 25.0, "size_epsilon": 2.0, "overflow": "clip"}),
+        ("private-fedwq-cp", {"epsilon": 25.0, "combine": "weighted-median-cp"}),
+    ],
+)
+def test_with_the_same_noise_a_private_release_is_the_same(method, settings, tmp_path, monkeypatch):
+    monkeypatch.setattr(agent_side, "_SystemRandom", lambda _: np.random.default_rng(5))
+    round = terms(method, alphas=(0.3,), **settings)
+    expected = local.run(Server(round), {n: Agent(n, round, c) for n, c in calibrations().items()})
+    found = calibrate(grid(tmp_path), round, pace=QUICK)
+    assert encode(found.release) == encode(expected)
+    assert found.release.threshold("north") < inf
+    monkeypatch.setattr(agent_side, "_SystemRandom", lambda _: np.random.default_rng(6))
+    other = calibrate(grid(tmp_path / "b"), terms(method, alphas=(0.3,), **settings), pace=QUICK)
+    assert other.release.received != expected.received, "the noise is drawn, not left out"
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "by"),
+    [
+        ("fed-crc", {"correction": "site", "n0": 5.0}, None),
+        ("fcp", {"sketch": "exact"}, None),
+        ("fedwq-cp", {"overflow": "clip"}, "label"),
+        ("trimmed-mean-cp", {"overflow": "clip"}, "label"),
+        ("dp-fedcp", {"rounds": 3}, None),
+    ],
+)
+def test_other_settings_give_the_release_without_flower_too(method, settings, by, tmp_path):
+    round = replace(terms(method, alphas=(0.2, 0.3), **settings), by=by)
+    sides = {n: Agent(n, round, cal, allow_samples=True) for n, cal in calibrations().items()}
+    expected = local.run(Server(round), sides)
+    found = calibrate(grid(tmp_path, **{"allow-samples": True}), round, pace=QUICK).release
+    assert encode(found) == encode(expected)
 
 
 def test_what_left_is_kept_at_the_site_byte_for_byte(tmp_path):
@@ -221,29 +262,71 @@ def test_an_agent_lost_in_a_later_step_begins_the_dialogue_again(tmp_path):
     assert audit(tmp_path / "record").matches
 
 
-def test_a_site_that_is_back_gets_the_release_again(tmp_path):
-    tries = {}
+class Blinking(InProcessGrid):
+    """Loses each first question of one kind; who was lost is not online for a few looks."""
 
-    def away(node, message, reply):
-        if not message.metadata.message_type.endswith("release"):
+    def __init__(self, plain, action):
+        configs = {node: dict(context.node_config) for node, context in plain.contexts.items()}
+        super().__init__(plain.apps, configs, self.away)
+        self.action, self.tries, self.gone = action, {}, {}
+
+    def away(self, node, message, reply):
+        kind = message.metadata.message_type + str(message.content["fedwqcp"]["body"] != b"")
+        if not kind.endswith(self.action):
             return [reply]
-        tries[node] = tries.get(node, 0) + 1
-        gone.add(node) if tries[node] == 1 else gone.discard(node)
-        return [lost(message)] if tries[node] == 1 else [reply]
+        self.tries[node] = self.tries.get(node, 0) + 1
+        if self.tries[node] > 1:
+            return [reply]
+        self.gone[node] = 3
+        return [lost(message)]
 
-    class Blinking(InProcessGrid):
-        looks = 0
+    def get_node_ids(self):
+        self.gone = {node: looks - 1 for node, looks in self.gone.items() if looks}
+        return [node for node in self.contexts if node not in self.gone]
 
-        def get_node_ids(self):
-            self.looks += 1
-            back = self.looks > 5  # until then, who is gone is not online
-            return [node for node in self.contexts if back or node not in gone]
 
-    gone, plain = set(), grid(tmp_path, away)
-    configs = {node: dict(context.node_config) for node, context in plain.contexts.items()}
-    found = calibrate(Blinking(plain.apps, configs, away), terms(), pace=QUICK)
-    assert found.stored == NAMES
-    assert set(tries.values()) == {2}
+def test_a_site_that_is_back_gets_the_release_again(tmp_path):
+    where = Blinking(grid(tmp_path), "releaseTrue")
+    assert calibrate(where, terms(), pace=QUICK).stored == NAMES
+    assert set(where.tries.values()) == {2}
+
+
+@pytest.mark.parametrize("step", ["askFalse", "askTrue"], ids=["first", "later"])
+def test_a_site_that_is_back_is_asked_again(step, tmp_path):
+    round = terms("fcp", sketch="bisection")
+    where = Blinking(grid(tmp_path), step)
+    found = calibrate(where, round, pace=QUICK, record=tmp_path / "record")
+    assert (found.release.used, found.strangers) == (NAMES, {})
+    assert min(where.tries.values()) > 1
+    expected = fw.calibrate(
+        calibrations(), method=fw.methods.get("fcp", sketch="bisection"), alpha=0.2
+    )
+    assert found.release.outcomes == expected.outcomes
+    assert audit(tmp_path / "record").matches
+
+
+def test_a_site_whose_app_fails_is_asked_once(tmp_path):
+    failed = lambda message, _: [Message(Error(2, "raised"), reply_to=message)]  # noqa: E731
+    where = grid(tmp_path, only(101, failed))
+    assert calibrate(where, terms(quorum=2), pace=QUICK).release.missing == ("south",)
+    asked = [m for m in where.sent if m.metadata.message_type.endswith("ask")]
+    assert len(asked) == len(NAMES)
+
+
+def test_a_site_for_secure_rounds_alone_answers_no_other(tmp_path):
+    where = grid(tmp_path, **{"secure-only": True})
+    with pytest.raises(QuorumError, match="secure: the site takes part in secure rounds alone"):
+        calibrate(where, terms(), pace=QUICK)
+    assert not list(tmp_path.glob("*/rounds"))
+    found = calibrate(where, terms(), pace=QUICK, secure=(0.0, 1.0))
+    assert found.release.used == NAMES
+    with pytest.raises(QuorumError, match="secure: "):  # nor the same round once more, in the clear
+        calibrate(where, found.release.round, pace=QUICK)
+
+
+@pytest.mark.parametrize(("said", "only_secure"), [(False, False), ("true", True), (1, True)])
+def test_a_doubtful_secure_only_is_a_yes(said, only_secure):
+    assert Site.of({"agent": "north", "secure-only": said}).secure_only is only_secure
 
 
 def test_a_round_that_misses_its_quorum_can_be_run_again(tmp_path):

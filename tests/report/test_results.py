@@ -73,3 +73,9 @@ def test_the_stress_table_is_what_its_records_give(tmp_path):
     folder = RESULTS / "stress"
     write_stress(journal_of(folder).read(), tmp_path)
     assert (tmp_path / "stress.csv").read_bytes() == (folder / "stress.csv").read_bytes()
+
+
+def test_the_page_on_label_shift_shows_what_settings_were_chosen_on():
+    page = (RESULTS.parent / "docs" / "explanation" / "label-shift.md").read_text()
+    script = runpy.run_path(str(RESULTS.parent / "benchmarks" / "beyond.py"))
+    assert f"\n\n{script['tuning']()}\n\n" in page

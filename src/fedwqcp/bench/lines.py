@@ -136,4 +136,6 @@ def _fits(value: object, kind: Any) -> bool:
 
 def _words(kind: Any) -> str:
     """Name a kind in an error."""
+    if get_origin(kind) is Literal:
+        return "one of " + ", ".join(map(repr, get_args(kind)))
     return kind.__name__ if isinstance(kind, type) and not get_args(kind) else str(kind)

@@ -35,6 +35,8 @@ class Factor:
 
     def __post_init__(self) -> None:
         check_types(self)
+        if not self.values or len({*self.values}) < len(self.values):
+            raise InputError(f"values must be different, at least one; got {self.values}")
         for value in self.values:
             shape_of((self.name, float(value)), Shape())
 
@@ -53,6 +55,11 @@ class Stress:
 
     experiment: Experiment
     factors: tuple[Factor, ...]
+
+    def __post_init__(self) -> None:
+        names = [factor.name for factor in self.factors]
+        if not names or len({*names}) < len(names):
+            raise InputError(f"factors must have different names, at least one; got {names}")
 
     @property
     def start(self) -> Shape:

@@ -81,6 +81,11 @@ class Method(ABC, Generic[S]):
         return inf
 
     @property
+    def size_noise(self) -> int:
+        """By how much noise may raise the sample size in an answer; 0 where there is none."""
+        return 0
+
+    @property
     def hides_absence(self) -> bool:
         """Whether an agent answers for a group of which it has no point, so that nobody learns it.
 

@@ -52,9 +52,7 @@ class PrivateQuantile(LocalQuantile):
             raise InputError("unit: must be the one that size_epsilon leads to")
 
     def sizes(self) -> tuple[int, ...]:
-        if not self.size_epsilon:
-            return (self.n,)
-        return (max(0, self.n - ceil(40 / self.size_epsilon)),)  # noise passes it once in e^40
+        return (max(0, self.n - _most_noise(self.size_epsilon)),)
 
 
 @dataclass(frozen=True)
@@ -185,6 +183,11 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
         return float(Decimal(str(self.epsilon)) + Decimal(str(self.size_epsilon)))  # 0.1 + 0.2
 
     @property
+    def size_noise(self) -> int:
+        """By how much noise may raise n."""
+        return _most_noise(self.size_epsilon)
+
+    @property
     def summable(self) -> bool:
         """Whether sums are enough: they are for the weighted mean."""
         return self.combine == "fedwq-cp"
@@ -203,6 +206,11 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
         has = {field.name for field in fields(rule)}
         found: OneShot[Any] = rule(overflow=self.overflow) if "overflow" in has else rule()
         return found
+
+
+def _most_noise(size_epsilon: float) -> int:
+    """Return what the noise on n passes less than once in e^40 draws."""
+    return ceil(40 / size_epsilon) if size_epsilon else 0
 
 
 def _takes_thresholds(method: type[Method[Any]]) -> bool:

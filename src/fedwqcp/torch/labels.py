@@ -155,7 +155,7 @@ class TensorLabelScore:
             return Measured(*map(torch.from_numpy, found))
         _check_rule(self.score, rule)
         cut = _cut(_formula(self.score), p, v, q, rule=rule, y=y)
-        if cut is not None:
+        if cut is not None and cut.covered is not None and cut.sizes is not None:
             return Measured(cut.covered, cut.sizes)
         tensors_checks.check_labels(y, p.shape[1])
         return self._in_blocks(p, y, q, rule, v)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedwqcp.report.html.labels import LINE, MOST, NEAR, apart, named
+from fedwqcp.report.html.labels import LINE, MOST, apart, named
 
 places = st.lists(st.tuples(st.floats(0, 1), st.floats(0, 360)), max_size=6)
 
@@ -14,19 +14,19 @@ def mark(agent, coverage, size=2.0, method="m"):
 
 @given(places)
 def test_near_names_stand_a_line_apart_inside_the_picture(where):
-    down = apart(where, 360)
+    down = apart(where, 0.2, 360)
     assert all(0 <= y <= 360 for y in down)
     near = [
         abs(down[a] - down[b])
         for a in range(len(where))
         for b in range(a)
-        if abs(where[a][0] - where[b][0]) < NEAR
+        if abs(where[a][0] - where[b][0]) < 0.2
     ]
     assert all(gap > LINE - 2 for gap in near)
 
 
 def test_names_that_are_clear_stay_beside_their_marks():
-    assert apart([(0.1, 50.0), (0.9, 50.0), (0.1, 200.0)], 360) == [50.0, 50.0, 200.0]
+    assert apart([(0.1, 50.0), (0.9, 50.0), (0.1, 200.0)], 0.2, 360) == [50.0, 50.0, 200.0]
 
 
 def test_two_marks_at_one_place_get_two_names():

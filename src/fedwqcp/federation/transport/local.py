@@ -120,6 +120,8 @@ def calibrate(
         groups=_group_names(cals, by, groups),
     )
     plan = Plan.of(round)
+    if secure and plan.method.size_noise:  # masked sizes are bounded with their noise
+        plan = Plan.of(replace(round, max_n=round.max_n + plan.method.size_noise))
     seeds = np.random.SeedSequence(seed).spawn(len(cals))
     sides = {
         name: Agent(name, plan, cal, allow_samples=allow_samples, rng=np.random.default_rng(own))

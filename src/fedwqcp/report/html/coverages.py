@@ -161,12 +161,12 @@ def _tables(found: Sequence[Measured], methods: Sequence[str], size: str) -> lis
             proved,
         )
         lines.append(Row(cells))
-        ifs += [Row((name, proved, text)) for text in why]
+        ifs += [Row((name, text)) for text in why]
     columns = ("method", "mean coverage", "worst", f"mean {size}", "rounds", "proved")
     tables = [Table("methods", "Methods side by side", columns, lines)]
     if ifs:
-        told = "What is proved, and under what"
-        tables.append(Table("proved", told, ("method", "proved", "if, or why not"), ifs))
+        told = "Under what it is proved, or why nothing is"
+        tables.append(Table("proved", told, ("method", "assumption"), ifs))
     return tables
 
 

@@ -10,8 +10,8 @@ from typing import Any
 LINE = 14.0
 """Pixels from one name to the next below it."""
 
-NEAR = 0.2
-"""Share of the picture's width that a name takes on a phone."""
+MARK, LETTER = 0.03, 0.02
+"""Shares of the picture's width that a mark and a letter take on a phone."""
 
 MOST = 12
 """Agents that are all named; of more, those with the lowest and the highest coverage are."""
@@ -41,7 +41,9 @@ def named(rows: Sequence[dict[str, Any]], bottom: float, height: int) -> list[di
             (row for row in rows if row["method"] == method), key=lambda row: -row["coverage"]
         )
         told = own if len(own) <= MOST else own[: MOST // 2] + own[-(MOST // 2) :]
-        down = apart([(_across(row, rows), (1 - row["coverage"]) / pixel) for row in told], height)
+        near = MARK + LETTER * max(len(row["agent"]) for row in told)
+        marks = [(_across(row, rows), (1 - row["coverage"]) / pixel) for row in told]
+        down = apart(marks, near, height)
         places = {row["agent"]: round(1 - y * pixel, 5) for row, y in zip(told, down, strict=True)}
         for row in own:
             name = row["agent"] if row["agent"] in places else ""
@@ -49,13 +51,15 @@ def named(rows: Sequence[dict[str, Any]], bottom: float, height: int) -> list[di
     return found
 
 
-def apart(places: Sequence[tuple[float, float]], height: float) -> list[float]:
+def apart(places: Sequence[tuple[float, float]], near: float, height: float) -> list[float]:
     """Push names apart that would cover each other.
 
     Parameters
     ----------
     places : sequence of (float, float)
         Across, as a share of the width; and down, in pixels.
+    near : float
+        Names that are closer across than this would touch.
     height : float
         Pixels of the picture.
 
@@ -66,7 +70,7 @@ def apart(places: Sequence[tuple[float, float]], height: float) -> list[float]:
 
     Examples
     --------
-    >>> apart([(0.5, 100.0), (0.5, 100.0), (0.9, 100.0)], 360)
+    >>> apart([(0.5, 100.0), (0.5, 100.0), (0.9, 100.0)], 0.1, 360)
     [93.0, 107.0, 100.0]
     """
     down = [y for _, y in places]
@@ -74,7 +78,7 @@ def apart(places: Sequence[tuple[float, float]], height: float) -> list[float]:
         moved = False
         for a, b in combinations(range(len(places)), 2):
             lacking = LINE - abs(down[b] - down[a])
-            if abs(places[a][0] - places[b][0]) < NEAR and lacking > 1e-6:
+            if abs(places[a][0] - places[b][0]) < near and lacking > 1e-6:
                 sign = 1 if down[b] >= down[a] else -1
                 down[a] -= sign * lacking / 2
                 down[b] += sign * lacking / 2

@@ -42,7 +42,9 @@ def partition(counts: Mapping[str, Sequence[int]], what: str, note: str = "") ->
     shown = alt.condition(SHOWN, alt.value(1), alt.value(0.25))
     cells = base.mark_rect(color="var(--accent)", stroke="var(--surface)", strokeWidth=2).encode(
         fillOpacity=alt.FillOpacity(
-            "points:Q", scale=alt.Scale(domain=[0, most], range=[0.04, 0.5]), legend=None
+            "points:Q",
+            scale=alt.Scale(type="sqrt", domain=[0, most], range=[0.04, 0.5]),
+            legend=None,
         ),
         opacity=shown,
         tooltip=["agent:N", alt.Tooltip("class:N", title=what), "points:Q"],

@@ -113,7 +113,9 @@ def answer_with(app: ClientApp, outputs: OutputsOf, *, watchdog: bool = True) ->
         return _reply(message, context, lambda site, ask: _answer(site, ask, context), watchdog)
 
     def _answer(site: Site, ask: Ask, context: Context) -> bytes:
-        """Compute one answer."""
+        """Compute one answer that leaves as it is."""
+        if site.secure_only:
+            raise _RefusedError("secure")
         return answer(site, ask, lambda: outputs(context))
 
     def _release(message: Message, context: Context) -> Message:
@@ -244,6 +246,5 @@ def _calibration(round: Round, found: Found) -> Calibration:
     if isinstance(found, Calibration):
         return found
     if isinstance(found, tuple):
-        values, labels = found
-        found = Outputs(np.asarray(values), np.asarray(labels))
+        found = Outputs(np.asarray(found[0]), np.asarray(found[1]))
     return calibration_of(round, found)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from math import inf, isfinite
 
 from flwr.app import ArrayRecord
+from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
 from fedwqcp.errors import InputError
@@ -63,6 +64,7 @@ class Post:
         self._grid = grid
         self._pace = pace
         self._waiting: dict[str, tuple[int, str]] = {}
+        self.gone: set[int] = set()
 
     def online(self) -> set[int]:
         """Return the nodes that are online.
@@ -113,11 +115,26 @@ class Post:
             asked = self._waiting.pop(message.metadata.reply_to_message_id, None)
             if asked is not None:
                 heard.append(read_reply(message, *asked))
+                if message.has_error() and message.error.code == ErrorCode.NODE_UNAVAILABLE:
+                    self.gone.add(asked[0])
         return heard
+
+    def back(self) -> set[int]:
+        """Return the nodes that the engine lost since they were asked, and that are online again.
+
+        Returns
+        -------
+        set of int
+            Each once: it is to be asked again.
+        """
+        back = self.gone & self.online() if self.gone else set()
+        self.gone -= back
+        return back
 
     def forget(self) -> None:
         """Stop listening: what comes after a step is closed is never heard."""
         self._waiting.clear()
+        self.gone.clear()
 
 
 def collect(

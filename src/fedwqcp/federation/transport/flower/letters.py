@@ -31,6 +31,7 @@ CODES = {
     "answer": "the site does not answer this question, or may not",
     "budget": "the site's privacy budget does not allow the answer",
     "bounds": "the site's sample size or threshold lies outside the range of the secure round",
+    "secure": "the site takes part in secure rounds alone",
     "masks": "the site does not take part in a sum of so few agents, or with other masks",
     "deadline": "the site's watchdog ended the computation",
     "died": "the computation at the site ended without a result",

@@ -112,10 +112,8 @@ class SecureSitting(Sitting):
         ask = Ask("", encode(self.round), data, self.pace.deadline)
 
         def _hear() -> Iterator[tuple[str, bool]]:
-            """Ask nodes that are new, and hear those that replied."""
-            fresh = self._eligible() - self.asked
-            self.asked |= fresh
-            self.post.send(READY, dict.fromkeys(sorted(fresh), ask), model)
+            """Ask nodes that are new or back, and hear those that replied."""
+            self._ask_new(READY, ask, model)
             for reply in self.post.hear():
                 if not self._is_strange(reply):
                     claims.setdefault(reply.agent, []).append(reply)

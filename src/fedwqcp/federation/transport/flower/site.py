@@ -33,6 +33,8 @@ class Site:
         Longest computation that the site allows, whatever the server says.
     privacy_budget : float or None
         Epsilon that the calibration data may spend over all rounds, kept in ``privacy/``.
+    secure_only : bool
+        Whether answers leave in secure rounds alone.
     """
 
     agent: str
@@ -40,6 +42,7 @@ class Site:
     allow_samples: bool = False
     max_seconds: float = 600.0
     privacy_budget: float | None = None
+    secure_only: bool = False
 
     @classmethod
     def of(cls, config: Mapping[str, object]) -> Site:
@@ -50,7 +53,8 @@ class Site:
         config : mapping
             ``agent`` (by default ``agent-`` and the partition id), ``folder`` (by default
             ``fedwqcp-site/AGENT`` where the node was started; empty keeps nothing),
-            ``allow-samples``, ``max-seconds`` and ``privacy-budget``.
+            ``allow-samples``, ``max-seconds``, ``privacy-budget`` and ``secure-only`` (anything but
+            false switches it on).
 
         Returns
         -------
@@ -76,6 +80,7 @@ class Site:
             config.get("allow-samples", False) is True,
             float(str(config.get("max-seconds", 600.0))),
             None if budget is None else float(str(budget)),
+            config.get("secure-only", False) is not False,
         )
 
     @property

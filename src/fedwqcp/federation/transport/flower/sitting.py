@@ -134,8 +134,8 @@ class Sitting:
         claims: dict[str, dict[int, Reply]] = {}
 
         def _hear() -> Iterator[tuple[str, bool]]:
-            """Ask nodes that are new, and hear those that replied."""
-            self._ask_new(Ask("", data, b"", self.pace.deadline), model)
+            """Ask nodes that are new or back, and hear those that replied."""
+            self._ask_new(ASK, Ask("", data, b"", self.pace.deadline), model)
             for reply in self.post.hear():
                 if self._is_strange(reply):
                     continue
@@ -164,8 +164,11 @@ class Sitting:
         self.post.send(ASK, questions)
 
         def _hear() -> Iterator[tuple[str, bool]]:
-            """Hear those that replied."""
+            """Ask nodes that are back again, and hear those that replied."""
+            self.post.send(ASK, {node: questions[node] for node in self.post.back()})
             for reply in self.post.hear():
+                if reply.node in self.post.gone:
+                    continue
                 name = names[reply.node]
                 status = reply.status
                 if reply.agent != name and status == OK:
@@ -181,16 +184,11 @@ class Sitting:
         ask = Ask("", b"", data, self.pace.deadline)
         self.post.send(RELEASE, dict.fromkeys(self.asked or self._eligible(), ask))
         stored: set[str] = set()
-        lost: set[int] = set()
 
         def _hear() -> Iterator[tuple[str, bool]]:
             """Send the release again to nodes that are back, and hear acknowledgements."""
-            back = lost & self._eligible() if lost else set()
-            lost.difference_update(back)
-            self.post.send(RELEASE, dict.fromkeys(sorted(back), ask))
+            self.post.send(RELEASE, dict.fromkeys(sorted(self.post.back()), ask))
             for reply in self.post.hear():
-                if reply.status == "engine":
-                    lost.add(reply.node)
                 has_it = reply.status == OK and reply.body == digest
                 if has_it and self.bound.get(reply.agent, reply.node) == reply.node:
                     stored.add(reply.agent)
@@ -200,11 +198,11 @@ class Sitting:
         self.post.forget()
         return tuple(name for name in self.round.agents if name in stored)
 
-    def _ask_new(self, ask: Ask, model: ArrayRecord | None) -> None:
-        """Ask the nodes that were not asked yet."""
-        fresh = self._eligible() - self.asked
+    def _ask_new(self, action: str, ask: Ask, model: ArrayRecord | None) -> None:
+        """Ask the nodes that were not asked yet, and those that are back."""
+        fresh = self._eligible() - self.asked | self.post.back()
         self.asked |= fresh
-        self.post.send(ASK, dict.fromkeys(sorted(fresh), ask), model)
+        self.post.send(action, dict.fromkeys(sorted(fresh), ask), model)
 
     def _eligible(self) -> set[int]:
         """Return the nodes online that may take part."""
@@ -215,6 +213,7 @@ class Sitting:
         """Tell whether a reply has no name that can be trusted, and note why."""
         name = reply.agent if self.allowed is None else self.allowed[reply.node]
         if reply.agent and reply.agent == name and self.round.expects(name):
+            self.strangers.pop(reply.node, None)  # it may have been lost before
             return False
         reason = reply.status if not reply.agent else "roster"
         self.strangers[reply.node] = f"{reason}: {CODES[reason]}"

@@ -41,9 +41,9 @@ def settings_section(
     return [
         Section(
             "settings",
-            "Not as by default",
-            "Methods that these data ask for settings of, and those that cannot be used on them.",
-            [Table("settings", "Settings and reasons", ("method", "what"), rows)],
+            "Settings, and what was left out",
+            "Where a method does not run on these data as by default, or cannot run on them.",
+            [Table("settings", "Settings and reasons", ("method", "setting or reason"), rows)],
         )
     ]
 
