@@ -25,6 +25,11 @@ FIGURE = ROOT / "docs" / "images" / "beyond"
 LABELS = ("mnist", "fashionmnist", "cifar10", "dermamnist", "bloodmnist", "tissuemnist")
 RECIPE = ("paper", "fedwq-cp")
 CHOSEN = ("tilted APS", "fedls-cp")
+RESIDUALS = {
+    "paper": "absolute residual, largest where too few points",
+    "randomised APS": "absolute residual, +inf where too few points",
+}
+"""What the presets of sets of labels take for intervals."""
 CHOSEN_LENGTH = ("normalised residual, small agents left out", "fedwq-cp")
 SHOWN = (
     RECIPE,
@@ -186,7 +191,7 @@ def _retina(results: Sequence[Result]) -> Iterator[list[str]]:
             )
             models = "longer training" if dataset.endswith("long") else "the paper's"
             figures = (f"{coverage:.3f}", f"{worst(rows):.3f}", f"{length:.2f}", f"{labels:.2f}")
-            yield [models, *row, *figures]
+            yield [models, RESIDUALS.get(row[0], row[0]), row[1], *figures]
 
 
 def draw() -> None:

@@ -26,7 +26,7 @@ def new(
     output, files = Output(as_json), new_app(folder)
     for path in files:
         output.say(path)
-    output.say(f"put your model in outputs(): then `flwr run {folder}`")
+    output.say(f"put your model in outputs(); {folder / 'README.md'} tells how to run it")
     output.done(files=files)
 
 

@@ -49,12 +49,12 @@ def cost(records: Sequence[Lied], preset: str) -> str:
         A table: coverage of the worst agent and mean size, medians over seeds.
     """
     own = [r for r in records if r.lie == NOBODY and r.preset == preset]
-    datasets = sorted({r.title for r in own})
+    datasets = sorted({r.shown for r in own})
     rows = [["method", *(f"{title}: {what}" for title in datasets for what in ("worst", "size"))]]
     for method in _methods(own):
         row = [method]
         for title in datasets:
-            here = [r for r in own if (r.method, r.title) == (method, title)]
+            here = [r for r in own if (r.method, r.shown) == (method, title)]
             row.append(_number([r.coverage[0] for r in here], "{:.3f}"))
             row.append(_number([r.size[0] for r in here], "{:.2f}"))
         rows.append(row)
@@ -145,10 +145,10 @@ def kept(records: Sequence[Lied], preset: str, liars: int) -> str:
     lies = lies_of(own)
     rows = [["method", "dataset", *lies]]
     for method in _methods(own):
-        for title in sorted({r.title for r in own}):
+        for title in sorted({r.shown for r in own}):
             row = [method, title]
             for lie in lies:
-                here = [r for r in own if (r.method, r.title, _lie(r)) == (method, title, lie)]
+                here = [r for r in own if (r.method, r.shown, _lie(r)) == (method, title, lie)]
                 changes = _pooled(here)
                 middle = _signed(median(changes))
                 mark = "" if abs(median(changes)) <= KEPT else "**"
@@ -182,8 +182,8 @@ def keepers(records: Sequence[Lied], preset: str, liars: int, lies: Sequence[str
         method
         for method in _methods(own)
         if all(
-            abs(median(_pooled(r for r in own if (r.method, r.title, _lie(r)) == place))) <= KEPT
-            for place in ((method, title, lie) for title in {r.title for r in own} for lie in lies)
+            abs(median(_pooled(r for r in own if (r.method, r.shown, _lie(r)) == place))) <= KEPT
+            for place in ((method, title, lie) for title in {r.shown for r in own} for lie in lies)
         )
     ]
 
