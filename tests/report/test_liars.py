@@ -21,7 +21,7 @@ def lied(**changes: object) -> Lied:
     fields = {
         "dataset": "digits",
         "title": "Digits",
-        "status": "embedded",
+        "status": "published",
         "task": "classification",
         "seed": 0,
         "alpha": 0.05,
