@@ -25,11 +25,10 @@ FIGURE = ROOT / "docs" / "images" / "beyond"
 LABELS = ("mnist", "fashionmnist", "cifar10", "dermamnist", "bloodmnist", "tissuemnist")
 RECIPE = ("paper", "fedwq-cp")
 CHOSEN = ("tilted APS", "fedls-cp")
-RESIDUALS = {
+RESIDUALS = {  # what presets of sets of labels take for intervals
     "paper": "absolute residual, largest where too few points",
     "randomised APS": "absolute residual, +inf where too few points",
 }
-"""What the presets of sets of labels take for intervals."""
 CHOSEN_LENGTH = ("normalised residual, small agents left out", "fedwq-cp")
 SHOWN = (
     RECIPE,

@@ -127,7 +127,9 @@ def load_outputs(path: Path, labels: Path | None = None) -> Outputs:
         raise InputError(f"outputs must be one of {', '.join(readers)}, got {path.name}")
     found = readers[path.suffix](path)
     if found.ids is not None and (again := found.ids.size - np.unique(found.ids).size):
-        raise InputError(f"{path}: an id must name one row, {again} rows repeat an earlier one")
+        raise InputError(
+            f"{path}: an id must name one row; {again} of the rows repeat an earlier id"
+        )
     if labels is None:
         return found
     return replace(found, labels=_array(labels))

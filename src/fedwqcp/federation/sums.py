@@ -178,4 +178,5 @@ def told(sums: int, margin: float) -> str:
         In words.
     """
     exact = f"at most {margin:.3g} above it" if margin else "equal to it"
-    return f"found from {sums} masked sum(s): never below the threshold without masks, and {exact}"
+    found = "one masked sum" if sums == 1 else f"{sums} masked sums"
+    return f"found from {found}: never below the threshold without masks, and {exact}"

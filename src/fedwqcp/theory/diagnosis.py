@@ -47,7 +47,8 @@ class Diagnosis:
 
     def __str__(self) -> str:
         cautions = sum(finding.severity == "caution" for finding in self.findings)
-        noted = f"nothing unsafe, {cautions} caution(s)" if cautions else "nothing unsafe was found"
+        count = "1 caution" if cautions == 1 else f"{cautions} cautions"
+        noted = f"nothing unsafe, {count}" if cautions else "nothing unsafe was found"
         verdict = noted if self.safe else "averaging is UNSAFE"
         agents = "1 agent" if self.agents == 1 else f"{self.agents} agents"
         lines = [f"{verdict}: {agents}, N={self.N}, alpha={self.alpha:g}"]

@@ -84,7 +84,7 @@ def _names(chosen: Any, x: Any, upright: Any) -> list[Any]:
 
     text = {"dx": 11, "align": "left", "fontWeight": 600}
     y = alt.Y("at:Q", scale=upright, title="coverage")
-    halo = {"stroke": "var(--surface)", "strokeWidth": 4, "strokeJoin": "round"}
+    halo = {"stroke": "var(--surface)", "strokeWidth": 3, "strokeJoin": "round"}
     return [chosen.mark_text(**text, **more).encode(x=x, y=y, text="name:N") for more in (halo, {})]
 
 
