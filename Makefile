@@ -24,14 +24,16 @@ check: $(VENV)/.dev  ## format, lint, types, doors between rooms, docstrings
 	$(BIN)/numpydoc lint $$(git ls-files 'src/*.py' ':!src/fedwqcp/cli')  # a command's docstring is its --help
 
 test-torch: $(VENV)/.torch  ## models and tensors
-	$(BIN)/python -m pytest tests/models tests/bench tests/kernels tests/tensors tests/streaming \
-	  src/fedwqcp/models src/fedwqcp/torch -n 2 -m "not slow"
+	$(BIN)/python -m pytest tests/models tests/tensors tests/bench/test_training.py tests/streaming/test_rows.py \
+	  tests/kernels/test_tensors.py tests/kernels/test_tensors_fused.py \
+	  src/fedwqcp/models src/fedwqcp/torch src/fedwqcp/kernels -n 2 -m "not slow"
 
 paper: $(VENV)/.torch  ## the paper's experiment: make paper DATA=folder
 	$(BIN)/fedwqcp bench reproduce --data $(DATA) --out runs/paper
 
 test-flower: $(VENV)/.flower  ## rounds between real processes, with TLS and authentication
-	$(BIN)/python -m pytest tests/flower tests/federation tests/cli/test_audit.py -m "not slow and not nightly"
+	$(BIN)/python -m pytest tests/flower tests/federation/test_certs.py tests/cli/test_audit.py \
+	  src/fedwqcp/federation/transport -m "not slow and not nightly"
 
 nightly: $(VENV)/.simulation  ## the slow faults of a federation
 	$(BIN)/python -m pytest tests/flower -m nightly

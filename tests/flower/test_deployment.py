@@ -100,7 +100,7 @@ def test_it_can_be_run_again_and_equals_the_one_within_a_process(federation, roo
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_release_of_every_method_equals_the_one_within_a_process(
+def test_the_release_between_processes_equals_the_one_within_a_process(
     federation, root, runs, method
 ):
     status, record = finished(federation, root, method, runs[method])

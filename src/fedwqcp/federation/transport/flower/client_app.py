@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -15,7 +14,7 @@ from flwr.app import ArrayRecord, Context, Message
 from flwr.clientapp import ClientApp
 
 from fedwqcp import methods
-from fedwqcp.errors import BudgetError, FedwqcpError, InputError
+from fedwqcp.errors import BudgetError, InputError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.outputs import Outputs, load_outputs
 from fedwqcp.federation.plan import Plan, kinds_of
@@ -23,14 +22,11 @@ from fedwqcp.federation.scoring import calibration_of
 from fedwqcp.federation.transport.flower.letters import (
     ASK,
     MODEL,
-    OK,
     RELEASE,
     Ask,
-    read_ask,
-    write_reply,
 )
+from fedwqcp.federation.transport.flower.replies import RefusedError, reply, told_as
 from fedwqcp.federation.transport.flower.site import Site
-from fedwqcp.federation.transport.flower.watchdog import guarded
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.codec import decode, method_of
 from fedwqcp.wire.envelope import Ask as Question
@@ -41,10 +37,6 @@ Found: TypeAlias = Outputs | Calibration | tuple[npt.ArrayLike, npt.ArrayLike]
 """What a site's function may return: outputs and labels, in one of three forms."""
 OutputsOf: TypeAlias = Callable[[Context], Found]
 """A site's function: from Flower's context to the model's outputs on calibration data."""
-
-
-class _RefusedError(Exception):
-    """Carries the code that the server is told."""
 
 
 def from_files(context: Context) -> Outputs:
@@ -110,17 +102,17 @@ def answer_with(app: ClientApp, outputs: OutputsOf, *, watchdog: bool = True) ->
         model = message.content.get(MODEL)
         if isinstance(model, ArrayRecord):
             context.state[MODEL] = model
-        return _reply(message, context, lambda site, ask: _answer(site, ask, context), watchdog)
+        return reply(message, context, lambda site, ask: _answer(site, ask, context), watchdog)
 
     def _answer(site: Site, ask: Ask, context: Context) -> bytes:
         """Compute one answer that leaves as it is."""
         if site.secure_only:
-            raise _RefusedError("secure")
+            raise RefusedError("secure")
         return answer(site, ask, lambda: outputs(context))
 
     def _release(message: Message, context: Context) -> Message:
         """Store the release."""
-        return _reply(message, context, store, False)
+        return reply(message, context, store, False)
 
     from fedwqcp.federation.transport.flower.secure_site import sum_with  # it builds on this file
 
@@ -146,20 +138,20 @@ def answer(site: Site, ask: Ask, outputs: Callable[[], Found]) -> bytes:
     bytes
         The encoded answer, kept in the site's folder.
     """
-    with _told_as("terms"):
+    with told_as("terms"):
         plan = _plan(ask.round)
         round = plan.round
         step = decode(ask.body, Question, plan.kinds, "server").step if ask.body else 0
     if not round.expects(site.agent):
-        raise _RefusedError("roster")
-    with _told_as("round"):
+        raise RefusedError("roster")
+    with told_as("round"):
         before = site.kept(round, ask.round, step)
     if before is not None:
         return before
-    with _told_as("data"):
+    with told_as("data"):
         cal = _calibration(round, outputs())
         agent = Agent(site.agent, plan, cal, allow_samples=site.allow_samples, budget=site.budget)
-    with _told_as("answer"), _told_as("budget", BudgetError):
+    with told_as("answer"), told_as("budget", BudgetError):
         found = agent.answer(ask.body or None)
         site.keep(round, ask.round, step, found)
     return found
@@ -180,42 +172,13 @@ def store(site: Site, ask: Ask) -> bytes:
     bytes
         The digest of the release, as acknowledgement.
     """
-    with _told_as("terms"):
+    with told_as("terms"):
         release, digest = _released(ask.body)
     if not release.round.expects(site.agent):
-        raise _RefusedError("roster")
-    with _told_as("round"):
+        raise RefusedError("roster")
+    with told_as("round"):
         site.store(release.round, ask.body)
     return digest
-
-
-def _reply(
-    message: Message, context: Context, work: Callable[[Site, Ask], bytes], watchdog: bool
-) -> Message:
-    """Do some work, and reply with its result or with a fixed code."""
-    nonce, agent = "", ""
-    try:
-        ask = read_ask(message)
-        nonce = ask.nonce
-        site = Site.of(context.node_config)
-        agent = site.agent
-
-        def _work() -> tuple[str, bytes]:
-            """Return the result or a code; the text of an error stays here."""
-            try:
-                return OK, work(site, ask)
-            except _RefusedError as refused:
-                site.note(refused.__cause__ or refused)
-                return str(refused), b""
-            except BaseException as error:
-                site.note(error)
-                return "failed", b""
-
-        seconds = max(0.1, min(ask.seconds, site.max_seconds))
-        status, body = guarded(_work, seconds) if watchdog else _work()
-    except Exception:
-        status, body = "failed", b""
-    return write_reply(message, nonce, agent, status, body)
 
 
 @lru_cache(maxsize=4)
@@ -230,15 +193,6 @@ def _released(data: bytes) -> tuple[Release, bytes]:
     kinds = kinds_of(methods.find(method_of(data, "server")))
     release = decode(data, Release, kinds, "server")
     return release, sha256(data).hexdigest().encode()
-
-
-@contextmanager
-def _told_as(code: str, kind: type[FedwqcpError] = FedwqcpError) -> Iterator[None]:
-    """Turn an expected error into its code."""
-    try:
-        yield
-    except kind as error:
-        raise _RefusedError(code) from error
 
 
 def _calibration(round: Round, found: Found) -> Calibration:

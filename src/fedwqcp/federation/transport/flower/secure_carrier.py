@@ -128,8 +128,9 @@ class Carrier:
             asks = stage[Key.STAGE] == Stage.COLLECT_MASKED_VECTORS
             body = self.ask.body if asks else self.bare
             seconds = float(self.ask.seconds)
-            fields = {"nonce": nonce, "round": self.ask.round, "body": body, "seconds": seconds}
-            content[RECORD] = ConfigRecord(fields)
+            content[RECORD] = ConfigRecord(
+                {"nonce": nonce, "round": self.ask.round, "body": body, "seconds": seconds}
+            )
             query = f"query.{SUM}"
             ttl = self.pace.deadline + _SPARE
             queries.append(Message(content, dst_node_id=node, message_type=query, ttl=ttl))
@@ -155,7 +156,9 @@ def _size(content: RecordDict) -> int:
     """Return the bytes that a message carries, without what Flower adds."""
     values: list[object] = []
     for record in content.values():
-        is_arrays = isinstance(record, ArrayRecord)
-        values += [array.data if is_arrays else array for array in record.values()]
+        if isinstance(record, ArrayRecord):
+            values += [array.data for array in record.values()]
+        else:
+            values += record.values()
     flat = [v for value in values for v in (value if isinstance(value, list) else [value])]
     return sum(len(v) if isinstance(v, bytes | str) else 8 for v in flat)

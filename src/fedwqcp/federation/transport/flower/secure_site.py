@@ -9,8 +9,9 @@ from flwr.clientapp import ClientApp
 
 from fedwqcp.federation.contribution import inner_ask, words_of
 from fedwqcp.federation.plan import Plan
-from fedwqcp.federation.transport.flower.client_app import OutputsOf, _reply, _told_as, answer
+from fedwqcp.federation.transport.flower.client_app import OutputsOf, answer
 from fedwqcp.federation.transport.flower.letters import MODEL, READY, SUM, Ask
+from fedwqcp.federation.transport.flower.replies import reply, told_as
 from fedwqcp.federation.transport.flower.site import Site
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.round import Round
@@ -40,7 +41,7 @@ def sum_with(app: ClientApp, outputs: OutputsOf, *, watchdog: bool = True) -> No
             words(site, ask, outputs, context)
             return b""
 
-        return _reply(message, context, _check, watchdog)
+        return reply(message, context, _check, watchdog)
 
     def _sum(message: Message, context: Context) -> Message:
         """Take part in one stage of a sum; SecAgg+ is loaded only now."""
@@ -75,10 +76,10 @@ def words(site: Site, ask: Ask, outputs: OutputsOf, context: Context) -> bytes:
     bytes
         A list of whole numbers, as JSON.
     """
-    with _told_as("terms"):
+    with told_as("terms"):
         plan = Plan.of(decode(ask.round, Round, source="server"))
         inner = inner_ask(plan, ask.body)
     plain = Ask(ask.nonce, ask.round, inner or b"", ask.seconds)
     own = answer(site, plain, lambda: outputs(context))
-    with _told_as("bounds"):
+    with told_as("bounds"):
         return json.dumps(words_of(plan, ask.body, own)).encode()

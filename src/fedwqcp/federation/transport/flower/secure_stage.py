@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from flwr.app import ConfigRecord, Context, Message
@@ -21,8 +21,8 @@ from flwr.compat.common.recorddict_compat import fitres_to_recorddict
 from fedwqcp.errors import InputError
 from fedwqcp.federation.contribution import read_sum
 from fedwqcp.federation.plan import Plan
-from fedwqcp.federation.transport.flower.client_app import _RefusedError, _told_as
 from fedwqcp.federation.transport.flower.letters import OK, RECORD, Ask, read_ask, write_reply
+from fedwqcp.federation.transport.flower.replies import RefusedError, told_as
 from fedwqcp.federation.transport.flower.secure_masks import whole_seeds
 from fedwqcp.federation.transport.flower.site import Site
 from fedwqcp.federation.transport.flower.watchdog import guarded
@@ -60,16 +60,16 @@ def take_part(message: Message, context: Context, words: WordsOf, watchdog: bool
         site = Site.of(context.node_config)
         agent = site.agent
         try:
-            with _told_as("terms"):
+            with told_as("terms"):
                 plan = Plan.of(decode(ask.round, Round, source="server"))
                 _, scale = read_sum(plan, ask.body)
-            with _told_as("masks"):
+            with told_as("masks"):
                 check_stage(message.content.config_records[RECORD_KEY_CONFIGS], plan, scale)
             message.metadata.message_type = MessageType.TRAIN
             made = _fit(site, ask, lambda: words(site, ask), watchdog)
             with whole_seeds():
                 reply = secaggplus_mod(message, context, lambda msg, _: made(msg, scale))
-        except _RefusedError as refused:
+        except RefusedError as refused:
             site.note(refused.__cause__ or refused)
             return _refusal(message, action, nonce, agent, str(refused))
         except Exception as error:
@@ -77,8 +77,9 @@ def take_part(message: Message, context: Context, words: WordsOf, watchdog: bool
             return _refusal(message, action, nonce, agent, "failed")
     except Exception:
         return _refusal(message, action, nonce, agent, "failed")
-    fields = {"nonce": nonce, "agent": agent, "status": OK, "body": b""}
-    reply.content[RECORD] = ConfigRecord(fields)
+    reply.content[RECORD] = ConfigRecord(
+        {"nonce": nonce, "agent": agent, "status": OK, "body": b""}
+    )
     message.metadata.message_type = reply.metadata.message_type = action
     return reply
 
@@ -98,7 +99,7 @@ def _fit(
         """Return the words or a code."""
         try:
             return OK, work()
-        except _RefusedError as refused:
+        except RefusedError as refused:
             site.note(refused.__cause__ or refused)
             return str(refused), b""
         except BaseException as error:
@@ -110,7 +111,7 @@ def _fit(
         seconds = max(0.1, min(ask.seconds, site.max_seconds))
         status, body = guarded(_work, seconds) if watchdog else _work()
         if status != OK:
-            raise _RefusedError(status)
+            raise RefusedError(status)
         target = 2**scale.bits
         centred = (np.array(json.loads(body), dtype=np.float64) - target / 2) * target
         parameters = ndarrays_to_parameters([centred])  # multiplied by 1 / target there
@@ -138,12 +139,13 @@ def check_stage(configs: ConfigRecord, plan: Plan, scale: FixedPoint) -> None:
         If fewer agents than the quorum take part, half of the shares would be enough to unmask, or
         the words would be clipped or rounded.
     """
-    stage, target = configs[Key.STAGE], 2**scale.bits
+    told: dict[str, Any] = dict(configs)
+    stage, target = told[Key.STAGE], 2**scale.bits
     sound, there = True, plan.round.quorum
     if stage == Stage.SETUP:
-        there = int(configs[Key.SAMPLE_NUMBER])
+        there = int(told[Key.SAMPLE_NUMBER])
         sound = (
-            2 * int(configs[Key.THRESHOLD]) > there
+            2 * int(told[Key.THRESHOLD]) > there
             and {
                 Key.SHARE_NUMBER: there,
                 Key.CLIPPING_RANGE: target / 2,
@@ -151,16 +153,14 @@ def check_stage(configs: ConfigRecord, plan: Plan, scale: FixedPoint) -> None:
                 Key.MOD_RANGE: MODULUS,
                 Key.MAX_WEIGHT: float(target),
             }.items()
-            <= dict(configs).items()
+            <= told.items()
         )
     elif stage == Stage.SHARE_KEYS:
-        there = len(configs) - 1
+        there = len(told) - 1
     elif stage == Stage.COLLECT_MASKED_VECTORS:
-        there = 1 + len(set(configs[Key.SOURCE_LIST]))
+        there = 1 + len(set(told[Key.SOURCE_LIST]))
     elif stage == Stage.UNMASK:
-        active, dead = (
-            set(configs[key]) for key in (Key.ACTIVE_NODE_ID_LIST, Key.DEAD_NODE_ID_LIST)
-        )
+        active, dead = (set(told[key]) for key in (Key.ACTIVE_NODE_ID_LIST, Key.DEAD_NODE_ID_LIST))
         there, sound = len(active), not active & dead
     if there < plan.round.quorum or not sound:
         raise InputError(f"a masked sum needs {plan.round.quorum} agents and the round's own masks")

@@ -78,8 +78,10 @@ def add(
     """
     target, most = 2**scale.bits, len(nodes)
     adding = _Adding(nodes, scale)
-    records = {"config": ConfigRecord({"current_round": 1}), "parameters": ArrayRecord()}
-    context = Context(0, 0, {}, RecordDict(records), {})
+    records = RecordDict(
+        {"config": ConfigRecord({"current_round": 1}), "parameters": ArrayRecord()}
+    )
+    context = Context(0, 0, {}, records, {})
     workflow = SecAggPlusWorkflow(
         num_shares=most,
         reconstruction_threshold=most // 2 + 1,
