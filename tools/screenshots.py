@@ -11,7 +11,7 @@ import argparse
 import shutil
 from pathlib import Path
 
-SIZES = {"desktop": (1280, 2240, 1), "phone": (390, 844, 2)}
+SIZES = {"desktop": (1280, 1480, 1), "phone": (390, 844, 1)}
 """Name, and width, height and pixels per point of the window."""
 
 
