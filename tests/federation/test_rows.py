@@ -35,6 +35,6 @@ def test_a_bad_row_of_an_array_is_named_by_its_index(tmp_path):
 def test_repeated_ids_are_counted_and_never_shown(tmp_path):
     path = tmp_path / "cal.csv"
     path.write_text("p0,p1,id\n0.5,0.5,Miller\n0.5,0.5,Smith\n0.5,0.5,Miller\n0.5,0.5,Miller\n")
-    with pytest.raises(InputError, match="an id must name one row, 2 rows repeat") as caught:
+    with pytest.raises(InputError, match="an id must name one row; 2 of the rows repeat") as caught:
         load_outputs(path)
     assert "Miller" not in str(caught.value)
