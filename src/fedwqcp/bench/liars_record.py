@@ -90,12 +90,6 @@ class Lied:
             raise InputError("coverage: must be one for each choice of the liars, as all lists")
 
     @property
-    def shown(self) -> str:
-        """The dataset as tables show it; a stand-in for the published data is marked."""
-        marked = self.status == "published" or self.status in self.title
-        return self.title if marked else f"{self.title} [{self.status}]"
-
-    @property
     def key(self) -> Key:
         """What no two records share."""
         return (

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import product
 from math import inf
 from statistics import median
 
 from fedwqcp.bench.liars_record import NOBODY, Lied
+from fedwqcp.report.compare import shown
+from fedwqcp.report.markdown import table
 
 KEPT = 0.02
 """How far the worst honest agent's coverage may move for a method to have kept it."""
@@ -49,16 +52,16 @@ def cost(records: Sequence[Lied], preset: str) -> str:
         A table: coverage of the worst agent and mean size, medians over seeds.
     """
     own = [r for r in records if r.lie == NOBODY and r.preset == preset]
-    datasets = sorted({r.shown for r in own})
+    datasets = _titles(own)
     rows = [["method", *(f"{title}: {what}" for title in datasets for what in ("worst", "size"))]]
     for method in _methods(own):
         row = [method]
         for title in datasets:
-            here = [r for r in own if (r.method, r.shown) == (method, title)]
+            here = [r for r in own if (r.method, shown(r.title, r.status)) == (method, title)]
             row.append(_number([r.coverage[0] for r in here], "{:.3f}"))
             row.append(_number([r.size[0] for r in here], "{:.2f}"))
         rows.append(row)
-    return _table(rows)
+    return table(rows)
 
 
 def effect(records: Sequence[Lied], preset: str, liars: int) -> str:
@@ -79,16 +82,13 @@ def effect(records: Sequence[Lied], preset: str, liars: int) -> str:
         A table: the median over datasets, seeds and choices of the liars, and in brackets the
         largest loss.
     """
-    own = [r for r in records if (r.preset, r.liars) == (preset, liars)]
-    lies = lies_of(own)
-    rows = [["method", *lies]]
-    for method in _methods(own):
-        row = [method]
-        for lie in lies:
-            changes = _pooled(r for r in own if r.method == method and _lie(r) == lie)
-            row.append(f"{_signed(median(changes))} ({_signed(min(0.0, *changes))})")
-        rows.append(row)
-    return _table(rows)
+
+    def _cell(here: Sequence[Lied]) -> str:
+        """Show the median change and the largest loss."""
+        changes = _pooled(here)
+        return f"{_signed(median(changes))} ({_signed(min(0.0, *changes))})"
+
+    return _by_lie([r for r in records if (r.preset, r.liars) == (preset, liars)], _cell)
 
 
 def sizes(records: Sequence[Lied], preset: str, liars: int) -> str:
@@ -108,19 +108,24 @@ def sizes(records: Sequence[Lied], preset: str, liars: int) -> str:
     str
         A table: the median of size over size without lies, and in brackets the largest.
     """
-    own = [r for r in records if (r.preset, r.liars) == (preset, liars)]
+
+    def _cell(here: Sequence[Lied]) -> str:
+        """Show the median ratio and the largest."""
+        pairs = [pair for r in here for pair in zip(r.size, r.truthful_size, strict=True)]
+        ratios = [_ratio(*pair) for pair in pairs]
+        return f"{median(ratios):.2f} ({max(ratios):.2f})"
+
+    return _by_lie([r for r in records if (r.preset, r.liars) == (preset, liars)], _cell)
+
+
+def _by_lie(own: Sequence[Lied], cell: Callable[[Sequence[Lied]], str]) -> str:
+    """Return a table with a row for each method and a column for each lie."""
     lies = lies_of(own)
     rows = [["method", *lies]]
     for method in _methods(own):
-        row = [method]
-        for lie in lies:
-            here = [r for r in own if r.method == method and _lie(r) == lie]
-            ratios = [
-                _ratio(*pair) for r in here for pair in zip(r.size, r.truthful_size, strict=True)
-            ]
-            row.append(f"{median(ratios):.2f} ({max(ratios):.2f})")
-        rows.append(row)
-    return _table(rows)
+        here = [r for r in own if r.method == method]
+        rows.append([method, *(cell([r for r in here if _lie(r) == lie]) for lie in lies)])
+    return table(rows)
 
 
 def kept(records: Sequence[Lied], preset: str, liars: int) -> str:
@@ -144,18 +149,15 @@ def kept(records: Sequence[Lied], preset: str, liars: int) -> str:
     own = [r for r in records if (r.preset, r.liars) == (preset, liars) and r.robust]
     lies = lies_of(own)
     rows = [["method", "dataset", *lies]]
-    for method in _methods(own):
-        for title in sorted({r.shown for r in own}):
-            row = [method, title]
-            for lie in lies:
-                here = [r for r in own if (r.method, r.shown, _lie(r)) == (method, title, lie)]
-                changes = _pooled(here)
-                middle = _signed(median(changes))
-                mark = "" if abs(median(changes)) <= KEPT else "**"
-                ends = f"{_signed(min(changes))} to {_signed(max(changes))}"
-                row.append(f"{mark}{middle}{mark} ({ends})")
-            rows.append(row)
-    return _table(rows)
+    for method, title in product(_methods(own), _titles(own)):
+        row = [method, title]
+        for lie in lies:
+            changes = _pooled(r for r in own if _place(r) == (method, title, lie))
+            mark = "" if abs(median(changes)) <= KEPT else "**"
+            ends = f"{_signed(min(changes))} to {_signed(max(changes))}"
+            row.append(f"{mark}{_signed(median(changes))}{mark} ({ends})")
+        rows.append(row)
+    return table(rows)
 
 
 def keepers(records: Sequence[Lied], preset: str, liars: int, lies: Sequence[str]) -> list[str]:
@@ -178,14 +180,12 @@ def keepers(records: Sequence[Lied], preset: str, liars: int, lies: Sequence[str
         Those whose median change over seeds and choices of the liars is at most `KEPT`.
     """
     own = [r for r in records if (r.preset, r.liars) == (preset, liars) and r.robust]
-    return [
+    lost = {
         method
-        for method in _methods(own)
-        if all(
-            abs(median(_pooled(r for r in own if (r.method, r.shown, _lie(r)) == place))) <= KEPT
-            for place in ((method, title, lie) for title in {r.shown for r in own} for lie in lies)
-        )
-    ]
+        for method, title, lie in product(_methods(own), _titles(own), lies)
+        if abs(median(_pooled(r for r in own if _place(r) == (method, title, lie)))) > KEPT
+    }
+    return [method for method in _methods(own) if method not in lost]
 
 
 def pooled_coverage(records: Iterable[Lied], method: str, lie: str) -> list[float]:
@@ -210,6 +210,16 @@ def pooled_coverage(records: Iterable[Lied], method: str, lie: str) -> list[floa
 def _methods(records: Iterable[Lied]) -> list[str]:
     """Return the methods, those that are not meant to withstand liars first."""
     return [method for _, method in sorted({(r.robust, r.method) for r in records})]
+
+
+def _titles(records: Iterable[Lied]) -> list[str]:
+    """Return the datasets as tables show them."""
+    return sorted({shown(r.title, r.status) for r in records})
+
+
+def _place(record: Lied) -> tuple[str, str, str]:
+    """Return a record's method, dataset and lie."""
+    return record.method, shown(record.title, record.status), _lie(record)
 
 
 def _lie(record: Lied) -> str:
@@ -238,10 +248,3 @@ def _signed(value: float) -> str:
     """Write a change; what rounds to nothing has no sign."""
     text = f"{value:+.3f}"
     return "0.000" if float(text) == 0 else text
-
-
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows as a table, the first one as its head."""
-    head, *body = rows
-    lines = [head, ["---"] * len(head), *body]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any
 
 from fedwqcp.bench.liars_record import Lied
+from fedwqcp.report.compare import shown
 from fedwqcp.report.figures import COLOURS, MARKERS, STYLE, require_matplotlib, save
 from fedwqcp.report.liars import lies_of, pooled_coverage
 
@@ -45,12 +46,12 @@ def draw(records: Sequence[Lied], preset: str, liars: int, path: Path) -> Path:
     from matplotlib.lines import Line2D
 
     own = [r for r in records if r.preset == preset and r.liars == liars and not r.bounded]
-    titles = sorted({r.shown for r in own})
+    titles = sorted({shown(r.title, r.status) for r in own})
     with rc_context(STYLE):
         figure = Figure(figsize=(3.6 * len(titles), 3.6), layout="constrained")
         panels = figure.subplots(1, len(titles), sharey=True, squeeze=False)[0]
         for panel, title in zip(panels, titles, strict=True):
-            _panel(panel, [r for r in own if r.shown == title])
+            _panel(panel, [r for r in own if shown(r.title, r.status) == title])
             panel.set_title(title, loc="left", fontweight="bold")
         panels[0].set_ylabel("coverage of the worst honest agent")
         handles = [

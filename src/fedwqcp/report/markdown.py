@@ -46,7 +46,7 @@ def page(found: Sequence[Cell], ablation: Sequence[Sequence[str]]) -> str:
         parts += [f"## Size, preset `{preset}`", SIZES, _sizes(size_rows(own))]
     parts += ["## Verdicts", _verdicts(found)]
     if len(ablation) > 1:
-        parts += ["## Ablation: FedAvgQ-CP against FedWQ-CP", _table(ablation)]
+        parts += ["## Ablation: FedAvgQ-CP against FedWQ-CP", table(ablation)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -97,7 +97,7 @@ def _coverage(rows: Sequence[Row]) -> str:
     for row in rows:
         cells = [_cell(row.cells.get(agent), 4) for agent in agents]
         lines.append([row.dataset, row.method, *cells, _cell(row.cells.get(ALL), 3)])
-    return _table(lines)
+    return table(lines)
 
 
 def _sizes(rows: Sequence[Row]) -> str:
@@ -111,13 +111,13 @@ def _sizes(rows: Sequence[Row]) -> str:
             less += f" ({100 * row.published_less:.1f} %)"
         more = [_cell(row.cells.get(name), 2) for name in ("clipped", "labels")] if ordinal else []
         lines.append([row.dataset, row.method, _cell(row.cells["size"], 2), less, *more])
-    return _table(lines)
+    return table(lines)
 
 
 def _verdicts(found: Sequence[Cell]) -> str:
     """Return the counts of verdicts."""
     rows = verdict_rows(found)
-    return _table(rows) if len(rows) > 1 else "There is no published figure to compare with."
+    return table(rows) if len(rows) > 1 else "There is no published figure to compare with."
 
 
 def _cell(cell: Cell | None, decimals: int) -> str:
@@ -131,8 +131,19 @@ def _cell(cell: Cell | None, decimals: int) -> str:
     return f"{text} ({printed} {MARKS[cell.verdict]}".rstrip() + ")"
 
 
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows as a table, the first one as its head."""
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows as a table.
+
+    Parameters
+    ----------
+    rows : sequence of sequence of str
+        The first one is the head.
+
+    Returns
+    -------
+    str
+        Markdown.
+    """
     head, *body = rows
     lines = [head, ["---"] * len(head), *body]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -45,29 +45,8 @@ def scores(
     import altair as alt
 
     total = sum(people for *_, people in bins) or 1
-    bars = [
-        {
-            "from": low,
-            "to": high,
-            "people": people,
-            "density": round(people / total / (high - low), 6),
-            "base": 0,
-        }
-        for low, high, people in bins
-    ]
-    highest = max((bar["density"] for bar in bars), default=1.0)
     x = alt.X("from:Q", title="score", scale=alt.Scale(domain=domain, nice=False, clamp=True))
-    layers: list[Any] = [
-        chart_of(bars)
-        .mark_rect(color="var(--soft)", stroke="var(--surface)", strokeWidth=1)
-        .encode(
-            x=x,
-            x2="to:Q",
-            y=alt.Y("density:Q", axis=None, scale=alt.Scale(domain=[0, highest])),
-            y2="base:Q",
-            tooltip=[alt.Tooltip(f"{name}:Q", format=".3g") for name in ("from", "to", "people")],
-        )
-    ]
+    layers: list[Any] = [_bars(bins, total, x)]
     lines = [{"method": name, "from": q} for name, q in released if isfinite(q)]
     layers.append(
         chart_of(lines)
@@ -92,6 +71,34 @@ def scores(
         spec=spec(alt.layer(*layers), height=110, method=method),
         columns=("from", "to", "people"),
         rows=bins,
+    )
+
+
+def _bars(bins: Sequence[tuple[float, float, int]], total: int, x: Any) -> Any:
+    """Draw the bins, with people per unit of the score as their heights."""
+    import altair as alt
+
+    bars = [
+        {
+            "from": low,
+            "to": high,
+            "people": people,
+            "density": round(people / total / (high - low), 6),
+            "base": 0,
+        }
+        for low, high, people in bins
+    ]
+    highest = max((bar["density"] for bar in bars), default=1.0)
+    return (
+        chart_of(bars)
+        .mark_rect(color="var(--soft)", stroke="var(--surface)", strokeWidth=1)
+        .encode(
+            x=x,
+            x2="to:Q",
+            y=alt.Y("density:Q", axis=None, scale=alt.Scale(domain=[0, highest])),
+            y2="base:Q",
+            tooltip=[alt.Tooltip(f"{name}:Q", format=".3g") for name in ("from", "to", "people")],
+        )
     )
 
 

@@ -111,10 +111,7 @@ def traffic(rows: Sequence[tuple[str, str, int, int]], *, method: str) -> Chart:
             tooltip=["method:N", "agent:N", "way:N", alt.Tooltip("bytes:Q", format=",")],
         )
     )
-    most: dict[str, tuple[int, int]] = {}
-    for name, _, up, down in rows:
-        best = most.get(name, (0, 0))
-        most[name] = max(best[0], up), max(best[1], down)
+    most = _most(rows)
     said = "; ".join(f"{name} {up:,} up and {down:,} down" for name, (up, down) in most.items())
     return Chart(
         name="bytes",
@@ -125,6 +122,15 @@ def traffic(rows: Sequence[tuple[str, str, int, int]], *, method: str) -> Chart:
         rows=rows,
         note="One mark for each agent; the scale is logarithmic.",
     )
+
+
+def _most(rows: Sequence[tuple[str, str, int, int]]) -> dict[str, tuple[int, int]]:
+    """Return the most bytes of an agent in both directions, by method."""
+    most: dict[str, tuple[int, int]] = {}
+    for name, _, up, down in rows:
+        best = most.get(name, (0, 0))
+        most[name] = max(best[0], up), max(best[1], down)
+    return most
 
 
 def gap(rows: Sequence[tuple[str, float, float]], level: float) -> Chart:
