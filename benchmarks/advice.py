@@ -6,7 +6,8 @@ and: python benchmarks/advice.py --page                    (the tables of docs/h
 
 Each unit is looked at with randomised APS and with LAC (RetinaMNIST: absolute residuals), with and
 without class counts; then the advised method runs on the advised score. Beside it stands FedWQ-CP
-on the score of the first look; where that is +inf, with overflow="exclude".
+on the score of the first look; where that is +inf, with overflow="exclude". Where the advice names
+a floor, the same method without it is measured too ("bare").
 """
 
 from __future__ import annotations
@@ -50,23 +51,38 @@ def measure(unit: Unit, alpha: float) -> Iterator[dict[str, object]]:
     title = shown(unit.setting.title, unit.setting.status)
     names = ("aps", "lac") if classes else ("absolute-residual",)
     scored = {name: prepare(unit, PRESETS[name]) for name in names}
+    second = FedLSCP(floor=True)  # as method="auto" looks
     for name in names:
         look = release(scored[name], fw.methods.get("fedwq-cp"), alpha)
         infinite = any(look.threshold(agent) == np.inf for agent in look.used)
         plain = fw.methods.get("fedwq-cp", overflow="exclude" if infinite else "propagate")
-        base = outcome(scored[name], release(scored[name], plain, alpha))
+        covered, size = outcome(scored[name], release(scored[name], plain, alpha))
         for counts in (True, False) if classes else (False,):
-            looks = [look, release(scored[name], FedLSCP(), alpha)] if counts else [look]
+            looks = [look, release(scored[name], second, alpha)] if counts else [look]
             advice = advise_on(*looks)
             then = scored[advice.score]
-            used = release(then, fw.methods.get(advice.method, **advice.settings), alpha)
-            found = outcome(then, used)
             yield {
                 "alpha": alpha, "dataset": title, "seed": unit.setting.seed,
                 "look": name, "counts": counts, "code": advice.code, "method": advice.method,
                 "score": advice.score, "price": "price" in advice.why,
-                "worst": found[0], "size": found[1], "base_worst": base[0], "base_size": base[1],
+                "base_worst": min(covered), "base_size": size,
+                **follow(then, advice.method, advice.settings, alpha, covered),
+                "bare": follow(then, advice.method, {**advice.settings, "floor": False}, alpha,
+                               covered) if "floor" in advice.settings else None,
             }  # fmt: skip
+
+
+def follow(
+    scored: Scored, name: str, settings: dict[str, Any], alpha: float, covered: list[float]
+) -> dict[str, float]:
+    """Return what a method does: its worst agent, size, gap, and how many agents it covers less."""
+    found, size = outcome(scored, release(scored, fw.methods.get(name, **settings), alpha))
+    return {
+        "worst": min(found),
+        "size": size,
+        "gap": float(np.mean([abs(each - (1 - alpha)) for each in found])),
+        "less": sum(own < before for own, before in zip(found, covered, strict=True)),
+    }
 
 
 def measured(folder: Path) -> list[list[dict[str, object]]]:
@@ -80,11 +96,11 @@ def release(scored: Scored, method: Method, alpha: float) -> fw.Release:
     return fw.calibrate(scored.calibrations, method=method, alpha=alpha, score=scored.score, seed=0)
 
 
-def outcome(scored: Scored, release: fw.Release) -> tuple[float, float]:
-    """Return the worst agent's coverage and the mean size over agents."""
+def outcome(scored: Scored, release: fw.Release) -> tuple[list[float], float]:
+    """Return the coverage of every agent and the mean size over agents."""
     found = [board.measure(release.threshold(name), "leq") for name, board in scored.boards.items()]
     sizes = [each.size if each.clipped is None else each.clipped for each in found]
-    return min(each.hits / each.n for each in found), float(np.mean(sizes))
+    return [each.hits / each.n for each in found], float(np.mean(sizes))
 
 
 def tables() -> list[tuple[str, str]]:
@@ -95,6 +111,7 @@ def tables() -> list[tuple[str, str]]:
     return [
         ("followed", followed(every)),
         ("others", at_other_levels(every)),
+        ("floor", floors(every, fresh)),
         ("fresh", followed(fresh)),
         ("fresh others", at_other_levels(fresh)),
     ]
@@ -135,6 +152,28 @@ def at_other_levels(every: list[dict[str, Any]]) -> str:
         most = f"{max(less):.3f}" if less else ""
         others.append([f"{alpha:g}", str(len(own)), str(len(less)), most, str(len(grew))])
     return table(others)
+
+
+def floors(every: list[dict[str, Any]], fresh: list[dict[str, Any]]) -> str:
+    """Show what a floor costs: the same method with and without it, at all levels."""
+    rows = [["seeds", "method and score", "cases", "covered less without", "by at most",
+             "single agents covered less without", "gap without", "with",
+             "size with, times that without: mean", "largest"]]  # fmt: skip
+    for seeds, records in (("0 to 4", every), ("10 to 19", fresh)):
+        own = [r for r in records if r.get("bare") and r["score"] == r["look"]]
+        for name, score in dict.fromkeys((r["method"], r["score"]) for r in own):
+            some = [r for r in own if (r["method"], r["score"]) == (name, score)]
+            bare = [r["base_worst"] - r["bare"]["worst"] for r in some]
+            times = [r["size"] / r["bare"]["size"] for r in some]
+            rows.append([
+                seeds, f"{name} on {score}", str(len(some)),
+                str(sum(gap > 0 for gap in bare)), f"{max(0.0, *bare):.3f}",
+                str(sum(r["bare"]["less"] for r in some)),
+                f"{np.mean([r['bare']['gap'] for r in some]):.4f}",
+                f"{np.mean([r['gap'] for r in some]):.4f}",
+                f"{np.exp(np.mean(np.log(times))):.3f}", f"{max(times):.3f}",
+            ])  # fmt: skip
+    return table(rows)
 
 
 def table(rows: list[list[str]]) -> str:

@@ -33,7 +33,14 @@ honest = dict(zip("abcde", score.of(probs[held], y[held], u=u[held])[:700].resha
 claims = (140, 300, 1000, 3000, 10_000)
 plt.rcParams.update(STYLE)
 fig, panel = plt.subplots(figsize=(6.4, 3.4), layout="constrained")
-names = ("fedwq-cp", "fcp", "weighted-median-cp", "trimmed-mean-cp", "rob-fcp")
+names = (
+    "fedwq-cp",
+    "fcp",
+    "weighted-median-cp",
+    "trimmed-mean-cp",
+    "rob-fcp",
+    "guarded-median-cp",
+)
 for place, name in enumerate(names):
     coverage = []
     for n in claims:

@@ -67,6 +67,14 @@ def test_sets_meet_their_labels(state, tmp_path):
     assert "b: ok, coverage 0.5000 of 2 rows" in told
 
 
+@pytest.mark.parametrize("rows", ["", "covered,label\n"])
+def test_a_file_without_rows_is_told(state, tmp_path, rows):
+    (tmp_path / "rows.csv").write_text(rows)
+    told = call("update", state, "rows.csv", "--agent", "a")
+    assert told == "rows.csv: no rows, so nothing was added\n"
+    assert json.loads(call("update", state, "rows.csv", "--json"))["streams"] == []
+
+
 def test_calibration_points_give_a_tolerance(tmp_path):
     told = call("open", tmp_path / "s", "--agent", "a", "--alpha", 0.05, "--calibrated-on", 600)
     assert "below 0.9347" in told

@@ -28,7 +28,14 @@ METHODS = {  # with settings that keep the dialogue short, and how many round tr
     "dp-fedcp": ({"rounds": 2}, 3),
     "cphet": ({"solver": "rounds", "rounds": 1}, 3),
     "split-cp": ({}, 0),
+    "fedls-cp": ({}, 1),
+    "fed-crc": ({}, 1),
+    "weighted-median-cp": ({}, 1),
+    "trimmed-mean-cp": ({}, 1),
+    "guarded-median-cp": ({}, 1),
+    "rob-fcp": ({"probes": 4095}, 8),
 }
+NOISY = ("private-fedwq-cp", {"epsilon": 25.0}, 1)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +68,7 @@ def runs(federation, root, failed):
     patient = {"deadline": 120.0}
     started = {"clean": submitted(federation, root, "clean", alpha="0.1,0.2", **patient)}
     two = {"agents": ",".join(PAIR), "nodes": nodes(federation, PAIR), "n-classes": 3, **patient}
-    for method, (settings, _) in METHODS.items():
+    for method, (settings, _) in (METHODS | {NOISY[0]: NOISY[1:]}).items():
         app_with(root, f"app-{method}", **settings)
         started[method] = submitted(
             federation, root, method, f"app-{method}", method=method, score="lac", **two
@@ -99,6 +106,10 @@ def test_it_can_be_run_again_and_equals_the_one_within_a_process(federation, roo
     assert json.loads((record / "log.jsonl").read_text().splitlines()[-1])["agents"] == [*AGENTS]
 
 
+def test_every_method_is_here():
+    assert {*METHODS, NOISY[0], "fedwq-cp"} == set(fw.methods.available())  # "clean" is FedWQ-CP
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_the_release_between_processes_equals_the_one_within_a_process(
     federation, root, runs, method
@@ -110,6 +121,17 @@ def test_the_release_between_processes_equals_the_one_within_a_process(
     assert encode(release) == encode(in_process(root, release.round))
     assert audit(record).matches
     assert json.loads((record / "log.jsonl").read_text().splitlines()[-1])["agents"] == [*PAIR]
+
+
+def test_a_private_release_is_what_the_noisy_answers_give(federation, root, runs):
+    method, settings, rounds = NOISY
+    status, record = finished(federation, root, method, runs[method])
+    assert status == "finished:completed"
+    release = fw.load(record / "record.json")
+    assert (release.used, release.rounds) == (PAIR, rounds)
+    spent = {answer.epsilon for answers in release.received.values() for answer in answers}
+    assert spent == set(settings.values())
+    assert audit(record).matches
 
 
 def test_the_template_runs_as_it_is(federation, runs):

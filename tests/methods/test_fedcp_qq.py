@@ -181,6 +181,7 @@ def test_it_is_one_of_the_local_values(agents: dict, alpha: float) -> None:
         ({"selection": "joint", "common_n": 0}, "common_n must be an integer of at least 1"),
         ({"selection": "joint", "common_n": True}, "common_n must be an integer of at least 1"),
         ({"delta": 1.0}, "delta must be strictly between 0 and 1"),
+        ({"delta": "x"}, "delta must be strictly between 0 and 1"),
     ],
 )
 def test_settings_that_cannot_be(given_settings: dict, match: str) -> None:

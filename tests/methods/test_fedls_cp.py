@@ -145,6 +145,27 @@ def test_a_class_never_seen_is_covered_by_nobody_or_judged_by_others():
     assert few.threshold("half") < 1
 
 
+def test_where_one_agent_alone_has_points_the_others_take_its_threshold():
+    rng = np.random.default_rng(1)
+    agents = {
+        "some": agent(rng.uniform(size=400), np.arange(400) % 2, 3),
+        "none": agent([], np.zeros(0, np.int64), 3),
+    }
+    alone = fw.calibrate(agents, method=FedLSCP(n0=0), alpha=0.1)
+    assert alone.threshold("some") == pytest.approx(0.9, abs=0.03)
+    assert alone.threshold("none") == inf  # nothing is lent
+    lent = fw.calibrate(agents, method=FedLSCP(), alpha=0.1)
+    assert lent.threshold("none") == lent.threshold("some") == alone.threshold("some")
+    assert lent.outcomes[0].borrowed == (0.0, 1.0)
+    assert lent.outcomes[0].unseen == (0.0, 1.0)
+    assert lent.outcomes[0].n0 == 50
+    own = fw.calibrate(agents, method=FedLSCP(target="own"), alpha=0.1)
+    assert own.threshold("none") == inf  # it has no label law that could be aimed at
+    rare = fw.calibrate(agents, method=FedLSCP(target=(1, 1, 1), n0=9.0), alpha=0.1)
+    assert rare.threshold("none") == inf  # nobody has the third class
+    assert rare.outcomes[0].borrowed[1] == pytest.approx(2 / 3)
+
+
 def test_a_class_that_nobody_has_is_never_covered():
     one = agent(np.linspace(0, 1, 200), np.arange(200) % 2, 3)
     agents = {"a": one, "b": one}

@@ -136,6 +136,8 @@ def test_class_alpha_is_one_number_or_one_for_each():
         ({"agents": "north"}, "tuple of names"),
         ({"agents": ("a", "a")}, "once"),
         ({"delta": 0.0}, "delta"),
+        ({"delta": "x"}, "delta"),
+        ({"tolerance": "x"}, "tolerance"),
         ({"tolerance": -0.1}, "tolerance"),
         ({"tolerance": 0.9}, "below 1"),
         ({"n_classes": 1}, "n_classes"),

@@ -76,7 +76,8 @@ def test_tiny_agents_among_large_ones_are_left_out_of_the_average():
 
 def test_a_federation_of_tiny_agents_pools():
     advice = look(*uniform(15, 40, 14, 30, 16, 11))
-    assert (advice.method, advice.code) == ("fcp", "spread")
+    assert (advice.method, advice.code, advice.settings) == ("fcp", "spread", {"floor": True})
+    assert "no agent is covered less" in advice.why
     assert two_sentences(advice)
 
 
@@ -100,6 +101,7 @@ def test_label_shift_is_corrected_where_counts_are_sent():
     ]
     advice = look(*easy, counts=counts)
     assert (advice.method, advice.code) == ("fedls-cp", "label-shift")
+    assert advice.settings == {"floor": True}
     assert "total variation 0.56" in advice.why
     assert "price" in advice.why
     assert two_sentences(advice)
@@ -154,7 +156,7 @@ def test_too_few_points_altogether():
 def test_agents_without_points_are_left_aside():
     assert look(*uniform(900, 700), []).code == "alike"
     advice = look(*confident_and_weak(), [], score="lac")
-    assert (advice.method, advice.settings) == ("fcp", {"count_empty": False})
+    assert (advice.method, advice.settings) == ("fcp", {"floor": True, "count_empty": False})
 
 
 def test_a_clipped_threshold_is_taken_for_what_it_is():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,7 @@ def agree(setting: Setting, scored: Scored, plan: MethodPlan, alpha: float) -> A
     """
     release = calibrate(
         {name: _fit(cal, plan) for name, cal in scored.calibrations.items()},
-        method=method_of(setting, plan, scored.preset.overflow),
+        method=method_of(setting, plan, scored),
         alpha=alpha,
         score=scored.score,
         rule=scored.rule(plan),
@@ -80,7 +81,7 @@ def agree(setting: Setting, scored: Scored, plan: MethodPlan, alpha: float) -> A
     return Agreed(release, found, release.guarantee.value)
 
 
-def method_of(setting: Setting, plan: MethodPlan, overflow: str) -> Method[Any]:
+def method_of(setting: Setting, plan: MethodPlan, scored: Scored) -> Method[Any]:
     """Return a row's method with all its settings.
 
     Parameters
@@ -89,8 +90,8 @@ def method_of(setting: Setting, plan: MethodPlan, overflow: str) -> Method[Any]:
         Where the training data's laws are.
     plan : MethodPlan
         The row.
-    overflow : str
-        The preset's rule for agents with too few points.
+    scored : Scored
+        Whose preset says what agents with too few points do, and whose score has a range.
 
     Returns
     -------
@@ -98,8 +99,12 @@ def method_of(setting: Setting, plan: MethodPlan, overflow: str) -> Method[Any]:
         The method.
     """
     settings = dict(plan.settings)
-    if any(f.name == "overflow" for f in dataclasses.fields(methods.find(plan.method))):  # type: ignore[arg-type]  # all are dataclasses
-        settings.setdefault("overflow", overflow)
+    taken = {f.name for f in dataclasses.fields(methods.find(plan.method))}  # type: ignore[arg-type]  # all are dataclasses
+    if "overflow" in taken:
+        settings.setdefault("overflow", scored.preset.overflow)
+    bounds = scored.score.bounds(setting.n_classes)
+    if "bounds" in taken and isfinite(bounds[1]):
+        settings.setdefault("bounds", bounds)
     if plan.aim == "own":
         settings["target"] = "own"
     if plan.aim == "training":

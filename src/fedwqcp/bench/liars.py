@@ -144,7 +144,7 @@ class _Trial:
         setting, scored, row = self._setting, self._scored, self._plan
         round = Round(
             id=new_id(),
-            method=choose_method(method_of(setting, row, scored.preset.overflow)),
+            method=choose_method(method_of(setting, row, scored)),
             score=choose_score(scored.score),
             alphas=(self._alpha,),
             agents=tuple(told),

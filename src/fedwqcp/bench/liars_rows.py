@@ -9,6 +9,10 @@ ROBUST = (
     MethodPlan(name="trimmed-mean-cp", method="trimmed-mean-cp", settings={"liars": 2}),
     MethodPlan(name="rob-fcp", method="rob-fcp", settings={"liars": 2}),
     MethodPlan(name="rob-fcp (liars unknown)", method="rob-fcp"),
+    MethodPlan(name="guarded-median-cp", method="guarded-median-cp"),
+    MethodPlan(
+        name="guarded-median-cp (slack 0.2)", method="guarded-median-cp", settings={"slack": 0.2}
+    ),
 )
 """Methods that are meant to withstand liars, set up for two where they take a number."""
 

@@ -88,6 +88,8 @@ def update(
     """Take in rows whose labels have arrived, in the order of arrival."""
     data = sys.stdin.buffer.read() if str(rows) == "-" else read(rows)
     batches = read_batches(data, agent, None if sets is None else read(sets))
+    if not batches:
+        Output(as_json).say(f"{rows}: no rows, so nothing was added")
     found: dict[int, tuple[Standing, ...]] = {}
     with changing(state) as monitor:
         for name, own in batches.items():

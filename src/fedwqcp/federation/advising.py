@@ -13,7 +13,7 @@ from fedwqcp import methods, scores
 from fedwqcp.errors import InputError
 from fedwqcp.methods import Method
 from fedwqcp.methods._class_cdf import read_cells
-from fedwqcp.methods._class_sketch import ClassSketches
+from fedwqcp.methods._class_sketch import ClassSketches, SketchesAndThreshold
 from fedwqcp.methods._label_counts import LabelCounts
 from fedwqcp.methods.fedls_cp import FedLSCP
 from fedwqcp.methods.fedwq_cp import FedWQCP
@@ -88,7 +88,8 @@ def calibrate_as_advised(attempt: Callable[[Method[Any]], Release], *, labelled:
     looks: dict[Method[Any], Release] = {FedWQCP(): attempt(FedWQCP())}
     advice = advise_on(*looks.values())
     if labelled and advice.code == "spread":
-        looks[FedLSCP()] = attempt(FedLSCP())
+        second = FedLSCP(floor=True)  # what is then advised, if label laws differ
+        looks[second] = attempt(second)
         advice = advise_on(*looks.values())
     chosen = methods.get(advice.method, **advice.settings)
     if chosen not in looks:
@@ -145,7 +146,9 @@ def _thresholds(
 
 
 def _own_threshold(sketch: ClassSketches, alpha: float, limits: tuple[int, int]) -> LocalQuantile:
-    """Return the smallest score sent that surely has enough scores at or below it."""
+    """Return its threshold, or the smallest score sent that surely has enough scores up to it."""
+    if isinstance(sketch, SketchesAndThreshold):
+        return sketch.local
     n, cells = sum(sketch.counts), read_cells(sketch, alpha, limits) or ()
     places = np.unique(np.concatenate([cell.values for cell in cells] or [np.zeros(0)]))
     below = sum((cell.at_least(places) for cell in cells), np.zeros(len(places)))

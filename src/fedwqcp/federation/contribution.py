@@ -41,7 +41,7 @@ def summed_method(plan: Plan) -> Summed:
     what = f"{name} with these settings" if isinstance(method, Summed) else name
     raise InputError(
         f"{what} cannot be secure: masks hide every single value, and it does more than add them "
-        f"up. Methods that can: {', '.join(fit)} (fcp with sketch='bisection')"
+        f"up. Methods that can: {', '.join(fit)} (fcp with sketch='bisection' and no floor)"
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from fedwqcp.arrays import Floats, Labels
 from fedwqcp.errors import InputError
-from fedwqcp.wire.payload import Summary, check_score, check_size
+from fedwqcp.wire.payload import LocalQuantile, Summary, check_score, check_size
 
 MOST_POINTS = 48
 """Order statistics of a class: with five digits each and the count they stay below 600 bytes."""
@@ -61,6 +61,36 @@ class ClassSketches(Summary):
         sent = (value for found in self.values for value in found)
         # the least score that a rounded one can stand for: the largest may round past its bound
         return tuple(v - ROUNDING * abs(v) if v < inf else v for v in sent)
+
+
+@dataclass(frozen=True)
+class SketchesAndThreshold(ClassSketches):
+    """The same, and the agent's own threshold, where a floor is asked for.
+
+    Parameters
+    ----------
+    counts, values : tuple
+        As in `ClassSketches`.
+    threshold : float
+        q_k, as FedWQ-CP asks for it; +inf where the rank passes the sample.
+    """
+
+    threshold: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_score(self.threshold, "threshold")
+        largest = max((found[-1] for found in self.values if found), default=-inf)
+        if largest < self.threshold < inf:
+            raise InputError("threshold: must be one of the scores, or +inf")
+
+    def scores(self) -> tuple[float, ...]:
+        return (*super().scores(), self.threshold)
+
+    @property
+    def local(self) -> LocalQuantile:
+        """What FedWQ-CP asks for."""
+        return LocalQuantile(self.threshold, sum(self.counts))
 
 
 @lru_cache(maxsize=4096)

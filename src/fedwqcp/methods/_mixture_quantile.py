@@ -16,6 +16,40 @@ PASSES = 4
 """How often n0 and the thresholds are found in turn."""
 
 
+def mixture_thresholds(
+    agents: Sequence[Sequence[Cell]], pi: Floats, alpha: float, n0: float | None
+) -> tuple[Floats, float]:
+    """Return one threshold for each agent, from own points and from what others lend.
+
+    Where one agent alone has points, it borrows nothing; the others take its threshold.
+
+    Parameters
+    ----------
+    agents : sequence of sequence of Cell
+        Classes of every agent.
+    pi : Floats, shape (M, C)
+        The label law that each agent aims at.
+    alpha : float
+        Miscoverage level.
+    n0 : float or None
+        Own points that weigh as much as all that others could say; None to estimate it, 0 where
+        nothing is lent.
+
+    Returns
+    -------
+    tuple
+        The thresholds, shape (M,), and the n0 that they were found with.
+    """
+    some = np.array([any(cell.n for cell in cells) for cells in agents])
+    if n0 != 0 and some.sum() > 1:
+        return lent_thresholds(agents, pi, alpha, n0)
+    q = own_thresholds(agents, pi, alpha)
+    if n0 == 0 or some.all() or not some.any():
+        return q, 0.0
+    q[~some & (pi.sum(axis=1) > 0)] = q[some]
+    return q, FIRST_GUESS if n0 is None else n0
+
+
 def own_thresholds(agents: Sequence[Sequence[Cell]], pi: Floats, alpha: float) -> Floats:
     """Return, from each agent's own points, the smallest q with sum_c pi_c m_c(q) / (n_c + 1).
 

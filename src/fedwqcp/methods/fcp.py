@@ -17,6 +17,7 @@ from fedwqcp.methods._bisection import Bracket
 from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._counts import CountAt, Counts, SummedCounts
 from fedwqcp.methods._datasketches import kll_error, kll_sketch, tdigest_sketch
+from fedwqcp.methods._floor import ADDS, mean_threshold
 from fedwqcp.methods._sketch import (
     PooledScores,
     WeightedPoints,
@@ -24,9 +25,9 @@ from fedwqcp.methods._sketch import (
     pooled_quantile,
     pooled_scores,
 )
-from fedwqcp.quantile import conformal_rank
+from fedwqcp.quantile import conformal_quantile, conformal_rank
 from fedwqcp.wire.masked import ToAllWithin
-from fedwqcp.wire.payload import Begin, Question, Summary, ToAll
+from fedwqcp.wire.payload import Begin, LocalQuantile, Question, Summary, ToAll
 from fedwqcp.wire.release import Guarantee
 
 Sketch: TypeAlias = Literal["bisection", "order", "tdigest", "kll", "exact"]
@@ -55,6 +56,10 @@ class FCP(SummedCounts, Method[Summary]):
         agent does not send its whole sample.
     count_empty : bool, optional
         Whether an agent without scores counts in M.
+    floor : bool, optional
+        Whether the threshold is never below FedWQ-CP's of the same scores, agents with too few left
+        out (``overflow="exclude"``): every set then contains FedWQ-CP's. Not for ``kll`` and
+        ``tdigest``, whose points may lie below the threshold of an agent.
 
     Notes
     -----
@@ -69,14 +74,17 @@ class FCP(SummedCounts, Method[Summary]):
 
     ``kll`` raises R by the rank error of each agent's sketch, 1.33 % of n_k beyond 200 scores,
     which the library's authors measured to hold with confidence 99 %; its random choices cannot be
-    seeded, so two runs may differ. ``tdigest`` has no proven error: no guarantee.
+    seeded, so two runs may differ. ``tdigest`` has no proven error: no guarantee. With ``floor``
+    the lower bound stays and the upper goes.
 
     **Cost**: ``bisection`` about 64 / log2(probes + 1) + 1 rounds (17 for 15 probes) of ``probes``
     integers; the others one round, of at most 2 ``points`` numbers (``order``), some hundreds
     (``kll``, ``tdigest``), or all scores (``exact``, which every agent must allow). The counts of
     ``bisection`` are only ever summed, so `calibrate` can add them under masks (``secure``) with
-    the same result; without masks the server sees each agent's counts. The threshold is always one
-    person's score.
+    the same result; without masks the server sees each agent's counts. The threshold is one
+    person's score, or a floor. ``floor`` adds an agent's own threshold to its first answer to
+    ``bisection``, which cannot be masked then; ``order`` and ``exact`` already hold it, or a point
+    above it.
 
     References
     ----------
@@ -95,8 +103,9 @@ class FCP(SummedCounts, Method[Summary]):
     probes: int = 15
     min_gap: int = 5
     count_empty: bool = True
+    floor: bool = False
 
-    summaries = (Counts, WeightedPoints, PooledScores)
+    summaries = (Counts, LocalQuantile, WeightedPoints, PooledScores)
     questions = (Begin, CountAt)
     outcomes = (ToAll, ToAllWithin)
 
@@ -109,6 +118,11 @@ class FCP(SummedCounts, Method[Summary]):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise InputError(f"{name} must be an integer of at least {least}, got {value!r}")
+        if self.floor and self.sketch in ("kll", "tdigest"):
+            raise InputError(
+                "floor needs sketch='bisection', 'order' or 'exact', which tell the threshold of "
+                f"an agent or a point above it, got {self.sketch!r}"
+            )
 
     @property
     def guarantee(self) -> Guarantee:
@@ -123,7 +137,7 @@ class FCP(SummedCounts, Method[Summary]):
         mixture = (
             "a test point comes from agent k with probability (n_k + 1) / (N + M) and is then "
             "exchangeable with that agent's scores"
-        )
+        ) + (ADDS if self.floor else "")
         if self.sketch == "kll":
             return (
                 f"{mixture}; and every sketch keeps its rank error, each with confidence 99 % as "
@@ -133,16 +147,18 @@ class FCP(SummedCounts, Method[Summary]):
 
     @property
     def summable(self) -> bool:
-        """Whether sums over the agents are all it needs: by bisection."""
-        return self.sketch == "bisection"
+        """Whether sums over the agents are all it needs: by bisection, without a floor."""
+        return self.sketch == "bisection" and not self.floor
 
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
-        del alpha, rng  # only the server needs the level, and nothing is random
+        del rng  # nothing is random
         if isinstance(question, CountAt):
             if self.sketch != "bisection" or len(question.values) > self.probes:
                 raise InputError(f"the server must ask for at most {self.probes} counts at a time")
             counts = np.searchsorted(np.sort(cal.scores), question.values, side="right")
             return Counts(cal.n, tuple(counts.tolist()))
+        if self.sketch == "bisection" and self.floor:
+            return LocalQuantile(conformal_quantile(cal.scores, alpha), cal.n)
         if self.sketch == "bisection":
             return Counts(cal.n)
         if self.sketch == "order":
@@ -159,18 +175,28 @@ class FCP(SummedCounts, Method[Summary]):
         M = len(sizes) if self.count_empty else sum(n > 0 for n in sizes)
         N = sum(sizes)
         R = conformal_rank(N, alpha, extra=M)
+        floor = mean_threshold(self._own(answers, alpha)) if self.floor else -inf
         if R > N:
             return ToAll(inf)
         if self.sketch != "bisection":
             points = of_kind(answers, WeightedPoints)
             error = sum(map(kll_error, sizes)) if self.sketch == "kll" else 0
-            return ToAll(pooled_quantile(points, min(R + error, N)))
+            return ToAll(max(pooled_quantile(points, min(R + error, N)), floor))
         bracket = Bracket()
         while bracket.open:
             values = bracket.probes(self.probes)
             answers = yield CountAt(values)
             bracket = bracket.narrow(values, _totals(answers, len(values)), R)
-        return ToAll(bracket.value)
+        return ToAll(max(bracket.value, floor))
+
+    def _own(self, answers: Sequence[Summary], alpha: float) -> list[LocalQuantile]:
+        """Return the agents' own thresholds, or the next points above them."""
+        if self.sketch == "bisection":
+            return of_kind(answers, LocalQuantile)
+        return [
+            LocalQuantile(pooled_quantile([s], conformal_rank(s.n, alpha)), s.n)
+            for s in of_kind(answers, WeightedPoints)
+        ]
 
 
 def _totals(answers: Sequence[Summary], asked: int) -> list[int]:

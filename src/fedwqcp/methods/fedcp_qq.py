@@ -173,7 +173,7 @@ class FedCPQQ(Method[Summary]):
             )
         if self.common_n is not None and (isinstance(self.common_n, bool) or self.common_n < 1):
             raise InputError(f"common_n must be an integer of at least 1, got {self.common_n!r}")
-        if self.delta is not None and not 0 < self.delta < 1:
+        if self.delta is not None and not (isinstance(self.delta, float) and 0 < self.delta < 1):
             raise InputError(f"delta must be strictly between 0 and 1, got {self.delta!r}")
 
     @property

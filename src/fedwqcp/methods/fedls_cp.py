@@ -11,13 +11,20 @@ import numpy as np
 
 from fedwqcp.arrays import Floats, Labels
 from fedwqcp.errors import InputError
-from fedwqcp.methods._answers import usual
+from fedwqcp.methods._answers import of_kind, usual
 from fedwqcp.methods._base import OneShot, UnfitAnswerError
 from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._class_cdf import Cell, read_cells
-from fedwqcp.methods._class_sketch import MOST_POINTS, ClassSketches, sketch_classes
+from fedwqcp.methods._class_sketch import (
+    MOST_POINTS,
+    ClassSketches,
+    SketchesAndThreshold,
+    sketch_classes,
+)
+from fedwqcp.methods._floor import ADDS, mean_threshold
 from fedwqcp.methods._lending import Loan
-from fedwqcp.methods._mixture_quantile import lent_thresholds, own_thresholds
+from fedwqcp.methods._mixture_quantile import mixture_thresholds
+from fedwqcp.quantile import conformal_quantile
 from fedwqcp.wire.payload import ToEach
 from fedwqcp.wire.release import Guarantee
 
@@ -80,6 +87,9 @@ class FedLSCP(OneShot[ClassSketches]):
     strata : tuple of float, optional
         Instead of labels: cut points of the first feature, in increasing order. A regression can so
         be corrected for a shift between age bands, say; ``target`` is then their law.
+    floor : bool, optional
+        Whether no threshold is below FedWQ-CP's of the same scores, agents with too few left out
+        (``overflow="exclude"``): every set then contains FedWQ-CP's.
 
     Notes
     -----
@@ -97,10 +107,12 @@ class FedLSCP(OneShot[ClassSketches]):
     ``own`` estimate the target by counts, an error in total variation of order sqrt(C / N).
 
     With lending coverage is approximate, and no finite-sample statement is made: what others lend
-    is right only where their scores of a class are distributed alike.
+    is right only where their scores of a class are distributed alike. ``floor`` only adds coverage:
+    bounds from below stay, bounds from above do not.
 
     **Cost**: one round; for each class its count and at most 48 scores of five digits, below 600
-    bytes. One threshold comes back, with `LabelShifted`'s figures of all agents.
+    bytes; with ``floor`` one score more. One threshold comes back, with `LabelShifted`'s figures of
+    all agents.
 
     References
     ----------
@@ -122,8 +134,9 @@ class FedLSCP(OneShot[ClassSketches]):
     points: int = MOST_POINTS
     min_gap: int = 2
     strata: tuple[float, ...] = ()
+    floor: bool = False
 
-    summaries = (ClassSketches,)
+    summaries = (ClassSketches, SketchesAndThreshold)
     outcomes = (LabelShifted,)
     guarantee = Guarantee.TARGET_SHIFT
 
@@ -147,31 +160,36 @@ class FedLSCP(OneShot[ClassSketches]):
     @property
     def assumption(self) -> str:
         """What coverage rests on."""
+        adds = ADDS if self.floor else ""
         kind = "stratum" if self.strata else "class"
         shift = (
             f"given the {kind}, an agent's test scores are distributed as its calibration scores "
             "(only their shares differ), and the target's shares are right"
         )
         if self.n0 == 0:
-            return f"{shift}; then coverage at the target is at least 1 - alpha in finite samples"
+            least = "then coverage at the target is at least 1 - alpha in finite samples"
+            return f"{shift}; {least}{adds}"
         return (
             f"{shift}; of a {kind} of which an agent has few points its scores are distributed as "
-            "other agents'; coverage is approximate"
+            f"other agents'; coverage is approximate{adds}"
         )
 
     def summarize(self, cal: Calibration, alpha: float) -> ClassSketches:
         labels, C = self._classes(cal)
-        return sketch_classes(cal.scores, labels, C, alpha, (self.points, self.min_gap))
+        sent = sketch_classes(cal.scores, labels, C, alpha, (self.points, self.min_gap))
+        if not self.floor:
+            return sent
+        q_k = conformal_quantile(cal.scores, alpha)
+        return SketchesAndThreshold(sent.counts, sent.values, q_k)
 
     def aggregate(self, summaries: Sequence[ClassSketches], alpha: float) -> LabelShifted:
         agents = self._cells(summaries, alpha)
         counts = np.array([[cell.n for cell in cells] for cells in agents], dtype=np.float64)
         pi = self._targets(counts)
-        alone = self.n0 == 0 or (counts.sum(axis=1) > 0).sum() < 2
-        if alone:
-            q, n0 = own_thresholds(agents, pi, alpha), 0.0
-        else:
-            q, n0 = lent_thresholds(agents, pi, alpha, self.n0)
+        q, n0 = mixture_thresholds(agents, pi, alpha, self.n0)
+        if self.floor:
+            sent = of_kind(summaries, SketchesAndThreshold)
+            q = np.maximum(q, mean_threshold(each.local for each in sent))
         share = Loan(counts, n0).share if n0 else np.zeros_like(counts)
         return LabelShifted(
             values=tuple(q.tolist()),

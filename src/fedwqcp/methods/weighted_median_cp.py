@@ -71,6 +71,21 @@ class WeightedMedianCP(OneShot[LocalQuantile]):
 
     def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> ToAll:
         del alpha  # already inside every local threshold
+        return ToAll(self.median(summaries))
+
+    def median(self, summaries: Sequence[LocalQuantile]) -> float:
+        """Return the weighted median.
+
+        Parameters
+        ----------
+        summaries : sequence of LocalQuantile
+            One for each agent.
+
+        Returns
+        -------
+        float
+            +inf where nobody has a threshold.
+        """
         some = [s for s in summaries if s.n]  # an empty agent has weight zero
         if self.overflow == "exclude":
             some = [s for s in some if s.threshold < inf]
@@ -79,5 +94,5 @@ class WeightedMedianCP(OneShot[LocalQuantile]):
         for q_k, w_k in sorted(zip((s.threshold for s in some), weights, strict=True)):
             reached += w_k
             if 2 * reached > total:
-                return ToAll(q_k)
-        return ToAll(inf)  # nobody has a threshold
+                return q_k
+        return inf

@@ -62,9 +62,9 @@ class Terms:
             raise InputError(
                 f"class_alpha must be one number or {self.n_classes}, got {len(self.class_alpha)}"
             )
-        if not 0.0 < self.delta < 1.0:
+        if not (isinstance(self.delta, float) and 0.0 < self.delta < 1.0):
             raise InputError(f"delta must be strictly between 0 and 1, got {self.delta!r}")
-        if not self.tolerance >= 0.0:
+        if not (isinstance(self.tolerance, int | float) and self.tolerance >= 0.0):
             raise InputError(f"tolerance must be at least 0, got {self.tolerance!r}")
         for label in (None, *range(self.n_classes)):
             if not self.limit(label) < 1.0:

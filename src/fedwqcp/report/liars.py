@@ -144,7 +144,7 @@ def kept(records: Sequence[Lied], preset: str, liars: int) -> str:
     -------
     str
         A table: the median change over seeds and choices of the liars, from the lowest to the
-        highest; in bold where the median is more than `KEPT`.
+        highest; in bold where a single one is more than `KEPT`.
     """
     own = [r for r in records if (r.preset, r.liars) == (preset, liars) and r.robust]
     lies = lies_of(own)
@@ -153,7 +153,7 @@ def kept(records: Sequence[Lied], preset: str, liars: int) -> str:
         row = [method, title]
         for lie in lies:
             changes = _pooled(r for r in own if _place(r) == (method, title, lie))
-            mark = "" if abs(median(changes)) <= KEPT else "**"
+            mark = "" if _is_kept(changes) else "**"
             ends = f"{_signed(min(changes))} to {_signed(max(changes))}"
             row.append(f"{mark}{_signed(median(changes))}{mark} ({ends})")
         rows.append(row)
@@ -177,13 +177,13 @@ def keepers(records: Sequence[Lied], preset: str, liars: int, lies: Sequence[str
     Returns
     -------
     list of str
-        Those whose median change over seeds and choices of the liars is at most `KEPT`.
+        Those under which no seed and no choice of the liars changes it by more than `KEPT`.
     """
     own = [r for r in records if (r.preset, r.liars) == (preset, liars) and r.robust]
     lost = {
         method
         for method, title, lie in product(_methods(own), _titles(own), lies)
-        if abs(median(_pooled(r for r in own if _place(r) == (method, title, lie)))) > KEPT
+        if not _is_kept(_pooled(r for r in own if _place(r) == (method, title, lie)))
     }
     return [method for method in _methods(own) if method not in lost]
 
@@ -230,6 +230,11 @@ def _lie(record: Lied) -> str:
 def _pooled(records: Iterable[Lied]) -> list[float]:
     """Return the changes of all choices of the liars."""
     return [change for record in records for change in record.changes]
+
+
+def _is_kept(changes: Iterable[float]) -> bool:
+    """Tell whether no change is more than `KEPT`."""
+    return all(abs(change) <= KEPT for change in changes)
 
 
 def _ratio(size: float, truthful: float) -> float:

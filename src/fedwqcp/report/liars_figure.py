@@ -12,7 +12,7 @@ from fedwqcp.report.compare import shown
 from fedwqcp.report.figures import COLOURS, MARKERS, STYLE, require_matplotlib, save
 from fedwqcp.report.liars import lies_of, pooled_coverage
 
-SHOWN = ("fedwq-cp", "fcp", "weighted-median-cp", "trimmed-mean-cp", "rob-fcp")
+SHOWN = ("fedwq-cp", "fcp", "weighted-median-cp", "trimmed-mean-cp", "rob-fcp", "guarded-median-cp")
 """The methods of the figure."""
 
 

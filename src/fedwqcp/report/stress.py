@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Sequence
 from io import StringIO
+from math import ceil
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -95,7 +96,9 @@ def draw(
         for panel, factor in zip(panels[-1], factors, strict=True):
             panel.set_xlabel(FACTORS[factor])
         handles, names = panels[0][0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside upper center", ncols=len(names), frameon=False)
+        figure.legend(
+            handles, names, loc="outside upper center", ncols=ceil(len(names) / 2), frameon=False
+        )
         return save_all(figure, stem, endings)
 
 

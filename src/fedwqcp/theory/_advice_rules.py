@@ -144,9 +144,10 @@ def apart(evidence: Evidence, score: str, counts: Mapping[str, Sequence[int]] | 
         why = (
             f"{seen}, and label laws differ (total variation {shift:.2f}). Each agent gets its own "
             "threshold for the common mixture of labels, right if scores within a class stay as "
-            "they are; the price is larger sets than FedWQ-CP's, as coverage grows."
+            "they are, and never below FedWQ-CP's: no agent is covered less, and the price is "
+            "larger sets."
         )
-        return Advice("fedls-cp", score, "label-shift", why)
+        return Advice("fedls-cp", score, "label-shift", why, {"floor": True})
     large = len(evidence.finite) == len(evidence.sent) and not any(
         evidence.is_tiny(s.n) for s in evidence.finite.values()
     )
@@ -158,15 +159,18 @@ def apart(evidence: Evidence, score: str, counts: Mapping[str, Sequence[int]] | 
         )
         return Advice("split-cp", score, "models", why)
     empty = len(evidence.some) < len(evidence.sent)
-    settings: dict[str, Setting] = {"count_empty": False} if empty else {}
-    why = (
-        f"{seen}. The pooled threshold covers the mixture of all agents, at the price of larger "
-        "sets than FedWQ-CP's"
-    )
+    settings: dict[str, Setting] = {"floor": True, **({"count_empty": False} if empty else {})}
+    why = f"{seen}. The pooled threshold covers the mixture of all agents, "
     if score == "lac":
-        why += ", and nothing is promised to one agent; randomised APS brings models to one scale."
+        why += (
+            "at the price of larger sets than FedWQ-CP's; randomised APS brings models to one "
+            "scale, but its sets need not contain LAC's, and nothing is promised to one agent."
+        )
         return Advice("fcp", "aps", "spread", why, settings)
-    why += "; nothing is promised to a single agent."
+    why += (
+        "and never lies below FedWQ-CP's: no agent is covered less, and the price is larger sets; "
+        "nothing more is promised to a single agent."
+    )
     return Advice("fcp", score, "spread", why, settings)
 
 

@@ -66,6 +66,12 @@ def advise(
     - **spread**: it is expected to miss more, and counts are not known or an agent is small.
       ``fcp``; for LAC, whose scale is the model's confidence, randomised APS for the next round.
 
+    ``fedls-cp`` and ``fcp`` are advised with ``floor=True``: no threshold is below FedWQ-CP's of
+    the same scores, so every set contains FedWQ-CP's, and no agent is covered less. Where agents
+    have too few points that is FedWQ-CP with ``overflow="exclude"``. It is not so by construction
+    for another score, for ``split-cp``, which may lower the threshold of an agent to its own, and
+    for ``weighted-median-cp``, which a floor at the mean would open to the one that is far off.
+
     What the mean q of the thresholds q_k is expected to miss, as a multiple of alpha, is the
     size-weighted mean of (b - q)/(b - q_k) for a score with upper bound b, whose scores above q_k
     are taken to lie evenly up to b. It is never below 1: a mean of thresholds tends to miss too
@@ -79,7 +85,7 @@ def advise(
     'alike'
     >>> apart = {"strong": LocalQuantile(0.05, 800), "weak": LocalQuantile(0.9, 900)}
     >>> print(advise(apart, 0.05, score="lac", bounds=(0.0, 1.0)))  # doctest: +ELLIPSIS
-    use fcp on aps. Thresholds lie so far apart that their mean would miss about 0.145 ...
+    use fcp, floor=True on aps. Thresholds lie so far apart that their mean would miss about ...
     """
     if not thresholds:
         raise InputError("thresholds must hold at least one agent's summary, got none")

@@ -1,0 +1,135 @@
+"""The weighted median of local thresholds, as far as an agent's own data allow it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from fedwqcp.arrays import Floats
+from fedwqcp.errors import InputError
+from fedwqcp.methods._base import OneShot
+from fedwqcp.methods._calibration import Calibration
+from fedwqcp.methods._claims import check_cap
+from fedwqcp.methods.weighted_median_cp import WeightedMedianCP
+from fedwqcp.quantile import Overflow, check_overflow, conformal_quantile
+from fedwqcp.wire.payload import LocalQuantile, Outcome, check_score
+from fedwqcp.wire.release import Guarantee
+
+
+@dataclass(frozen=True)
+class Proposal(Outcome):
+    """A threshold that each agent takes as far as its own data allow.
+
+    Parameters
+    ----------
+    value : float
+        The threshold.
+    """
+
+    value: float
+
+    same_for_all = True
+
+    def __post_init__(self) -> None:
+        check_score(self.value, "value")
+
+
+@dataclass(frozen=True)
+class GuardedMedianCP(OneShot[LocalQuantile]):
+    """Weighted median of local thresholds that each agent checks against its own data.
+
+    With q_k(a) agent k's conformal threshold at level a, and q_hat the weighted median of all
+    q_k(alpha), the agent predicts with q_hat moved into [q_k(alpha), q_k((1 - slack) alpha)].
+
+    Parameters
+    ----------
+    slack : float, optional
+        Share of alpha by which the others may lower an agent's own miscoverage, from 0 to below 1.
+        At 0 it is SplitCP.
+    cap : int or None, optional
+        Largest size that counts; by default the median of the sizes that agents claim.
+    overflow : {"propagate", "clip", "exclude"}, optional
+        What an agent with too few points does. In the median: as for ``weighted-median-cp``. For
+        its own thresholds: +inf, or under ``clip`` its largest score.
+
+    Notes
+    -----
+    **Guarantee**: 1 - alpha <= P(Y in C_k(X)) <= 1 - (1 - slack) alpha + 1/(n_k + 1) (the upper
+    side without ties) at every honest agent k whose test points are exchangeable with its
+    calibration points, however many others lie and whatever they send: the threshold lies between
+    two of its own. ``clip`` loses it. Where test points come from elsewhere there is none; then
+    ``slack`` bounds how far a lie reaches, and also how much honest agents can help.
+
+    **Cost**: one round; one float and one integer per agent. The agent needs its calibration data
+    once more to predict. Not to be had from masked sums.
+
+    References
+    ----------
+    Both thresholds are split conformal ones: Papadopoulos et al. (2002). For the median: Yin, Chen,
+    Ramchandran, Bartlett (2018), arXiv:1803.01498.
+
+    Examples
+    --------
+    >>> from fedwqcp import calibrate
+    >>> scores = np.arange(1, 100) / 100
+    >>> release = calibrate(
+    ...     {"a": scores, "b": scores / 2, "liar": np.zeros(99)},
+    ...     method=GuardedMedianCP(slack=0.5),
+    ...     alpha=0.1,
+    ... )
+    >>> release.outcomes[0], release.threshold("a"), release.threshold("b")
+    (Proposal(value=0.45), 0.9, 0.45)
+    """
+
+    slack: float = 0.05
+    cap: int | None = None
+    overflow: Overflow = "propagate"
+
+    summaries = (LocalQuantile,)
+    outcomes = (Proposal,)
+    assumption = (
+        "each agent's test points are exchangeable with its own calibration points; the other "
+        "agents may send what they like"
+    )
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Marginal at the agent, unless the rank is clipped."""
+        return Guarantee.NONE if self.overflow == "clip" else Guarantee.MARGINAL_AGENT
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.slack < 1:
+            raise InputError(f"slack must be from 0 to below 1, got {self.slack}")
+        check_cap(self.cap)
+        check_overflow(self.overflow)
+
+    @property
+    def _median(self) -> WeightedMedianCP:
+        """What the server does with the answers."""
+        return WeightedMedianCP(self.cap, self.overflow)
+
+    def summarize(self, cal: Calibration, alpha: float) -> LocalQuantile:
+        return self._median.summarize(cal, alpha)
+
+    def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> Proposal:
+        del alpha  # already inside every local threshold
+        return Proposal(self._median.median(summaries))
+
+    def localize(
+        self,
+        outcome: Outcome,
+        cal: Calibration | None,
+        position: int | None,
+        alpha: float,
+        features: Floats | None = None,
+    ) -> Floats:
+        del position, features  # the agent's own data decide
+        if cal is None:
+            raise InputError("guarded-median-cp needs the agent's calibration data to predict")
+        q_hat = cast(Proposal, outcome).value
+        least = conformal_quantile(cal.scores, alpha, self.overflow)
+        most = conformal_quantile(cal.scores, (1 - self.slack) * alpha, self.overflow)
+        return np.asarray(min(max(q_hat, least), most))

@@ -1,0 +1,141 @@
+"""No threshold below FedWQ-CP's: by hand, over all scores, levels, groups and columns."""
+
+from __future__ import annotations
+
+from math import inf
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fedwqcp as fw
+from fedwqcp.errors import InputError
+from fedwqcp.methods import UnfitAnswerError
+from fedwqcp.methods._class_sketch import ClassSketches, SketchesAndThreshold
+from fedwqcp.methods._counts import Counts
+from fedwqcp.methods._floor import mean_threshold
+from fedwqcp.methods.fcp import FCP
+from fedwqcp.methods.fedls_cp import FedLSCP
+from fedwqcp.wire.payload import Begin, LocalQuantile
+from strategies import alphas
+from worked import samples, threshold
+
+# at alpha = 0.4 the third smallest of four: 0.8 and 0.1, their mean 0.45; one point is too few
+A, B, FEW = [0.1, 0.2, 0.8, 0.9], [0.0, 0.1, 0.1, 0.2], [5.0]
+FLOORED = [FCP(floor=True), FCP(sketch="order", floor=True), FedLSCP(floor=True)]
+
+
+def labelled(agents):
+    """Give every second point another class."""
+    return {
+        name: fw.Calibration(scores, np.arange(len(scores)) % 2, n_classes=2)
+        for name, scores in agents.items()
+    }
+
+
+def mean_of(agents, alpha, **options):
+    """Run FedWQ-CP without those that have too few points."""
+    return fw.calibrate(
+        agents, method=fw.methods.get("fedwq-cp", overflow="exclude"), alpha=alpha, **options
+    )
+
+
+def test_fcp_by_hand():
+    agents = {"a": np.array(A), "b": np.array(B)}
+    # the sixth of eight is 0.2, below the mean 0.45 of both thresholds
+    assert threshold(agents, "fcp", 0.4) == 0.2
+    assert threshold(agents, "fcp", 0.4, floor=True) == 0.45
+    assert threshold(agents, "fcp", 0.4, floor=True, sketch="exact") == 0.45
+    # points 0.2, 0.9 and 0.1, 0.2 stand for two scores each: the third are 0.9 and 0.2 at most
+    assert threshold(agents, "fcp", 0.4, floor=True, sketch="order", min_gap=2) == 0.55
+    assert threshold(agents, "fcp", 0.2, floor=True) == 0.9  # its own is above the mean 0.55
+
+
+def test_fedls_by_hand():
+    agents = {name: fw.Calibration(x, [0] * 4, n_classes=2) for name, x in (("a", A), ("b", B))}
+    plain = fw.calibrate(agents, method=FedLSCP(n0=0), alpha=0.4)
+    release = fw.calibrate(agents, method=FedLSCP(n0=0, floor=True), alpha=0.4)
+    assert [plain.threshold(name) for name in "ab"] == [0.9, 0.2]  # of ranks 2 and 4, m/5 >= 0.6
+    assert [release.threshold(name) for name in "ab"] == [0.9, 0.45]
+    assert release.received["a"] == (SketchesAndThreshold((4, 0), ((0.2, 0.9), ()), 0.8),)
+    assert release.rounds == 1
+    assert release.bytes_up("a") < plain.bytes_up("a") + 60
+
+
+@pytest.mark.parametrize("method", FLOORED)
+def test_agents_with_too_few_points_set_no_floor(method):
+    agents = labelled({"a": A * 9, "b": B * 9, "c": FEW, "d": []})
+    release = fw.calibrate(agents, method=method, alpha=0.4)
+    assert mean_of(agents, 0.4).threshold("a") <= release.threshold("a") < 5
+    assert mean_threshold([LocalQuantile(inf, 5), LocalQuantile(inf, 0)]) == -inf
+    few = fw.calibrate(labelled({"a": FEW, "b": FEW}), method=method, alpha=0.4)
+    assert few.threshold("a") == fw.calibrate(
+        labelled({"a": FEW, "b": FEW}), method=type(method)(), alpha=0.4
+    ).threshold("a")
+
+
+@settings(max_examples=40)
+@given(samples(infinite=True), alphas(2), st.sampled_from(FLOORED))
+def test_no_threshold_is_below_that_of_fedwq_cp(agents, alpha, method):
+    levels = tuple(dict.fromkeys((alpha, 0.3)))
+    found = fw.calibrate(labelled(agents), method=method, alpha=levels)
+    plain = fw.calibrate(labelled(agents), method=type(method)(), alpha=levels)
+    mean = mean_of(agents, levels)
+    for level in levels:
+        for name in agents:
+            q = found.threshold(name, level)
+            assert q >= plain.threshold(name, level)
+            if any(fw.conformal_quantile(own, level) < inf for own in agents.values()):
+                assert q >= mean.threshold(name, level)
+
+
+@pytest.mark.parametrize("method", FLOORED)
+def test_it_holds_within_every_group_and_column(method):
+    rng = np.random.default_rng(4)
+    by_label = {
+        name: fw.Calibration(rng.beta(1, b, size=90), rng.integers(3, size=90), n_classes=3)
+        for name, b in (("a", 1), ("b", 9), ("c", 2))
+    }
+    found = fw.calibrate(by_label, method=method, alpha=0.1, by="label")
+    mean = mean_of(by_label, 0.1, by="label")
+    for name in by_label:
+        assert (np.array(found.threshold(name)) >= mean.threshold(name)).all()
+    if isinstance(method, FCP):
+        columns = {name: rng.normal(size=(80, 2)) for name in "ab"}
+        found = fw.calibrate(columns, method=method, alpha=0.2)
+        assert (np.array(found.threshold("a")) >= mean_of(columns, 0.2).threshold("a")).all()
+
+
+def test_a_release_names_it_and_says_what_stays():
+    for method in FLOORED:
+        release = fw.calibrate(labelled({"a": A, "b": B}), method=method, alpha=0.4)
+        assert release.round.method.settings["floor"] is True
+        assert "bounds from below stay" in release.assumption
+        assert (
+            release.guarantee
+            is fw.calibrate(labelled({"a": A, "b": B}), method=type(method)(), alpha=0.4).guarantee
+        )
+        assert "FedWQ-CP" not in type(method)().assumption
+    assert "at least 1 - alpha in finite samples" in FedLSCP(n0=0, floor=True).assumption
+
+
+def test_what_cannot_hold_is_refused():
+    for sketch in ("kll", "tdigest"):
+        with pytest.raises(InputError, match="floor needs"):
+            FCP(sketch=sketch, floor=True)
+    with pytest.raises(InputError, match="cannot be secure"):
+        fw.calibrate({"a": A, "b": B}, method=FCP(floor=True), alpha=0.4, secure=(0.0, 1.0))
+    with pytest.raises(InputError, match="one of the scores"):  # nobody can raise it beyond them
+        SketchesAndThreshold((1,), ((0.3,),), 0.4)
+    with pytest.raises(InputError, match="one of the scores"):
+        SketchesAndThreshold((0,), ((),), 0.4)
+    assert SketchesAndThreshold((0,), ((),), inf).scores() == (inf,)
+    fit, bare = SketchesAndThreshold((1,), ((0.3,),), inf), ClassSketches((1,), ((0.3,),))
+    with pytest.raises(UnfitAnswerError) as error:
+        FedLSCP(floor=True).aggregate([fit, bare], 0.4)
+    assert error.value.position == 1
+    dialogue = FCP(floor=True).exchange(0.4)
+    assert next(dialogue) == Begin()
+    with pytest.raises(UnfitAnswerError):
+        dialogue.send([LocalQuantile(0.8, 4), Counts(4)])
