@@ -61,7 +61,9 @@ def test_results_are_what_the_field_gives():
     }
     release = calibrate(
         cals,
-        method=method_of(unit.setting, experiment().methods[1], "clip"),
+        method=method_of(
+            unit.setting, experiment().methods[1], prepare(unit, experiment().presets[0])
+        ),
         alpha=0.1,
         score=score,
         rule="leq_top1",
@@ -109,13 +111,26 @@ def test_scores_of_people_leave_only_where_a_row_says_so():
 
 
 def test_methods_are_aimed_and_take_the_presets_overflow():
-    setting = labels_unit().setting
+    unit = labels_unit()
     plans = {plan.name: plan for plan in ALL.methods}
-    assert method_of(setting, plans["fedwq-cp"], "clip").overflow == "clip"
-    assert method_of(setting, plans["dp-fedcp"], "clip").target == (0.25,) * 4
-    assert method_of(setting, plans["dp-fedcp (own law)"], "clip").target == "own"
-    assert method_of(setting, plans["cphet"], "clip").target == tuple(setting.feature_law.tolist())
-    assert method_of(setting, plans["cphet (paper's rows)"], "clip").scope == "local"
+    paper = prepare(unit, experiment().presets[0])
+
+    def _of(name):
+        return method_of(unit.setting, plans[name], paper)
+
+    assert _of("fedwq-cp").overflow == "clip"
+    assert _of("dp-fedcp").target == (0.25,) * 4
+    assert _of("dp-fedcp (own law)").target == "own"
+    assert _of("cphet").target == tuple(unit.setting.feature_law.tolist())
+    assert _of("cphet (paper's rows)").scope == "local"
+
+
+@pytest.mark.parametrize(("score", "high"), [("lac", 1.0), ("raps", 1.03)])
+def test_private_methods_take_the_range_of_the_score(score, high):
+    unit = labels_unit()
+    scored = prepare(unit, PresetPlan(name=score, labels={"name": score}))
+    plan = MethodPlan(name="private", method="private-fedwq-cp")
+    assert method_of(unit.setting, plan, scored).bounds == (0.0, high)
 
 
 def test_a_row_may_have_a_set_rule_of_its_own():

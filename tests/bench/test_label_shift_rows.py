@@ -5,6 +5,7 @@ import dataclasses
 from fedwqcp.bench.agree import method_of
 from fedwqcp.bench.evaluate import applicable, evaluate
 from fedwqcp.bench.plans import MethodPlan, PresetPlan
+from fedwqcp.bench.scored import prepare
 from units import AGENTS, experiment, labels_unit, lines_unit
 
 ROWS = dataclasses.replace(
@@ -36,5 +37,6 @@ def test_every_agent_gets_a_threshold_in_one_round():
 
 
 def test_it_can_aim_at_the_training_data():
-    setting = labels_unit().setting
-    assert method_of(setting, ROWS.methods[1], "clip").target == tuple(setting.label_law.tolist())
+    unit = labels_unit()
+    found = method_of(unit.setting, ROWS.methods[1], prepare(unit, ROWS.presets[0]))
+    assert found.target == tuple(unit.setting.label_law.tolist())

@@ -214,5 +214,6 @@ def _most_noise(size_epsilon: float) -> int:
 
 
 def _takes_thresholds(method: type[Method[Any]]) -> bool:
-    """Tell whether a method combines thresholds and sizes of one round, and nothing else."""
-    return issubclass(method, OneShot) and method.summaries == (LocalQuantile,)
+    """Tell whether a method makes one threshold of thresholds and sizes, and of nothing else."""
+    takes = issubclass(method, OneShot) and method.summaries == (LocalQuantile,)
+    return takes and ToAll in method.outcomes

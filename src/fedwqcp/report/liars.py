@@ -153,7 +153,7 @@ def kept(records: Sequence[Lied], preset: str, liars: int) -> str:
         row = [method, title]
         for lie in lies:
             changes = _pooled(r for r in own if _place(r) == (method, title, lie))
-            mark = "" if _is_kept(changes) else "**"
+            mark = "" if max(map(abs, changes)) <= KEPT else "**"
             ends = f"{_signed(min(changes))} to {_signed(max(changes))}"
             row.append(f"{mark}{_signed(median(changes))}{mark} ({ends})")
         rows.append(row)
@@ -183,7 +183,7 @@ def keepers(records: Sequence[Lied], preset: str, liars: int, lies: Sequence[str
     lost = {
         method
         for method, title, lie in product(_methods(own), _titles(own), lies)
-        if not _is_kept(_pooled(r for r in own if _place(r) == (method, title, lie)))
+        if max(map(abs, _pooled(r for r in own if _place(r) == (method, title, lie)))) > KEPT
     }
     return [method for method in _methods(own) if method not in lost]
 
@@ -230,11 +230,6 @@ def _lie(record: Lied) -> str:
 def _pooled(records: Iterable[Lied]) -> list[float]:
     """Return the changes of all choices of the liars."""
     return [change for record in records for change in record.changes]
-
-
-def _is_kept(changes: Iterable[float]) -> bool:
-    """Tell whether no change is more than `KEPT`."""
-    return all(abs(change) <= KEPT for change in changes)
 
 
 def _ratio(size: float, truthful: float) -> float:
