@@ -14,7 +14,7 @@ from pathlib import Path
 
 from fedwqcp.bench.sites import write_sites
 from fedwqcp.federation.agent import Agent
-from fedwqcp.federation.outputs import load_outputs
+from fedwqcp.federation.outputs.reading import load_outputs
 from fedwqcp.federation.scoring import calibration_of
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport import local

@@ -7,7 +7,7 @@ sets or intervals.
 
 from fedwqcp import methods, scores
 from fedwqcp.federation.preset import preset
-from fedwqcp.federation.store import load, save
+from fedwqcp.federation.record.store import load, save
 from fedwqcp.federation.transport.local import calibrate
 from fedwqcp.methods import Calibration
 from fedwqcp.quantile import conformal_quantile, conformal_rank, weighted_quantile

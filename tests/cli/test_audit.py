@@ -8,9 +8,9 @@ from typer.testing import CliRunner
 
 from fedwqcp.cli import audit, certs
 from fedwqcp.errors import InputError, RecordError
-from fedwqcp.federation.audit import audit as recompute
-from fedwqcp.federation.ledger import Ledger
 from fedwqcp.federation.plan import choose_method, choose_score, new_id
+from fedwqcp.federation.record.audit import audit as recompute
+from fedwqcp.federation.record.ledger import Ledger
 from fedwqcp.federation.server import Server
 from fedwqcp.wire.round import Round
 

@@ -21,8 +21,8 @@ from fedwqcp.bench.stages import Folder
 from fedwqcp.cli import bench, demo, liars, report
 from fedwqcp.cli.main import app
 from fedwqcp.cli.output import VERSION, Output
-from fedwqcp.federation.ledger import Ledger
 from fedwqcp.federation.plan import choose_method, choose_score, new_id
+from fedwqcp.federation.record.ledger import Ledger
 from fedwqcp.federation.server import Server
 from fedwqcp.wire.round import Round
 from records import record

@@ -13,7 +13,7 @@ from fedwqcp import calibrate
 from fedwqcp.errors import InputError, MalformedMessageError, QuorumError
 from fedwqcp.federation import files
 from fedwqcp.federation.agent import Agent
-from fedwqcp.federation.store import load, save
+from fedwqcp.federation.record.store import load, save
 from fedwqcp.federation.transport.folder import close_round, open_round, read_round, write_answer
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.round import Choice, Round

@@ -8,10 +8,10 @@ import pytest
 import fedwqcp as fw
 from fedwqcp.errors import BudgetError, InputError
 from fedwqcp.federation.agent import Agent
-from fedwqcp.federation.contribution import scale_of
 from fedwqcp.federation.plan import Plan, choose_method
 from fedwqcp.federation.privacy import Budget
-from fedwqcp.federation.sums import SumServer
+from fedwqcp.federation.secure.contribution import scale_of
+from fedwqcp.federation.secure.sums import SumServer
 from fedwqcp.federation.transport.masked import run_masked
 from fedwqcp.wire.round import Choice, Round
 

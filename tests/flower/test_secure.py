@@ -12,7 +12,7 @@ from scipy import stats
 
 import fedwqcp as fw
 from fedwqcp.errors import InputError, QuorumError
-from fedwqcp.federation.audit import audit
+from fedwqcp.federation.record.audit import audit
 from fedwqcp.federation.transport.flower import calibrate, client_app
 from fedwqcp.federation.transport.flower.secure_masks import expand, whole_seeds
 from fedwqcp.federation.transport.flower.terms import secure_of

@@ -11,7 +11,7 @@ import fedwqcp as fw
 from fedwqcp.bench.agents import prepare
 from fedwqcp.data.embedded import digits, friedman
 from fedwqcp.data.streams import stream
-from fedwqcp.federation.audit import audit
+from fedwqcp.federation.record.audit import audit
 from fedwqcp.federation.transport.flower.demo import is_over
 from fedwqcp.federation.transport.flower.loopback import Loopback
 from fedwqcp.federation.transport.flower.processes import wait_until

@@ -16,7 +16,7 @@ from fedwqcp.bench.stages import Folder
 from fedwqcp.bench.stress import journal_of
 from fedwqcp.bench.stressed import stressed
 from fedwqcp.errors import InputError, MissingExtraError
-from fedwqcp.federation.outputs import load_outputs
+from fedwqcp.federation.outputs.reading import load_outputs
 from fedwqcp.report.drawn import FIGURES, Asked, draw
 from fedwqcp.report.own_scores import portrait
 from fedwqcp.report.points import medians

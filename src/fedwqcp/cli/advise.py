@@ -9,7 +9,7 @@ import typer
 
 from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.federation.advising import advise_on
-from fedwqcp.federation.store import load
+from fedwqcp.federation.record.store import load
 
 
 def advise(

@@ -14,16 +14,16 @@ import typer
 from fedwqcp.cli import measured
 from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.errors import InputError
-from fedwqcp.federation import logits
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.files import write_atomic
 from fedwqcp.federation.grouping import part_of
-from fedwqcp.federation.outputs import Outputs, load_outputs
+from fedwqcp.federation.outputs import logits
+from fedwqcp.federation.outputs.reading import Outputs, load_outputs
+from fedwqcp.federation.outputs.temperature import Temperature, calibrated, probabilities
 from fedwqcp.federation.privacy import Budget
+from fedwqcp.federation.record.store import load
 from fedwqcp.federation.scoring import calibration_of
 from fedwqcp.federation.scoring import predict as predict_sets
-from fedwqcp.federation.store import load
-from fedwqcp.federation.temperature import Temperature, calibrated, probabilities
 from fedwqcp.federation.transport import folder
 from fedwqcp.methods import Calibration
 from fedwqcp.quantile import conformal_rank

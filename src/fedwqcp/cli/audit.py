@@ -9,7 +9,7 @@ import typer
 
 from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.errors import RecordError
-from fedwqcp.federation.audit import audit as recompute
+from fedwqcp.federation.record.audit import audit as recompute
 
 
 def audit(

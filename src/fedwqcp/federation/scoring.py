@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fedwqcp.arrays import Floats, as_floats, as_indicators
 from fedwqcp.errors import InputError
-from fedwqcp.federation.outputs import Outputs
+from fedwqcp.federation.outputs.reading import Outputs
+from fedwqcp.federation.outputs.rows import named_by_line, row_uniforms
 from fedwqcp.federation.plan import Plan
-from fedwqcp.federation.rows import named_by_line, row_uniforms
 from fedwqcp.federation.thresholds import thresholds
 from fedwqcp.methods import Calibration
 from fedwqcp.scores import IntervalScore, LabelScore

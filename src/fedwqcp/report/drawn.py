@@ -14,8 +14,8 @@ from fedwqcp.bench.result import Result, Share
 from fedwqcp.bench.shown import Portrait
 from fedwqcp.bench.stressed import Stressed
 from fedwqcp.errors import InputError
-from fedwqcp.federation.outputs import load_outputs
-from fedwqcp.federation.store import load as load_release
+from fedwqcp.federation.outputs.reading import load_outputs
+from fedwqcp.federation.record.store import load as load_release
 from fedwqcp.report import ablation, ecdf, figures, partition, stress
 from fedwqcp.report.compare import cells
 from fedwqcp.report.html.sources import demo

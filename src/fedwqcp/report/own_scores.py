@@ -8,7 +8,7 @@ import numpy as np
 
 from fedwqcp.bench.shown import Portrait
 from fedwqcp.errors import InputError
-from fedwqcp.federation.outputs import Outputs
+from fedwqcp.federation.outputs.reading import Outputs
 from fedwqcp.federation.scoring import calibration_of
 from fedwqcp.federation.thresholds import thresholds
 from fedwqcp.metrics import histogram

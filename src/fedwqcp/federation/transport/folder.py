@@ -18,8 +18,8 @@ from pathlib import Path
 from fedwqcp.errors import InputError, MessageError, QuorumError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.files import read, write_atomic
+from fedwqcp.federation.record.store import load
 from fedwqcp.federation.server import Server
-from fedwqcp.federation.store import load
 from fedwqcp.wire.codec import MAX_BYTES, decode, encode
 from fedwqcp.wire.envelope import Answer
 from fedwqcp.wire.release import Release

@@ -13,10 +13,10 @@ import numpy.typing as npt
 from fedwqcp.arrays import Floats
 from fedwqcp.errors import InputError, QuorumError
 from fedwqcp.federation.agent import Agent, localize
-from fedwqcp.federation.contribution import scale_of
 from fedwqcp.federation.plan import Plan, as_alphas, choose_method, choose_score, new_id
+from fedwqcp.federation.secure.contribution import scale_of
+from fedwqcp.federation.secure.sums import SumServer
 from fedwqcp.federation.server import Server
-from fedwqcp.federation.sums import SumServer
 from fedwqcp.federation.transport.masked import run_masked
 from fedwqcp.methods import Calibration, Method
 from fedwqcp.scores import Rule, Score

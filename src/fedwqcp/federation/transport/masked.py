@@ -13,9 +13,9 @@ from itertools import combinations
 
 from fedwqcp.errors import InputError
 from fedwqcp.federation.agent import Agent
-from fedwqcp.federation.contribution import inner_ask, words_of
-from fedwqcp.federation.masks import Words, masked, summed
-from fedwqcp.federation.sums import SumServer
+from fedwqcp.federation.secure.contribution import inner_ask, words_of
+from fedwqcp.federation.secure.masks import Words, masked, summed
+from fedwqcp.federation.secure.sums import SumServer
 from fedwqcp.wire.release import Release
 
 

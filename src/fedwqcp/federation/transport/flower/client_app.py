@@ -16,7 +16,7 @@ from flwr.clientapp import ClientApp
 from fedwqcp import methods
 from fedwqcp.errors import BudgetError, InputError
 from fedwqcp.federation.agent import Agent
-from fedwqcp.federation.outputs import Outputs, load_outputs
+from fedwqcp.federation.outputs.reading import Outputs, load_outputs
 from fedwqcp.federation.plan import Plan, kinds_of
 from fedwqcp.federation.scoring import calibration_of
 from fedwqcp.federation.transport.flower.letters import (

@@ -15,7 +15,7 @@ from math import prod
 import numpy as np
 
 from fedwqcp.errors import InputError
-from fedwqcp.federation.masks import Words, stream
+from fedwqcp.federation.secure.masks import Words, stream
 from fedwqcp.wire.masked import MODULUS
 
 _USERS = (

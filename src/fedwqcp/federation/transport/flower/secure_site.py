@@ -7,8 +7,8 @@ import json
 from flwr.app import ArrayRecord, Context, Message
 from flwr.clientapp import ClientApp
 
-from fedwqcp.federation.contribution import inner_ask, words_of
 from fedwqcp.federation.plan import Plan
+from fedwqcp.federation.secure.contribution import inner_ask, words_of
 from fedwqcp.federation.transport.flower.client_app import OutputsOf, answer
 from fedwqcp.federation.transport.flower.letters import MODEL, READY, SUM, Ask
 from fedwqcp.federation.transport.flower.replies import reply, told_as

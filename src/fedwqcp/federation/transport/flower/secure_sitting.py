@@ -10,9 +10,9 @@ from flwr.app import ArrayRecord
 from flwr.serverapp import Grid
 
 from fedwqcp.errors import QuorumError
-from fedwqcp.federation.contribution import scale_of
 from fedwqcp.federation.plan import Plan
-from fedwqcp.federation.sums import SumServer
+from fedwqcp.federation.secure.contribution import scale_of
+from fedwqcp.federation.secure.sums import SumServer
 from fedwqcp.federation.transport.flower.drive import Pace, collect
 from fedwqcp.federation.transport.flower.letters import CODES, OK, READY, Ask, Reply
 from fedwqcp.federation.transport.flower.secure_carrier import Carrier, LostError

@@ -19,8 +19,8 @@ from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFI
 from flwr.compat.common.recorddict_compat import fitres_to_recorddict
 
 from fedwqcp.errors import InputError
-from fedwqcp.federation.contribution import read_sum
 from fedwqcp.federation.plan import Plan
+from fedwqcp.federation.secure.contribution import read_sum
 from fedwqcp.federation.transport.flower.letters import OK, RECORD, Ask, read_ask, write_reply
 from fedwqcp.federation.transport.flower.replies import RefusedError, told_as
 from fedwqcp.federation.transport.flower.secure_masks import whole_seeds

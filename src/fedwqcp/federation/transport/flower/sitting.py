@@ -12,7 +12,7 @@ from flwr.app import ArrayRecord
 from flwr.serverapp import Grid
 
 from fedwqcp.errors import QuorumError
-from fedwqcp.federation.ledger import Ledger, with_reasons
+from fedwqcp.federation.record.ledger import Ledger, with_reasons
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.flower.drive import Pace, Post, collect
 from fedwqcp.federation.transport.flower.letters import ASK, CODES, OK, RELEASE, Ask, Reply

@@ -10,7 +10,7 @@ import numpy as np
 from fedwqcp import metrics
 from fedwqcp.arrays import Floats
 from fedwqcp.errors import InputError
-from fedwqcp.federation.outputs import Outputs, load_outputs
+from fedwqcp.federation.outputs.reading import Outputs, load_outputs
 from fedwqcp.federation.scoring import calibration_of, predict
 from fedwqcp.federation.thresholds import thresholds as agents_thresholds
 from fedwqcp.methods import Calibration

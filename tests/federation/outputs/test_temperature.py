@@ -10,10 +10,10 @@ import pytest
 
 import fedwqcp as fw
 from fedwqcp.errors import InputError, RecordError
-from fedwqcp.federation.logits import for_calibration, for_prediction, load
-from fedwqcp.federation.outputs import Outputs, load_outputs
+from fedwqcp.federation.outputs.logits import for_calibration, for_prediction, load
+from fedwqcp.federation.outputs.reading import Outputs, load_outputs
+from fedwqcp.federation.outputs.temperature import Temperature, held_out
 from fedwqcp.federation.scoring import calibration_of, predict
-from fedwqcp.federation.temperature import Temperature, held_out
 from fedwqcp.wire.round import Choice, Round
 
 ROUND = Round("r", Choice("fedwq-cp"), Choice("aps"), (0.1,), ("a", "b"), 1, key="k")

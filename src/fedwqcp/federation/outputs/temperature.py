@@ -10,9 +10,9 @@ from math import isfinite
 
 from fedwqcp.arrays import Bools, as_floats, as_labels
 from fedwqcp.errors import InputError
-from fedwqcp.federation.outputs import Outputs
+from fedwqcp.federation.outputs.reading import Outputs
+from fedwqcp.federation.outputs.rows import named_by_line, row_uniforms
 from fedwqcp.federation.plan import Plan
-from fedwqcp.federation.rows import named_by_line, row_uniforms
 from fedwqcp.scores import fit_temperature, row_ids, softmax
 from fedwqcp.wire.round import Round
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from fedwqcp.errors import RecordError
-from fedwqcp.federation.contribution import scale_of
 from fedwqcp.federation.files import read
 from fedwqcp.federation.plan import Plan
-from fedwqcp.federation.sums import SumServer
+from fedwqcp.federation.secure.contribution import scale_of
+from fedwqcp.federation.secure.sums import SumServer
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.release import Release
 from fedwqcp.wire.round import Round

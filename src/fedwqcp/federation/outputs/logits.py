@@ -13,9 +13,15 @@ from pathlib import Path
 
 from fedwqcp.errors import InputError, RecordError
 from fedwqcp.federation.files import read, write_atomic
-from fedwqcp.federation.outputs import Outputs
+from fedwqcp.federation.outputs.reading import Outputs
+from fedwqcp.federation.outputs.temperature import (
+    VERSION,
+    Temperature,
+    calibrated,
+    fitted,
+    held_out,
+)
 from fedwqcp.federation.plan import Plan
-from fedwqcp.federation.temperature import VERSION, Temperature, calibrated, fitted, held_out
 from fedwqcp.scores import LabelScore
 from fedwqcp.wire.round import Round
 

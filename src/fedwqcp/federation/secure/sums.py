@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 
 from fedwqcp.errors import QuorumError
-from fedwqcp.federation.contribution import summed_method
 from fedwqcp.federation.plan import Plan
+from fedwqcp.federation.secure.contribution import summed_method
 from fedwqcp.methods import Total
 from fedwqcp.wire.codec import encode
 from fedwqcp.wire.envelope import Ask

@@ -7,7 +7,7 @@ import pytest
 
 from fedwqcp import calibrate
 from fedwqcp.errors import InputError
-from fedwqcp.federation.outputs import load_outputs
+from fedwqcp.federation.outputs.reading import load_outputs
 from fedwqcp.federation.scoring import calibration_of, predict
 from fedwqcp.wire.round import Choice, Round
 

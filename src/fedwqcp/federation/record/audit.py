@@ -11,9 +11,9 @@ from typing import Any
 
 from fedwqcp.errors import FedwqcpError, RecordError
 from fedwqcp.federation.files import read
-from fedwqcp.federation.ledger import LOG, START, with_reasons
+from fedwqcp.federation.record.ledger import LOG, START, with_reasons
+from fedwqcp.federation.secure.sum_audit import from_sums
 from fedwqcp.federation.server import Server
-from fedwqcp.federation.sum_audit import from_sums
 from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.release import Release
 from fedwqcp.wire.round import Round

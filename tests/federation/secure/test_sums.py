@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import fedwqcp as fw
 from fedwqcp.errors import InputError, QuorumError, WrongRoundError
 from fedwqcp.federation.agent import Agent
-from fedwqcp.federation.contribution import inner_ask, scale_of, words_of
 from fedwqcp.federation.plan import Plan, choose_method, choose_score, new_id
-from fedwqcp.federation.sums import SumServer
+from fedwqcp.federation.secure.contribution import inner_ask, scale_of, words_of
+from fedwqcp.federation.secure.sums import SumServer
 from fedwqcp.methods import Total
 from fedwqcp.wire.codec import encode
 from fedwqcp.wire.envelope import Ask

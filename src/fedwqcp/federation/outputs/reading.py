@@ -24,8 +24,8 @@ import numpy.typing as npt
 
 from fedwqcp.arrays import Bools
 from fedwqcp.errors import InputError, MissingExtraError
-from fedwqcp.federation.columns import numbered, numbers, stacked, texts, whole
 from fedwqcp.federation.files import read
+from fedwqcp.federation.outputs.columns import numbered, numbers, stacked, texts, whole
 
 _DAMAGED = (
     *(ValueError, OSError, EOFError, MemoryError, NotImplementedError),
@@ -53,7 +53,8 @@ class Outputs:
     first_line : int or None, optional
         Line of the first row where they come from a text file, for errors.
     logits : bool, optional
-        Whether the values are logits; `fedwqcp.federation.temperature` makes probabilities of them.
+        Whether the values are logits; `fedwqcp.federation.outputs.temperature` makes probabilities
+        of them.
     """
 
     values: npt.NDArray[Any]

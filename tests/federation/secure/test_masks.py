@@ -8,10 +8,10 @@ from scipy import stats
 
 import fedwqcp as fw
 from fedwqcp.federation.agent import Agent
-from fedwqcp.federation.contribution import inner_ask, scale_of, words_of
-from fedwqcp.federation.masks import masked, stream, summed
 from fedwqcp.federation.plan import Plan, choose_method, choose_score, new_id
-from fedwqcp.federation.sums import SumServer
+from fedwqcp.federation.secure.contribution import inner_ask, scale_of, words_of
+from fedwqcp.federation.secure.masks import masked, stream, summed
+from fedwqcp.federation.secure.sums import SumServer
 from fedwqcp.federation.transport.masked import masked_vectors
 from fedwqcp.wire.round import Round
 

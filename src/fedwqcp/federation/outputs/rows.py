@@ -11,7 +11,7 @@ import numpy as np
 
 from fedwqcp.arrays import Floats
 from fedwqcp.errors import InputError
-from fedwqcp.federation.outputs import Outputs
+from fedwqcp.federation.outputs.reading import Outputs
 from fedwqcp.scores import row_ids, uniforms
 
 P = ParamSpec("P")

@@ -1,0 +1,1 @@
+"""Files of model outputs: what an agent reads, as arrays."""

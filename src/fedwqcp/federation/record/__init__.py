@@ -1,0 +1,1 @@
+"""What a round leaves behind: its record, its release, and their recomputation."""

@@ -1,0 +1,1 @@
+"""Rounds on masked sums, in which the server hears no agent's own numbers."""
