@@ -52,6 +52,14 @@ def test_fcp_by_hand():
     assert threshold(agents, "fcp", 0.2, floor=True) == 0.9  # its own is above the mean 0.55
 
 
+def test_a_point_above_that_is_infinite_is_no_missing_threshold():
+    agents = {"a": np.array([0.9] * 9 + [inf]), "b": np.full(90, 0.1)}
+    assert mean_of(agents, 0.4).threshold("a") == pytest.approx(0.18)
+    for sketch in ("bisection", "exact", "order"):
+        floored = threshold(agents, "fcp", 0.4, floor=True, sketch=sketch)
+        assert floored >= mean_of(agents, 0.4).threshold("a")
+
+
 def test_fedls_by_hand():
     agents = {name: fw.Calibration(x, [0] * 4, n_classes=2) for name, x in (("a", A), ("b", B))}
     plain = fw.calibrate(agents, method=FedLSCP(n0=0), alpha=0.4)
@@ -75,7 +83,7 @@ def test_agents_with_too_few_points_set_no_floor(method):
     ).threshold("a")
 
 
-@settings(max_examples=40)
+@settings(max_examples=100)
 @given(samples(infinite=True), alphas(2), st.sampled_from(FLOORED))
 def test_no_threshold_is_below_that_of_fedwq_cp(agents, alpha, method):
     levels = tuple(dict.fromkeys((alpha, 0.3)))

@@ -46,13 +46,28 @@ def applicable(
         if score is None or (needs_quantiles(score) and not quantiles):
             continue
         for plan in experiment.methods:
-            if _fits(plan, task, score):
+            if fits(plan, task, score):
                 found.append((preset, plan))
     return tuple(found)
 
 
-def _fits(plan: MethodPlan, task: str, score: Score) -> bool:
-    """Tell whether a method can do without what the data lack."""
+def fits(plan: MethodPlan, task: str, score: Score) -> bool:
+    """Tell whether a method can do without what the data lack.
+
+    Parameters
+    ----------
+    plan : MethodPlan
+        The row.
+    task : {"classification", "regression"}
+        What is predicted.
+    score : Score
+        Of what.
+
+    Returns
+    -------
+    bool
+        See `applicable`.
+    """
     if plan.by and task != "classification":
         return False
     if plan.method == "dp-fedcp":

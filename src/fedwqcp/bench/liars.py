@@ -12,6 +12,7 @@ from fedwqcp.arrays import Floats
 from fedwqcp.bench import versions
 from fedwqcp.bench.agree import method_of
 from fedwqcp.bench.boards import Measured
+from fedwqcp.bench.evaluate import fits
 from fedwqcp.bench.liars_forgery import KINDS, forged
 from fedwqcp.bench.liars_record import NOBODY, Lied
 from fedwqcp.bench.liars_rows import COMPONENTS, FEW, PLAIN, ROBUST
@@ -61,7 +62,7 @@ def evaluate(
     for preset in presets:
         scored = prepare(unit, preset)
         for plan in (*PLAIN, *ROBUST):
-            if plan.method != "dp-fedcp" or unit.setting.task == "classification":
+            if fits(plan, unit.setting.task, scored.score):
                 found += _Trial(unit.setting, scored, plan, alpha).records(most)
     return tuple(found)
 

@@ -22,10 +22,14 @@ PLAIN = (
     MethodPlan(name="fedavgq-cp", method="fedavgq-cp"),
     MethodPlan(name="fcp", method="fcp"),
     MethodPlan(name="fedcp-qq", method="fedcp-qq"),
+    MethodPlan(name="fedls-cp", method="fedls-cp"),
     MethodPlan(name="cphet", method="cphet", aim="own", samples=True, settings={"solver": "exact"}),
     MethodPlan(name="dp-fedcp", method="dp-fedcp", aim="training", settings={"solver": "exact"}),
 )
-"""The other methods. CPhet aims at each agent's own law, in few components of the inputs."""
+"""The other methods, but ``private-fedwq-cp`` (FedWQ-CP with noise) and ``fed-crc`` (another risk).
+
+CPhet aims at each agent's own law, in few components of the inputs.
+"""
 
 COMPONENTS = 4
 """Principal components that CPhet sees here: it is about lies, and 32 take seconds a round."""

@@ -18,6 +18,7 @@ from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._counts import CountAt, Counts, SummedCounts
 from fedwqcp.methods._datasketches import kll_error, kll_sketch, tdigest_sketch
 from fedwqcp.methods._floor import ADDS, mean_threshold
+from fedwqcp.methods._mean import weighted_mean
 from fedwqcp.methods._sketch import (
     PooledScores,
     WeightedPoints,
@@ -175,7 +176,7 @@ class FCP(SummedCounts, Method[Summary]):
         M = len(sizes) if self.count_empty else sum(n > 0 for n in sizes)
         N = sum(sizes)
         R = conformal_rank(N, alpha, extra=M)
-        floor = mean_threshold(self._own(answers, alpha)) if self.floor else -inf
+        floor = self._least(answers, alpha) if self.floor else -inf
         if R > N:
             return ToAll(inf)
         if self.sketch != "bisection":
@@ -189,14 +190,13 @@ class FCP(SummedCounts, Method[Summary]):
             bracket = bracket.narrow(values, _totals(answers, len(values)), R)
         return ToAll(max(bracket.value, floor))
 
-    def _own(self, answers: Sequence[Summary], alpha: float) -> list[LocalQuantile]:
-        """Return the agents' own thresholds, or the next points above them."""
+    def _least(self, answers: Sequence[Summary], alpha: float) -> float:
+        """Return the mean of the agents' own thresholds, or of the next points above them."""
         if self.sketch == "bisection":
-            return of_kind(answers, LocalQuantile)
-        return [
-            LocalQuantile(pooled_quantile([s], conformal_rank(s.n, alpha)), s.n)
-            for s in of_kind(answers, WeightedPoints)
-        ]
+            return mean_threshold(of_kind(answers, LocalQuantile))
+        ranked = [(s, conformal_rank(s.n, alpha)) for s in of_kind(answers, WeightedPoints)]
+        own = [(pooled_quantile([s], rank), s.n) for s, rank in ranked if rank <= s.n]
+        return weighted_mean(*zip(*own, strict=True)) if own else -inf
 
 
 def _totals(answers: Sequence[Summary], asked: int) -> list[int]:
