@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import ceil
+from functools import lru_cache
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -51,8 +51,13 @@ def exact_level(alpha: float | Fraction) -> Fraction:
     Fraction(9, 10)
     """
     as_alpha(alpha)
-    meant = alpha if isinstance(alpha, Fraction) else Fraction(str(alpha))
-    return 1 - meant.limit_denominator(10**9)
+    return _level(str(alpha))
+
+
+@lru_cache(maxsize=256)
+def _level(alpha: str) -> Fraction:
+    """Return 1 - alpha, read as it is written."""
+    return 1 - Fraction(alpha).limit_denominator(10**9)
 
 
 def conformal_rank(n: int, alpha: float, extra: int = 1) -> int:
@@ -87,7 +92,8 @@ def conformal_rank(n: int, alpha: float, extra: int = 1) -> int:
     """
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
         raise InputError(f"n must be an integer of at least 0, got {n!r}")
-    return max(1, ceil((int(n) + extra) * exact_level(alpha)))
+    level = exact_level(alpha)
+    return max(1, -(-(int(n) + extra) * level.numerator // level.denominator))  # rounded up
 
 
 def conformal_quantile(

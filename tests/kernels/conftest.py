@@ -9,7 +9,18 @@ import pytest
 
 from fedwqcp.kernels import compiled
 
-ROOM = ("_jit", "_rows", "_cross", "_search", "_wide", "_lanes", "_spans", "_loops")
+ROOM = (
+    "_jit",
+    "_rows",
+    "_few",
+    "_cross",
+    "_search",
+    "_wide",
+    "_lanes",
+    "_spans",
+    "_counts",
+    "_loops",
+)
 
 
 def as_python(monkeypatch: pytest.MonkeyPatch) -> ModuleType:

@@ -59,12 +59,13 @@ def test_threads_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
             compiled.threads()
 
 
-@pytest.mark.parametrize(("size", "parts"), [(99, 1), (100, 3)])
+@pytest.mark.parametrize(("size", "parts"), [(99, 1), (100, 6)])
 def test_only_large_inputs_are_shared(
     monkeypatch: pytest.MonkeyPatch, size: int, parts: int
 ) -> None:
     monkeypatch.setenv("FEDWQCP_THREADS", "3")
     monkeypatch.setattr(compiled, "SHARED", 100)
+    monkeypatch.setattr(compiled, "PARTS", 2)
     seen: list[slice] = []
     done = np.zeros(10, int)
 

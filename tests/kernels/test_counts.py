@@ -22,6 +22,8 @@ def test_sizes_and_coverage_of_lac_are_those_of_its_sets(backend: str, dtype) ->
 
 def test_a_least_probability_counts_itself(backend: str) -> None:
     probs = np.array([[0.5, 0.25, 0.25], [1.0, 0.0, 0.0], [0.5049, 0.5, 0.0]])
-    assert counts.from_least(probs, np.float64(0.25)).tolist() == [3, 1, 2]
+    covered, sizes = counts.from_least(probs, np.array([2, 2, 1]), np.float64(0.25))
+    assert sizes.tolist() == [3, 1, 2]
+    assert covered.tolist() == [True, False, True]
     with pytest.raises(InputError, match="row 0 holds a negative value"):
-        counts.from_least(np.array([[1.5, -0.5]]), np.float64(0.25))
+        counts.from_least(np.array([[1.5, -0.5]]), np.zeros(1, int), np.float64(0.25))

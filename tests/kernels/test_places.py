@@ -43,11 +43,10 @@ def inputs() -> dict[str, npt.NDArray[np.floating]]:
 
 def assert_same(probs: npt.NDArray[np.floating], labels: npt.NDArray[np.int64]) -> None:
     """Compare with the plain count."""
-    plain, fast = ranked.of_labels(probs, labels), places.of_labels(probs, labels)
+    plain = ranked.of_labels(probs, labels)
     for field in FIELDS:
-        one, other = getattr(plain, field), getattr(fast, field)
-        assert one.dtype == other.dtype
-        np.testing.assert_array_equal(one, other)
+        found = places.scored(probs, labels, lambda place, _, field=field: getattr(place, field))
+        np.testing.assert_array_equal(found, getattr(plain, field))
 
 
 @pytest.mark.parametrize("kind", list(inputs()))
@@ -61,6 +60,31 @@ def test_places_are_the_same(backend: str, kind: str) -> None:
 @given(case=labelled())
 def test_places_are_the_same_everywhere(backend: str, case: Labelled) -> None:
     assert_same(case.probs, case.labels)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 10, 15, 16, 17])
+def test_many_short_rows(backend: str, n_classes: int) -> None:
+    """More than go side by side, with a few that are tied, tiny or full among them."""
+    rng = np.random.default_rng(n_classes)
+    n = 30 if backend == "python" else 700
+    probs = np.exp(3 * rng.normal(size=(n, n_classes)))
+    probs[7] = 1
+    probs[11, :2] = 1e30
+    probs = (probs / probs.sum(axis=1, keepdims=True)).astype(np.float32)
+    assert_same(probs, rng.integers(0, n_classes, n))
+
+
+def test_parts_of_rows_make_the_whole(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "ROWS", 7)
+    for kind in ("spread", "float32"):
+        assert_same(inputs()[kind], np.arange(40) % 7)
+
+
+def test_the_formula_is_told_which_rows(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "ROWS", 7)
+    rows = np.arange(40.0)
+    found = places.scored(inputs()["spread"], np.zeros(40, int), lambda _, some: rows[some])
+    np.testing.assert_array_equal(found, rows)
 
 
 def test_wide_rows_are_summed_in_full(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,4 +106,6 @@ def test_what_is_wrong_is_said_in_the_same_words(backend, dtype, row, message: s
     if backend == "python":
         pytest.skip("numpy warns where machine integers wrap")
     with pytest.raises(InputError, match=message):
-        places.of_labels(np.array([[1, 0, 0], row], dtype), np.zeros(2, np.int64))
+        places.scored(
+            np.array([[1, 0, 0], row], dtype), np.zeros(2, np.int64), lambda place, _: place.upto
+        )

@@ -13,6 +13,11 @@ SAMPLES = {
     "tied": RNG.integers(0, 3, 3000).astype(float),
     "equal": np.ones(3000),
     "infinite": np.where(RNG.random(3000) < 0.4, np.inf, RNG.normal(size=3000)),
+    "piled up at the end": np.minimum(1.0, 1.5 * RNG.random(3000)),
+    "one value amid others": np.where(RNG.random(3000) < 0.6, 0.25, RNG.normal(size=3000)),
+    "far apart": RNG.choice([-1.7e308, 1.7e308], 3000) * RNG.random(3000),
+    "close together": np.nextafter(0, 1) * RNG.integers(0, 9, 3000),
+    "steep": np.exp(20 * RNG.normal(size=3000)),
     "beats with the sample": np.tile(np.arange(30.0), 100),
 }
 
@@ -22,6 +27,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selection, "SAMPLE", 100)
     monkeypatch.setattr(selection, "LARGE", 200)
     monkeypatch.setattr(selection, "BLOCK", 500)
+    monkeypatch.setattr(selection, "SPARSE", 30)
 
 
 @pytest.mark.usefixtures("small")
@@ -31,6 +37,21 @@ def test_it_is_the_value_at_that_place(backend: str, kind: str) -> None:
     ordered = np.sort(values)
     for rank in (1, 2, 30, 1500, 2700, 2999, 3000):
         assert selection.order_statistic(values, rank) == ordered[rank - 1]
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("kind", ["normal", "ordered", "tied", "equal", "steep"])
+def test_counting_is_enough(backend: str, kind: str) -> None:
+    values = SAMPLES[kind]
+    for rank in (1, 30, 1500, 2500, 3000):
+        assert selection._by_counting(values, rank) == np.partition(values, rank - 1)[rank - 1]
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("rank", [1, 500, 1500])
+def test_a_sample_that_misleads_is_noticed(backend: str, rank: int) -> None:
+    values = np.tile(np.arange(30.0), 100)  # the sample holds zeros only
+    assert selection._by_counting(values, rank) == (0 if rank == 1 else None)
 
 
 @pytest.mark.usefixtures("small")

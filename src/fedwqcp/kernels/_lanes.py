@@ -17,7 +17,7 @@ from fedwqcp.kernels._rows import SURE
 from fedwqcp.kernels._wide import Out
 from fedwqcp.kernels.compiled import Integers
 
-ROWS = 64
+ROWS = 128
 
 
 @jit
@@ -27,11 +27,11 @@ def rounded(x: Any) -> float:
 
 
 @jit
-def load(probs: Probabilities, start: Whole, rows: Whole, side: Probabilities) -> None:
-    """Put some rows side by side."""
-    for i in range(rows):
-        for j in range(len(side)):
-            side[j, i] = probs[start + i, j]
+def load(probs: Probabilities, side: Probabilities) -> None:
+    """Put rows side by side."""
+    for j in range(probs.shape[1]):
+        for i in range(len(probs)):
+            side[j, i] = probs[i, j]
 
 
 @jit
@@ -109,30 +109,50 @@ def write(
 
 
 @jit
+def write_rows(
+    probs: Probabilities, labels: Labels, order: tuple[Probabilities, Integers], out: Out
+) -> None:
+    """Write what is wanted of rows, given their values in order and how many of them fit."""
+    side, n = order
+    _, rank, label, ahead, mask = out
+    least, beyond, own = side[-3], side[-2], side[-1]  # room for one more value of each row
+    for i in range(len(probs)):
+        least[i] = side[n[i], i]
+    for i in range(len(probs)):
+        beyond[i] = side[n[i] + 1, i]
+    for i in range(len(probs)):
+        rank[i] = n[i] + 1
+    for i in range(len(labels)):
+        own[i] = probs[i, labels[i]]
+    for i in range(len(labels)):
+        ahead[i] = own[i] >= least[i]
+    for i in range(len(mask)):
+        for j in range(mask.shape[1]):
+            mask[i, j] = probs[i, j] >= least[i]
+    singly = label.size > 0
+    for i in range(len(probs)):
+        singly |= rounded(least[i]) == rounded(beyond[i])
+    for i in range(len(probs) if singly else 0):
+        if label.size or rounded(least[i]) == rounded(beyond[i]):  # equals around the crossing
+            write(i, probs[i], labels, (side[1:-3, i], n[i]), out)
+
+
+@jit
 def crossings_of_few(
     probs: Probabilities, labels: Labels, limits: tuple[Floats, Truth], out: Out, pairs: Integers
 ) -> Truth:
     """Do what `crossings` does, for rows of few labels."""
     rows, C = probs.shape
-    _, rank, label, ahead, mask = out
-    side = np.empty((C + 1, ROWS), probs.dtype)
-    side[:C], side[C] = 1.0 / C, -1.0  # no label stands after the last
+    masses, rank, label, ahead, mask = out
+    side = np.empty((C + 5, ROWS), probs.dtype)
+    side[:], side[0], side[C + 1] = 1.0 / C, 2.0, -1.0  # before all labels, and after the last
     n, total = np.empty(ROWS, np.int64), np.empty(ROWS)
     sound = True
     for start in range(0, rows, ROWS):
-        some = min(ROWS, rows - start)
-        load(probs, start, some, side[:C])
-        descend(side[:C], pairs)
-        sound &= settle(side[:C], limits, total, n)
-        for i in range(some):
-            row, k = start + i, n[i]
-            rank[row] = k + 1
-            least = side[k - 1, i] if k else side.dtype.type(2)  # no label has 2
-            if label.size or rounded(least) == rounded(side[k, i]):  # equals around the crossing
-                write(row, probs[row], labels, (side[:, i], k), out)
-                continue
-            if labels.size:
-                ahead[row] = probs[row, labels[row]] >= least
-            for j in range(C if mask.size else 0):
-                mask[row, j] = probs[row, j] >= least
+        some = slice(start, min(start + ROWS, rows))
+        load(probs[some], side[1:])
+        descend(side[1 : C + 1], pairs)
+        sound &= settle(side[1 : C + 1], limits, total, n)
+        part = (masses[:, some], rank[some], label[some], ahead[some], mask[some])
+        write_rows(probs[some], labels[some], (side, n), part)
     return sound

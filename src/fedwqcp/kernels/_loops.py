@@ -1,5 +1,8 @@
 """Every compiled loop; importing it imports numba."""
 
+from fedwqcp.kernels._beside import crossings_beside
+from fedwqcp.kernels._counts import below, between
+from fedwqcp.kernels._few import places_of_few
 from fedwqcp.kernels._lanes import crossings_of_few
 from fedwqcp.kernels._rows import counts_from, places, places_single, sound_rows
 from fedwqcp.kernels._spans import (
@@ -9,22 +12,24 @@ from fedwqcp.kernels._spans import (
     scores,
     scores_of_one,
     scores_of_pairs,
-    split,
 )
 from fedwqcp.kernels._wide import crossings
 
 __all__ = [
+    "below",
+    "between",
     "counts_from",
     "crossings",
+    "crossings_beside",
     "crossings_of_few",
     "ends",
     "ends_of_one",
     "ends_of_pairs",
     "places",
+    "places_of_few",
     "places_single",
     "scores",
     "scores_of_one",
     "scores_of_pairs",
     "sound_rows",
-    "split",
 ]

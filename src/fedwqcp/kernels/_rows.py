@@ -7,11 +7,11 @@ multiples of 2^-52 below 2 are exact in float64, whatever their order.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from fedwqcp.arrays import Floats, Labels, Probabilities
+from fedwqcp.arrays import Bools, Floats, Labels, Probabilities
 from fedwqcp.kernels._jit import Truth, Whole, jit, jit_sums
 from fedwqcp.kernels.compiled import Integers
 
@@ -30,6 +30,9 @@ SURE = 4e-3
 
 SURE_FIXED = np.int64(4e-3 * 2.0**52)
 UNIT = 2.0**-52
+
+Places: TypeAlias = tuple[Floats, Floats, Floats, Integers]
+"""Mass before the label and up to it, largest mass of the row, rank of the label."""
 
 
 @jit
@@ -56,35 +59,31 @@ def place_exactly(row: Probabilities, y: Whole) -> tuple[Whole, Whole, Whole, Wh
 
 @jit
 def store(
-    i: Whole,
-    found: tuple[Whole, Whole, Whole, Whole, Truth],
-    n_classes: Whole,
-    masses: Floats,
-    ranks: Integers,
+    i: Whole, found: tuple[Whole, Whole, Whole, Whole, Truth], n_classes: Whole, out: Places
 ) -> Truth:
     """Write a place as masses between 0 and 1; the label ranked last reaches exactly 1."""
     before, own, rank, top, sound = found
-    masses[0, i] = min(before, ONE) * UNIT
-    masses[1, i] = 1.0 if rank == n_classes else min(before + own, ONE) * UNIT
-    masses[2, i] = min(top, ONE) * UNIT
-    ranks[i] = rank
+    out[0][i] = min(before, ONE) * UNIT
+    out[1][i] = 1.0 if rank == n_classes else min(before + own, ONE) * UNIT
+    out[2][i] = min(top, ONE) * UNIT
+    out[3][i] = rank
     return sound
 
 
 @jit
-def places(probs: Probabilities, labels: Labels, masses: Floats, ranks: Integers) -> Truth:
-    """Find before, upto, top (rows of masses) and rank; tell whether all rows are sound."""
+def places(probs: Probabilities, labels: Labels, out: Places) -> Truth:
+    """Find where labels stand; tell whether all rows are sound."""
     sound = True
     for i in range(len(probs)):
-        found = place_exactly(probs[i], labels[i])
-        sound &= store(i, found, probs.shape[1], masses, ranks)
+        sound &= store(i, place_exactly(probs[i], labels[i]), probs.shape[1], out)
     return sound
 
 
 @jit_sums
-def places_single(probs: Probabilities, labels: Labels, masses: Floats, ranks: Integers) -> Truth:
+def places_single(probs: Probabilities, labels: Labels, out: Places) -> Truth:
     """Do the same for float32, twice as many numbers at a time."""
     n, n_classes = probs.shape
+    befores, uptos, tops, ranks = out
     sound = True
     for i in range(n):
         y = np.int32(labels[i])
@@ -100,12 +99,11 @@ def places_single(probs: Probabilities, labels: Labels, masses: Floats, ranks: I
             before += np.float64(x) if ahead else 0.0
             rank += np.int32(ahead)
         if key <= EXACT or top > WHOLE or not abs(total - 1) < SURE:
-            found = place_exactly(probs[i], labels[i])
-            sound &= store(i, found, n_classes, masses, ranks)
+            sound &= store(i, place_exactly(probs[i], labels[i]), n_classes, out)
             continue
-        masses[0, i] = min(before, 1.0)
-        masses[1, i] = 1.0 if rank == n_classes else min(before + np.float64(own), 1.0)
-        masses[2, i] = np.float64(np.uint32(top).view(np.float32))
+        befores[i] = min(before, 1.0)
+        uptos[i] = 1.0 if rank == n_classes else min(before + np.float64(own), 1.0)
+        tops[i] = np.float64(np.uint32(top).view(np.float32))
         ranks[i] = rank
     return sound
 
@@ -124,8 +122,14 @@ def sound_rows(probs: Probabilities) -> Truth:
 
 
 @jit_sums
-def counts_from(probs: Probabilities, least: Any, counts: Integers) -> Truth:
-    """Count the probabilities from a least one on; tell whether all rows are surely sound."""
+def counts_from(
+    probs: Probabilities, labels: Labels, least: Any, out: tuple[Bools, Integers]
+) -> Truth:
+    """Count the probabilities from a least one on, and tell whether a label's is one of them.
+
+    Return whether all rows are surely sound.
+    """
+    covered, counts = out
     sound = True
     for i in range(len(probs)):
         total, good, n = probs[i, 0] - probs[i, 0], True, np.int32(0)
@@ -135,4 +139,5 @@ def counts_from(probs: Probabilities, least: Any, counts: Integers) -> Truth:
             n += np.int32(probs[i, j] >= least)
         sound &= good & (abs(total - 1) < SURE)
         counts[i] = n
+        covered[i] = probs[i, labels[i]] >= least
     return sound

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedwqcp.arrays import Floats
-from fedwqcp.kernels._jit import Truth, Whole, jit
+from fedwqcp.kernels._jit import Truth, jit
 
 
 @jit
@@ -108,17 +108,3 @@ def ends_of_pairs(flat: Floats, q: tuple[float, float], out: tuple[Floats, Float
         out[0][i] = -reach(-(a if a < b else b), q[0])
         out[1][i] = reach(b if a < b else a, q[1])
     return finite
-
-
-@jit
-def split(values: Floats, low: float, high: float, kept: Floats) -> tuple[Whole, Whole]:
-    """Count the values below a bracket, keep those inside, and count them; too many end it."""
-    below, n = np.int64(0), np.int64(0)
-    for i in range(len(values)):
-        v = values[i]
-        below += v < low
-        kept[n] = v  # stays only if the next one goes behind it
-        n += (v >= low) & (v <= high)
-        if n == len(kept):
-            return below, n
-    return below, n

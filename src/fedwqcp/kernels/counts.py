@@ -1,4 +1,4 @@
-"""How many labels of a row are probable enough: one pass, checks included."""
+"""How many labels of a row are probable enough, and is the true one: one pass, checks included."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fedwqcp.arrays import Probabilities
+from fedwqcp.arrays import Bools, Labels, Probabilities
 from fedwqcp.kernels import compiled
 from fedwqcp.kernels.checks import check
 from fedwqcp.kernels.compiled import Integers
@@ -14,20 +14,24 @@ from fedwqcp.kernels.places import WIDE
 from fedwqcp.kernels.ranked import blocks
 
 
-def from_least(probs: Probabilities, least: np.floating[Any]) -> Integers:
+def from_least(
+    probs: Probabilities, labels: Labels, least: np.floating[Any]
+) -> tuple[Bools, Integers]:
     """Check probabilities and count those from a least one on.
 
     Parameters
     ----------
     probs : Probabilities, shape (n, C)
         Of the right type and shape.
+    labels : Labels, shape (n,)
+        One label of each row.
     least : floating
         Of the same type; it counts itself.
 
     Returns
     -------
-    Integers, shape (n,)
-        From 0 to C.
+    tuple of Bools and Integers, each of shape (n,)
+        Whether the label is one of them, and how many there are.
 
     Raises
     ------
@@ -35,13 +39,19 @@ def from_least(probs: Probabilities, least: np.floating[Any]) -> Integers:
         If a row is not one of probabilities.
     """
     n, n_classes = probs.shape
-    counts = np.empty(n, np.int64)
+    out = np.empty(n, np.bool_), np.empty(n, np.int64)
+    covered, counts = out
     loops = compiled.kernels(probs.size) if n_classes <= WIDE else None
     if loops is not None and compiled.over_rows(
-        n, probs.size, lambda rows: loops.counts_from(probs[rows], least, counts[rows])
+        n,
+        probs.size,
+        lambda rows: loops.counts_from(
+            probs[rows], labels[rows], least, (covered[rows], counts[rows])
+        ),
     ):
-        return counts
+        return out
     check(probs)
     for rows in blocks(n, n_classes):
         counts[rows] = np.count_nonzero(probs[rows] >= least, axis=1)
-    return counts
+    covered[:] = np.take_along_axis(probs, labels[:, None], axis=1)[:, 0] >= least
+    return out

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 
-from fedwqcp.arrays import Bools, Labels, Probabilities
+from fedwqcp.arrays import Bools, Floats, Labels, Probabilities
 from fedwqcp.kernels import compiled, sorting
 from fedwqcp.kernels.checks import check
 from fedwqcp.kernels.compiled import Integers
 from fedwqcp.kernels.limits import Limits
 from fedwqcp.kernels.networks import network
-from fedwqcp.kernels.places import WIDE
+from fedwqcp.kernels.places import WIDE, in_pairs
 from fedwqcp.kernels.ranked import FEW, Ranked, blocks
 from fedwqcp.kernels.sorting import Out
+
+BESIDE = 112
+"""Rows of up to so many float32 are searched side by side."""
+
+LEFT = 2**11
+"""So many of those that stay open are copied at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,13 +144,38 @@ def _compiled(probs: Probabilities, labels: Labels, limits: Limits, out: Out) ->
     loops = compiled.kernels(probs.size)
     if loops is None:
         return False
-    few = n_classes <= FEW
-    near = limits.steps() if n_classes <= WIDE else np.empty(0, np.int64)
-    bounds = (limits.reals(), limits.by_top) if few else (*limits.pair(), near)
-    more = (network(n_classes),) if few else ()
-    fill = loops.crossings_of_few if few else loops.crossings
+    if n_classes <= FEW:
+        fill = partial(loops.crossings_of_few, pairs=network(n_classes))
+        bounds: tuple[Any, ...] = (limits.reals(), limits.by_top)
+    else:
+        near = limits.steps() if n_classes <= WIDE else np.empty(0, np.int64)
+        fill, bounds = loops.crossings, (*limits.pair(), near)
+        plain = probs.dtype == np.float32 and probs.flags.c_contiguous
+        if near.size and n_classes <= BESIDE and plain and not out.label.size:
+            fill = partial(_beside, loops)
 
     def work(rows: slice) -> bool:
-        return bool(fill(probs[rows], labels[rows], bounds, out.of(rows).arrays(), *more))
+        return bool(fill(probs[rows], labels[rows], bounds, out.of(rows).arrays()))
 
     return compiled.over_rows(n, probs.size, work)
+
+
+def _beside(
+    loops: ModuleType,
+    probs: Probabilities,
+    labels: Labels,
+    bounds: tuple[Integers, Integers, Integers],
+    arrays: tuple[Floats, Integers, Labels, Bools, Bools],
+) -> bool:
+    """Search rows side by side, and those that stay open one after the other."""
+    out = Out(*arrays)
+    loops.crossings_beside(in_pairs(probs), probs, labels, bounds[2], arrays)
+    left = np.flatnonzero(out.rank == 0)
+    for start in range(0, len(left), LEFT):
+        some = left[start : start + LEFT]
+        part = Out.of_rows(len(some), out.mask.shape[1], False, labels.size > 0)
+        y = labels[some] if labels.size else labels
+        if not loops.crossings(probs[some], y, bounds, part.arrays()):
+            return False
+        out.put(some, part)
+    return True

@@ -1,13 +1,15 @@
 """The value of a given rank, or of a given share of the weight, without sorting.
 
-A sorted sample says between which two values the answer lies, all but surely; one pass counts what
-lies below and keeps what lies between. Where the sample was wrong, the full way decides: the answer
-is exact in any case.
+A sample says between which two values the answer lies, all but surely. For a rank, passes that only
+count come closer: the counts at both ends say where between them the answer should be. Then one
+pass keeps what lies between. Where the sample was wrong, the full way decides: the answer is exact
+in any case.
 """
 
 from __future__ import annotations
 
-from math import sqrt
+from math import floor, inf, isfinite, nextafter, sqrt
+from types import ModuleType
 
 import numpy as np
 
@@ -17,9 +19,21 @@ from fedwqcp.kernels import compiled
 LARGE = 2**13
 """Samples below this size are partitioned or sorted as a whole."""
 
-SAMPLE = 2**14
+SAMPLE, WEIGHTED_SAMPLE = 2**12, 2**14
+"""How many values are in a sample, at most, of one in `SPARSE`."""
+
+SPARSE = 32
 BLOCK = 2**16
-"""How many values are looked at in one go; they stay in cache."""
+"""How many values numpy looks at in one go; they stay in cache."""
+
+PASSES = 5
+"""How many times a bracket is made narrower before it is taken as it is."""
+
+FEW = 2**8
+"""One value in so many is few enough to be kept."""
+
+SLACK = 0.03
+"""How far, in widths of the bracket, values may lie from where even spacing puts them."""
 
 
 def order_statistic(values: Floats, rank: int) -> float:
@@ -28,7 +42,7 @@ def order_statistic(values: Floats, rank: int) -> float:
     Parameters
     ----------
     values : Floats, shape (n,)
-        The sample, without NaN.
+        The sample, without NaN and -inf.
     rank : int
         From 1 to n.
 
@@ -37,18 +51,73 @@ def order_statistic(values: Floats, rank: int) -> float:
     float
         One of the values.
     """
-    n = len(values)
-    if n >= LARGE:
-        sample = np.sort(values[:: _step(n)])
-        at, m = rank / n * len(sample), len(sample)
-        margin = 4 * sqrt(m * (rank / n) * (1 - rank / n)) + 4
-        low = sample[int(at - margin)] if at > margin else -np.inf
-        high = sample[int(at + margin)] if at + margin < m else np.inf
-        below, between = _split(values, low, high)
-        k = rank - 1 - below
-        if 0 <= k < len(between):
-            return float(np.partition(between, k)[k])
+    if len(values) >= LARGE and (found := _by_counting(values, rank)) is not None:
+        return found
     return float(np.partition(values, rank - 1)[rank - 1])
+
+
+def _by_counting(values: Floats, rank: int) -> float | None:
+    """Return the value of a rank from a bracket around it, or None where there is no good one."""
+    n, loops = len(values), compiled.kernels(len(values))
+    low, high = _bracket(values, rank)  # the answer is at least low, and less than high
+    below_low, below_high = _below(values, low, high, loops)
+    for _ in range(PASSES):
+        inside = below_high - below_low
+        if not below_low < rank <= below_high or inside <= n // FEW or not isfinite(high - low):
+            break
+        if nextafter(low, inf) >= high:  # nothing else lies between
+            return low
+        guess = low + (high - low) * ((rank - below_low) / inside)
+        half = (high - low) * (2 / sqrt(inside) + SLACK)
+        a, b = max(low, guess - half), min(high, guess + half)
+        below_a, below_b = _below(values, a, b, loops)
+        if rank <= below_a:
+            high, below_high = a, below_a
+        elif rank > below_b:
+            low, below_low = b, below_b
+        else:
+            low, below_low, high, below_high = a, below_a, b, below_b
+    if not below_low < rank <= below_high or below_high - below_low > n // 2:
+        return None
+    kept = _between(values, low, high, below_high - below_low, loops)
+    return float(np.partition(kept, rank - 1 - below_low)[rank - 1 - below_low])
+
+
+def _bracket(values: Floats, rank: int) -> tuple[float, float]:
+    """Guess between which two values the one of a rank lies; the second lies beyond it."""
+    sample = values[:: max(SPARSE, len(values) // SAMPLE)]
+    m, share = len(sample), rank / len(values)
+    margin = 4 * sqrt(m * share * (1 - share)) + 4
+    first, last = floor(m * share - margin), floor(m * share + margin)
+    ordered = np.partition(sample, (max(first, 0), min(last, m - 1)))
+    low = ordered[first] if first >= 0 else values.min()
+    high = ordered[last] if last < m else values.max()
+    return float(low), nextafter(float(high), inf)
+
+
+def _below(values: Floats, low: float, high: float, loops: ModuleType | None) -> tuple[int, int]:
+    """Count the values below either end of a bracket."""
+    if loops is not None:
+        below_low, below_high = loops.below(values, low, high)
+        return int(below_low), int(below_high)
+    below_low, below_high = 0, 0
+    for start in range(0, len(values), BLOCK):
+        block = values[start : start + BLOCK]
+        below_low += int(np.count_nonzero(block < low))
+        below_high += int(np.count_nonzero(block < high))
+    return below_low, below_high
+
+
+def _between(
+    values: Floats, low: float, high: float, inside: int, loops: ModuleType | None
+) -> Floats:
+    """Collect the values of a bracket, which are so many."""
+    if loops is not None:
+        kept = np.empty(inside + 1)
+        loops.between(values, low, high, kept)
+        return kept[:inside]
+    blocks = (values[start : start + BLOCK] for start in range(0, len(values), BLOCK))
+    return np.concatenate([block[(block >= low) & (block < high)] for block in blocks])
 
 
 def weighted_order_statistic(
@@ -100,7 +169,7 @@ def _reach(values: Floats, weights: Floats, start: float, target: float) -> floa
 
 def _weighted_bracket(values: Floats, weights: Floats, target: float) -> tuple[float, float]:
     """Guess two values between which the target is reached."""
-    step = _step(len(values))
+    step = max(SPARSE, len(values) // WEIGHTED_SAMPLE)
     order = np.argsort(values[::step], kind="stable")
     sample, w = values[::step][order], weights[::step][order] * step
     reached = np.cumsum(w)
@@ -110,28 +179,3 @@ def _weighted_bracket(values: Floats, weights: Floats, target: float) -> tuple[f
         float(sample[low - 1]) if low else -np.inf,
         float(sample[high]) if high < len(sample) else np.inf,
     )
-
-
-def _step(n: int) -> int:
-    """Return how far apart the values of the sample stand; it holds a thirty-second at most."""
-    return max(32, n // SAMPLE)
-
-
-def _split(values: Floats, low: float, high: float) -> tuple[int, Floats]:
-    """Count the values below a bracket, and collect those inside; none if they are too many."""
-    most = len(values) // 2
-    if (loops := compiled.kernels(len(values))) is not None:
-        inside = np.empty(most + 1)
-        below, n = loops.split(values, low, high, inside)
-        return int(below), inside[: n if n <= most else 0]
-    below, kept, size = 0, [np.empty(0)], 0
-    for start in range(0, len(values), BLOCK):
-        block = values[start : start + BLOCK]
-        under = block < low
-        below += int(np.count_nonzero(under))
-        part = block[~under & (block <= high)]
-        size += len(part)
-        if size > most:
-            return below, np.empty(0)
-        kept.append(part)
-    return below, np.concatenate(kept)

@@ -86,6 +86,22 @@ class Out:
             self.mask[rows],
         )
 
+    def put(self, rows: Integers, part: Out) -> None:
+        """Take over some rows, places apart.
+
+        Parameters
+        ----------
+        rows : Integers, shape (k,)
+            Which.
+        part : Out
+            What was found for them.
+        """
+        self.rank[rows] = part.rank
+        if self.ahead.size:
+            self.ahead[rows] = part.ahead
+        if self.mask.size:
+            self.mask[rows] = part.mask
+
     def arrays(self) -> tuple[Floats, Integers, Labels, Bools, Bools]:
         """Return the arrays as the compiled loops take them.
 
@@ -137,10 +153,7 @@ def by_value(probs: Probabilities, labels: Labels, limits: Limits, out: Out) -> 
         wanted = C if out.mask.size else 0
         part = Out.of_rows(len(some), wanted, False, out.ahead.size > 0)
         by_order(probs[some], labels[some] if labels.size else labels, limits, part)
-        if out.ahead.size:
-            out.ahead[some] = part.ahead
-        if out.mask.size:
-            out.mask[some] = part.mask
+        out.put(some, part)
 
 
 def by_order(probs: Probabilities, labels: Labels, limits: Limits, out: Out) -> None:

@@ -45,7 +45,9 @@ class RankedScore(LabelScore):
     def _of_labels(self, p: Probabilities, y: Labels, u: Floats | None) -> Floats:
         if self._leads is None:
             return super()._of_labels(p, y, u)
-        return self._formula(places.of_labels(p, y), 1.0 if u is None else u)
+        return places.scored(
+            p, y, lambda place, rows: self._formula(place, 1.0 if u is None else u[rows])
+        )
 
     def _mask(self, p: Probabilities, q: Floats, rule: Rule, u: Floats | None) -> Bools:
         if q.ndim or self._leads is None:

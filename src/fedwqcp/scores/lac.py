@@ -52,8 +52,7 @@ class LAC(LabelScore):
         if q.ndim:
             return super()._measure(p, y, q, rule, u)
         least = _least(float(q), p.dtype == np.float32)
-        sizes = counts.from_least(p, least)
-        covered = np.take_along_axis(p, y[:, None], axis=1)[:, 0] >= least
+        covered, sizes = counts.from_least(p, y, least)
         if rule == "leq_top1":
             empty = np.flatnonzero(sizes == 0)
             covered[empty] = p[empty].argmax(axis=1) == y[empty]
