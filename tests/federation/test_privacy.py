@@ -102,10 +102,12 @@ def test_a_budget_is_a_positive_number(total, tmp_path):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{}", "[]", "null", '{"epsilon": "-1", "question": "q", "answer": "x"}',
-     '{"epsilon": "inf", "question": "q", "answer": "x"}',
-     '{"epsilon": "one", "question": "q", "answer": "x"}',
-     '{"epsilon": "1", "question": "q", "answer": 7}'],
+    ["", "{}", "[]", "null", '{"epsilon": "-1", "total": "2", "question": "q", "answer": "x"}',
+     '{"epsilon": "inf", "total": "2", "question": "q", "answer": "x"}',
+     '{"epsilon": "one", "total": "2", "question": "q", "answer": "x"}',
+     '{"epsilon": "1", "total": "much", "question": "q", "answer": "x"}',
+     '{"epsilon": "1", "question": "q", "answer": "x"}',
+     '{"epsilon": "1", "total": "2", "question": "q", "answer": 7}'],
 )  # fmt: skip
 def test_a_damaged_entry_stops_every_answer(text, tmp_path):
     (tmp_path / "000001.json").write_text(text)
@@ -125,6 +127,13 @@ def test_nothing_leaves_where_nothing_can_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot write"):
         agent(tmp_path / "file" / "p").answer()
+
+
+def test_a_budget_cannot_be_raised_once_something_was_spent(tmp_path):
+    agent(tmp_path, 2.0).answer()
+    with pytest.raises(BudgetError, match=r"was 2\.0: it can be lowered, not raised to 30\.0"):
+        agent(tmp_path, 30.0, replace(ROUND, id="r2")).answer()
+    assert Budget(tmp_path, 2.0).left == 1.0, "nothing was spent"
 
 
 def test_a_lowered_budget_is_below_zero(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from contextlib import contextmanager
 
@@ -54,7 +55,7 @@ def app_with(root, name, **settings):
     new_app(root / name)
     with (root / name / "pyproject.toml").open("a") as table:
         for key, value in settings.items():
-            table.write(f"method-setting.{key} = {value!r}\n")
+            table.write(f"method-setting.{key} = {json.dumps(value)}\n")
     return root / name
 
 

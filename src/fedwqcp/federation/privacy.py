@@ -30,12 +30,15 @@ class Spending:
         Digest of the round's terms, the agent and the question.
     epsilon : Decimal
         What it spent.
+    total : Decimal
+        The whole budget, as the agent had it then.
     answer : bytes
         What was sent.
     """
 
     question: str
     epsilon: Decimal
+    total: Decimal
     answer: bytes
 
 
@@ -47,7 +50,8 @@ class Budget:
     folder : Path
         Where it is kept; one for each set of calibration data, beside them.
     total : float
-        The budget; the agent's own decision, never a term of a round.
+        The budget; the agent's own decision, never a term of a round. Once something was spent it
+        can be lowered, not raised.
 
     Raises
     ------
@@ -107,13 +111,20 @@ class Budget:
                 answer = compute()
                 _make(self.folder)
             path = self.folder / f"{len(before) + 1:06d}.json"
-            if write_atomic(path, _entry(round, question, epsilon, answer), replace=False):
+            entry = _entry(round, question, epsilon, self.total, answer)
+            if write_atomic(path, entry, replace=False):
                 _sync(self.folder)
                 return answer  # else another process took this number: look again
 
     def _check(self, round: str, epsilon: float, before: list[Spending]) -> None:
         """Hold what an answer would spend against what was spent before."""
         left = max(self.total - _spent(before), Decimal(0))
+        first = min((each.total for each in before), default=self.total)
+        if self.total > first:
+            raise BudgetError(
+                f"the privacy budget of these data was {first:f}: it can be lowered, not raised to "
+                f"{self.total:f}; name the former, or calibrate on new data"
+            )
         if epsilon == inf:
             raise BudgetError(
                 f"this agent has a privacy budget, and the method of round {round!r} is not "
@@ -136,9 +147,10 @@ class Budget:
         return [_spending(path) for path in paths]
 
 
-def _entry(round: str, question: str, epsilon: float, answer: bytes) -> bytes:
+def _entry(round: str, question: str, epsilon: float, total: Decimal, answer: bytes) -> bytes:
     """Write one file's content, readable."""
-    entry = {"round": round, "epsilon": str(epsilon), "question": question}
+    spent = {"epsilon": str(epsilon), "total": str(total)}
+    entry = {"round": round, **spent, "question": question}
     return json.dumps({**entry, "answer": answer.decode()}, indent=1).encode() + b"\n"
 
 
@@ -146,9 +158,9 @@ def _spending(path: Path) -> Spending:
     """Read one file."""
     try:
         found = json.loads(read(path))
-        epsilon = Decimal(found["epsilon"])
-        sound = epsilon.is_finite() and epsilon > 0
-        spending = Spending(str(found["question"]), epsilon, found["answer"].encode())
+        epsilon, total = Decimal(found["epsilon"]), Decimal(found["total"])
+        sound = epsilon.is_finite() and epsilon > 0 and total.is_finite()
+        spending = Spending(str(found["question"]), epsilon, total, found["answer"].encode())
     except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError):
         sound = False
     if not sound:
