@@ -68,3 +68,13 @@ def test_a_folder_of_ones_own(home):
     assert "ledger keeps a privacy budget: say how much" in calibrate(
         home, "two", "--privacy-folder", "ledger", code=2
     )
+
+
+def test_too_few_points_for_epsilon_are_named(home):
+    assert "too few" not in calibrate(home, "one", "--privacy-budget", "2")
+    with np.load(home / "cal.npz") as found:
+        np.savez(home / "few.npz", probs=found["probs"][:100], labels=found["labels"][:100])
+    said = program(home, "agent", "calibrate", "--round", "one.json", "--outputs", "few.npz",
+                   "--out", "few.json", "--privacy-budget", "2")  # fmt: skip
+    assert "with this epsilon the points are too few for a finite threshold" in said
+    assert "ask the server for a larger epsilon" in said

@@ -75,6 +75,23 @@ def test_a_file_without_rows_is_told(state, tmp_path, rows):
     assert json.loads(call("update", state, "rows.csv", "--json"))["streams"] == []
 
 
+def test_a_json_array_of_misses_raises_the_alarm(state, tmp_path):
+    (tmp_path / "rows.json").write_text(json.dumps([{"covered": 0}] * 500))
+    assert "a: ALARM" in call("update", state, "rows.json", "--agent", "a", "--check", code=5)
+
+
+def test_an_alarm_stands_whoever_brings_rows(state, tmp_path):
+    (tmp_path / "bad.csv").write_text("covered\n" + "0\n" * 60)
+    (tmp_path / "good.csv").write_text("covered\n" + "1\n" * 60)
+    (tmp_path / "none.csv").write_text("covered\n")
+    call("update", state, "bad.csv", "--agent", "a")
+    for rows in ("good.csv", "none.csv"):
+        told = call("update", state, rows, "--agent", "b", "--check", code=5)
+        assert told.count("a: ALARM") == 1
+    call("recalibrated", state, "--agent", "a")
+    call("update", state, "none.csv", "--agent", "b", "--check")
+
+
 def test_calibration_points_give_a_tolerance(tmp_path):
     told = call("open", tmp_path / "s", "--agent", "a", "--alpha", 0.05, "--calibrated-on", 600)
     assert "below 0.9347" in told

@@ -18,7 +18,7 @@ from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.scoring import calibration_of, predict
 from fedwqcp.federation.server import Server
 from fedwqcp.methods.fcp import FCP
-from fedwqcp.wire.codec import decode, encode
+from fedwqcp.wire.codec import brief, decode, encode
 from fedwqcp.wire.envelope import Answer
 from fedwqcp.wire.payload import LocalQuantile
 from fedwqcp.wire.round import Choice, Round
@@ -55,6 +55,23 @@ def test_fcp_counts_only_agents_with_points_of_the_group():
     assert release.threshold("a", group="m") == inf
     assert release.absent == {"f": ("b",)}
     assert release.public().absent == {}  # all share the thresholds: nobody needs to know
+
+
+@pytest.mark.parametrize("method", ["guarded-median-cp", "rob-fcp", "fedcp-qq", "fedwq-cp"])
+def test_where_all_are_told_the_same_nobody_learns_who_lacks_a_class(method):
+    rng = np.random.default_rng(3)
+    counts = {"a": (30, 30), "b": (30, 30), "c": (60, 0), **{f"s{i}": (1, 1) for i in range(254)}}
+    cals = {
+        name: fw.Calibration(rng.random(sum(n)), np.repeat([0, 1], n), n_classes=2)
+        for name, n in counts.items()
+    }
+    for some in ("abc", cals):  # also where a roster is too long to travel
+        agents = {name: cals[name] for name in some}
+        release = fw.calibrate(agents, method=method, alpha=0.3, by="label")
+        assert release.absent == {"1": ("c",)}
+        assert release.public().absent == brief(release).absent == {}
+        own = thresholds(brief(release), "c", calibration=cals["c"])
+        np.testing.assert_array_equal(own, release.threshold("c"))
 
 
 @pytest.mark.parametrize("settings", [{}, {"sketch": "exact"}])

@@ -18,6 +18,7 @@ from fedwqcp.federation.transport.flower import Pace, calibrate, client_app
 from fedwqcp.federation.transport.flower.letters import ASK, RELEASE, Ask, write_ask
 from fedwqcp.scores.aps import APS
 from fedwqcp.wire.codec import encode
+from fedwqcp.wire.payload import ToAll
 
 NORTH = {"agent": "north"}
 
@@ -135,6 +136,28 @@ def test_a_missing_file_is_told_as_data(tmp_path):
     where.push_messages([write_ask(7, ASK, first(terms()), 60.0, None)])
     assert where.replies[0].content["fedwqcp"]["status"] == "data"
     assert "cannot read" in (tmp_path / "last-error.txt").read_text()
+
+
+def test_a_release_of_other_terms_than_were_answered_is_refused(tmp_path):
+    config = {**NORTH, "folder": str(tmp_path)}
+    round = terms()
+    assert told(ASK, first(round), config)[0] == "ok"
+    ours = replace(fw.calibrate(calibrations(), alpha=0.2).public(), round=round)
+    for other in (replace(round, alphas=(0.5,)), replace(round, max_n=7)):
+        handed = Ask("n", b"", encode(replace(ours, round=other)), 9.0)
+        assert told(RELEASE, handed, config) == ("round", b"")
+    assert "max_n: must be as in the round" in (tmp_path / "last-error.txt").read_text()
+    assert not (tmp_path / "release.json").exists()
+    assert told(RELEASE, Ask("n", b"", encode(ours), 9.0), config)[0] == "ok"
+
+
+def test_a_release_that_passes_by_the_guard_is_refused(tmp_path):
+    config = {**NORTH, "folder": str(tmp_path)}
+    ours = fw.calibrate(calibrations(), method="guarded-median-cp", alpha=0.2)
+    forged = replace(ours.public(), outcomes=(ToAll(0.01),))
+    for bad in (forged, replace(ours.public(), local={"north": (0.01,)})):
+        assert told(RELEASE, Ask("n", b"", encode(bad), 9.0), config) == ("terms", b"")
+    assert told(RELEASE, Ask("n", b"", encode(ours.public()), 9.0), config)[0] == "ok"
 
 
 def test_a_release_is_stored_once(tmp_path):

@@ -117,6 +117,8 @@ def test_what_it_promises() -> None:
         ({"slack": 1.0}, "slack must be from 0 to below 1, got 1.0"),
         ({"slack": -0.1}, "slack must be from 0 to below 1"),
         ({"slack": float("nan")}, "slack must be from 0 to below 1"),
+        ({"slack": "0.1"}, "slack must be from 0 to below 1, got '0.1'"),
+        ({"slack": None}, "slack must be from 0 to below 1, got None"),
         ({"cap": 0}, "cap must be"),
         ({"overflow": "ignore"}, "overflow must be one of"),
     ],

@@ -25,6 +25,8 @@ def read(text, agent="a", sets=None):
         "id,size,labels,label\nx,2,0 1,0\ny,1,1,2\n",
         '{"labels": [0, 1], "label": 0}\n{"labels": [], "label": 2}\n',
         "\ufefflabels,label\n0,0\n,2\n",
+        '[{"covered": 1, "label": 0}, {"covered": 0, "label": 2}]',
+        ' [\n {"covered": 1,\n "label": 0},\n {"covered": 0, "label": 2}\n]\n',
     ],
 )
 def test_rows_of_every_kind(text):
@@ -51,8 +53,14 @@ def test_a_column_tells_the_agents_apart_in_order():
     assert found["b"].hits.tolist() == [1, 0]
 
 
-def test_no_rows_are_no_batches():
-    assert read_batches(b"covered\n", "a") == {}
+@pytest.mark.parametrize("text", [b"covered\n", b"n,hits\n", b"[]", b"", b"\n"])
+def test_no_rows_are_no_batches(text):
+    assert read_batches(text, "a") == {}
+
+
+def test_what_rows_and_sets_both_say_must_be_the_same():
+    sets = "id,size,labels\nn7,1,0\nn8,2,0 1\n"
+    assert read("id,size,label\nn8,2,1\n", sets=sets) == ([1], [1], [1])
 
 
 @pytest.mark.parametrize(
@@ -74,6 +82,20 @@ def test_no_rows_are_no_batches():
         ("id,label\nflu,1\n", "a", "id,labels\nn7,1\n", "row 1 must have an id"),
         ("id,label\nn7,1\nn7,1\n", "a", "id,labels\nn7,1\n", "some ids return"),
         ("id,label\nn7,1\n", "a", "id,labels\nn7,1\nn7,2\n", "id of its own"),
+        ('[{"covered": 1}, [0]]', "a", None, "row 2 must have a value"),
+        ('[{"covered": 1}]\n[{"covered": 0}]', "a", None, "one JSON array"),
+        ("flu\n", "a", None, "rows: the first line must name the columns, one of: n, covered"),
+        ("flu,0\n", "a", "id,labels\nn7,1\n", "rows: the first line must name .*, one of: id"),
+        ("id,label\nn7,1\n", "a", "flu,1\n", "sets: the first line must name the columns"),
+        ("covered,covered\n0,1\n", "a", None, "rows: each column name may occur once"),
+        ("id,label\nn7,1\n", "a", "id,labels,labels\nn7,1,2\n", "sets: each column name"),
+        ('{"covered": 0, "covered": 1}', "a", None, "rows: each key of a row may occur once"),
+        ('[{"covered": 0, "covered": 1}]', "a", None, "rows: each key of a row may occur once"),
+        ("id,label,covered\nn7,0,1\n", "a", "id,labels\nn7,1\n", "have covered and labels"),
+        ("id,label,n,hits\nn7,0,1,1\n", "a", "id,labels\nn7,1\n", "have n and labels"),
+        ("id,label,labels\nn7,0,0\n", "a", "id,labels\nn7,1\n", "row 1 and its set must say the"),
+        ("covered,labels,label\n1,0,2\n", "a", None, "have covered and labels"),
+        ('{"covered": 1}\n{"covered": 1, "n": 3, "hits": 0}', "a", None, "have n and covered"),
     ],
 )
 def test_what_is_refused_tells_no_value(text, agent, sets, says):

@@ -19,11 +19,17 @@ from fedwqcp.federation.files import write_atomic
 from fedwqcp.federation.grouping import part_of
 from fedwqcp.federation.outputs import logits
 from fedwqcp.federation.outputs.reading import Outputs, load_outputs
-from fedwqcp.federation.outputs.temperature import Temperature, calibrated, probabilities
+from fedwqcp.federation.outputs.temperature import (
+    Temperature,
+    calibrated,
+    held_out,
+    probabilities,
+)
 from fedwqcp.federation.privacy import Budget
 from fedwqcp.federation.record.store import load
 from fedwqcp.federation.scoring import calibration_of
 from fedwqcp.federation.scoring import predict as predict_sets
+from fedwqcp.federation.thresholds import check_terms
 from fedwqcp.federation.transport import folder
 from fedwqcp.methods import Calibration
 from fedwqcp.quantile import conformal_rank
@@ -94,6 +100,11 @@ def calibrate(
     side = Agent(name, terms, cal, allow_samples=allow_samples, budget=budget)
     written = folder.write_answer(side, path, ask)
     output, notes, size = Output(as_json), list(_few(terms, cal)), path.stat().st_size
+    if budget is not None and '"inf"' in path.read_text():
+        notes.append(
+            "note: with this epsilon the points are too few for a finite threshold, and the answer "
+            "spends the budget all the same: ask the server for a larger epsilon, or bring more"
+        )
     if not written:
         output.say(f"{path} holds this answer already")
     for note in notes:
@@ -118,6 +129,12 @@ def predict(
     calibration: Annotated[
         Path | None, typer.Option(help="Calibration outputs, for methods that need them again.")
     ] = None,
+    calibration_labels: Annotated[
+        Path | None, typer.Option(help="Their labels in an .npy file, where they carry none.")
+    ] = None,
+    round: Annotated[
+        Path | None, typer.Option(help="The round that was answered: refuse any other release.")
+    ] = None,
     labels: LabelsFile = None,
     temperature_file: TemperatureFile = None,
     out: Annotated[Path, typer.Option(help="Where the sets are written.")] = Path("sets.csv"),
@@ -125,11 +142,13 @@ def predict(
 ) -> None:
     """Turn model outputs into prediction sets; with labels, also say how many are covered."""
     terms = load(release)
+    if round is not None:
+        check_terms(terms, folder.read_round(round))
     name = _name(agent, terms.round)
     new = load_outputs(outputs, labels)
     kept = temperature_file or Path(f"{name}.temperature")
     own = logits.for_prediction(terms.round, name, new, kept)
-    cal = None if calibration is None else _again(terms.round, load_outputs(calibration), own)
+    cal = _again(terms.round, calibration, calibration_labels, own)
     ready = new if own is None else probabilities(new, own)
     sets = predict_sets(terms, name, ready, alpha=alpha, calibration=cal)
     found = measured.measured(name, terms.round, sets, new)
@@ -141,11 +160,25 @@ def predict(
     output.done(agent=name, sets=out, n=len(sets), size=size, measured=found)
 
 
-def _again(round: Round, outputs: Outputs, own: Temperature | None) -> Calibration:
+def _again(
+    round: Round, path: Path | None, labels: Path | None, own: Temperature | None
+) -> Calibration | None:
     """Score calibration points once more, as they were when the round was answered."""
+    if path is None:
+        if labels is not None:
+            raise InputError("--calibration-labels needs --calibration, the outputs they belong to")
+        return None
+    outputs = load_outputs(path, labels)
     if outputs.logits != (own is not None):
         raise InputError("--calibration and --outputs must both hold logits, or neither")
-    return calibration_of(round, outputs if own is None else calibrated(round, outputs, own))
+    if own is None:
+        return calibration_of(round, outputs)
+    if int(held_out(round, outputs, own.share).sum()) != own.fitted_on:
+        raise InputError(
+            f"--calibration must be the file that this agent calibrated with: its temperature was "
+            f"fitted on {own.fitted_on} rows, and this file holds out another number"
+        )
+    return calibration_of(round, calibrated(round, outputs, own))
 
 
 def _beginning(answer: str, path: Path) -> str:

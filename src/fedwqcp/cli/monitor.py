@@ -69,7 +69,7 @@ def open_state(
 @app.command()
 def update(
     state: State,
-    rows: Annotated[Path, typer.Argument(help="Rows with labels: CSV or JSON lines; - is stdin.")],
+    rows: Annotated[Path, typer.Argument(help="Rows with labels: CSV or JSON; - is stdin.")],
     agent: Annotated[
         str | None, typer.Option(envvar="FEDWQCP_AGENT", help="Whose rows they are.")
     ] = None,
@@ -95,10 +95,12 @@ def update(
         for name, own in batches.items():
             standings = monitor.absorb(name, own, batch)
             found[monitor.updates] = standings
+        others = [alarm for alarm in monitor.alarms if alarm.agent not in batches]
     now = datetime.now(UTC).isoformat(timespec="seconds")
     for number, standings in found.items():
         append_log(log or state.with_name(f"{state.name}.log"), number, now, standings)
-    _end(tuple(each for standings in found.values() for each in standings), check, as_json)
+    said = [each for standings in found.values() for each in standings]
+    _end((*said, *others), check, as_json)  # an alarm stands until its agent is calibrated again
 
 
 @app.command()

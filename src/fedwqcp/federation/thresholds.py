@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 import numpy.typing as npt
 
 from fedwqcp.arrays import Floats
-from fedwqcp.errors import InputError
+from fedwqcp.errors import InputError, WrongRoundError
 from fedwqcp.federation.grouping import part_of
 from fedwqcp.federation.plan import Plan
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.grouping import threshold_by
 from fedwqcp.wire.release import Release
+from fedwqcp.wire.round import Round
 
 
 def thresholds(
@@ -34,7 +37,8 @@ def thresholds(
     alpha : float, optional
         Which level, where the round has several.
     calibration : Calibration, optional
-        The agent's data, for methods that need them once more.
+        The agent's data, for methods that need them once more. Where they are left out, what
+        agents of this process found for themselves is used.
     features : Floats, optional
         Features of the test inputs, for thresholds that depend on the input.
     group : str, int or array_like, optional
@@ -48,20 +52,21 @@ def thresholds(
     Raises
     ------
     InputError
-        If the agent, level or group is not part of the round, or data are missing.
+        If the agent, level or group is not part of the round, data are missing, or the release
+        claims what its method does not give.
     """
     plan = Plan.of(release.round)
-    low, high = plan.bounds
-    if calibration is None and features is None:
-        value = release.threshold(agent, alpha, group)
-        q = np.asarray(value)
-        if not (((low <= q) & (q <= high)) | (q == np.inf)).all():
-            raise InputError(
-                f"the release's threshold must lie between {low:g} and {high:g} for "
-                f"{release.round.score.name}, or be +inf: it was changed or is of another score"
-            )
-        return value
-    if calibration is not None:
+    if release.guarantee != plan.method.guarantee:
+        raise InputError(
+            f"{release.round.method.name} with these settings has the guarantee "
+            f"{plan.method.guarantee.value!r}, the release says {release.guarantee.value!r}: it "
+            "was changed"
+        )
+    if calibration is None:
+        shown = release.threshold(agent, alpha, group)  # says whose data are missing, if any are
+        if agent in release.local and features is None:
+            return shown
+    else:
         plan.check(calibration)
 
     def _of_group(place: int) -> Floats:
@@ -75,7 +80,40 @@ def thresholds(
         return np.concatenate([q if q.ndim else q[None] for q in values], axis=-1)
 
     found = threshold_by(release.round, _of_group, group)
+    low, high = plan.bounds
+    if not (((low <= found) & (found <= high)) | (found == np.inf)).all():
+        raise InputError(
+            f"the release's threshold must lie between {low:g} and {high:g} for "
+            f"{release.round.score.name}, or be +inf: it was changed or is of another score"
+        )
     return found if found.ndim else float(found)
+
+
+def check_terms(release: Release, answered: Round) -> None:
+    """Refuse a release of another round, or of other terms, than an agent answered.
+
+    Parameters
+    ----------
+    release : Release
+        What the agent was handed.
+    answered : Round
+        The terms as it received them before it answered.
+
+    Raises
+    ------
+    WrongRoundError
+        Naming the terms that differ.
+    """
+    ours, theirs = answered.brief(), release.round.brief()
+    if theirs.id != ours.id:
+        raise WrongRoundError(
+            "server", "round", f"the release is of round {theirs.id}, this agent has {ours.id}"
+        )
+    names = [f.name for f in fields(Round) if getattr(ours, f.name) != getattr(theirs, f.name)]
+    if names:
+        raise WrongRoundError(
+            "server", ", ".join(names), "must be as in the round that this agent answered"
+        )
 
 
 def localize(

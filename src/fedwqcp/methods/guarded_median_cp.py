@@ -101,8 +101,9 @@ class GuardedMedianCP(OneShot[LocalQuantile]):
         return Guarantee.NONE if self.overflow == "clip" else Guarantee.MARGINAL_AGENT
 
     def __post_init__(self) -> None:
-        if not 0 <= self.slack < 1:
-            raise InputError(f"slack must be from 0 to below 1, got {self.slack}")
+        number = isinstance(self.slack, int | float) and not isinstance(self.slack, bool)
+        if not number or not 0 <= self.slack < 1:
+            raise InputError(f"slack must be from 0 to below 1, got {self.slack!r}")
         check_cap(self.cap)
         check_overflow(self.overflow)
 

@@ -1,8 +1,9 @@
-"""Rows with their labels, from tables and JSON lines.
+"""Rows with their labels, from tables, JSON lines and JSON arrays.
 
 A row holds one of: ``covered`` (0 or 1); ``labels``, the set as ``agent predict`` writes it, and
 ``label``; ``lower``, ``upper`` and ``y``; or counts, ``n`` and ``hits``, of a ``class`` if it is
-named. ``label`` may stand beside ``covered``, and ``agent`` in every row or in none.
+named. ``label`` may stand beside ``covered``, and ``agent`` in every row or in none. Two of these
+in one row, or a column twice, are refused: nothing says which one counts.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ from fedwqcp.monitor.batch import Batch, batch_of_counts, batch_of_rows
 
 Row: TypeAlias = Mapping[str, Any]
 
+_KINDS = ("n", "covered", "labels", "lower")
+"""Columns that tell what a row holds."""
+_NO_KIND = "rows must have one of: covered; labels and label; lower, upper and y; n and hits"
+
 
 def read_batches(
     data: bytes, agent: str | None = None, sets: bytes | None = None
@@ -28,7 +33,7 @@ def read_batches(
     Parameters
     ----------
     data : bytes
-        A CSV table with a header line, or JSON lines.
+        A CSV table with a header line, JSON lines, or one JSON array of objects.
     agent : str, optional
         Whose rows they are, where they do not say so themselves.
     sets : bytes, optional
@@ -46,9 +51,9 @@ def read_batches(
         If the file cannot be read, or a row lacks what must be there; the error names the row by
         its number and tells nothing of what it holds.
     """
-    rows = _rows(data, "rows")
+    rows = _rows(data, "rows", _KINDS if sets is None else ("id",))
     if sets is not None:
-        rows = _joined(rows, _rows(sets, "sets"))
+        rows = _joined(rows, _rows(sets, "sets", ("id",)))
     by_agent: dict[str, list[Row]] = {}
     for number, row in enumerate(rows, 1):
         name = row.get("agent", agent)
@@ -61,20 +66,51 @@ def read_batches(
     return {name: _batch(own) for name, own in by_agent.items()}
 
 
-def _rows(data: bytes, what: str) -> list[Row]:
-    """Read a table or JSON lines."""
+def _rows(data: bytes, what: str, known: Sequence[str]) -> list[Row]:
+    """Read a table, JSON lines or a JSON array."""
     try:
         text = data.decode("utf-8-sig")
         if text.lstrip().startswith("{"):
-            rows = [json.loads(line) for line in text.splitlines() if line.strip()]
+            rows = [_json(line) for line in text.splitlines() if line.strip()]
+        elif text.lstrip().startswith("["):
+            rows = _json(text)
         else:
-            rows = list(csv.DictReader(io.StringIO(text), strict=True))
+            rows = _table(text, known)
+    except InputError as error:
+        raise InputError(f"{what}: {error}") from None
     except (UnicodeDecodeError, ValueError, csv.Error, RecursionError):
-        raise InputError(f"{what} must be a CSV table with a header line, or JSON lines") from None
+        raise InputError(
+            f"{what} must be a CSV table with a header line, or JSON lines, or one JSON array"
+        ) from None
     for number, row in enumerate(rows, 1):
         whole = isinstance(row, dict) and None not in row and None not in row.values()
         if not whole:
             raise InputError(f"{what}: row {number} must have a value for every column, no more")
+    return rows
+
+
+def _json(text: str) -> Any:
+    """Read JSON whose objects have every key once."""
+    return json.loads(text, object_pairs_hook=_once)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse an object that has one key twice."""
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        raise InputError("each key of a row may occur once")
+    return row
+
+
+def _table(text: str, known: Sequence[str]) -> list[Any]:
+    """Read a table; one without rows must still begin with the names of its columns."""
+    reader = csv.DictReader(io.StringIO(text), strict=True)
+    header = reader.fieldnames or ()
+    if len(set(header)) < len(header):
+        raise InputError("each column name may occur once")
+    rows = list(reader)
+    if header and not rows and not set(header) & set(known):
+        raise InputError(f"the first line must name the columns, one of: {', '.join(known)}")
     return rows
 
 
@@ -88,6 +124,12 @@ def _joined(rows: Sequence[Row], sets: Sequence[Row]) -> list[Row]:
         own = known.get(str(row.get("id")))
         if own is None:
             raise InputError(f"row {number} must have an id that names one of the sets")
+        both = own.keys() & row.keys()
+        if differ := sorted(key for key in both if str(own[key]) != str(row[key])):
+            raise InputError(
+                f"row {number} and its set must say the same in {', '.join(differ)}: leave it to "
+                "the sets, rows hold id and label (or y)"
+            )
         found.append({**own, **row})
     if len({str(row["id"]) for row in rows}) < len(rows):
         raise InputError("an id must name one row; some ids return")
@@ -96,6 +138,10 @@ def _joined(rows: Sequence[Row], sets: Sequence[Row]) -> list[Row]:
 
 def _batch(rows: Sequence[Row]) -> Batch:
     """Sort the rows of one agent into a batch."""
+    if len(kinds := [kind for kind in _KINDS if any(kind in row for row in rows)]) > 1:
+        raise InputError(
+            f"{_NO_KIND}; these, with their sets where there are some, have {' and '.join(kinds)}"
+        )
     if "n" in rows[0]:
         n, hits = _column(rows, "n"), _column(rows, "hits")
         classes = _column(rows, "class") if "class" in rows[0] else None
@@ -110,9 +156,7 @@ def _batch(rows: Sequence[Row]) -> Batch:
     if "lower" in rows[0]:
         y, lower, upper = (_column(rows, name) for name in ("y", "lower", "upper"))
         return batch_of_rows([a <= v <= b for a, v, b in zip(lower, y, upper, strict=True)])
-    raise InputError(
-        "rows must have one of: covered; labels and label; lower, upper and y; n and hits"
-    )
+    raise InputError(_NO_KIND)
 
 
 def _column(rows: Iterable[Row], name: str) -> list[float]:

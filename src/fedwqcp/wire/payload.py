@@ -156,7 +156,9 @@ class ToEach(Outcome):
             _check_number(value)
 
     def threshold(self, position: int | None) -> Number | None:
-        return None if position is None else self.values[position]
+        if position is None or position >= len(self.values):
+            return None
+        return self.values[position]
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from fedwqcp.errors import InputError
 from fedwqcp.wire.agent_record import AgentRecord, Roll
 from fedwqcp.wire.grouping import threshold_by
 from fedwqcp.wire.guarantee import Guarantee
-from fedwqcp.wire.payload import Number, Outcome, Summary, ToAll, ToEach
+from fedwqcp.wire.payload import Number, Outcome, Summary, ToEach
 from fedwqcp.wire.roster import Census
 from fedwqcp.wire.round import Round
 
@@ -39,7 +39,7 @@ class Release(Roll):
         One for each task: alphas times groups times columns of the score.
     local : dict
         Thresholds that agents found for themselves, by agent; known only where agents share a
-        process with the caller.
+        process with the caller, and in no file.
     received : dict
         What each used agent sent in the first step; kept by the server, never sent to agents.
     absent : dict
@@ -47,7 +47,8 @@ class Release(Roll):
     census : Census or None
         What agents are sent instead of the entries of a long roster.
     advice : str
-        Why this method was used, where it was chosen by advice; else empty.
+        Why this method was used, where it was chosen by advice; else empty. It names agents and
+        their sizes, and is not sent to them.
     """
 
     round: Round
@@ -207,11 +208,11 @@ class Release(Roll):
         Returns
         -------
         Release
-            The same without ``local`` and ``received``; and where all agents share the thresholds,
-            without ``absent``.
+            The same without ``local``, ``received`` and ``advice``; and where all agents are told
+            the same, without ``absent``.
         """
-        shared = all(isinstance(outcome, ToAll) for outcome in self.outcomes)
-        return replace(self, local={}, received={}, absent={} if shared else self.absent)
+        same = all(outcome.same_for_all for outcome in self.outcomes)
+        return replace(self, local={}, received={}, absent={} if same else self.absent, advice="")
 
     def _absent_from(self, task: int) -> tuple[str, ...]:
         """Return who took no part in a task."""

@@ -2,19 +2,101 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import inf
+
 import pytest
 
-from fedwqcp import calibrate, load, save
+from fedwqcp import Calibration, calibrate, load, save
 from fedwqcp.errors import InputError, RecordError
+from fedwqcp.federation.thresholds import check_terms, thresholds
+from fedwqcp.methods.cphet import CPhet
+from fedwqcp.wire.codec import encode
+from fedwqcp.wire.payload import Local, ToAll
+from fedwqcp.wire.release import Guarantee
+
+AGENTS = {
+    "a": Calibration([0.1, 0.2, 0.3, 0.4], [0, 0, 1, 1], [[0.0], [0.1], [0.2], [0.3]], 2),
+    "b": Calibration([0.3, 0.5], [0, 0], [[0.4], [0.5]], 2),
+}
+OWN = ["split-cp", "guarded-median-cp", CPhet(scope="local")]
 
 
-@pytest.mark.parametrize("method", ["split-cp", "fedwq-cp"])
-def test_a_release_survives_a_file(tmp_path, method):
-    release = calibrate({"a": [0.1, 0.2], "b": [0.3]}, method=method, alpha=(0.4, 0.05))
+def test_a_release_survives_a_file(tmp_path):
+    release = calibrate(AGENTS, alpha=(0.4, 0.05))
     save(release, tmp_path / "r.json")
     again = load(tmp_path / "r.json")
     assert again == release
     assert again.threshold("a", 0.4) == release.threshold("a", 0.4)
+
+
+@pytest.mark.parametrize("method", OWN)
+def test_an_agents_own_threshold_is_in_no_file(tmp_path, method):
+    release = calibrate(AGENTS, method=method, alpha=0.4)
+    save(release, tmp_path / "r.json")
+    again = load(tmp_path / "r.json")
+    assert again == replace(release, local={})
+    with pytest.raises(InputError, match="leaves the threshold to the agent's own calibration"):
+        again.threshold("a")
+    assert thresholds(again, "a", calibration=AGENTS["a"]) == release.threshold("a")
+    (tmp_path / "r.json").write_bytes(encode(replace(again, local={"a": (0.01,), "b": (0.01,)})))
+    with pytest.raises(RecordError, match="local: must be empty"):
+        load(tmp_path / "r.json")
+
+
+@pytest.mark.parametrize("method", ["split-cp", "guarded-median-cp"])
+@pytest.mark.parametrize("value", [0.01, inf])
+def test_an_outcome_that_the_method_never_ends_with_is_refused(tmp_path, method, value):
+    release = calibrate(AGENTS, method=method, alpha=0.4)
+    forged = replace(release, local={}, outcomes=(ToAll(value),))
+    (tmp_path / "r.json").write_bytes(encode(forged))
+    with pytest.raises(RecordError, match=rf"outcomes: must be of the kinds that {method} ends"):
+        load(tmp_path / "r.json")
+
+
+def test_in_a_group_that_nobody_has_the_outcome_is_infinite_and_nothing_else(tmp_path):
+    path = tmp_path / "r.json"
+    lone = {name: Calibration([0.1], [0], n_classes=2) for name in "ab"}
+    release = calibrate(lone, method="guarded-median-cp", alpha=0.4, by="label")
+    assert release.outcomes[1] == ToAll(inf)
+    save(release, path)
+    assert load(path).outcomes == release.outcomes
+    for forged in (ToAll(0.01), Local()):
+        outcomes = (release.outcomes[0], forged)
+        path.write_bytes(encode(replace(release, local={}, outcomes=outcomes)))
+        with pytest.raises(RecordError, match="outcomes"):
+            load(path)
+
+
+def test_an_outcome_that_is_missing_is_refused(tmp_path):
+    path = tmp_path / "r.json"
+    save(calibrate({"a": [0.1, 0.2]}, method="split-cp", alpha=0.4), path)
+    path.write_bytes(path.read_bytes().replace(b'[{"kind":"local"}]', b"[null]"))
+    with pytest.raises(RecordError, match=r"ends with \(local\), got 'none'"):
+        load(path)
+
+
+def test_a_local_threshold_is_not_taken_from_an_outcome_of_another_form():
+    pooled = calibrate(AGENTS, method=CPhet(target="mixture"), alpha=0.4)
+    local = calibrate(AGENTS, method=CPhet(scope="local"), alpha=0.4)
+    forged = replace(local, local={}, outcomes=pooled.outcomes)
+    assert forged.threshold("a") == pooled.threshold("a")
+    with pytest.raises(InputError, match="needs the agent's calibration data"):
+        thresholds(forged, "a")
+
+
+def test_a_claim_that_the_method_does_not_make_is_refused():
+    release = calibrate(AGENTS, alpha=0.4)
+    forged = replace(release, guarantee=Guarantee.MARGINAL_AGENT)
+    with pytest.raises(InputError, match="the guarantee 'none', the release says 'marginal-agent'"):
+        thresholds(forged, "a")
+
+
+def test_a_long_roster_is_compared_as_agents_were_sent_it():
+    names = {f"s{i}": [0.5] for i in range(300)}
+    release = calibrate(names, alpha=0.5)
+    check_terms(release, release.round.brief())
+    check_terms(release, release.round)
 
 
 def test_a_missing_file(tmp_path):

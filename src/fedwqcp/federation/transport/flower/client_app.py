@@ -13,11 +13,11 @@ import numpy.typing as npt
 from flwr.app import ArrayRecord, Context, Message
 from flwr.clientapp import ClientApp
 
-from fedwqcp import methods
 from fedwqcp.errors import BudgetError, InputError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.outputs.reading import Outputs, load_outputs
-from fedwqcp.federation.plan import Plan, kinds_of
+from fedwqcp.federation.plan import Plan
+from fedwqcp.federation.record.store import parse
 from fedwqcp.federation.scoring import calibration_of
 from fedwqcp.federation.transport.flower.letters import (
     ASK,
@@ -28,7 +28,7 @@ from fedwqcp.federation.transport.flower.letters import (
 from fedwqcp.federation.transport.flower.replies import RefusedError, reply, told_as
 from fedwqcp.federation.transport.flower.site import Site
 from fedwqcp.methods import Calibration
-from fedwqcp.wire.codec import decode, method_of
+from fedwqcp.wire.codec import decode
 from fedwqcp.wire.envelope import Ask as Question
 from fedwqcp.wire.release import Release
 from fedwqcp.wire.round import Round
@@ -177,7 +177,7 @@ def store(site: Site, ask: Ask) -> bytes:
     if not release.round.expects(site.agent):
         raise RefusedError("roster")
     with told_as("round"):
-        site.store(release.round, ask.body)
+        site.store(release, ask.body)
     return digest
 
 
@@ -190,9 +190,7 @@ def _plan(data: bytes) -> Plan:
 @lru_cache(maxsize=4)
 def _released(data: bytes) -> tuple[Release, bytes]:
     """Read a release, once in a process that stands for many sites."""
-    kinds = kinds_of(methods.find(method_of(data, "server")))
-    release = decode(data, Release, kinds, "server")
-    return release, sha256(data).hexdigest().encode()
+    return parse(data, "server"), sha256(data).hexdigest().encode()
 
 
 def _calibration(round: Round, found: Found) -> Calibration:

@@ -11,6 +11,9 @@ from pathlib import Path
 from fedwqcp.errors import FedwqcpError, InputError
 from fedwqcp.federation.files import write_atomic
 from fedwqcp.federation.privacy import Budget
+from fedwqcp.federation.thresholds import check_terms
+from fedwqcp.wire.codec import decode
+from fedwqcp.wire.release import Release
 from fedwqcp.wire.round import Round, check_names
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -146,31 +149,35 @@ class Site:
             write_atomic(place / "round.json", data)
             write_atomic(place / f"step-{step}.json", answer)
 
-    def store(self, round: Round, release: bytes) -> None:
+    def store(self, release: Release, data: bytes) -> None:
         """Write down the release of a round, once.
 
         Parameters
         ----------
-        round : Round
-            Its terms.
-        release : bytes
-            The encoded release.
+        release : Release
+            What the site was handed.
+        data : bytes
+            The same, as it came.
 
         Raises
         ------
+        WrongRoundError
+            If the site answered this round on other terms.
         InputError
             If the round has another release already.
         """
-        place = self._place(round.id)
+        place = self._place(release.round.id)
         if place is None or self.folder is None:
             return
-        path = place / "release.json"
-        if path.exists() and path.read_bytes() != release:
+        path, terms = place / "release.json", place / "round.json"
+        if terms.exists():
+            check_terms(release, decode(terms.read_bytes(), Round, source=str(terms)))
+        if path.exists() and path.read_bytes() != data:
             raise InputError("this round has another release already")
         if not path.exists():
             place.mkdir(parents=True, exist_ok=True)
-            write_atomic(path, release)
-            write_atomic(self.folder / "release.json", release)
+            write_atomic(path, data)
+            write_atomic(self.folder / "release.json", data)
 
     def note(self, error: BaseException) -> None:
         """Write down what failed, for the site's own engineer; it never leaves.
