@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from math import inf
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 import fedwqcp as fw
-from fedwqcp.cli.main import app
 from fedwqcp.errors import InputError
-from fedwqcp.federation.advising import advise_on
+from fedwqcp.federation.advising import DEMAND, advise_on
 from fedwqcp.methods.fcp import FCP
 from fedwqcp.methods.fedls_cp import FedLSCP
+from fedwqcp.theory import advise
+from fedwqcp.wire.codec import encode
 
 COUNTS = {"a": [500, 40, 20], "b": [40, 500, 20], "c": [30, 30, 500]}
 
@@ -69,11 +70,14 @@ def test_without_labels_it_pools_and_says_whose_scores_they_are():
     assert release.advice.endswith("These scores are still those of lac.")
 
 
-def test_the_advice_stays_with_a_saved_release(tmp_path):
+def test_the_advice_stays_with_a_saved_release_and_goes_to_no_agent(tmp_path):
     release = auto(federation())
     fw.save(release, tmp_path / "release.json")
     assert fw.load(tmp_path / "release.json").advice == release.advice
-    assert release.public().advice == release.advice
+    few = {"north": np.linspace(0, 1, 700), "tiny-clinic": np.linspace(0, 1, 12)}
+    advised = auto(few, alpha=0.05)
+    assert "tiny-clinic (n=12)" in advised.advice
+    assert b"n=12" not in encode(advised.public())
 
 
 def test_sketches_alone_are_look_enough():
@@ -150,11 +154,47 @@ def test_each_of_several_levels_has_its_own_floor():
     assert raised
 
 
-def test_of_several_levels_the_smallest_decides():
+# ---- several levels
+
+
+def alike_in_the_tail():
+    """Return agents that agree on what their worst twentieth scores, and on little else."""
+    low = np.concatenate([np.linspace(0.0, 0.05, 720), np.linspace(0.8, 0.99, 280)])
+    high = np.concatenate([np.linspace(0.0, 0.85, 720), np.linspace(0.86, 0.99, 280)])
+    return {"low": low, "high": high}
+
+
+@pytest.mark.parametrize("levels", [(0.05, 0.3), (0.3, 0.05)])
+def test_every_level_is_judged_and_the_most_demanding_decides(levels):
+    cals = alike_in_the_tail()
+    look = fw.calibrate(cals, alpha=levels, score="aps")
+    assert advise_on(look, alpha=0.05).code == "alike"
+    alone = advise_on(look, alpha=0.3)
+    assert (alone.code, alone.levels) == ("spread", {0.3: "spread"})
+    both = advise_on(look)
+    assert (both.code, both.alpha) == ("spread", 0.3)
+    assert both.levels == {0.05: "alike", 0.3: "spread"}
+    assert "decided at alpha=0.3 (0.05: alike)." in str(both)
+    assert "Price at alpha=0.3: larger sets" in str(both)
+    release = auto(cals, alpha=levels, score="aps")
+    assert release.round.method.name == "fcp"
+    assert "decided at alpha=0.3 (0.05: alike)." in release.advice
+
+
+def test_a_level_without_data_is_told_and_does_not_hide_another():
     rng = np.random.default_rng(0)
     look = fw.calibrate({n: rng.uniform(size=30) for n in "abc"}, alpha=(0.2, 0.01), score="aps")
     assert advise_on(look).code == "no-data"
+    assert "decided at alpha=0.01 (0.2: alike)" in str(advise_on(look))
     assert advise_on(look, alpha=0.2).code == "alike"
+    few = {name: scores[::20] for name, scores in alike_in_the_tail().items()}
+    apart = advise_on(fw.calibrate(few, alpha=(0.3, 0.001), score="aps"))
+    assert (apart.code, apart.levels) == ("spread", {0.3: "spread", 0.001: "no-data"})
+
+
+def test_every_rule_has_its_place_among_levels():
+    rules = re.findall(r"^ +- \*\*([a-z-]+)\*\*:", advise.__doc__, flags=re.MULTILINE)
+    assert sorted(rules) == sorted(DEMAND)
 
 
 def test_what_was_looked_at_is_not_asked_for_again():
@@ -163,7 +203,19 @@ def test_what_was_looked_at_is_not_asked_for_again():
     assert "too few for a finite threshold" in release.advice
 
 
-def test_what_cannot_be_advised_on_is_refused():
+def test_counts_of_other_agents_are_not_used_and_that_is_said():
+    cals = federation()
+    look = fw.calibrate(cals, alpha=0.1, score="lac")
+    others = fw.calibrate({n: cals[n] for n in "ab"}, method="fedls-cp", alpha=0.1, score="lac")
+    same = fw.calibrate(cals, method="fedls-cp", alpha=0.1, score="lac")
+    advice = advise_on(look, others)
+    assert advice.code == "spread"
+    assert "Class counts were not used: they are of other agents" in str(advice)
+    assert advise_on(look, others, same).code == "label-shift"
+    assert advise_on(look).notes == advise_on(look, same).notes == ()
+
+
+def test_looks_must_go_together():
     cals = federation()
     looks = [
         fw.calibrate(cals, alpha=alpha, score=score)
@@ -173,37 +225,13 @@ def test_what_cannot_be_advised_on_is_refused():
         advise_on(*looks[:2])
     with pytest.raises(InputError, match="same score"):
         advise_on(looks[0], looks[2])
+    with pytest.raises(InputError, match="same score and rule"):
+        advise_on(looks[2], fw.calibrate(cals, alpha=0.1, score="aps", rule="leq_top1"))
     with pytest.raises(InputError, match="thresholds or class sketches"):
-        advise_on(fw.calibrate(cals, method="split-cp", alpha=0.1, score="lac"))
-    with pytest.raises(InputError, match="without groups"):
-        advise_on(fw.calibrate(cals, alpha=0.1, score="lac", by="label"))
-    two = fw.calibrate({"a": np.zeros((50, 2)), "b": np.ones((50, 2))}, alpha=0.1)
-    with pytest.raises(InputError, match="one column"):
-        advise_on(two)
+        advise_on(looks[0], looks[0].public())
+    with pytest.raises(InputError, match="thresholds or class sketches"):
+        advise_on(fw.calibrate(cals, method="fcp", alpha=0.1, score="lac"))
     with pytest.raises(InputError, match="name a method"):
         auto(cals, by="label")
     with pytest.raises(InputError, match="name a method"):
         auto(cals, secure=True)
-
-
-def test_the_command_tells_what_to_open_next(tmp_path):
-    cals = federation()
-    for name in ("fedwq-cp", "fedls-cp"):
-        fw.save(fw.calibrate(cals, method=name, alpha=0.1, score="lac"), tmp_path / f"{name}.json")
-    done = CliRunner().invoke(app, ["advise", str(tmp_path / "fedwq-cp.json")])
-    assert done.exit_code == 0, done.output
-    assert "use fcp, floor=True on aps" in done.output
-    assert "fedwqcp server open --method fcp --setting floor=True --score aps" in done.output
-    (tmp_path / "round").mkdir()
-    (tmp_path / "fedls-cp.json").rename(tmp_path / "round" / "record.json")
-    done = CliRunner().invoke(
-        app, ["advise", str(tmp_path / "fedwq-cp.json"), str(tmp_path / "round")]
-    )
-    assert "use fedls-cp, floor=True on lac" in done.output
-    command = "fedwqcp server open --method fedls-cp --setting floor=True --score lac --alpha 0.1"
-    assert command in done.output
-    (tmp_path / "roster.toml").write_text("agents = ['a', 'b', 'c']\n")
-    words = [*command.split()[1:], "--agents", str(tmp_path / "roster.toml")]
-    opened = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "next.json")])
-    assert opened.exit_code == 0, opened.output
-    assert '"floor":true' in (tmp_path / "next.json").read_text()

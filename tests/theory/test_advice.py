@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import betainc
 
 import fedwqcp as fw
 from fedwqcp.errors import InputError
+from fedwqcp.methods.fcp import FCP
 from fedwqcp.theory import advise
 from fedwqcp.theory._evidence import Evidence
 from fedwqcp.theory._outlook import excess, label_shift
@@ -42,12 +44,10 @@ def uniform(*sizes, seed=0):
     return [rng.uniform(size=n) for n in sizes]
 
 
-def confident_and_weak(seed=0):
+def confident_and_weak(seed=0, n=900):
     """Return LAC scores of two confident and two weak models."""
     rng = np.random.default_rng(seed)
-    return [rng.beta(0.3, 6, size=900) for _ in range(2)] + [
-        rng.beta(3, 1, size=900) for _ in range(2)
-    ]
+    return [rng.beta(0.3, 6, size=n) for _ in range(2)] + [rng.beta(3, 1, size=n) for _ in range(2)]
 
 
 def two_sentences(advice):
@@ -61,8 +61,7 @@ def two_sentences(advice):
 def test_like_agents_average():
     advice = look(*uniform(900, 400, 1500, 700, 600))
     assert (advice.method, advice.score, advice.settings) == ("fedwq-cp", "aps", {})
-    assert advice.code == "alike"
-    assert "price" not in advice.why
+    assert (advice.code, advice.price) == ("alike", "")
     assert two_sentences(advice)
 
 
@@ -77,19 +76,34 @@ def test_tiny_agents_among_large_ones_are_left_out_of_the_average():
 def test_a_federation_of_tiny_agents_pools():
     advice = look(*uniform(15, 40, 14, 30, 16, 11))
     assert (advice.method, advice.code, advice.settings) == ("fcp", "spread", {"floor": True})
-    assert "no agent is covered less" in advice.why
+    assert 'with overflow="exclude": no agent is covered less than with that' in advice.why
     assert two_sentences(advice)
 
 
 def test_confident_and_weak_models_keep_their_own_thresholds():
-    alike = [[300, 300, 300], [310, 280, 310], [290, 305, 305], [295, 300, 305]]
-    advice = look(*confident_and_weak(), score="lac", counts=alike)
+    alike = [[450, 450, 450], [460, 430, 460], [440, 455, 455], [445, 450, 455]]
+    parts = confident_and_weak(n=1350)
+    advice = look(*parts, score="lac", counts=alike)
     assert (advice.method, advice.score, advice.code) == ("split-cp", "lac", "models")
-    assert "price" in advice.why
+    assert "sets grow at some agents and shrink at the others" in advice.price
+    assert "2 of 4 agents sent a higher one" in advice.price
     assert two_sentences(advice)
-    blind = look(*confident_and_weak(), score="lac")  # the same without counts
+    blind = look(*parts, score="lac")  # the same without counts
     assert (blind.method, blind.score) == ("fcp", "aps")
+    assert "covered less" not in blind.why
     assert two_sentences(blind)
+
+
+def test_own_thresholds_need_many_points():
+    # the coverage of n points has standard deviation alpha/8 at n = 64 * 19 = 1216
+    def found(n):
+        halves = [[n // 2, n - n // 2]] * 2
+        return look(LocalQuantile(0.2, n), LocalQuantile(0.9, n), counts=halves)
+
+    assert (found(1250).code, found(1250).method) == ("models", "split-cp")
+    few = found(1150)
+    assert (few.code, few.method, few.settings) == ("spread", "fcp", {"floor": True})
+    assert "no agent is covered less" in few.why
 
 
 def test_label_shift_is_corrected_where_counts_are_sent():
@@ -103,7 +117,8 @@ def test_label_shift_is_corrected_where_counts_are_sent():
     assert (advice.method, advice.code) == ("fedls-cp", "label-shift")
     assert advice.settings == {"floor": True}
     assert "total variation 0.56" in advice.why
-    assert "price" in advice.why
+    assert "never below FedWQ-CP's of the same scores: no agent is covered less" in advice.why
+    assert "2 of 3 agents sent a higher one, by up to 0.1886" in advice.price
     assert two_sentences(advice)
 
 
@@ -113,7 +128,55 @@ def test_one_liar_among_agents_that_agree_is_named(claim):
     advice = look(*honest, LocalQuantile(claim, 800))
     assert (advice.method, advice.code, advice.agents) == ("weighted-median-cp", "outlier", ("a5",))
     assert "ask" in advice.why
-    assert "price" in advice.why
+    assert "sets" in advice.price
+    assert f"Price: {advice.price}." in str(advice)
+
+
+# ---- what it does to sizes
+
+
+def test_prices_by_hand():
+    five = [LocalQuantile(q, 800) for q in (0.90, 0.91, 0.92, 0.93, 0.94)]
+    low = look(*five, LocalQuantile(0.1, 800))  # the mean of all six is 4.7 / 6
+    assert low.price == (
+        "the common threshold rises from FedWQ-CP's 0.7833 to one from 0.9 to 0.94, and sets grow "
+        "with it"
+    )
+    endless = look(*five, LocalQuantile(inf, 800))
+    assert "falls from FedWQ-CP's +inf to one from 0.9 to 0.94, and sets shrink" in endless.price
+    pooled = look(LocalQuantile(0.2, 300), LocalQuantile(0.8, 100))
+    assert pooled.price == (
+        "larger sets: the common threshold rises from FedWQ-CP's 0.35 to 0.8 at most, the largest "
+        "that was sent"
+    )
+    assert "where LAC stays, larger sets: the common threshold rises from FedWQ-CP's 0.35" in (
+        look(LocalQuantile(0.2, 300), LocalQuantile(0.8, 100), score="lac").price
+    )
+    some = look(LocalQuantile(0.2, 300), LocalQuantile(0.8, 100), LocalQuantile(inf, 15))
+    assert "at least 0.35, the mean of those that are finite" in some.price
+    assert "cannot be told" in look(*[LocalQuantile(inf, 100)] * 3).price
+
+
+@given(
+    st.lists(st.lists(st.floats(0, 1), min_size=20, max_size=60), min_size=2, max_size=5),
+    st.sampled_from([0.05, 0.1, 0.3]),
+)
+def test_a_pooled_threshold_lies_where_its_price_says(parts, alpha):
+    cals = {f"a{i}": part for i, part in enumerate(parts)}
+    own = [float(fw.conformal_quantile(part, alpha)) for part in parts]
+    pooled = fw.calibrate(cals, method=FCP(floor=True), alpha=alpha).threshold("a0")
+    mean = fw.calibrate(cals, alpha=alpha).threshold("a0")
+    assert mean <= pooled <= max(own)
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.5, 0.9), st.integers(1, 999)), min_size=4, max_size=9),
+    st.tuples(st.one_of(st.just(inf), st.floats(0, 1)), st.integers(1, 10**6)),
+)
+def test_a_weighted_median_lies_where_its_price_says(others, far):
+    sent = [LocalQuantile(q, n) for q, n in [*others, far]]
+    found = fw.methods.get("weighted-median-cp").aggregate(sent, ALPHA).value
+    assert min(q for q, _ in others) <= found <= max(q for q, _ in others)
 
 
 # ---- following it
@@ -142,6 +205,7 @@ def test_following_it_with_a_liar_covers_the_honest(claim):
 def test_one_agent_needs_no_round():
     assert look(uniform(500)[0]).method == "split-cp"
     assert look(uniform(500)[0], []).code == "single"
+    assert look(uniform(12)[0], []).code == "no-data"  # nor would its own threshold be finite
 
 
 def test_too_few_points_altogether():
@@ -167,6 +231,7 @@ def test_a_clipped_threshold_is_taken_for_what_it_is():
 
 def test_scores_that_are_all_infinite_are_told():
     advice = look(*[LocalQuantile(inf, 100)] * 3)
+    assert "covered less" not in advice.why
     assert (advice.method, advice.code) == ("fcp", "spread")
     assert "No agent sent a finite threshold" in advice.why
 
@@ -232,3 +297,28 @@ def test_label_shift_is_told_from_chance():
 def test_like_agents_are_seldom_called_unlike(sizes):
     codes = [look(*uniform(*sizes, seed=seed)).code for seed in range(300)]
     assert codes.count("alike") >= 270
+
+
+def worst_coverages(n, alpha, spread, rng):
+    """Return the least coverage of agents' own thresholds and of their mean, if own are advised."""
+    laws = np.exp(rng.uniform(-spread, spread, size=(6, 2)))
+    sent = {f"a{i}": summary(rng.beta(*law, size=n), alpha) for i, law in enumerate(laws)}
+    counts = {name: [n // 2, n - n // 2] for name in sent}
+    advice = advise(sent, alpha, counts=counts, score="lac", bounds=(0.0, 1.0))
+    if advice.code != "models":
+        return None
+    own = np.array([s.threshold for s in sent.values()])
+    return tuple(betainc(*laws.T, at).min() for at in (own, own.mean()))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("alpha", "n"), [(0.05, 1250), (0.1, 600), (0.2, 270)])
+def test_own_thresholds_are_seldom_worse_at_the_worst_agent(alpha, n):
+    rng = np.random.default_rng(0)
+    found = [
+        worst_coverages(n, alpha, spread, rng) for spread in (0.3, 0.7, 1.5) for _ in range(99)
+    ]
+    pairs = np.array([pair for pair in found if pair is not None])
+    assert len(pairs) > 200
+    assert (pairs[:, 0] < pairs[:, 1]).mean() <= 0.01
+    assert (pairs[:, 0] - pairs[:, 1]).min() > -0.02

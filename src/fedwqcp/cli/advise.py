@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import re
+import shlex
+from itertools import count
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from fedwqcp import methods
 from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.federation.advising import advise_on
+from fedwqcp.federation.plan import choose_score
 from fedwqcp.federation.record.store import load
+from fedwqcp.theory import Advice
+from fedwqcp.wire.round import Round, Setting
 
 
 def advise(
@@ -17,18 +26,66 @@ def advise(
         list[Path],
         typer.Argument(help="The server's records of first looks: files, or folders of rounds."),
     ],
-    alpha: Annotated[float | None, typer.Option(help="Which level, if there are several.")] = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="One level of several; by default all are judged.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Say which method to use for the agents of a round, and why."""
     looks = [load(path / "record.json" if path.is_dir() else path) for path in records]
     advice = advise_on(*looks, alpha=alpha)
-    output = Output(as_json)
+    terms, output = looks[0].round, Output(as_json)
+    command, roster = _command(terms, advice, _next(records[0])), _roster(terms)
     output.say(advice)
-    levels = "".join(f" --alpha {level:g}" for level in looks[0].round.alphas)
-    settings = "".join(f" --setting {name}={value}" for name, value in advice.settings.items())
     output.say(
-        f"next round: fedwqcp server open --method {advice.method}{settings} "
-        f"--score {advice.score}{levels} --agents ROSTER"
+        f"next round, on the same terms:\n{shlex.join(command)}\nwhere ROSTER says:\n{roster}"
     )
-    output.done(advice=advice)
+    if advice.method == "split-cp":
+        output.say(
+            "split-cp asks for no answers: close the round without any; each agent predicts with "
+            "--calibration, its own calibration outputs"
+        )
+    output.done(advice=advice, command=command, roster=roster)
+
+
+def _command(terms: Round, advice: Advice, out: Path) -> list[str]:
+    """Return the words that open the next round: what is advised, all else as it was."""
+    found = methods.find(advice.method)
+    has = {field.name for field in dataclasses.fields(found)}  # type: ignore[arg-type]  # all are dataclasses
+    before = terms.method.settings
+    kept = {"overflow": before["overflow"]} if "overflow" in has & set(before) else {}
+    settings = {**kept, **advice.settings}
+    score = terms.score if advice.score == terms.score.name else choose_score(advice.score)
+    return [
+        *("fedwqcp", "server", "open", "--method", advice.method, *_settings("setting", settings)),
+        *("--score", score.name, *_settings("score-setting", score.settings)),
+        *("--rule", terms.rule),
+        *(word for level in advice.levels for word in ("--alpha", repr(level))),
+        *("--quorum", str(terms.quorum), "--agents", "ROSTER", "--out", str(out)),
+    ]
+
+
+def _settings(option: str, settings: dict[str, Setting]) -> list[str]:
+    """Return settings as they are typed."""
+
+    def _typed(value: Setting) -> str:
+        """Write one value as `parse_settings` reads it."""
+        return ",".join(map(repr, value)) if isinstance(value, tuple) else str(value)
+
+    words = [(f"--{option}", f"{name}={_typed(value)}") for name, value in settings.items()]
+    return [word for pair in words for word in pair]
+
+
+def _roster(terms: Round) -> str:
+    """Return the roster of a round, as a file says it."""
+    classes = [] if terms.n_classes is None else [f"n_classes = {terms.n_classes}"]
+    agents = json.dumps(list(terms.agents))  # a list of such names reads the same in TOML
+    return "\n".join([f"agents = {agents}", f"max_n = {terms.max_n}", *classes])
+
+
+def _next(record: Path) -> Path:
+    """Return a name beside the record that no round has yet."""
+    name = record.resolve().name.removesuffix(".json").removesuffix(".record")
+    stem = re.sub(r"-\d+$", "", name)
+    names = (record.parent / f"{stem}-{number}.json" for number in count(2))
+    return next(path for path in names if not path.exists())

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from math import inf
 from typing import Any
-
-import numpy as np
 
 from fedwqcp import methods, scores
 from fedwqcp.errors import InputError
+from fedwqcp.federation.looks import NEEDED, check_look, counts_in, thresholds_in
 from fedwqcp.methods import Method
-from fedwqcp.methods._class_cdf import read_cells
-from fedwqcp.methods._class_sketch import ClassSketches, SketchesAndThreshold
-from fedwqcp.methods._label_counts import LabelCounts
 from fedwqcp.methods.fedls_cp import FedLSCP
 from fedwqcp.methods.fedwq_cp import FedWQCP
-from fedwqcp.quantile import conformal_rank
 from fedwqcp.theory import Advice, advise
-from fedwqcp.wire.payload import LocalQuantile, Summary
 from fedwqcp.wire.release import Release
+
+DEMAND = ("outlier", "label-shift", "spread", "models", "tiny", "single", "no-data", "alike")
+"""The rules of `advise`; of several levels the one whose rule stands first decides for all."""
 
 
 def advise_on(*looks: Release, alpha: float | None = None) -> Advice:
@@ -29,45 +25,35 @@ def advise_on(*looks: Release, alpha: float | None = None) -> Advice:
     Parameters
     ----------
     *looks : Release
-        Records of rounds: of a method whose agents send thresholds (``fedwq-cp``), class counts, or
-        both (``fedls-cp``).
+        The server's records of rounds: of a method whose agents send thresholds (``fedwq-cp``),
+        class counts, or both (``fedls-cp``).
     alpha : float, optional
-        Which level, where there are several; the smallest of the first round by default.
+        Which level; by default every level of the first round is judged, and the most demanding
+        verdict decides for all (`DEMAND`; among equals the smallest level).
 
     Returns
     -------
     Advice
-        What to use and why.
+        What to use and why; ``levels`` tells the verdict at each level where there are several.
 
     Raises
     ------
     InputError
-        If no record holds local thresholds, records differ in score or level, or a round has groups
-        or a score of several columns.
+        If no record holds local thresholds, records differ in score, rule or level, or a round was
+        private, masked or by group, or has a score of several columns.
+    RecordError
+        If a record holds answers that the server cannot have admitted.
     """
-    thresholds: dict[str, LocalQuantile] = {}
-    counts: dict[str, tuple[int, ...]] = {}
-    if len({str(look.round.score) for look in looks}) != 1:
-        raise InputError("advice needs records of at least one round, all with the same score")
-    level = min(looks[0].round.alphas) if alpha is None else alpha
-    for look in looks:
-        sent = _sent(look, level)
-        counts = counts or _counts(sent)
-        thresholds = thresholds or _thresholds(look, sent, level)
-    if not thresholds:
+    if len({(str(look.round.score), look.round.rule) for look in looks}) != 1:
         raise InputError(
-            "advice needs the record of a round whose agents sent thresholds or class sketches, "
-            "such as fedwq-cp or fedls-cp: give the server's record, not the release"
+            "advice needs records of at least one round, all with the same score and rule"
         )
-    round = looks[0].round
-    score = scores.get(round.score.name, **round.score.settings)  # type: ignore[arg-type]  # checked there
-    return advise(
-        thresholds,
-        level,
-        counts=counts if set(counts) == set(thresholds) else None,
-        score=round.score.name,
-        bounds=score.bounds(round.n_classes),
-    )
+    for look in looks:
+        check_look(look)
+    levels = looks[0].round.alphas if alpha is None else (alpha,)
+    found = [_at_level(looks, level) for level in levels]
+    first = min(found, key=lambda each: (DEMAND.index(each.code), each.alpha))
+    return replace(first, levels={each.alpha: each.code for each in found})
 
 
 def calibrate_as_advised(attempt: Callable[[Method[Any]], Release], *, labelled: bool) -> Release:
@@ -112,45 +98,24 @@ def calibrate_as_advised(attempt: Callable[[Method[Any]], Release], *, labelled:
     )
 
 
-def _sent(look: Release, alpha: float) -> dict[str, Summary]:
-    """Return what each agent sent in answer to the first question, at one level."""
-    if look.round.by is not None:
-        raise InputError("advice looks at all points together: give a round without groups")
-    tasks = look.tasks_of(alpha)
-    if len(tasks) > 1:
-        raise InputError("advice needs a score of one column")
-    answers = {name: sent[tasks[0]] for name, sent in look.received.items()}
-    return {name: answer for name, answer in answers.items() if answer is not None}
-
-
-def _counts(sent: Mapping[str, Summary]) -> dict[str, tuple[int, ...]]:
-    """Return the points of each class, where agents sent them."""
-    kinds = ClassSketches | LabelCounts
-    return {name: answer.counts for name, answer in sent.items() if isinstance(answer, kinds)}
-
-
-def _thresholds(
-    look: Release, sent: Mapping[str, Summary], alpha: float
-) -> dict[str, LocalQuantile]:
-    """Return the agents' own thresholds: as sent, or read from their sketches."""
-    found = {name: answer for name, answer in sent.items() if isinstance(answer, LocalQuantile)}
-    if found or look.round.method.name != "fedls-cp":
-        return found
-    method = methods.get("fedls-cp", **look.round.method.settings)
-    limits = (method.points, method.min_gap) if isinstance(method, FedLSCP) else (0, 0)
-    return {
-        name: _own_threshold(answer, alpha, limits)
-        for name, answer in sent.items()
-        if isinstance(answer, ClassSketches)
-    }
-
-
-def _own_threshold(sketch: ClassSketches, alpha: float, limits: tuple[int, int]) -> LocalQuantile:
-    """Return its threshold, or the smallest score sent that surely has enough scores up to it."""
-    if isinstance(sketch, SketchesAndThreshold):
-        return sketch.local
-    n, cells = sum(sketch.counts), read_cells(sketch, alpha, limits) or ()
-    places = np.unique(np.concatenate([cell.values for cell in cells] or [np.zeros(0)]))
-    below = sum((cell.at_least(places) for cell in cells), np.zeros(len(places)))
-    enough = places[below >= conformal_rank(n, alpha)]
-    return LocalQuantile(float(enough[0]) if len(enough) else inf, n)
+def _at_level(looks: Sequence[Release], alpha: float) -> Advice:
+    """Return the advice at one level."""
+    own = [thresholds_in(look, alpha) for look in looks]
+    thresholds = next((found for found in own if found), None)
+    if thresholds is None:
+        raise InputError(NEEDED)
+    counts = [found for look in looks if (found := counts_in(look, alpha))]
+    fitting = next((found for found in counts if set(found) == set(thresholds)), None)
+    terms = looks[0].round
+    score = scores.get(terms.score.name, **terms.score.settings)  # type: ignore[arg-type]  # checked there
+    advice = advise(
+        thresholds,
+        alpha,
+        counts=fitting,
+        score=terms.score.name,
+        bounds=score.bounds(terms.n_classes),
+    )
+    if not counts or fitting is not None:
+        return advice
+    note = "Class counts were not used: they are of other agents than the thresholds."
+    return replace(advice, notes=(note,))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf
+from math import inf, nan
 
 from fedwqcp.quantile import conformal_rank
+from fedwqcp.theory._advice_prices import of_labels, of_median, of_other_score, of_own, of_pooling
 from fedwqcp.theory._evidence import Evidence, listed
 from fedwqcp.theory._outlook import excess, label_shift, outlier
 from fedwqcp.wire.payload import LocalQuantile
@@ -16,11 +17,13 @@ BAR = 1.1
 """Averaging is kept while its misses are expected to be at most this many times alpha."""
 FEW = 0.1
 """Agents with too few points are left out of an average while they hold at most this share."""
+FINE = 1 / 8
+"""Agents use thresholds of their own where these cover 1 - alpha within this share of alpha."""
 
 
 @dataclass(frozen=True)
 class Advice:
-    """What to use, and why; it prints as what to use and two sentences.
+    """What to use, and why; it prints as what to use, two sentences, and the price.
 
     Parameters
     ----------
@@ -33,9 +36,18 @@ class Advice:
     code : str
         Name of the rule that decided.
     why : str
-        Two sentences: what was seen, and what the advice rests on or costs.
+        Two sentences: what was seen, and what the advice rests on.
     agents : tuple of str
         The agents that it concerns.
+    price : str
+        What it does to the size of sets, as far as summaries tell; empty where thresholds are
+        FedWQ-CP's.
+    alpha : float
+        The level that decided.
+    levels : dict
+        Which rule spoke at each level of a round; empty where one level was judged by itself.
+    notes : tuple of str
+        What else to know, in sentences.
     """
 
     method: str
@@ -44,10 +56,19 @@ class Advice:
     why: str
     settings: dict[str, Setting] = field(default_factory=dict)
     agents: tuple[str, ...] = ()
+    price: str = ""
+    alpha: float = nan
+    levels: dict[float, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         settings = "".join(f", {name}={value}" for name, value in self.settings.items())
-        return f"use {self.method}{settings} on {self.score}. {self.why}"
+        others = [f"{level}: {code}" for level, code in self.levels.items() if level != self.alpha]
+        at = f" at alpha={self.alpha}" if others else ""
+        decided = f"; decided{at} ({', '.join(others)})" if others else ""
+        price = [f"Price{at}: {self.price}."] if self.price else []
+        told = " ".join([self.why, *price, *self.notes])
+        return f"use {self.method}{settings} on {self.score}{decided}. {told}"
 
 
 def unclipped(evidence: Evidence) -> Evidence:
@@ -75,7 +96,7 @@ def no_data(evidence: Evidence, score: str) -> Advice | None:
         return None
     why = (
         f"All {len(evidence.sent)} agents together have {evidence.N} points, too few for a finite "
-        f"threshold at alpha={evidence.alpha:g}. Every set will hold every label: collect more "
+        f"threshold at alpha={evidence.alpha}. Every set will hold every label: collect more "
         "points first."
     )
     return Advice("fedwq-cp", score, "no-data", why, {"overflow": "propagate"})
@@ -91,9 +112,10 @@ def far_off(evidence: Evidence, score: str) -> Advice | None:
     why = (
         f"The others agree and {name} is far off, which its data or a wrong message may explain: "
         "ask, before its sets are trusted. A weighted median keeps it from moving all thresholds; "
-        f"if {name} is right, its own coverage is the price."
+        f"if {name} is right, its own coverage may suffer."
     )
-    return Advice("weighted-median-cp", score, "outlier", why, agents=(name,))
+    price = of_median(evidence, name)
+    return Advice("weighted-median-cp", score, "outlier", why, agents=(name,), price=price)
 
 
 def tiny(evidence: Evidence, score: str) -> Advice | None:
@@ -138,40 +160,58 @@ def _agree(evidence: Evidence) -> bool:
 
 def apart(evidence: Evidence, score: str, counts: Mapping[str, Sequence[int]] | None) -> Advice:
     """Choose what to use where averaging would miss too much."""
-    seen = _seen(evidence)
     shift = None if counts is None else label_shift(list(counts.values()))
     if shift is not None:
-        why = (
-            f"{seen}, and label laws differ (total variation {shift:.2f}). Each agent gets its own "
-            "threshold for the common mixture of labels, right if scores within a class stay as "
-            "they are, and never below FedWQ-CP's: no agent is covered less, and the price is "
-            "larger sets."
-        )
-        return Advice("fedls-cp", score, "label-shift", why, {"floor": True})
-    large = len(evidence.finite) == len(evidence.sent) and not any(
-        evidence.is_tiny(s.n) for s in evidence.finite.values()
+        return _shifted(evidence, score, shift)
+    finite = evidence.finite
+    known = len(finite) == len(evidence.sent) and all(
+        evidence.noise(s.n) <= FINE * evidence.alpha for s in finite.values()
     )
-    if counts is not None and large:
+    if counts is not None and known:
         why = (
-            f"{seen}, while label laws do not differ: it is the models. Each agent's own threshold "
-            "covers test data like its calibration data; where FedWQ-CP covers too few, the price "
-            "is larger sets."
+            f"{_seen(evidence)}, while label laws do not differ: it is the models. Each agent's "
+            "own threshold covers test data like its calibration data."
         )
-        return Advice("split-cp", score, "models", why)
+        return Advice("split-cp", score, "models", why, price=of_own(evidence))
+    return _pooled(evidence, score)
+
+
+def _shifted(evidence: Evidence, score: str, shift: float) -> Advice:
+    """Correct for label laws that differ."""
+    why = (
+        f"{_seen(evidence)}, and label laws differ (total variation {shift:.2f}). Each agent gets "
+        "its own threshold for the common mixture of labels, right if scores within a class stay "
+        f"as they are{_floor(evidence, 'and')}."
+    )
+    price = of_labels(evidence)
+    return Advice("fedls-cp", score, "label-shift", why, {"floor": True}, price=price)
+
+
+def _pooled(evidence: Evidence, score: str) -> Advice:
+    """Cover the mixture of all agents, for LAC on a score that brings models to one scale."""
     empty = len(evidence.some) < len(evidence.sent)
     settings: dict[str, Setting] = {"floor": True, **({"count_empty": False} if empty else {})}
-    why = f"{seen}. The pooled threshold covers the mixture of all agents, "
+    why = f"{_seen(evidence)}. The pooled threshold covers the mixture of all agents"
     if score == "lac":
         why += (
-            "at the price of larger sets than FedWQ-CP's; randomised APS brings models to one "
-            "scale, but its sets need not contain LAC's, and nothing is promised to one agent."
+            "; randomised APS brings models to one scale, but its sets need not contain LAC's, and "
+            "nothing is promised to one agent."
         )
-        return Advice("fcp", "aps", "spread", why, settings)
-    why += (
-        "and never lies below FedWQ-CP's: no agent is covered less, and the price is larger sets; "
-        "nothing more is promised to a single agent."
+        return Advice("fcp", "aps", "spread", why, settings, price=of_other_score(evidence))
+    why += f"{_floor(evidence, 'and is')}; nothing more is promised to a single agent."
+    return Advice("fcp", score, "spread", why, settings, price=of_pooling(evidence))
+
+
+def _floor(evidence: Evidence, joint: str) -> str:
+    """Say what a floor makes sure of, as long as score and rule stay as they are."""
+    if not evidence.finite:
+        return ""
+    if len(evidence.finite) == len(evidence.some):
+        return f", {joint} never below FedWQ-CP's of the same scores: no agent is covered less"
+    return (
+        f', {joint} never below FedWQ-CP\'s with overflow="exclude": no agent is covered less '
+        "than with that"
     )
-    return Advice("fcp", score, "spread", why, settings)
 
 
 def _seen(evidence: Evidence) -> str:
@@ -187,13 +227,13 @@ def _seen(evidence: Evidence) -> str:
         )
     return (
         "Thresholds lie so far apart that their mean would miss about "
-        f"{found[0] * evidence.alpha:.3f} where alpha={evidence.alpha:g} is asked"
+        f"{found[0] * evidence.alpha:.3f} where alpha={evidence.alpha} is asked"
     )
 
 
 RULES: tuple[Callable[[Evidence, str], Advice | None], ...] = (
-    single,
     no_data,
+    single,
     far_off,
     tiny,
     alike,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import inf, log, sqrt
 
 from fedwqcp.quantile import conformal_rank, weighted_quantile
 from fedwqcp.theory._evidence import Evidence, Finding, Severity, listed, named
+from fedwqcp.wire.payload import LocalQuantile
 
 NOISE = 3.0
 """Standard deviations of the difference of the two extreme agents that count as noise."""
@@ -14,6 +15,10 @@ NOISE = 3.0
 OTHERWISE = (
     "split-cp, where an agent's test data are like its calibration data; fcp, for coverage over "
     "the mixture of all agents; or scores of one scale: randomised APS, normalised residuals"
+)
+PRIVATELY = (
+    "split-cp, which sends nothing, where an agent's test data are like its calibration data; or "
+    "scores of one scale: randomised APS, normalised residuals"
 )
 POOL = "fcp, which pools: small agents then add to one threshold instead of sending noise"
 
@@ -31,6 +36,8 @@ def overflow(evidence: Evidence) -> Finding | None:
     over = {name: s for name, s in evidence.some.items() if s.threshold == inf}
     if not over:
         return None
+    if evidence.epsilon is not None:
+        return _private_overflow(evidence, over, evidence.epsilon)
     few = {name: s for name, s in over.items() if s.n < evidence.needed}
     says = f"{listed(over)} sent +inf, which makes the mean +inf"
     if few:
@@ -41,6 +48,21 @@ def overflow(evidence: Evidence) -> Finding | None:
     M = len(evidence.sent)
     if conformal_rank(evidence.N, evidence.alpha, extra=M) <= evidence.N:
         instead += "; or fcp, which needs no finite threshold of each agent"
+    return Finding("overflow", "unsafe", says, instead, tuple(over))
+
+
+def _private_overflow(
+    evidence: Evidence, over: Mapping[str, LocalQuantile], epsilon: float
+) -> Finding:
+    """Say why private thresholds are +inf: it takes more points to hide one of them."""
+    says = (
+        f"{listed(over)} sent +inf, which makes the mean +inf: n is too small for "
+        f"epsilon={epsilon:g} and alpha={evidence.alpha:g}, or too many scores lie beyond bounds "
+        "that were set"
+    )
+    instead = "a larger epsilon, or more points"
+    if evidence.finite:
+        instead += '; or overflow="exclude", which lets the other agents decide'
     return Finding("overflow", "unsafe", says, instead, tuple(over))
 
 
@@ -89,10 +111,11 @@ def spread(evidence: Evidence) -> Finding | None:
     lowest, highest = own[low].threshold, own[high].threshold
     apart = highest - lowest
     says = f"thresholds run from {lowest:.4g} ({low}) to {highest:.4g} ({high})"
+    otherwise = OTHERWISE if evidence.epsilon is None else PRIVATELY
     density = _reference_density(evidence)
     if density is None:
         says += "; thresholds at or below zero carry no scale to judge this by: pass bounds"
-        return Finding("spread", "caution" if apart else "ok", says, OTHERWISE if apart else "")
+        return Finding("spread", "caution" if apart else "ok", says, otherwise if apart else "")
     noise = NOISE * sqrt(evidence.noise(own[low].n) ** 2 + evidence.noise(own[high].n) ** 2)
     swing, room = apart * density, min(evidence.alpha, 1 - evidence.alpha)
     says += f", about {min(swing, 1):.3f} of coverage; up to {noise:.3f} would be noise"
@@ -100,7 +123,7 @@ def spread(evidence: Evidence) -> Finding | None:
         return Finding("spread", "ok", says)
     severity: Severity = "unsafe" if swing - noise > 2 * room else "caution"
     says += f"; one threshold for all over-covers at {low} and under-covers at {high}"
-    return Finding("spread", severity, says, OTHERWISE, (low, high))
+    return Finding("spread", severity, says, otherwise, (low, high))
 
 
 def saturated(evidence: Evidence) -> Finding | None:
@@ -169,6 +192,8 @@ CHECKS: tuple[Callable[[Evidence], Finding | None], ...] = (
     empty,
     single,
 )
+PRIVATE_CHECKS = tuple(check for check in CHECKS if check not in (clipped, saturated, tiny))
+"""Those that hold of a drawn threshold; the others take it for an order statistic of the scores."""
 
 
 def _reference_density(evidence: Evidence) -> float | None:

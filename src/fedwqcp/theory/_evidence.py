@@ -69,6 +69,12 @@ class Evidence:
         return sum(s.n for s in self.sent.values())
 
     @property
+    def epsilon(self) -> float | None:
+        """What a private threshold spent, which its summary says; None where none is private."""
+        spent = [getattr(s, "epsilon", None) for s in self.some.values()]
+        return max((epsilon for epsilon in spent if epsilon is not None), default=None)
+
+    @property
     def level(self) -> float:
         """1 - alpha."""
         return float(exact_level(self.alpha))

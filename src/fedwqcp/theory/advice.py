@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from fedwqcp.arrays import as_alpha
 from fedwqcp.errors import InputError
@@ -38,7 +39,8 @@ def advise(
     Returns
     -------
     Advice
-        What to use and why. It looks at summaries alone; `diagnose` lists what they hide.
+        What to use, why, and what it does to the size of sets. It looks at summaries alone;
+        `diagnose` lists what they hide.
 
     Raises
     ------
@@ -49,8 +51,8 @@ def advise(
     -----
     The rules, in their order:
 
-    - **single**: one agent has points. ``split-cp``.
     - **no-data**: no agent has enough points, nor have all together for FCP. ``fedwq-cp``, +inf.
+    - **single**: one agent has points. ``split-cp``.
     - **outlier**: at least four agents agree, and one is so far off that its misses at their
       threshold would be four times alpha or a fourth, beyond four standard deviations; or one has
       enough points and sent +inf. ``weighted-median-cp``, which no single message can move far.
@@ -62,15 +64,17 @@ def advise(
     - **label-shift**: it is expected to miss more, and label laws differ. ``fedls-cp``, which gives
       each agent a threshold for the common mixture of labels.
     - **models**: it is expected to miss more, label laws do not differ, and every agent has
-      4 (1 - alpha)/alpha points. ``split-cp``: each its own threshold.
-    - **spread**: it is expected to miss more, and counts are not known or an agent is small.
+      64 (1 - alpha)/alpha points. ``split-cp``: each its own threshold, whose coverage then has a
+      standard deviation of alpha/8.
+    - **spread**: it is expected to miss more, and counts are not known or an agent is smaller.
       ``fcp``; for LAC, whose scale is the model's confidence, randomised APS for the next round.
 
     ``fedls-cp`` and ``fcp`` are advised with ``floor=True``: no threshold is below FedWQ-CP's of
-    the same scores, so every set contains FedWQ-CP's, and no agent is covered less. Where agents
-    have too few points that is FedWQ-CP with ``overflow="exclude"``. It is not so by construction
-    for another score, for ``split-cp``, which may lower the threshold of an agent to its own, and
-    for ``weighted-median-cp``, which a floor at the mean would open to the one that is far off.
+    the same scores, so every set contains FedWQ-CP's by the same rule, and no agent is covered
+    less. Where agents have too few points that is FedWQ-CP with ``overflow="exclude"``. It is not
+    so by construction for another score, for ``split-cp``, which may lower the threshold of an
+    agent to its own, and for ``weighted-median-cp``, which a floor at the mean would open to the
+    one that is far off.
 
     What the mean q of the thresholds q_k is expected to miss, as a multiple of alpha, is the
     size-weighted mean of (b - q)/(b - q_k) for a score with upper bound b, whose scores above q_k
@@ -92,7 +96,6 @@ def advise(
     if counts is not None and set(counts) != set(thresholds):
         raise InputError("counts must be of the same agents as thresholds")
     evidence = unclipped(Evidence(dict(thresholds), as_alpha(alpha), bounds))
-    for rule in RULES:
-        if (found := rule(evidence, score)) is not None:
-            return found
-    return apart(evidence, score, counts)
+    found = (rule(evidence, score) for rule in RULES)
+    advice = next((each for each in found if each is not None), None)
+    return replace(advice or apart(evidence, score, counts), alpha=evidence.alpha)
