@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
+import pytest
 from typer.main import get_command
 
 from fedwqcp.cli.main import app
@@ -19,3 +23,36 @@ def test_no_words_of_an_option_are_taken_for_markup_and_dropped():
     found = list(options(get_command(app)))
     assert len(found) > 50
     assert [name for name, text in found if "[" in text] == []
+
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "cli.md"
+
+
+def commands(command, words=()):
+    """Yield every command of the program by its words."""
+    below = getattr(command, "commands", None)
+    if below is None:
+        yield " ".join(words)
+        return
+    for name, each in below.items():
+        yield from commands(each, (*words, name))
+
+
+def tabled(heading, known):
+    """Return the commands of a table; "`data list`, `show`" names two of one group."""
+    rows = PAGE.read_text().split(heading, 1)[1].split("\n\n", 1)[0].splitlines()[1:]
+    found = []
+    for row in rows:
+        group = ""
+        for name in re.findall(r"`([^`]+)`", row.split("|")[1]):
+            found.append(f"{group} {name}" if f"{group} {name}" in known else name)
+            group = found[-1].split()[0]
+    return found
+
+
+@pytest.mark.parametrize("heading", ["| command | what it does |", "| command | fields beside"])
+def test_the_reference_names_every_command_once(heading):
+    known = set(commands(get_command(app)))
+    found = tabled(heading, known)
+    assert len(found) > 20
+    assert sorted(found) == sorted(known)

@@ -5,9 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fedwqcp as fw
 from fedwqcp.errors import InputError
+from fedwqcp.methods.private_fedwq_cp import REPLACED, PrivateQuantile
 from fedwqcp.quantile import conformal_quantile, conformal_rank
 from fedwqcp.theory import Diagnosis, Finding, ScoreLaw, diagnose
+from fedwqcp.theory.diagnosis import averaged, excluded
 from fedwqcp.wire.payload import LocalQuantile
 
 Q = LocalQuantile
@@ -84,6 +87,65 @@ def test_overflow_with_enough_points_means_infinite_scores() -> None:
     finding = only(diagnose({"a": Q(inf, 19), "b": Q(0.9, 18_000)}, 0.05), "overflow")
     assert "themselves +inf" in finding.says
     assert "needs" not in finding.says
+
+
+def private(threshold: float, n: int) -> PrivateQuantile:
+    return PrivateQuantile(threshold, n, 2.0, 0.0, REPLACED)
+
+
+def test_private_overflow_means_too_few_points_for_epsilon() -> None:
+    both = diagnose({"a": private(inf, 60), "b": private(0.9, 900)}, 0.1)
+    finding = only(both, "overflow")
+    assert "a (n=60) sent +inf" in finding.says
+    assert "n is too small for epsilon=2 and alpha=0.1" in finding.says
+    assert "themselves" not in finding.says
+    for way in ("a larger epsilon", "more points", 'overflow="exclude"'):
+        assert way in finding.instead
+    assert "fcp" not in str(both)
+    alone = only(diagnose({"a": private(inf, 60)}, 0.1), "overflow")
+    assert "exclude" not in alone.instead  # nobody would be left
+
+
+def test_private_thresholds_are_not_taken_for_order_statistics() -> None:
+    like = {"a": (1.0, 5), "b": (1.0, 20), "c": (0.2, 900)}  # too few points, and few
+    plain = diagnose({name: Q(*s) for name, s in like.items()}, 0.1, (0.0, 1.0))
+    assert {"clipped", "tiny", "spread"} <= {code for code, _ in codes(plain)}
+    drawn = diagnose({name: private(*s) for name, s in like.items()}, 0.1, (0.0, 1.0))
+    assert codes(drawn) == [("spread", "unsafe"), ("dominance", "caution")]
+    assert "fcp" in str(plain)
+    assert "fcp" not in str(drawn)
+    assert "split-cp" in str(drawn)
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "who"),
+    [
+        ("fedwq-cp", {}, {"a", "b", "few"}),
+        ("fedavgq-cp", {"overflow": "exclude"}, {"a", "b"}),
+        ("private-fedwq-cp", {"epsilon": 50.0}, {"a", "b", "few"}),
+        ("private-fedwq-cp", {"epsilon": 50.0, "combine": "weighted-median-cp"}, set()),
+        ("weighted-median-cp", {}, set()),
+        ("trimmed-mean-cp", {}, set()),
+        ("guarded-median-cp", {}, set()),
+        ("fcp", {}, set()),
+        ("split-cp", {}, set()),
+    ],
+)
+def test_only_thresholds_that_were_averaged_are_judged(
+    method: str, settings: dict, who: set
+) -> None:
+    scores = np.arange(1, 101) / 101
+    cals = {"a": scores, "b": scores / 2, "few": scores[:3]}
+    release = fw.calibrate(cals, method=fw.methods.get(method, **settings), alpha=0.1)
+    assert set(averaged(release, 0)) == who
+    assert excluded(release, 0) == (("few",) if "overflow" in settings else ())
+
+
+def test_nobody_is_excluded_where_all_are_infinite() -> None:
+    method = fw.methods.get("fedwq-cp", overflow="exclude")
+    release = fw.calibrate({"a": [0.1], "b": [0.2]}, method=method, alpha=0.1)
+    assert excluded(release, 0) == ()
+    assert set(averaged(release, 0)) == {"a", "b"}
 
 
 def test_fcp_is_not_advised_where_it_overflows_too() -> None:

@@ -31,6 +31,20 @@ def test_groups_without_a_finite_threshold_are_named():
     assert "infinite" not in str(finite)
 
 
+def test_methods_that_do_not_average_are_not_judged_as_if_they_did():
+    release = fw.calibrate(AGENTS, method="weighted-median-cp", alpha=0.1, by="group", score="lac")
+    found = diagnose_groups(release)
+    assert found.averaged == {}
+    assert set(found.infinite) == {"m"}
+
+
+def test_private_groups_are_not_sent_to_a_method_that_is_not():
+    method = fw.methods.get("private-fedwq-cp", epsilon=1.0)
+    text = str(diagnose_groups(fw.calibrate(AGENTS, method=method, alpha=0.1, by="group")))
+    assert "coarser groups, or a larger epsilon" in text
+    assert "fcp" not in text
+
+
 def test_agents_of_their_own_are_told_apart():
     release = fw.calibrate(AGENTS, method="split-cp", alpha=0.4, by="group")
     assert diagnose_groups(release).infinite == {"m": ("b",)}

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fedwqcp.report.bars import Scale
+from fedwqcp.report.released import always_left_out, released
 from fedwqcp.wire.payload import LocalQuantile, ToAll
 from fedwqcp.wire.release import Release
 
@@ -33,6 +34,7 @@ def agents_table(release: Release, *, ascii: bool = False) -> Table:
         for name, answers in release.received.items()
         if answers and isinstance(answer := answers[0], LocalQuantile)
     }
+    out = always_left_out(released(release))
     scale = _scale(release, local, ascii)
     guarantee = f"{release.guarantee.value} ({release.assumption})"
     table = Table(title=f"{release.round.method.name}; guarantee: {guarantee}")
@@ -44,7 +46,7 @@ def agents_table(release: Release, *, ascii: bool = False) -> Table:
         table.add_column(heading, overflow="fold")
     for agent in release.agents:
         own = local.get(agent.name)
-        row = [agent.name, agent.status]
+        row = [agent.name, "left out" if agent.name in out else agent.status]
         if local:
             row += ["", ""] if own is None else [str(own.n), f"{own.threshold:.4g}"]
         if scale is not None:

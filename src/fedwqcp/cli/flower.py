@@ -11,6 +11,7 @@ from rich.table import Table
 
 from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.errors import InputError
+from fedwqcp.report.released import always_left_out, released
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -67,11 +68,15 @@ def _demo(folder: Path, method: str, alpha: float, deadline: float, output: Outp
     table = Table(title=f"{method}, alpha = {alpha:g}; guarantee: {guarantee}")
     for heading in ("site", "status", "bytes up", "bytes down", "stored", "coverage", "mean size"):
         table.add_column(heading, overflow="fold")
+    thresholds = released(shown.release)
+    out = always_left_out(thresholds)
     for row in shown.rows:
-        status = f"{row.status} {row.reason}".strip()
+        status = "left out" if row.agent in out else f"{row.status} {row.reason}".strip()
         numbers = (str(row.bytes_up), str(row.bytes_down), "yes" if row.stored else "no")
         table.add_row(row.agent, status, *numbers, f"{row.coverage:.3f}", f"{row.size:.2f}")
     output.show(table)
+    for threshold in thresholds:
+        output.say(threshold)
     found = audit(shown.record)
     output.say(
         f"round trips: {shown.release.rounds}; start {shown.seconds['start']:.0f} s, "
@@ -83,6 +88,7 @@ def _demo(folder: Path, method: str, alpha: float, deadline: float, output: Outp
         guarantee=shown.release.guarantee,
         rounds=shown.release.rounds,
         sites=shown.rows,
+        thresholds=thresholds,
         seconds=shown.seconds,
         matches=found.matches,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from enum import Enum
 from math import isinf, isnan
@@ -73,6 +73,18 @@ class Output:
         """
         if self.as_json:
             typer.echo(json.dumps({"version": VERSION, **_plain(facts)}, allow_nan=False))
+
+    def done_each(self, every: Sequence[Mapping[str, object]]) -> None:
+        """End with what scripts are told of several things of a kind.
+
+        Parameters
+        ----------
+        every : sequence of mapping
+            The facts of each, as of `done`.
+        """
+        if self.as_json:
+            told = [{"version": VERSION, **_plain(facts)} for facts in every]
+            typer.echo(json.dumps(told, allow_nan=False))
 
 
 def _plain(value: Any) -> Any:

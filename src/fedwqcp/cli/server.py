@@ -18,13 +18,19 @@ from fedwqcp.federation.plan import choose_method, choose_score, new_id
 from fedwqcp.federation.preset import preset as find_preset
 from fedwqcp.federation.roster import load_roster
 from fedwqcp.federation.transport import folder
+from fedwqcp.report.released import released
 from fedwqcp.scores import Score
 from fedwqcp.theory import Diagnosis, GroupDiagnosis, diagnose, diagnose_groups
-from fedwqcp.wire.payload import LocalQuantile
+from fedwqcp.theory.diagnosis import averaged
 from fedwqcp.wire.release import Release
 from fedwqcp.wire.round import Round
 
 app = typer.Typer(no_args_is_help=True)
+
+_NEXT = (
+    "to the agents, who answer with `fedwqcp agent calibrate --ask`; then close it again with the "
+    "answers of all steps so far"
+)
 
 
 @app.command("open")
@@ -102,7 +108,7 @@ def close(
         output.say(f"refused: {refusal}", style="yellow")
     if closed.release is None:
         names = ", ".join(str(path) for path in closed.asks)
-        output.say(f"the round goes on: send {names} to the agents, then close it again")
+        output.say(f"the round goes on: send {names} {_NEXT}")
         output.done(closed=False, asks=closed.asks, refused=refused)
         return
     if closed.already:
@@ -111,9 +117,9 @@ def close(
         output.say(f"closed: send {out} to the agents; the record beside {round} stays here")
     release = closed.release
     output.show(agents_table(release, ascii=output.console.options.ascii_only))
-    found = list(_diagnoses(release))
-    for diagnosis in found:
-        output.say(diagnosis)
+    thresholds, found = released(release), list(_diagnoses(release))
+    for line in (*thresholds, *found):
+        output.say(line)
     output.done(
         closed=True,
         already=closed.already,
@@ -124,6 +130,7 @@ def close(
         assumption=release.assumption,
         rounds=release.rounds,
         agents=release.agents,
+        thresholds=thresholds,
         diagnoses=found,
     )
 
@@ -134,7 +141,7 @@ def _first_given(*values: int | None) -> int:
 
 
 def _diagnoses(release: Release) -> Iterator[Diagnosis | GroupDiagnosis]:
-    """Tell from the summaries whether averaging thresholds is safe here."""
+    """Tell from the summaries whether averaging thresholds was safe, where they were averaged."""
     score = scores.get(release.round.score.name, **release.round.score.settings)  # type: ignore[arg-type]  # checked there
     bounds = score.bounds(release.round.n_classes)
     for alpha in release.round.alphas:
@@ -143,10 +150,5 @@ def _diagnoses(release: Release) -> Iterator[Diagnosis | GroupDiagnosis]:
             continue
         tasks = release.tasks_of(alpha)
         for task in tasks:
-            local = {
-                name: answer
-                for name, answers in release.received.items()
-                if isinstance(answer := answers[task], LocalQuantile)
-            }
-            if local:
+            if local := averaged(release, task):
                 yield diagnose(local, alpha / len(tasks), bounds)

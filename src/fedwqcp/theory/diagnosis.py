@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 
 from fedwqcp.arrays import as_alpha
 from fedwqcp.errors import InputError
-from fedwqcp.theory._checks import CHECKS
+from fedwqcp.theory._checks import CHECKS, PRIVATE_CHECKS
 from fedwqcp.theory._evidence import Evidence, Finding
 from fedwqcp.wire.payload import LocalQuantile
+from fedwqcp.wire.release import Release
+
+AVERAGING = ("fedwq-cp", "fedavgq-cp")
+"""Methods whose threshold is a mean of the agents' own; private-fedwq-cp combines by any rule."""
 
 _ORDER = ("unsafe", "caution", "ok")
 
@@ -114,6 +119,9 @@ def diagnose(
     - **empty** (caution): an agent has no points and takes no part in the mean.
     - **single** (ok): one agent alone; averaging changes nothing.
 
+    A private threshold is drawn, not read off the scores: it is +inf already where n_k is too small
+    for its epsilon, and **clipped**, **tiny** and **saturated** do not speak of it.
+
     Summaries do not show everything: ties below the threshold, the shape of the score laws, test
     data unlike the calibration data, a maximum that stands in for +inf scores, and whether n_k and
     q_k are honest. A safe diagnosis is no guarantee.
@@ -127,6 +135,60 @@ def diagnose(
     if bounds is not None and not bounds[0] < bounds[1]:
         raise InputError(f"bounds must be a range, lowest before highest, got {bounds}")
     evidence = Evidence(dict(thresholds), as_alpha(alpha), bounds)
-    found = [finding for check in CHECKS if (finding := check(evidence)) is not None]
+    checks = CHECKS if evidence.epsilon is None else PRIVATE_CHECKS
+    found = [finding for check in checks if (finding := check(evidence)) is not None]
     found.sort(key=lambda finding: _ORDER.index(finding.severity))
     return Diagnosis(evidence.alpha, len(thresholds), evidence.N, tuple(found))
+
+
+def averaged(release: Release, task: int) -> dict[str, LocalQuantile]:
+    """Return the thresholds whose mean an outcome is.
+
+    Parameters
+    ----------
+    release : Release
+        As the server has it, with what was received.
+    task : int
+        Which outcome.
+
+    Returns
+    -------
+    dict
+        By agent, for `diagnose`; empty where the method does not average.
+    """
+    method = release.round.method
+    if method.settings.get("combine", method.name) not in AVERAGING:
+        return {}
+    out = excluded(release, task)
+    return {name: own for name, own in _local(release, task).items() if name not in out}
+
+
+def excluded(release: Release, task: int) -> tuple[str, ...]:
+    """Return the used agents that ``overflow="exclude"`` left out of an outcome.
+
+    Parameters
+    ----------
+    release : Release
+        As the server has it, with what was received.
+    task : int
+        Which outcome.
+
+    Returns
+    -------
+    tuple of str
+        Those that sent +inf, where another did not; else nobody could have been left out.
+    """
+    if release.round.method.settings.get("overflow") != "exclude":
+        return ()
+    local = _local(release, task)
+    over = tuple(name for name, own in local.items() if own.threshold == inf)
+    return over if len(over) < len(local) else ()
+
+
+def _local(release: Release, task: int) -> dict[str, LocalQuantile]:
+    """Return the thresholds that agents sent for an outcome."""
+    return {
+        name: answer
+        for name, answers in release.received.items()
+        if isinstance(answer := answers[task], LocalQuantile)
+    }

@@ -9,8 +9,7 @@ import numpy as np
 
 from fedwqcp.errors import InputError
 from fedwqcp.theory._evidence import named
-from fedwqcp.theory.diagnosis import Diagnosis, diagnose
-from fedwqcp.wire.payload import LocalQuantile
+from fedwqcp.theory.diagnosis import Diagnosis, averaged, diagnose
 from fedwqcp.wire.release import Release
 
 
@@ -30,6 +29,8 @@ class GroupDiagnosis:
         By group, the agents that have no calibration point of it.
     averaged : dict
         By group, whether its thresholds may be averaged, for methods that average them.
+    private : bool
+        Whether the method is private, so that its thresholds need more points.
     """
 
     alpha: float
@@ -37,6 +38,7 @@ class GroupDiagnosis:
     infinite: dict[str, tuple[str, ...]]
     absent: dict[str, tuple[str, ...]]
     averaged: dict[str, Diagnosis]
+    private: bool = False
 
     def __str__(self) -> str:
         lines = [f"by {self.by}, alpha={self.alpha:g}:"]
@@ -58,10 +60,9 @@ class GroupDiagnosis:
         if len(lines) == 1:
             lines.append("  every group has a finite threshold, and nothing unsafe was found")
         if self.infinite:
-            lines.append(
-                "what to do: more points of these groups, coarser groups, or fcp, which pools the "
-                "agents' points of a group"
-            )
+            pooled = "fcp, which pools the agents' points of a group"
+            last = "a larger epsilon" if self.private else pooled
+            lines.append(f"what to do: more points of these groups, coarser groups, or {last}")
         return "\n".join(lines)
 
 
@@ -101,17 +102,16 @@ def diagnose_groups(
     if round.by is None:
         raise InputError("the round has no groups: use diagnose on its summaries")
     level = round.alphas[0] if alpha is None else alpha
-    infinite, averaged = {}, {}
+    infinite, found = {}, {}
     for place, group in enumerate(round.group_names):
         task = release.tasks_of(alpha, place)[0]
         if at := tuple(name for name in release.used if _is_infinite(release, name, alpha, group)):
             infinite[group] = at
-        sent = {name: answers[task] for name, answers in release.received.items()}
-        local = {name: s for name, s in sent.items() if isinstance(s, LocalQuantile)}
-        if local:
+        if local := averaged(release, task):
             columns = len(release.tasks_of(alpha, place))
-            averaged[group] = diagnose(local, level / columns, bounds)
-    return GroupDiagnosis(level, round.by, infinite, release.absent, averaged)
+            found[group] = diagnose(local, level / columns, bounds)
+    private = "epsilon" in round.method.settings
+    return GroupDiagnosis(level, round.by, infinite, release.absent, found, private)
 
 
 def _is_infinite(release: Release, agent: str, alpha: float | None, group: str) -> bool:

@@ -135,6 +135,40 @@ def test_a_folder_of_two_rounds_is_ambiguous(rounds):
         read(rounds, Wanted())
 
 
+def closed(folder, method, scores):
+    """The page of a round in which agents have these scores."""
+    release = fw.calibrate(scores, method=method, alpha=0.1)
+    save_release(release, folder / "round.record.json")
+    (view,) = read(folder, Wanted()).views
+    (verdict,) = view.verdicts.values()
+    (cards,) = (section.blocks[0].groups for section in view.sections if section.key == "agents")
+    words = {card.agent: card.word for card in next(iter(cards.values()))}
+    return verdict, words, {section.key for section in view.sections}
+
+
+def test_whom_a_robust_round_left_out_is_told(tmp_path):
+    rng = np.random.default_rng(0)
+    scores = {name: rng.permutation(200)[:40] / 200 for name in ("a", "liar", "c", "d")}
+    scores["liar"] = np.zeros(40)
+    verdict, words, _ = closed(tmp_path, fw.methods.get("rob-fcp", liars=1), scores)
+    assert verdict.word == "1 left out"
+    assert "3 of 4 agents were used" in verdict.text
+    assert "Left out: liar (unlike the others" in verdict.text
+    assert "Loss 1: the bound on what liars cost says nothing" in verdict.text
+    assert words == {"a": "used", "liar": "left out", "c": "used", "d": "used"}
+
+
+def test_a_median_is_not_judged_as_a_mean(tmp_path):
+    scores = {"a": np.arange(1, 100) / 100, "b": np.arange(1, 100) / 1000}
+    verdict, _, sections = closed(tmp_path, "guarded-median-cp", scores)
+    assert verdict.word == "Closed"
+    assert "every agent finds its own threshold" in verdict.text
+    assert not {"diagnosis", "thresholds"} & sections
+    verdict, _, sections = closed(tmp_path, "fedwq-cp", scores)
+    assert verdict.word == "Averaging is unsafe"
+    assert {"diagnosis", "thresholds"} <= sections
+
+
 def test_a_refusal_in_a_hostile_tongue_stays_text(rounds):
     release = transport.load(rounds / "round.record.json")
     bad = replace(release.agents[2], reason="<script>alert(1)</script>")

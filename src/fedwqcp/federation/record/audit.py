@@ -31,11 +31,14 @@ class Audit:
         How many accepted answers were read.
     release : Release or None
         The release as recomputed.
+    sums : int
+        Of a secure round, how many sums were read in place of answers.
     """
 
     difference: str
     answers: int = 0
     release: Release | None = None
+    sums: int = 0
 
     @property
     def matches(self) -> bool:
@@ -107,7 +110,8 @@ def _recomputed(folder: Path, entries: list[dict[str, Any]]) -> Audit:
             server.asks()
         elif entry["event"] == "failed":
             return Audit(f"the round ended without a release: {entry['reason']}", answers)
-    if any(entry["event"] == "summed" for entry in entries):
+    sums = sum(entry["event"] == "summed" for entry in entries)
+    if sums:
         release = from_sums(folder, round, entries, reasons)
     else:
         release = with_reasons(server.release(), reasons)
@@ -115,8 +119,8 @@ def _recomputed(folder: Path, entries: list[dict[str, Any]]) -> Audit:
         theirs = json.loads(read(folder / name))
         difference = _difference(json.loads(encode(ours)), theirs, "")
         if difference:
-            return Audit(f"{name}: {difference}", answers, release)
-    return Audit("", answers, release)
+            return Audit(f"{name}: {difference}", answers, release, sums)
+    return Audit("", answers, release, sums)
 
 
 def _difference(ours: Any, theirs: Any, at: str) -> str:

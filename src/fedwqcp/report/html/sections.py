@@ -35,7 +35,7 @@ def diagnosis(found: Diagnosis) -> Section:
     blocks: list[Block] = []
     for finding in found.findings:
         tone, word = _TONES[finding.severity]
-        blocks.append(Text([_sentence(finding.says)], tone, f"{word}: {finding.code}"))
+        blocks.append(Text([sentence(finding.says)], tone, f"{word}: {finding.code}"))
     if not found.findings:
         blocks.append(Text(["Nothing was found against averaging."], "good", "nothing found"))
     if found.advice:
@@ -153,6 +153,17 @@ def messages(
     )
 
 
-def _sentence(text: str) -> str:
-    """Begin with a capital and end with a full stop."""
+def sentence(text: str) -> str:
+    """Begin with a capital and end with a full stop.
+
+    Parameters
+    ----------
+    text : str
+        What is said.
+
+    Returns
+    -------
+    str
+        The sentence.
+    """
     return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")

@@ -109,7 +109,7 @@ def show(
             federation.start_node(name, {"outputs": home / "cal.npz", "folder": home / "kept"})
         federation.wait_online(len(sites))
         seconds["start"] = time.monotonic() - clock
-        on_step("calibrating: one round trip; then handing over the release")
+        on_step("calibrating; then handing over the release")
         config = {**terms, "agents": ",".join(sites), "records": str(records)}
         clock = time.monotonic()
         run = federation.commands.submit(folder / "app", config)

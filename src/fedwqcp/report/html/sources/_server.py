@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from math import inf
 from pathlib import Path
 
@@ -16,7 +17,9 @@ from fedwqcp.report.html.blocks import Card, Cards, Tone
 from fedwqcp.report.html.charts import own_and_released
 from fedwqcp.report.html.page import Section, Verdict, View
 from fedwqcp.report.html.words import counted, number, thresholds
+from fedwqcp.report.released import Released, always_left_out, released
 from fedwqcp.theory import Diagnosis, diagnose
+from fedwqcp.theory.diagnosis import averaged
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.envelope import Answer
 from fedwqcp.wire.payload import LocalQuantile
@@ -24,6 +27,7 @@ from fedwqcp.wire.release import AgentRecord, Release
 
 _STATUS: dict[str, tuple[Tone, str]] = {
     "used": ("good", "used"),
+    "left out": ("caution", "left out"),
     "refused": ("bad", "refused"),
     "missing": ("caution", "no answer"),
 }
@@ -55,10 +59,12 @@ def view(release: Release, folder: Path, alpha: float) -> View:
         for name, answers in release.received.items()
         if isinstance(answer := answers[task], LocalQuantile)
     }
-    found = diagnose(local, own_alpha, plan.bounds) if local else None
+    means = averaged(release, task)
+    found = diagnose(means, own_alpha, plan.bounds) if means else None
+    here = [each for each in released(release) if each.alpha == alpha]
     method = round.method.name
-    about = [_agents(release, alpha, local, own_alpha)]
-    if local:
+    about = [_agents(release, alpha, local, own_alpha, always_left_out(here))]
+    if local and here[0].whose != "own":
         about.append(_thresholds(release, alpha, local, method))
     totals = [
         (method, a.name, a.bytes_up, a.bytes_down) for a in release.agents if a.status != "refused"
@@ -71,18 +77,23 @@ def view(release: Release, folder: Path, alpha: float) -> View:
         methods=[method],
         agents=list(round.agents),
         method=method,
-        verdicts={method: _verdict(release, alpha, found)},
+        verdicts={method: _verdict(release, alpha, found, here)},
         sections=about,
     )
 
 
-def _verdict(release: Release, alpha: float, found: Diagnosis | None) -> Verdict:
+def _verdict(
+    release: Release, alpha: float, found: Diagnosis | None, here: Sequence[Released]
+) -> Verdict:
     """Say who was used, what came out, and what is not known here."""
-    used, all_ = len(release.used), len(release.agents)
+    used, all_ = len(release.used) - len(always_left_out(here)), len(release.agents)
     said = (
         f"{used} of {counted(all_, 'agent')} were used; {_released(release, alpha)}. What it "
         "covers is not known here: the server has no test data."
     )
+    for told in here:
+        group = f"{told.group}, " if told.group else ""
+        said += "".join(f" {sections.sentence(group + note)}" for note in told.notes)
     if found is not None and not found.safe:
         worst = found.findings[0].code
         return Verdict("bad", "Averaging is unsafe", f"{said} The thresholds alone show: {worst}.")
@@ -112,11 +123,16 @@ def _released(release: Release, alpha: float) -> str:
 
 
 def _agents(
-    release: Release, alpha: float, local: dict[str, LocalQuantile], own_alpha: float
+    release: Release,
+    alpha: float,
+    local: dict[str, LocalQuantile],
+    own_alpha: float,
+    out: Collection[str],
 ) -> Section:
     """Return a card for each agent of the roster."""
     cards = [
-        _card(release, agent, alpha, local.get(agent.name), own_alpha) for agent in release.agents
+        _card(release, agent, alpha, local.get(agent.name), own_alpha, out=agent.name in out)
+        for agent in release.agents
     ]
     return Section(
         "agents",
@@ -128,10 +144,16 @@ def _agents(
 
 
 def _card(
-    release: Release, agent: AgentRecord, alpha: float, sent: LocalQuantile | None, own_alpha: float
+    release: Release,
+    agent: AgentRecord,
+    alpha: float,
+    sent: LocalQuantile | None,
+    own_alpha: float,
+    *,
+    out: bool,
 ) -> Card:
     """Return what the server knows of one agent."""
-    tone, word = _STATUS[agent.status]
+    tone, word = _STATUS["left out" if out else agent.status]
     try:
         given = release.threshold(agent.name, alpha)
         threshold = thresholds(given if isinstance(given, float) else given.tolist())
