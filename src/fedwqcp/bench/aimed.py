@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from math import inf
 from typing import Any
 
 from fedwqcp import methods
 from fedwqcp.bench.agents import Problem
 from fedwqcp.methods import Method
-from fedwqcp.wire.payload import LocalQuantile
-from fedwqcp.wire.release import Release
 
 RANGE = 30.0
 """Friedman's function runs from 0 to 30: the range of residuals that is stated beforehand."""
@@ -44,25 +41,3 @@ def aimed(name: str, problem: Problem) -> Method[Any]:
         bounds = (0.0, RANGE) if problem.task == "regression" else None
         return methods.get(name, epsilon=EPSILON, form="tight", overflow="exclude", bounds=bounds)
     return methods.get(name, target="mixture") if name == "cphet" else methods.get(name)
-
-
-def left_out(release: Release) -> frozenset[str]:
-    """Return the agents whose answers did not count, because they have too few points.
-
-    Parameters
-    ----------
-    release : Release
-        Of a method that may leave agents out.
-
-    Returns
-    -------
-    frozenset of str
-        Their names.
-    """
-    if release.round.method.settings.get("overflow") != "exclude":
-        return frozenset()
-    return frozenset(
-        name
-        for name, answers in release.received.items()
-        if any(isinstance(own, LocalQuantile) and own.threshold == inf for own in answers)
-    )

@@ -16,7 +16,7 @@ import fedwqcp
 from fedwqcp import methods, metrics
 from fedwqcp.arrays import Floats, as_alpha
 from fedwqcp.bench.agents import AGENTS, Problem, prepare
-from fedwqcp.bench.aimed import aimed, left_out
+from fedwqcp.bench.aimed import aimed
 from fedwqcp.bench.portraits import examples, portraits, traffic
 from fedwqcp.bench.record import Record
 from fedwqcp.bench.scarce import with_scarce_agent
@@ -26,6 +26,7 @@ from fedwqcp.data.streams import stream
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.federation.transport.local import calibrate
 from fedwqcp.methods import Method
+from fedwqcp.theory.diagnosis import excluded
 from fedwqcp.wire.release import Release
 from fedwqcp.wire.round import Setting
 
@@ -206,7 +207,7 @@ def _calibrate(
             on_exchange=lambda _, name, down, up: sizes[name].append((down, up)),
         )
         name = methods.name_of(method)
-        return release, allow_samples, traffic(problem.dataset, name, sizes, left_out(release))
+        return release, allow_samples, traffic(problem.dataset, name, sizes, excluded(release, 0))
 
     try:
         return attempt(False)
