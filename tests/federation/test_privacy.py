@@ -134,6 +134,7 @@ def test_a_budget_cannot_be_raised_once_something_was_spent(tmp_path):
     with pytest.raises(BudgetError, match=r"was 2\.0: it can be lowered, not raised to 30\.0"):
         agent(tmp_path, 30.0, replace(ROUND, id="r2")).answer()
     assert Budget(tmp_path, 2.0).left == 1.0, "nothing was spent"
+    assert Budget(tmp_path, 30.0).left == 1.0, "what was said first counts"
 
 
 def test_a_lowered_budget_is_below_zero(tmp_path):

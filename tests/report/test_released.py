@@ -102,3 +102,18 @@ def test_too_few_points_under_exclude() -> None:
     assert told("fedwq-cp", {"few": TEN[:2]}, overflow="exclude") == [
         "alpha=0.2: threshold +inf (it excludes nothing) for all agents"
     ]
+
+
+def test_places_are_no_names_where_a_release_hides_who_has_no_point_of_a_group() -> None:
+    rng = np.random.default_rng(0)
+    labels = np.arange(80) % 2
+    agents = {
+        name: fw.Calibration(rng.random(80), labels, n_classes=2) for name in ("b", "c", "e")
+    } | {
+        "a": fw.Calibration(rng.random(40), np.ones(40, dtype=int), n_classes=2),
+        "liar": fw.Calibration(np.zeros(80), labels, n_classes=2),
+    }
+    method = fw.methods.get("rob-fcp", liars=1)
+    release = fw.calibrate(agents, method=method, alpha=0.2, by="label")
+    assert released(release)[0].left_out == ("liar",)
+    assert released(release.public())[0].left_out == ()

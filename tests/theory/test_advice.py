@@ -144,6 +144,9 @@ def test_prices_by_hand():
     )
     endless = look(*five, LocalQuantile(inf, 800))
     assert "falls from FedWQ-CP's +inf to one from 0.9 to 0.94, and sets shrink" in endless.price
+    tiny = look(*five, LocalQuantile(0.1, 800), LocalQuantile(inf, 3))
+    assert "falls from FedWQ-CP's +inf to one from 0.9 to 0.94" in tiny.price
+    assert "unless agents with too few points hold half of the weight" in tiny.price
     pooled = look(LocalQuantile(0.2, 300), LocalQuantile(0.8, 100))
     assert pooled.price == (
         "larger sets: the common threshold rises from FedWQ-CP's 0.35 to 0.8 at most, the largest "

@@ -68,7 +68,8 @@ class Budget:
     @property
     def left(self) -> float:
         """What is left; below 0 if the budget was lowered after it was spent."""
-        return float(self.total - _spent(self._read()))
+        before = self._read()
+        return float(min((self.total, *(each.total for each in before))) - _spent(before))
 
     def answer(
         self, round: str, question: str, epsilon: float, compute: Callable[[], bytes]

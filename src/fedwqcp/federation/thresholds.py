@@ -56,12 +56,6 @@ def thresholds(
         claims what its method does not give.
     """
     plan = Plan.of(release.round)
-    if release.guarantee != plan.method.guarantee:
-        raise InputError(
-            f"{release.round.method.name} with these settings has the guarantee "
-            f"{plan.method.guarantee.value!r}, the release says {release.guarantee.value!r}: it "
-            "was changed"
-        )
     if calibration is None:
         shown = release.threshold(agent, alpha, group)  # says whose data are missing, if any are
         if agent in release.local and features is None:

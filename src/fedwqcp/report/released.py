@@ -141,9 +141,13 @@ def _released(release: Release, alpha: float, group: str | None, tasks: range) -
 
 
 def _left_out(release: Release, task: int) -> Iterator[str]:
-    """Name the used agents that an outcome does not rest on."""
+    """Name the used agents that an outcome does not rest on.
+
+    A public release does not tell who has no point of a group, so that places there have no names.
+    """
     outcome = release.outcomes[task]
-    if isinstance(outcome, RobustThreshold):
+    named = release.round.by is None or bool(release.received)
+    if isinstance(outcome, RobustThreshold) and named:
         yield from (n for n in release.used if release.position(n, task) in outcome.left_out)
     yield from excluded(release, task)
 

@@ -17,8 +17,10 @@ UNKNOWN = "how large sets become cannot be told, since no agent sent a finite th
 
 def of_median(evidence: Evidence, far: str) -> str:
     """Say where a weighted median lies: between the thresholds of the agents that agree."""
-    before = inf if evidence.some[far].threshold == inf else _mean(evidence)
-    others = [s.threshold for name, s in evidence.some.items() if name != far]
+    before = inf if len(evidence.finite) < len(evidence.some) else _mean(evidence)
+    others = [s.threshold for name, s in evidence.finite.items() if name != far]
+    few = any(s.threshold == inf for name, s in evidence.some.items() if name != far)
+    unless = ", unless agents with too few points hold half of the weight" if few else ""
     low, high = min(others), max(others)
     if low >= before:
         moves, sets = "rises", "sets grow with it"
@@ -28,7 +30,7 @@ def of_median(evidence: Evidence, far: str) -> str:
         moves, sets = "moves", "sets grow or shrink with it"
     return (
         f"the common threshold {moves} from FedWQ-CP's {_shown(before)} to one from {_shown(low)} "
-        f"to {_shown(high)}, and {sets}"
+        f"to {_shown(high)}, and {sets}{unless}"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from hashlib import sha256
 
 import numpy as np
@@ -152,3 +153,46 @@ def test_a_round_without_release_says_so(tmp_path):
         Ledger(tmp_path / "open", round)
     with pytest.raises(InputError, match="cannot read"):
         audit(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("event", "change"),
+    [
+        ("accepted", {"event": "agreed"}),
+        ("accepted", {"agent": None}),
+        ("accepted", {"agent": 7}),
+        ("refused", {"reason": None}),
+        ("closed", {"event": None}),
+    ],
+)
+def test_a_line_that_tells_too_little_is_named(tmp_path, event, change):
+    recorded(tmp_path, without=("b",))
+
+    def _changed(entry):
+        """Change the lines of one event; None takes a field away."""
+        if entry["event"] != event:
+            return entry
+        whole = {**entry, **change}
+        return {name: value for name, value in whole.items() if value is not None}
+
+    rewritten(tmp_path, _changed)
+    assert re.fullmatch(r"log\.jsonl, line \d: cannot be read", audit(tmp_path).difference)
+
+
+def test_a_file_outside_the_record_is_not_read(tmp_path):
+    recorded(tmp_path / "one")
+    recorded(tmp_path / "two")
+    elsewhere = "../two/answers/step-0/a.json"
+    rewritten(
+        tmp_path / "one",
+        lambda e: {**e, "file": elsewhere} if e.get("file") == "answers/step-0/a.json" else e,
+    )
+    told = audit(tmp_path / "one").difference
+    assert told == f"{elsewhere}: must lie in the folder of the record"
+
+
+def test_a_record_that_is_no_json_is_named(tmp_path):
+    recorded(tmp_path)
+    (tmp_path / "record.json").write_text("{")
+    rewritten(tmp_path, lambda entry: entry)
+    assert audit(tmp_path).difference == "record.json: cannot be read"

@@ -85,11 +85,24 @@ def test_a_local_threshold_is_not_taken_from_an_outcome_of_another_form():
         thresholds(forged, "a")
 
 
-def test_a_claim_that_the_method_does_not_make_is_refused():
+def test_a_claim_that_the_method_does_not_make_is_refused(tmp_path):
+    path = tmp_path / "r.json"
     release = calibrate(AGENTS, alpha=0.4)
-    forged = replace(release, guarantee=Guarantee.MARGINAL_AGENT)
-    with pytest.raises(InputError, match="the guarantee 'none', the release says 'marginal-agent'"):
-        thresholds(forged, "a")
+    save(replace(release, guarantee=Guarantee.MARGINAL_AGENT), path)
+    with pytest.raises(RecordError, match="has 'none', the release says 'marginal-agent': it was"):
+        load(path)
+
+
+@pytest.mark.parametrize("values", [(0.5,), (0.5,) * 9])
+def test_a_threshold_for_each_is_for_each_agent_that_was_used(values, tmp_path):
+    path = tmp_path / "r.json"
+    release = calibrate(AGENTS, method="fedls-cp", alpha=0.4)
+    save(release, path)
+    assert load(path).outcomes == release.outcomes
+    more = {"values": values, "borrowed": (0.0,) * len(values), "unseen": (0.0,) * len(values)}
+    save(replace(release, outcomes=(replace(release.outcomes[0], **more),)), path)
+    with pytest.raises(RecordError, match="must hold one threshold for each of 2 agents"):
+        load(path)
 
 
 def test_a_long_roster_is_compared_as_agents_were_sent_it():

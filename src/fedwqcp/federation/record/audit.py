@@ -18,6 +18,19 @@ from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.release import Release
 from fedwqcp.wire.round import Round
 
+FIELDS = {
+    "opened": ("file", "sha256"),
+    "accepted": ("agent", "file", "sha256"),
+    "refused": ("agent", "reason"),
+    "summed": ("file", "sha256"),
+    "closed": (),
+    "failed": ("reason",),
+    "recorded": ("file", "sha256"),
+    "released": ("file", "sha256"),
+    "stored": (),
+}
+"""What each event of a log must tell, all of it text."""
+
 
 @dataclass(frozen=True)
 class Audit:
@@ -79,15 +92,26 @@ def _entries(folder: Path, log: bytes) -> Iterator[dict[str, Any]]:
         try:
             entry: dict[str, Any] = json.loads(line)
             follows = entry["previous"] == previous
+            sound = all(isinstance(entry[name], str) for name in FIELDS[entry["event"]])
         except (ValueError, KeyError, TypeError):
-            raise RecordError(f"{LOG}, line {number}: cannot be read") from None
+            sound = False
+        if not sound:
+            raise RecordError(f"{LOG}, line {number}: cannot be read")
         if not follows:
             raise RecordError(f"{LOG}, line {number}: does not follow from the line before")
-        name = entry.get("file")
-        if name is not None and sha256(read(folder / name)).hexdigest() != entry["sha256"]:
-            raise RecordError(f"{name}: is not the file that the log speaks of")
+        if "file" in FIELDS[entry["event"]]:
+            _check_file(folder, entry["file"], entry["sha256"])
         previous = sha256(line).hexdigest()
         yield entry
+
+
+def _check_file(folder: Path, name: str, digest: str) -> None:
+    """Refuse a file that is not the one of the log, or lies outside the record."""
+    path = folder / name
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise RecordError(f"{name}: must lie in the folder of the record")
+    if sha256(read(path)).hexdigest() != digest:
+        raise RecordError(f"{name}: is not the file that the log speaks of")
 
 
 def _recomputed(folder: Path, entries: list[dict[str, Any]]) -> Audit:
@@ -116,7 +140,10 @@ def _recomputed(folder: Path, entries: list[dict[str, Any]]) -> Audit:
     else:
         release = with_reasons(server.release(), reasons)
     for name, ours in (("record.json", release), ("release.json", release.public())):
-        theirs = json.loads(read(folder / name))
+        try:
+            theirs = json.loads(read(folder / name))
+        except ValueError:
+            return Audit(f"{name}: cannot be read", answers, release, sums)
         difference = _difference(json.loads(encode(ours)), theirs, "")
         if difference:
             return Audit(f"{name}: {difference}", answers, release, sums)

@@ -10,10 +10,10 @@ from typing import Any
 from fedwqcp import methods
 from fedwqcp.errors import InputError, MalformedMessageError, RecordError
 from fedwqcp.federation.files import read, write_atomic
-from fedwqcp.federation.plan import kinds_of
+from fedwqcp.federation.plan import Plan, kinds_of
 from fedwqcp.methods import Method
 from fedwqcp.wire.codec import decode, encode, method_of
-from fedwqcp.wire.payload import ToAll
+from fedwqcp.wire.payload import ToAll, ToEach
 from fedwqcp.wire.release import Release
 
 
@@ -99,7 +99,22 @@ def _check(release: Release, method: type[Method[Any]], source: str) -> None:
             f"{source}: local: must be empty: an agent takes a threshold of its own from its own "
             "calibration data, never from a file"
         )
-    for outcome in release.outcomes:
+    try:
+        guarantee = Plan.of(release.round).method.guarantee
+    except InputError as error:
+        raise RecordError(f"{source}: {error}") from None
+    if release.guarantee != guarantee:
+        raise RecordError(
+            f"{source}: guarantee: {release.round.method.name} with these settings has "
+            f"{guarantee.value!r}, the release says {release.guarantee.value!r}: it was changed"
+        )
+    for task, outcome in enumerate(release.outcomes):
+        there = sum(release.position(name, task) is not None for name in release.used)
+        if isinstance(outcome, ToEach) and len(outcome.values) != there:
+            raise RecordError(
+                f"{source}: outcomes: must hold one threshold for each of {there} agents, got "
+                f"{len(outcome.values)}"
+            )
         nobody = release.round.by is not None and outcome == ToAll(inf)  # has a point of the group
         if type(outcome) not in method.outcomes and not nobody:
             known = ", ".join(kind.kind for kind in method.outcomes)
