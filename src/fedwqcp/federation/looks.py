@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import inf
+from typing import cast
 
 import numpy as np
 
@@ -130,8 +131,8 @@ def thresholds_in(look: Release, alpha: float) -> dict[str, LocalQuantile]:
     found = {name: answer for name, answer in sent.items() if isinstance(answer, LocalQuantile)}
     if found or look.round.method.name != "fedls-cp":
         return found
-    method = methods.get("fedls-cp", **look.round.method.settings)
-    limits = (method.points, method.min_gap) if isinstance(method, FedLSCP) else (0, 0)
+    method = cast(FedLSCP, methods.get("fedls-cp", **look.round.method.settings))
+    limits = method.points, method.min_gap
     return {
         name: _own_threshold(answer, alpha, limits)
         for name, answer in sent.items()

@@ -18,7 +18,10 @@ from fedwqcp.kernels._rows import EXACT, SURE, WHOLE, Places, places
 
 Bits: TypeAlias = npt.NDArray[np.uint32]
 Pairs: TypeAlias = npt.NDArray[np.uint64]
-"""The bits of two numbers in one, the second one higher: half as many to move."""
+"""The bits of two numbers in one, the second one higher: half as many to move.
+
+So they lie in memory where the low byte comes first, as on every machine that numba compiles for.
+"""
 
 HALF = np.uint64(32)
 

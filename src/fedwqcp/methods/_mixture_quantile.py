@@ -51,7 +51,10 @@ def mixture_thresholds(
 
 
 def own_thresholds(agents: Sequence[Sequence[Cell]], pi: Floats, alpha: float) -> Floats:
-    """Return, from each agent's own points, the smallest q with sum_c pi_c m_c(q) / (n_c + 1).
+    """Return thresholds from each agent's own points alone.
+
+    Each is the smallest q with sum_c pi_c m_c(q) / (n_c + 1) >= 1 - alpha, m_c(q) being how many
+    points of class c lie at or below q.
 
     Parameters
     ----------
