@@ -62,7 +62,7 @@ def test_settings_reach_the_object() -> None:
     [
         (lambda: scores.get("app"), "unknown score 'app'; known: absolute-residual, aps, "),
         (lambda: scores.get("_base"), "unknown score '_base'"),
-        (lambda: scores.get("ordinal_aps"), "unknown score 'ordinal_aps'"),
+        (lambda: scores.get("ordinal_aps"), "did you mean 'ordinal-aps'"),
         (
             lambda: scores.get("raps", penalti=0.1),
             "score 'raps' has no setting 'penalti'; did you mean 'penalty'?; known: penalty, ",

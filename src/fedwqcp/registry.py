@@ -77,7 +77,12 @@ class Registry(Generic[T]):
             if not (isinstance(found, type) and issubclass(found, self._base)):
                 raise InputError(f"{self._kind} {name!r} must be a {self._base.__name__} class")
             return found
-        raise InputError(f"unknown {self._kind} {name!r}; known: {', '.join(self.available())}")
+        known = self.available()
+        near = difflib.get_close_matches(name.replace("_", "-"), known, n=1)
+        raise InputError(
+            f"unknown {self._kind} {name!r}; known: {', '.join(known)}"
+            + (f"; did you mean {near[0]!r}?" if near else "")
+        )
 
     def make(self, name: str, settings: Mapping[str, object]) -> T:
         """Return the object with this name and these settings.

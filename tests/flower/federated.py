@@ -74,7 +74,7 @@ def submitted(federation, root, name, app="my-app", **config):
 def finished(federation, root, name, run):
     """Status and record of a run, once it ended."""
     records = root / "records" / name
-    ended = federation.commands.wait(run, 150.0, lambda: is_over(records))
+    ended = federation.commands.wait(run, 300.0, lambda: is_over(records))
     (record,) = records.iterdir()
     return ended.status, record
 

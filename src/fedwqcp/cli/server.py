@@ -37,7 +37,9 @@ _NEXT = (
 def open_(
     agents: Annotated[Path, typer.Option(help="Roster: a TOML file that names the agents.")],
     alpha: Annotated[list[float], typer.Option(help="Miscoverage level; repeat for several.")],
-    method: Annotated[str, typer.Option(help="Name of a method.")] = "fedwq-cp",
+    method: Annotated[
+        str, typer.Option(help="Name of a method; `fedwqcp advise` chooses one from a first look.")
+    ] = "fedwq-cp",
     setting: Annotated[
         list[str] | None, typer.Option(help="Setting of the method, name=value.")
     ] = None,
