@@ -99,12 +99,8 @@ def calibrate(
     budget = _budget(privacy_budget, privacy_folder, outputs)
     side = Agent(name, terms, cal, allow_samples=allow_samples, budget=budget)
     written = folder.write_answer(side, path, ask)
-    output, notes, size = Output(as_json), list(_few(terms, cal)), path.stat().st_size
-    if budget is not None and '"inf"' in path.read_text():
-        notes.append(
-            "note: with this epsilon the points are too few for a finite threshold, and the answer "
-            "spends the budget all the same: ask the server for a larger epsilon, or bring more"
-        )
+    output, size = Output(as_json), path.stat().st_size
+    notes = [*_few(terms, cal), *_spent_for_nothing(path, budget)]
     if not written:
         output.say(f"{path} holds this answer already")
     for note in notes:
@@ -200,6 +196,15 @@ def _few(round: Round, cal: Calibration) -> Iterator[str]:
                     f"note: {n} calibration points{of} are too few for a finite threshold at "
                     f"alpha={alpha:g}; what that does is the round's overflow rule"
                 )
+
+
+def _spent_for_nothing(answer: Path, budget: Budget | None) -> Iterator[str]:
+    """Say where a private answer tells nothing."""
+    if budget is not None and '"inf"' in answer.read_text():
+        yield (
+            "note: with this epsilon the points are too few for a finite threshold, and the answer "
+            "spends the budget all the same: ask the server for a larger epsilon, or bring more"
+        )
 
 
 def _budget(total: float | None, where: Path | None, outputs: Path) -> Budget | None:
