@@ -43,6 +43,7 @@ test-browser: $(VENV)/.browser  ## the report in headless Chromium
 
 screenshots: $(VENV)/.browser demo  ## the README's pictures
 	$(BIN)/python tools/screenshots.py out/report.html docs/images
+	cp out/demo.png docs/images/demo.png
 
 docs: $(VENV)/.docs  ## the site; warnings are errors
 	$(BIN)/sphinx-build -W --keep-going -q -c docs . build/docs
