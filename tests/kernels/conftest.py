@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from types import ModuleType
 
+import lanes
 import pytest
 
 from fedwqcp.kernels import compiled
@@ -13,6 +14,7 @@ ROOM = (
     "_jit",
     "_rows",
     "_few",
+    "_single",
     "_cross",
     "_search",
     "_wide",
@@ -29,6 +31,8 @@ def as_python(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.setattr(numba, "njit", lambda **flags: lambda function: function)
     for name in ROOM:
         monkeypatch.delitem(sys.modules, f"fedwqcp.kernels.{name}", raising=False)
+    for name in ("_vectors", "_memory"):
+        monkeypatch.setitem(sys.modules, f"fedwqcp.kernels.{name}", lanes)
     loops = importlib.import_module("fedwqcp.kernels._loops")
     monkeypatch.setattr("fedwqcp.kernels._lanes.ROWS", 3)
     monkeypatch.setattr("fedwqcp.kernels._wide.LANES", 1)

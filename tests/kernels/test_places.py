@@ -47,6 +47,7 @@ def assert_same(probs: npt.NDArray[np.floating], labels: npt.NDArray[np.int64]) 
     for field in FIELDS:
         found = places.scored(probs, labels, lambda place, _, field=field: getattr(place, field))
         np.testing.assert_array_equal(found, getattr(plain, field))
+    np.testing.assert_array_equal(places.masses(probs, labels), plain.upto)
 
 
 @pytest.mark.parametrize("kind", list(inputs()))
@@ -62,7 +63,7 @@ def test_places_are_the_same_everywhere(backend: str, case: Labelled) -> None:
     assert_same(case.probs, case.labels)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3, 10, 15, 16, 17])
+@pytest.mark.parametrize("n_classes", [2, 3, 10, 15, 16, 17, 32, 100])
 def test_many_short_rows(backend: str, n_classes: int) -> None:
     """More than go side by side, with a few that are tied, tiny or full among them."""
     rng = np.random.default_rng(n_classes)

@@ -9,18 +9,21 @@ Rows that stay open, and blocks with an unsound row, are left to `_wide`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from fedwqcp.arrays import Labels, Probabilities
-from fedwqcp.kernels._few import HALF, Bits, Pairs
+from fedwqcp.kernels._few import Bits
 from fedwqcp.kernels._jit import Truth, Whole, jit, jit_sums
 from fedwqcp.kernels._rows import SURE, WHOLE
 from fedwqcp.kernels._search import Steps
 from fedwqcp.kernels._wide import Out
 from fedwqcp.kernels.compiled import Integers
 
+Pairs: TypeAlias = npt.NDArray[np.uint64]
+HALF = np.uint64(32)
 ROWS = 32
 PASSES = 10
 """How many cuts are tried."""

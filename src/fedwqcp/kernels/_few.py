@@ -1,4 +1,4 @@
-"""Compiled loops for few classes in float32: where a label stands, many rows side by side.
+"""Compiled loops for few classes in float32: where a label stands, sixteen rows side by side.
 
 A short row leaves most of a processor's lanes empty; so each lane takes a row of its own. Bits of
 numbers without a sign are in the order of the numbers, and sums of the numbers above `EXACT` are
@@ -7,101 +7,80 @@ exact in float64, as `_rows` says.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp.arrays import Floats, Labels, Probabilities
-from fedwqcp.kernels._jit import Truth, Whole, jit
-from fedwqcp.kernels._rows import EXACT, SURE, WHOLE, Places, places
+from fedwqcp.arrays import Labels, Probabilities
+from fedwqcp.kernels._jit import Truth, Whole, jit, jit_inline
+from fedwqcp.kernels._memory import beside, load, start, store
+from fedwqcp.kernels._rows import EXACT, SURE, WHOLE, Places, places_between
+from fedwqcp.kernels._vectors import (
+    LANES,
+    bits,
+    choose,
+    double,
+    flags,
+    long,
+    negate,
+    numbers,
+    ones,
+    spread,
+    unsigned_ones,
+)
 
 Bits: TypeAlias = npt.NDArray[np.uint32]
-Pairs: TypeAlias = npt.NDArray[np.uint64]
-"""The bits of two numbers in one, the second one higher: half as many to move.
 
-So they lie in memory where the low byte comes first, as on every machine that numba compiles for.
-"""
-
-HALF = np.uint64(32)
-
-ROWS = 128
-OWN, LABEL, RANK, TOP, END = 0, ROWS, 2 * ROWS, 3 * ROWS, 4 * ROWS
-"""Where the integers of all lanes begin: the label's number, the label, its rank, the largest."""
-
-TOTAL, BEFORE = 0, ROWS
-"""Where the masses begin: of all labels, and of those before the label."""
+OWN, LABEL, SIDE, ROOM = 0, LANES, 2 * LANES, (2 + LANES) * LANES
+"""Where in the room the label's number begins, the label, and the rows side by side."""
 
 
-@jit
-def begin(rows: tuple[Pairs, Bits, Labels], side: Pairs, whole: Bits, real: Floats) -> None:
-    """Put rows side by side, two labels at a time, and look up their labels."""
-    pairs, bits, labels = rows
-    for k in range(pairs.shape[1]):
-        for i in range(len(pairs)):
-            side[k, i] = pairs[i, k]
-    if bits.shape[1] % 2:
-        for i in range(len(bits)):
-            side[len(side) - 1, i] = bits[i, bits.shape[1] - 1]
-    for i in range(len(labels)):
-        whole[LABEL + i] = labels[i]
-        whole[OWN + i] = bits[i, labels[i]]
-    for i in range(ROWS):
-        whole[RANK + i], whole[TOP + i] = 1, 0
-        real[TOTAL + i], real[BEFORE + i] = 0.0, 0.0
+@jit_inline
+def stand(room: Any, C: Whole) -> tuple[Any, Any, Any, Any]:
+    """Return mass before the labels, their rank, the largest, and whether that is surely exact."""
+    label, key = bits(load(room, LABEL)), bits(load(room, OWN))
+    before, total = spread(0.0), spread(np.float32(0))
+    top, rank = key, spread(np.int32(1))
+    for j in range(C):
+        x = load(room, SIDE + LANES * j)
+        key_of_x = bits(x)
+        ahead = (key_of_x + unsigned_ones(spread(np.uint32(j)) < label)) > key
+        before = before + choose(ahead, double(x), spread(0.0))
+        total = total + x
+        top = choose(key_of_x > top, key_of_x, top)  # a sign or a NaN is larger than any number
+        rank = rank + ones(ahead)
+    sound = (spread(EXACT) < key) & (top <= spread(WHOLE))
+    sound = sound & (total < spread(np.float32(1 + SURE)))
+    return before, rank, top, sound & (total > spread(np.float32(1 - SURE)))
 
 
 @jit
-def add(pairs: Pairs, j: Whole, whole: Bits, real: Floats) -> None:
-    """Add labels j and j + 1 of all rows."""
-    for i in range(ROWS):
-        a, b = np.uint32(pairs[i]), np.uint32(pairs[i] >> HALF)
-        x = np.float64(np.uint32(a).view(np.float32))
-        y = np.float64(np.uint32(b).view(np.float32))
-        own, label = whole[OWN + i], whole[LABEL + i]
-        a_ahead = np.uint32(a + np.uint32(np.uint32(j) < label)) > own
-        b_ahead = np.uint32(b + np.uint32(np.uint32(j + 1) < label)) > own
-        real[TOTAL + i] += x + y
-        real[BEFORE + i] += (x if a_ahead else 0.0) + (y if b_ahead else 0.0)
-        whole[RANK + i] += np.uint32(a_ahead) + np.uint32(b_ahead)
-        top = a if a > b else b
-        whole[TOP + i] = top if top > whole[TOP + i] else whole[TOP + i]
-
-
-@jit
-def finish(C: Whole, whole: Bits, real: Floats, out: Places) -> Truth:
-    """Write the places as `_rows.store` does; tell whether sums are exact and rows sound."""
-    before, upto, top, ranks = out
-    sure = True
-    for i in range(len(ranks)):
-        sure &= (whole[OWN + i] > EXACT) & (whole[TOP + i] <= WHOLE)
-        sure &= abs(real[TOTAL + i] - 1) < SURE
-    for i in range(len(ranks)):
-        before[i] = min(real[BEFORE + i], 1.0)
-    for i in range(len(ranks)):
-        own = np.float64(np.uint32(whole[OWN + i]).view(np.float32))
-        upto[i] = 1.0 if whole[RANK + i] == C else min(real[BEFORE + i] + own, 1.0)
-    for i in range(len(ranks)):
-        top[i] = np.float64(np.uint32(whole[TOP + i]).view(np.float32))
-    for i in range(len(ranks)):
-        ranks[i] = whole[RANK + i]
-    return sure
-
-
-@jit
-def places_of_few(pairs: Pairs, probs: Probabilities, labels: Labels, out: Places) -> Truth:
-    """Do what `places` does, for short rows of float32; they come two labels at a time, too."""
-    n, C = probs.shape
-    bits = probs.view(np.uint32)
-    side = np.zeros(((C + 1) // 2, ROWS), np.uint64)  # a label of no mass changes nothing
-    whole, real = np.zeros(END, np.uint32), np.zeros(2 * ROWS)
-    sound = True
-    for start in range(0, n, ROWS):
-        end = min(start + ROWS, n)
-        some = (out[0][start:end], out[1][start:end], out[2][start:end], out[3][start:end])
-        begin((pairs[start:end], bits[start:end], labels[start:end]), side, whole, real)
-        for k in range(len(side)):
-            add(side[k], 2 * k, whole, real)
-        if not finish(C, whole, real, some):
-            sound &= places(probs[start:end], labels[start:end], some)
-    return sound
+def places_of_few(probs: Probabilities, labels: Labels, out: Places, room: Probabilities) -> Truth:
+    """Do what `places` does, for short rows of float32 that lie one after the other."""
+    C, flat = probs.shape[1], probs.reshape(-1)
+    rows, lanes = start(flat), start(room)
+    first, upto, tops, ranks = start(out[0]), start(out[1]), start(out[2]), start(out[3])
+    whole, one = room.view(np.uint32), spread(1.0)
+    sound, i = True, 0
+    while (i + LANES - 1) * C + LANES <= flat.size and i + LANES <= len(labels):
+        for k in range(LANES):
+            y = np.uint32(labels[i + k])
+            whole[LABEL + k] = y
+            room[OWN + k] = flat[np.uint64((i + k) * C) + y]
+        beside(rows, i * C, C, lanes, SIDE)
+        before, rank, top, sure = stand(lanes, C)
+        if flags(negate(sure)):
+            sound &= places_between(i, i + LANES, probs, labels, out)
+        else:
+            after = before + double(load(lanes, OWN))
+            after = choose(rank == spread(np.int32(C)), one, choose(after < one, after, one))
+            store(upto, i, after)
+            if out[0].size:
+                store(first, i, choose(before < one, before, one))
+            if out[2].size:
+                store(tops, i, double(numbers(top)))
+            if out[3].size:
+                store(ranks, i, long(rank))
+        i += LANES
+    return sound & places_between(i, len(labels), probs, labels, out)

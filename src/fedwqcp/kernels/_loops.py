@@ -2,9 +2,10 @@
 
 from fedwqcp.kernels._beside import crossings_beside
 from fedwqcp.kernels._counts import below, between
-from fedwqcp.kernels._few import places_of_few
+from fedwqcp.kernels._few import ROOM, places_of_few
 from fedwqcp.kernels._lanes import crossings_of_few
-from fedwqcp.kernels._rows import counts_from, places, places_single, sound_rows
+from fedwqcp.kernels._rows import counts_from, places, sound_rows
+from fedwqcp.kernels._single import places_single
 from fedwqcp.kernels._spans import (
     ends,
     ends_of_one,
@@ -16,6 +17,7 @@ from fedwqcp.kernels._spans import (
 from fedwqcp.kernels._wide import crossings
 
 __all__ = [
+    "ROOM",
     "below",
     "between",
     "counts_from",

@@ -32,7 +32,9 @@ SURE_FIXED = np.int64(4e-3 * 2.0**52)
 UNIT = 2.0**-52
 
 Places: TypeAlias = tuple[Floats, Floats, Floats, Integers]
-"""Mass before the label and up to it, largest mass of the row, rank of the label."""
+"""Mass before the label and up to it, largest mass of the row, rank of the label.
+
+What is not wanted has no rows; the mass up to the label is."""
 
 
 @jit
@@ -63,49 +65,31 @@ def store(
 ) -> Truth:
     """Write a place as masses between 0 and 1; the label ranked last reaches exactly 1."""
     before, own, rank, top, sound = found
-    out[0][i] = min(before, ONE) * UNIT
     out[1][i] = 1.0 if rank == n_classes else min(before + own, ONE) * UNIT
-    out[2][i] = min(top, ONE) * UNIT
-    out[3][i] = rank
+    if out[0].size:
+        out[0][i] = min(before, ONE) * UNIT
+    if out[2].size:
+        out[2][i] = min(top, ONE) * UNIT
+    if out[3].size:
+        out[3][i] = rank
+    return sound
+
+
+@jit
+def places_between(
+    first: Whole, end: Whole, probs: Probabilities, labels: Labels, out: Places
+) -> Truth:
+    """Find where the labels of some rows stand; tell whether the rows are sound."""
+    sound = True
+    for i in range(first, end):
+        sound &= store(i, place_exactly(probs[i], labels[i]), probs.shape[1], out)
     return sound
 
 
 @jit
 def places(probs: Probabilities, labels: Labels, out: Places) -> Truth:
-    """Find where labels stand; tell whether all rows are sound."""
-    sound = True
-    for i in range(len(probs)):
-        sound &= store(i, place_exactly(probs[i], labels[i]), probs.shape[1], out)
-    return sound
-
-
-@jit_sums
-def places_single(probs: Probabilities, labels: Labels, out: Places) -> Truth:
-    """Do the same for float32, twice as many numbers at a time."""
-    n, n_classes = probs.shape
-    befores, uptos, tops, ranks = out
-    sound = True
-    for i in range(n):
-        y = np.int32(labels[i])
-        own = np.float32(probs[i, y])
-        key = own.view(np.uint32)
-        before, total, top, rank = 0.0, np.float32(0), key, np.int32(1)
-        for j in range(n_classes):
-            x = probs[i, j]
-            bits = np.float32(x).view(np.uint32)  # in the order of the numbers, for x >= +0
-            total += x
-            top = max(top, bits)  # a sign or a NaN is larger than any number up to 1
-            ahead = np.uint32(bits + np.uint32(np.int32(j) < y)) > key
-            before += np.float64(x) if ahead else 0.0
-            rank += np.int32(ahead)
-        if key <= EXACT or top > WHOLE or not abs(total - 1) < SURE:
-            sound &= store(i, place_exactly(probs[i], labels[i]), n_classes, out)
-            continue
-        befores[i] = min(before, 1.0)
-        uptos[i] = 1.0 if rank == n_classes else min(before + np.float64(own), 1.0)
-        tops[i] = np.float64(np.uint32(top).view(np.float32))
-        ranks[i] = rank
-    return sound
+    """Do so for all rows."""
+    return places_between(0, len(probs), probs, labels, out)
 
 
 @jit_sums

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from types import ModuleType
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -50,18 +50,16 @@ def scored(
         If a row is not one of probabilities.
     """
     n, scores = len(probs), np.empty(len(probs))
-    loops = compiled.kernels(probs.size)
-    if loops is not None:
-        count, views = _loop(loops, probs)
+    if (loop := _loop(probs)) is not None:
 
         def work(rows: slice) -> bool:
-            room = [np.empty(ROWS, kind) for kind in (float, float, float, np.int64)]
+            before, top, rank = np.empty(ROWS), np.empty(ROWS), np.empty(ROWS, np.int64)
             for some in _parts(rows):
-                out = tuple(one[: some.stop - some.start] for one in room)
-                if not count(*(view[some] for view in views), labels[some], out):
+                m = some.stop - some.start
+                place = Ranked(before[:m], scores[some], rank[:m], top[:m])
+                if not loop(some, labels[some], place):
                     return False
-                before, upto, top, rank = out
-                scores[some] = formula(Ranked(before, upto, rank, top), some)
+                scores[some] = formula(place, some)
             return True
 
         if compiled.over_rows(n, probs.size, work):
@@ -72,22 +70,81 @@ def scored(
     return scores
 
 
+def masses(probs: Probabilities, labels: Labels) -> Floats:
+    """Check probabilities and return the mass up to one label of each row.
+
+    Parameters
+    ----------
+    probs : Probabilities, shape (n, C)
+        Of the right type and shape.
+    labels : Labels, shape (n,)
+        Checked labels.
+
+    Returns
+    -------
+    Floats, shape (n,)
+        With the label's own mass.
+
+    Raises
+    ------
+    InputError
+        If a row is not one of probabilities.
+    """
+    upto = np.empty(len(probs))
+    if (loop := _loop(probs)) is not None:
+        none, no_rank = np.empty(0), np.empty(0, np.int64)
+
+        def work(rows: slice) -> bool:
+            return loop(rows, labels[rows], Ranked(none, upto[rows], no_rank, none))
+
+        if compiled.over_rows(len(probs), probs.size, work):
+            return upto
+    return scored(probs, labels, lambda place, _: place.upto)
+
+
 def _parts(rows: slice) -> Iterator[slice]:
     """Cut rows into parts of at most ROWS."""
     for start in range(rows.start, rows.stop, ROWS):
         yield slice(start, min(start + ROWS, rows.stop))
 
 
-def _loop(
-    loops: ModuleType, probs: Probabilities
-) -> tuple[Callable[..., bool], tuple[npt.NDArray[Any], ...]]:
-    """Return the compiled loop that is made for such rows, and the rows as it takes them."""
+def _loop(probs: Probabilities) -> Callable[[slice, Labels, Ranked], bool] | None:
+    """Return the compiled loop that is made for such rows; it writes places and checks the rows."""
+    loops = compiled.kernels(probs.size)
+    if loops is None:
+        return None
     n_classes = probs.shape[1]
-    if probs.dtype != np.float32 or n_classes > WIDE:
-        return loops.places, (probs,)
-    if n_classes > FEW or not probs.flags.c_contiguous:
-        return loops.places_single, (probs,)
-    return loops.places_of_few, (in_pairs(probs), probs)
+    find: Callable[..., bool] = loops.places
+    room: tuple[npt.NDArray[Any], ...] = ()
+    if probs.dtype == np.float32 and n_classes <= WIDE and probs.flags.c_contiguous:
+        find, room = loops.places_single, (smaller(n_classes),)
+        if n_classes <= FEW:
+            find, room = loops.places_of_few, (np.empty(loops.ROOM, np.float32),)
+
+    def work(rows: slice, labels: Labels, out: Ranked) -> bool:
+        return bool(find(probs[rows], labels, (out.before, out.upto, out.top, out.rank), *room))
+
+    return work
+
+
+@lru_cache(maxsize=8)
+def smaller(n_classes: int) -> npt.NDArray[np.uint32]:
+    """Return a row of 1 for every label and of 0 behind them.
+
+    Parameters
+    ----------
+    n_classes : int
+        How many labels.
+
+    Returns
+    -------
+    ndarray, shape (2 C + 16,)
+        From place C - y on, it is 1 for the labels smaller than y and 0 for the others.
+    """
+    row = np.zeros(2 * n_classes + 16, np.uint32)
+    row[:n_classes] = 1
+    row.flags.writeable = False
+    return row
 
 
 def in_pairs(probs: Probabilities) -> npt.NDArray[np.uint64]:

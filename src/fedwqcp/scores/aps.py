@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from fedwqcp.arrays import Floats, Probabilities
+from fedwqcp.arrays import Floats, Labels, Probabilities
 from fedwqcp.errors import InputError
-from fedwqcp.kernels import ranked
+from fedwqcp.kernels import places, ranked
 from fedwqcp.kernels.ranked import Ranked
 from fedwqcp.scores._ranked import Leads, RankedScore
 
@@ -57,9 +57,14 @@ class APS(RankedScore):
     def _leads(self) -> Leads | None:
         return "mass" if self.precision == "exact" else None
 
+    def _of_labels(self, p: Probabilities, y: Labels, u: Floats | None) -> Floats:
+        if u is None and self.precision == "exact":
+            return places.masses(p, y)
+        return super()._of_labels(p, y, u)
+
     def _formula(self, place: Ranked, u: Floats | float) -> Floats:
         if isinstance(u, float) and u == 1:
-            return place.upto.copy()  # the same number, since these sums are exact
+            return place.upto  # the same number, since these sums are exact
         return place.before + u * (place.upto - place.before)
 
     def _places(self, p: Probabilities) -> Ranked:

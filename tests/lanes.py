@@ -1,0 +1,114 @@
+"""What `_vectors` and `_memory` mean, in numpy: loops run on it as Python, and never past an array."""
+
+from typing import Any
+
+import numpy as np
+
+LANES = 16
+Array = Any
+
+
+def start(array: Array) -> Array:
+    assert array.flags.c_contiguous
+    return array.reshape(-1)
+
+
+def value(pointer: Array, at: int) -> Any:
+    assert 0 <= at < pointer.size
+    return pointer[at]
+
+
+def load(pointer: Array, at: int) -> Array:
+    assert 0 <= at <= pointer.size - LANES
+    return pointer[at : at + LANES].copy()
+
+
+def load_some(pointer: Array, at: int, mask: Array) -> Array:
+    found = np.zeros(LANES, pointer.dtype)
+    where = np.flatnonzero(mask)
+    found[where] = pointer[at + where]
+    return found
+
+
+def store(pointer: Array, at: int, lanes: Array) -> None:
+    assert 0 <= at <= pointer.size - LANES
+    pointer[at : at + LANES] = lanes
+
+
+def stream(pointer: Array, at: int, lanes: Array) -> None:
+    assert (pointer.ctypes.data + at * pointer.itemsize) % (LANES * pointer.itemsize) == 0
+    store(pointer, at, lanes)
+
+
+def beside(source: Array, at: int, step: int, target: Array, to: int) -> None:
+    rows = np.stack([load(source, at + i * step) for i in range(LANES)])
+    target[to : to + LANES * LANES] = rows.T.reshape(-1)
+
+
+def sums(pointer: Array) -> Array:
+    return pointer[: LANES * LANES].reshape(LANES, LANES).sum(axis=1)
+
+
+def spread(x: Any) -> Array:
+    return np.full(LANES, x)
+
+
+def index() -> Array:
+    return np.arange(LANES, dtype=np.int32)
+
+
+def choose(mask: Array, yes: Array, no: Array) -> Array:
+    assert yes.dtype == no.dtype
+    return np.where(mask, yes, no)
+
+
+def negate(mask: Array) -> Array:
+    return ~mask
+
+
+def bits(lanes: Array) -> Array:
+    return lanes.view(np.uint32)
+
+
+def numbers(lanes: Array) -> Array:
+    return lanes.view(np.float32)
+
+
+def double(lanes: Array) -> Array:
+    return lanes.astype(np.float64)
+
+
+def long(lanes: Array) -> Array:
+    return lanes.astype(np.int64)
+
+
+def ones(mask: Array) -> Array:
+    return mask.astype(np.int32)
+
+
+def unsigned_ones(mask: Array) -> Array:
+    return mask.astype(np.uint32)
+
+
+def truncated(lanes: Array) -> Array:
+    return lanes.astype(np.int32)
+
+
+def flags(mask: Array) -> int:
+    return sum(1 << int(i) for i in np.flatnonzero(mask))
+
+
+def count(mask: Array) -> np.int64:
+    return np.int64(np.count_nonzero(mask))
+
+
+def lowest(found: int) -> int:
+    return (found & -found).bit_length() - 1
+
+
+def total(lanes: Array) -> Any:
+    return lanes.sum()
+
+
+def largest(lanes: Array) -> Any:
+    return lanes.max()
