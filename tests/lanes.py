@@ -1,4 +1,4 @@
-"""What `_vectors` and `_memory` mean, in numpy: loops run on it as Python, and never past an array."""
+"""What `_vectors` and `_memory` mean, in numpy: loops run on it as Python, within their arrays."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def store(pointer: Array, at: int, lanes: Array) -> None:
 
 
 def stream(pointer: Array, at: int, lanes: Array) -> None:
-    assert (pointer.ctypes.data + at * pointer.itemsize) % (LANES * pointer.itemsize) == 0
+    assert (pointer.ctypes.data + at * pointer.itemsize) % 16 == 0
     store(pointer, at, lanes)
 
 
@@ -62,6 +62,14 @@ def choose(mask: Array, yes: Array, no: Array) -> Array:
     return np.where(mask, yes, no)
 
 
+def evens(a: Array, b: Array) -> Array:
+    return np.concatenate([a, b])[::2].copy()
+
+
+def odds(a: Array, b: Array) -> Array:
+    return np.concatenate([a, b])[1::2].copy()
+
+
 def negate(mask: Array) -> Array:
     return ~mask
 
@@ -72,6 +80,14 @@ def bits(lanes: Array) -> Array:
 
 def numbers(lanes: Array) -> Array:
     return lanes.view(np.float32)
+
+
+def long_bits(lanes: Array) -> Array:
+    return lanes.view(np.int64)
+
+
+def long_numbers(lanes: Array) -> Array:
+    return lanes.view(np.float64)
 
 
 def double(lanes: Array) -> Array:

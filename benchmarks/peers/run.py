@@ -5,7 +5,7 @@
 
 One thread. Repeats are interleaved and medians are shown; extra memory is the peak of the process
 above what it held before. The floor is one read of the input (a sum), plus one write of the output
-into fresh memory where there is one. Then: two threads beside one, how time grows (growth.py), and
+where there is one; memory that was freed stays with the process, for all alike. Then: two threads beside one, how time grows (growth.py), and
 every goal, met or missed. Writes benchmarks/results/peers.json, peers.md and growth.md, and prints
 the figures of the last run on a GPU, which benchmarks/results/gpu_scores.txt holds.
 """
@@ -71,12 +71,24 @@ def peak_of(work: Callable[[], Any]) -> int:
     return max(0, peak)
 
 
+def keep_memory(keep: bool) -> None:
+    """Let the process keep what it frees, or not: who gets fresh pages would be a matter of luck."""
+    trim, most_mapped = (-1, 2**31 - 1 if keep else 2**17), (-4, 0 if keep else 2**16)
+    try:
+        libc = ctypes.CDLL("libc.so.6")
+    except OSError:
+        return
+    for option in (trim, most_mapped):
+        libc.mallopt(*option)
+
+
 def medians(
     contenders: dict[str, Callable[[], Any]], repeats: int, limit: float, clock: str = "wall"
 ) -> dict[str, Any]:
     """Median seconds and peak bytes of each, interleaved; slow ones run fewer times."""
     now = time.perf_counter if clock == "wall" else time.process_time
     found: dict[str, Any] = {}
+    keep_memory(False)
     for name, work in contenders.items():
         start = time.perf_counter()
         try:
@@ -86,6 +98,7 @@ def medians(
             continue
         first = time.perf_counter() - start
         found[name] = {"peak": peak, "runs": max(1, min(repeats, int(limit / first))), "times": []}
+    keep_memory(True)
     for repeat in range(repeats):
         for name, work in contenders.items():
             if "error" not in found[name] and repeat < found[name]["runs"]:

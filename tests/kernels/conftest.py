@@ -5,9 +5,9 @@ import sys
 from collections.abc import Iterator
 from types import ModuleType
 
-import lanes
 import pytest
 
+import lanes
 from fedwqcp.kernels import compiled
 
 ROOM = (
@@ -20,6 +20,7 @@ ROOM = (
     "_wide",
     "_lanes",
     "_spans",
+    "_ends",
     "_counts",
     "_loops",
 )

@@ -67,16 +67,16 @@ def test_only_large_inputs_are_shared(
     monkeypatch.setattr(compiled, "SHARED", 100)
     monkeypatch.setattr(compiled, "PARTS", 2)
     seen: list[slice] = []
-    done = np.zeros(10, int)
+    done = np.zeros(200, int)
 
     def work(rows: slice) -> bool:
         seen.append(rows)
         done[rows] += 1
-        return rows.start != 3
+        return rows.start != 32  # parts begin at multiples of 16
 
-    assert compiled.over_rows(10, size, work) is (parts == 1)
+    assert compiled.over_rows(200, size, work) is (parts == 1)
     assert len(seen) == parts
-    assert done.tolist() == [1] * 10
+    assert done.tolist() == [1] * 200
 
 
 def test_neither_import_nor_a_small_input_loads_numba() -> None:

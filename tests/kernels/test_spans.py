@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fedwqcp.errors import InputError
-from fedwqcp.kernels import compiled
+from fedwqcp.kernels import compiled, spans
 from fedwqcp.scores._intervals import IntervalScore
 from fedwqcp.scores.absolute_residual import AbsoluteResidual
 from fedwqcp.scores.cqr import CQR
@@ -42,9 +42,9 @@ def test_numbers_are_the_same_over_all_floats(backend, score, a, b, y, q) -> Non
 
 
 def check_one(score: IntervalScore, a: float, b: float, y: float, q: float) -> None:
-    """One point, and thresholds at its own score."""
-    outputs = np.array([[a, b]]) if score.width == 2 else np.array([a])
-    value = np.array([y])
+    """One point, more often than there are lanes, and thresholds at its own score."""
+    outputs = np.array([[a, b]] * 17) if score.width == 2 else np.array([a] * 17)
+    value = np.array([y] * 17)
     near = np.ravel(score.of(outputs, value))[0]
     with np.errstate(over="ignore"):
         thresholds = (q, float(near), float(np.nextafter(near, -np.inf)))
@@ -62,6 +62,19 @@ def test_layouts_and_threads(score: IntervalScore, monkeypatch: pytest.MonkeyPat
     outputs, y = rng.normal(size=(100, score.width)), rng.normal(size=100)
     for layout in (outputs, np.asfortranarray(outputs), outputs[::-1]):
         assert_same(score, layout if score.width == 2 else layout[:, 0], y, 0.3)
+
+
+@score
+def test_large_outputs_are_the_same(backend: str, score: IntervalScore, monkeypatch) -> None:
+    """Written past the cache, with a few left over."""
+    monkeypatch.setattr(spans, "LARGE", 0)
+    rng = np.random.default_rng(1)
+    outputs = rng.normal(size=(250, 2)) * 10.0 ** rng.integers(-300, 300, (250, 2))
+    outputs[40:60] = 0
+    outputs = outputs if score.width == 2 else outputs[:, 0].copy()
+    assert_same(score, outputs, rng.normal(size=250), 0.3)
+    outputs[7] = np.nan
+    assert spans.ends(outputs, (1.0, 1.0)) is None
 
 
 @score

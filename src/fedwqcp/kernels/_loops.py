@@ -2,18 +2,12 @@
 
 from fedwqcp.kernels._beside import crossings_beside
 from fedwqcp.kernels._counts import below, between
+from fedwqcp.kernels._ends import ends_of_one, ends_of_pairs
 from fedwqcp.kernels._few import ROOM, places_of_few
 from fedwqcp.kernels._lanes import crossings_of_few
 from fedwqcp.kernels._rows import counts_from, places, sound_rows
 from fedwqcp.kernels._single import places_single
-from fedwqcp.kernels._spans import (
-    ends,
-    ends_of_one,
-    ends_of_pairs,
-    scores,
-    scores_of_one,
-    scores_of_pairs,
-)
+from fedwqcp.kernels._spans import ends, scores, scores_of_one, scores_of_pairs
 from fedwqcp.kernels._wide import crossings
 
 __all__ = [

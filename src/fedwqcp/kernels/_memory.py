@@ -72,10 +72,13 @@ def store(builder: Any, pointer: Any, at: Any, lanes: Any) -> None:
 
 @instruction(lambda *_: types.void)
 def stream(builder: Any, pointer: Any, at: Any, lanes: Any) -> None:
-    """Write sixteen numbers past the cache; the place is a multiple of their length."""
-    size = LANES * _bytes(pointer.type.pointee)
-    done = builder.store(lanes, _at(builder, pointer, at), align=size)
-    done.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(I32, 1)]))
+    """Write sixteen float64 past the cache; the place is a multiple of 16 bytes, as any array's."""
+    two = ir.VectorType(ir.DoubleType(), 2)
+    for k in range(0, LANES, 2):
+        place = builder.gep(pointer, [builder.add(at, ir.Constant(I64, k))])
+        some = builder.shuffle_vector(lanes, lanes, constant(I32, [k, k + 1]))
+        done = builder.store(some, builder.bitcast(place, two.as_pointer()), align=16)
+        done.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(I32, 1)]))
 
 
 @instruction(lambda *_: types.void)

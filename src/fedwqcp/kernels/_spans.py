@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedwqcp.arrays import Floats
-from fedwqcp.kernels._jit import Truth, jit
+from fedwqcp.kernels._jit import Truth, Whole, jit
 
 
 @jit
@@ -31,9 +31,7 @@ def distance(base: float, y: float) -> float:
 def reach(base: float, q: float) -> float:
     """Return base + q, lowered where its distance from the base would pass q."""
     y = base + q
-    d = y - base
-    far = (d > q) | ((d == q) & (base + d < y))  # a raised distance passes q if it was q
-    return -up(-y) if far else y
+    return -up(-y) if y - base > q else y
 
 
 @jit
@@ -76,14 +74,13 @@ def scores_of_pairs(flat: Floats, y: Floats, out: Floats) -> Truth:
 
 
 @jit
-def ends_of_one(f: Floats, q: float, low: Floats, high: Floats) -> Truth:
-    """Find both ends of every interval around one estimate."""
-    finite = True
-    for i in range(len(f)):
-        finite &= f[i] - f[i] == 0
-        low[i] = -reach(-f[i], q)
-        high[i] = reach(f[i], q)
-    return finite
+def end_of_pair(
+    a: float, b: float, q: tuple[float, float], i: Whole, out: tuple[Floats, Floats]
+) -> Truth:
+    """Write both ends of one interval; tell whether it comes from finite numbers."""
+    out[0][i] = -reach(-(a if a < b else b), q[0])
+    out[1][i] = reach(b if a < b else a, q[1])
+    return (a - a == 0) & (b - b == 0)
 
 
 @jit
@@ -91,20 +88,5 @@ def ends(lo: Floats, hi: Floats, q: tuple[float, float], out: tuple[Floats, Floa
     """Find both ends of every interval; tell whether all numbers are finite."""
     finite = True
     for i in range(len(lo)):
-        a, b = lo[i], hi[i]
-        finite &= (a - a == 0) & (b - b == 0)
-        out[0][i] = -reach(-(a if a < b else b), q[0])
-        out[1][i] = reach(b if a < b else a, q[1])
-    return finite
-
-
-@jit
-def ends_of_pairs(flat: Floats, q: tuple[float, float], out: tuple[Floats, Floats]) -> Truth:
-    """Do the same where both estimates of a row lie side by side."""
-    finite = True
-    for i in range(len(out[0])):
-        a, b = flat[2 * i], flat[2 * i + 1]
-        finite &= (a - a == 0) & (b - b == 0)
-        out[0][i] = -reach(-(a if a < b else b), q[0])
-        out[1][i] = reach(b if a < b else a, q[1])
+        finite &= end_of_pair(lo[i], hi[i], q, i, out)
     return finite

@@ -134,6 +134,18 @@ def choose(builder: Any, mask: Any, yes: Any, no: Any) -> Any:
     return builder.select(mask, yes, no)
 
 
+@instruction(lambda a, _: a)
+def evens(builder: Any, a: Any, b: Any) -> Any:
+    """Return every second number of two lanes after each other, from the first on."""
+    return builder.shuffle_vector(a, b, constant(I32, list(range(0, 2 * LANES, 2))))
+
+
+@instruction(lambda a, _: a)
+def odds(builder: Any, a: Any, b: Any) -> Any:
+    """Return every second number of two lanes after each other, from the second on."""
+    return builder.shuffle_vector(a, b, constant(I32, list(range(1, 2 * LANES, 2))))
+
+
 @instruction(lambda mask: mask)
 def negate(builder: Any, mask: Any) -> Any:
     """Return true where a mask is false."""
@@ -152,6 +164,12 @@ bits = _converted("bitcast", types.uint32, I32)
 """The bits of float32: without a sign, they are in the order of the numbers."""
 
 numbers = _converted("bitcast", types.float32, ir.FloatType())
+"""The numbers of such bits."""
+
+long_bits = _converted("bitcast", types.int64, I64)
+"""The bits of float64."""
+
+long_numbers = _converted("bitcast", types.float64, ir.DoubleType())
 """The numbers of such bits."""
 
 double = _converted("fpext", types.float64, ir.DoubleType())

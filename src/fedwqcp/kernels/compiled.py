@@ -32,6 +32,9 @@ SHARED = 2**22
 PARTS = 4
 """How many parts of an input a thread takes, if all are equally fast."""
 
+WHOLE = 16
+"""Parts begin at a multiple of this many rows."""
+
 _seen = [0]
 
 
@@ -104,6 +107,6 @@ def over_rows(n: int, size: int, work: Callable[[slice], bool]) -> bool:
     if workers == 1:
         return bool(work(slice(0, n)))
     parts = min(workers * PARTS, n)
-    cuts = [n * part // parts for part in range(parts + 1)]
+    cuts = [*(n * part // parts // WHOLE * WHOLE for part in range(parts)), n]
     with ThreadPoolExecutor(workers) as pool:
         return all(list(pool.map(work, map(slice, cuts[:-1], cuts[1:]))))

@@ -7,6 +7,9 @@ import numpy as np
 from fedwqcp.arrays import Floats
 from fedwqcp.kernels import compiled
 
+LARGE = 2**18
+"""So many intervals leave no room in a cache for what comes next, and are written past it."""
+
 
 def scores(out: Floats, y: Floats) -> Floats | None:
     """Return how far y lies outside one or two estimates.
@@ -59,11 +62,12 @@ def ends(out: Floats, q: tuple[float, float]) -> tuple[Floats, Floats] | None:
     low, high = np.empty(len(out)), np.empty(len(out))
 
     def _work(rows: slice) -> bool:
-        if out.ndim == 1:
-            return bool(loops.ends_of_one(out[rows], q[0], low[rows], high[rows]))
-        if (flat := _pairs(out[rows])) is not None:
-            return bool(loops.ends_of_pairs(flat, q, (low[rows], high[rows])))
-        return bool(loops.ends(out[rows, 0], out[rows, 1], q, (low[rows], high[rows])))
+        found = low[rows], high[rows]
+        if not out.flags.c_contiguous:
+            lo, hi = (out, out) if out.ndim == 1 else (out[:, 0], out[:, 1])
+            return bool(loops.ends(lo[rows], hi[rows], q, found))
+        loop = loops.ends_of_one if out.ndim == 1 else loops.ends_of_pairs
+        return bool(loop(out[rows].reshape(-1), q, found, len(out) >= LARGE))
 
     return (low, high) if compiled.over_rows(len(out), 2 * out.size, _work) else None
 
