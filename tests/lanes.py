@@ -18,6 +18,11 @@ def value(pointer: Array, at: int) -> Any:
     return pointer[at]
 
 
+def put(pointer: Array, at: int, x: Any) -> None:
+    assert 0 <= at < pointer.size
+    pointer[at] = x
+
+
 def load(pointer: Array, at: int) -> Array:
     assert 0 <= at <= pointer.size - LANES
     return pointer[at : at + LANES].copy()
@@ -28,6 +33,11 @@ def load_some(pointer: Array, at: int, mask: Array) -> Array:
     where = np.flatnonzero(mask)
     found[where] = pointer[at + where]
     return found
+
+
+def gather(pointer: Array, at: Array) -> Array:
+    assert at.min() >= 0
+    return pointer[at]
 
 
 def store(pointer: Array, at: int, lanes: Array) -> None:
@@ -45,12 +55,26 @@ def beside(source: Array, at: int, step: int, target: Array, to: int) -> None:
     target[to : to + LANES * LANES] = rows.T.reshape(-1)
 
 
-def sums(pointer: Array) -> Array:
-    return pointer[: LANES * LANES].reshape(LANES, LANES).sum(axis=1)
+def sort_beside(source: Array, at: int, classes: tuple[int, ...], target: Array, to: int) -> None:
+    n = len(classes)
+    rows = np.stack([load(source, at + i * n) for i in range(LANES)])
+    target[to : to + LANES * n] = -np.sort(-rows[:, :n].astype(np.int64), axis=1).T.reshape(-1)
+
+
+def sums(pointer: Array, at: int) -> Array:
+    return pointer[at : at + LANES * LANES].reshape(LANES, LANES).sum(axis=1)
 
 
 def spread(x: Any) -> Array:
     return np.full(LANES, x)
+
+
+def like(lanes: Array, x: float) -> Array:
+    return np.full(LANES, x, lanes.dtype)
+
+
+def floor(lanes: Array) -> Array:
+    return np.floor(lanes)
 
 
 def index() -> Array:
@@ -68,6 +92,19 @@ def evens(a: Array, b: Array) -> Array:
 
 def odds(a: Array, b: Array) -> Array:
     return np.concatenate([a, b])[1::2].copy()
+
+
+def either(a: Array, b: Array) -> Array:
+    whole = np.dtype(f"i{a.itemsize}")
+    return (a.view(whole) | b.view(whole)).view(a.dtype)
+
+
+def signed(lanes: Array) -> Array:
+    return np.signbit(lanes)
+
+
+def fixed(lanes: Array) -> Array:
+    return lanes if lanes.dtype == np.float32 else (lanes + 1) - 1
 
 
 def negate(mask: Array) -> Array:
@@ -119,7 +156,7 @@ def count(mask: Array) -> np.int64:
 
 
 def lowest(found: int) -> int:
-    return (found & -found).bit_length() - 1
+    return (int(found) & -int(found)).bit_length() - 1
 
 
 def total(lanes: Array) -> Any:

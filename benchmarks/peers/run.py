@@ -5,8 +5,8 @@
 
 One thread. Repeats are interleaved and medians are shown; extra memory is the peak of the process
 above what it held before. The floor is one read of the input (a sum), plus one write of the output
-where there is one; memory that was freed stays with the process, for all alike. Then: two threads beside one, how time grows (growth.py), and
-every goal, met or missed. Writes benchmarks/results/peers.json, peers.md and growth.md, and prints
+where there is one; while time is measured, freed memory stays with the process, for all alike.
+Then: two threads beside one, how time grows (growth.py), and every goal, met or missed. Writes benchmarks/results/peers.json, peers.md and growth.md, and prints
 the figures of the last run on a GPU, which benchmarks/results/gpu_scores.txt holds.
 """
 
@@ -72,7 +72,7 @@ def peak_of(work: Callable[[], Any]) -> int:
 
 
 def keep_memory(keep: bool) -> None:
-    """Let the process keep what it frees, or not: who gets fresh pages would be a matter of luck."""
+    """Let the process keep what it frees, or not: else who gets fresh pages is a matter of luck."""
     trim, most_mapped = (-1, 2**31 - 1 if keep else 2**17), (-4, 0 if keep else 2**16)
     try:
         libc = ctypes.CDLL("libc.so.6")

@@ -8,6 +8,7 @@ from types import ModuleType
 import pytest
 
 import lanes
+from fedwqcp import kernels
 from fedwqcp.kernels import compiled
 
 ROOM = (
@@ -18,7 +19,9 @@ ROOM = (
     "_cross",
     "_search",
     "_wide",
+    "_cuts",
     "_lanes",
+    "_fit",
     "_spans",
     "_ends",
     "_counts",
@@ -29,15 +32,23 @@ ROOM = (
 def as_python(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The loops as numba would see them, uncompiled."""
     numba = pytest.importorskip("numba")
+    importlib.import_module("fedwqcp.kernels._loops")
     monkeypatch.setattr(numba, "njit", lambda **flags: lambda function: function)
     for name in ROOM:
-        monkeypatch.delitem(sys.modules, f"fedwqcp.kernels.{name}", raising=False)
+        monkeypatch.setattr(kernels, name, getattr(kernels, name))  # to have it back afterwards
+        monkeypatch.delitem(sys.modules, f"fedwqcp.kernels.{name}")
     for name in ("_vectors", "_memory"):
         monkeypatch.setitem(sys.modules, f"fedwqcp.kernels.{name}", lanes)
     loops = importlib.import_module("fedwqcp.kernels._loops")
     monkeypatch.setattr("fedwqcp.kernels._lanes.ROWS", 3)
-    monkeypatch.setattr("fedwqcp.kernels._wide.LANES", 1)
     return loops
+
+
+@pytest.fixture
+def uncompiled() -> Iterator[ModuleType]:
+    """All loops as Python."""
+    with pytest.MonkeyPatch.context() as patch:
+        yield as_python(patch)
 
 
 @pytest.fixture(params=["numpy", "numba", "python"])

@@ -114,14 +114,14 @@ def write_rows(
 ) -> None:
     """Write what is wanted of rows, given their values in order and how many of them fit."""
     side, n = order
-    _, rank, label, ahead, mask = out
+    _, fits, label, ahead, mask = out
     least, beyond, own = side[-3], side[-2], side[-1]  # room for one more value of each row
     for i in range(len(probs)):
         least[i] = side[n[i], i]
     for i in range(len(probs)):
         beyond[i] = side[n[i] + 1, i]
     for i in range(len(probs)):
-        rank[i] = n[i] + 1
+        fits[i] = n[i]
     for i in range(len(labels)):
         own[i] = probs[i, labels[i]]
     for i in range(len(labels)):
@@ -143,7 +143,7 @@ def crossings_of_few(
 ) -> Truth:
     """Do what `crossings` does, for rows of few labels."""
     rows, C = probs.shape
-    masses, rank, label, ahead, mask = out
+    masses, fits, label, ahead, mask = out
     side = np.empty((C + 5, ROWS), probs.dtype)
     side[:], side[0], side[C + 1] = 1.0 / C, 2.0, -1.0  # before all labels, and after the last
     n, total = np.empty(ROWS, np.int64), np.empty(ROWS)
@@ -153,6 +153,6 @@ def crossings_of_few(
         load(probs[some], side[1:])
         descend(side[1 : C + 1], pairs)
         sound &= settle(side[1 : C + 1], limits, total, n)
-        part = (masses[:, some], rank[some], label[some], ahead[some], mask[some])
+        part = (masses[:, some], fits[some], label[some], ahead[some], mask[some])
         write_rows(probs[some], labels[some], (side, n), part)
     return sound

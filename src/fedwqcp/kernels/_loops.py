@@ -1,9 +1,10 @@
 """Every compiled loop; importing it imports numba."""
 
-from fedwqcp.kernels._beside import crossings_beside
 from fedwqcp.kernels._counts import below, between
+from fedwqcp.kernels._cuts import CUT_ROOM, count_fitting
 from fedwqcp.kernels._ends import ends_of_one, ends_of_pairs
 from fedwqcp.kernels._few import ROOM, places_of_few
+from fedwqcp.kernels._fit import fit_of_few
 from fedwqcp.kernels._lanes import crossings_of_few
 from fedwqcp.kernels._rows import counts_from, places, sound_rows
 from fedwqcp.kernels._single import places_single
@@ -11,16 +12,18 @@ from fedwqcp.kernels._spans import ends, scores, scores_of_one, scores_of_pairs
 from fedwqcp.kernels._wide import crossings
 
 __all__ = [
+    "CUT_ROOM",
     "ROOM",
     "below",
     "between",
+    "count_fitting",
     "counts_from",
     "crossings",
-    "crossings_beside",
     "crossings_of_few",
     "ends",
     "ends_of_one",
     "ends_of_pairs",
+    "fit_of_few",
     "places",
     "places_of_few",
     "places_single",

@@ -13,6 +13,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from fedwqcp.kernels._vectors import I32, I64, LANES, Lanes, call, constant, instruction
+from fedwqcp.kernels.networks import network
 
 
 def _start(_: Any, array: Any) -> Any:
@@ -28,8 +29,6 @@ start: Any = intrinsic(_start)
 
 def _at(builder: Any, pointer: Any, at: Any) -> Any:
     """Return where sixteen numbers begin."""
-    if isinstance(at, int):
-        at = ir.Constant(I64, at)
     vector = ir.VectorType(pointer.type.pointee, LANES)
     return builder.bitcast(builder.gep(pointer, [at]), vector.as_pointer())
 
@@ -43,6 +42,16 @@ def _bytes(of: Any) -> int:
 def value(builder: Any, pointer: Any, at: Any) -> Any:
     """Return one number."""
     return builder.load(builder.gep(pointer, [at]))
+
+
+@instruction(lambda *_: types.void)
+def put(builder: Any, pointer: Any, at: Any, x: Any) -> None:
+    """Write one number, a truth as a byte; among floats, integers not below 0 become floats."""
+    of, whole = pointer.type.pointee, isinstance(x.type, ir.IntType)
+    if of != x.type:
+        how = "zext" if isinstance(of, ir.IntType) else "uitofp" if whole else "fptrunc"
+        x = getattr(builder, how)(x, of)
+    builder.store(x, builder.gep(pointer, [at]))
 
 
 @instruction(lambda pointer, _: Lanes(pointer.dtype))
@@ -59,6 +68,17 @@ def load_some(builder: Any, pointer: Any, at: Any, mask: Any) -> Any:
     name = f"llvm.masked.load.v{LANES}f{8 * size}.p0"
     zeros = ir.Constant(vector, None)
     return call(builder, name, vector, place, ir.Constant(I32, size), mask, zeros)
+
+
+@instruction(lambda pointer, _: Lanes(pointer.dtype))
+def gather(builder: Any, pointer: Any, at: Any) -> Any:
+    """Return one number for each of sixteen places."""
+    found = ir.Constant(ir.VectorType(pointer.type.pointee, LANES), ir.Undefined)
+    for lane in range(LANES):
+        where = builder.sext(builder.extract_element(at, ir.Constant(I32, lane)), I64)
+        one = builder.load(builder.gep(pointer, [where]))
+        found = builder.insert_element(found, one, ir.Constant(I32, lane))
+    return found
 
 
 @instruction(lambda *_: types.void)
@@ -81,19 +101,12 @@ def stream(builder: Any, pointer: Any, at: Any, lanes: Any) -> None:
         done.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(I32, 1)]))
 
 
-@instruction(lambda *_: types.void)
-def beside(  # noqa: PLR0917
-    builder: Any, source: Any, at: Any, step: Any, target: Any, to: Any
-) -> None:
-    """Put sixteen rows of 4-byte numbers side by side: number j of row i goes to 16 j + i.
-
-    Rows begin ``step`` after each other; sixteen numbers of each are read.
-    """
-    rows = []
+def _columns(builder: Any, source: Any, at: Any, step: Any) -> list[Any]:
+    """Return number j of sixteen rows, for j from 0 to 15; rows begin ``step`` after each other."""
+    rows, half = [], LANES // 2
     for _ in range(LANES):
         rows.append(builder.load(_at(builder, source, at), align=4))
         at = builder.add(at, step)
-    half = LANES // 2
     low = constant(I32, [x for k in range(half) for x in (k, LANES + k)])
     high = constant(I32, [x for k in range(half, LANES) for x in (k, LANES + k)])
     for _ in range(4):  # one half is riffled into the other, as one does with cards
@@ -102,16 +115,51 @@ def beside(  # noqa: PLR0917
             for a, b in zip(rows[:half], rows[half:], strict=True)
             for part in (low, high)
         ]
+    return rows
+
+
+def _put(builder: Any, target: Any, to: Any, rows: list[Any]) -> None:
+    """Write lanes after each other."""
     for row in rows:
         builder.store(row, _at(builder, target, to), align=4)
         to = builder.add(to, ir.Constant(I64, LANES))
 
 
-@instruction(lambda pointer: Lanes(pointer.dtype))
-def sums(builder: Any, pointer: Any) -> Any:
+@instruction(lambda *_: types.void)
+def beside(  # noqa: PLR0917
+    builder: Any, source: Any, at: Any, step: Any, target: Any, to: Any
+) -> None:
+    """Put sixteen rows of 4-byte numbers side by side: number j of row i goes to 16 j + i.
+
+    Rows begin ``step`` after each other; sixteen numbers of each are read.
+    """
+    _put(builder, target, to, _columns(builder, source, at, step))
+
+
+@instruction(lambda *_: types.void)
+def sort_beside(  # noqa: PLR0917
+    builder: Any, source: Any, at: Any, classes: Any, target: Any, to: Any
+) -> None:
+    """Do the same with rows of uint32 that follow each other, each sorted, the largest first.
+
+    How long a row is, is the length of a tuple: the compiler must know it.
+    """
+    n = classes.type.count
+    columns = _columns(builder, source, at, ir.Constant(I64, n))[:n]
+    for a, b in network(n).tolist():
+        x, y = columns[a], columns[b]
+        larger = builder.icmp_unsigned(">", x, y)
+        columns[a], columns[b] = builder.select(larger, x, y), builder.select(larger, y, x)
+    _put(builder, target, to, columns)
+
+
+@instruction(lambda pointer, _: Lanes(pointer.dtype))
+def sums(builder: Any, pointer: Any, at: Any) -> Any:
     """Return the sum of the first sixteen floats, of the second sixteen, and so on."""
-    size = _bytes(pointer.type.pointee)
-    rows = [builder.load(_at(builder, pointer, LANES * i), align=size) for i in range(LANES)]
+    size, rows = _bytes(pointer.type.pointee), []
+    for _ in range(LANES):
+        rows.append(builder.load(_at(builder, pointer, at), align=size))
+        at = builder.add(at, ir.Constant(I64, LANES))
     even = constant(I32, list(range(0, 2 * LANES, 2)))
     odd = constant(I32, list(range(1, 2 * LANES, 2)))
     while len(rows) > 1:

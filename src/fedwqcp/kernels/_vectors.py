@@ -114,12 +114,23 @@ def constant(of: Any, values: list[int]) -> Any:
     return ir.Constant(ir.VectorType(of, len(values)), values)
 
 
-@instruction(Lanes)
-def spread(builder: Any, x: Any) -> Any:
-    """Return one number sixteen times."""
+def _spread(builder: Any, x: Any) -> Any:
     empty = ir.Constant(ir.VectorType(x.type, LANES), ir.Undefined)
     one = builder.insert_element(empty, x, ir.Constant(I32, 0))
     return builder.shuffle_vector(one, empty, constant(I32, [0] * LANES))
+
+
+@instruction(Lanes)
+def spread(builder: Any, x: Any) -> Any:
+    """Return one number sixteen times."""
+    return _spread(builder, x)
+
+
+@instruction(lambda lanes, _: lanes)
+def like(builder: Any, lanes: Any, x: Any) -> Any:
+    """Return a float64 sixteen times, as floats of the same type as others."""
+    of = lanes.type.element
+    return _spread(builder, builder.fptrunc(x, of) if of == ir.FloatType() else x)
 
 
 @instruction(lambda: Lanes(types.int32))
@@ -144,6 +155,34 @@ def evens(builder: Any, a: Any, b: Any) -> Any:
 def odds(builder: Any, a: Any, b: Any) -> Any:
     """Return every second number of two lanes after each other, from the second on."""
     return builder.shuffle_vector(a, b, constant(I32, list(range(1, 2 * LANES, 2))))
+
+
+def _as_integers(builder: Any, lanes: Any) -> Any:
+    of = I32 if lanes.type.element == ir.FloatType() else I64
+    return builder.bitcast(lanes, ir.VectorType(of, LANES))
+
+
+@instruction(lambda a, _: a)
+def either(builder: Any, a: Any, b: Any) -> Any:
+    """Return floats whose bits are set where one of two has them set: a sign stays."""
+    both = builder.or_(_as_integers(builder, a), _as_integers(builder, b))
+    return builder.bitcast(both, a.type)
+
+
+@instruction(lambda _: TRUTHS)
+def signed(builder: Any, lanes: Any) -> Any:
+    """Return true where floats have a sign."""
+    whole = _as_integers(builder, lanes)
+    return builder.icmp_signed("<", whole, ir.Constant(whole.type, None))
+
+
+@instruction(lambda lanes: lanes)
+def fixed(builder: Any, lanes: Any) -> Any:
+    """Return float64 rounded to multiples of 2^-52, of numbers up to 1, and float32 as they are."""
+    if lanes.type.element == ir.FloatType():
+        return lanes
+    one = ir.Constant(lanes.type, [1.0] * LANES)
+    return builder.fsub(builder.fadd(lanes, one), one)
 
 
 @instruction(lambda mask: mask)
@@ -214,11 +253,21 @@ def call(builder: Any, name: str, result: Any, *values: Any, fastmath: tuple[str
     )
 
 
+def _name(lanes: Any) -> str:
+    """Return what LLVM calls lanes of floats."""
+    return f"v{LANES}{'f32' if lanes.type.element == ir.FloatType() else 'f64'}"
+
+
+@instruction(lambda lanes: lanes)
+def floor(builder: Any, lanes: Any) -> Any:
+    """Return the largest whole numbers that are not above."""
+    return call(builder, f"llvm.floor.{_name(lanes)}", lanes.type, lanes)
+
+
 @instruction(lambda lanes: lanes.dtype)
 def total(builder: Any, lanes: Any) -> Any:
     """Return the sum of sixteen floats, in whatever order is fastest."""
-    of = lanes.type.element
-    name = f"llvm.vector.reduce.fadd.v{LANES}{'f32' if of == ir.FloatType() else 'f64'}"
+    of, name = lanes.type.element, f"llvm.vector.reduce.fadd.{_name(lanes)}"
     return call(builder, name, of, ir.Constant(of, -0.0), lanes, fastmath=("reassoc",))
 
 

@@ -26,7 +26,7 @@ SMALL = 2**13
 LARGE = 2**20
 """So many numbers, in one input or in all so far, are worth the wait for numba."""
 
-SHARED = 2**22
+SHARED = 2**24
 """Inputs below this many numbers stay on one thread: a pool costs more than it saves."""
 
 PARTS = 4

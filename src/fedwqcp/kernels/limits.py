@@ -19,9 +19,6 @@ from fedwqcp.kernels.compiled import Integers
 from fedwqcp.kernels.ranked import ONE
 
 LOOSE = np.int64(2**62)
-FAR = np.int64(2**40)
-"""More steps than any mass has."""
-
 NEAR = 64
 """How far a guessed limit may be off, in units of 2^-52, before the whole range is searched."""
 
@@ -52,18 +49,6 @@ class Limits:
         none = np.empty(0, np.int64)
         return (np.full_like(self.at, LOOSE), self.at) if self.by_top else (self.at, none)
 
-    def steps(self) -> Integers:
-        """Return the limits on the mass up to the label in steps of 2^-30, rounded down.
-
-        Returns
-        -------
-        Integers, shape (C + 1,) or (0,)
-            None where the limits are on another mass, or where all labels fit.
-        """
-        if self.by_top or self.at[-1] >= ONE:
-            return np.empty(0, np.int64)
-        return np.where(self.at >= ONE, FAR, self.at >> 22)
-
     def reals(self) -> Floats:
         """Return the limits as numbers.
 
@@ -77,6 +62,11 @@ class Limits:
         if not self.by_top and not whole[-1]:
             reals[-1] = -np.inf
         return reals
+
+    @property
+    def none(self) -> bool:
+        """Whether all labels fit, whatever they weigh."""
+        return bool((self.at >= ONE).all())
 
 
 def limits_of(within: Callable[[Integers], Bools], guess: Floats, by_top: bool) -> Limits:

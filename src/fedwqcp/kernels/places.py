@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -114,15 +113,15 @@ def _loop(probs: Probabilities) -> Callable[[slice, Labels, Ranked], bool] | Non
     if loops is None:
         return None
     n_classes = probs.shape[1]
-    find: Callable[..., bool] = loops.places
-    room: tuple[npt.NDArray[Any], ...] = ()
-    if probs.dtype == np.float32 and n_classes <= WIDE and probs.flags.c_contiguous:
-        find, room = loops.places_single, (smaller(n_classes),)
-        if n_classes <= FEW:
-            find, room = loops.places_of_few, (np.empty(loops.ROOM, np.float32),)
+    plain = probs.dtype == np.float32 and n_classes <= WIDE and probs.flags.c_contiguous
 
     def work(rows: slice, labels: Labels, out: Ranked) -> bool:
-        return bool(find(probs[rows], labels, (out.before, out.upto, out.top, out.rank), *room))
+        some, found = probs[rows], (out.before, out.upto, out.top, out.rank)
+        if not plain:
+            return bool(loops.places(some, labels, found))
+        if n_classes > FEW:
+            return bool(loops.places_single(some, labels, found, smaller(n_classes)))
+        return bool(loops.places_of_few(some, labels, found, np.empty(loops.ROOM, np.float32)))
 
     return work
 
@@ -145,21 +144,3 @@ def smaller(n_classes: int) -> npt.NDArray[np.uint32]:
     row[:n_classes] = 1
     row.flags.writeable = False
     return row
-
-
-def in_pairs(probs: Probabilities) -> npt.NDArray[np.uint64]:
-    """Return rows of float32 two labels at a time, as the bits of one integer.
-
-    Parameters
-    ----------
-    probs : Probabilities, shape (n, C)
-        Rows that lie one after the other.
-
-    Returns
-    -------
-    ndarray, shape (n, C // 2)
-        The same memory; the last of an odd number of labels is left out.
-    """
-    n, n_classes = probs.shape
-    steps = (4 * n_classes, 8)
-    return np.ndarray((n, n_classes // 2), np.uint64, probs.data, strides=steps)

@@ -27,8 +27,8 @@ class Out:
     ----------
     masses : Floats, shape (3, n)
         Before and up to the crossing label, and of the most probable one.
-    rank, label : Integers, shape (n,)
-        Where the crossing label stands, and which it is.
+    fits, label : Integers, shape (n,)
+        How many labels stand before the crossing one, -1 where that is open, and which it is.
     ahead : Bools, shape (n,)
         Whether the true label stands before it.
     mask : Bools, shape (n, C)
@@ -36,7 +36,7 @@ class Out:
     """
 
     masses: Floats
-    rank: Integers
+    fits: Integers
     label: Labels
     ahead: Bools
     mask: Bools
@@ -80,7 +80,7 @@ class Out:
         """
         return Out(
             self.masses[:, rows],
-            self.rank[rows],
+            self.fits[rows],
             self.label[rows],
             self.ahead[rows],
             self.mask[rows],
@@ -96,7 +96,7 @@ class Out:
         part : Out
             What was found for them.
         """
-        self.rank[rows] = part.rank
+        self.fits[rows] = part.fits
         if self.ahead.size:
             self.ahead[rows] = part.ahead
         if self.mask.size:
@@ -110,7 +110,7 @@ class Out:
         tuple of arrays
             All fields, in order.
         """
-        return self.masses, self.rank, self.label, self.ahead, self.mask
+        return self.masses, self.fits, self.label, self.ahead, self.mask
 
 
 def by_value(probs: Probabilities, labels: Labels, limits: Limits, out: Out) -> None:
@@ -141,7 +141,7 @@ def by_value(probs: Probabilities, labels: Labels, limits: Limits, out: Out) -> 
     fitting = (mass <= limits.reals()[1:, None]).sum(axis=0)
     rows, last = np.arange(n), np.minimum(fitting, C - 1)
     least = np.where(fitting > 0, ordered[fitting - 1, rows], np.inf).astype(probs.dtype)
-    out.rank[:] = fitting + 1
+    out.fits[:] = fitting
     if out.ahead.size:
         out.ahead[:] = probs[rows, labels] >= least
     if out.mask.size:
@@ -183,7 +183,7 @@ def by_order(probs: Probabilities, labels: Labels, limits: Limits, out: Out) -> 
     last = np.minimum(n, C - 1)
     label = np.where(n < C, order[last, rows], -1)
     value = np.where(n < C, ordered[last, rows], -1)
-    out.rank[:] = n + 1
+    out.fits[:] = n
     if out.label.size:
         out.label[:] = label
         out.masses[:] = np.stack([upto[n, rows], upto[last + 1, rows], top]) * 2.0**-52

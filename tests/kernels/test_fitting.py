@@ -1,0 +1,187 @@
+"""Labels within a threshold by the quick loops against those by sorting."""
+
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("numba")
+
+from fedwqcp.errors import InputError
+from fedwqcp.kernels import compiled, crossing, fitting
+from fedwqcp.kernels.limits import Limits
+from fedwqcp.kernels.ranked import ONE
+from fedwqcp.kernels.sorting import Out
+from fedwqcp.scores._ranked import _limits
+from fedwqcp.scores.aps import APS
+from fedwqcp.scores.raps import RAPS
+
+Rows = npt.NDArray[np.floating]
+KINDS = [
+    "spread",
+    "steep",
+    "even",
+    "nearly even",
+    "closer than fixed point",
+    "tied",
+    "one and dust",
+    "sure",
+    "changing",
+]
+
+
+@pytest.fixture(autouse=True)
+def _all_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "SMALL", 0)
+    monkeypatch.setattr(compiled, "LARGE", 0)
+
+
+def rows(kind: str, n: int, C: int, seed: int = 0) -> Rows:
+    """Probabilities that are easy, or hard, to tell apart."""
+    rng = np.random.default_rng((seed, C))
+    logits = rng.normal(size=(n, C))
+    weights = {
+        "spread": np.exp(2 * logits),
+        "steep": np.exp(30 * logits),
+        "even": np.ones((n, C)),
+        "nearly even": 1 + 1e-7 * logits,
+        "closer than fixed point": 1 + 3e-16 * rng.integers(-2, 3, (n, C)),
+        "tied": rng.integers(0, 4, (n, C)) + np.eye(C)[rng.integers(0, C, n)],
+        "one and dust": np.eye(C)[rng.integers(0, C, n)] + 1e-12,
+        "sure": np.where(rng.random((n, C)) < 2 / C, 1.0, 1e-12) + 1e-14,
+        "changing": np.exp(rng.choice([0, 0.01, 2, 30], (n, 1)) * logits),
+    }[kind]
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def assert_same(score: APS | RAPS, p: Rows, q: float) -> None:
+    """Compare sets, coverage and sizes with those by sorting."""
+    C = p.shape[1]
+    limits, y = _limits(score, q, C), np.arange(len(p)) % C
+    found = crossing.mark(p, limits), *crossing.count(p, limits, y)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiled, "_loops", lambda: None)
+        wanted = crossing.mark(p, limits), *crossing.count(p, limits, y)
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n_classes", [2, 3, 10, 15, 16, 17, 48, 49, 64, 100, 257])
+def test_sets_are_those_by_sorting(kind: str, n_classes: int, dtype: type) -> None:
+    p = rows(kind, 150, n_classes).astype(dtype)  # nine groups of rows, and six more
+    for score in (APS(randomized=False), RAPS(penalty=0.003, randomized=False)):
+        own = score.of(p[:2], [1, 0])
+        near = float(np.nextafter(own[1], -1))
+        for q in (0.0, 0.3, 0.9, 0.9999, 0.999999, 1.0, 2.0, float(own[0]), near):
+            assert_same(score, p, q)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    kind=st.sampled_from(KINDS),
+    n=st.integers(1, 40),
+    n_classes=st.integers(2, 120),
+    q=st.floats(0, 1),
+    single=st.booleans(),
+    seed=st.integers(0, 2**32),
+)
+def test_any_rows(kind, n, n_classes, q, single, seed) -> None:
+    p = rows(kind, n, n_classes, seed)
+    assert_same(APS(randomized=False), p.astype(np.float32) if single else p, q)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_that_do_not_follow_each_other(dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fitting, "COPIED", 2**11)  # twenty rows at a time
+    p = rows("changing", 90, 100).astype(dtype)
+    for layout in (np.asfortranarray(p), p[::-1], p[::2], p[:, ::-1]):
+        assert_same(APS(randomized=False), layout, 0.9)
+
+
+@pytest.mark.parametrize("n_classes", [10, 100])
+def test_threads_share_nothing(n_classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "SHARED", 0)
+    monkeypatch.setattr(compiled, "PARTS", 20)
+    monkeypatch.setenv("FEDWQCP_THREADS", "4")
+    p = rows("changing", 20_000, n_classes).astype(np.float32)
+    for _ in range(3):
+        assert_same(APS(randomized=False), p, 0.9)
+
+
+def opened(p: Rows, q: float, marked: bool = False) -> list[int]:
+    """How many rows each of the quick loops leaves open."""
+    limits = _limits(APS(randomized=False), q, p.shape[1])
+    y = np.zeros(0 if marked else len(p), np.int64)
+    out = Out.of_rows(len(p), p.shape[1] if marked else 0, False, not marked)
+    quick = fitting._quick(compiled._loops(), p, limits, out)
+    found = [loop(p, y, out.arrays()) for loop in quick]
+    assert found == [] or found[-1] == (out.fits < 0).sum()
+    return found
+
+
+def test_most_rows_are_settled_at_once() -> None:
+    p = rows("spread", 1600, 100).astype(np.float32)
+    single, double = opened(p, 0.9)
+    assert single < 0.01 * len(p)
+    assert double == 0
+    assert sum(opened(p, 0.9, marked=True)) < 0.05 * len(p)
+    assert opened(p.astype(float), 0.9) == [0]
+    assert (
+        opened(rows("spread", 1600, 10).astype(np.float32), 0.9)[0] < 40
+    )  # the last few, and near
+
+
+def test_sums_that_float32_cannot_tell_from_a_limit_are_left_to_float64() -> None:
+    p = rows("one and dust", 160, 100).astype(np.float32)
+    single, double = opened(p, float(p[0].max()))
+    assert single > 150
+    assert double < 150
+
+
+def test_what_no_quick_loop_serves() -> None:
+    p = rows("spread", 20, 60).astype(np.float32)
+    assert opened(p[:5], 0.9) == [5, 5]  # too few rows
+    limits = _limits(APS(randomized=False), 0.9, 60)
+    loops = compiled._loops()
+    placed = Out.of_rows(20, 0, True, False)
+    assert fitting._quick(loops, p, limits, placed) == ()
+    assert fitting._quick(loops, p, Limits(limits.at, by_top=True), placed) == ()
+
+
+@pytest.mark.parametrize("n_classes", [10, 60])
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf, -1e-30, -0.0, -0.5, 5.0])
+def test_unsound_rows_are_left_open(wrong: float, n_classes: int) -> None:
+    for p in (rows("spread", 64, n_classes).astype(np.float32), rows("spread", 64, 60)):
+        before = opened(p, 0.9)
+        p[7, 3] = wrong
+        assert all(more > few for more, few in zip(opened(p, 0.9), before, strict=True))
+        if wrong != 0:
+            with pytest.raises(InputError, match="row 7"):
+                APS(randomized=False).invert(p, 0.9)
+
+
+def test_two_that_are_no_numbers_do_not_cancel() -> None:
+    p = rows("spread", 32, 100).astype(np.float32)
+    p[7, 13] = p[7, 14] = np.nan
+    with pytest.raises(InputError, match="row 7"):
+        APS(randomized=False).measure(p, np.zeros(32, int), 0.9)
+
+
+def test_rows_near_the_tolerance_are_sorted_instead() -> None:
+    assert_same(APS(randomized=False), rows("spread", 40, 60) * 1.0048, 0.9)
+    assert_same(APS(randomized=False), (rows("spread", 40, 9) * 1.0048).astype(np.float32), 0.9)
+
+
+def test_limits_as_numbers() -> None:
+    one, half = int(ONE), int(ONE) // 2
+    limits = Limits(np.array([one, one, half + 1, -1]), by_top=False)
+    assert limits.reals().tolist() == [np.inf, np.inf, float(Fraction(half + 1, one)), -np.inf]
+    assert not limits.none
+    assert Limits(limits.at, by_top=True).reals()[-1] == -(2.0**-52)
+    assert Limits(np.full(4, one), by_top=False).reals().tolist() == [np.inf] * 4
+    assert Limits(np.full(4, one), by_top=False).none
