@@ -6,8 +6,9 @@
 One thread. Repeats are interleaved and medians are shown; extra memory is the peak of the process
 above what it held before. The floor is one read of the input (a sum), plus one write of the output
 where there is one; while time is measured, freed memory stays with the process, for all alike.
-Then: two threads beside one, how time grows (growth.py), and every goal, met or missed. Writes benchmarks/results/peers.json, peers.md and growth.md, and prints
-the figures of the last run on a GPU, which benchmarks/results/gpu_scores.txt holds.
+Then: two threads beside one, how time grows (growth.py), and every goal, met or missed. Writes
+benchmarks/results/peers.json, peers.md and growth.md, and prints the figures of the last run on a
+GPU, which benchmarks/results/gpu_scores.txt holds.
 """
 
 from __future__ import annotations

@@ -6,18 +6,27 @@ from fedwqcp.kernels import counts
 from fedwqcp.scores.lac import LAC
 
 
+@pytest.mark.parametrize("n_classes", [2, 7, 15, 20])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_sizes_and_coverage_of_lac_are_those_of_its_sets(backend: str, dtype) -> None:
+def test_sizes_and_coverage_of_lac_are_those_of_its_sets(backend, dtype, n_classes) -> None:
     rng = np.random.default_rng(0)
-    probs = rng.dirichlet(np.full(20, 0.4), 50).astype(dtype)
-    labels = rng.integers(0, 20, 50)
+    probs = rng.dirichlet(np.full(n_classes, 0.4), 50).astype(dtype)
+    labels = rng.integers(0, n_classes, 50)
     for layout in (probs, np.asfortranarray(probs), probs[::-1, ::-1]):
-        for q in (-1.0, 0.0, 0.6, 1 - float(probs[3, 4]), 0.95, 1.0, np.inf):
+        for q in (-1.0, 0.0, 0.6, 1 - float(probs[3, 1]), 0.95, 1.0, np.inf):
             for rule in ("leq", "leq_top1"):
                 sets = LAC().invert(layout, q, rule)
                 covered, sizes = LAC().measure(layout, labels, q, rule)
                 assert sizes.tolist() == sets.sizes().tolist()
                 assert covered.tolist() == sets.cover(labels).tolist()
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -1e-9, 2.0])
+def test_rows_that_are_not_probabilities_are_refused(backend: str, wrong: float) -> None:
+    probs = np.full((40, 4), 0.25, np.float32)
+    probs[17, 2] = wrong
+    with pytest.raises(InputError, match="row 17"):
+        LAC().measure(probs, np.zeros(40, int), 0.9)
 
 
 def test_a_least_probability_counts_itself(backend: str) -> None:

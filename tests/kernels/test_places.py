@@ -32,6 +32,7 @@ def inputs() -> dict[str, npt.NDArray[np.floating]]:
         "tiny float32": tiny.astype(np.float32),
         "whole float32": np.eye(7, dtype=np.float32)[rng.integers(0, 7, 40)],
         "columns first": np.asfortranarray(spread),
+        "columns first float32": np.asfortranarray(spread.astype(np.float32)),
         "backwards": spread[::-1, ::-1],
         "read only": read_only,
         "sums above 1": spread * 1.0009,

@@ -1,4 +1,4 @@
-"""Compiled loops for few classes in float32: where a label stands, sixteen rows side by side.
+"""Compiled loops for few classes in float32, sixteen rows side by side: places and counts.
 
 A short row leaves most of a processor's lanes empty; so each lane takes a row of its own. Bits of
 numbers without a sign are in the order of the numbers, and sums of the numbers above `EXACT` are
@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp.arrays import Labels, Probabilities
+from fedwqcp.arrays import Bools, Labels, Probabilities
 from fedwqcp.kernels._jit import Truth, Whole, jit, jit_inline
-from fedwqcp.kernels._memory import beside, load, start, store
-from fedwqcp.kernels._rows import EXACT, SURE, WHOLE, Places, places_between
+from fedwqcp.kernels._memory import beside, load, start, store, value
+from fedwqcp.kernels._rows import EXACT, SURE, WHOLE, Places, counts_from, places_between
 from fedwqcp.kernels._vectors import (
     LANES,
     bits,
@@ -29,6 +29,7 @@ from fedwqcp.kernels._vectors import (
     spread,
     unsigned_ones,
 )
+from fedwqcp.kernels.compiled import Integers
 
 Bits: TypeAlias = npt.NDArray[np.uint32]
 
@@ -84,3 +85,29 @@ def places_of_few(probs: Probabilities, labels: Labels, out: Places, room: Proba
                 store(ranks, i, long(rank))
         i += LANES
     return sound & places_between(i, len(labels), probs, labels, out)
+
+
+@jit
+def counts_of_few(
+    probs: Probabilities, labels: Labels, least: Any, out: tuple[Bools, Integers], room: Any
+) -> Truth:
+    """Do what `counts_from` does, for short rows of float32 that lie one after the other."""
+    C, n = probs.shape[1], len(probs)
+    rows, lanes, covered, counts = start(probs), start(room), start(out[0]), start(out[1])
+    low, wrong, i = spread(least), np.uint64(0), 0
+    while (i + LANES - 1) * C + LANES <= probs.size and i + LANES <= n:
+        for k in range(LANES):
+            room[OWN + k] = value(rows, (i + k) * C + labels[i + k])
+        beside(rows, i * C, C, lanes, SIDE)
+        total, top, found = spread(np.float32(0)), spread(np.uint32(0)), spread(np.int32(0))
+        for j in range(C):
+            x = load(lanes, SIDE + LANES * j)
+            total, found = total + x, found + ones(x >= low)
+            top = choose(bits(x) > top, bits(x), top)
+        sound = (total < spread(np.float32(1 + SURE))) & (total > spread(np.float32(1 - SURE)))
+        wrong |= flags(negate(sound & (top <= spread(WHOLE))))
+        store(counts, i, long(found))
+        store(covered, i, load(lanes, OWN) >= low)
+        i += LANES
+    rest = counts_from(probs[i:], labels[i:], least, (out[0][i:], out[1][i:]))
+    return rest & (wrong == 0)

@@ -3,7 +3,7 @@
 from fedwqcp.kernels._counts import below, between
 from fedwqcp.kernels._cuts import CUT_ROOM, count_fitting
 from fedwqcp.kernels._ends import ends_of_one, ends_of_pairs
-from fedwqcp.kernels._few import ROOM, places_of_few
+from fedwqcp.kernels._few import ROOM, counts_of_few, places_of_few
 from fedwqcp.kernels._fit import fit_of_few
 from fedwqcp.kernels._lanes import crossings_of_few
 from fedwqcp.kernels._rows import counts_from, places, sound_rows
@@ -18,6 +18,7 @@ __all__ = [
     "between",
     "count_fitting",
     "counts_from",
+    "counts_of_few",
     "crossings",
     "crossings_of_few",
     "ends",

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fedwqcp.arrays import Bools, Floats, Labels, Probabilities
-from fedwqcp.kernels._jit import Truth, Whole, jit, jit_sums
+from fedwqcp.kernels._jit import Truth, Whole, jit, jit_inline, jit_sums
 from fedwqcp.kernels.compiled import Integers
 
 BASE = np.int64(0x3FF0000000000000)
@@ -43,7 +43,7 @@ def fixed(x: Any) -> Whole:
     return np.float64(np.float64(x) + 1.0).view(np.int64) - BASE
 
 
-@jit
+@jit_inline
 def place_exactly(row: Probabilities, y: Whole) -> tuple[Whole, Whole, Whole, Whole, Truth]:
     """Return mass before, own mass, rank, largest mass, and whether the row is sound."""
     own = fixed(row[y])
@@ -59,7 +59,7 @@ def place_exactly(row: Probabilities, y: Whole) -> tuple[Whole, Whole, Whole, Wh
     return before, own, rank, top, sound & (abs(total - ONE) <= SURE_FIXED)
 
 
-@jit
+@jit_inline
 def store(
     i: Whole, found: tuple[Whole, Whole, Whole, Whole, Truth], n_classes: Whole, out: Places
 ) -> Truth:

@@ -10,7 +10,7 @@ from fedwqcp.arrays import Bools, Labels, Probabilities
 from fedwqcp.kernels import compiled
 from fedwqcp.kernels.checks import check
 from fedwqcp.kernels.compiled import Integers
-from fedwqcp.kernels.places import WIDE
+from fedwqcp.kernels.places import FEW, WIDE
 from fedwqcp.kernels.ranked import blocks
 
 
@@ -42,13 +42,16 @@ def from_least(
     out = np.empty(n, np.bool_), np.empty(n, np.int64)
     covered, counts = out
     loops = compiled.kernels(probs.size) if n_classes <= WIDE else None
-    if loops is not None and compiled.over_rows(
-        n,
-        probs.size,
-        lambda rows: loops.counts_from(
-            probs[rows], labels[rows], least, (covered[rows], counts[rows])
-        ),
-    ):
+    plain = probs.dtype == np.float32 and probs.flags.c_contiguous
+
+    def work(rows: slice) -> bool:
+        assert loops is not None  # it was asked for
+        given = probs[rows], labels[rows], least, (covered[rows], counts[rows])
+        if plain and n_classes <= FEW:
+            return bool(loops.counts_of_few(*given, np.empty(loops.ROOM, np.float32)))
+        return bool(loops.counts_from(*given))
+
+    if loops is not None and compiled.over_rows(n, probs.size, work):
         return out
     check(probs)
     for rows in blocks(n, n_classes):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from fedwqcp.arrays import Floats, Labels, Probabilities
 from fedwqcp.kernels import compiled, ranked
 from fedwqcp.kernels.checks import check
-from fedwqcp.kernels.ranked import Ranked
+from fedwqcp.kernels.ranked import Ranked, blocks
 
 WIDE = 2**13
 """Rows of up to so many float32 are sound if their sum in float32 says so."""
@@ -113,15 +114,23 @@ def _loop(probs: Probabilities) -> Callable[[slice, Labels, Ranked], bool] | Non
     if loops is None:
         return None
     n_classes = probs.shape[1]
-    plain = probs.dtype == np.float32 and n_classes <= WIDE and probs.flags.c_contiguous
+    single = probs.dtype == np.float32 and n_classes <= WIDE
+
+    def find(some: Probabilities, labels: Labels, out: tuple[npt.NDArray[Any], ...]) -> bool:
+        if not single:
+            return bool(loops.places(some, labels, out))
+        if n_classes > FEW:
+            return bool(loops.places_single(some, labels, out, smaller(n_classes)))
+        return bool(loops.places_of_few(some, labels, out, np.empty(loops.ROOM, np.float32)))
 
     def work(rows: slice, labels: Labels, out: Ranked) -> bool:
         some, found = probs[rows], (out.before, out.upto, out.top, out.rank)
-        if not plain:
-            return bool(loops.places(some, labels, found))
-        if n_classes > FEW:
-            return bool(loops.places_single(some, labels, found, smaller(n_classes)))
-        return bool(loops.places_of_few(some, labels, found, np.empty(loops.ROOM, np.float32)))
+        if not single or some.flags.c_contiguous:
+            return find(some, labels, found)
+        return all(  # rows that do not follow each other are copied, a few at a time
+            find(np.ascontiguousarray(some[part]), labels[part], tuple(x[part] for x in found))
+            for part in blocks(len(some), n_classes)
+        )
 
     return work
 
