@@ -33,7 +33,7 @@ from fedwqcp.kernels.compiled import Integers
 
 Bits: TypeAlias = npt.NDArray[np.uint32]
 
-OWN, LABEL, SIDE, ROOM = 0, LANES, 2 * LANES, (2 + LANES) * LANES
+OWN, LABEL, SIDE, ROOM = 0, LANES, 2 * LANES, (3 + LANES) * LANES
 """Where in the room the label's number begins, the label, and the rows side by side."""
 
 

@@ -1,18 +1,20 @@
 """Compiled loops for few classes in float32: how many labels fit, sixteen rows side by side.
 
 Each lane takes a row of its own and sorts it in registers. Sums in float32 bound the exact ones: a
-row whose sum comes near a limit, or with equals on both sides of the crossing, stays open.
+row whose sum comes near a limit, or with equals on both sides of the crossing, is not sure, and is
+sorted again in `_lanes`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from fedwqcp.arrays import Labels, Probabilities
+from fedwqcp.arrays import Floats, Labels, Probabilities
 from fedwqcp.kernels._few import OWN, SIDE
 from fedwqcp.kernels._jit import Whole, jit, jit_inline
+from fedwqcp.kernels._lanes import crossings_of_few
 from fedwqcp.kernels._memory import load, sort_beside, start, store, value
 from fedwqcp.kernels._rows import EXACT, SURE, WHOLE
 from fedwqcp.kernels._vectors import (
@@ -23,10 +25,20 @@ from fedwqcp.kernels._vectors import (
     long,
     negate,
     numbers,
-    ones,
     spread,
 )
 from fedwqcp.kernels._wide import Out
+from fedwqcp.kernels.compiled import Integers
+
+Limits: TypeAlias = tuple[Probabilities, Probabilities, Floats, Integers]
+"""Those that a sum in float32 surely keeps, those that it surely does not keep, and the exact ones;
+and a sorting network."""
+
+Scratch: TypeAlias = tuple[Probabilities, tuple[int, ...]]
+"""Room, and a tuple as long as a row: the compiler must know the length."""
+
+TRIES = 64
+"""So often, sixteen rows are looked at again at once."""
 
 NONE = np.uint32(2**32 - 1)
 """More than the bits of any number."""
@@ -35,46 +47,56 @@ NONE = np.uint32(2**32 - 1)
 @jit_inline
 def fitting(side: Any, C: Whole, surely: Any, maybe: Any) -> tuple[Any, Any, Any]:
     """Return how many labels fit, the bits of the least of them, and whether that is sure."""
-    mass, n, least = spread(np.float32(0)), spread(np.int32(0)), spread(NONE)
-    before, sure = spread(np.int32(0)) <= n, load(side, SIDE) <= spread(WHOLE)
+    mass, n, most = spread(np.float32(0)), spread(np.int32(0)), spread(np.int32(0))
+    largest = load(side, SIDE)
+    least, beyond = spread(NONE), largest
     for j in range(C):
-        x = load(side, SIDE + LANES * j)
+        x, rank = load(side, SIDE + LANES * j), spread(np.int32(j + 1))
         mass = mass + numbers(x)
         fits = mass <= spread(value(surely, j + 1))
-        near = negate(fits) & (mass <= spread(value(maybe, j + 1)))
-        tied = before & negate(fits) & (x == least)
-        sure = sure & negate(near | tied)
-        n, least, before = n + ones(fits), choose(fits, x, least), fits
-    sure = sure & ((least > spread(EXACT)) | (n == spread(np.int32(C))))  # smaller ones may be tied
-    sure = sure & (mass < spread(np.float32(1 + SURE)))
-    return n, least, sure & (mass > spread(np.float32(1 - SURE)))
+        n, least = choose(fits, rank, n), choose(fits, x, least)
+        beyond = choose(fits, load(side, SIDE + LANES * (j + 1)), beyond)
+        most = choose(mass <= spread(value(maybe, j + 1)), rank, most)
+    tied = (least == beyond) | ((least <= spread(EXACT)) & (n < spread(np.int32(C))))
+    sound = (largest <= spread(WHOLE)) & (mass < spread(np.float32(1 + SURE)))
+    sound = sound & (mass > spread(np.float32(1 - SURE)))
+    return n, least, sound & (n == most) & negate(tied)
 
 
 @jit
-def fit_of_few(  # noqa: PLR0917
-    probs: Probabilities,
-    labels: Labels,
-    limits: tuple[Probabilities, Probabilities],
-    out: Out,
-    room: Probabilities,
-    classes: tuple[int, ...],
+def exactly(
+    rows: tuple[Whole, Whole], probs: Probabilities, labels: Labels, limits: Limits, out: Out
+) -> Whole:
+    """Fill in some rows, from one to another; return how many stay open: none, or all."""
+    some = slice(rows[0], rows[1])
+    part = (out[0], out[1][some], out[2], out[3][some], out[4][some])
+    y = labels[some] if labels.size else labels
+    if crossings_of_few(probs[some], y, (limits[2], False), part, limits[3]):
+        return 0
+    out[1][some] = -1
+    return rows[1] - rows[0]
+
+
+@jit
+def fit_of_few(
+    probs: Probabilities, labels: Labels, limits: Limits, out: Out, scratch: Scratch
 ) -> Whole:
     """Count the labels that fit, and mark them where a mask is wanted; return how many stay open.
 
-    Rows that stay open, and the last few, have -1. The limits are those that a sum surely keeps,
-    and those that it surely does not; there are as many ``classes`` as a row has labels.
+    Open rows have -1: those that are not sound, and where there are many, those that are not sure.
     """
+    room, classes = scratch
     C, n = len(classes), len(probs)
     _, fits, _, ahead, mask = out
     rows, lanes, side = start(probs), start(room), start(room.view(np.uint32))
     sizes, covered, marks = start(fits), start(ahead), start(mask)
     surely, maybe, flat = start(limits[0]), start(limits[1]), start(probs.view(np.uint32))
-    i, opened = 0, np.int64(0)
+    i, opened, tries, nothing = 0, np.int64(0), 0, spread(np.uint32(NONE - 1))
     while (i + LANES - 1) * C + LANES <= probs.size and i + LANES <= n:
         sort_beside(flat, i * C, classes, side, SIDE)
+        store(side, SIDE + LANES * C, nothing)
         found, least, sure = fitting(side, C, surely, maybe)
         store(sizes, i, long(choose(sure, found, spread(np.int32(-1)))))
-        opened += LANES - count(sure)
         if labels.size:
             for k in range(LANES):
                 room[OWN + k] = value(rows, (i + k) * C + labels[i + k])
@@ -84,6 +106,9 @@ def fit_of_few(  # noqa: PLR0917
             for k in range(LANES):
                 row = load(flat, (i + k) * C)
                 store(marks, (i + k) * C, row >= spread(value(side, OWN + k)))
+        unsure = LANES - count(sure)
+        if unsure and tries < TRIES:
+            tries, unsure = tries + 1, exactly((i, i + LANES), probs, labels, limits, out)
+        opened += unsure
         i += LANES
-    fits[i:] = -1
-    return opened + n - i
+    return opened + exactly((i, n), probs, labels, limits, out)

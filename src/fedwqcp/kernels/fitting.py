@@ -27,9 +27,6 @@ sound."""
 Quick: TypeAlias = Callable[[Probabilities, Labels, Arrays], int]
 """Given the same, it tells how many rows are still open; they have -1 labels that fit."""
 
-SLACK = 2e-6
-"""How far a sum of a few float32 may be off."""
-
 EXACT = 2.0**-29
 """float32 up to this may be equal in fixed point."""
 
@@ -118,12 +115,14 @@ def _quick(loops: ModuleType, probs: Probabilities, limits: Limits, out: Out) ->
 
 def _by_sorting(loops: ModuleType, limits: Limits) -> Quick:
     """Return the loop for few labels."""
-    at, classes = limits.reals(), (0,) * (len(limits.at) - 1)
-    bounds = (at - SLACK).astype(np.float32), (at + SLACK).astype(np.float32)
+    at, n_classes = limits.reals(), len(limits.at) - 1
+    slack = (n_classes + 4) * 2.0**-24  # a sum of so many float32 errs by less
+    surely, maybe = (at - slack).astype(np.float32), (at + slack).astype(np.float32)
+    bounds, classes = (surely, maybe, at, network(n_classes)), (0,) * n_classes
 
     def work(p: Probabilities, y: Labels, arrays: Arrays) -> int:
-        room = np.empty(loops.ROOM, np.float32)
-        return int(loops.fit_of_few(p, y, bounds, arrays, room, classes))
+        scratch = np.empty(loops.ROOM, np.float32), classes
+        return int(loops.fit_of_few(p, y, bounds, arrays, scratch))
 
     return work
 
