@@ -87,12 +87,12 @@ def levels(count: int) -> Callable[[], object]:
 
 CASES: dict[str, tuple[list[int], Callable[[int], Callable[[], object]]]] = {
     "APS scores, rows (C = 100)": (
-        [40_000, 80_000, 160_000, 320_000],
+        [100_000, 200_000, 400_000, 800_000],
         lambda n: calibrating(n, 100),
     ),
-    "APS sets, rows (C = 100)": ([40_000, 80_000, 160_000, 320_000], lambda n: inverting(n, 100)),
+    "APS sets, rows (C = 100)": ([100_000, 200_000, 400_000, 800_000], lambda n: inverting(n, 100)),
     "APS measure, rows (C = 100)": (
-        [40_000, 80_000, 160_000, 320_000],
+        [100_000, 200_000, 400_000, 800_000],
         lambda n: measuring(n, 100),
     ),
     "APS scores, classes (n = 5,000)": (

@@ -1,4 +1,4 @@
-"""What `_vectors` and `_memory` mean, in numpy: loops run on it as Python, within their arrays."""
+"""What `fedwqcp.kernels.lanes` means, in numpy: loops run on it as Python, within their arrays."""
 
 from typing import Any
 

@@ -20,7 +20,8 @@ ROOM = (
     "_search",
     "_wide",
     "_cuts",
-    "_lanes",
+    "_counted",
+    "_sorted",
     "_fit",
     "_spans",
     "_ends",
@@ -37,10 +38,9 @@ def as_python(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     for name in ROOM:
         monkeypatch.setattr(kernels, name, getattr(kernels, name))  # to have it back afterwards
         monkeypatch.delitem(sys.modules, f"fedwqcp.kernels.{name}")
-    for name in ("_vectors", "_memory"):
-        monkeypatch.setitem(sys.modules, f"fedwqcp.kernels.{name}", lanes)
+    monkeypatch.setitem(sys.modules, "fedwqcp.kernels.lanes", lanes)
     loops = importlib.import_module("fedwqcp.kernels._loops")
-    monkeypatch.setattr("fedwqcp.kernels._lanes.ROWS", 3)
+    monkeypatch.setattr("fedwqcp.kernels._sorted.ROWS", 3)
     return loops
 
 

@@ -103,10 +103,11 @@ def as_labels(labels: npt.ArrayLike, n: int, n_classes: int) -> Labels:
         return array.astype(np.int64)
     if array.dtype.kind not in "iu":
         raise InputError(f"labels must be integers, got an array of {array.dtype}")
-    if array.min() < 0 or array.max() >= n_classes:
+    whole = array.astype(np.int64, copy=False)
+    if whole.view(np.uint64).max() >= n_classes:  # without a sign, negative ones are the largest
         bad = first_of((array < 0) | (array >= n_classes))
         raise InputError(f"labels must be integers from 0 to {n_classes - 1}, row {bad} is outside")
-    return array.astype(np.int64, copy=False)
+    return whole
 
 
 def as_indicators(labels: npt.ArrayLike, shape: tuple[int | None, ...]) -> Bools:

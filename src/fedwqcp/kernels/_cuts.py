@@ -1,8 +1,8 @@
-"""Compiled loops over rows that lie one after the other: how many labels are within a threshold.
+"""Parts of compiled loops: two cuts around the crossing of each of sixteen rows.
 
-Where labels stand above a cut and what they weigh is seen in a pass over the row, sixteen labels at
-a time; the first pass tries four cuts, which follow where earlier rows crossed, and checks the row.
-`_search` says what follows from it. Rows that stay open are left to `_wide`, which is exact.
+How many labels stand above a cut and what they weigh is seen in a pass over the row, sixteen labels
+at a time; the first pass tries four cuts, which follow where earlier rows crossed, and checks the
+row. `_search` says what follows from it.
 """
 
 from __future__ import annotations
@@ -12,28 +12,26 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from fedwqcp.arrays import Labels, Probabilities
-from fedwqcp.kernels._jit import Truth, Whole, jit, jit_inline
-from fedwqcp.kernels._memory import load, load_some, put, start, store, sums, value
-from fedwqcp.kernels._rows import SURE
+from fedwqcp.kernels._jit import Truth, Whole, jit_inline
 from fedwqcp.kernels._search import Cut, Lanes, Limits, aim, settle, still_open, take
-from fedwqcp.kernels._vectors import (
+from fedwqcp.kernels.lanes import (
     LANES,
     choose,
     count,
     either,
     fixed,
     flags,
-    index,
     like,
-    long,
+    load,
+    load_some,
     lowest,
-    negate,
+    put,
     signed,
     spread,
-    truncated,
+    store,
+    sums,
+    value,
 )
-from fedwqcp.kernels._wide import Out
 
 Row: TypeAlias = tuple[Any, Whole, Whole, Lanes]
 """Where numbers are, where the row begins, how many it has, and which of the last lanes it uses."""
@@ -178,105 +176,3 @@ def follow(room: Any, high: Lanes) -> None:
         height = value(room, FIRST + k)
         share = count(high <= spread(height)) / LANES
         put(room, FIRST + k, height * (1 + PACE * (SHARES[k] - share)))
-
-
-@jit_inline
-def stands_before(row: Row, y: Whole, size: Whole) -> Truth:
-    """Tell whether a label is one of the first few, by counting those before it."""
-    rows, at, C, tail = row
-    own, full = fixed(spread(value(rows, at + y))), C // LANES * LANES
-    j, n, label = index(), np.int64(0), spread(np.int32(y))
-    for k in range(0, full, LANES):
-        x = fixed(load(rows, at + k))
-        n += count((x > own) | ((x == own) & (j < label)))
-        j = j + spread(np.int32(LANES))
-    if full < C:
-        x = fixed(load_some(rows, at + full, tail))
-        n += count((x > own) | ((x == own) & (j < label)))  # lanes beyond the row stand behind y
-    return n < size
-
-
-@jit_inline
-def cover(group: Row, of: tuple[Any, Any, Any], first: Whole, near: Whole) -> None:
-    """Tell of some of sixteen rows whether their labels are among the first few."""
-    rows, at, C, tail = group
-    labels, sizes, covered = of
-    while near:
-        i = lowest(near)
-        near &= near - np.uint64(1)
-        y, size = value(labels, first + i), value(sizes, first + i)
-        put(covered, first + i, stands_before((rows, at + i * C, C, tail), y, size))
-
-
-@jit_inline
-def mark(row: Row, height: Any, mask: Any) -> None:
-    """Mark the labels of a row above a cut; some twice, if the row does not end with sixteen."""
-    rows, at, C, _ = row
-    cut = spread(height)
-    for j in range(0, C - LANES, LANES):
-        store(mask, at + j, fixed(load(rows, at + j)) > cut)
-    store(mask, at + C - LANES, fixed(load(rows, at + C - LANES)) > cut)
-
-
-@jit_inline
-def decide(
-    room: Any, ends: tuple[Cut, Cut], least: Lanes, wanted: tuple[Truth, Truth]
-) -> tuple[Lanes, Lanes, Lanes]:
-    """Return which rows are sure, which true labels are in, and which must be counted.
-
-    Numbers up to a least one may stand in another order than their fixed point.
-    """
-    high, low, own = ends[0][0], ends[1][0], fixed(load(room, OWN))
-    labelled, marked = wanted
-    inside = own > high
-    sure = low < high
-    if marked:
-        sure = sure & (high >= least)
-    if labelled:
-        sure = sure & ((own > least) | ((own <= low) & (low >= least)))
-    return sure, inside, negate(inside) & (own > low)
-
-
-@jit
-def count_fitting(
-    probs: Probabilities, labels: Labels, limits: tuple[Any, Any, Truth, Any], out: Out, room: Any
-) -> Whole:
-    """Count the labels that fit, and mark them where a mask is wanted; return how many stay open.
-
-    There are at least sixteen rows; open ones have -1. The room holds the first cuts; the limits
-    are those of each number of labels, how far a sum may be off, whether all but the first and the
-    last are one, and up to which number labels may stand in another order than their fixed point.
-    """
-    n, C = probs.shape
-    _, fits, _, ahead, mask = out
-    rows, side, opened = start(probs), start(room), np.int64(0)
-    sizes, covered, marks, true = start(fits), start(ahead), start(mask), start(labels)
-    at, slack, one, least = limits
-    tail, size = index() < spread(np.int32(C % LANES)), spread(room.dtype.type(C))
-    bound, wanted = (start(at), one, spread(at[1]), spread(slack)), (labels.size > 0, mask.size > 0)
-    for block in range(-(-n // LANES)):
-        first = min(block * LANES, n - LANES)  # the last rows may be looked at twice
-        group = (rows, first * C, C, tail)
-        for i in range(LANES):
-            first_look((rows, (first + i) * C, C, tail), side, i)
-            if labels.size:
-                put(side, OWN + i, value(rows, (first + i) * C + labels[first + i]))
-        whole = sums(side, WHOLE)
-        sound = (whole > like(whole, 1 - SURE)) & (whole < like(whole, 1 + SURE))
-        ends, k, still = narrow(
-            group, side, begin(side, size, bound, sound), sound, (size, bound, wanted[1])
-        )
-        sure, inside, near = decide(side, ends, spread(least), wanted)
-        sure = sure & sound & negate(still)
-        found = choose(sure, truncated(ends[0][1] + k), spread(np.int32(-1)))
-        store(sizes, first, long(found))
-        opened += LANES - count(sure)
-        follow(side, ends[0][0])
-        if labels.size:
-            store(covered, first, inside)
-            cover(group, (true, sizes, covered), first, flags(near & sure))
-        if mask.size:
-            store(side, HIGH, ends[0][0])
-            for i in range(LANES):
-                mark((rows, (first + i) * C, C, tail), value(side, HIGH + i), marks)
-    return opened

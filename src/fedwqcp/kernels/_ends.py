@@ -12,18 +12,21 @@ import numpy as np
 
 from fedwqcp.arrays import Floats
 from fedwqcp.kernels._jit import Truth, Whole, jit, jit_inline
-from fedwqcp.kernels._memory import load, start, store, stream
 from fedwqcp.kernels._spans import end_of_pair
-from fedwqcp.kernels._vectors import (
+from fedwqcp.kernels.lanes import (
     LANES,
     choose,
     evens,
     flags,
+    load,
     long_bits,
     long_numbers,
     negate,
     odds,
     spread,
+    start,
+    store,
+    stream,
 )
 
 LEAST = 5e-324

@@ -14,22 +14,26 @@ import numpy.typing as npt
 
 from fedwqcp.arrays import Bools, Labels, Probabilities
 from fedwqcp.kernels._jit import Truth, Whole, jit, jit_inline
-from fedwqcp.kernels._memory import beside, load, start, store, value
 from fedwqcp.kernels._rows import EXACT, SURE, WHOLE, Places, counts_from, places_between
-from fedwqcp.kernels._vectors import (
+from fedwqcp.kernels.compiled import Integers
+from fedwqcp.kernels.lanes import (
     LANES,
+    beside,
     bits,
     choose,
     double,
     flags,
+    load,
     long,
     negate,
     numbers,
     ones,
     spread,
+    start,
+    store,
     unsigned_ones,
+    value,
 )
-from fedwqcp.kernels.compiled import Integers
 
 Bits: TypeAlias = npt.NDArray[np.uint32]
 

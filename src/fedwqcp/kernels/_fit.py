@@ -2,7 +2,7 @@
 
 Each lane takes a row of its own and sorts it in registers. Sums in float32 bound the exact ones: a
 row whose sum comes near a limit, or with equals on both sides of the crossing, is not sure, and is
-sorted again in `_lanes`.
+sorted again in `_sorted`.
 """
 
 from __future__ import annotations
@@ -14,21 +14,25 @@ import numpy as np
 from fedwqcp.arrays import Floats, Labels, Probabilities
 from fedwqcp.kernels._few import OWN, SIDE
 from fedwqcp.kernels._jit import Whole, jit, jit_inline
-from fedwqcp.kernels._lanes import crossings_of_few
-from fedwqcp.kernels._memory import load, sort_beside, start, store, value
 from fedwqcp.kernels._rows import EXACT, SURE, WHOLE
-from fedwqcp.kernels._vectors import (
+from fedwqcp.kernels._sorted import crossings_of_few
+from fedwqcp.kernels._wide import Out
+from fedwqcp.kernels.compiled import Integers
+from fedwqcp.kernels.lanes import (
     LANES,
     bits,
     choose,
     count,
+    load,
     long,
     negate,
     numbers,
+    sort_beside,
     spread,
+    start,
+    store,
+    value,
 )
-from fedwqcp.kernels._wide import Out
-from fedwqcp.kernels.compiled import Integers
 
 Limits: TypeAlias = tuple[Probabilities, Probabilities, Floats, Integers]
 """Those that a sum in float32 surely keeps, those that it surely does not keep, and the exact ones;

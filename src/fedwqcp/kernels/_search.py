@@ -15,8 +15,7 @@ from math import inf
 from typing import Any, TypeAlias
 
 from fedwqcp.kernels._jit import Truth, jit_inline
-from fedwqcp.kernels._memory import gather
-from fedwqcp.kernels._vectors import choose, floor, like, negate, truncated
+from fedwqcp.kernels.lanes import choose, floor, gather, like, negate, truncated
 
 Lanes: TypeAlias = Any
 
@@ -92,14 +91,14 @@ def settle(ends: tuple[Cut, Cut], C: Lanes, limits: Limits) -> tuple[Lanes, Lane
 def aim(ends: tuple[Cut, Cut], k: Lanes, about: Lanes, known: Lanes) -> tuple[Lanes, Lanes]:
     """Return two more heights around the crossing, as if labels were evenly spaced.
 
-    Where it is known that k labels fit, both aim behind the k-th.
+    Where it is known that k labels fit, they aim around the room behind the k-th.
     """
     (high, n, _), (low, n_low, _) = ends
     between, half, zero = n_low - n, like(about, 0.5), like(about, 0.0)
     low = choose(low > zero, low, zero)
     wide = half + like(about, WIDTH) * between
-    first = choose(known, k + like(k, 0.3), about - wide)
-    second = choose(known, k + like(k, 0.7), about + wide)
+    first = choose(known, k, about - wide)
+    second = choose(known, k + half + half, about + wide)
     first = choose(first > half, first, half)
     second = choose(second < between - half, second, between - half)
     step = (high - low) / between

@@ -13,9 +13,8 @@ import numpy as np
 from fedwqcp.arrays import Labels, Probabilities
 from fedwqcp.kernels._few import Bits
 from fedwqcp.kernels._jit import Truth, Whole, jit, jit_inline
-from fedwqcp.kernels._memory import load, load_some, start, value
 from fedwqcp.kernels._rows import EXACT, SURE, WHOLE, Places, places_between
-from fedwqcp.kernels._vectors import (
+from fedwqcp.kernels.lanes import (
     LANES,
     bits,
     choose,
@@ -23,8 +22,12 @@ from fedwqcp.kernels._vectors import (
     double,
     index,
     largest,
+    load,
+    load_some,
     spread,
+    start,
     total,
+    value,
 )
 
 

@@ -44,14 +44,14 @@ def from_least(
     loops = compiled.kernels(probs.size) if n_classes <= WIDE else None
     plain = probs.dtype == np.float32 and probs.flags.c_contiguous
 
-    def work(rows: slice) -> bool:
+    def _work(rows: slice) -> bool:
         assert loops is not None  # it was asked for
         given = probs[rows], labels[rows], least, (covered[rows], counts[rows])
         if plain and n_classes <= FEW:
             return bool(loops.counts_of_few(*given, np.empty(loops.ROOM, np.float32)))
         return bool(loops.counts_from(*given))
 
-    if loops is not None and compiled.over_rows(n, probs.size, work):
+    if loops is not None and compiled.over_rows(n, probs.size, _work):
         return out
     check(probs)
     for rows in blocks(n, n_classes):

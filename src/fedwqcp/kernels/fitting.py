@@ -64,10 +64,10 @@ def fill(probs: Probabilities, labels: Labels, limits: Limits, out: Out) -> bool
         return False
     exact, quick = _exact(loops, probs, limits), _quick(loops, probs, limits, out)
 
-    def work(rows: slice) -> bool:
+    def _work(rows: slice) -> bool:
         return _by_any(probs[rows], labels[rows], out.of(rows), quick, exact)
 
-    return compiled.over_rows(len(probs), probs.size, work)
+    return compiled.over_rows(len(probs), probs.size, _work)
 
 
 def _by_any(

@@ -22,7 +22,7 @@ LARGE = 2**13
 SAMPLE, WEIGHTED_SAMPLE = 2**12, 2**14
 """How many values are in a sample, at most, of one in `SPARSE`."""
 
-SPARSE = 32
+SPARSE = 96
 BLOCK = 2**16
 """How many values numpy looks at in one go; they stay in cache."""
 

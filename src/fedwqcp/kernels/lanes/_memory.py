@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from fedwqcp.kernels._vectors import I32, I64, LANES, Lanes, call, constant, instruction
+from fedwqcp.kernels.lanes._type import I32, I64, LANES, Lanes, call, constant, instruction
 from fedwqcp.kernels.networks import network
 
 
