@@ -103,6 +103,17 @@ def test_rows_that_do_not_follow_each_other(dtype, monkeypatch: pytest.MonkeyPat
         assert_same(APS(randomized=False), layout, 0.9)
 
 
+@pytest.mark.parametrize("n_classes", [10, 30, 100])
+def test_labels_that_do_not_follow_each_other(n_classes: int) -> None:
+    p, y = rows("spread", 50, n_classes).astype(np.float32), np.arange(100) % n_classes
+    for labels in (y[::2], y[:50][::-1], y[:50].astype(np.int8), y[:50].astype(">i8")):
+        found = APS(randomized=False).measure(p, labels, 0.9)
+        wanted = APS(randomized=False).measure(p, labels.astype(np.int64, order="C").copy(), 0.9)
+        np.testing.assert_array_equal(found, wanted)
+        sets = APS(randomized=False).invert(p, 0.9)
+        assert found[0].tolist() == sets.cover(labels).tolist()
+
+
 @pytest.mark.parametrize("n_classes", [10, 100])
 def test_threads_share_nothing(n_classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "SHARED", 0)

@@ -103,7 +103,7 @@ def as_labels(labels: npt.ArrayLike, n: int, n_classes: int) -> Labels:
         return array.astype(np.int64)
     if array.dtype.kind not in "iu":
         raise InputError(f"labels must be integers, got an array of {array.dtype}")
-    whole = array.astype(np.int64, copy=False)
+    whole = np.ascontiguousarray(array, np.int64)
     if whole.view(np.uint64).max() >= n_classes:  # without a sign, negative ones are the largest
         bad = first_of((array < 0) | (array >= n_classes))
         raise InputError(f"labels must be integers from 0 to {n_classes - 1}, row {bad} is outside")

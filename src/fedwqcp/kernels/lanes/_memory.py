@@ -10,6 +10,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
 from fedwqcp.kernels.lanes._type import I32, I64, LANES, Lanes, call, constant, instruction
@@ -17,6 +18,9 @@ from fedwqcp.kernels.networks import network
 
 
 def _start(_: Any, array: Any) -> Any:
+    if array.layout != "C":
+        raise TypingError("only an array whose numbers follow each other has a start")
+
     def lower(context: Any, builder: Any, sig: Any, values: Any) -> Any:
         return context.make_array(sig.args[0])(context, builder, values[0]).data
 
