@@ -147,6 +147,22 @@ def test_most_rows_are_settled_at_once() -> None:
     )  # the last few, and near
 
 
+def test_first_cuts_come_back_from_rows_that_all_cross_at_the_top() -> None:
+    sure = np.tile(np.eye(60, dtype=np.float32), (500, 1))
+    spread = rows("spread", 3200, 60).astype(np.float32)
+    limits = _limits(APS(randomized=False), 0.9, 60)
+    cuts = np.array(fitting.START) / 60
+    loop = fitting._by_cuts(compiled._loops(), limits, cuts, np.float32)
+    for p in (sure, spread):
+        out = Out.of_rows(len(p), 0, False, True)
+        loop(p, np.zeros(len(p), np.int64), out.arrays())
+        assert (cuts > 0).all()
+        assert (cuts <= 1).all()
+    crossing_at = np.sort(spread, axis=1)[np.arange(3200), -1 - out.fits]
+    shares = [(crossing_at < cut).mean() for cut in np.sort(cuts)]
+    np.testing.assert_allclose(shares, [0.1, 0.37, 0.63, 0.9], atol=0.15)
+
+
 def test_sums_that_float32_cannot_tell_from_a_limit_are_left_to_float64() -> None:
     p = rows("one and dust", 160, 100).astype(np.float32)
     single, double = opened(p, float(p[0].max()))

@@ -46,6 +46,9 @@ SHARES = (0.1, 0.37, 0.63, 0.9)
 PACE = 0.15
 """How fast the first cuts follow."""
 
+LOWEST = 2.0**-29
+"""The first cuts stay from here to 1, from where they can always come back."""
+
 PASSES = 8
 BLOCK = LANES * LANES
 FIRST, HIGH, LOW, OWN, COUNTS = (k * LANES for k in range(5))
@@ -175,4 +178,5 @@ def follow(room: Any, high: Lanes) -> None:
     for k in range(CUTS):
         height = value(room, FIRST + k)
         share = count(high <= spread(height)) / LANES
-        put(room, FIRST + k, height * (1 + PACE * (SHARES[k] - share)))
+        moved = height * (1 + PACE * (SHARES[k] - share))
+        put(room, FIRST + k, min(max(moved, LOWEST), 1.0))
