@@ -31,13 +31,14 @@ def load(pointer: Array, at: int) -> Array:
 def load_some(pointer: Array, at: int, mask: Array) -> Array:
     found = np.zeros(LANES, pointer.dtype)
     where = np.flatnonzero(mask)
+    assert at >= 0
     found[where] = pointer[at + where]
     return found
 
 
 def gather(pointer: Array, at: Array) -> Array:
     assert at.min() >= 0
-    return pointer[at]
+    return pointer[at].copy()
 
 
 def store(pointer: Array, at: int, lanes: Array) -> None:
@@ -52,16 +53,19 @@ def stream(pointer: Array, at: int, lanes: Array) -> None:
 
 def beside(source: Array, at: int, step: int, target: Array, to: int) -> None:
     rows = np.stack([load(source, at + i * step) for i in range(LANES)])
-    target[to : to + LANES * LANES] = rows.T.reshape(-1)
+    assert 0 <= to <= target.size - rows.size
+    target[to : to + rows.size] = rows.T.reshape(-1)
 
 
 def sort_beside(source: Array, at: int, classes: tuple[int, ...], target: Array, to: int) -> None:
     n = len(classes)
     rows = np.stack([load(source, at + i * n) for i in range(LANES)])
+    assert 0 <= to <= target.size - LANES * n
     target[to : to + LANES * n] = -np.sort(-rows[:, :n].astype(np.int64), axis=1).T.reshape(-1)
 
 
 def sums(pointer: Array, at: int) -> Array:
+    assert 0 <= at <= pointer.size - LANES * LANES
     return pointer[at : at + LANES * LANES].reshape(LANES, LANES).sum(axis=1)
 
 
@@ -164,4 +168,8 @@ def total(lanes: Array) -> Any:
 
 
 def largest(lanes: Array) -> Any:
+    return lanes.max()
+
+
+def largest_float(lanes: Array) -> Any:
     return lanes.max()

@@ -124,12 +124,71 @@ def test_threads_share_nothing(n_classes: int, monkeypatch: pytest.MonkeyPatch) 
         assert_same(APS(randomized=False), p, 0.9)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_classes", [2, 5, 10, 15, 49, 60])
+def test_the_loops_stay_within_their_arrays(uncompiled, n_classes, dtype, monkeypatch) -> None:
+    """As Python, an instruction that reads or writes beyond an array fails."""
+    monkeypatch.setattr(compiled, "_loops", lambda: uncompiled)
+    for n in (16, 17, 33):
+        p, u = rows("changing", n, n_classes).astype(dtype), np.linspace(0, 1, n)
+        y = np.arange(n) % n_classes
+        with np.errstate(all="ignore"):
+            for score in (APS(), APS(randomized=False), RAPS(penalty=0.003, randomized=False)):
+                given = u if score.randomized else None
+                mask = score._block(p, np.asarray(0.7), "leq", given)
+                assert (score.invert(p, 0.7, u=given).mask == mask).all()
+                covered, sizes = score.measure(p, y, 0.7, u=given)
+                assert (covered == mask[np.arange(n), y]).all()
+                assert (sizes == mask.sum(axis=1)).all()
+                score.of(p, y, u=given)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n_classes", [3, 10, 15, 49, 100])
+def test_randomised_sets_are_those_by_sorting(kind: str, n_classes: int, dtype: type) -> None:
+    p = rows(kind, 60, n_classes).astype(dtype)
+    u, y = np.random.default_rng(0).random(60), np.arange(60) % n_classes
+    for score in (APS(), RAPS(penalty=0.003)):
+        own = float(score.of(p[:1], [1], u=u[:1])[0])
+        for q in (0.0, 0.3, 0.9, 0.999999, 1.0, own):
+            for rule in ("leq", "leq_top1", "until"):
+                found = score.invert(p, q, rule, u=u).mask, *score.measure(p, y, q, rule, u=u)
+                with pytest.MonkeyPatch.context() as patch:
+                    patch.setattr(compiled, "_loops", lambda: None)
+                    wanted = score.invert(p, q, rule, u=u).mask, *score.measure(p, y, q, rule, u=u)
+                for one, other in zip(found, wanted, strict=True):
+                    np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("n_classes", [3, 20, 60])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_numbers_above_one(n_classes: int, dtype: type) -> None:
+    """Within the tolerance they count as 1; beyond it, and four infinities, they are refused."""
+    p = np.zeros((40, n_classes), dtype)
+    p[:, 0] = 1
+    p[5, 0] = 1.003
+    y, u = np.zeros(40, int), np.full(40, 0.9)
+    assert APS().of(p, y, u=u)[5] == pytest.approx(0.9)
+    assert APS(randomized=False).of(p, y)[5] == 1
+    assert not APS().invert(p, 0.2, u=u).mask.any()
+    assert not APS().measure(p, y, 0.2, u=u)[0].any()
+    p[5, 0] = 1.0075
+    for work in (APS(randomized=False).invert, lambda p, q: APS(randomized=False).of(p, y)):
+        with pytest.raises(InputError, match="row 5"):
+            work(p, 0.5)
+    if n_classes > 4:
+        p[5, :5] = np.inf, np.inf, np.inf, np.inf, 1
+        with pytest.raises(InputError, match="row 5"):
+            APS(randomized=False).of(p, y)
+
+
 def opened(p: Rows, q: float, marked: bool = False) -> list[int]:
     """How many rows each of the quick loops leaves open."""
     limits = _limits(APS(randomized=False), q, p.shape[1])
     y = np.zeros(0 if marked else len(p), np.int64)
     out = Out.of_rows(len(p), p.shape[1] if marked else 0, False, not marked)
-    quick = fitting._quick(compiled._loops(), p, limits, out)
+    quick = fitting._quick(compiled._loops(), p, limits)
     found = [loop(p, y, out.arrays()) for loop in quick]
     assert found == [] or found[-1] == (out.fits < 0).sum()
     return found
@@ -165,7 +224,7 @@ def test_first_cuts_come_back_from_rows_that_all_cross_at_the_top() -> None:
 
 def test_sums_that_float32_cannot_tell_from_a_limit_are_left_to_float64() -> None:
     p = rows("one and dust", 160, 100).astype(np.float32)
-    single, double = opened(p, float(p[0].max()))
+    single, double = opened(p, 1 - 1e-9)
     assert single > 150
     assert double < 150
 
@@ -173,11 +232,10 @@ def test_sums_that_float32_cannot_tell_from_a_limit_are_left_to_float64() -> Non
 def test_what_no_quick_loop_serves() -> None:
     p = rows("spread", 20, 60).astype(np.float32)
     assert opened(p[:5], 0.9) == [5, 5]  # too few rows
-    limits = _limits(APS(randomized=False), 0.9, 60)
-    loops = compiled._loops()
-    placed = Out.of_rows(20, 0, True, False)
-    assert fitting._quick(loops, p, limits, placed) == ()
-    assert fitting._quick(loops, p, Limits(limits.at, by_top=True), placed) == ()
+    limits, loops = _limits(APS(randomized=False), 0.9, 60), compiled._loops()
+    assert fitting._quick(loops, p, Limits(limits.at, by_top=True)) == ()
+    assert fitting._quick(loops, p, _limits(APS(randomized=False), 1.0, 60)) == ()
+    assert fitting._quick(loops, np.full((20, 9000), 1 / 9000), limits) == ()
 
 
 @pytest.mark.parametrize("n_classes", [10, 60])

@@ -28,6 +28,7 @@ from lanes import (  # the programs below are written with these
     gather,
     index,
     largest,
+    largest_float,
     like,
     load,
     load_some,
@@ -84,6 +85,7 @@ def numbers_in_and_out(x, y, out, truth):
     put(to, 224, total(like(a, 2.0)))
     put(to, 225, count(a <= b))
     put(to, 226, 0.1)
+    put(to, 227, largest_float(a))
     store(start(truth), 0, signed(a) & (a > like(a, -9.0)))
     put(start(truth), 3, value(p, 0) < value(q, 0))
     return flags(a < b), lowest(flags(a < b) | np.uint64(32768)), count(signed(b))

@@ -104,10 +104,11 @@ def test_wide_rows_are_summed_in_full(backend: str, monkeypatch: pytest.MonkeyPa
         ([0.5, np.inf, 0.5], "row 1 sum to inf"),
     ],
 )
-def test_what_is_wrong_is_said_in_the_same_words(backend, dtype, row, message: str) -> None:
+@pytest.mark.parametrize("n_classes", [3, 20, 60])
+def test_what_is_wrong_is_said_in_the_same_words(backend, dtype, row, message, n_classes) -> None:
     if backend == "python":
         pytest.skip("numpy warns where machine integers wrap")
+    probs = np.zeros((40, n_classes), dtype)
+    probs[:, 0], probs[1, :3] = 1, row
     with pytest.raises(InputError, match=message):
-        places.scored(
-            np.array([[1, 0, 0], row], dtype), np.zeros(2, np.int64), lambda place, _: place.upto
-        )
+        places.scored(probs, np.zeros(40, np.int64), lambda place, _: place.upto)

@@ -23,6 +23,7 @@ from fedwqcp.kernels.lanes import (
     fixed,
     flags,
     index,
+    largest_float,
     like,
     load,
     load_some,
@@ -78,6 +79,32 @@ def mark(row: Row, height: Any, mask: Any) -> None:
 
 
 @jit_inline
+def next_label(row: Row, height: Any, least: Any) -> Whole:
+    """Return the label that comes next below a cut; -1 where numbers do not tell their order."""
+    rows, at, C, tail = row
+    cut, full = spread(height), C // LANES * LANES
+    found = like(cut, -1.0)
+    for j in range(0, full, LANES):
+        found = below(fixed(load(rows, at + j)), cut, found)
+    if full < C:
+        found = below(fixed(load_some(rows, at + full, tail)), cut, found)
+    most = largest_float(found)
+    if not most > least:
+        return np.int64(-1)
+    for j in range(0, full, LANES):
+        here = flags(fixed(load(rows, at + j)) == spread(most))
+        if here:
+            return j + lowest(here)
+    return full + lowest(flags(fixed(load_some(rows, at + full, tail)) == spread(most)))
+
+
+@jit_inline
+def below(x: Lanes, cut: Lanes, found: Lanes) -> Lanes:
+    """Return the larger of two numbers each, one of which must lie below a cut."""
+    return choose((x <= cut) & (x > found), x, found)
+
+
+@jit_inline
 def decide(
     room: Any, ends: tuple[Cut, Cut], least: Lanes, wanted: tuple[Truth, Truth]
 ) -> tuple[Lanes, Lanes, Lanes]:
@@ -100,19 +127,20 @@ def decide(
 def count_fitting(
     probs: Probabilities, labels: Labels, limits: tuple[Any, Any, Truth, Any], out: Out, room: Any
 ) -> Whole:
-    """Count the labels that fit, and mark them where a mask is wanted; return how many stay open.
+    """Count the labels that fit, and mark them and find the next where wanted; return what is open.
 
     There are at least sixteen rows; open ones have -1. The room holds the first cuts; the limits
     are those of each number of labels, how far a sum may be off, whether all but the first and the
     last are one, and up to which number labels may stand in another order than their fixed point.
     """
     n, C = probs.shape
-    _, fits, _, ahead, mask = out
+    _, fits, after, ahead, mask = out
     rows, side, opened = start(probs), start(room), np.int64(0)
     sizes, covered, marks, true = start(fits), start(ahead), start(mask), start(labels)
     at, slack, one, least = limits
     tail, size = index() < spread(np.int32(C % LANES)), spread(room.dtype.type(C))
-    bound, wanted = (start(at), one, spread(at[1]), spread(slack)), (labels.size > 0, mask.size > 0)
+    bound = (start(at), one, spread(at[1]), spread(slack))
+    wanted = (labels.size > 0, (mask.size > 0) | (after.size > 0))
     for block in range(-(-n // LANES)):
         first = min(block * LANES, n - LANES)  # the last rows may be looked at twice
         group = (rows, first * C, C, tail)
@@ -134,8 +162,13 @@ def count_fitting(
         if labels.size:
             store(covered, first, inside)
             cover(group, (true, sizes, covered), first, flags(near & sure))
-        if mask.size:
-            store(side, HIGH, ends[0][0])
-            for i in range(LANES):
-                mark((rows, (first + i) * C, C, tail), value(side, HIGH + i), marks)
+        store(side, HIGH, ends[0][0])
+        for i in range(LANES if mask.size else 0):
+            mark((rows, (first + i) * C, C, tail), value(side, HIGH + i), marks)
+        for i in range(LANES if after.size else 0):
+            row = (rows, (first + i) * C, C, tail)
+            after[first + i] = next_label(row, value(side, HIGH + i), least)
+            if after[first + i] < 0 <= fits[first + i]:
+                fits[first + i] = -1
+                opened += 1
     return opened

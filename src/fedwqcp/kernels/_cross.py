@@ -31,7 +31,7 @@ def load(row: Probabilities, r: Integers, cut: Whole) -> tuple[Whole, Whole, Tru
     for j in range(r.size):
         x = row[j]
         p = np.float64(np.float64(x) + 1.0).view(np.int64) - BASE
-        sound &= x >= 0
+        sound &= (x >= 0) & (p <= ONE)
         total += p
         top = max(top, p)
         n += p > cut

@@ -23,8 +23,11 @@ from fedwqcp.kernels.lanes import (
     bits,
     choose,
     count,
+    flags,
+    index,
     load,
     long,
+    lowest,
     negate,
     numbers,
     sort_beside,
@@ -49,8 +52,8 @@ NONE = np.uint32(2**32 - 1)
 
 
 @jit_inline
-def fitting(side: Any, C: Whole, surely: Any, maybe: Any) -> tuple[Any, Any, Any]:
-    """Return how many labels fit, the bits of the least of them, and whether that is sure."""
+def fitting(side: Any, C: Whole, surely: Any, maybe: Any) -> tuple[Any, Any, Any, Any]:
+    """Return how many labels fit, the bits of the least and of the next, and whether it is sure."""
     mass, n, most = spread(np.float32(0)), spread(np.int32(0)), spread(np.int32(0))
     largest = load(side, SIDE)
     least, beyond = spread(NONE), largest
@@ -64,7 +67,7 @@ def fitting(side: Any, C: Whole, surely: Any, maybe: Any) -> tuple[Any, Any, Any
     tied = (least == beyond) | ((least <= spread(EXACT)) & (n < spread(np.int32(C))))
     sound = (largest <= spread(WHOLE)) & (mass < spread(np.float32(1 + SURE)))
     sound = sound & (mass > spread(np.float32(1 - SURE)))
-    return n, least, sound & (n == most) & negate(tied)
+    return n, least, beyond, sound & (n == most) & negate(tied)
 
 
 @jit
@@ -73,7 +76,8 @@ def exactly(
 ) -> Whole:
     """Fill in some rows, from one to another; return how many stay open: none, or all."""
     some = slice(rows[0], rows[1])
-    part = (out[0], out[1][some], out[2], out[3][some], out[4][some])
+    masses = np.empty((3, rows[1] - rows[0]))  # they are found in another way
+    part = (masses, out[1][some], out[2][some], out[3][some], out[4][some])
     y = labels[some] if labels.size else labels
     if crossings_of_few(probs[some], y, (limits[2], False), part, limits[3]):
         return 0
@@ -85,13 +89,13 @@ def exactly(
 def fit_of_few(
     probs: Probabilities, labels: Labels, limits: Limits, out: Out, scratch: Scratch
 ) -> Whole:
-    """Count the labels that fit, and mark them where a mask is wanted; return how many stay open.
+    """Count the labels that fit, and mark them and find the next where wanted; return what is open.
 
     Open rows have -1: those that are not sound, and where there are many, those that are not sure.
     """
     room, classes = scratch
     C, n = len(classes), len(probs)
-    _, fits, _, ahead, mask = out
+    _, fits, after, ahead, mask = out
     rows, lanes, side = start(probs), start(room), start(room.view(np.uint32))
     sizes, covered, marks = start(fits), start(ahead), start(mask)
     surely, maybe, flat = start(limits[0]), start(limits[1]), start(probs.view(np.uint32))
@@ -99,7 +103,7 @@ def fit_of_few(
     while (i + LANES - 1) * C + LANES <= probs.size and i + LANES <= n:
         sort_beside(flat, i * C, classes, side, SIDE)
         store(side, SIDE + LANES * C, nothing)
-        found, least, sure = fitting(side, C, surely, maybe)
+        found, least, beyond, sure = fitting(side, C, surely, maybe)
         store(sizes, i, long(choose(sure, found, spread(np.int32(-1)))))
         if labels.size:
             for k in range(LANES):
@@ -110,6 +114,14 @@ def fit_of_few(
             for k in range(LANES):
                 row = load(flat, (i + k) * C)
                 store(marks, (i + k) * C, row >= spread(value(side, OWN + k)))
+        if after.size:
+            sure = sure & ((beyond > spread(EXACT)) | (found == spread(np.int32(C))))
+            store(sizes, i, long(choose(sure, found, spread(np.int32(-1)))))
+            store(side, OWN, beyond)
+            for k in range(LANES):
+                same = load(flat, (i + k) * C) == spread(value(side, OWN + k))
+                here = flags(same & (index() < spread(np.int32(C))))
+                after[i + k] = lowest(here) if here else -1
         unsure = LANES - count(sure)
         if unsure and tries < TRIES:
             tries, unsure = tries + 1, exactly((i, i + LANES), probs, labels, limits, out)

@@ -1,8 +1,8 @@
 """Compiled loops over rows: is a row a row of probabilities, and where does its label stand?
 
-A probability in fixed point is what the fraction of the float ``1 + p`` holds: adding 1 rounds p to
-a multiple of 2^-52, half to even. A float32 above `EXACT` is such a multiple already, and sums of
-multiples of 2^-52 below 2 are exact in float64, whatever their order.
+A probability below 1 in fixed point is what the fraction of the float ``1 + p`` holds: adding 1
+rounds p to a multiple of 2^-52, half to even. A float32 above `EXACT` is such a multiple already,
+and sums of multiples of 2^-52 below 2 are exact in float64, whatever their order.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def place_exactly(row: Probabilities, y: Whole) -> tuple[Whole, Whole, Whole, Wh
     before, rank, top, total, sound = np.int64(0), np.int64(1), own, np.int64(0), True
     for j in range(row.size):
         p = fixed(row[j])
-        sound &= row[j] >= 0
+        sound &= (row[j] >= 0) & (p <= ONE)  # more than 1 is not in fixed point, nor is infinity
         ahead = (p > own) | ((p == own) & (j < y))  # no branch: the loop runs in lanes
         before += p if ahead else 0
         rank += ahead

@@ -36,6 +36,9 @@ ROWS = 16
 START = (0.5, 0.8, 1.25, 2.0)
 """Where rows are cut first, in mean probabilities."""
 
+NO_MASSES = np.empty((3, 0))
+"""Quick loops do not weigh what comes before the crossing: that is done in the end."""
+
 COPIED = 2**17
 """So many numbers of rows are copied at a time, where they must be."""
 
@@ -62,10 +65,14 @@ def fill(probs: Probabilities, labels: Labels, limits: Limits, out: Out) -> bool
     loops = compiled.kernels(probs.size)
     if loops is None:
         return False
-    exact, quick = _exact(loops, probs, limits), _quick(loops, probs, limits, out)
+    exact, quick = _exact(loops, probs, limits), _quick(loops, probs, limits)
 
     def _work(rows: slice) -> bool:
-        return _by_any(probs[rows], labels[rows], out.of(rows), quick, exact)
+        part = out.of(rows)
+        sound = _by_any(probs[rows], labels[rows], part, quick, exact)
+        if sound and quick and part.label.size:
+            places.fill(loops, probs[rows], part.label, part.masses)
+        return sound
 
     return compiled.over_rows(len(probs), probs.size, _work)
 
@@ -76,12 +83,12 @@ def _by_any(
     """Let the quick loops fill in what they can, and the exact one the rest."""
     if not quick:
         return exact(probs, labels, out.arrays())
-    if not quick[0](probs, labels, out.arrays()):
+    if not quick[0](probs, labels, (NO_MASSES, *out.arrays()[1:])):
         return True
     left, step = np.flatnonzero(out.fits < 0), max(ROWS, COPIED // probs.shape[1])
     for start in range(0, len(left), step):
         some = left[start : start + step]
-        part = Out.of_rows(len(some), out.mask.shape[1], False, labels.size > 0)
+        part = Out.of_rows(len(some), out.mask.shape[1], out.label.size > 0, labels.size > 0)
         y = labels[some] if labels.size else labels
         if not _by_any(probs[some], y, part, quick[1:], exact):
             return False
@@ -99,10 +106,10 @@ def _exact(loops: ModuleType, probs: Probabilities, limits: Limits) -> Exact:
     return lambda p, y, out: bool(loops.crossings(p, y, both, out))
 
 
-def _quick(loops: ModuleType, probs: Probabilities, limits: Limits, out: Out) -> tuple[Quick, ...]:
+def _quick(loops: ModuleType, probs: Probabilities, limits: Limits) -> tuple[Quick, ...]:
     """Return the quick loops for such rows, the quickest first."""
     n_classes, single = probs.shape[1], probs.dtype == np.float32
-    if out.label.size or limits.by_top or n_classes > places.WIDE:
+    if limits.by_top or limits.none or n_classes > places.WIDE:
         return ()
     if n_classes > FEW:
         cuts = np.array(START) / n_classes

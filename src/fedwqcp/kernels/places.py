@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,8 @@ def scored(
         If a row is not one of probabilities.
     """
     n, scores = len(probs), np.empty(len(probs))
-    if (loop := _loop(probs)) is not None:
+    if (loops := compiled.kernels(probs.size)) is not None:
+        loop = _loop(loops, probs)
 
         def work(rows: slice) -> bool:
             before, top, rank = np.empty(ROWS), np.empty(ROWS), np.empty(ROWS, np.int64)
@@ -91,7 +93,8 @@ def masses(probs: Probabilities, labels: Labels) -> Floats:
         If a row is not one of probabilities.
     """
     upto = np.empty(len(probs))
-    if (loop := _loop(probs)) is not None:
+    if (loops := compiled.kernels(probs.size)) is not None:
+        loop = _loop(loops, probs)
         none, no_rank = np.empty(0), np.empty(0, np.int64)
 
         def work(rows: slice) -> bool:
@@ -102,17 +105,33 @@ def masses(probs: Probabilities, labels: Labels) -> Floats:
     return scored(probs, labels, lambda place, _: place.upto)
 
 
+def fill(loops: ModuleType, probs: Probabilities, labels: Labels, masses: Floats) -> None:
+    """Write where one label of each row stands.
+
+    Parameters
+    ----------
+    loops : module
+        The compiled loops.
+    probs : Probabilities, shape (n, C)
+        Sound rows.
+    labels : Labels, shape (n,)
+        Labels.
+    masses : Floats, shape (3, n)
+        Takes the mass before the label, the mass up to it, and the largest of the row.
+    """
+    before, upto, top = masses
+    place = Ranked(before, upto, np.empty(0, np.int64), top)
+    _loop(loops, probs)(slice(0, len(probs)), labels, place)
+
+
 def _parts(rows: slice) -> Iterator[slice]:
     """Cut rows into parts of at most ROWS."""
     for start in range(rows.start, rows.stop, ROWS):
         yield slice(start, min(start + ROWS, rows.stop))
 
 
-def _loop(probs: Probabilities) -> Callable[[slice, Labels, Ranked], bool] | None:
+def _loop(loops: ModuleType, probs: Probabilities) -> Callable[[slice, Labels, Ranked], bool]:
     """Return the compiled loop that is made for such rows; it writes places and checks the rows."""
-    loops = compiled.kernels(probs.size)
-    if loops is None:
-        return None
     n_classes = probs.shape[1]
     single = probs.dtype == np.float32 and n_classes <= WIDE
 

@@ -87,7 +87,7 @@ class Out:
         )
 
     def put(self, rows: Integers, part: Out) -> None:
-        """Take over some rows, places apart.
+        """Take over some rows, masses apart.
 
         Parameters
         ----------
@@ -97,6 +97,8 @@ class Out:
             What was found for them.
         """
         self.fits[rows] = part.fits
+        if self.label.size:
+            self.label[rows] = part.label
         if self.ahead.size:
             self.ahead[rows] = part.ahead
         if self.mask.size:
@@ -172,6 +174,7 @@ def by_order(probs: Probabilities, labels: Labels, limits: Limits, out: Out) -> 
     """
     C, rows = probs.shape[1], np.arange(len(probs))  # arrays here have one column per row
     p = fixed_point(np.ascontiguousarray(probs.T)) if C <= FEW else fixed_point(probs).T
+    p = np.minimum(p, ONE)  # as everywhere: a number may pass 1 within the tolerance
     order, ordered = _descending(p)
     upto = np.empty_like(ordered, shape=(C + 1, len(probs)))  # in the same layout
     upto[0] = 0

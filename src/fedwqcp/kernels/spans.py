@@ -60,6 +60,7 @@ def ends(out: Floats, q: tuple[float, float]) -> tuple[Floats, Floats] | None:
     if loops is None:
         return None
     low, high = np.empty(len(out)), np.empty(len(out))
+    past_cache = len(out) >= LARGE and (low.ctypes.data | high.ctypes.data) % 16 == 0
 
     def _work(rows: slice) -> bool:
         found = low[rows], high[rows]
@@ -67,7 +68,7 @@ def ends(out: Floats, q: tuple[float, float]) -> tuple[Floats, Floats] | None:
             lo, hi = (out, out) if out.ndim == 1 else (out[:, 0], out[:, 1])
             return bool(loops.ends(lo[rows], hi[rows], q, found))
         loop = loops.ends_of_one if out.ndim == 1 else loops.ends_of_pairs
-        return bool(loop(out[rows].reshape(-1), q, found, len(out) >= LARGE))
+        return bool(loop(out[rows].reshape(-1), q, found, past_cache))
 
     return (low, high) if compiled.over_rows(len(out), 2 * out.size, _work) else None
 

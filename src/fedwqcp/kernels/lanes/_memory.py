@@ -96,7 +96,7 @@ def store(builder: Any, pointer: Any, at: Any, lanes: Any) -> None:
 
 @instruction(lambda *_: types.void)
 def stream(builder: Any, pointer: Any, at: Any, lanes: Any) -> None:
-    """Write sixteen float64 past the cache; the place is a multiple of 16 bytes, as any array's."""
+    """Write sixteen float64 past the cache; the place must be a multiple of 16 bytes."""
     two = ir.VectorType(ir.DoubleType(), 2)
     for k in range(0, LANES, 2):
         place = builder.gep(pointer, [builder.add(at, ir.Constant(I64, k))])

@@ -173,3 +173,9 @@ def total(builder: Any, lanes: Any) -> Any:
 def largest(builder: Any, lanes: Any) -> Any:
     """Return the largest of sixteen uint32."""
     return call(builder, f"llvm.vector.reduce.umax.v{LANES}i32", I32, lanes)
+
+
+@instruction(lambda lanes: lanes.dtype)
+def largest_float(builder: Any, lanes: Any) -> Any:
+    """Return the largest of sixteen floats."""
+    return call(builder, f"llvm.vector.reduce.fmax.{_name(lanes)}", lanes.type.element, lanes)
