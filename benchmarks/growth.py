@@ -1,7 +1,8 @@
 """How time grows with rows, classes, agents and levels: slopes on log-log axes.
 
 Run: python benchmarks/growth.py
-A slope of 1 is linear growth. The best of interleaved repeats; writes benchmarks/results/growth.md.
+A slope of 1 is linear growth. The best of interleaved repeats; writes benchmarks/results/growth.md
+and the table in docs/performance.md.
 """
 
 from __future__ import annotations
@@ -106,8 +107,8 @@ CASES: dict[str, tuple[list[int], Callable[[int], Callable[[], object]]]] = {
 }
 
 
-def main() -> dict[str, float]:
-    """Print the slopes, keep them and return them."""
+def main(page: bool = True) -> dict[str, float]:
+    """Print the slopes, put them into the documentation where wanted, and return them."""
     slopes: dict[str, float] = {}
     lines = ["| time against | slope | sizes | seconds |", "|---|---|---|---|"]
     for name, (sizes, make) in CASES.items():
@@ -116,15 +117,17 @@ def main() -> dict[str, float]:
         shown = ", ".join(f"{s:.4f}" for s in seconds)
         lines.append(f"| {name} | {found:.2f} | {', '.join(map(str, sizes))} | {shown} |")
         print(lines[-1], flush=True)
+    if not page:
+        return slopes
     load = ", ".join(f"{x:.1f}" for x in os.getloadavg())
     out = Path(__file__).parent / "results" / "growth.md"
     text = "\n".join(lines)
     text = f"`python benchmarks/growth.py`: processor time; load {load}\n\n{text}\n"
     out.write_text(text)
-    page = Path(__file__).parents[1] / "docs" / "performance.md"
-    before, rest = page.read_text().split("<!-- growth -->")
+    shown_in = Path(__file__).parents[1] / "docs" / "performance.md"
+    before, rest = shown_in.read_text().split("<!-- growth -->")
     after = rest.split("<!-- end of growth -->")[1]
-    page.write_text(f"{before}<!-- growth -->\n{text}<!-- end of growth -->{after}")
+    shown_in.write_text(f"{before}<!-- growth -->\n{text}<!-- end of growth -->{after}")
     return slopes
 
 

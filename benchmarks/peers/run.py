@@ -7,8 +7,8 @@ One thread. Repeats are interleaved and medians are shown; extra memory is the p
 above what it held before. The floor is one read of the input (a sum), plus one write of the output
 where there is one; while time is measured, freed memory stays with the process, for all alike.
 Then: two threads beside one, how time grows (growth.py), and every goal, met or missed. Writes
-benchmarks/results/peers.json, peers.md and growth.md, and prints the figures of the last run on a
-GPU, which benchmarks/results/gpu_scores.txt holds.
+benchmarks/results/peers.json and peers.md, with --page growth.md and the documentation, and prints
+the figures of the last run on a GPU, which benchmarks/results/gpu_scores.txt holds.
 """
 
 from __future__ import annotations
@@ -267,12 +267,12 @@ def seconds(work: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def growth() -> dict[str, float]:
+def growth(page: bool) -> dict[str, float]:
     """Measure how time grows; the slopes by case."""
     sys.path.insert(0, str(ROOT / "benchmarks"))
     import growth
 
-    return growth.main()
+    return growth.main(page)
 
 
 def machine() -> dict[str, Any]:
@@ -374,7 +374,11 @@ def main() -> None:
     threads = two_threads(
         SHARED, [C for C in options.classes if C >= 100], options.scale, options.repeats
     )
-    rows = [*goals.check(results), *goals.check_threads(threads), *goals.check_growth(growth())]
+    rows = [
+        *goals.check(results),
+        *goals.check_threads(threads),
+        *goals.check_growth(growth(options.page)),
+    ]
     text = f"{table(results)}\n### Goals\n\n{goals.table(rows)}"
     gpu = ROOT / "benchmarks" / "results" / "gpu_scores.txt"
     print(text, gpu.read_text() if gpu.exists() else "", sep="\n")

@@ -81,3 +81,14 @@ def test_a_pytorch_loader():
     loader = torch.utils.data.DataLoader(data, batch_size=32)
     found = np.concatenate(list(scores_of(loader, fw.LAC())))
     np.testing.assert_array_equal(found, fw.LAC().of(PROBS, LABELS))
+
+
+def test_scores_can_be_read_again_if_their_source_can():
+    aps = fw.APS(randomized=False)
+    whole = aps.of(PROBS, LABELS)
+    exact = fw.conformal_quantile(whole, 0.5)
+    again = scores_of(SOURCE, aps)
+    assert conformal_quantiles(again, [0.5], capacity=2) == (exact,)
+    assert conformal_quantiles(again, [0.5]) == (exact,)
+    with pytest.raises(InputError, match="pass capacity="):
+        conformal_quantiles(scores_of(iter(list(SOURCE)), aps), [0.5], capacity=2)

@@ -103,7 +103,8 @@ def over_rows(n: int, size: int, work: Callable[[slice], bool]) -> bool:
     bool
         Whether all are.
     """
-    workers = min(threads(), n) if size >= SHARED else 1
+    allowed = threads()  # a wrong setting is refused whatever the size
+    workers = min(allowed, n) if size >= SHARED else 1
     if workers == 1:
         return bool(work(slice(0, n)))
     parts = min(workers * PARTS, n)

@@ -23,8 +23,9 @@ def conformal_quantiles(
     """Return the split-conformal thresholds of scores that come in batches.
 
     One pass is enough while floor((n + 1) alpha) is at most ``capacity`` for every level; see
-    `Tail`. A source that can be read again (a list, `NpyFiles`, `ParquetFile`) is then read a
-    second time; an iterator that is spent is refused with the capacity that would have been enough.
+    `Tail`. Beyond that, a source that can be read again (a list, or `scores_of` a source that can)
+    is read a second time; an iterator that is spent is refused with the capacity that would have
+    been enough.
 
     Parameters
     ----------

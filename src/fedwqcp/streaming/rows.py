@@ -37,13 +37,34 @@ class Evaluation:
     empty: int
 
 
+@dataclass(frozen=True)
+class _Scores:
+    """Scores of rows that can be read again, as often as their source can."""
+
+    source: Iterable[object]
+    score: Score
+    key: str
+    progress: Progress | None
+
+    def __iter__(self) -> Iterator[Floats]:
+        for batch in _counted(self.source, self.progress):
+            if batch.labels is None:
+                raise InputError("calibration needs labels beside the outputs")
+            if isinstance(self.score, LabelScore):
+                u = _uniforms(self.score, batch, self.key)
+                yield self.score.of(batch.values, batch.labels, u=u)
+            else:
+                yield _interval(self.score).of(batch.values, batch.labels)
+
+
 def scores_of(
     source: Iterable[object], score: Score, *, key: str = "", progress: Progress | None = None
-) -> Iterator[Floats]:
+) -> Iterable[Floats]:
     """Give the scores of labelled rows, batch by batch.
 
     Uniforms of a randomised score are keyed by the rows' ids as text, or by their content where
-    they have none, as agents of a federated round draw them.
+    they have none, as agents of a federated round draw them: the id 7 draws what
+    ``uniforms(key, ["7"])`` gives.
 
     Parameters
     ----------
@@ -57,23 +78,19 @@ def scores_of(
     progress : callable, optional
         Called after each batch with the number of rows so far.
 
-    Yields
-    ------
-    Floats
-        Scores of one batch, for `conformal_quantiles`, `Tail`, `RankSketch` or `Calibration`.
+    Returns
+    -------
+    iterable of Floats
+        Scores of each batch, for `conformal_quantiles`, `Tail`, `RankSketch` or `Calibration`. It
+        can be read again if the source can.
 
     Raises
     ------
     InputError
-        If labels are missing, or outputs do not fit the score.
+        If labels are missing, or outputs do not fit the score; raised while it is read.
     """
-    for batch in _counted(source, progress):
-        if batch.labels is None:
-            raise InputError("calibration needs labels beside the outputs")
-        if isinstance(score, LabelScore):
-            yield score.of(batch.values, batch.labels, u=_uniforms(score, batch, key))
-        else:
-            yield _interval(score).of(batch.values, batch.labels)
+    found = _Scores(source, score, key, progress)
+    return iter(found) if isinstance(source, Iterator) else found
 
 
 def predict(
