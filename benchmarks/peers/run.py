@@ -153,18 +153,22 @@ def aps_cases(n: int, C: int, scale: float, options: argparse.Namespace) -> dict
     p, y = softmax(n, C, scale)
     score = fw.APS(randomized=False)
     q = fw.conformal_quantile(score.of(p, y), peers.ALPHA)
+    randomised, u = fw.APS(), np.random.default_rng(0).random(n)
+    q_randomised = fw.conformal_quantile(randomised.of(p, y, u=u), peers.ALPHA)
     others = peers.aps(p, y, q) if options.peers else {"calibrate": {}, "sets": {}}
     ours = {
         "calibrate": lambda: fw.conformal_quantile(score.of(p, y), peers.ALPHA),
         "scores": lambda: score.of(p, y),
         "sets": lambda: score.invert(p, q),
         "measure": lambda: score.measure(p, y, q),
+        "sets, randomised": lambda: randomised.invert(p, q_randomised, u=u),
+        "measure, randomised": lambda: randomised.measure(p, y, q_randomised, u=u),
         "measure LAC": lambda: fw.LAC().measure(p, y, 0.99),
     }
     found = {}
     for case, work in ours.items():
 
-        def floor(writes: bool = case == "sets") -> Any:
+        def floor(writes: bool = case.startswith("sets")) -> Any:
             return p.sum(), np.empty(p.shape, np.bool_).fill(True) if writes else None
 
         work()

@@ -20,6 +20,7 @@ Overflow: TypeAlias = Literal["propagate", "clip", "exclude"]
 maximum takes its place; coverage is lost. ``exclude``: +inf locally; the server leaves it out.
 """
 
+OVERFLOWS = get_args(Overflow)
 LEVEL_TOLERANCE = 1e-12
 """A cumulative weight this close to the level, relative to the total, has reached it."""
 
@@ -225,7 +226,5 @@ def check_overflow(overflow: str) -> None:
     InputError
         If it is none of the three.
     """
-    if overflow not in get_args(Overflow):
-        raise InputError(
-            f"overflow must be one of {', '.join(get_args(Overflow))}, got {overflow!r}"
-        )
+    if overflow not in OVERFLOWS:
+        raise InputError(f"overflow must be one of {', '.join(OVERFLOWS)}, got {overflow!r}")
