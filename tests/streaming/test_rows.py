@@ -83,6 +83,21 @@ def test_a_pytorch_loader():
     np.testing.assert_array_equal(found, fw.LAC().of(PROBS, LABELS))
 
 
+def test_an_error_says_where_its_batch_begins():
+    probs = PROBS.copy()
+    probs[40, 2] = np.nan
+    source = Arrays(probs, LABELS, rows=17)
+    message = "in the batch that begins with row 34: .*row 6 holds NaN"
+    lac = fw.LAC()
+    for work in (
+        lambda: list(scores_of(source, lac)),
+        lambda: list(predict(source, lac, 0.5)),
+        lambda: evaluate(source, lac, 0.5),
+    ):
+        with pytest.raises(InputError, match=message):
+            work()
+
+
 def test_scores_can_be_read_again_if_their_source_can():
     aps = fw.APS(randomized=False)
     whole = aps.of(PROBS, LABELS)

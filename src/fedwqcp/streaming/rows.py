@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,14 +48,16 @@ class _Scores:
     progress: Progress | None
 
     def __iter__(self) -> Iterator[Floats]:
-        for batch in _counted(self.source, self.progress):
+        for first, batch in _counted(self.source, self.progress):
             if batch.labels is None:
                 raise InputError("calibration needs labels beside the outputs")
-            if isinstance(self.score, LabelScore):
-                u = _uniforms(self.score, batch, self.key)
-                yield self.score.of(batch.values, batch.labels, u=u)
-            else:
-                yield _interval(self.score).of(batch.values, batch.labels)
+            with _from_row(first):
+                if isinstance(self.score, LabelScore):
+                    u = _uniforms(self.score, batch, self.key)
+                    found = self.score.of(batch.values, batch.labels, u=u)
+                else:
+                    found = _interval(self.score).of(batch.values, batch.labels)
+            yield found
 
 
 def scores_of(
@@ -124,11 +127,15 @@ def predict(
     LabelSets or Intervals
         Sets of one batch.
     """
-    for batch in _counted(source, progress):
-        if isinstance(score, LabelScore):
-            yield score.invert(batch.values, threshold, rule, _uniforms(score, batch, key))
-        else:
-            yield _interval(score).invert(batch.values, threshold)
+    for first, batch in _counted(source, progress):
+        sets: LabelSets | Intervals
+        with _from_row(first):
+            if isinstance(score, LabelScore):
+                u = _uniforms(score, batch, key)
+                sets = score.invert(batch.values, threshold, rule, u)
+            else:
+                sets = _interval(score).invert(batch.values, threshold)
+        yield sets
 
 
 def evaluate(
@@ -169,30 +176,42 @@ def evaluate(
     """
     n = hits = empty = 0
     total = 0.0
-    for batch in _counted(source, progress):
+    for first, batch in _counted(source, progress):
         if batch.labels is None:
             raise InputError("coverage needs labels beside the outputs")
-        if isinstance(score, LabelScore):
-            u = _uniforms(score, batch, key)
-            covered, found = score.measure(batch.values, batch.labels, threshold, rule, u)
-            sizes = found.astype(np.float64)
-        else:
-            sets = _interval(score).invert(batch.values, threshold)
-            covered, sizes = sets.cover(batch.labels), sets.sizes()
+        with _from_row(first):
+            if isinstance(score, LabelScore):
+                u = _uniforms(score, batch, key)
+                covered, found = score.measure(batch.values, batch.labels, threshold, rule, u)
+                sizes = found.astype(np.float64)
+            else:
+                sets = _interval(score).invert(batch.values, threshold)
+                covered, sizes = sets.cover(batch.labels), sets.sizes()
         n, hits = n + len(covered), hits + int(covered.sum())
         total, empty = total + float(sizes.sum()), empty + int((sizes == 0).sum())
     return Evaluation(Rate(n=n, hits=hits), total / n if n else float("nan"), empty)
 
 
-def _counted(source: Iterable[object], progress: Progress | None) -> Iterator[Batch]:
-    """Give the batches, and say after each how far it went."""
+def _counted(source: Iterable[object], progress: Progress | None) -> Iterator[tuple[int, Batch]]:
+    """Give the batches and where each begins, and say after each how far it went."""
     rows = 0
     for item in source:
         batch = as_batch(item)
-        yield batch
+        yield rows, batch
         rows += len(np.asarray(batch.values))
         if progress is not None:
             progress(rows)
+
+
+@contextmanager
+def _from_row(first: int) -> Iterator[None]:
+    """Say where a batch began when something is wrong with it."""
+    try:
+        yield
+    except InputError as error:
+        if first == 0:
+            raise
+        raise InputError(f"in the batch that begins with row {first}: {error}") from None
 
 
 def _interval(score: Score) -> IntervalScore:

@@ -188,6 +188,8 @@ def _mapped(path: Path) -> npt.NDArray[Any]:
     """Map a file into memory."""
     try:
         found = np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        raise InputError(f"{path} must be a .npy file; it does not exist") from None
     except (ValueError, OSError, EOFError):
         raise InputError(f"{path} must be a .npy file without objects; it cannot be read") from None
     if not isinstance(found, np.ndarray):
