@@ -1,5 +1,6 @@
 """What `fedwqcp.kernels.lanes` means, in numpy: loops run on it as Python, within their arrays."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -115,40 +116,18 @@ def negate(mask: Array) -> Array:
     return ~mask
 
 
-def bits(lanes: Array) -> Array:
-    return lanes.view(np.uint32)
+def _viewed(kind: type) -> Callable[[Array], Array]:
+    return lambda lanes: lanes.view(kind)
 
 
-def numbers(lanes: Array) -> Array:
-    return lanes.view(np.float32)
+def _converted(kind: type) -> Callable[[Array], Array]:
+    return lambda lanes: lanes.astype(kind)
 
 
-def long_bits(lanes: Array) -> Array:
-    return lanes.view(np.int64)
-
-
-def long_numbers(lanes: Array) -> Array:
-    return lanes.view(np.float64)
-
-
-def double(lanes: Array) -> Array:
-    return lanes.astype(np.float64)
-
-
-def long(lanes: Array) -> Array:
-    return lanes.astype(np.int64)
-
-
-def ones(mask: Array) -> Array:
-    return mask.astype(np.int32)
-
-
-def unsigned_ones(mask: Array) -> Array:
-    return mask.astype(np.uint32)
-
-
-def truncated(lanes: Array) -> Array:
-    return lanes.astype(np.int32)
+bits, numbers = _viewed(np.uint32), _viewed(np.float32)
+long_bits, long_numbers = _viewed(np.int64), _viewed(np.float64)
+double, long = _converted(np.float64), _converted(np.int64)
+ones, unsigned_ones, truncated = _converted(np.int32), _converted(np.uint32), _converted(np.int32)
 
 
 def flags(mask: Array) -> int:
@@ -171,5 +150,4 @@ def largest(lanes: Array) -> Any:
     return lanes.max()
 
 
-def largest_float(lanes: Array) -> Any:
-    return lanes.max()
+largest_float = largest

@@ -12,111 +12,75 @@ pytest.importorskip("numba")
 
 import numba
 
-import lanes as meaning
+import lanes
 from fedwqcp.kernels import lanes as compiled
-from lanes import (  # the programs below are written with these
-    beside,
-    bits,
-    choose,
-    count,
-    double,
-    either,
-    evens,
-    fixed,
-    flags,
-    floor,
-    gather,
-    index,
-    largest,
-    largest_float,
-    like,
-    load,
-    load_some,
-    long,
-    long_bits,
-    long_numbers,
-    lowest,
-    negate,
-    numbers,
-    odds,
-    ones,
-    put,
-    signed,
-    sort_beside,
-    spread,
-    start,
-    store,
-    stream,
-    sums,
-    total,
-    truncated,
-    unsigned_ones,
-    value,
-)
 
 RNG = np.random.default_rng(0)
 REAL = RNG.normal(size=64).astype(np.float32)
 REAL[:4] = 0.0, -0.0, 1.0, 1 / 3
 
 
-def with_names(program: Callable[..., Any], module: ModuleType) -> FunctionType:
-    """The same program, with the instructions of a module."""
-    names = {name: getattr(module, name) for name in compiled.__all__}
-    return FunctionType(program.__code__, {"np": np, **names})
+def with_room(program: Callable[..., Any], module: ModuleType) -> FunctionType:
+    """The same program, with the instructions of another room."""
+    return FunctionType(program.__code__, {"np": np, "lanes": module})
 
 
 def numbers_in_and_out(x, y, out, truth):
-    p, q, to = start(x), start(y), start(out)
-    a, b = load(p, 3), load(q, 5)
-    store(to, 0, a + b)
-    store(to, 16, a - b)
-    store(to, 32, a * b)
-    store(to, 48, a / b)
-    store(to, 64, choose(a < b, a, b))
-    store(to, 80, choose((a >= b) | (a == b), a, like(a, 0.25)))
-    store(to, 96, floor(a))
-    store(to, 112, evens(a, b))
-    store(to, 128, odds(a, b))
-    store(to, 144, either(a, b))
-    store(to, 160, fixed(a))
-    store(to, 176, load_some(p, 0, negate(a > b)))
-    store(to, 192, gather(p, index() + index()))
-    store(to, 208, spread(value(p, 7)))
-    put(to, 224, total(like(a, 2.0)))
-    put(to, 225, count(a <= b))
-    put(to, 226, 0.1)
-    put(to, 227, largest_float(a))
-    store(start(truth), 0, signed(a) & (a > like(a, -9.0)))
-    put(start(truth), 3, value(p, 0) < value(q, 0))
-    return flags(a < b), lowest(flags(a < b) | np.uint64(32768)), count(signed(b))
+    p, q, to = lanes.start(x), lanes.start(y), lanes.start(out)
+    a, b = lanes.load(p, 3), lanes.load(q, 5)
+    lanes.store(to, 0, a + b)
+    lanes.store(to, 16, a - b)
+    lanes.store(to, 32, a * b)
+    lanes.store(to, 48, a / b)
+    lanes.store(to, 64, lanes.choose(a < b, a, b))
+    lanes.store(to, 80, lanes.choose((a >= b) | (a == b), a, lanes.like(a, 0.25)))
+    lanes.store(to, 96, lanes.floor(a))
+    lanes.store(to, 112, lanes.evens(a, b))
+    lanes.store(to, 128, lanes.odds(a, b))
+    lanes.store(to, 144, lanes.either(a, b))
+    lanes.store(to, 160, lanes.fixed(a))
+    lanes.store(to, 176, lanes.load_some(p, 0, lanes.negate(a > b)))
+    lanes.store(to, 192, lanes.gather(p, lanes.index() + lanes.index()))
+    lanes.store(to, 208, lanes.spread(lanes.value(p, 7)))
+    lanes.put(to, 224, lanes.total(lanes.like(a, 2.0)))
+    lanes.put(to, 225, lanes.count(a <= b))
+    lanes.put(to, 226, 0.1)
+    lanes.put(to, 227, lanes.largest_float(a))
+    lanes.store(lanes.start(truth), 0, lanes.signed(a) & (a > lanes.like(a, -9.0)))
+    lanes.put(lanes.start(truth), 3, lanes.value(p, 0) < lanes.value(q, 0))
+    return (
+        lanes.flags(a < b),
+        lanes.lowest(lanes.flags(a < b) | np.uint64(32768)),
+        lanes.count(lanes.signed(b)),
+    )
 
 
 def bits_and_back(x, whole, longs, doubles):
-    a = load(start(x), 1)
-    to, far = start(whole), start(longs)
-    store(to, 0, bits(a) + unsigned_ones(a > like(a, 0.0)))
-    store(to, 16, bits(numbers(bits(a))))
-    store(far, 0, long(ones(a > like(a, 0.0)) - truncated(a)))
-    wide = double(a)
-    store(far, 16, long_bits(wide))
-    store(start(doubles), 0, long_numbers(long_bits(wide)))
-    stream(start(doubles), 16, wide)
-    return largest(bits(a))
+    a = lanes.load(lanes.start(x), 1)
+    to, far = lanes.start(whole), lanes.start(longs)
+    lanes.store(to, 0, lanes.bits(a) + lanes.unsigned_ones(a > lanes.like(a, 0.0)))
+    lanes.store(to, 16, lanes.bits(lanes.numbers(lanes.bits(a))))
+    lanes.store(far, 0, lanes.long(lanes.ones(a > lanes.like(a, 0.0)) - lanes.truncated(a)))
+    wide = lanes.double(a)
+    lanes.store(far, 16, lanes.long_bits(wide))
+    lanes.store(lanes.start(doubles), 0, lanes.long_numbers(lanes.long_bits(wide)))
+    lanes.stream(lanes.start(doubles), 16, wide)
+    return lanes.largest(lanes.bits(a))
 
 
 def rows_beside_each_other(x, whole, out, side, sorted_side):
-    beside(start(x), 0, 3, start(side), 16)
-    sort_beside(start(whole), 0, (0, 0, 0), start(sorted_side), 16)
-    store(start(out), 0, sums(start(side), 16))
+    lanes.beside(lanes.start(x), 0, 3, lanes.start(side), 16)
+    lanes.sort_beside(lanes.start(whole), 0, (0, 0, 0), lanes.start(sorted_side), 16)
+    lanes.store(lanes.start(out), 0, lanes.sums(lanes.start(side), 16))
 
 
 def assert_same(program: Callable[..., Any], *arrays: Any) -> None:
     """Run a program both ways on copies of the same arrays."""
     both = []
-    for module in (meaning, compiled):
-        function = with_names(program, module)
+    for module in (lanes, compiled):
+        function = with_room(program, module)
         given = [np.array(array) for array in arrays]
-        run = function if module is meaning else numba.njit(function)
+        run = function if module is lanes else numba.njit(function)
         with np.errstate(all="ignore"):
             both.append((run(*given), given))
     assert both[0][0] == both[1][0]
@@ -152,11 +116,11 @@ def test_every_instruction_has_a_meaning_and_is_tried() -> None:
         map(inspect.getsource, (numbers_in_and_out, bits_and_back, rows_beside_each_other))
     )
     for name in compiled.__all__:
-        assert hasattr(meaning, name)
-        assert name == "LANES" or f"{name}(" in tried
+        assert hasattr(lanes, name)
+        assert name == "LANES" or f"lanes.{name}(" in tried
 
 
 def test_only_what_lies_in_a_row_has_a_start() -> None:
-    begins = numba.njit(FunctionType((lambda x: value(start(x), 0)).__code__, vars(compiled)))
+    begins = numba.njit(with_room(lambda x: lanes.value(lanes.start(x), 0), compiled))
     with pytest.raises(numba.errors.TypingError, match="follow each other"):
         begins(np.arange(10.0)[::2])

@@ -34,23 +34,26 @@ LEAST = 5e-324
 
 
 @jit_inline
+def next_to(y: Any, up: Truth) -> Any:
+    """Return the next floats above, or below."""
+    step, least = (np.int64(1), LEAST) if up else (np.int64(-1), -LEAST)
+    bits = long_bits(y)
+    moved = bits + choose(bits < spread(np.int64(0)), spread(-step), spread(step))
+    return choose(y == spread(0.0), spread(least), long_numbers(moved))
+
+
+@jit_inline
 def lower(base: Any, q: Any) -> Any:
     """Return ``base - q``, raised to the next float where it is farther from the base than q."""
     y = base - q
-    bits = long_bits(y)
-    away = choose(bits < spread(np.int64(0)), spread(np.int64(-1)), spread(np.int64(1)))
-    next_up = choose(y == spread(0.0), spread(LEAST), long_numbers(bits + away))
-    return choose((base - y) > q, next_up, y)
+    return choose((base - y) > q, next_to(y, True), y)
 
 
 @jit_inline
 def upper(base: Any, q: Any) -> Any:
     """Return ``base + q``, lowered to the next float where it is farther from the base than q."""
     y = base + q
-    bits = long_bits(y)
-    away = choose(bits < spread(np.int64(0)), spread(np.int64(-1)), spread(np.int64(1)))
-    next_down = choose(y == spread(0.0), spread(-LEAST), long_numbers(bits - away))
-    return choose((y - base) > q, next_down, y)
+    return choose((y - base) > q, next_to(y, False), y)
 
 
 @jit_inline

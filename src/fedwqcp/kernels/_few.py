@@ -42,6 +42,15 @@ OWN, LABEL, SIDE, ROOM = 0, LANES, 2 * LANES, (3 + LANES) * LANES
 
 
 @jit_inline
+def in_groups(n: Whole, C: Whole) -> Whole:
+    """Return how many of n short rows come in groups of which all lanes can be read.
+
+    Sixteen numbers of every row are read, beyond a row of fewer: the last rows are left.
+    """
+    return max((n * C - LANES) // C + 1, 0) // LANES * LANES
+
+
+@jit_inline
 def stand(room: Any, C: Whole) -> tuple[Any, Any, Any, Any]:
     """Return mass before the labels, their rank, the largest, and whether that is surely exact."""
     label, key = bits(load(room, LABEL)), bits(load(room, OWN))
@@ -67,8 +76,8 @@ def places_of_few(probs: Probabilities, labels: Labels, out: Places, room: Proba
     rows, lanes = start(flat), start(room)
     first, upto, tops, ranks = start(out[0]), start(out[1]), start(out[2]), start(out[3])
     whole, one = room.view(np.uint32), spread(1.0)
-    sound, i = True, 0
-    while (i + LANES - 1) * C + LANES <= flat.size and i + LANES <= len(labels):
+    sound, grouped = True, in_groups(len(labels), C)
+    for i in range(0, grouped, LANES):
         for k in range(LANES):
             y = np.uint32(labels[i + k])
             whole[LABEL + k] = y
@@ -87,8 +96,7 @@ def places_of_few(probs: Probabilities, labels: Labels, out: Places, room: Proba
                 store(tops, i, double(numbers(top)))
             if out[3].size:
                 store(ranks, i, long(rank))
-        i += LANES
-    return sound & places_between(i, len(labels), probs, labels, out)
+    return sound & places_between(grouped, len(labels), probs, labels, out)
 
 
 @jit
@@ -98,8 +106,8 @@ def counts_of_few(
     """Do what `counts_from` does, for short rows of float32 that lie one after the other."""
     C, n = probs.shape[1], len(probs)
     rows, lanes, covered, counts = start(probs), start(room), start(out[0]), start(out[1])
-    low, wrong, i = spread(least), np.uint64(0), 0
-    while (i + LANES - 1) * C + LANES <= probs.size and i + LANES <= n:
+    low, wrong, grouped = spread(least), np.uint64(0), in_groups(n, C)
+    for i in range(0, grouped, LANES):
         for k in range(LANES):
             room[OWN + k] = value(rows, (i + k) * C + labels[i + k])
         beside(rows, i * C, C, lanes, SIDE)
@@ -112,6 +120,6 @@ def counts_of_few(
         wrong |= flags(negate(sound & (top <= spread(WHOLE))))
         store(counts, i, long(found))
         store(covered, i, load(lanes, OWN) >= low)
-        i += LANES
-    rest = counts_from(probs[i:], labels[i:], least, (out[0][i:], out[1][i:]))
+    end = (out[0][grouped:], out[1][grouped:])
+    rest = counts_from(probs[grouped:], labels[grouped:], least, end)
     return rest & (wrong == 0)

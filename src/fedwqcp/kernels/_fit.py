@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fedwqcp.arrays import Floats, Labels, Probabilities
-from fedwqcp.kernels._few import OWN, SIDE
+from fedwqcp.kernels._few import OWN, SIDE, in_groups
 from fedwqcp.kernels._jit import Whole, jit, jit_inline
 from fedwqcp.kernels._rows import EXACT, SURE, WHOLE
 from fedwqcp.kernels._sorted import crossings_of_few
@@ -52,7 +52,7 @@ NONE = np.uint32(2**32 - 1)
 
 
 @jit_inline
-def fitting(side: Any, C: Whole, surely: Any, maybe: Any) -> tuple[Any, Any, Any, Any]:
+def add_up(side: Any, C: Whole, surely: Any, maybe: Any) -> tuple[Any, Any, Any, Any]:
     """Return how many labels fit, the bits of the least and of the next, and whether it is sure."""
     mass, n, most = spread(np.float32(0)), spread(np.int32(0)), spread(np.int32(0))
     largest = load(side, SIDE)
@@ -71,7 +71,7 @@ def fitting(side: Any, C: Whole, surely: Any, maybe: Any) -> tuple[Any, Any, Any
 
 
 @jit
-def exactly(
+def sort_again(
     rows: tuple[Whole, Whole], probs: Probabilities, labels: Labels, limits: Limits, out: Out
 ) -> Whole:
     """Fill in some rows, from one to another; return how many stay open: none, or all."""
@@ -99,11 +99,12 @@ def fit_of_few(
     rows, lanes, side = start(probs), start(room), start(room.view(np.uint32))
     sizes, covered, marks = start(fits), start(ahead), start(mask)
     surely, maybe, flat = start(limits[0]), start(limits[1]), start(probs.view(np.uint32))
-    i, opened, tries, nothing = 0, np.int64(0), 0, spread(np.uint32(NONE - 1))
-    while (i + LANES - 1) * C + LANES <= probs.size and i + LANES <= n:
+    opened, tries, nothing = np.int64(0), 0, spread(np.uint32(NONE - 1))
+    grouped = in_groups(n, C)
+    for i in range(0, grouped, LANES):
         sort_beside(flat, i * C, classes, side, SIDE)
         store(side, SIDE + LANES * C, nothing)
-        found, least, beyond, sure = fitting(side, C, surely, maybe)
+        found, least, beyond, sure = add_up(side, C, surely, maybe)
         store(sizes, i, long(choose(sure, found, spread(np.int32(-1)))))
         if labels.size:
             for k in range(LANES):
@@ -124,7 +125,6 @@ def fit_of_few(
                 after[i + k] = lowest(here) if here else -1
         unsure = LANES - count(sure)
         if unsure and tries < TRIES:
-            tries, unsure = tries + 1, exactly((i, i + LANES), probs, labels, limits, out)
+            tries, unsure = tries + 1, sort_again((i, i + LANES), probs, labels, limits, out)
         opened += unsure
-        i += LANES
-    return opened + exactly((i, n), probs, labels, limits, out)
+    return opened + sort_again((grouped, n), probs, labels, limits, out)
