@@ -65,9 +65,14 @@ def sort_beside(source: Array, at: int, classes: tuple[int, ...], target: Array,
     target[to : to + LANES * n] = -np.sort(-rows[:, :n].astype(np.int64), axis=1).T.reshape(-1)
 
 
+def quarters(a: Array, b: Array, c: Array, d: Array) -> Array:
+    return np.stack([x.reshape(4, 4).sum(axis=1) for x in (a, b, c, d)], axis=1).reshape(-1)
+
+
 def sums(pointer: Array, at: int) -> Array:
-    assert 0 <= at <= pointer.size - LANES * LANES
-    return pointer[at : at + LANES * LANES].reshape(LANES, LANES).sum(axis=1)
+    assert 0 <= at <= pointer.size - 4 * LANES
+    four = pointer[at : at + 4 * LANES].reshape(4, 4, 4)  # some rows, a quarter, one of the rows
+    return four.sum(axis=1).reshape(-1)
 
 
 def spread(x: Any) -> Array:
@@ -76,6 +81,11 @@ def spread(x: Any) -> Array:
 
 def like(lanes: Array, x: float) -> Array:
     return np.full(LANES, x, lanes.dtype)
+
+
+def widened(x: Array, lanes: Array) -> Array:
+    assert x.itemsize <= lanes.itemsize
+    return x.astype(lanes.dtype)
 
 
 def floor(lanes: Array) -> Array:

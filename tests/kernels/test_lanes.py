@@ -64,7 +64,9 @@ def bits_and_back(x, whole, longs, doubles):
     wide = lanes.double(a)
     lanes.store(far, 16, lanes.long_bits(wide))
     lanes.store(lanes.start(doubles), 0, lanes.long_numbers(lanes.long_bits(wide)))
+    lanes.put(lanes.start(doubles), 32, lanes.value(lanes.start(x), 1))
     lanes.stream(lanes.start(doubles), 16, wide)
+    lanes.store(lanes.start(doubles), 33, lanes.widened(a, wide) + lanes.widened(wide, wide))
     return lanes.largest(lanes.bits(a))
 
 
@@ -72,6 +74,9 @@ def rows_beside_each_other(x, whole, out, side, sorted_side):
     lanes.beside(lanes.start(x), 0, 3, lanes.start(side), 16)
     lanes.sort_beside(lanes.start(whole), 0, (0, 0, 0), lanes.start(sorted_side), 16)
     lanes.store(lanes.start(out), 0, lanes.sums(lanes.start(side), 16))
+    p = lanes.start(x)
+    a, b, c, d = lanes.load(p, 0), lanes.load(p, 16), lanes.load(p, 32), lanes.load(p, 48)
+    lanes.store(lanes.start(out), 16, lanes.quarters(a, b, c, d))
 
 
 def assert_same(program: Callable[..., Any], *arrays: Any) -> None:
@@ -100,14 +105,14 @@ def test_numbers(dtype: type) -> None:
 
 
 def test_bits() -> None:
-    assert_same(bits_and_back, REAL, np.zeros(32, np.uint32), np.zeros(32, np.int64), np.zeros(32))
+    assert_same(bits_and_back, REAL, np.zeros(32, np.uint32), np.zeros(32, np.int64), np.zeros(50))
 
 
 def test_rows() -> None:
     whole = RNG.integers(0, 2**32, 64, np.uint32)
     side = np.zeros(272, np.float32), np.zeros(80, np.uint32)
     assert_same(
-        rows_beside_each_other, REAL * 0 + np.round(REAL), whole, np.zeros(16, np.float32), *side
+        rows_beside_each_other, REAL * 0 + np.round(REAL), whole, np.zeros(32, np.float32), *side
     )
 
 

@@ -1,7 +1,7 @@
 """Compiled loops over rows that lie one after the other: how many labels are within a threshold.
 
-`_cuts` brings two cuts around the crossing of sixteen rows at a time. Rows that stay open are left
-to `_wide`, which is exact.
+Sixteen rows at a time are cut at the same heights (`_cuts`); those that this does not settle wait
+for a second look (`_waiting`). Rows that stay open are left to `_wide`, which is exact.
 """
 
 from __future__ import annotations
@@ -11,11 +11,29 @@ from typing import Any
 import numpy as np
 
 from fedwqcp.arrays import Labels, Probabilities
-from fedwqcp.kernels._cuts import HIGH, OWN, WHOLE, Row, begin, first_look, follow, narrow
+from fedwqcp.kernels._cuts import (
+    OWN,
+    WHOLE,
+    begin,
+    first_looks,
+    follow,
+)
 from fedwqcp.kernels._jit import Truth, Whole, jit, jit_inline
 from fedwqcp.kernels._rows import SURE
-from fedwqcp.kernels._search import Cut, Lanes
+from fedwqcp.kernels._search import Cut, Lanes, aim, settle, still_open
+from fedwqcp.kernels._told import Found, Task, Wanted, tell
+from fedwqcp.kernels._waiting import (
+    DEEP,
+    PASSES,
+    SIZES,
+    Pile,
+    clear,
+    pile_up,
+    step,
+    write_down,
+)
 from fedwqcp.kernels._wide import Out
+from fedwqcp.kernels.compiled import Integers
 from fedwqcp.kernels.lanes import (
     LANES,
     choose,
@@ -23,12 +41,9 @@ from fedwqcp.kernels.lanes import (
     fixed,
     flags,
     index,
-    largest_float,
     like,
     load,
-    load_some,
     long,
-    lowest,
     negate,
     put,
     spread,
@@ -39,136 +54,110 @@ from fedwqcp.kernels.lanes import (
     value,
 )
 
-
-@jit_inline
-def stands_before(row: Row, y: Whole, size: Whole) -> Truth:
-    """Tell whether a label is one of the first few, by counting those before it."""
-    rows, at, C, tail = row
-    own, full = fixed(spread(value(rows, at + y))), C // LANES * LANES
-    j, n, label = index(), np.int64(0), spread(np.int32(y))
-    for k in range(0, full, LANES):
-        x = fixed(load(rows, at + k))
-        n += count((x > own) | ((x == own) & (j < label)))
-        j = j + spread(np.int32(LANES))
-    if full < C:
-        x = fixed(load_some(rows, at + full, tail))
-        n += count((x > own) | ((x == own) & (j < label)))  # lanes beyond the row stand behind y
-    return n < size
-
-
-@jit_inline
-def cover(group: Row, of: tuple[Any, Any, Any], first: Whole, near: Whole) -> None:
-    """Tell of some of sixteen rows whether their labels are among the first few."""
-    rows, at, C, tail = group
-    labels, sizes, covered = of
-    while near:
-        i = lowest(near)
-        near &= near - np.uint64(1)
-        y, size = value(labels, first + i), value(sizes, first + i)
-        put(covered, first + i, stands_before((rows, at + i * C, C, tail), y, size))
-
-
-@jit_inline
-def mark(row: Row, height: Any, mask: Any) -> None:
-    """Mark the labels of a row above a cut; some twice, if the row does not end with sixteen."""
-    rows, at, C, _ = row
-    cut = spread(height)
-    for j in range(0, C - LANES, LANES):
-        store(mask, at + j, fixed(load(rows, at + j)) > cut)
-    store(mask, at + C - LANES, fixed(load(rows, at + C - LANES)) > cut)
-
-
-@jit_inline
-def next_label(row: Row, height: Any, least: Any) -> Whole:
-    """Return the label that comes next below a cut; -1 where numbers do not tell their order."""
-    rows, at, C, tail = row
-    cut, full = spread(height), C // LANES * LANES
-    found = like(cut, -1.0)
-    for j in range(0, full, LANES):
-        found = below(fixed(load(rows, at + j)), cut, found)
-    if full < C:
-        found = below(fixed(load_some(rows, at + full, tail)), cut, found)
-    most = largest_float(found)
-    if not most > least:
-        return np.int64(-1)
-    for j in range(0, full, LANES):
-        here = flags(fixed(load(rows, at + j)) == spread(most))
-        if here:
-            return j + lowest(here)
-    return full + lowest(flags(fixed(load_some(rows, at + full, tail)) == spread(most)))
-
-
-@jit_inline
-def below(x: Lanes, cut: Lanes, found: Lanes) -> Lanes:
-    """Return the larger of two numbers each, one of which must lie below a cut."""
-    return choose((x <= cut) & (x > found), x, found)
+HERE, PILED = DEEP, DEEP + LANES
+"""Behind the rows that wait, which rows are at hand."""
 
 
 @jit_inline
 def decide(
-    room: Any, ends: tuple[Cut, Cut], least: Lanes, wanted: tuple[Truth, Truth]
+    own: Lanes, ends: tuple[Cut, Cut], least: Lanes, wanted: Wanted
 ) -> tuple[Lanes, Lanes, Lanes]:
     """Return which rows are sure, which true labels are in, and which must be counted.
 
     Numbers up to a least one may stand in another order than their fixed point.
     """
-    high, low, own = ends[0][0], ends[1][0], fixed(load(room, OWN))
-    labelled, marked = wanted
+    high, low = ends[0][0], ends[1][0]
+    labelled, masked, placed = wanted
     inside = own > high
     sure = low < high
-    if marked:
+    if masked | placed:
         sure = sure & (high >= least)
     if labelled:
         sure = sure & ((own > least) | ((own <= low) & (low >= least)))
     return sure, inside, negate(inside) & (own > low)
 
 
+@jit_inline
+def conclude(task: Task, room: Any, known: tuple[tuple[Cut, Cut], Lanes, Lanes]) -> Found:
+    """Settle what can be, and write down what is known of the rest."""
+    ends, sound, tries = known
+    _, _, wanted, (C, limits, least) = task
+    k, settled, about = settle(ends, C, limits)
+    more = sound & still_open(settled, k, wanted[1] | wanted[2])
+    write_down(room, ends, aim(ends, k, about, settled), tries + like(tries, 1.0))
+    sure, inside, near = decide(fixed(load(room, OWN)), ends, spread(least), wanted)
+    sure = sure & sound & negate(more)
+    sizes = choose(sure, ends[0][1] + k, like(k, -1.0))
+    store(room, SIZES, sizes)
+    return more & (tries < like(tries, PASSES)), sizes, inside, near & sure
+
+
+@jit_inline
+def line_up(some: Labels, which: Any, first: Whole, n: Whole) -> Lanes:
+    """Write down which sixteen of n rows come next; tell which of them there are."""
+    for i in range(LANES):
+        at = min(first + i, n - 1)
+        put(which, HERE + i, some[at] if some.size else at)
+    return index() < spread(np.int32(min(n - first, LANES)))
+
+
+@jit_inline
+def try_again(task: Task, pile: Pile, waiting: Whole) -> tuple[Whole, Whole]:
+    """Look again at the last rows that wait; return how many wait then, and how many stay open."""
+    rows, _, _, (C, limits, _) = task
+    at = max(waiting - LANES, 0)
+    there = index() < spread(np.int32(waiting - at))
+    ends, tries = step(rows, pile, at, there, (C, limits))
+    found = conclude(task, pile[0], (ends, there, tries))
+    opened = tell(task, pile, at, flags(there & negate(found[0])), found)
+    return pile_up(pile, at, at, flags(found[0])), opened
+
+
 @jit
-def count_fitting(
-    probs: Probabilities, labels: Labels, limits: tuple[Any, Any, Truth, Any], out: Out, room: Any
+def count_fitting(  # noqa: PLR0917
+    probs: Probabilities,
+    labels: Labels,
+    limits: tuple[Any, Any, Truth, Any],
+    out: Out,
+    room: tuple[Any, Integers],
+    some: Integers,
 ) -> Whole:
     """Count the labels that fit, and mark them and find the next where wanted; return what is open.
 
-    There are at least sixteen rows; open ones have -1. The room holds the first cuts; the limits
-    are those of each number of labels, how far a sum may be off, whether all but the first and the
-    last are one, and up to which number labels may stand in another order than their fixed point.
+    Only some of the rows are looked at, if any are named. Open ones have -1. The limits are those
+    of each number of labels, how far a sum may be off, whether all but the first and the last are
+    one, and up to which number labels may stand in another order than their fixed point. The room
+    begins with the first cuts; sums are floats of its kind.
     """
-    n, C = probs.shape
-    _, fits, after, ahead, mask = out
-    rows, side, opened = start(probs), start(room), np.int64(0)
-    sizes, covered, marks, true = start(fits), start(ahead), start(mask), start(labels)
-    at, slack, one, least = limits
-    tail, size = index() < spread(np.int32(C % LANES)), spread(room.dtype.type(C))
-    bound = (start(at), one, spread(at[1]), spread(slack))
-    wanted = (labels.size > 0, (mask.size > 0) | (after.size > 0))
-    for block in range(-(-n // LANES)):
-        first = min(block * LANES, n - LANES)  # the last rows may be looked at twice
-        group = (rows, first * C, C, tail)
-        for i in range(LANES):
-            first_look((rows, (first + i) * C, C, tail), side, i)
-            if labels.size:
-                put(side, OWN + i, value(rows, (first + i) * C + labels[first + i]))
+    C, n = probs.shape[1], some.size if some.size else len(probs)
+    side, which = pile = start(room[0]), start(room[1])
+    clear(pile, C)
+    tail = index() < spread(np.int32(C % LANES))
+    rows = (start(probs), C, tail, start(labels), labels.size > 0)
+    size, bound = spread(room[0].dtype.type(C)), start(limits[0])
+    bounds = (bound, limits[2], spread(value(bound, 1)), spread(limits[1]))
+    told = (start(out[1]), start(out[3]), start(out[4]), start(out[2]))
+    wanted = (labels.size > 0, out[4].size > 0, out[2].size > 0)
+    plain = (some.size == 0) & (labels.size > 0) & (out[4].size + out[2].size == 0)
+    task = (rows, told, wanted, (size, bounds, limits[3]))
+    waiting, opened = np.int64(0), np.int64(0)
+    for first in range(0, n, LANES):
+        there = line_up(some, which, first, n)
+        first_looks(rows, side, which, HERE)
         whole = sums(side, WHOLE)
-        sound = (whole > like(whole, 1 - SURE)) & (whole < like(whole, 1 + SURE))
-        ends, k, still = narrow(
-            group, side, begin(side, size, bound, sound), sound, (size, bound, wanted[1])
-        )
-        sure, inside, near = decide(side, ends, spread(least), wanted)
-        sure = sure & sound & negate(still)
-        found = choose(sure, truncated(ends[0][1] + k), spread(np.int32(-1)))
-        store(sizes, first, long(found))
-        opened += LANES - count(sure)
+        sound = there & (whole > like(whole, 1 - SURE)) & (whole < like(whole, 1 + SURE))
+        ends = begin(side, size, bounds, sound)
         follow(side, ends[0][0])
-        if labels.size:
-            store(covered, first, inside)
-            cover(group, (true, sizes, covered), first, flags(near & sure))
-        store(side, HIGH, ends[0][0])
-        for i in range(LANES if mask.size else 0):
-            mark((rows, (first + i) * C, C, tail), value(side, HIGH + i), marks)
-        for i in range(LANES if after.size else 0):
-            row = (rows, (first + i) * C, C, tail)
-            after[first + i] = next_label(row, value(side, HIGH + i), least)
-            if after[first + i] < 0 <= fits[first + i]:
-                fits[first + i] = -1
-                opened += 1
+        found = conclude(task, side, (ends, sound, like(whole, 0.0)))
+        left = there & negate(found[0])
+        if plain & (first + LANES <= n):
+            store(told[0], first, long(truncated(found[1])))
+            store(told[1], first, found[2])
+            opened += count(left & (found[1] < like(whole, 0.0)))
+            left = found[3]
+        opened += tell(task, pile, HERE, flags(left), found)
+        waiting = pile_up(pile, waiting, HERE, flags(found[0]))
+        while waiting >= (LANES if first + LANES < n else 1):
+            waiting, lost = try_again(task, pile, waiting)
+            opened += lost
     return opened

@@ -1,8 +1,8 @@
-"""Parts of compiled loops: two cuts around the crossing of each of sixteen rows.
+"""Parts of compiled loops: how many labels of a row stand above a cut, and what they weigh.
 
-How many labels stand above a cut and what they weigh is seen in a pass over the row, sixteen labels
-at a time; the first pass tries four cuts, which follow where earlier rows crossed, and checks the
-row. `_search` says what follows from it.
+That is seen in a pass over the row, sixteen labels at a time. The first pass tries four cuts, which
+follow where earlier rows crossed, and checks the row; later ones try two of the row's own. What
+sixteen rows have in each of sixteen lanes is summed up together. `_search` says what follows.
 """
 
 from __future__ import annotations
@@ -13,25 +13,29 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fedwqcp.kernels._jit import Truth, Whole, jit_inline
-from fedwqcp.kernels._search import Cut, Lanes, Limits, aim, settle, still_open, take
+from fedwqcp.kernels._search import Cut, Lanes, Limits, take
 from fedwqcp.kernels.lanes import (
     LANES,
     choose,
     count,
     either,
     fixed,
-    flags,
     like,
     load,
     load_some,
-    lowest,
     put,
+    quarters,
     signed,
     spread,
     store,
     sums,
     value,
+    widened,
 )
+
+Rows: TypeAlias = tuple[Any, Whole, Lanes, Any, Truth]
+"""Where numbers are, how many a row has, and which of the last lanes it uses; where true labels
+are, and whether there are any."""
 
 Row: TypeAlias = tuple[Any, Whole, Whole, Lanes]
 """Where numbers are, where the row begins, how many it has, and which of the last lanes it uses."""
@@ -40,7 +44,7 @@ Seen: TypeAlias = tuple[Lanes, Whole]
 """What labels weigh, in sixteen parts, and how many they are."""
 
 CUTS = 4
-SHARES = (0.1, 0.37, 0.63, 0.9)
+SHARES = (0.04, 0.34, 0.66, 0.96)
 """Of the rows, cross below each of the first cuts."""
 
 PACE = 0.15
@@ -49,13 +53,40 @@ PACE = 0.15
 LOWEST = 2.0**-29
 """The first cuts stay from here to 1, from where they can always come back."""
 
-PASSES = 8
-BLOCK = LANES * LANES
-FIRST, HIGH, LOW, OWN, COUNTS = (k * LANES for k in range(5))
+PART = 16 * LANES
+"""So many labels are summed up before they are added to others: less is lost by rounding."""
+
+QUARTERS = 4 * LANES
+FIRST, OWN, COUNTS = 0, LANES, 2 * LANES
 SUMS = COUNTS + CUTS * LANES
-WHOLE, CUT_ROOM = SUMS + CUTS * BLOCK, SUMS + (CUTS + 1) * BLOCK
-"""Where in the room the first cuts begin, two of each row, the numbers of true labels, how many
-labels stand above each cut, and, in sixteen parts, sums of these and of whole rows."""
+WHOLE, ROOM = SUMS + CUTS * QUARTERS, SUMS + (CUTS + 1) * QUARTERS
+"""Where in the room the first cuts begin, the numbers of true labels, how many labels of each row
+stand above each cut, sums of these in quarters, and those of whole rows."""
+
+
+@jit_inline
+def row_of(rows: Rows, i: Whole) -> Row:
+    """Return one of the rows."""
+    return rows[0], i * rows[1], rows[1], rows[2]
+
+
+@jit_inline
+def keep_own(rows: Rows, n: Whole, room: Any, i: Whole) -> None:
+    """Keep the number of the true label of row n, while it is at hand."""
+    if rows[4]:
+        put(room, OWN + i, value(rows[0], n * rows[1] + value(rows[3], n)))
+
+
+@jit_inline
+def read(rows: Any, at: Whole, kind: Lanes) -> Lanes:
+    """Return sixteen numbers in fixed point, as floats of some kind."""
+    return fixed(widened(load(rows, at), kind))
+
+
+@jit_inline
+def read_some(rows: Any, at: Whole, mask: Lanes, kind: Lanes) -> Lanes:
+    """Return some of them, and 0 for the others."""
+    return fixed(widened(load_some(rows, at, mask), kind))
 
 
 @jit_inline
@@ -63,13 +94,6 @@ def more(x: Lanes, cut: Lanes, seen: Seen) -> Seen:
     """Add the labels above a cut to those seen before."""
     above = x > cut
     return choose(above, seen[0] + x, seen[0]), seen[1] + count(above)
-
-
-@jit_inline
-def keep(room: Any, i: Whole, cut: Whole, seen: Seen) -> None:
-    """Keep what row i has above one of the cuts."""
-    store(room, SUMS + BLOCK * cut + LANES * i, seen[0])
-    put(room, COUNTS + LANES * cut + i, seen[1])
 
 
 @jit_inline
@@ -87,8 +111,29 @@ def look(x: Lanes, cuts: Any, seen: Any) -> Any:
 
 
 @jit_inline
-def first_look(row: Row, room: Any, i: Whole) -> None:
-    """Weigh row i for the first cuts; the sum of a row with a sign in it is not a number."""
+def emptied(seen: Any, zero: Lanes) -> Any:
+    """Return what was seen, without its weight."""
+    a, b, c, d, _, signs = seen
+    return (zero, a[1]), (zero, b[1]), (zero, c[1]), (zero, d[1]), zero, signs
+
+
+@jit_inline
+def heavier(seen: Any, before: Any) -> Any:
+    """Return what was seen, with the weight of what was seen before."""
+    a, b, c, d, whole, signs = seen
+    return (
+        (a[0] + before[0][0], a[1]),
+        (b[0] + before[1][0], b[1]),
+        (c[0] + before[2][0], c[1]),
+        (d[0] + before[3][0], d[1]),
+        whole + before[4],
+        signs,
+    )
+
+
+@jit_inline
+def first_look(row: Row, room: Any, i: Whole) -> tuple[Lanes, Lanes, Lanes, Lanes, Lanes]:
+    """Weigh row i for the first cuts, and as a whole: not a number, if there is a sign in it."""
     rows, at, C, tail = row
     cuts = (
         spread(value(room, FIRST)),
@@ -99,38 +144,75 @@ def first_look(row: Row, room: Any, i: Whole) -> None:
     zero = like(cuts[0], 0.0)
     nothing, full = (zero, np.int64(0)), C // LANES * LANES
     seen = (nothing, nothing, nothing, nothing, zero, zero)
-    for j in range(0, full, LANES):
-        seen = look(fixed(load(rows, at + j)), cuts, seen)
+    for begin in range(0, full, PART):
+        before, seen = seen, emptied(seen, zero)
+        for j in range(begin, min(begin + PART, full), LANES):
+            seen = look(read(rows, at + j, zero), cuts, seen)
+        seen = heavier(seen, before)
     if full < C:
-        seen = look(fixed(load_some(rows, at + full, tail)), cuts, seen)
-    keep(room, i, 0, seen[0])
-    keep(room, i, 1, seen[1])
-    keep(room, i, 2, seen[2])
-    keep(room, i, 3, seen[3])
-    store(room, WHOLE + LANES * i, choose(signed(seen[5]), like(zero, nan), seen[4]))
+        seen = look(read_some(rows, at + full, tail, zero), cuts, seen)
+    a, b, c, d, whole, signs = seen
+    put(room, COUNTS + i, a[1])
+    put(room, COUNTS + LANES + i, b[1])
+    put(room, COUNTS + 2 * LANES + i, c[1])
+    put(room, COUNTS + 3 * LANES + i, d[1])
+    return a[0], b[0], c[0], d[0], choose(signed(signs), like(zero, nan), whole)
 
 
 @jit_inline
-def look_again(row: Row, room: Any, i: Whole) -> None:
+def keep(room: Any, at: Whole, i: Whole, four: tuple[Lanes, Lanes, Lanes, Lanes]) -> None:
+    """Keep what four rows weigh, from row i on."""
+    store(room, at + 4 * i, quarters(four[0], four[1], four[2], four[3]))
+
+
+@jit_inline
+def first_of(rows: Rows, room: Any, n: Whole, i: Whole) -> tuple[Lanes, Lanes, Lanes, Lanes, Lanes]:
+    """Weigh row n, and keep what is known of it as that of row i of sixteen."""
+    weights = first_look(row_of(rows, n), room, i)
+    keep_own(rows, n, room, i)
+    return weights
+
+
+@jit_inline
+def first_looks(rows: Rows, room: Any, which: Any, at: Whole) -> None:
+    """Weigh sixteen rows for the first cuts; which they are is written down from a place on."""
+    for i in range(0, LANES, 4):
+        a = first_of(rows, room, value(which, at + i), i)
+        b = first_of(rows, room, value(which, at + i + 1), i + 1)
+        c = first_of(rows, room, value(which, at + i + 2), i + 2)
+        d = first_of(rows, room, value(which, at + i + 3), i + 3)
+        keep(room, SUMS, i, (a[0], b[0], c[0], d[0]))
+        keep(room, SUMS + QUARTERS, i, (a[1], b[1], c[1], d[1]))
+        keep(room, SUMS + 2 * QUARTERS, i, (a[2], b[2], c[2], d[2]))
+        keep(room, SUMS + 3 * QUARTERS, i, (a[3], b[3], c[3], d[3]))
+        keep(room, WHOLE, i, (a[4], b[4], c[4], d[4]))
+
+
+@jit_inline
+def look_again(row: Row, heights: tuple[Any, Any], room: Any, i: Whole) -> tuple[Lanes, Lanes]:
     """Weigh row i for two cuts of its own."""
     rows, at, C, tail = row
-    high, low = spread(value(room, HIGH + i)), spread(value(room, LOW + i))
-    nothing, full = (like(high, 0.0), np.int64(0)), C // LANES * LANES
-    a, b = nothing, nothing
-    for j in range(0, full, LANES):
-        x = fixed(load(rows, at + j))
-        a, b = more(x, high, a), more(x, low, b)
+    high, low = spread(heights[0]), spread(heights[1])
+    zero, full = like(high, 0.0), C // LANES * LANES
+    a, b = (zero, np.int64(0)), (zero, np.int64(0))
+    for begin in range(0, full, PART):
+        before, a, b = (a[0], b[0]), (zero, a[1]), (zero, b[1])
+        for j in range(begin, min(begin + PART, full), LANES):
+            x = read(rows, at + j, zero)
+            a, b = more(x, high, a), more(x, low, b)
+        a, b = (a[0] + before[0], a[1]), (b[0] + before[1], b[1])
     if full < C:
-        x = fixed(load_some(rows, at + full, tail))
+        x = read_some(rows, at + full, tail, zero)
         a, b = more(x, high, a), more(x, low, b)
-    keep(room, i, 0, a)
-    keep(room, i, 1, b)
+    put(room, COUNTS + i, a[1])
+    put(room, COUNTS + LANES + i, b[1])
+    return a[0], b[0]
 
 
 @jit_inline
 def cut_of(height: Lanes, room: Any, cut: Whole) -> Cut:
     """Return a cut, with how many labels every row has above it, and their weight."""
-    return height, load(room, COUNTS + LANES * cut), sums(room, SUMS + BLOCK * cut)
+    return height, load(room, COUNTS + LANES * cut), sums(room, SUMS + QUARTERS * cut)
 
 
 @jit_inline
@@ -141,35 +223,6 @@ def begin(room: Any, C: Lanes, limits: Limits, still: Lanes) -> tuple[Cut, Cut]:
     for k in range(CUTS):
         ends = take(cut_of(spread(value(room, FIRST + k)), room, k), ends, still, C, limits)
     return ends
-
-
-@jit_inline
-def narrow(
-    group: Row, room: Any, ends: tuple[Cut, Cut], still: Lanes, goal: tuple[Lanes, Limits, Truth]
-) -> tuple[tuple[Cut, Cut], Lanes, Lanes]:
-    """Try more cuts where needed; return the last ends, how many labels between fit, and where not
-    even that is sure."""
-    rows, at, labels, tail = group
-    C, limits, marked = goal
-    k, settled, about = settle(ends, C, limits)
-    still = still & still_open(settled, k, marked)
-    for _ in range(PASSES):
-        left = flags(still)
-        if left == 0:
-            break
-        high, low = aim(ends, k, about, settled)
-        store(room, HIGH, high)
-        store(room, LOW, low)
-        while left:
-            i = lowest(left)
-            left &= left - np.uint64(1)
-            look_again((rows, at + i * labels, labels, tail), room, i)
-        ends = take(cut_of(high, room, 0), ends, still, C, limits)
-        ends = take(cut_of(low, room, 1), ends, still, C, limits)
-        now, settled, about = settle(ends, C, limits)
-        k = choose(still, now, k)
-        still = still & still_open(settled, k, marked)
-    return ends, k, still
 
 
 @jit_inline

@@ -65,6 +65,13 @@ def take(
 
 
 @jit_inline
+def bounded(x: Lanes, least: Lanes, most: Lanes) -> Lanes:
+    """Return numbers, raised to the least or lowered to the most; the least if not numbers."""
+    x = choose(x > least, x, least)
+    return choose(x < most, x, most)
+
+
+@jit_inline
 def settle(ends: tuple[Cut, Cut], C: Lanes, limits: Limits) -> tuple[Lanes, Lanes, Lanes]:
     """Return how many labels between two cuts fit, where that is sure, and about how many."""
     (high, n, mass), (low, n_low, mass_low) = ends
@@ -76,8 +83,7 @@ def settle(ends: tuple[Cut, Cut], C: Lanes, limits: Limits) -> tuple[Lanes, Lane
     fall = choose(fall < one, fall, zero)
     about = (first - mass + fall) * between / (weight + fall * between)
     k = floor(about)
-    k = choose(k > zero, k, zero)
-    k = choose(k < between - one, k, between - one)
+    k = bounded(k, zero, between - one)
     left = allowed(n + k, C, limits) - mass - slack
     left_next = allowed(n + k + one, C, limits) - mass + slack
     full = ((k + one) == between) | (((k + one) * low) > left_next)
@@ -99,9 +105,8 @@ def aim(ends: tuple[Cut, Cut], k: Lanes, about: Lanes, known: Lanes) -> tuple[La
     wide = half + like(about, WIDTH) * between
     first = choose(known, k, about - wide)
     second = choose(known, k + half + half, about + wide)
-    first = choose(first > half, first, half)
-    second = choose(second < between - half, second, between - half)
-    step = (high - low) / between
+    step, last = (high - low) / between, between - half
+    first, second = bounded(first, half, last), bounded(second, half, last)
     return high - step * first, high - step * second
 
 

@@ -67,7 +67,7 @@ def as_threshold(threshold: npt.ArrayLike, shape: tuple[int, ...]) -> Floats:
     if np.isnan(q).any():
         raise InputError("the threshold must be a number or +inf, got NaN")
     try:
-        fits = np.broadcast_shapes(q.shape, shape) == shape
+        fits = q.ndim == 0 or np.broadcast_shapes(q.shape, shape) == shape
     except ValueError:
         fits = False
     if not fits:

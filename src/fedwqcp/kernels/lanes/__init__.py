@@ -12,6 +12,7 @@ from fedwqcp.kernels.lanes._memory import (
     load,
     load_some,
     put,
+    quarters,
     sort_beside,
     start,
     store,
@@ -46,6 +47,7 @@ from fedwqcp.kernels.lanes._numbers import (
     total,
     truncated,
     unsigned_ones,
+    widened,
 )
 from fedwqcp.kernels.lanes._type import LANES
 
@@ -77,6 +79,7 @@ __all__ = [
     "odds",
     "ones",
     "put",
+    "quarters",
     "signed",
     "sort_beside",
     "spread",
@@ -88,4 +91,5 @@ __all__ = [
     "truncated",
     "unsigned_ones",
     "value",
+    "widened",
 ]

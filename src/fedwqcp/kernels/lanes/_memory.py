@@ -53,7 +53,8 @@ def put(builder: Any, pointer: Any, at: Any, x: Any) -> None:
     """Write one number, a truth as a byte; among floats, integers not below 0 become floats."""
     of, whole = pointer.type.pointee, isinstance(x.type, ir.IntType)
     if of != x.type:
-        how = "zext" if isinstance(of, ir.IntType) else "uitofp" if whole else "fptrunc"
+        real = "fpext" if of == ir.DoubleType() else "fptrunc"
+        how = "zext" if isinstance(of, ir.IntType) else "uitofp" if whole else real
         x = getattr(builder, how)(x, of)
     builder.store(x, builder.gep(pointer, [at]))
 
@@ -157,18 +158,34 @@ def sort_beside(  # noqa: PLR0917
     _put(builder, target, to, columns)
 
 
-@instruction(lambda pointer, _: Lanes(pointer.dtype))
-def sums(builder: Any, pointer: Any, at: Any) -> Any:
-    """Return the sum of the first sixteen floats, of the second sixteen, and so on."""
-    size, rows = _bytes(pointer.type.pointee), []
-    for _ in range(LANES):
-        rows.append(builder.load(_at(builder, pointer, at), align=size))
-        at = builder.add(at, ir.Constant(I64, LANES))
-    even = constant(I32, list(range(0, 2 * LANES, 2)))
-    odd = constant(I32, list(range(1, 2 * LANES, 2)))
+def _added(builder: Any, rows: list[Any], distance: int) -> Any:
+    """Add numbers a distance apart, of one row beside the next, until one row is left."""
     while len(rows) > 1:
+        first = [k // distance % 2 == 0 for k in range(LANES)]
+        stay = [k if f else LANES + k for k, f in enumerate(first)]
+        come = [k + distance if f else LANES + k - distance for k, f in enumerate(first)]
         rows = [
-            builder.fadd(builder.shuffle_vector(a, b, even), builder.shuffle_vector(a, b, odd))
+            builder.fadd(*(builder.shuffle_vector(a, b, constant(I32, at)) for at in (stay, come)))
             for a, b in zip(rows[::2], rows[1::2], strict=True)
         ]
+        distance *= 2
     return rows[0]
+
+
+@instruction(lambda a, *_: a)
+def quarters(builder: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+    """Return the sum of the first four floats of each of four rows, of the second four, and so on.
+
+    Number 4 k + i is of row i.
+    """
+    return _added(builder, [a, b, c, d], 1)
+
+
+@instruction(lambda pointer, _: Lanes(pointer.dtype))
+def sums(builder: Any, pointer: Any, at: Any) -> Any:
+    """Return the sums of sixteen rows, of which four quarters follow each other in memory."""
+    rows = []
+    for k in range(0, LANES * 4, LANES):
+        place = _at(builder, pointer, builder.add(at, ir.Constant(I64, k)))
+        rows.append(builder.load(place, align=_bytes(pointer.type.pointee)))
+    return _added(builder, rows, 4)

@@ -39,6 +39,12 @@ def like(builder: Any, lanes: Any, x: Any) -> Any:
     return _spread(builder, builder.fptrunc(x, of) if of == ir.FloatType() else x)
 
 
+@instruction(lambda _, lanes: lanes)
+def widened(builder: Any, x: Any, lanes: Any) -> Any:
+    """Return floats as floats of the same type as others, which is not narrower."""
+    return x if x.type == lanes.type else builder.fpext(x, lanes.type)
+
+
 @instruction(lambda: Lanes(types.int32))
 def index(_: Any) -> Any:
     """Return the integers from 0 to 15."""
