@@ -51,7 +51,8 @@ def test_what_two_cuts_settle_is_so(search, row, share, fall, heights, data) -> 
     ends = cut(row, 50.0), (all_of - all_of - 1, all_of, all_of * 0 + sum(row))
     with np.errstate(all="ignore"):
         for height in heights:
-            ends = search.take(cut(row, height), ends, everywhere, all_of, bound)
+            verdict = search.judged(cut(row, height), everywhere, all_of, bound)
+            ends = search.take(cut(row, height), ends, verdict)
         assert ends[0][1][0] <= size < ends[1][1][0]
         k, settled, about = search.settle(ends, all_of, bound)
         if settled[0]:

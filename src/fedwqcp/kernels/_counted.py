@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fedwqcp.arrays import Labels, Probabilities
+from fedwqcp.arrays import Floats, Labels, Probabilities
 from fedwqcp.kernels._cuts import (
     OWN,
     WHOLE,
@@ -81,7 +81,7 @@ def decide(
 def conclude(task: Task, room: Any, known: tuple[tuple[Cut, Cut], Lanes, Lanes]) -> Found:
     """Settle what can be, and write down what is known of the rest."""
     ends, sound, tries = known
-    _, _, wanted, (C, limits, least) = task
+    _, _, wanted, (C, limits, least, _) = task
     k, settled, about = settle(ends, C, limits)
     more = sound & still_open(settled, k, wanted[1] | wanted[2])
     write_down(room, ends, aim(ends, k, about, settled), tries + like(tries, 1.0))
@@ -104,10 +104,10 @@ def line_up(some: Labels, which: Any, first: Whole, n: Whole) -> Lanes:
 @jit_inline
 def try_again(task: Task, pile: Pile, waiting: Whole) -> tuple[Whole, Whole]:
     """Look again at the last rows that wait; return how many wait then, and how many stay open."""
-    rows, _, _, (C, limits, _) = task
+    rows, _, _, goal = task
     at = max(waiting - LANES, 0)
     there = index() < spread(np.int32(waiting - at))
-    ends, tries = step(rows, pile, at, there, (C, limits))
+    ends, tries = step(rows, pile, at, there, goal)
     found = conclude(task, pile[0], (ends, there, tries))
     opened = tell(task, pile, at, flags(there & negate(found[0])), found)
     return pile_up(pile, at, at, flags(found[0])), opened
@@ -117,7 +117,7 @@ def try_again(task: Task, pile: Pile, waiting: Whole) -> tuple[Whole, Whole]:
 def count_fitting(  # noqa: PLR0917
     probs: Probabilities,
     labels: Labels,
-    limits: tuple[Any, Any, Truth, Any],
+    limits: tuple[Any, Any, Truth, Any, Floats],
     out: Out,
     room: tuple[Any, Integers],
     some: Integers,
@@ -126,8 +126,8 @@ def count_fitting(  # noqa: PLR0917
 
     Only some of the rows are looked at, if any are named. Open ones have -1. The limits are those
     of each number of labels, how far a sum may be off, whether all but the first and the last are
-    one, and up to which number labels may stand in another order than their fixed point. The room
-    begins with the first cuts; sums are floats of its kind.
+    one, up to which number labels may stand in another order than their fixed point, and the same
+    limits exactly. The room begins with the first cuts; sums are floats of its kind.
     """
     C, n = probs.shape[1], some.size if some.size else len(probs)
     side, which = pile = start(room[0]), start(room[1])
@@ -139,7 +139,7 @@ def count_fitting(  # noqa: PLR0917
     told = (start(out[1]), start(out[3]), start(out[4]), start(out[2]))
     wanted = (labels.size > 0, out[4].size > 0, out[2].size > 0)
     plain = (some.size == 0) & (labels.size > 0) & (out[4].size + out[2].size == 0)
-    task = (rows, told, wanted, (size, bounds, limits[3]))
+    task = (rows, told, wanted, (size, bounds, limits[3], start(limits[4])))
     waiting, opened = np.int64(0), np.int64(0)
     for first in range(0, n, LANES):
         there = line_up(some, which, first, n)

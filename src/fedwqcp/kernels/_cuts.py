@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fedwqcp.kernels._jit import Truth, Whole, jit_inline
-from fedwqcp.kernels._search import Cut, Lanes, Limits, take
+from fedwqcp.kernels._search import Cut, Lanes, Limits, judged, take
 from fedwqcp.kernels.lanes import (
     LANES,
     choose,
@@ -44,11 +44,14 @@ Seen: TypeAlias = tuple[Lanes, Whole]
 """What labels weigh, in sixteen parts, and how many they are."""
 
 CUTS = 4
-SHARES = (0.04, 0.34, 0.66, 0.96)
+SHARES = (0.05, 0.35, 0.65, 0.95)
 """Of the rows, cross below each of the first cuts."""
 
-PACE = 0.15
-"""How fast the first cuts follow."""
+PACES = (0.6, 0.2, 0.2, 0.6)
+"""How fast the first cuts follow, where they are far apart; outer ones learn from few rows."""
+
+SLOWEST = 0.2
+"""At least this part of it, where they are not."""
 
 LOWEST = 2.0**-29
 """The first cuts stay from here to 1, from where they can always come back."""
@@ -189,24 +192,35 @@ def first_looks(rows: Rows, room: Any, which: Any, at: Whole) -> None:
 
 
 @jit_inline
-def look_again(row: Row, heights: tuple[Any, Any], room: Any, i: Whole) -> tuple[Lanes, Lanes]:
-    """Weigh row i for two cuts of its own."""
-    rows, at, C, tail = row
-    high, low = spread(heights[0]), spread(heights[1])
-    zero, full = like(high, 0.0), C // LANES * LANES
-    a, b = (zero, np.int64(0)), (zero, np.int64(0))
+def look_again(
+    pair: tuple[Row, Row], heights: tuple[Any, Any, Any, Any], room: Any, i: Whole
+) -> Any:
+    """Weigh rows i and i + 1 for two cuts of their own each: side by side, neither waits."""
+    (rows, at, C, tail), (_, to, _, _) = pair
+    high, low, top, bottom = (
+        spread(heights[0]),
+        spread(heights[1]),
+        spread(heights[2]),
+        spread(heights[3]),
+    )
+    zero, full, none = like(high, 0.0), C // LANES * LANES, np.int64(0)
+    a, b, c, d = (zero, none), (zero, none), (zero, none), (zero, none)
     for begin in range(0, full, PART):
-        before, a, b = (a[0], b[0]), (zero, a[1]), (zero, b[1])
+        before = a[0], b[0], c[0], d[0]
+        a, b, c, d = (zero, a[1]), (zero, b[1]), (zero, c[1]), (zero, d[1])
         for j in range(begin, min(begin + PART, full), LANES):
-            x = read(rows, at + j, zero)
-            a, b = more(x, high, a), more(x, low, b)
+            x, y = read(rows, at + j, zero), read(rows, to + j, zero)
+            a, b, c, d = more(x, high, a), more(x, low, b), more(y, top, c), more(y, bottom, d)
         a, b = (a[0] + before[0], a[1]), (b[0] + before[1], b[1])
+        c, d = (c[0] + before[2], c[1]), (d[0] + before[3], d[1])
     if full < C:
-        x = read_some(rows, at + full, tail, zero)
-        a, b = more(x, high, a), more(x, low, b)
+        x, y = read_some(rows, at + full, tail, zero), read_some(rows, to + full, tail, zero)
+        a, b, c, d = more(x, high, a), more(x, low, b), more(y, top, c), more(y, bottom, d)
     put(room, COUNTS + i, a[1])
     put(room, COUNTS + LANES + i, b[1])
-    return a[0], b[0]
+    put(room, COUNTS + i + 1, c[1])
+    put(room, COUNTS + LANES + i + 1, d[1])
+    return a[0], b[0], c[0], d[0]
 
 
 @jit_inline
@@ -221,15 +235,18 @@ def begin(room: Any, C: Lanes, limits: Limits, still: Lanes) -> tuple[Cut, Cut]:
     zero = like(C, 0.0)
     ends = ((like(C, 2.0), zero, zero), (like(C, -1.0), C, sums(room, WHOLE)))
     for k in range(CUTS):
-        ends = take(cut_of(spread(value(room, FIRST + k)), room, k), ends, still, C, limits)
+        cut = cut_of(spread(value(room, FIRST + k)), room, k)
+        ends = take(cut, ends, judged(cut, still, C, limits))
     return ends
 
 
 @jit_inline
 def follow(room: Any, high: Lanes) -> None:
     """Move the first cuts to where the last rows crossed."""
+    apart = value(room, FIRST + CUTS - 1) / value(room, FIRST) - 1
+    pace = min(max(apart, SLOWEST), 1.0)
     for k in range(CUTS):
         height = value(room, FIRST + k)
         share = count(high <= spread(height)) / LANES
-        moved = height * (1 + PACE * (SHARES[k] - share))
+        moved = height * (1 + pace * PACES[k] * (SHARES[k] - share))
         put(room, FIRST + k, min(max(moved, LOWEST), 1.0))

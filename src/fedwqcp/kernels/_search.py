@@ -30,6 +30,9 @@ WIDTH = 0.07
 """How far from the likely crossing a cut is, in labels for each that lies between, and half a label
 more."""
 
+STEEP = 5.0
+"""At most so many times the lower end is the higher, as far as the next cuts are concerned."""
+
 
 @jit_inline
 def allowed(n: Lanes, C: Lanes, limits: Limits) -> Lanes:
@@ -52,15 +55,19 @@ def choose_cut(where: Lanes, yes: Cut, no: Cut) -> Cut:
 
 
 @jit_inline
-def take(
-    cut: Cut, ends: tuple[Cut, Cut], still: Lanes, C: Lanes, limits: Limits
-) -> tuple[Cut, Cut]:
-    """Make a cut the higher or lower end of the rows that are open, unless slack decides."""
-    upper, lower = ends
-    height, n, mass = cut
+def judged(cut: Cut, still: Lanes, C: Lanes, limits: Limits) -> tuple[Lanes, Lanes]:
+    """Return where the labels above a cut fit, and where they do not; neither, if slack decides."""
+    _, n, mass = cut
     most, slack = allowed(n, C, limits), limits[3]
-    fits = still & (height < upper[0]) & ((mass + slack) <= most)
-    passes = still & (height > lower[0]) & (mass > (most + slack))
+    return still & ((mass + slack) <= most), still & (mass > (most + slack))
+
+
+@jit_inline
+def take(cut: Cut, ends: tuple[Cut, Cut], verdict: tuple[Lanes, Lanes]) -> tuple[Cut, Cut]:
+    """Make a cut the higher end of rows where it fits, and the lower end where it does not."""
+    upper, lower = ends
+    fits, passes = verdict
+    fits, passes = fits & (cut[0] < upper[0]), passes & (cut[0] > lower[0])
     return choose_cut(fits, cut, upper), choose_cut(passes, cut, lower)
 
 
@@ -105,6 +112,8 @@ def aim(ends: tuple[Cut, Cut], k: Lanes, about: Lanes, known: Lanes) -> tuple[La
     wide = half + like(about, WIDTH) * between
     first = choose(known, k, about - wide)
     second = choose(known, k + half + half, about + wide)
+    near = low * like(low, STEEP)
+    high = choose((low > zero) & (high > near), near, high)
     step, last = (high - low) / between, between - half
     first, second = bounded(first, half, last), bounded(second, half, last)
     return high - step * first, high - step * second

@@ -30,9 +30,12 @@ from fedwqcp.kernels.lanes import (
 Wanted: TypeAlias = tuple[Truth, Truth, Truth]
 """Whether true labels, marks and the next labels are."""
 
-Task: TypeAlias = tuple[Rows, tuple[Any, Any, Any, Any], Wanted, tuple[Lanes, Limits, Any]]
-"""Rows; where sizes, coverage, marks and next labels go; what is wanted; how many labels there are,
-their limits, and up to which number labels may stand in another order."""
+Goal: TypeAlias = tuple[Lanes, Limits, Any, Any]
+"""How many labels there are, their limits, up to which number labels may stand in another order
+than their fixed point, and where the exact limits are."""
+
+Task: TypeAlias = tuple[Rows, tuple[Any, Any, Any, Any], Wanted, Goal]
+"""Rows; where sizes, coverage, marks and next labels go; what is wanted; and what is searched."""
 
 Found: TypeAlias = tuple[Lanes, Lanes, Lanes, Lanes]
 """Which rows must wait, how many labels fit, which true labels surely do, and which may."""
@@ -98,7 +101,7 @@ def below(x: Lanes, cut: Lanes, found: Lanes) -> Lanes:
 @jit_inline
 def tell(task: Task, pile: Pile, at: Whole, left: Whole, found: Found) -> Whole:
     """Write what was found of some of sixteen rows; return of how many nothing was after all."""
-    rows, (sizes, covered, marks, after), wanted, (_, _, least) = task
+    rows, (sizes, covered, marks, after), wanted, (_, _, least, _) = task
     labelled, masked, placed = wanted
     room, which = pile
     inside, near, lost = flags(found[2]), flags(found[3]), np.int64(0)

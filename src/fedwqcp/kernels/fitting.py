@@ -178,12 +178,13 @@ def _by_cuts(loops: ModuleType, limits: Limits, cuts: Floats) -> Quick:
 @lru_cache(maxsize=KEPT)
 def _cut_limits(
     limits: Limits, kind: type[np.floating[Any]], part: int
-) -> tuple[npt.NDArray[np.floating], np.floating, bool, np.floating]:
+) -> tuple[npt.NDArray[np.floating], np.floating, bool, np.floating, Floats]:
     """Return the limits in one kind of floats, how far a sum may be off, whether all limits but the
     first and the last are one, and up to which number labels may be equal in fixed point."""
     n_classes, unit = len(limits.at) - 1, float(np.finfo(kind).eps) / 2
-    at = np.append(limits.reals(), -np.inf).astype(kind)  # the loop asks for two more labels
+    exact = np.append(limits.reals(), -np.inf)  # the loop asks for two more labels
+    at = exact.astype(kind)
     added = min(n_classes, part) / 16 + n_classes / part + 16
     slack = kind(added * 1.02 * unit + n_classes * 2.0**-52)
     one = bool((at[1:n_classes] == at[1]).all())
-    return at, slack, one, kind(EXACT if kind == np.float32 else 0)
+    return at, slack, one, kind(EXACT if kind == np.float32 else 0), exact

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -63,7 +64,7 @@ class Limits:
             reals[-1] = -np.inf
         return reals
 
-    @property
+    @cached_property
     def none(self) -> bool:
         """Whether all labels fit, whatever they weigh."""
         return bool((self.at >= ONE).all())

@@ -23,6 +23,9 @@ Leads: TypeAlias = Literal["mass", "top"]
 probability of the row."""
 
 
+RULES = get_args(Rule)
+
+
 class RankedScore(LabelScore):
     """A score that is a formula of where the label stands in its row."""
 
@@ -93,7 +96,7 @@ class RankedScore(LabelScore):
         return mask
 
     def fitting(self, rule: Rule) -> Rule:
-        return rule if rule in get_args(Rule) else super().fitting(rule)
+        return rule if rule in RULES else super().fitting(rule)
 
     def _top(self, p: Probabilities) -> Bools:
         return np.asarray(self._places(p).rank == 1)
