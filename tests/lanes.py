@@ -53,16 +53,17 @@ def stream(pointer: Array, at: int, lanes: Array) -> None:
 
 
 def beside(source: Array, at: int, step: int, target: Array, to: int) -> None:
-    rows = np.stack([load(source, at + i * step) for i in range(LANES)])
-    assert 0 <= to <= target.size - rows.size
+    assert 0 <= at <= source.size - 4 - 15 * step
+    assert 0 <= to <= target.size - 4 * LANES
+    rows = np.stack([source[at + i * step :][:4] for i in range(LANES)])
     target[to : to + rows.size] = rows.T.reshape(-1)
 
 
-def sort_beside(source: Array, at: int, classes: tuple[int, ...], target: Array, to: int) -> None:
+def sorted_beside(source: Array, at: int, classes: tuple[int, ...]) -> tuple[Array, ...]:
     n = len(classes)
-    rows = np.stack([load(source, at + i * n) for i in range(LANES)])
-    assert 0 <= to <= target.size - LANES * n
-    target[to : to + LANES * n] = -np.sort(-rows[:, :n].astype(np.int64), axis=1).T.reshape(-1)
+    assert 0 <= at <= source.size - 15 * n - -(-n // 4) * 4  # four numbers at a time
+    rows = source[at : at + LANES * n].reshape(LANES, n)
+    return tuple(np.sort(rows, axis=1)[:, ::-1].T.copy())
 
 
 def quarters(a: Array, b: Array, c: Array, d: Array) -> Array:

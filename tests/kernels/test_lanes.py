@@ -71,8 +71,10 @@ def bits_and_back(x, whole, longs, doubles):
 
 
 def rows_beside_each_other(x, whole, out, side, sorted_side):
-    lanes.beside(lanes.start(x), 0, 3, lanes.start(side), 16)
-    lanes.sort_beside(lanes.start(whole), 0, (0, 0, 0), lanes.start(sorted_side), 16)
+    lanes.beside(lanes.start(x), 2, 3, lanes.start(side), 16)
+    ordered = lanes.sorted_beside(lanes.start(whole), 1, (0, 0, 0, 0, 0))
+    for j in range(5):
+        lanes.store(lanes.start(sorted_side), 16 * j, ordered[j])
     lanes.store(lanes.start(out), 0, lanes.sums(lanes.start(side), 16))
     p = lanes.start(x)
     a, b, c, d = lanes.load(p, 0), lanes.load(p, 16), lanes.load(p, 32), lanes.load(p, 48)
@@ -109,8 +111,8 @@ def test_bits() -> None:
 
 
 def test_rows() -> None:
-    whole = RNG.integers(0, 2**32, 64, np.uint32)
-    side = np.zeros(272, np.float32), np.zeros(80, np.uint32)
+    whole = RNG.integers(0, 2**32, 84, np.uint32)  # three more than are sorted
+    side = np.zeros(80, np.float32), np.zeros(80, np.uint32)
     assert_same(
         rows_beside_each_other, REAL * 0 + np.round(REAL), whole, np.zeros(32, np.float32), *side
     )

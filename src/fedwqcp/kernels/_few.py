@@ -82,7 +82,8 @@ def places_of_few(probs: Probabilities, labels: Labels, out: Places, room: Proba
             y = np.uint32(labels[i + k])
             whole[LABEL + k] = y
             room[OWN + k] = flat[np.uint64((i + k) * C) + y]
-        beside(rows, i * C, C, lanes, SIDE)
+        for j in range(0, C, 4):
+            beside(rows, i * C + j, C, lanes, SIDE + LANES * j)
         before, rank, top, sure = stand(lanes, C)
         if flags(negate(sure)):
             sound &= places_between(i, i + LANES, probs, labels, out)
@@ -110,7 +111,8 @@ def counts_of_few(
     for i in range(0, grouped, LANES):
         for k in range(LANES):
             room[OWN + k] = value(rows, (i + k) * C + labels[i + k])
-        beside(rows, i * C, C, lanes, SIDE)
+        for j in range(0, C, 4):
+            beside(rows, i * C + j, C, lanes, SIDE + LANES * j)
         total, top, found = spread(np.float32(0)), spread(np.uint32(0)), spread(np.int32(0))
         for j in range(C):
             x = load(lanes, SIDE + LANES * j)

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fedwqcp.arrays import Floats, Labels, Probabilities
-from fedwqcp.kernels._few import OWN, SIDE, in_groups
+from fedwqcp.kernels._few import OWN, in_groups
 from fedwqcp.kernels._jit import Whole, jit, jit_inline
 from fedwqcp.kernels._rows import EXACT, SURE, WHOLE
 from fedwqcp.kernels._sorted import crossings_of_few
@@ -30,7 +30,7 @@ from fedwqcp.kernels.lanes import (
     lowest,
     negate,
     numbers,
-    sort_beside,
+    sorted_beside,
     spread,
     start,
     store,
@@ -52,20 +52,22 @@ NONE = np.uint32(2**32 - 1)
 
 
 @jit_inline
-def add_up(side: Any, C: Whole, surely: Any, maybe: Any) -> tuple[Any, Any, Any, Any]:
-    """Return how many labels fit, the bits of the least and of the next, and whether it is sure."""
+def add_up(columns: Any, surely: Any, maybe: Any) -> tuple[Any, Any, Any, Any]:
+    """Return how many labels fit, the bits of the least and of the next, and whether it is sure.
+
+    Behind the columns of all labels stands one that no label has.
+    """
     mass, n, most = spread(np.float32(0)), spread(np.int32(0)), spread(np.int32(0))
-    largest = load(side, SIDE)
-    least, beyond = spread(NONE), largest
+    least, beyond, C = spread(NONE), columns[0], len(columns) - 1
     for j in range(C):
-        x, rank = load(side, SIDE + LANES * j), spread(np.int32(j + 1))
+        x, rank = columns[j], spread(np.int32(j + 1))
         mass = mass + numbers(x)
         fits = mass <= spread(value(surely, j + 1))
         n, least = choose(fits, rank, n), choose(fits, x, least)
-        beyond = choose(fits, load(side, SIDE + LANES * (j + 1)), beyond)
+        beyond = choose(fits, columns[j + 1], beyond)
         most = choose(mass <= spread(value(maybe, j + 1)), rank, most)
     tied = (least == beyond) | ((least <= spread(EXACT)) & (n < spread(np.int32(C))))
-    sound = (largest <= spread(WHOLE)) & (mass < spread(np.float32(1 + SURE)))
+    sound = (columns[0] <= spread(WHOLE)) & (mass < spread(np.float32(1 + SURE)))
     sound = sound & (mass > spread(np.float32(1 - SURE)))
     return n, least, beyond, sound & (n == most) & negate(tied)
 
@@ -102,9 +104,8 @@ def fit_of_few(
     opened, tries, nothing = np.int64(0), 0, spread(np.uint32(NONE - 1))
     grouped = in_groups(n, C)
     for i in range(0, grouped, LANES):
-        sort_beside(flat, i * C, classes, side, SIDE)
-        store(side, SIDE + LANES * C, nothing)
-        found, least, beyond, sure = add_up(side, C, surely, maybe)
+        columns = sorted_beside(flat, i * C, classes)
+        found, least, beyond, sure = add_up((*columns, nothing), surely, maybe)
         store(sizes, i, long(choose(sure, found, spread(np.int32(-1)))))
         if labels.size:
             for k in range(LANES):

@@ -10,6 +10,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core.cgutils import pack_array
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
@@ -106,56 +107,62 @@ def stream(builder: Any, pointer: Any, at: Any, lanes: Any) -> None:
         done.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(I32, 1)]))
 
 
+def _joined(builder: Any, parts: list[Any]) -> Any:
+    """Return vectors as one, one after the other."""
+    while len(parts) > 1:
+        at = constant(I32, list(range(2 * parts[0].type.count)))
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        parts = [builder.shuffle_vector(a, b, at) for a, b in pairs]
+    return parts[0]
+
+
 def _columns(builder: Any, source: Any, at: Any, step: Any) -> list[Any]:
-    """Return number j of sixteen rows, for j from 0 to 15; rows begin ``step`` after each other."""
-    rows, half = [], LANES // 2
+    """Return number j of sixteen rows, for j from 0 to 3; rows begin ``step`` after each other."""
+    four, rows = ir.VectorType(source.type.pointee, 4), []
     for _ in range(LANES):
-        rows.append(builder.load(_at(builder, source, at), align=4))
+        place = builder.bitcast(builder.gep(source, [at]), four.as_pointer())
+        rows.append(builder.load(place, align=4))
         at = builder.add(at, step)
-    low = constant(I32, [x for k in range(half) for x in (k, LANES + k)])
-    high = constant(I32, [x for k in range(half, LANES) for x in (k, LANES + k)])
-    for _ in range(4):  # one half is riffled into the other, as one does with cards
-        rows = [
+    mixed, fours = [_joined(builder, rows[k::4]) for k in range(4)], range(0, LANES, 4)
+    low = constant(I32, [x for k in fours for x in (k, LANES + k, k + 1, LANES + k + 1)])
+    high = constant(I32, [x for k in fours for x in (k + 2, LANES + k + 2, k + 3, LANES + k + 3)])
+    for _ in range(2):  # in each four, one half is riffled into the other, as one does with cards
+        mixed = [
             builder.shuffle_vector(a, b, part)
-            for a, b in zip(rows[:half], rows[half:], strict=True)
+            for a, b in zip(mixed[:2], mixed[2:], strict=True)
             for part in (low, high)
         ]
-    return rows
-
-
-def _put(builder: Any, target: Any, to: Any, rows: list[Any]) -> None:
-    """Write lanes after each other."""
-    for row in rows:
-        builder.store(row, _at(builder, target, to), align=4)
-        to = builder.add(to, ir.Constant(I64, LANES))
+    return mixed
 
 
 @instruction(lambda *_: types.void)
 def beside(  # noqa: PLR0917
     builder: Any, source: Any, at: Any, step: Any, target: Any, to: Any
 ) -> None:
-    """Put sixteen rows of 4-byte numbers side by side: number j of row i goes to 16 j + i.
+    """Put four numbers of sixteen rows side by side: number j of row i goes to 16 j + i.
 
-    Rows begin ``step`` after each other; sixteen numbers of each are read.
+    They are of 4 bytes; rows begin ``step`` after each other.
     """
-    _put(builder, target, to, _columns(builder, source, at, step))
+    for column in _columns(builder, source, at, step):
+        builder.store(column, _at(builder, target, to), align=4)
+        to = builder.add(to, ir.Constant(I64, LANES))
 
 
-@instruction(lambda *_: types.void)
-def sort_beside(  # noqa: PLR0917
-    builder: Any, source: Any, at: Any, classes: Any, target: Any, to: Any
-) -> None:
-    """Do the same with rows of uint32 that follow each other, each sorted, the largest first.
+@instruction(lambda _, __, classes: types.UniTuple(Lanes(types.uint32), len(classes)))
+def sorted_beside(builder: Any, source: Any, at: Any, classes: Any) -> Any:
+    """Return the largest of sixteen rows of uint32 that follow each other, the second largest, ...
 
     How long a row is, is the length of a tuple: the compiler must know it.
     """
-    n = classes.type.count
-    columns = _columns(builder, source, at, ir.Constant(I64, n))[:n]
+    n, columns = classes.type.count, []
+    for j in range(0, n, 4):
+        some = builder.add(at, ir.Constant(I64, j))
+        columns += _columns(builder, source, some, ir.Constant(I64, n))[: n - j]
     for a, b in network(n).tolist():
         x, y = columns[a], columns[b]
         larger = builder.icmp_unsigned(">", x, y)
         columns[a], columns[b] = builder.select(larger, x, y), builder.select(larger, y, x)
-    _put(builder, target, to, columns)
+    return pack_array(builder, columns)
 
 
 def _added(builder: Any, rows: list[Any], distance: int) -> Any:
