@@ -52,18 +52,14 @@ def stream(pointer: Array, at: int, lanes: Array) -> None:
     store(pointer, at, lanes)
 
 
-def beside(source: Array, at: int, step: int, target: Array, to: int) -> None:
-    assert 0 <= at <= source.size - 4 - 15 * step
-    assert 0 <= to <= target.size - 4 * LANES
-    rows = np.stack([source[at + i * step :][:4] for i in range(LANES)])
-    target[to : to + rows.size] = rows.T.reshape(-1)
-
-
-def sorted_beside(source: Array, at: int, classes: tuple[int, ...]) -> tuple[Array, ...]:
-    n = len(classes)
+def beside(source: Array, at: int, row: tuple[int, ...]) -> tuple[Array, ...]:
+    n = len(row)
     assert 0 <= at <= source.size - 15 * n - -(-n // 4) * 4  # four numbers at a time
-    rows = source[at : at + LANES * n].reshape(LANES, n)
-    return tuple(np.sort(rows, axis=1)[:, ::-1].T.copy())
+    return tuple(source[at : at + LANES * n].reshape(LANES, n).T.copy())
+
+
+def ordered(columns: tuple[Array, ...]) -> tuple[Array, ...]:
+    return tuple(np.sort(np.stack(columns), axis=0)[::-1].copy())
 
 
 def quarters(a: Array, b: Array, c: Array, d: Array) -> Array:

@@ -370,14 +370,14 @@ def main() -> None:
         raise SystemExit(
             subprocess.run([sys.executable, *sys.argv], env=environment, check=False).returncode
         )
+    threads = two_threads(  # before peers are loaded, which bring pools of their own
+        SHARED, [C for C in options.classes if C >= 100], options.scale, options.repeats
+    )
     results: dict[str, Any] = {}
     for C in options.classes:
         results |= aps_cases(options.rows, C, options.scale, options)
     results |= regression_cases(options.points, options)
     where = machine()
-    threads = two_threads(
-        SHARED, [C for C in options.classes if C >= 100], options.scale, options.repeats
-    )
     rows = [
         *goals.check(results),
         *goals.check_threads(threads),

@@ -71,12 +71,13 @@ def bits_and_back(x, whole, longs, doubles):
 
 
 def rows_beside_each_other(x, whole, out, side, sorted_side):
-    lanes.beside(lanes.start(x), 2, 3, lanes.start(side), 16)
-    ordered = lanes.sorted_beside(lanes.start(whole), 1, (0, 0, 0, 0, 0))
+    columns = lanes.beside(lanes.start(whole), 1, (0, 0, 0, 0, 0))
+    ordered = lanes.ordered(columns)
     for j in range(5):
+        lanes.store(lanes.start(side), 16 * j, columns[j])
         lanes.store(lanes.start(sorted_side), 16 * j, ordered[j])
-    lanes.store(lanes.start(out), 0, lanes.sums(lanes.start(side), 16))
     p = lanes.start(x)
+    lanes.store(lanes.start(out), 0, lanes.sums(p, 0))
     a, b, c, d = lanes.load(p, 0), lanes.load(p, 16), lanes.load(p, 32), lanes.load(p, 48)
     lanes.store(lanes.start(out), 16, lanes.quarters(a, b, c, d))
 
@@ -111,8 +112,8 @@ def test_bits() -> None:
 
 
 def test_rows() -> None:
-    whole = RNG.integers(0, 2**32, 84, np.uint32)  # three more than are sorted
-    side = np.zeros(80, np.float32), np.zeros(80, np.uint32)
+    whole = RNG.integers(0, 2**32, 84, np.uint32)  # three more than are used
+    side = np.zeros(80, np.uint32), np.zeros(80, np.uint32)
     assert_same(
         rows_beside_each_other, REAL * 0 + np.round(REAL), whole, np.zeros(32, np.float32), *side
     )

@@ -37,8 +37,11 @@ from fedwqcp.kernels.lanes import (
 
 Bits: TypeAlias = npt.NDArray[np.uint32]
 
-OWN, LABEL, SIDE, ROOM = 0, LANES, 2 * LANES, (3 + LANES) * LANES
-"""Where in the room the label's number begins, the label, and the rows side by side."""
+OWN, LABEL, ROOM = 0, LANES, 2 * LANES
+"""Where in the room the label's number begins, and the label."""
+
+Scratch: TypeAlias = tuple[Probabilities, tuple[int, ...]]
+"""Room, and a tuple as long as a row: the compiler must know the length."""
 
 
 @jit_inline
@@ -51,13 +54,13 @@ def in_groups(n: Whole, C: Whole) -> Whole:
 
 
 @jit_inline
-def stand(room: Any, C: Whole) -> tuple[Any, Any, Any, Any]:
+def stand(room: Any, columns: Any) -> tuple[Any, Any, Any, Any]:
     """Return mass before the labels, their rank, the largest, and whether that is surely exact."""
     label, key = bits(load(room, LABEL)), bits(load(room, OWN))
     before, total = spread(0.0), spread(np.float32(0))
     top, rank = key, spread(np.int32(1))
-    for j in range(C):
-        x = load(room, SIDE + LANES * j)
+    for j in range(len(columns)):
+        x = columns[j]
         key_of_x = bits(x)
         ahead = (key_of_x + unsigned_ones(spread(np.uint32(j)) < label)) > key
         before = before + choose(ahead, double(x), spread(0.0))
@@ -70,9 +73,10 @@ def stand(room: Any, C: Whole) -> tuple[Any, Any, Any, Any]:
 
 
 @jit
-def places_of_few(probs: Probabilities, labels: Labels, out: Places, room: Probabilities) -> Truth:
+def places_of_few(probs: Probabilities, labels: Labels, out: Places, scratch: Scratch) -> Truth:
     """Do what `places` does, for short rows of float32 that lie one after the other."""
-    C, flat = probs.shape[1], probs.reshape(-1)
+    room, classes = scratch
+    C, flat = len(classes), probs.reshape(-1)
     rows, lanes = start(flat), start(room)
     first, upto, tops, ranks = start(out[0]), start(out[1]), start(out[2]), start(out[3])
     whole, one = room.view(np.uint32), spread(1.0)
@@ -82,9 +86,7 @@ def places_of_few(probs: Probabilities, labels: Labels, out: Places, room: Proba
             y = np.uint32(labels[i + k])
             whole[LABEL + k] = y
             room[OWN + k] = flat[np.uint64((i + k) * C) + y]
-        for j in range(0, C, 4):
-            beside(rows, i * C + j, C, lanes, SIDE + LANES * j)
-        before, rank, top, sure = stand(lanes, C)
+        before, rank, top, sure = stand(lanes, beside(rows, i * C, classes))
         if flags(negate(sure)):
             sound &= places_between(i, i + LANES, probs, labels, out)
         else:
@@ -102,20 +104,20 @@ def places_of_few(probs: Probabilities, labels: Labels, out: Places, room: Proba
 
 @jit
 def counts_of_few(
-    probs: Probabilities, labels: Labels, least: Any, out: tuple[Bools, Integers], room: Any
+    probs: Probabilities, labels: Labels, least: Any, out: tuple[Bools, Integers], scratch: Scratch
 ) -> Truth:
     """Do what `counts_from` does, for short rows of float32 that lie one after the other."""
-    C, n = probs.shape[1], len(probs)
+    room, classes = scratch
+    C, n = len(classes), len(probs)
     rows, lanes, covered, counts = start(probs), start(room), start(out[0]), start(out[1])
     low, wrong, grouped = spread(least), np.uint64(0), in_groups(n, C)
     for i in range(0, grouped, LANES):
         for k in range(LANES):
             room[OWN + k] = value(rows, (i + k) * C + labels[i + k])
-        for j in range(0, C, 4):
-            beside(rows, i * C + j, C, lanes, SIDE + LANES * j)
+        columns = beside(rows, i * C, classes)
         total, top, found = spread(np.float32(0)), spread(np.uint32(0)), spread(np.int32(0))
         for j in range(C):
-            x = load(lanes, SIDE + LANES * j)
+            x = columns[j]
             total, found = total + x, found + ones(x >= low)
             top = choose(bits(x) > top, bits(x), top)
         sound = (total < spread(np.float32(1 + SURE))) & (total > spread(np.float32(1 - SURE)))

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fedwqcp.arrays import Floats, Labels, Probabilities
-from fedwqcp.kernels._few import OWN, in_groups
+from fedwqcp.kernels._few import OWN, Scratch, in_groups
 from fedwqcp.kernels._jit import Whole, jit, jit_inline
 from fedwqcp.kernels._rows import EXACT, SURE, WHOLE
 from fedwqcp.kernels._sorted import crossings_of_few
@@ -20,6 +20,7 @@ from fedwqcp.kernels._wide import Out
 from fedwqcp.kernels.compiled import Integers
 from fedwqcp.kernels.lanes import (
     LANES,
+    beside,
     bits,
     choose,
     count,
@@ -30,7 +31,7 @@ from fedwqcp.kernels.lanes import (
     lowest,
     negate,
     numbers,
-    sorted_beside,
+    ordered,
     spread,
     start,
     store,
@@ -40,9 +41,6 @@ from fedwqcp.kernels.lanes import (
 Limits: TypeAlias = tuple[Probabilities, Probabilities, Floats, Integers]
 """Those that a sum in float32 surely keeps, those that it surely does not keep, and the exact ones;
 and a sorting network."""
-
-Scratch: TypeAlias = tuple[Probabilities, tuple[int, ...]]
-"""Room, and a tuple as long as a row: the compiler must know the length."""
 
 TRIES = 64
 """So often, sixteen rows are looked at again at once."""
@@ -104,7 +102,7 @@ def fit_of_few(
     opened, tries, nothing = np.int64(0), 0, spread(np.uint32(NONE - 1))
     grouped = in_groups(n, C)
     for i in range(0, grouped, LANES):
-        columns = sorted_beside(flat, i * C, classes)
+        columns = ordered(beside(flat, i * C, classes))
         found, least, beyond, sure = add_up((*columns, nothing), surely, maybe)
         store(sizes, i, long(choose(sure, found, spread(np.int32(-1)))))
         if labels.size:

@@ -48,7 +48,8 @@ def from_least(
         assert loops is not None  # it was asked for
         given = probs[rows], labels[rows], least, (covered[rows], counts[rows])
         if plain and n_classes <= FEW:
-            return bool(loops.counts_of_few(*given, np.empty(loops.ROOM, np.float32)))
+            scratch = np.empty(loops.ROOM, np.float32), (0,) * n_classes
+            return bool(loops.counts_of_few(*given, scratch))
         return bool(loops.counts_from(*given))
 
     if loops is not None and compiled.over_rows(n, probs.size, _work):

@@ -140,7 +140,8 @@ def _loop(loops: ModuleType, probs: Probabilities) -> Callable[[slice, Labels, R
             return bool(loops.places(some, labels, out))
         if n_classes > FEW:
             return bool(loops.places_single(some, labels, out, smaller(n_classes)))
-        return bool(loops.places_of_few(some, labels, out, np.empty(loops.ROOM, np.float32)))
+        scratch = np.empty(loops.ROOM, np.float32), (0,) * n_classes
+        return bool(loops.places_of_few(some, labels, out, scratch))
 
     def work(rows: slice, labels: Labels, out: Ranked) -> bool:
         some, found = probs[rows], (out.before, out.upto, out.top, out.rank)

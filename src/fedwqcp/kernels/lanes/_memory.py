@@ -116,7 +116,7 @@ def _joined(builder: Any, parts: list[Any]) -> Any:
     return parts[0]
 
 
-def _columns(builder: Any, source: Any, at: Any, step: Any) -> list[Any]:
+def _four_beside(builder: Any, source: Any, at: Any, step: Any) -> list[Any]:
     """Return number j of sixteen rows, for j from 0 to 3; rows begin ``step`` after each other."""
     four, rows = ir.VectorType(source.type.pointee, 4), []
     for _ in range(LANES):
@@ -135,34 +135,30 @@ def _columns(builder: Any, source: Any, at: Any, step: Any) -> list[Any]:
     return mixed
 
 
-@instruction(lambda *_: types.void)
-def beside(  # noqa: PLR0917
-    builder: Any, source: Any, at: Any, step: Any, target: Any, to: Any
-) -> None:
-    """Put four numbers of sixteen rows side by side: number j of row i goes to 16 j + i.
+@instruction(lambda pointer, _, row: types.UniTuple(Lanes(pointer.dtype), len(row)))
+def beside(builder: Any, source: Any, at: Any, row: Any) -> Any:
+    """Return the first number of sixteen rows that follow each other, the second, and so on.
 
-    They are of 4 bytes; rows begin ``step`` after each other.
+    Numbers are of 4 bytes, and are read four at a time, beyond a row of fewer. How long a row is,
+    is the length of a tuple: the compiler must know it.
     """
-    for column in _columns(builder, source, at, step):
-        builder.store(column, _at(builder, target, to), align=4)
-        to = builder.add(to, ir.Constant(I64, LANES))
-
-
-@instruction(lambda _, __, classes: types.UniTuple(Lanes(types.uint32), len(classes)))
-def sorted_beside(builder: Any, source: Any, at: Any, classes: Any) -> Any:
-    """Return the largest of sixteen rows of uint32 that follow each other, the second largest, ...
-
-    How long a row is, is the length of a tuple: the compiler must know it.
-    """
-    n, columns = classes.type.count, []
+    n, columns = row.type.count, []
     for j in range(0, n, 4):
         some = builder.add(at, ir.Constant(I64, j))
-        columns += _columns(builder, source, some, ir.Constant(I64, n))[: n - j]
-    for a, b in network(n).tolist():
-        x, y = columns[a], columns[b]
-        larger = builder.icmp_unsigned(">", x, y)
-        columns[a], columns[b] = builder.select(larger, x, y), builder.select(larger, y, x)
+        columns += _four_beside(builder, source, some, ir.Constant(I64, n))[: n - j]
     return pack_array(builder, columns)
+
+
+@instruction(lambda columns: columns)
+def ordered(builder: Any, columns: Any) -> Any:
+    """Return the largest of each row of uint32, the second largest, and so on."""
+    n = columns.type.count
+    rows = [builder.extract_value(columns, k) for k in range(n)]
+    for a, b in network(n).tolist():
+        x, y = rows[a], rows[b]
+        larger = builder.icmp_unsigned(">", x, y)
+        rows[a], rows[b] = builder.select(larger, x, y), builder.select(larger, y, x)
+    return pack_array(builder, rows)
 
 
 def _added(builder: Any, rows: list[Any], distance: int) -> Any:
