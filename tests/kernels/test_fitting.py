@@ -245,6 +245,14 @@ def test_numbers_that_float32_does_not_put_in_order_are_left_to_float64() -> Non
     assert 0 < double < single
 
 
+def test_for_few_rows_no_other_loop_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    p = rows("steep", 160, 100).astype(np.float32)
+    monkeypatch.setattr(compiled, "LARGE", 2**20)
+    monkeypatch.setattr(compiled, "_seen", [2**20])
+    assert len(opened(p, 1 - 1e-9)) == 1
+    assert_same(APS(randomized=False), p, 1 - 1e-9)
+
+
 def test_what_no_quick_loop_serves() -> None:
     p = rows("spread", 20, 60).astype(np.float32)
     limits, loops = _limits(APS(randomized=False), 0.9, 60), compiled._loops()

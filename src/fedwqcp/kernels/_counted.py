@@ -6,7 +6,7 @@ for a second look (`_waiting`). Rows that stay open are left to `_wide`, which i
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -57,6 +57,10 @@ from fedwqcp.kernels.lanes import (
 HERE, PILED = DEEP, DEEP + LANES
 """Behind the rows that wait, which rows are at hand."""
 
+Known: TypeAlias = tuple[tuple[Cut, Cut], Lanes, Lanes, Lanes]
+"""Two cuts around the crossing of sixteen rows; which rows there are, which of them are rows of
+probabilities, and how often they were looked at again."""
+
 
 @jit_inline
 def decide(
@@ -78,9 +82,9 @@ def decide(
 
 
 @jit_inline
-def conclude(task: Task, room: Any, known: tuple[tuple[Cut, Cut], Lanes, Lanes]) -> Found:
+def conclude(task: Task, room: Any, known: Known) -> Found:
     """Settle what can be, and write down what is known of the rest."""
-    ends, sound, tries = known
+    ends, _, sound, tries = known
     _, _, wanted, (C, limits, least, _) = task
     k, settled, about = settle(ends, C, limits)
     more = sound & still_open(settled, k, wanted[1] | wanted[2])
@@ -102,15 +106,26 @@ def line_up(some: Labels, which: Any, first: Whole, n: Whole) -> Lanes:
 
 
 @jit_inline
-def try_again(task: Task, pile: Pile, waiting: Whole) -> tuple[Whole, Whole]:
-    """Look again at the last rows that wait; return how many wait then, and how many stay open."""
-    rows, _, _, goal = task
+def look_first(task: Task, pile: Pile, some: Labels, first: Whole, n: Whole) -> Known:
+    """Look at the next sixteen of n rows; return what is known of them then."""
+    rows, _, _, (C, limits, _, _) = task
+    side, which = pile
+    there = line_up(some, which, first, n)
+    first_looks(rows, side, which, HERE)
+    whole = sums(side, WHOLE)
+    sound = there & (whole > like(whole, 1 - SURE)) & (whole < like(whole, 1 + SURE))
+    ends = begin(side, C, limits, sound)
+    follow(side, ends[0][0])
+    return ends, there, sound, like(C, 0.0)
+
+
+@jit_inline
+def look_again(task: Task, pile: Pile, waiting: Whole) -> Known:
+    """Look again at the last rows that wait, sixteen at most."""
     at = max(waiting - LANES, 0)
     there = index() < spread(np.int32(waiting - at))
-    ends, tries = step(rows, pile, at, there, goal)
-    found = conclude(task, pile[0], (ends, there, tries))
-    opened = tell(task, pile, at, flags(there & negate(found[0])), found)
-    return pile_up(pile, at, at, flags(found[0])), opened
+    ends, tries = step(task[0], pile, at, there, task[3])
+    return ends, there, there, tries
 
 
 @jit
@@ -130,7 +145,7 @@ def count_fitting(  # noqa: PLR0917
     limits exactly. The room begins with the first cuts; sums are floats of its kind.
     """
     C, n = probs.shape[1], some.size if some.size else len(probs)
-    side, which = pile = start(room[0]), start(room[1])
+    pile = start(room[0]), start(room[1])
     clear(pile, C)
     tail = index() < spread(np.int32(C % LANES))
     rows = (start(probs), C, tail, start(labels), labels.size > 0)
@@ -140,24 +155,22 @@ def count_fitting(  # noqa: PLR0917
     wanted = (labels.size > 0, out[4].size > 0, out[2].size > 0)
     plain = (some.size == 0) & (labels.size > 0) & (out[4].size + out[2].size == 0)
     task = (rows, told, wanted, (size, bounds, limits[3], start(limits[4])))
-    waiting, opened = np.int64(0), np.int64(0)
-    for first in range(0, n, LANES):
-        there = line_up(some, which, first, n)
-        first_looks(rows, side, which, HERE)
-        whole = sums(side, WHOLE)
-        sound = there & (whole > like(whole, 1 - SURE)) & (whole < like(whole, 1 + SURE))
-        ends = begin(side, size, bounds, sound)
-        follow(side, ends[0][0])
-        found = conclude(task, side, (ends, sound, like(whole, 0.0)))
-        left = there & negate(found[0])
-        if plain & (first + LANES <= n):
+    first, waiting, opened = np.int64(0), np.int64(0), np.int64(0)
+    while first < n or waiting > 0:
+        fresh = (first < n) & (waiting < LANES)
+        at = HERE if fresh else max(waiting - LANES, 0)
+        if fresh:  # noqa: SIM108
+            known = look_first(task, pile, some, first, n)
+        else:
+            known = look_again(task, pile, waiting)
+        found = conclude(task, pile[0], known)
+        left = known[1] & negate(found[0])
+        if fresh & plain & (first + LANES <= n):
             store(told[0], first, long(truncated(found[1])))
             store(told[1], first, found[2])
-            opened += count(left & (found[1] < like(whole, 0.0)))
+            opened += count(left & (found[1] < like(size, 0.0)))
             left = found[3]
-        opened += tell(task, pile, HERE, flags(left), found)
-        waiting = pile_up(pile, waiting, HERE, flags(found[0]))
-        while waiting >= (LANES if first + LANES < n else 1):
-            waiting, lost = try_again(task, pile, waiting)
-            opened += lost
+        opened += tell(task, pile, at, flags(left), found)
+        waiting = pile_up(pile, waiting if fresh else at, at, flags(found[0]))
+        first += LANES if fresh else 0
     return opened

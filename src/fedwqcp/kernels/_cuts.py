@@ -192,7 +192,7 @@ def first_looks(rows: Rows, room: Any, which: Any, at: Whole) -> None:
 
 
 @jit_inline
-def look_again(
+def second_look(
     pair: tuple[Row, Row], heights: tuple[Any, Any, Any, Any], room: Any, i: Whole
 ) -> Any:
     """Weigh rows i and i + 1 for two cuts of their own each: side by side, neither waits."""

@@ -21,7 +21,7 @@ from fedwqcp.kernels._cuts import (
     cut_of,
     keep,
     keep_own,
-    look_again,
+    second_look,
     read,
     read_some,
     row_of,
@@ -109,7 +109,7 @@ def again(rows: Rows, pile: Pile, at: Whole, i: Whole) -> Any:
     n, m = value(which, at), value(which, at + 1)
     high, low = value(room, NEXT + at), value(room, NEXT + DEEP + at)
     top, bottom = value(room, NEXT + at + 1), value(room, NEXT + DEEP + at + 1)
-    weights = look_again((row_of(rows, n), row_of(rows, m)), (high, low, top, bottom), room, i)
+    weights = second_look((row_of(rows, n), row_of(rows, m)), (high, low, top, bottom), room, i)
     keep_own(rows, n, room, i)
     keep_own(rows, m, room, i + 1)
     return weights

@@ -170,6 +170,8 @@ def _by_cuts(loops: ModuleType, limits: Limits, cuts: Floats) -> Quick:
             if not opened:
                 return NO_ROWS
             left = left[out.fits[left] < 0] if left.size else np.flatnonzero(out.fits < 0)
+            if left.size * n_classes < compiled.LARGE:
+                break  # it is not worth the wait for another loop
         return left
 
     return work

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from math import isnan
 
 import numpy as np
 import numpy.typing as npt
@@ -64,7 +65,7 @@ def as_threshold(threshold: npt.ArrayLike, shape: tuple[int, ...]) -> Floats:
         q = np.asarray(threshold, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError("the threshold must be a number or an array of numbers") from None
-    if np.isnan(q).any():
+    if np.isnan(q).any() if q.ndim else isnan(q):
         raise InputError("the threshold must be a number or +inf, got NaN")
     try:
         fits = q.ndim == 0 or np.broadcast_shapes(q.shape, shape) == shape
