@@ -21,10 +21,10 @@ from fedwqcp.kernels._cuts import (
     cut_of,
     keep,
     keep_own,
-    second_look,
     read,
     read_some,
     row_of,
+    second_look,
 )
 from fedwqcp.kernels._jit import Whole, jit_inline
 from fedwqcp.kernels._search import Cut, Lanes, Limits, judged, take
