@@ -59,6 +59,16 @@ def test_threads_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
             compiled.threads()
 
 
+def test_a_wrong_number_of_threads_is_refused_by_the_first_input_that_is_not_small(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FEDWQCP_THREADS", "many")
+    monkeypatch.setattr(compiled, "_loops", compiled._loops.__wrapped__)
+    assert compiled.kernels(100) is None
+    with pytest.raises(InputError, match="got 'many'"):
+        compiled.kernels(2**20)
+
+
 @pytest.mark.parametrize(("size", "parts"), [(99, 1), (100, 6)])
 def test_only_large_inputs_are_shared(
     monkeypatch: pytest.MonkeyPatch, size: int, parts: int

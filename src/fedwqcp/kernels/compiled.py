@@ -59,7 +59,8 @@ def kernels(size: int) -> ModuleType | None:
 
 @cache
 def _loops() -> ModuleType | None:
-    """Import the loops, once."""
+    """Import the loops, once; a wrong number of threads is refused before that."""
+    threads()
     try:
         from fedwqcp.kernels import _loops
     except ImportError:  # numba is not installed, or not made for this numpy
@@ -103,8 +104,7 @@ def over_rows(n: int, size: int, work: Callable[[slice], bool]) -> bool:
     bool
         Whether all are.
     """
-    allowed = threads()  # a wrong setting is refused whatever the size
-    workers = min(allowed, n) if size >= SHARED else 1
+    workers = min(threads(), n) if size >= SHARED else 1
     if workers == 1:
         return bool(work(slice(0, n)))
     parts = min(workers * PARTS, n)
