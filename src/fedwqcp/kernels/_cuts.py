@@ -197,12 +197,8 @@ def second_look(
 ) -> Any:
     """Weigh rows i and i + 1 for two cuts of their own each: side by side, neither waits."""
     (rows, at, C, tail), (_, to, _, _) = pair
-    high, low, top, bottom = (
-        spread(heights[0]),
-        spread(heights[1]),
-        spread(heights[2]),
-        spread(heights[3]),
-    )
+    high, low = spread(heights[0]), spread(heights[1])
+    top, bottom = spread(heights[2]), spread(heights[3])
     zero, full, none = like(high, 0.0), C // LANES * LANES, np.int64(0)
     a, b, c, d = (zero, none), (zero, none), (zero, none), (zero, none)
     for begin in range(0, full, PART):
