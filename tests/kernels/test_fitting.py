@@ -73,7 +73,7 @@ def assert_same(score: APS | RAPS, p: Rows, q: float) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("n_classes", [2, 3, 10, 15, 16, 17, 48, 49, 64, 100, 257])
+@pytest.mark.parametrize("n_classes", [2, 3, 10, 15, 16, 17, 48, 49, 64, 100, 257, 600])
 def test_sets_are_those_by_sorting(kind: str, n_classes: int, dtype: type) -> None:
     p = rows(kind, 150, n_classes).astype(dtype)  # nine groups of rows, and six more
     for score in (APS(randomized=False), RAPS(penalty=0.003, randomized=False)):
@@ -271,6 +271,52 @@ def test_unsound_rows_are_left_open(wrong: float, n_classes: int) -> None:
         if wrong != 0:
             with pytest.raises(InputError, match="row 7"):
                 APS(randomized=False).invert(p, 0.9)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("wrong", [-1e-17, -1e-20, -1e-30])
+def test_a_sign_that_fixed_point_loses_is_seen(wrong: float, dtype: type) -> None:
+    p = rows("spread", 64, 60).astype(dtype)
+    p[7, 1] += p[7, 0]
+    p[7, 0] = wrong
+    y, u = np.ones(64, int), np.full(64, 0.5)
+    for work in (
+        lambda: APS(randomized=False).measure(p, y, 0.9),
+        lambda: APS(randomized=False).invert(p, 0.9),
+        lambda: APS().measure(p, y, 0.9, u=u),
+    ):
+        with pytest.raises(InputError, match="row 7"):
+            work()
+
+
+def near_zeros(n: int, C: int) -> Rows:
+    """Rows of which most labels have probability 0."""
+    p = np.zeros((n, C), np.float32)
+    p[:, : C // 10] = rows("spread", n, C // 10)
+    return p
+
+
+@pytest.mark.parametrize("n_classes", [300, 1000])
+def test_cuts_among_zeros(n_classes: int) -> None:
+    p, score = near_zeros(48, n_classes), RAPS(penalty=1e-4, randomized=False)
+    for rank in (n_classes // 2, n_classes * 17 // 20):
+        q = 1 + 1e-4 * (rank - 1)
+        for threshold in (q, np.nextafter(q, 0), np.nextafter(np.nextafter(q, 0), 0)):
+            assert_same(score, p, float(threshold))
+
+
+def test_cuts_among_zeros_stay_within_their_arrays(uncompiled, monkeypatch) -> None:
+    monkeypatch.setattr(compiled, "_loops", lambda: uncompiled)
+    q = float(np.nextafter(1 + 1e-4 * 149, 0))
+    APS().measure(near_zeros(16, 300), [0] * 16, 0.9, u=[0.5] * 16)
+    RAPS(penalty=1e-4, randomized=False).measure(near_zeros(16, 300), [0] * 16, q)
+
+
+def test_what_is_written_in_place_of_other_things_does_not_overlap() -> None:
+    from fedwqcp.kernels import _cuts, _waiting
+
+    assert _waiting.SIZES + 16 <= _waiting.OVER
+    assert _waiting.OVER + 32 <= _cuts.ROOM == _waiting.WAIT
 
 
 def test_two_that_are_no_numbers_do_not_cancel() -> None:

@@ -1,7 +1,7 @@
 """Compiled loops over rows that lie one after the other: how many labels are within a threshold.
 
 Sixteen rows at a time are cut at the same heights (`_cuts`); those that this does not settle wait
-for a second look (`_waiting`). Rows that stay open are left to `_wide`, which is exact.
+for other looks (`_waiting`). Rows that stay open are left to `_wide`, which is exact.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ Seen: TypeAlias = tuple[Lanes, Whole]
 
 CUTS = 4
 SHARES = (0.05, 0.35, 0.65, 0.95)
-"""Of the rows, cross below each of the first cuts."""
+"""Which part of the rows should cross below each of the first cuts."""
 
 PACES = (0.6, 0.2, 0.2, 0.6)
 """How fast the first cuts follow, where they are far apart; outer ones learn from few rows."""
@@ -88,7 +88,7 @@ def read(rows: Any, at: Whole, kind: Lanes) -> Lanes:
 
 @jit_inline
 def read_some(rows: Any, at: Whole, mask: Lanes, kind: Lanes) -> Lanes:
-    """Return some of them, and 0 for the others."""
+    """Return some of them, and 0 for the others, which is above no cut: none is negative."""
     return fixed(widened(load_some(rows, at, mask), kind))
 
 
@@ -100,16 +100,17 @@ def more(x: Lanes, cut: Lanes, seen: Seen) -> Seen:
 
 
 @jit_inline
-def look(x: Lanes, cuts: Any, seen: Any) -> Any:
-    """Add what the first pass wants to know to what was seen before."""
+def look(given: Lanes, cuts: Any, seen: Any) -> Any:
+    """Add what the first pass wants to know of numbers, as given, to what was seen before."""
     a, b, c, d, whole, signs = seen
+    x = fixed(given)
     return (
         more(x, cuts[0], a),
         more(x, cuts[1], b),
         more(x, cuts[2], c),
         more(x, cuts[3], d),
         whole + x,
-        either(signs, x),
+        either(signs, given),  # fixed point may lose a sign
     )
 
 
@@ -150,10 +151,10 @@ def first_look(row: Row, room: Any, i: Whole) -> tuple[Lanes, Lanes, Lanes, Lane
     for begin in range(0, full, PART):
         before, seen = seen, emptied(seen, zero)
         for j in range(begin, min(begin + PART, full), LANES):
-            seen = look(read(rows, at + j, zero), cuts, seen)
+            seen = look(widened(load(rows, at + j), zero), cuts, seen)
         seen = heavier(seen, before)
     if full < C:
-        seen = look(read_some(rows, at + full, tail, zero), cuts, seen)
+        seen = look(widened(load_some(rows, at + full, tail), zero), cuts, seen)
     a, b, c, d, whole, signs = seen
     put(room, COUNTS + i, a[1])
     put(room, COUNTS + LANES + i, b[1])

@@ -115,8 +115,11 @@ def aim(ends: tuple[Cut, Cut], k: Lanes, about: Lanes, known: Lanes) -> tuple[La
     near = low * like(low, STEEP)
     high = choose((low > zero) & (high > near), near, high)
     step, last = (high - low) / between, between - half
-    first, second = bounded(first, half, last), bounded(second, half, last)
-    return high - step * first, high - step * second
+    upper, lower = (
+        high - step * bounded(first, half, last),
+        high - step * bounded(second, half, last),
+    )
+    return choose(upper > zero, upper, zero), choose(lower > zero, lower, zero)  # despite rounding
 
 
 @jit_inline

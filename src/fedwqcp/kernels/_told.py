@@ -100,7 +100,7 @@ def below(x: Lanes, cut: Lanes, found: Lanes) -> Lanes:
 
 @jit_inline
 def tell(task: Task, pile: Pile, at: Whole, left: Whole, found: Found) -> Whole:
-    """Write what was found of some of sixteen rows; return of how many nothing was after all."""
+    """Write what was found of some of sixteen rows; return how many of them stay open."""
     rows, (sizes, covered, marks, after), wanted, (_, _, least, _) = task
     labelled, masked, placed = wanted
     room, which = pile

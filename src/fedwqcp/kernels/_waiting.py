@@ -47,7 +47,7 @@ Pile: TypeAlias = tuple[Any, Any]
 """Where numbers of rows that wait are, and which rows they are."""
 
 PASSES = 16.0
-"""After so many looks, a row is left open."""
+"""After so many more looks, a row is left open."""
 
 NUMBERS = 9
 """Of each row: two cuts around its crossing (height, labels above and their weight each), the next
@@ -64,10 +64,14 @@ of the rows that wait, their next heights among them."""
 
 @jit_inline
 def clear(pile: Pile, C: Whole) -> None:
-    """Let the pile hold nothing, by the first row: lanes that no row uses compute something too."""
+    """Let places where no row waits be of the first row, whose crossing lies anywhere.
+
+    Lanes that no row uses compute something too, and must stay within all arrays.
+    """
     room, which = pile
     for i in range(DEEP):
         put(which, i, 0)
+        put(room, WAIT + DEEP + i, 0)
         put(room, WAIT + 4 * DEEP + i, C)
 
 
@@ -133,8 +137,10 @@ def weigh(row: Row, height: Any) -> Any:
     for j in range(0, full, LANES):
         x = read(rows, at + j, cut)
         found = choose(x > cut, found + x, found)
-    x = read_some(rows, at + full, tail, cut)
-    return total(choose(x > cut, found + x, found))
+    if full < C:
+        x = read_some(rows, at + full, tail, cut)
+        found = choose(x > cut, found + x, found)
+    return total(found)
 
 
 @jit_inline
