@@ -13,7 +13,8 @@ import tempfile
 
 CODE = """
 import time, numpy as np, fedwqcp as fw
-score, p = fw.APS(randomized=False), np.full(({rows}, {classes}), 1 / {classes}, np.{dtype})
+score, rng = fw.APS(randomized=False), np.random.default_rng(0)
+p = rng.dirichlet(np.ones({classes}), {rows}).astype(np.{dtype})
 y = np.zeros(len(p), int)
 start = time.perf_counter()
 {call}
@@ -24,6 +25,7 @@ CALLS = {
     "measure": "score.measure(p, y, 0.5)",
     "invert": "score.invert(p, 0.5)",
     "invert, mapped": "p.flags.writeable = False; score.invert(p, 0.5)",
+    "invert, ties": "p[:] = 1 / {classes}; score.invert(p, 0.5)",
 }
 
 
@@ -41,8 +43,8 @@ def main() -> None:
     for classes in (10, 100):
         for dtype in ("float32", "float64"):
             for name, call in CALLS.items():
-                code = CODE.format(
-                    rows=2**20 // classes + 1, classes=classes, dtype=dtype, call=call
+                code = CODE.replace("{call}", call).format(
+                    rows=2**20 // classes + 1, classes=classes, dtype=dtype
                 )
                 with tempfile.TemporaryDirectory() as cache:
                     first, second = seconds(code, cache), seconds(code, cache)

@@ -120,6 +120,7 @@ def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "LARGE", 0)
     monkeypatch.setattr(compiled, "SHARED", 1)
     monkeypatch.setenv("FEDWQCP_THREADS", "2")
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
     for probs in rows(60):
         assert_same(
             APS(randomized=False), Labelled(probs, np.zeros(70, np.int64), np.ones(70)), 0.8

@@ -121,6 +121,7 @@ def test_threads_share_nothing(n_classes: int, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(compiled, "SHARED", 0)
     monkeypatch.setattr(compiled, "PARTS", 20)
     monkeypatch.setenv("FEDWQCP_THREADS", "4")
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
     p = rows("changing", 20_000, n_classes).astype(np.float32)
     for _ in range(3):
         assert_same(APS(randomized=False), p, 0.9)

@@ -58,6 +58,7 @@ def test_layouts_and_threads(score: IntervalScore, monkeypatch: pytest.MonkeyPat
     for name, value in (("SMALL", 0), ("LARGE", 0), ("SHARED", 1)):
         monkeypatch.setattr(compiled, name, value)
     monkeypatch.setenv("FEDWQCP_THREADS", "2")
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
     rng = np.random.default_rng(0)
     outputs, y = rng.normal(size=(100, score.width)), rng.normal(size=100)
     for layout in (outputs, np.asfortranarray(outputs), outputs[::-1]):

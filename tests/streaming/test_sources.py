@@ -40,6 +40,14 @@ def test_npy_files_are_mapped(tmp_path: Path):
     np.testing.assert_array_equal(labels, LABELS)
 
 
+def test_shown_in_a_notebook_they_tell_no_numbers(tmp_path: Path):
+    np.save(tmp_path / "p.npy", PROBS)
+    source = NpyFiles(tmp_path / "p.npy", rows=4)
+    assert repr(source) == "NpyFiles(shape=(10, 3), rows=4)"
+    assert repr(Arrays(PROBS, LABELS)) == "Arrays(shape=(10, 3), rows=65536)"
+    assert repr(next(iter(source))) == "Batch(shape=(4, 3))"
+
+
 def test_a_file_that_cannot_be_mapped_is_refused(tmp_path: Path):
     np.savez(tmp_path / "probs.npz", PROBS)
     (tmp_path / "text.npy").write_text("no numbers")

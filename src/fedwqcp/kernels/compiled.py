@@ -51,6 +51,7 @@ def kernels(size: int) -> ModuleType | None:
     module or None
         `fedwqcp.kernels._loops`, or None for a small input or without a working numba.
     """
+    _check_threads()
     if size < SMALL:
         return None
     _seen[0] += size
@@ -59,8 +60,7 @@ def kernels(size: int) -> ModuleType | None:
 
 @cache
 def _loops() -> ModuleType | None:
-    """Import the loops, once; a wrong number of threads is refused before that."""
-    threads()
+    """Import the loops, once."""
     try:
         from fedwqcp.kernels import _loops
     except ImportError:  # numba is not installed, or not made for this numpy
@@ -68,8 +68,14 @@ def _loops() -> ModuleType | None:
     return _loops
 
 
+@cache
+def _check_threads() -> None:
+    """Refuse a wrong number of threads with the first input, whatever its size."""
+    threads()
+
+
 def threads() -> int:
-    """Return how many threads a large input may use: FEDWQCP_THREADS, or 1.
+    """Return how many threads a large input may use: FEDWQCP_THREADS, or 1; no more than cores.
 
     Returns
     -------
@@ -81,10 +87,12 @@ def threads() -> int:
     InputError
         If the variable is no positive integer.
     """
-    text = os.environ.get("FEDWQCP_THREADS", "1")
+    text = os.environ.get("FEDWQCP_THREADS") or "1"
     if not text.isdecimal() or int(text) < 1:
-        raise InputError(f"FEDWQCP_THREADS must be an integer of at least 1, got {text!r}")
-    return int(text)
+        raise InputError(
+            f"FEDWQCP_THREADS must be an integer of at least 1, or not set, got {text!r}"
+        )
+    return min(int(text), os.cpu_count() or 1)
 
 
 def over_rows(n: int, size: int, work: Callable[[slice], bool]) -> bool:

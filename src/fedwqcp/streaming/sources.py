@@ -36,8 +36,11 @@ class Batch(NamedTuple):
     labels: npt.ArrayLike | None = None
     ids: npt.ArrayLike | None = None
 
+    def __repr__(self) -> str:
+        return f"Batch(shape={np.shape(self.values)})"
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Arrays:
     """Arrays cut into batches; they can be read again and again.
 
@@ -68,6 +71,9 @@ class Arrays:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(shape={self.values.shape}, rows={self.rows})"
 
     def __iter__(self) -> Iterator[Batch]:
         for start in range(0, len(self.values), self.rows):
