@@ -86,8 +86,8 @@ def test_sets_are_those_by_sorting(kind: str, n_classes: int, dtype: type) -> No
 @settings(max_examples=80, deadline=None)
 @given(
     kind=st.sampled_from(KINDS),
-    n=st.integers(1, 40),
-    n_classes=st.integers(2, 120),
+    n=st.integers(1, 80),
+    n_classes=st.one_of(st.integers(2, 120), st.integers(250, 600)),
     q=st.floats(0, 1),
     single=st.booleans(),
     seed=st.integers(0, 2**32),
