@@ -26,6 +26,10 @@ Limits: TypeAlias = tuple[Any, Truth, Lanes, Lanes]
 """Where the limits begin, and whether one holds for all numbers of labels but 0 and all; that one;
 and how far rounded sums may be off."""
 
+Goal: TypeAlias = tuple[Lanes, Limits, Any, Any]
+"""How many labels there are, their limits, up to which number labels may stand in another order
+than their fixed point, and where the exact limits are."""
+
 WIDTH = 0.07
 """How far from the likely crossing a cut is, in labels for each that lies between, and half a label
 more."""

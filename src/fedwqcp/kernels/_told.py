@@ -8,7 +8,7 @@ import numpy as np
 
 from fedwqcp.kernels._cuts import Row, Rows, read, read_some, row_of
 from fedwqcp.kernels._jit import Truth, Whole, jit_inline
-from fedwqcp.kernels._search import Lanes, Limits
+from fedwqcp.kernels._search import Goal, Lanes
 from fedwqcp.kernels._waiting import SIZES, STEP, Pile
 from fedwqcp.kernels.lanes import (
     LANES,
@@ -29,10 +29,6 @@ from fedwqcp.kernels.lanes import (
 
 Wanted: TypeAlias = tuple[Truth, Truth, Truth]
 """Whether true labels, marks and the next labels are."""
-
-Goal: TypeAlias = tuple[Lanes, Limits, Any, Any]
-"""How many labels there are, their limits, up to which number labels may stand in another order
-than their fixed point, and where the exact limits are."""
 
 Task: TypeAlias = tuple[Rows, tuple[Any, Any, Any, Any], Wanted, Goal]
 """Rows; where sizes, coverage, marks and next labels go; what is wanted; and what is searched."""

@@ -27,7 +27,7 @@ from fedwqcp.kernels._cuts import (
     second_look,
 )
 from fedwqcp.kernels._jit import Whole, jit_inline
-from fedwqcp.kernels._search import Cut, Lanes, Limits, judged, take
+from fedwqcp.kernels._search import Cut, Goal, Lanes, judged, take
 from fedwqcp.kernels.lanes import (
     LANES,
     choose,
@@ -165,7 +165,7 @@ def nearer(ends: tuple[Cut, Cut], before: tuple[Cut, Cut]) -> Lanes:
 
 @jit_inline
 def step(
-    rows: Rows, pile: Pile, at: Whole, still: Lanes, goal: tuple[Lanes, Limits, Any, Any]
+    rows: Rows, pile: Pile, at: Whole, still: Lanes, goal: Goal
 ) -> tuple[tuple[Cut, Cut], Lanes]:
     """Look at the rows from one on again; return nearer cuts, and how often that was done.
 
