@@ -309,8 +309,8 @@ def test_cuts_among_zeros(n_classes: int) -> None:
 def test_cuts_among_zeros_stay_within_their_arrays(uncompiled, monkeypatch) -> None:
     monkeypatch.setattr(compiled, "_loops", lambda: uncompiled)
     q = float(np.nextafter(1 + 1e-4 * 149, 0))
-    APS().measure(near_zeros(16, 300), [0] * 16, 0.9, u=[0.5] * 16)
-    RAPS(penalty=1e-4, randomized=False).measure(near_zeros(16, 300), [0] * 16, q)
+    assert_same(APS(randomized=False), near_zeros(16, 300), 0.9)
+    assert_same(RAPS(penalty=1e-4, randomized=False), near_zeros(16, 300), q)
 
 
 def test_what_is_written_in_place_of_other_things_does_not_overlap() -> None:
