@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import exp
 
-from fedwqcp.metrics.histogram import FEWEST
+from fedwqcp.metrics import FEWEST
 from fedwqcp.monitor import Standing
 from fedwqcp.report.html.blocks import Block, Row, Table, Text
 from fedwqcp.report.html.page import Section

@@ -14,7 +14,7 @@ from fedwqcp.federation.outputs.reading import Outputs, load_outputs
 from fedwqcp.federation.scoring import calibration_of, predict
 from fedwqcp.federation.thresholds import thresholds as agents_thresholds
 from fedwqcp.methods import Calibration
-from fedwqcp.metrics.histogram import FEWEST
+from fedwqcp.metrics import FEWEST
 from fedwqcp.quantile import conformal_quantile
 from fedwqcp.report.html import coverages, sections
 from fedwqcp.report.html.blocks import Row, Table

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fedwqcp.errors import InputError
 from fedwqcp.federation.files import read
-from fedwqcp.metrics.histogram import FEWEST
+from fedwqcp.metrics import FEWEST
 from fedwqcp.monitor import Standing, Terms, load_monitor
 from fedwqcp.monitor.log import Entry, read_log
 from fedwqcp.report.html.history import Step

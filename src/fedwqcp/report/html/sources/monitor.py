@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedwqcp.metrics.histogram import FEWEST
+from fedwqcp.metrics import FEWEST
 from fedwqcp.monitor import Standing
 from fedwqcp.report.html.blocks import Bar, Card, Cards, Charts, Tone
 from fedwqcp.report.html.history import Marks, history

@@ -1,0 +1,693 @@
+"""Coverage and size of prediction sets: per agent, over agents, per class, per group, per size.
+
+Every coverage comes with its exact Clopper-Pearson interval, and `band` says how far split
+conformal coverage strays by chance alone. A `histogram` of scores has no bin with few people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import inf, log
+
+import numpy as np
+import numpy.typing as npt
+
+from fedwqcp.arrays import Floats, as_floats, as_groups, as_indicators, as_labels, as_scores
+from fedwqcp.errors import InputError
+from fedwqcp.sets import Intervals, LabelSets
+
+__all__ = [
+    "Across",
+    "AgentMetrics",
+    "AgentRisk",
+    "GroupRate",
+    "Histogram",
+    "Rate",
+    "Risk",
+    "Stratum",
+    "across_agents",
+    "band",
+    "by_class",
+    "by_group",
+    "by_size",
+    "false_negatives",
+    "histogram",
+    "measure",
+    "measure_risk",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rate:
+    """Hits among test points, with the exact Clopper-Pearson interval of their probability.
+
+    Parameters
+    ----------
+    n : int
+        Test points.
+    hits : int
+        How many were covered.
+    level : float, optional
+        Confidence of the interval.
+
+    Attributes
+    ----------
+    coverage : float
+        hits / n; NaN where n is 0.
+    low, high : float
+        Ends of the interval; exactly 0 without hits, exactly 1 without misses.
+
+    Examples
+    --------
+    >>> rate = Rate(n=10, hits=10)
+    >>> rate.coverage, round(rate.low, 4), rate.high
+    (1.0, 0.6915, 1.0)
+    """
+
+    n: int
+    hits: int
+    level: float = 0.95
+    coverage: float = field(init=False)
+    low: float = field(init=False)
+    high: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.hits <= self.n:
+            raise InputError(f"hits must be from 0 to n={self.n}, got {self.hits}")
+        tail = _tail(self.level)
+        coverage = self.hits / self.n if self.n else np.nan
+        object.__setattr__(self, "coverage", coverage)
+        object.__setattr__(self, "low", _lower_end(self.hits, self.n, tail))
+        object.__setattr__(self, "high", 1.0 - _lower_end(self.n - self.hits, self.n, tail))
+
+
+def band(m: int, rank: int, n: int, level: float = 0.95) -> tuple[int, int]:
+    """Return the range of hits that split conformal prediction gives by chance alone.
+
+    With a threshold at the rank-th smallest of n untied exchangeable scores, hits among m test
+    points follow BetaBinomial(m, rank, n + 1 - rank): the band leaves at most (1 - level) / 2 on
+    each side. Hits inside it are no sign of wrong coverage.
+
+    Parameters
+    ----------
+    m : int
+        Test points, at least 1.
+    rank : int
+        Rank of the threshold, at least 1, such as ``conformal_rank(n, alpha)``; beyond n the
+        threshold is +inf and every point is a hit.
+    n : int
+        Calibration points.
+    level : float, optional
+        Probability of the band.
+
+    Returns
+    -------
+    tuple of int
+        Fewest and most hits.
+
+    Raises
+    ------
+    InputError
+        If m or rank is below 1, n is negative, one is no integer, or level is not between
+        0 and 1.
+
+    Examples
+    --------
+    >>> band(1000, rank=90, n=99)  # alpha = 0.1: 840 hits of 1000 are no sign of anything
+    (831, 953)
+    """
+    tail = _tail(level)
+    for what, value, least in (("m", m, 1), ("rank", rank, 1), ("n", n, 0)):
+        if not isinstance(value, int | np.integer) or value < least:
+            raise InputError(f"{what} must be an integer of at least {least}, got {value!r}")
+    if rank > n:
+        return m, m
+    mass = _beta_binomial(m, rank, n + 1 - rank)
+    below, above = np.cumsum(mass), np.cumsum(mass[::-1])
+    return int(np.searchsorted(below, tail)), m - int(np.searchsorted(above, tail, side="right"))
+
+
+def _beta_binomial(m: int, a: int, b: int) -> Floats:
+    """Return the probabilities of 0 to m hits, from logarithms of factorials."""
+    from scipy.special import gammaln
+
+    x = np.arange(m + 1)
+    log_mass = gammaln(x + a) - gammaln(x + 1) + gammaln(m - x + b) - gammaln(m - x + 1)
+    mass = np.exp(log_mass - log_mass.max())
+    return np.asarray(mass / mass.sum())
+
+
+def _lower_end(hits: int, n: int, tail: float) -> float:
+    """Return the lower Clopper-Pearson end; the upper one is 1 minus that of the misses."""
+    from scipy.special import betaincinv
+
+    return float(betaincinv(hits, n - hits + 1, tail)) if hits else 0.0
+
+
+def _tail(level: float) -> float:
+    """Return the mass left on each side of a central range."""
+    if not 0.0 < level < 1.0:
+        raise InputError(f"level must be strictly between 0 and 1, got {level!r}")
+    return (1.0 - level) / 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentMetrics(Rate):
+    """Coverage and size at one agent; built by `measure`.
+
+    Parameters
+    ----------
+    agent : str
+        Its name.
+    size : float
+        Mean number of labels or mean length; +inf where a length is infinite.
+    empty : float
+        Share of empty sets.
+    full : float
+        Share of sets that exclude nothing: every label, or the whole line.
+    infinite : float
+        Share of intervals of infinite length; 0 for sets of labels.
+    """
+
+    agent: str
+    size: float
+    empty: float
+    full: float
+    infinite: float
+
+
+@dataclass(frozen=True)
+class Across:
+    """What the agents' coverages come to; built by `across_agents`.
+
+    Parameters
+    ----------
+    agents : int
+        How many.
+    coverage : float
+        Mean of the agents' coverages, each agent counting alike.
+    worst : float
+        Lowest coverage.
+    worst_agent : str
+        Whose it is; the first where several share it.
+    spread : float
+        Highest minus lowest coverage.
+    deviation : float
+        Standard deviation of the coverages, with divisor M.
+    size : float
+        Mean of the agents' mean sizes.
+    """
+
+    agents: int
+    coverage: float
+    worst: float
+    worst_agent: str
+    spread: float
+    deviation: float
+    size: float
+
+
+def measure(
+    agent: str, sets: LabelSets | Intervals, y: npt.ArrayLike, level: float = 0.95
+) -> AgentMetrics:
+    """Return coverage and size of one agent's sets on its test points.
+
+    Parameters
+    ----------
+    agent : str
+        Name of the agent.
+    sets : LabelSets or Intervals
+        One set for each test point.
+    y : array_like, shape (n,)
+        The true labels or values.
+    level : float, optional
+        Confidence of the interval of the coverage.
+
+    Returns
+    -------
+    AgentMetrics
+        The figures.
+
+    Raises
+    ------
+    InputError
+        If there are no test points, or y does not fit the sets.
+
+    Examples
+    --------
+    >>> sets = LabelSets(np.array([[True, False], [True, True]]))
+    >>> found = measure("a", sets, [1, 1])
+    >>> found.coverage, found.size, found.full
+    (0.5, 1.5, 0.5)
+    """
+    if not len(sets):
+        raise InputError(f"agent {agent!r} has no test points: coverage needs at least one")
+    sizes = sets.sizes()
+    if isinstance(sets, LabelSets):
+        empty, full = sizes == 0, sizes == sets.mask.shape[1]
+    else:
+        empty, full = sets.lower > sets.upper, (sets.lower == -np.inf) & (sets.upper == np.inf)
+    return AgentMetrics(
+        agent=agent,
+        n=len(sets),
+        hits=int(sets.cover(y).sum()),
+        level=level,
+        size=float(sizes.mean()),
+        empty=float(empty.mean()),
+        full=float(full.mean()),
+        infinite=float(np.isinf(sizes).mean()),
+    )
+
+
+def across_agents(metrics: Sequence[AgentMetrics]) -> Across:
+    """Return mean, worst agent and dispersion of the agents' coverages.
+
+    Parameters
+    ----------
+    metrics : sequence of AgentMetrics
+        One for each agent.
+
+    Returns
+    -------
+    Across
+        The figures.
+
+    Raises
+    ------
+    InputError
+        If there is no agent.
+    """
+    if not metrics:
+        raise InputError("metrics must hold at least one agent, got none")
+    coverages = np.array([m.coverage for m in metrics])
+    lowest = int(np.argmin(coverages))
+    return Across(
+        agents=len(metrics),
+        coverage=float(coverages.mean()),
+        worst=float(coverages[lowest]),
+        worst_agent=metrics[lowest].agent,
+        spread=float(np.ptp(coverages)),
+        deviation=float(coverages.std()),
+        size=float(np.mean([m.size for m in metrics])),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupRate(Rate):
+    """Coverage and size in one group; built by `by_group`.
+
+    Parameters
+    ----------
+    group : str
+        Its name.
+    size : float
+        Mean number of labels or mean length.
+    """
+
+    group: str
+    size: float
+
+
+def by_group(
+    sets: LabelSets | Intervals,
+    y: npt.ArrayLike,
+    groups: npt.ArrayLike,
+    level: float = 0.95,
+) -> tuple[GroupRate, ...]:
+    """Return coverage and size in each group that occurs, by name.
+
+    Parameters
+    ----------
+    sets : LabelSets or Intervals
+        One set for each test point.
+    y : array_like, shape (n,)
+        The true labels or values.
+    groups : array_like, shape (n,)
+        Group of each test point, text or integers; the labels themselves give coverage by class.
+    level : float, optional
+        Confidence of the exact intervals.
+
+    Returns
+    -------
+    tuple of GroupRate
+        Sorted by name.
+
+    Raises
+    ------
+    InputError
+        If y or the groups do not fit the sets.
+
+    Examples
+    --------
+    >>> sets = LabelSets(np.array([[True, False], [True, True], [False, True]]))
+    >>> [(g.group, g.n, g.coverage, g.size) for g in by_group(sets, [0, 1, 0], ["f", "m", "m"])]
+    [('f', 1, 1.0, 1.0), ('m', 2, 0.5, 1.5)]
+    """
+    covered, sizes = sets.cover(y), sets.sizes()
+    names = as_groups(groups, len(sets))
+    return tuple(
+        GroupRate(
+            group=str(name),
+            n=int(np.count_nonzero(own := names == name)),
+            hits=int(covered[own].sum()),
+            level=level,
+            size=float(sizes[own].mean()),
+        )
+        for name in np.unique(names)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stratum(Rate):
+    """Coverage of the sets whose size lies in a range; built by `by_size`.
+
+    Parameters
+    ----------
+    smallest, largest : float
+        The range: ``smallest <= size < largest``, or one size where both are equal. The last
+        range between cuts holds +inf too.
+    """
+
+    smallest: float
+    largest: float
+
+
+def by_class(sets: LabelSets, labels: npt.ArrayLike, level: float = 0.95) -> tuple[Rate, ...]:
+    """Return the coverage of each class, in the order of the classes.
+
+    Parameters
+    ----------
+    sets : LabelSets
+        One set for each test point; for ordinal labels use ``intervals.labels(C)``.
+    labels : array_like, shape (n,)
+        The true labels.
+    level : float, optional
+        Confidence of the intervals.
+
+    Returns
+    -------
+    tuple of Rate
+        One for each of the C classes; a class without test points has n = 0.
+
+    Raises
+    ------
+    InputError
+        If there are no test points, or the labels do not fit the sets.
+    """
+    _check_some(sets)
+    n, n_classes = sets.mask.shape
+    y = as_labels(labels, n, n_classes)
+    covered = sets.cover(y)
+    each = (covered[y == label] for label in range(n_classes))
+    return tuple(Rate(n=len(own), hits=int(own.sum()), level=level) for own in each)
+
+
+def by_size(
+    sets: LabelSets | Intervals,
+    y: npt.ArrayLike,
+    cuts: Sequence[float] | None = None,
+    level: float = 0.95,
+) -> tuple[Stratum, ...]:
+    """Return the coverage of sets of like size.
+
+    Parameters
+    ----------
+    sets : LabelSets or Intervals
+        One set for each test point.
+    y : array_like, shape (n,)
+        The true labels or values.
+    cuts : sequence of float, optional
+        Increasing positive sizes c_1 < ... < c_m at which [0, +inf] is cut into m + 1 ranges.
+        Without them sets of labels are told apart by their exact size; intervals need them.
+    level : float, optional
+        Confidence of the intervals of the coverages.
+
+    Returns
+    -------
+    tuple of Stratum
+        By increasing size: each size that occurs, or each range, where n may be 0.
+
+    Raises
+    ------
+    InputError
+        If there are no test points, intervals come without cuts, cuts do not increase, or y does
+        not fit the sets.
+    """
+    _check_some(sets)
+    sizes, covered = sets.sizes(), sets.cover(y)
+    if cuts is None:
+        if isinstance(sets, Intervals):
+            raise InputError("cuts must be given for intervals, for example [0.5, 1, 2]")
+        edges = [(float(size), float(size)) for size in np.unique(sizes)]
+        place = np.unique(sizes, return_inverse=True)[1]
+    else:
+        inner = as_floats(cuts, "cuts", (None,))
+        if not len(inner) or not (np.diff(inner, prepend=0.0) > 0).all():
+            raise InputError("cuts must be positive and increase, for example [0.5, 1, 2]")
+        ends = [0.0, *inner.tolist(), np.inf]
+        edges = list(pairwise(ends))
+        place = np.searchsorted(inner, sizes, side="right")
+    each = (covered[place == i] for i in range(len(edges)))
+    return tuple(
+        Stratum(n=len(own), hits=int(own.sum()), level=level, smallest=smallest, largest=largest)
+        for own, (smallest, largest) in zip(each, edges, strict=True)
+    )
+
+
+def _check_some(sets: LabelSets | Intervals) -> None:
+    """Refuse to measure nothing."""
+    if not len(sets):
+        raise InputError("there are no test points: coverage needs at least one")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Risk:
+    """The mean of independent losses between 0 and 1, with an interval of its expectation.
+
+    The interval holds every m with n kl(risk, m) <= log(2 / (1 - level)), kl the relative entropy
+    of coin tosses: by Chernoff's bound and Hoeffding's lemma it misses the expectation with
+    probability 1 - level at most, whatever the losses' law.
+
+    Parameters
+    ----------
+    n : int
+        Test points.
+    risk : float
+        Mean loss.
+    level : float, optional
+        Confidence of the interval.
+
+    Attributes
+    ----------
+    low, high : float
+        Ends of the interval.
+
+    Examples
+    --------
+    >>> found = Risk(n=100, risk=0.08)
+    >>> round(found.low, 3), round(found.high, 3)
+    (0.026, 0.174)
+    """
+
+    n: int
+    risk: float
+    level: float = 0.95
+    low: float = field(init=False)
+    high: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.n < 1 or not 0 <= self.risk <= 1:
+            raise InputError(
+                f"a risk is the mean of losses from 0 to 1, got {self.risk} of {self.n}"
+            )
+        if not 0.0 < self.level < 1.0:
+            raise InputError(f"level must be strictly between 0 and 1, got {self.level!r}")
+        most = log(2 / (1 - self.level)) / self.n
+        object.__setattr__(self, "low", _end(self.risk, 0.0, most))
+        object.__setattr__(self, "high", _end(self.risk, 1.0, most))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentRisk(Risk):
+    """False-negative rate and size at one agent; built by `measure_risk`.
+
+    Parameters
+    ----------
+    agent : str
+        Its name.
+    size : float
+        Mean number of labels in a set.
+    full : float
+        Share of sets that hold every label.
+    """
+
+    agent: str
+    size: float
+    full: float
+
+
+def false_negatives(sets: LabelSets, labels: npt.ArrayLike) -> Floats:
+    """Return the share of each row's labels that its set misses, shape (n,).
+
+    Parameters
+    ----------
+    sets : LabelSets
+        One set for each test point.
+    labels : array_like, shape (n, L)
+        1 where a label is there, 0 where it is not.
+
+    Returns
+    -------
+    Floats
+        From 0 to 1; 0 in a row without labels.
+    """
+    there = as_indicators(labels, sets.mask.shape)
+    missed = (there & ~sets.mask).sum(axis=1)
+    return np.asarray(missed / np.maximum(1, there.sum(axis=1)))
+
+
+def measure_risk(
+    agent: str, sets: LabelSets, labels: npt.ArrayLike, level: float = 0.95
+) -> AgentRisk:
+    """Return the false-negative rate and size of one agent's sets on its test points.
+
+    Parameters
+    ----------
+    agent : str
+        Name of the agent.
+    sets : LabelSets
+        One set for each test point.
+    labels : array_like, shape (n, L)
+        1 where a label is there, 0 where it is not.
+    level : float, optional
+        Confidence of the interval.
+
+    Returns
+    -------
+    AgentRisk
+        The figures.
+
+    Raises
+    ------
+    InputError
+        If there are no test points, or the labels do not fit the sets.
+
+    Examples
+    --------
+    >>> sets = LabelSets(np.array([[True, False], [True, True]]))
+    >>> found = measure_risk("a", sets, [[1, 1], [0, 1]])
+    >>> found.risk, found.size
+    (0.25, 1.5)
+    """
+    if not len(sets):
+        raise InputError(f"agent {agent!r} has no test points: a risk needs at least one")
+    sizes = sets.sizes()
+    return AgentRisk(
+        agent=agent,
+        n=len(sets),
+        risk=float(false_negatives(sets, labels).mean()),
+        level=level,
+        size=float(sizes.mean()),
+        full=float((sizes == sets.mask.shape[1]).mean()),
+    )
+
+
+def _end(mean: float, extreme: float, most: float) -> float:
+    """Return the end of the interval on one side, by halving; rounding goes outwards."""
+    if _entropy(mean, extreme) <= most:
+        return extreme
+    inside, outside = mean, extreme
+    for _ in range(60):
+        middle = (inside + outside) / 2
+        if _entropy(mean, middle) <= most:
+            inside = middle
+        else:
+            outside = middle
+    return outside
+
+
+def _entropy(p: float, q: float) -> float:
+    """Return the relative entropy of coins, kl(p, q)."""
+    parts = ((p, q), (1 - p, 1 - q))
+    return sum(a * log(a / b) if b > 0 else inf for a, b in parts if a > 0)
+
+
+FEWEST = 10
+"""Fewest people that a bin of a shared histogram holds."""
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Counts between edges.
+
+    Parameters
+    ----------
+    edges : tuple of float
+        One more than bins, rising; empty where there are fewer people than one bin needs.
+    people : tuple of int
+        How many scores lie in each bin; the last one holds its upper edge too.
+    """
+
+    edges: tuple[float, ...]
+    people: tuple[int, ...]
+
+
+def histogram(scores: npt.ArrayLike, *, bins: int = 20, fewest: int = FEWEST) -> Histogram:
+    """Count finite scores in equal bins, merged from the left until each holds enough people.
+
+    The range is rounded outward to one digit, so that its ends tell nobody's score.
+
+    Parameters
+    ----------
+    scores : array_like, shape (n,)
+        The scores; +inf is left out.
+    bins : int, optional
+        Equal bins before merging.
+    fewest : int, optional
+        Fewest people in a bin.
+
+    Returns
+    -------
+    Histogram
+        No bin where there are fewer people than that.
+
+    Raises
+    ------
+    InputError
+        If a score is NaN, or there is to be no bin.
+
+    Examples
+    --------
+    >>> histogram([0.0, 0.1, 0.2, 0.3, 1.0], bins=4, fewest=2)
+    Histogram(edges=(0.0, 0.25, 1.0), people=(3, 2))
+    """
+    if bins < 1 or fewest < 1:
+        raise InputError(f"bins and fewest must be at least 1, got {bins} and {fewest}")
+    values = as_scores(scores)
+    values = values[np.isfinite(values)]
+    if len(values) < fewest:
+        return Histogram((), ())
+    edges = _edges(float(values.min()), float(values.max()), bins)
+    counts = np.histogram(values, edges)[0]
+    kept, people, held = [float(edges[0])], [], 0
+    for edge, count in zip(edges[1:], counts, strict=True):
+        held += int(count)
+        if held >= fewest:
+            kept.append(float(edge))
+            people.append(held)
+            held = 0
+    kept[-1] = float(edges[-1])  # too few are left at the end: they join the last bin
+    people[-1] += held
+    return Histogram(tuple(kept), tuple(people))
+
+
+def _edges(low: float, high: float, bins: int) -> npt.NDArray[np.float64]:
+    """Return equal bins over the range, rounded outward to one digit of its width."""
+    width = high - low if high > low else abs(low) or 1.0
+    step = 10.0 ** np.floor(np.log10(width))
+    first, last = np.floor(low / step), np.ceil(high / step)
+    edges = np.linspace(first, max(last, first + 1), bins + 1) * step
+    edges[0], edges[-1] = min(edges[0], low), max(edges[-1], high)  # against rounding
+    return np.asarray(edges)

@@ -1,0 +1,372 @@
+"""Coverage in each group."""
+
+from __future__ import annotations
+
+from math import inf, isnan, log, sqrt
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy import stats
+
+from fedwqcp.errors import InputError
+from fedwqcp.metrics import (
+    AgentMetrics,
+    Histogram,
+    Rate,
+    Risk,
+    across_agents,
+    band,
+    by_class,
+    by_group,
+    by_size,
+    false_negatives,
+    histogram,
+    measure,
+    measure_risk,
+)
+from fedwqcp.quantile import conformal_rank
+from fedwqcp.sets import Intervals, LabelSets
+from strategies import scores
+
+levels = st.sampled_from([0.5, 0.9, 0.95, 0.99, 1 - 2e-6])
+
+
+def test_rate_by_hand() -> None:
+    rate = Rate(n=10, hits=8)
+    assert rate.coverage == 0.8
+    assert (rate.low, rate.high) == pytest.approx((0.44390453, 0.97478927), abs=1e-8)
+
+
+@pytest.mark.parametrize("n", [1, 19, 100_000])
+def test_ends_are_exact_without_hits_and_without_misses(n: int) -> None:
+    edge = 0.025 ** (1 / n)  # P(n hits) = p^n at the end of the interval
+    none, every = Rate(n=n, hits=0), Rate(n=n, hits=n)
+    assert (none.coverage, none.low, none.high) == (0.0, 0.0, pytest.approx(1 - edge, rel=1e-9))
+    assert (every.coverage, every.low, every.high) == (1.0, pytest.approx(edge, rel=1e-9), 1.0)
+
+
+def test_a_rate_of_nothing_knows_nothing() -> None:
+    rate = Rate(n=0, hits=0)
+    assert isnan(rate.coverage)
+    assert (rate.low, rate.high) == (0.0, 1.0)
+
+
+@given(st.integers(1, 3000), st.floats(0, 1), levels)
+def test_interval_agrees_with_scipy(n: int, share: float, level: float) -> None:
+    hits = round(n * share)
+    expected = stats.binomtest(hits, n).proportion_ci(level, method="exact")
+    rate = Rate(n=n, hits=hits, level=level)
+    assert (rate.low, rate.high) == pytest.approx((expected.low, expected.high), abs=1e-10)
+    assert rate.low <= rate.coverage <= rate.high
+
+
+@given(st.integers(1, 60), st.floats(0.01, 0.99), levels)
+def test_interval_covers_at_its_level(n: int, p: float, level: float) -> None:
+    rates = [Rate(n=n, hits=hits, level=level) for hits in range(n + 1)]
+    held = [rate.low <= p <= rate.high for rate in rates]
+    probability = stats.binom.pmf(np.arange(n + 1), n, p)[held].sum()
+    assert probability >= level - 1e-9
+
+
+@pytest.mark.parametrize(
+    ("n", "hits", "level", "says"),
+    [(3, 4, 0.95, "hits must be from 0 to n=3"), (3, -1, 0.95, "hits"), (3, 1, 1.0, "level")],
+)
+def test_rate_refuses(n: int, hits: int, level: float, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        Rate(n=n, hits=hits, level=level)
+
+
+def test_band_by_hand() -> None:
+    # one calibration point, rank 1: hits are uniform on 0..9
+    assert band(9, rank=1, n=1, level=0.8) == (0, 9)
+    assert band(9, rank=1, n=1, level=0.7) == (1, 8)
+
+
+@given(st.integers(1, 400), st.integers(1, 300), st.floats(0.01, 0.99), levels)
+def test_band_agrees_with_scipy(m: int, n: int, share: float, level: float) -> None:
+    rank = max(1, round(share * n))
+    law = stats.betabinom(m, rank, n + 1 - rank)
+    low, high = band(m, rank, n, level)
+    tail = (1 - level) / 2
+    slack = 1e-9  # where the mass of a tail is the level itself, rounding decides
+    assert law.cdf(low - 1) <= tail + slack
+    assert law.cdf(low) >= tail - slack
+    assert law.sf(high) <= tail + slack
+    assert law.sf(high - 1) >= tail - slack
+
+
+def test_band_of_many_points_is_stable() -> None:
+    m, n = 100_000, 5000
+    rank = conformal_rank(n, 0.05)
+    law = stats.betabinom(m, rank, n + 1 - rank)
+    low, high = band(m, rank, n, 1 - 2e-6)
+    mass = law.pmf(np.arange(m + 1))
+    assert mass[:low].sum() < 1e-6 < mass[: low + 1].sum()
+    assert mass[high + 1 :].sum() < 1e-6 < mass[high:].sum()
+
+
+def test_band_holds_the_hits_of_split_conformal() -> None:
+    rng = np.random.default_rng(20)
+    n, m = 99, 500
+    rank = conformal_rank(n, 0.1)
+    low, high = band(m, rank, n, 1 - 2e-6)
+    for _ in range(50):
+        threshold = np.sort(rng.random(n))[rank - 1]
+        assert low <= np.count_nonzero(rng.random(m) <= threshold) <= high
+
+
+def test_band_beyond_the_sample_is_certain() -> None:
+    assert band(50, rank=conformal_rank(18, 0.05), n=18) == (50, 50)
+    assert band(50, rank=1, n=0) == (50, 50)
+
+
+@pytest.mark.parametrize(
+    ("m", "rank", "n", "level", "says"),
+    [
+        (0, 1, 1, 0.9, "m must be an integer of at least 1, got 0"),
+        (1, 0, 1, 0.9, "rank must be"),
+        (1, 1, -1, 0.9, "n must be an integer of at least 0"),
+        (1.5, 1, 1, 0.9, "m must be"),
+        (1, 1, 1, 95, "level must be strictly between 0 and 1, got 95"),
+    ],
+)
+def test_band_refuses(m: int, rank: int, n: int, level: float, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        band(m, rank, n, level)
+
+
+def test_labels_by_hand() -> None:
+    mask = np.array([[1, 0, 0], [1, 1, 0], [0, 0, 0], [1, 1, 1]], dtype=bool)
+    found = measure("a", LabelSets(mask), [0, 2, 1, 2], level=0.9)
+    assert (found.agent, found.n, found.hits, found.coverage) == ("a", 4, 2, 0.5)
+    assert (found.size, found.empty, found.full, found.infinite) == (1.5, 0.25, 0.25, 0.0)
+    rate = Rate(n=4, hits=2, level=0.9)
+    assert (found.low, found.high) == (rate.low, rate.high)
+
+
+def test_intervals_by_hand() -> None:
+    sets = Intervals(np.array([0.0, 1.0, 2.0]), np.array([2.0, 0.0, 2.0]))
+    found = measure("a", sets, [1.0, 0.5, 2.0])
+    assert (found.hits, found.size) == (2, pytest.approx(2 / 3))
+    assert (found.empty, found.full, found.infinite) == (pytest.approx(1 / 3), 0.0, 0.0)
+
+
+def test_infinite_lengths_have_an_infinite_mean() -> None:
+    sets = Intervals(np.array([-inf, 0.0, 0.0, 0.0]), np.array([inf, inf, 1.0, 1.0]))
+    found = measure("a", sets, [9.0, 9.0, 0.5, 2.0])
+    assert (found.coverage, found.size, found.full, found.infinite) == (0.75, inf, 0.25, 0.5)
+
+
+@pytest.mark.parametrize(
+    "sets", [LabelSets(np.empty((0, 3), dtype=bool)), Intervals(np.empty(0), np.empty(0))]
+)
+def test_no_test_points_are_refused(sets: LabelSets | Intervals) -> None:
+    with pytest.raises(InputError, match="agent 'lakeside' has no test points"):
+        measure("lakeside", sets, [])
+
+
+def agent(name: str, hits: int, size: float) -> AgentMetrics:
+    return AgentMetrics(agent=name, n=10, hits=hits, size=size, empty=0, full=0, infinite=0)
+
+
+def test_across_agents_by_hand() -> None:
+    found = across_agents([agent("a", 9, 1.0), agent("b", 6, 2.0), agent("c", 9, 6.0)])
+    assert found.agents == 3
+    assert found.coverage == pytest.approx(0.8)
+    assert (found.worst, found.worst_agent) == (0.6, "b")
+    assert found.spread == pytest.approx(0.3)
+    assert found.deviation == pytest.approx(sqrt((0.01 + 0.04 + 0.01) / 3))
+    assert found.size == 3.0
+
+
+def test_the_first_of_several_worst_agents_is_named() -> None:
+    assert across_agents([agent("b", 5, 1.0), agent("a", 5, 1.0)]).worst_agent == "b"
+
+
+def test_one_infinite_agent_makes_the_mean_size_infinite() -> None:
+    found = across_agents([agent("a", 9, inf)])
+    assert (found.size, found.deviation, found.spread) == (inf, 0.0, 0.0)
+    assert across_agents([agent("a", 9, inf), agent("b", 9, 1.0)]).size == inf
+
+
+def test_no_agents_are_refused() -> None:
+    with pytest.raises(InputError, match="at least one agent"):
+        across_agents([])
+
+
+def test_groups_by_hand():
+    sets = LabelSets(np.array([[1, 0, 0], [1, 1, 0], [0, 0, 0], [1, 1, 1]], dtype=bool))
+    old, young = by_group(sets, [0, 2, 1, 2], ["young", "old", "old", "young"])
+    assert (old.group, old.n, old.hits, old.size) == ("old", 2, 0, 1.0)
+    assert (young.group, young.n, young.hits, young.size) == ("young", 2, 2, 2.0)
+    rate = Rate(n=2, hits=2)
+    assert (young.low, young.high) == (rate.low, rate.high)
+
+
+def test_labels_as_groups_give_coverage_by_class():
+    rng = np.random.default_rng(0)
+    sets, y = LabelSets(rng.random((200, 3)) < 0.6), rng.integers(0, 3, 200)
+    found = by_group(sets, y, y)
+    assert [(g.n, g.hits) for g in found] == [(r.n, r.hits) for r in by_class(sets, y)]
+
+
+def test_intervals_and_wrong_lengths():
+    intervals = Intervals(np.array([0.0, 0.0]), np.array([1.0, 3.0]))
+    assert [g.size for g in by_group(intervals, [0.5, 5.0], [2, 10])] == [3.0, 1.0]  # as text
+    with pytest.raises(InputError, match="one for each row"):
+        by_group(intervals, [0.5, 5.0], ["a"])
+
+
+MASK = np.array([[1, 0, 0], [1, 1, 0], [0, 0, 0], [0, 1, 0], [1, 1, 0]], dtype=bool)
+LABELS = [0, 0, 1, 1, 1]
+
+
+def test_by_class_by_hand() -> None:
+    first, second, third = by_class(LabelSets(MASK), LABELS, level=0.9)
+    assert first == Rate(n=2, hits=2, level=0.9)
+    assert second == Rate(n=3, hits=2, level=0.9)
+    assert (third.n, third.hits, third.low, third.high) == (0, 0, 0.0, 1.0)
+
+
+def test_by_size_of_labels_by_hand() -> None:
+    found = by_size(LabelSets(MASK), LABELS)
+    assert [(s.smallest, s.largest, s.n, s.hits) for s in found] == [
+        (0.0, 0.0, 1, 0),
+        (1.0, 1.0, 2, 2),
+        (2.0, 2.0, 2, 2),
+    ]
+
+
+def test_by_size_between_cuts_by_hand() -> None:
+    upper = np.array([-1.0, 0.5, 1.0, 1.5, 2.0, inf])
+    found = by_size(Intervals(np.zeros(6), upper), [0, 0.6, 0.6, 0.6, 0.6, 9], cuts=[1, 2, 2.5])
+    assert [(s.smallest, s.largest, s.n, s.hits) for s in found] == [
+        (0.0, 1.0, 2, 0),
+        (1.0, 2.0, 2, 2),
+        (2.0, 2.5, 1, 1),
+        (2.5, inf, 1, 1),
+    ]
+
+
+def test_labels_may_be_cut_too() -> None:
+    small, large = by_size(LabelSets(MASK), LABELS, cuts=[2])
+    assert (small.n, small.hits, large.n, large.hits) == (3, 2, 2, 2)
+
+
+@given(hnp.arrays(bool, st.tuples(st.integers(1, 30), st.just(4))), st.data())
+def test_strata_part_the_points(mask: np.ndarray, data: st.DataObject) -> None:
+    labels = data.draw(hnp.arrays(np.int64, len(mask), elements=st.integers(0, 3)))
+    sets = LabelSets(mask)
+    hits = int(sets.cover(labels).sum())
+    for parts in (by_class(sets, labels), by_size(sets, labels), by_size(sets, labels, [1, 3])):
+        assert sum(part.n for part in parts) == len(mask)
+        assert sum(part.hits for part in parts) == hits
+
+
+def test_intervals_need_cuts() -> None:
+    with pytest.raises(InputError, match="cuts must be given for intervals"):
+        by_size(Intervals(np.zeros(1), np.ones(1)), [0.5])
+
+
+@pytest.mark.parametrize("cuts", [[], [0, 1], [1, 1], [2, 1], [-1, 1]])
+def test_cuts_must_increase(cuts: list[float]) -> None:
+    with pytest.raises(InputError, match="cuts must be positive and increase"):
+        by_size(LabelSets(MASK), LABELS, cuts)
+
+
+def test_no_test_points_are_refused_by_class_or_size() -> None:
+    nothing = LabelSets(np.empty((0, 3), dtype=bool))
+    with pytest.raises(InputError, match="no test points"):
+        by_class(nothing, [])
+    with pytest.raises(InputError, match="no test points"):
+        by_size(nothing, [])
+
+
+def test_rates_by_hand():
+    sets = LabelSets(np.array([[1, 0, 0], [0, 0, 0], [1, 1, 1]], dtype=bool))
+    labels = [[1, 1, 0], [0, 0, 0], [0, 1, 1]]
+    assert false_negatives(sets, labels).tolist() == [0.5, 0.0, 0.0]
+    found = measure_risk("a", sets, labels)
+    assert (found.agent, found.n, found.risk) == ("a", 3, pytest.approx(1 / 6))
+    assert (found.size, found.full) == (pytest.approx(4 / 3), pytest.approx(1 / 3))
+
+
+def test_the_ends_without_losses_by_hand():
+    # kl(0, m) = -log(1 - m): the upper end solves (1 - m)^n = (1 - level) / 2
+    risk = Risk(n=50, risk=0.0, level=0.9)
+    assert risk.low == 0
+    assert risk.high == pytest.approx(1 - 0.05 ** (1 / 50), abs=1e-12)
+    assert Risk(n=50, risk=1.0, level=0.9).low == pytest.approx(0.05 ** (1 / 50), abs=1e-12)
+
+
+@given(n=st.integers(1, 500), share=st.floats(0, 1), level=st.sampled_from([0.8, 0.95, 0.999]))
+def test_ends_lie_where_the_entropy_says_and_hold_the_exact_interval_of_coins(n, share, level):
+    hits = round(share * n)
+    risk, exact = Risk(n=n, risk=hits / n, level=level), Rate(n=n, hits=hits, level=level)
+    assert risk.low - 1e-12 <= exact.low <= risk.risk <= exact.high <= risk.high + 1e-12
+    for end in (risk.low, risk.high):
+        if 0 < end < 1 and 0 < hits < n:
+            p = hits / n
+            kl = p * log(p / end) + (1 - p) * log((1 - p) / (1 - end))
+            assert kl == pytest.approx(log(2 / (1 - level)) / n, rel=1e-6)
+
+
+def test_wrong_input_is_refused():
+    with pytest.raises(InputError, match="no test points"):
+        measure_risk("a", LabelSets(np.empty((0, 2), bool)), np.empty((0, 2)))
+    with pytest.raises(InputError, match="shape"):
+        false_negatives(LabelSets(np.ones((1, 2), bool)), [[1, 0, 1]])
+    for wrong in ({"n": 0, "risk": 0.1}, {"n": 3, "risk": 1.5}, {"n": 3, "risk": 0.1, "level": 1}):
+        with pytest.raises(InputError):
+            Risk(**wrong)
+
+
+def test_thin_bins_join_their_neighbours():
+    # equal bins of 0.25: 3, 1, 0 and 1 people; two are the fewest
+    found = histogram([0.0, 0.1, 0.2, 0.3, 1.0], bins=4, fewest=2)
+    assert found == Histogram(edges=(0.0, 0.25, 1.0), people=(3, 2))
+
+
+def test_what_is_left_at_the_end_joins_the_last_bin():
+    # equal bins of 0.5: 3 people and 1; the single one joins the others
+    assert histogram([0.0, 0.1, 0.2, 1.0], bins=2, fewest=2) == Histogram((0.0, 1.0), (4,))
+
+
+def test_the_ends_tell_nobodys_score():
+    found = histogram(np.linspace(0.0137, 0.9731, 200))
+    assert (found.edges[0], found.edges[-1]) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("values", [[], [0.5] * 9, [0.5] * 9 + [inf] * 20])
+def test_too_few_people_make_no_bin(values):
+    assert histogram(values) == Histogram((), ())
+
+
+def test_equal_scores_make_one_bin():
+    found = histogram([2.5] * 12)
+    assert found.people == (12,)
+    assert found.edges[0] <= 2.5 <= found.edges[-1]
+
+
+@given(scores(min_size=0, max_size=80, infinite=True), st.integers(1, 30), st.integers(1, 12))
+def test_nobody_is_lost_and_nobody_stands_alone(values, bins, fewest):
+    found = histogram(values, bins=bins, fewest=fewest)
+    finite = values[np.isfinite(values)]
+    if len(finite) < fewest:
+        assert found == Histogram((), ())
+        return
+    assert sum(found.people) == len(finite)
+    assert min(found.people) >= fewest
+    assert len(found.edges) == len(found.people) + 1
+    assert list(found.edges) == sorted(set(found.edges))
+    assert found.edges[0] <= finite.min() <= finite.max() <= found.edges[-1]
+
+
+@pytest.mark.parametrize("wrong", [{"bins": 0}, {"fewest": 0}])
+def test_no_bins_are_refused(wrong):
+    with pytest.raises(InputError, match="must be at least 1"):
+        histogram([1.0], **wrong)
