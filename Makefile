@@ -24,7 +24,7 @@ check: $(VENV)/.dev  ## format, lint, types, doors between rooms, docstrings
 	$(BIN)/numpydoc lint $$(git ls-files 'src/*.py' ':!src/fedwqcp/cli')  # a command's docstring is its --help
 
 test-torch: $(VENV)/.torch  ## models and tensors
-	$(BIN)/python -m pytest tests/models tests/tensors tests/bench/test_training.py tests/streaming/test_rows.py \
+	$(BIN)/python -m pytest tests/models tests/tensors tests/bench/test_training.py tests/streaming/test_batches.py \
 	  tests/kernels/test_tensors.py tests/kernels/test_tensors_fused.py \
 	  src/fedwqcp/models src/fedwqcp/torch src/fedwqcp/kernels -n 2 -m "not slow"
 

@@ -1,6 +1,8 @@
-"""Thresholds of batches are those of all scores together."""
+"""A tail gives the thresholds of the whole stream, whatever its order and batches."""
 
 from __future__ import annotations
+
+from math import log2
 
 import numpy as np
 import pytest
@@ -8,9 +10,191 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedwqcp.errors import InputError
-from fedwqcp.quantile import conformal_quantile
-from fedwqcp.streaming import conformal_quantiles
+from fedwqcp.quantile import conformal_quantile, conformal_rank
+from fedwqcp.streaming import RankSketch, Tail, conformal_quantiles, order_statistics
+from fedwqcp.streaming.quantiles import count
 from strategies import alphas, scores
+
+OVERFLOWS = st.sampled_from(["propagate", "clip", "exclude"])
+
+
+def batches(values: np.ndarray, size: int) -> list[np.ndarray]:
+    return [values[at : at + size] for at in range(0, len(values), size)]
+
+
+@given(scores(infinite=True), alphas(3), OVERFLOWS, st.integers(1, 9), st.integers(0, 5))
+def test_thresholds_are_exact_with_no_more_room_than_needed(values, alpha, overflow, size, spare):
+    needed = len(values) + 1 - min(conformal_rank(len(values), alpha), len(values))
+    tail = Tail(capacity=max(1, needed) + spare)
+    for batch in batches(values, size):
+        tail.update(batch)
+    assert tail.n == len(values)
+    assert tail.threshold(alpha, overflow) == conformal_quantile(values, alpha, overflow)
+    assert len(tail.largest()) <= tail.capacity
+
+
+@given(scores(min_size=1), st.integers(1, 9), st.data())
+def test_what_was_not_kept_is_refused(values, size, data):
+    capacity = data.draw(st.integers(1, len(values)))
+    tail = Tail(capacity)
+    for batch in batches(values, size):
+        tail.update(batch)
+    for rank in range(1, len(values) + 1):
+        if len(values) + 1 - rank > capacity:
+            with pytest.raises(InputError, match="-th largest score"):
+                tail.order_statistic(rank)
+        else:
+            assert tail.order_statistic(rank) == np.sort(values)[rank - 1]
+
+
+@given(scores(), scores(), st.integers(1, 50))
+def test_two_streams_merge_into_one(one, other, capacity):
+    first, second, both = Tail(capacity), Tail(capacity), Tail(capacity)
+    first.update(one)
+    second.update(other)
+    both.update(np.concatenate([one, other]))
+    first.merge(second)
+    assert first.n == both.n
+    np.testing.assert_array_equal(np.sort(first.largest()), np.sort(both.largest()))
+
+
+def test_trap_small_scores_at_the_end_move_the_threshold_down():
+    tail = Tail(capacity=5)
+    tail.update(np.arange(1.0, 11.0))
+    tail.update(np.zeros(10))
+    assert conformal_quantile(np.r_[np.arange(1.0, 11.0), np.zeros(10)], 0.5) == 1.0
+    with pytest.raises(InputError, match="capacity=10"):
+        tail.threshold(0.5)
+    assert tail.threshold(0.2) == 7.0
+
+
+def test_memory_does_not_grow_with_the_stream():
+    tail = Tail(capacity=100)
+    for _ in range(50):
+        tail.update(np.random.default_rng(0).random(1000))
+    assert len(tail._kept) <= 200
+
+
+def test_nothing_came():
+    assert Tail().threshold(0.1) == Tail().threshold(0.1, "clip") == np.inf
+
+
+def test_unsound_input_is_refused():
+    with pytest.raises(InputError, match="at least 1"):
+        Tail(0)
+    with pytest.raises(InputError, match="NaN"):
+        Tail().update([np.nan])
+    with pytest.raises(InputError, match="capacity must be 4"):
+        Tail(4).merge(Tail(5))
+    with pytest.raises(InputError, match="rank must be from 1"):
+        Tail().order_statistic(1)
+
+
+@given(scores(min_size=1, infinite=True), st.integers(1, 9), st.integers(0, 5))
+def test_every_rank_is_exact_with_any_room(values, size, room):
+    source = [values[at : at + size] for at in range(0, len(values), size)]
+    ranks = range(1, len(values) + 1)
+    assert order_statistics(source, ranks, room) == tuple(np.sort(values))
+    assert count(source) == len(values)
+
+
+def test_close_scores_are_told_apart_in_the_last_pass():
+    values = [1.0, np.nextafter(1.0, 2.0), -0.0, 0.0, -1.0, np.nextafter(-1.0, 0.0)]
+    assert order_statistics([values], range(1, 7), room=0) == tuple(np.sort(values))
+
+
+class Counting:
+    """A source that counts how often it is read."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.values, self.reads = values, 0
+
+    def __iter__(self):
+        self.reads += 1
+        return iter(np.array_split(self.values, 10))
+
+
+def test_two_passes_are_enough_for_spread_scores_and_four_for_equal_ones():
+    spread = Counting(np.random.default_rng(0).random(10_000))
+    order_statistics(spread, [9_500], room=1_000)
+    assert spread.reads == 2
+    equal = Counting(np.ones(10_000))
+    assert order_statistics(equal, [9_500], room=1_000) == (1.0,)
+    assert equal.reads == 4
+
+
+def test_a_rank_outside_is_refused():
+    for rank in (0, 3):
+        with pytest.raises(InputError, match="from 1 to 2"):
+            order_statistics([[0.1, 0.2]], [rank])
+
+
+def test_a_source_that_is_spent_is_refused():
+    with pytest.raises(InputError, match="same scores each time"):
+        order_statistics(iter([[0.1, 0.2]]), [1], room=0)
+    with pytest.raises(InputError, match="same scores each time"):
+        order_statistics(iter([[0.1, 0.2]]), [1])
+
+
+def assert_within(sketch: RankSketch, values: np.ndarray, alpha: float) -> None:
+    n, rank = len(values), conformal_rank(len(values), alpha)
+    found = sketch.threshold(alpha)
+    if rank > n:
+        assert found == np.inf
+        return
+    ordered = np.sort(values)
+    assert ordered[rank - 1] <= found <= ordered[min(rank + sketch.error, n) - 1]
+    assert found in values
+
+
+@given(scores(max_size=120, infinite=True), alphas(2), st.integers(1, 30), st.integers(1, 4))
+def test_a_threshold_lies_within_the_stated_ranks(values, alpha, batch, half):
+    sketch = RankSketch(size=2 * half)
+    for at in range(0, len(values), batch):
+        sketch.update(values[at : at + batch])
+    assert_within(sketch, values, alpha)
+    points, weights = sketch.points()
+    assert weights.sum() == sketch.n == len(values)
+    assert (points[1:] >= points[:-1]).all()
+
+
+@given(st.lists(scores(max_size=40), min_size=2, max_size=4), alphas(2))
+def test_merged_sketches_keep_their_word(streams, alpha):
+    whole = RankSketch(size=4)
+    for values in streams:
+        part = RankSketch(size=4)
+        part.update(values)
+        whole.merge(part)
+    assert_within(whole, np.concatenate(streams), alpha)
+
+
+def test_the_error_is_what_the_formula_allows():
+    values = np.random.default_rng(0).random(100_000)
+    sketch = RankSketch(size=256)
+    for part in np.array_split(values, 7):
+        sketch.update(part)
+    assert 0 < sketch.error <= len(values) * log2(len(values) / 256) / 512
+    assert len(sketch.points()[0]) <= 256 * 12
+    exact = conformal_quantile(values, 0.1)
+    assert exact <= sketch.threshold(0.1) <= np.sort(values)[90_000 + sketch.error]
+
+
+def test_a_small_sample_is_kept_whole():
+    sketch = RankSketch(size=8)
+    sketch.update([0.3, 0.1, 0.2])
+    assert sketch.error == 0
+    assert sketch.threshold(0.2) == np.inf
+    assert sketch.threshold(0.2, "clip") == 0.3
+    assert sketch.threshold(0.5) == 0.2
+
+
+def test_a_sketch_refuses_unsound_input():
+    for size in (0, 3):
+        with pytest.raises(InputError, match="even"):
+            RankSketch(size)
+    with pytest.raises(InputError, match="size must be 4"):
+        RankSketch(4).merge(RankSketch(6))
+    assert RankSketch().threshold(0.1) == np.inf
 
 
 @given(

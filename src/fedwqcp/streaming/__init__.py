@@ -7,12 +7,17 @@
 (0.4, 0.3)
 """
 
-from fedwqcp.streaming.passes import order_statistics
-from fedwqcp.streaming.quantiles import conformal_quantiles
-from fedwqcp.streaming.rows import Evaluation, evaluate, predict, scores_of
-from fedwqcp.streaming.sketch import RankSketch
-from fedwqcp.streaming.sources import Arrays, Batch, NpyFiles, ParquetFile
-from fedwqcp.streaming.tail import Tail
+from fedwqcp.streaming.batches import (
+    Arrays,
+    Batch,
+    Evaluation,
+    NpyFiles,
+    ParquetFile,
+    evaluate,
+    predict,
+    scores_of,
+)
+from fedwqcp.streaming.quantiles import RankSketch, Tail, conformal_quantiles, order_statistics
 
 __all__ = [
     "Arrays",
