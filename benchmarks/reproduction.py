@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from math import isfinite, sqrt
+from math import inf, isfinite
 from pathlib import Path
-from statistics import fmean, median, stdev
+from statistics import fmean, median
 
 from fedwqcp.bench.result import Result
-from fedwqcp.report.compare import Cell, cells, judge
+from fedwqcp.report.compare import Cell, cells, half_width, judge
 from fedwqcp.report.pages import read
 from fedwqcp.report.published import place, published
 
@@ -39,6 +39,9 @@ OTHERS = (
     "dp-fedcp (rounds)",
     "dp-fedcp (paper's rows)",
 )
+NAMES = {"fedwq-cp": "FedWQ-CP", "cphet": "CPhet"}
+ABLATION = ("fedwq-cp", "fedavgq-cp")
+UNWEIGHTED = ("split-cp", "cphet", "cphet (paper's rows)")
 VERDICTS = ("inside", "overlapping", "outside")
 
 
@@ -48,8 +51,10 @@ def tables() -> Iterator[tuple[str, str]]:
     found = [cell for cell in cells(results) if cell.preset == "paper"]
     yield "verdicts", _table(_verdicts(found))
     yield "outside", _table(_outside(found))
+    yield "against FedWQ-CP's figures", _table(_against(found, "fedwq-cp", ABLATION))
+    yield "half-widths", _table(_widths(found))
     yield "others", _table(_others(found))
-    yield "cphet as split-cp", _table(_unweighted(found))
+    yield "cphet as split-cp", _table(_against(found, "cphet", UNWEIGHTED))
     yield "conventions", _table(_conventions(conventions))
     yield "saturation", _table(_saturation(results))
     yield "overflow", _table(_overflow(results))
@@ -109,17 +114,32 @@ def _others(found: Sequence[Cell]) -> Iterator[list[str]]:
         yield line
 
 
-def _unweighted(found: Sequence[Cell]) -> Iterator[list[str]]:
-    """Hold our SplitCP against what the paper prints for CPhet."""
-    yield ["our row against CPhet's figures", "metric", "cells", *VERDICTS]
-    for method in ("split-cp", "cphet", "cphet (paper's rows)"):
+def _against(found: Sequence[Cell], row: str, methods: Iterable[str]) -> Iterator[list[str]]:
+    """Hold rows of ours against the figures that the paper prints for one method."""
+    yield [f"our row against {NAMES[row]}'s figures", "metric", "cells", *VERDICTS]
+    for method in methods:
         for metric in ("coverage", "size"):
             tally: Counter[str] = Counter()
             for c in found:
-                figure = published().get(place(c.dataset, "cphet", metric, c.agent))
+                figure = published().get(place(c.dataset, row, metric, c.agent))
                 if (c.method, c.metric) == (method, metric) and figure is not None:
                     tally[judge(c.median, c.half, figure)] += 1
             yield [method, metric, str(tally.total()), *(str(tally[name]) for name in VERDICTS)]
+
+
+def _widths(found: Sequence[Cell]) -> Iterator[list[str]]:
+    """Compare half-widths; cells without spread in ours, or an infinite one, have no ratio."""
+    yield ["method", "metric", "cells", "published half-width / ours, median"]
+    for method in OWN:
+        for metric in ("coverage", "size"):
+            ratios = [
+                c.figure.half / c.half
+                for c in found
+                if (c.method, c.metric) == (method, metric)
+                and c.figure is not None
+                and 0 < c.half < inf
+            ]
+            yield [method, metric, str(len(ratios)), f"{median(ratios):.2f}"]
 
 
 def _conventions(results: Sequence[Result]) -> Iterator[list[str]]:
@@ -174,10 +194,9 @@ def _ablation(results: Sequence[Result]) -> Iterator[list[str]]:
             )
             one, other = _by_seed(weighted, "W"), _by_seed(plain, "W")
             gaps = [b - a for a, b in zip(one, other, strict=True)]
-            half = 1.96 * stdev(gaps) / sqrt(len(gaps))
             signs = [sum(g < 0 for g in gaps), gaps.count(0), sum(g > 0 for g in gaps)]
             middles = [f"{median(one):.4f}", f"{median(other):.4f}"]
-            gap = f"{fmean(gaps):+.4f} ± {half:.4f}"
+            gap = f"{fmean(gaps):+.4f} ± {half_width(gaps):.4f}"
             yield [preset, _title(weighted), *middles, gap, ", ".join(map(str, signs))]
 
 

@@ -27,7 +27,7 @@ def expected(records, method, agent, dataset="digits"):
     rate = Rate(n=r.tested, hits=r.covered, level=0.99)
     return {
         "coverage": f"{r.covered / r.tested:.3f}",
-        "interval": f"99 % interval {rate.low:.3f} to {rate.high:.3f}",
+        "interval": f"exact 99 % interval {rate.low:.3f} to {rate.high:.3f}",
         "calibration points": f"{r.n:,}",
         "bytes sent": f"{r.bytes_up:,}",
         "threshold": "infinite" if r.threshold == inf else f"{r.threshold:.3g}",

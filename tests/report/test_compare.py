@@ -1,8 +1,11 @@
 from dataclasses import replace
+from fractions import Fraction
 from math import inf, sqrt
 from statistics import stdev
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fedwqcp.bench.evaluate import evaluate
 from fedwqcp.errors import InputError
@@ -43,6 +46,38 @@ def test_the_published_figures_are_all_there():
 )
 def test_verdicts(value, half, verdict):
     assert judge(value, half, Figure(3.00, 0.24, 2)) == verdict
+
+
+@pytest.mark.parametrize(
+    ("value", "figure", "verdict"),
+    [
+        # 0.9699 + 0.0045 + 0.00005 is a little less than 0.97445 in floats
+        (0.97445, Figure(0.9699, 0.0045, 4), "inside"),
+        (0.96535, Figure(0.9699, 0.0045, 4), "inside"),
+        (0.97446, Figure(0.9699, 0.0045, 4), "outside"),
+        ((0.9744 + 0.9745) / 2, Figure(0.9699, 0.0045, 4), "inside"),
+        ((0.1 + 0.2) / 3, Figure(0.05, 0.0, 1), "inside"),  # a mean of 0.1 with noise in float
+    ],
+)
+def test_a_median_exactly_on_the_end_of_the_published_interval_is_inside(value, figure, verdict):
+    assert judge(value, 0.0, figure) == verdict
+
+
+@given(
+    st.sampled_from([(4, 9_999), (2, 999)]).flatmap(
+        lambda size: st.tuples(
+            st.just(size[0]), st.integers(0, size[1]), st.integers(0, size[1]), st.booleans()
+        )
+    )
+)
+def test_no_end_of_a_published_interval_is_lost_to_rounding(case):
+    decimals, middle, half, upper = case
+    figure = Figure(middle / 10**decimals, half / 10**decimals, decimals)
+    twice = 2 * middle + (2 * half + 1) * (1 if upper else -1)
+    end = Fraction(twice, 2 * 10**decimals)
+    beyond = end + Fraction(1 if upper else -1, 10**8)
+    assert judge(float(end), 0.0, figure) == "inside"
+    assert judge(float(beyond), 0.0, figure) == "outside"
 
 
 def test_cells_are_medians_over_seeds(results):

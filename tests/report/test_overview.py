@@ -45,6 +45,7 @@ def test_a_table_for_each_dataset_and_preset():
     ]
     text = said(found[0])
     assert "0.930 ± 0.010" in text
+    assert "median over seeds ± 1.96 sd / sqrt(seeds)" in text
     assert "W1 0.870" in text
     assert "inf" in text
     assert "●" in text

@@ -69,6 +69,28 @@ def test_the_page_shows_what_the_records_give(name):
         assert f"\n\n{table}\n\n" in page, f"the table of {title} differs from docs/{name}.md"
 
 
+def test_the_verdicts_in_words_are_those_of_the_table():
+    script = runpy.run_path(str(RESULTS.parent / "benchmarks" / "reproduction.py"))
+    made = dict(script["tables"]())
+    page = " ".join((RESULTS.parent / "docs" / "reproduction.md").read_text().split())
+    (three,) = [line for line in made["verdicts"].splitlines() if "| the three |" in line]
+    _, inside, overlapping, outside = re.findall(r"\d+", three)[:4]
+    assert f"{inside} are inside, {overlapping} overlapping and {outside} outside" in page
+    readme = " ".join((RESULTS.parent / "README.md").read_text().split())
+    assert f"{inside} of ours lie inside the published interval, {overlapping} overlap it" in readme
+    rows = made["against FedWQ-CP's figures"].splitlines()[2:]
+    counts = {
+        name: [sum(map(int, column)) for column in zip(*cells, strict=True)]
+        for name in ("fedwq-cp", "fedavgq-cp")
+        if (cells := [re.findall(r"\d+", row)[1:] for row in rows if f"| {name} |" in row])
+    }
+    plain, weighted = counts["fedavgq-cp"], counts["fedwq-cp"]
+    said = f"{plain[0]} inside, {plain[1]} overlapping, {plain[2]} outside against "
+    assert said + f"{weighted[0]}, {weighted[1]} and {weighted[2]}" in page
+    ratios = [float(line.split("|")[4]) for line in made["half-widths"].splitlines()[2:]]
+    assert f"half-widths are {min(ratios):.1f} to {max(ratios):.1f} times ours" in page
+
+
 def test_the_stress_table_is_what_its_records_give(tmp_path):
     folder = RESULTS / "stress"
     write_stress(journal_of(folder).read(), tmp_path)

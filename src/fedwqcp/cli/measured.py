@@ -29,7 +29,8 @@ class Measured:
     n : int
         How many rows.
     rate, low, high : float
-        The rate and its exact 95 % interval.
+        The rate and its 95 % interval: exact (Clopper-Pearson) for a coverage, Chernoff's for a
+        false-negative rate.
     size : float
         Mean size of the sets.
     """
@@ -107,7 +108,8 @@ def say(found: Sequence[Measured], alpha: float, output: Output) -> None:
         name = "" if each.group is None else f"{each.group}: "
         of = f" of {each.n}, mean size {each.size:.4g}" if name else ""
         bar = bars.bar(each.low, each.rate, each.high)
+        kind = "exact" if each.what == "coverage" else "Chernoff"
         output.say(
-            f"{name}{each.what} {each.rate:.4f}{of}, 95 % interval {each.low:.4f} to "
+            f"{name}{each.what} {each.rate:.4f}{of}, {kind} 95 % interval {each.low:.4f} to "
             f"{each.high:.4f}  {bars.left:g} {bar} {bars.right:g}"
         )

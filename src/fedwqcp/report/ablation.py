@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from fedwqcp.report.compare import AVERAGE, OURS, Cell
+from fedwqcp.report.compare import AVERAGE, INTERVAL, OURS, Cell
 from fedwqcp.report.figures import COLOURS, STYLE, require_matplotlib, save_all
 
 PLAIN_MEAN = "fedavgq-cp"
@@ -89,7 +89,14 @@ def draw(
         for panel, dataset in zip(panels, datasets, strict=False):
             _draw(panel, [c for c in found if c.dataset == dataset], nominal)
         handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+        figure.legend(
+            handles,
+            labels,
+            title=f"median over seeds ± {INTERVAL}",
+            loc="outside lower center",
+            ncols=3,
+            frameon=False,
+        )
         return save_all(figure, stem, endings)
 
 

@@ -19,6 +19,9 @@ Verdict: TypeAlias = Literal["inside", "overlapping", "outside", ""]
 AVERAGE, ALL = "Avg", "all"
 """Places of figures that belong to no single agent."""
 
+INTERVAL = "1.96 sd / sqrt(seeds)"
+"""Half the width of every interval over seeds, as tables, figures and reports name it."""
+
 OURS = "fedwq-cp"
 """The method whose sets the others are compared with."""
 
@@ -43,7 +46,7 @@ class Cell:
     seeds : int
         How many runs.
     median, half : float
-        Median over seeds, and 1.96 standard deviations over the root of their number.
+        Median over seeds, and `half_width` of them.
     figure : Figure or None
         What the paper prints.
     verdict : str
@@ -158,10 +161,37 @@ def judge(value: float, half: float, figure: Figure) -> Verdict:
     >>> judge(0.96, 0.01, Figure(0.95, 0.005, 4))
     'overlapping'
     """
-    if figure.low <= value <= figure.high:
+    # Our median is a count over at most a few hundred thousand, an end of the printed interval one
+    # over 20,000: where they are not equal they differ by more than 1e-10. Rounding to 1e-12 takes
+    # away what float sums added, so that a median exactly on the end counts as inside.
+    exact, low, high = (round(x, 12) for x in (value, value - half, value + half))
+    if figure.low <= exact <= figure.high:
         return "inside"
-    meets = isfinite(half) and value - half <= figure.high and figure.low <= value + half
+    meets = isfinite(half) and low <= figure.high and figure.low <= high
     return "overlapping" if meets else "outside"
+
+
+def half_width(values: Sequence[float]) -> float:
+    """Return half the width of the interval over seeds: 1.96 sd / sqrt(n).
+
+    Parameters
+    ----------
+    values : sequence of float
+        One figure for each seed.
+
+    Returns
+    -------
+    float
+        0 for a single seed, +inf if a figure is infinite.
+
+    Examples
+    --------
+    >>> round(half_width([0.94, 0.95, 0.96]), 4)
+    0.0113
+    """
+    if not all(isfinite(value) for value in values):
+        return inf
+    return 1.96 * stdev(values) / sqrt(len(values)) if len(values) > 1 else 0.0
 
 
 def reduction(other: float, ours: float) -> float | None:
@@ -209,10 +239,7 @@ def _row(results: Sequence[Result], against: bool) -> list[Cell]:
 
 def _cell(first: Result, metric: str, agent: str, values: list[float], against: bool) -> Cell:
     """Return one figure over seeds."""
-    middle = median(values)
-    finite = all(isfinite(value) for value in values)
-    spread = stdev(values) if len(values) > 1 and finite else 0.0
-    half = 1.96 * spread / sqrt(len(values)) if finite else inf
+    middle, half = median(values), half_width(values)
     figure = published().get(place(first.dataset, first.method, metric, agent)) if against else None
     timed = metric in ("runtime_s", "sets_s")
     return Cell(

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fedwqcp.report.bars import scale
-from fedwqcp.report.compare import AVERAGE, Cell
+from fedwqcp.report.compare import AVERAGE, INTERVAL, Cell
 from fedwqcp.report.markdown import number, verdict_rows
 
 
@@ -23,7 +23,7 @@ class Standing:
     preset, dataset, method : str
         Settings, data as shown, and row.
     coverage, half : float
-        Mean over agents, and 1.96 standard deviations over the root of the number of seeds.
+        Mean over agents, and 1.96 sd / sqrt(seeds) of it.
     worst : float
         Coverage of the worst agent.
     worst_agent : str
@@ -88,7 +88,12 @@ def tables(found: Sequence[Cell], nominal: float, *, ascii: bool = False) -> tup
         ends = (end for r in own for end in (r.coverage - r.half, r.coverage + r.half, r.worst))
         bars = scale((min(1.0, max(0.0, end)) for end in ends), nominal, ascii=ascii)
         title = escape(f"{dataset}, preset {preset}, {own[0].seeds} seeds")  # "[subset]" must stay
-        table = Table(title=title, title_justify="left")
+        table = Table(
+            title=title,
+            title_justify="left",
+            caption=f"coverage: median over seeds ± {INTERVAL}",
+            caption_justify="left",
+        )
         table.add_column("method", overflow="fold")
         for name in ("coverage", "worst agent", "size"):
             table.add_column(name, justify="right", no_wrap=True)

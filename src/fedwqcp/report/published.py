@@ -34,12 +34,12 @@ class Figure:
     @property
     def low(self) -> float:
         """Lower end of the interval, lowered by what rounding may have taken."""
-        return self.median - self.half - 0.5 * 10.0**-self.decimals
+        return round(self.median - self.half - 0.5 * 10.0**-self.decimals, self.decimals + 1)
 
     @property
     def high(self) -> float:
         """Upper end of the interval, raised by what rounding may have taken."""
-        return self.median + self.half + 0.5 * 10.0**-self.decimals
+        return round(self.median + self.half + 0.5 * 10.0**-self.decimals, self.decimals + 1)
 
 
 def place(dataset: str, method: str, metric: str, agent: str) -> Place:

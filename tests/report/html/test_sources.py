@@ -16,10 +16,13 @@ from fedwqcp.federation.plan import choose_method, choose_score
 from fedwqcp.federation.record.store import save as save_release
 from fedwqcp.federation.scoring import calibration_of
 from fedwqcp.federation.transport import folder as transport
+from fedwqcp.report.compare import cells
 from fedwqcp.report.html import Wanted, write
+from fedwqcp.report.html.blocks import Cards
 from fedwqcp.report.html.examples import Drawn, distinct
 from fedwqcp.report.html.sources.kinds import read
 from fedwqcp.report.html.vega import unchecked
+from fedwqcp.report.pages import read as read_results
 from fedwqcp.wire.round import Round
 from pages import Read
 from records import record
@@ -99,7 +102,9 @@ def test_an_agents_own_report_adds_coverage_and_no_person(rounds):
         agent="st-mary", outputs=rounds / "st-mary-test.npz", calibration=rounds / "st-mary-cal.npz"
     )
     said = words(rounds, rounds / "release.json", wanted)
-    assert re.search(r"fedwq-cp covers 0\.\d{3} of st-mary's test points \(99 % interval", said)
+    assert re.search(
+        r"fedwq-cp covers 0\.\d{3} of st-mary's test points \(exact 99 % interval", said
+    )
     assert "300" in said
     assert "patient" not in said
 
@@ -317,6 +322,22 @@ def test_the_benchmark_of_the_repository_is_told_in_less_than_three_megabytes(
     assert "DermaMNIST [reencoded], paper" in page.words
     assert "Stand-in data." in page.words
     assert "img" not in {tag for tag, _ in page.tags}
+
+
+def test_cards_and_tables_show_one_interval_over_seeds():
+    page = read(ROOT / "results", Wanted(datasets=("cifar10",), presets=("paper",)))
+    (cards,) = [b for s in page.views[0].sections for b in s.blocks if isinstance(b, Cards)]
+    found = {
+        (c.method, c.agent): c
+        for c in cells(read_results(ROOT / "results"))
+        if (c.dataset, c.preset, c.metric) == ("cifar10", "paper", "coverage")
+    }
+    for method, own in cards.groups.items():
+        for card in own:
+            cell = found[method, card.agent]
+            low, high = cell.median - cell.half, min(1.0, cell.median + cell.half)
+            said = f"{low:.3f} to {high:.3f}, median ± 1.96 sd / sqrt(seeds)"
+            assert (card.figure, card.interval) == (f"{cell.median:.3f}", said)
 
 
 @pytest.mark.slow

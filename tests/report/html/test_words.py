@@ -10,7 +10,6 @@ from fedwqcp.report.html.words import (
     as_csv,
     counted,
     judge,
-    median_interval,
     number,
     rate_of,
     thresholds,
@@ -73,14 +72,6 @@ def test_numbers_are_short():
     ]
     assert thresholds((0.25, 0.75)) == "0.25 to 0.75, by label"
     assert [counted(n, "agent") for n in (1, 2)] == ["1 agent", "2 agents"]
-
-
-@pytest.mark.parametrize(
-    ("n", "cut", "level"), [(1, 0, 0), (5, 0, 0.9375), (6, 0, 0.96875), (10, 1, 0.978515625)]
-)
-def test_the_interval_of_a_median_is_exact(n, cut, level):
-    # the median is missed where at most `cut` values lie on one side: 2 P(Bin(n, 1/2) <= cut)
-    assert median_interval(n) == (cut, level)
 
 
 def test_a_bar_is_placed_between_its_start_and_one():

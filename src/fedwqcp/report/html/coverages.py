@@ -100,7 +100,7 @@ def agents(found: Sequence[Measured], nominal: float, lead: str) -> Section:
                 bar=Bar(m.low, m.coverage, m.high, nominal, start),
             )
         )
-    mark = f"The upright mark is the {nominal:g} that was asked for, the band the exact interval."
+    mark = f"The upright mark is the {nominal:g} that was asked for, the band the interval named."
     return Section("agents", "Agents", f"{lead} {mark}", [Cards(groups)])
 
 
@@ -140,7 +140,8 @@ def comparison(found: Sequence[Measured], nominal: float, size: str, title: str)
         "methods",
         "Every method",
         "Up is covered more, left is smaller sets. Point at a mark for its numbers; click it to "
-        "choose its method and filter its agent. The dashed line is what was asked for.",
+        "choose its method and filter its agent. The dashed line is what was asked for, the bars "
+        "are the intervals that the cards name.",
         [chart, *_tables(found, methods, size)],
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Sequence
-from math import comb, inf
+from math import inf
 from typing import Any
 
 from fedwqcp.metrics import Rate
@@ -65,9 +65,9 @@ def interval(rate: Rate) -> str:
     Returns
     -------
     str
-        Such as ``"99 % interval 0.748 to 0.815"``.
+        Such as ``"exact 99 % interval 0.748 to 0.815"``.
     """
-    return f"{100 * rate.level:.3g} % interval {rate.low:.3f} to {rate.high:.3f}"
+    return f"exact {100 * rate.level:.3g} % interval {rate.low:.3f} to {rate.high:.3f}"
 
 
 def judge(low: float, high: float, nominal: float) -> tuple[Tone, str]:
@@ -104,32 +104,6 @@ def rate_of(hits: int, n: int) -> Rate:
         With its exact interval.
     """
     return Rate(n=n, hits=hits, level=LEVEL)
-
-
-def median_interval(n: int, level: float = 0.95) -> tuple[int, float]:
-    """Return which order statistics hold the median, whatever the law.
-
-    Parameters
-    ----------
-    n : int
-        Sample size, at least 1.
-    level : float, optional
-        Wanted probability; few values cannot reach it, and then the range is given.
-
-    Returns
-    -------
-    tuple of (int, float)
-        How many to leave out at each end, and the probability that the rest holds the median.
-
-    Examples
-    --------
-    >>> median_interval(10), median_interval(3)
-    ((1, 0.978515625), (0, 0.75))
-    """
-    cut, tail = 0, 1 / 2**n
-    while 1 - 2 * (wider := tail + comb(n, cut + 1) / 2**n) >= level:
-        cut, tail = cut + 1, wider
-    return cut, 1 - 2 * tail
 
 
 def some(names: Iterable[str]) -> str:

@@ -11,14 +11,14 @@ from statistics import median
 from fedwqcp.bench.journal import Journal
 from fedwqcp.bench.result import Result, Share
 from fedwqcp.errors import InputError
-from fedwqcp.report.compare import shown
+from fedwqcp.report.compare import INTERVAL, half_width, shown
 from fedwqcp.report.html import coverages, sections
 from fedwqcp.report.html.blocks import Row, Table
 from fedwqcp.report.html.coverages import Measured
 from fedwqcp.report.html.page import Page, Section, View
 from fedwqcp.report.html.panels import partition
 from fedwqcp.report.html.wanted import Wanted
-from fedwqcp.report.html.words import counted, interval, median_interval, number, rate_of, some
+from fedwqcp.report.html.words import counted, interval, number, rate_of, some
 from fedwqcp.report.pages import read as read_results
 from fedwqcp.theory import Finding, diagnose
 from fedwqcp.wire.payload import LocalQuantile
@@ -150,16 +150,16 @@ def _view(results: Sequence[Result], shares: Sequence[Share]) -> View:
 
 
 def _measured(own: Sequence[Result]) -> Measured:
-    """Return one method at one agent: the median over seeds, with an exact interval."""
+    """Return one method at one agent: the median over seeds and its interval."""
     first = own[0]
-    seen = sorted(r.coverage for r in own)
+    seen = [r.coverage for r in own]
     if len(own) == 1:
         rate = rate_of(first.hits, first.n_test)
         low, high, said = rate.low, rate.high, interval(rate)
     else:
-        cut, level = median_interval(len(seen))
-        low, high = seen[cut], seen[-1 - cut]
-        said = f"{100 * level:.3g} % interval {low:.3f} to {high:.3f}, over seeds"
+        half = half_width(seen)
+        low, high = max(0.0, median(seen) - half), min(1.0, median(seen) + half)
+        said = f"{low:.3f} to {high:.3f}, median ± {INTERVAL}"
     thresholds = [r.threshold for r in own if isinstance(r.threshold, float)]
     return Measured(
         method=first.method,
