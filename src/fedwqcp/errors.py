@@ -9,7 +9,8 @@
     │   ├── MalformedMessageError           it cannot be read, or breaks its own invariants
     │   ├── WrongRoundError                 it belongs to another round, agent, step or setting
     │   └── ImplausibleValueError           it can be read, but lies outside the round's bounds
-    ├── QuorumError                         too few sound answers to release a threshold
+    ├── RoundError                          a round ended without a release
+    │   └── QuorumError                     too few sound answers to release a threshold
     ├── MissingExtraError (also ImportError)    an optional dependency is not installed
     └── RecordError                         a saved file is of another version or damaged
 
@@ -18,6 +19,8 @@ people appear in none of them.
 """
 
 from __future__ import annotations
+
+import traceback
 
 LONGEST = 200
 """Most letters of a sender's words that an error repeats."""
@@ -68,6 +71,48 @@ class MalformedMessageError(MessageError):
     """The message cannot be read, or breaks its own invariants."""
 
 
+INTERNAL = "internal"
+"""Field of a refusal that nobody foresaw: a fault of this package that a message brought out."""
+
+
+def internal(agent: str, error: BaseException) -> MalformedMessageError:
+    """Return the refusal of a message on which this package failed.
+
+    Parameters
+    ----------
+    agent : str
+        Who sent it.
+    error : BaseException
+        What was raised.
+
+    Returns
+    -------
+    MalformedMessageError
+        With the field ``internal``.
+    """
+    reason = f"{type(error).__name__} while the message was handled: please report this"
+    return MalformedMessageError(agent, INTERNAL, reason)
+
+
+def traced(error: BaseException) -> str:
+    """Say what was raised and where; only our own errors are quoted, others may quote data.
+
+    Parameters
+    ----------
+    error : BaseException
+        What was raised.
+
+    Returns
+    -------
+    str
+        Its type, and the lines of code that led to it.
+    """
+    said = str(error) if isinstance(error, FedwqcpError) else "(its text is left out)"
+    frames = traceback.extract_tb(error.__traceback__)
+    where = "".join(f"  {frame.filename}:{frame.lineno} {frame.name}\n" for frame in frames)
+    return f"{type(error).__name__}: {said}\n{where}"
+
+
 class WrongRoundError(MessageError):
     """The message belongs to another round, agent, step or setting."""
 
@@ -76,7 +121,11 @@ class ImplausibleValueError(MessageError):
     """A value of the message lies outside the bounds of the round."""
 
 
-class QuorumError(FedwqcpError):
+class RoundError(FedwqcpError):
+    """A round ended without a release, and no single agent can be named as the cause."""
+
+
+class QuorumError(RoundError):
     """Too few agents answered soundly for the round to release anything."""
 
 

@@ -13,6 +13,7 @@ from fedwqcp.errors import (
     ImplausibleValueError,
     MalformedMessageError,
     QuorumError,
+    RoundError,
     WrongRoundError,
 )
 from fedwqcp.federation.agent import Agent
@@ -240,3 +241,48 @@ def test_the_answer_travels_as_it_was_written(two_steps):
 
 def test_kinds_are_what_the_method_declares_and_what_a_group_without_points_ends_with(two_steps):
     assert set(Server(two_steps).plan.kinds) == {Said, Begin, Next, ToEach, ToAll}
+
+
+def test_what_nobody_foresaw_in_one_message_refuses_that_agent_alone(monkeypatch, caplog):
+    def check_answers(answer, plan, questions):
+        if answer.agent == "b":
+            raise KeyError(f"secret {answer.answers[0].threshold}")
+
+    monkeypatch.setattr("fedwqcp.federation.server.check_answers", check_answers)
+    server = Server(ROUND)
+    server.asks()
+    for name in ROUND.agents:
+        server.receive(answer(agent=name, summary=LocalQuantile(0.3125, 10)), name, name)
+    server.close_step()
+    release = server.release()
+    assert release.used == ("a", "c")
+    assert release.refused["b"].startswith("internal: KeyError while the message was handled")
+    assert "KeyError: (its text is left out)" in caplog.text
+    assert "check_answers" in caplog.text, "the log says where"
+    assert "0.3125" not in caplog.text + release.refused["b"]
+
+
+def test_an_answer_that_cannot_be_combined_refuses_its_agent_or_ends_the_round(monkeypatch):
+    mean = type(methods.get("fedwq-cp"))
+    true = mean.aggregate
+
+    def aggregate(self, summaries, alpha):
+        if any(summary.n == 13 for summary in summaries):
+            raise ZeroDivisionError("13")
+        if sum(summary.n for summary in summaries) == 21:
+            raise ZeroDivisionError("21")
+        return true(self, summaries, alpha)
+
+    monkeypatch.setattr(mean, "aggregate", aggregate)
+    server = Server(ROUND)
+    for name, n in (("a", 10), ("b", 13), ("c", 10)):
+        server.receive(answer(agent=name, summary=LocalQuantile(0.5, n)), name, name)
+    server.close_step()
+    assert server.release().used == ("a", "c")
+    assert server.release().refused["b"].startswith("internal: ZeroDivisionError")
+    server = Server(ROUND)
+    for name in ROUND.agents:  # together they fail, each alone does not
+        server.receive(answer(agent=name, summary=LocalQuantile(0.5, 7)), name, name)
+    with pytest.raises(RoundError, match="internal: ZeroDivisionError while the answers were"):
+        server.close_step()
+    assert server.refusals == []

@@ -14,7 +14,7 @@ from inprocess import InProcessGrid, lost
 from rounds import NAMES, QUICK, calibrations, terms
 
 import fedwqcp as fw
-from fedwqcp.errors import QuorumError
+from fedwqcp.errors import QuorumError, RoundError
 from fedwqcp.federation import agent as agent_side
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.record.audit import audit
@@ -391,3 +391,103 @@ def test_the_model_reaches_the_function_of_the_site(tmp_path):
     model = ArrayRecord([np.arange(3.0)])
     calibrate(grid(tmp_path, outputs=outputs), terms(), pace=QUICK, model=model)
     assert all((seen[name] == np.arange(3.0)).all() for name in NAMES)
+
+
+HOSTILE = {
+    "a list as status": {"status": ["ok"]},
+    "a number as status": {"status": 1.5},
+    "true as status": {"status": True},
+    "no name": {"agent": "", "status": "ok"},
+    "a list of names": {"agent": ["south"]},
+    "bytes as nonce": {"nonce": b"0" * 32},
+    "half a character": {"nonce": "\ud800"},
+    "what the server alone says": {"status": "engine"},
+}
+
+
+def events(record):
+    """The lines of a record's log."""
+    return [json.loads(line) for line in (record / "log.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["named nodes", "free names"])
+@pytest.mark.parametrize("fault", HOSTILE)
+def test_a_hostile_reply_refuses_itself_and_nobody_else(fault, named, tmp_path):
+    nodes = {"north": 100, "south": 101, "east": 102} if named else None
+    tamper = only(101, lambda m, r: [replaced(m, r, **HOSTILE[fault])])
+    where = grid(tmp_path, tamper)
+    found = calibrate(where, terms(quorum=2), pace=QUICK, nodes=nodes, record=tmp_path / "record")
+    assert found.release.used == ("north", "east")
+    assert audit(tmp_path / "record").matches
+    refused = [line["reason"] for line in events(tmp_path / "record") if line["event"] == "refused"]
+    assert refused
+    assert not any(reason.startswith("internal") for reason in refused)
+    if named:
+        assert list(found.release.refused) == ["south"]
+
+
+@pytest.mark.parametrize("fault", HOSTILE)
+def test_a_hostile_acknowledgement_changes_nothing(fault, tmp_path):
+    tamper = only(101, lambda m, r: [replaced(m, r, **HOSTILE[fault])], action="release")
+    found = calibrate(grid(tmp_path, tamper), terms(), pace=QUICK)
+    assert found.release.used == NAMES
+    assert found.stored == ("north", "east")
+
+
+def test_a_node_acknowledges_for_no_agent_but_its_own(tmp_path):
+    def tamper(node, message, reply):
+        if node == 101:
+            return []
+        lies = node == 102 and message.metadata.message_type.endswith("release")
+        return [replaced(message, reply, agent="south")] if lies else [reply]
+
+    nodes = {"north": 100, "south": 101, "east": 102}
+    found = calibrate(grid(tmp_path, tamper), terms(quorum=2), pace=QUICK, nodes=nodes)
+    assert found.release.missing == ("south",)
+    assert found.stored == ("north",)
+
+
+class Stopped(InProcessGrid):
+    """Raises where a reply to one kind of question is fetched."""
+
+    def __init__(self, healthy, action, error):
+        super().__init__(healthy.apps, {n: c.node_config for n, c in healthy.contexts.items()})
+        self.action, self.error = action, error
+
+    def pull_messages(self, message_ids):
+        if self.sent and self.sent[-1].metadata.message_type.endswith(self.action):
+            raise self.error
+        return super().pull_messages(message_ids)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ConnectionError("score 0.77123"), "internal: ConnectionError"),
+        (KeyboardInterrupt(), "interrupted: KeyboardInterrupt"),
+        (SystemExit(0), "interrupted: SystemExit"),
+    ],
+)
+def test_the_record_says_why_on_every_exit(error, reason, tmp_path, caplog):
+    kind = RoundError if isinstance(error, Exception) else type(error)
+    with pytest.raises(kind):
+        calibrate(
+            Stopped(grid(tmp_path), "ask", error), terms(), pace=QUICK, record=tmp_path / "first"
+        )
+    assert events(tmp_path / "first")[-1]["event"] == "failed"
+    assert events(tmp_path / "first")[-1]["reason"] == reason
+    with pytest.raises((kind, type(error))):
+        calibrate(
+            Stopped(grid(tmp_path / "b"), "release", error),
+            terms(),
+            pace=QUICK,
+            record=tmp_path / "second",
+        )
+    assert events(tmp_path / "second")[-1] | {"previous": ""} == {
+        "event": "stored",
+        "agents": [],
+        "reason": reason,
+        "previous": "",
+    }
+    assert audit(tmp_path / "second").matches, "it was released before it was handed over"
+    assert "77123" not in caplog.text

@@ -16,7 +16,7 @@ from fedwqcp.cli.certs import certs
 from fedwqcp.cli.demo import demo
 from fedwqcp.cli.flags import without_types
 from fedwqcp.cli.listing import methods, scores
-from fedwqcp.errors import FedwqcpError, MessageError, MissingExtraError, QuorumError
+from fedwqcp.errors import FedwqcpError, MessageError, MissingExtraError, RoundError
 
 app = typer.Typer(
     help="Federated conformal prediction: agree on a threshold, keep the data at home.",
@@ -84,7 +84,7 @@ def exit_code(error: FedwqcpError) -> int:
     int
         The exit code.
     """
-    if isinstance(error, MessageError | QuorumError):
+    if isinstance(error, MessageError | RoundError):
         return 3
     return 4 if isinstance(error, MissingExtraError) else 2
 

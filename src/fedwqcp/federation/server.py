@@ -6,9 +6,21 @@ It does no input or output of its own. A transport sends what `asks` gives, hand
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fedwqcp.errors import MalformedMessageError, MessageError, QuorumError, WrongRoundError
+from fedwqcp.errors import (
+    INTERNAL,
+    FedwqcpError,
+    MalformedMessageError,
+    MessageError,
+    QuorumError,
+    RoundError,
+    WrongRoundError,
+    internal,
+    traced,
+)
 from fedwqcp.federation.admission import check_answers, check_terms
 from fedwqcp.federation.dialogue import Dialogue
 from fedwqcp.federation.plan import Plan
@@ -18,6 +30,8 @@ from fedwqcp.wire.envelope import Answer, Ask
 from fedwqcp.wire.payload import Summary
 from fedwqcp.wire.release import AgentRecord, Release
 from fedwqcp.wire.round import Round
+
+_log = logging.getLogger("fedwqcp")
 
 
 @dataclass(slots=True)
@@ -89,18 +103,19 @@ class Server:
         Returns
         -------
         MessageError or None
-            The refusal, which never stops the round.
+            The refusal, which never stops the round. Whatever goes wrong with a message is one:
+            what nobody foresaw has the field ``internal``.
         """
+        agent = sender or source
         try:
             answer = decode(data, Answer, self.plan.kinds, source)
+            agent = sender or answer.agent
             self._admit(answer, sender)
         except MessageError as refusal:
-            self.refusals.append(refusal)
-            if refusal.agent in self._positions:
-                seat = self._seats[refusal.agent]
-                if self.step != seat.step:
-                    seat.reason = f"{refusal.field}: {refusal.reason}"
-            return refusal
+            return self._refused(refusal)
+        except Exception as error:
+            _log.error("an answer of %r was refused: %s", agent, traced(error))
+            return self._refused(internal(agent, error))
         seat = self._seats[answer.agent]
         seat.step, seat.last = self.step, answer.answers
         if self.step == 0:
@@ -119,6 +134,8 @@ class Server:
         ------
         QuorumError
             If fewer agents than the quorum answered soundly.
+        RoundError
+            If the answers cannot be combined, and no single one is the cause.
         """
         there = [name for name in self._positions if self.step == self._seats[name].step]
         anew = self.step > 0 and len(there) < len(self._positions)
@@ -134,7 +151,13 @@ class Server:
                 self._dialogue.hear([seat.first if anew else seat.last for seat in seats])
                 break
             except UnfitAnswerError as error:
-                self._refuse(there.pop(error.position), str(error))
+                self._refuse(there.pop(error.position), "answers", str(error))
+                anew = True
+            except Exception as error:
+                first = anew or self.step == 0  # of later steps the answers alone tell nothing
+                for at in self._at_fault(seats if first else (), error):
+                    reason = internal("", error)
+                    self._refuse(there.pop(at), reason.field, reason.reason)
                 anew = True
         self.step += 1
 
@@ -190,10 +213,45 @@ class Server:
             raise WrongRoundError(agent, "agent", "takes no further part in this round")
         check_answers(answer, self.plan, self._dialogue.questions(self._positions[agent]))
 
-    def _refuse(self, name: str, reason: str) -> None:
+    def _refused(self, refusal: MessageError) -> MessageError:
+        """Record a refusal, for the agent it names if that has no sound answer in this step."""
+        self.refusals.append(refusal)
+        if refusal.agent in self._positions:
+            seat = self._seats[refusal.agent]
+            if self.step != seat.step:
+                seat.reason = f"{refusal.field}: {refusal.reason}"
+        return refusal
+
+    def _refuse(self, name: str, field: str, reason: str) -> None:
         """Record that an answer was admitted, but does not fit the others."""
-        self.refusals.append(MalformedMessageError(name, "answers", reason))
-        self._seats[name].reason = f"answers: {reason}"
+        self.refusals.append(MalformedMessageError(name, field, reason))
+        self._seats[name].reason = f"{field}: {reason}"
+
+    def _at_fault(self, seats: Sequence[_Seat], error: Exception) -> list[int]:
+        """Return the places, last one first, of agents whose first answer fails even alone.
+
+        Where all or none do, no agent can be named, and the round ends.
+        """
+        _log.error("the answers could not be combined: %s", traced(error))
+        found = [at for at, seat in enumerate(seats) if self._fails_alone(seat)]
+        if 0 < len(found) < len(seats):
+            return found[::-1]
+        if isinstance(error, FedwqcpError):
+            raise error
+        raise RoundError(
+            f"{INTERNAL}: {type(error).__name__} while the answers were combined, and no single "
+            "answer is the cause: please report this"
+        ) from error
+
+    def _fails_alone(self, seat: _Seat) -> bool:
+        """Tell whether a dialogue with one agent fails on its first answer."""
+        try:
+            Dialogue(self.plan).hear([seat.first])
+        except UnfitAnswerError:
+            return False
+        except Exception:
+            return True
+        return False
 
     def _ask(self, position: int) -> bytes:
         """Encode what one agent is asked after the first step."""

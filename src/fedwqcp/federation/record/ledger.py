@@ -135,15 +135,18 @@ class Ledger:
         self._write("recorded", "record.json", encode(release))
         self._write("released", "release.json", encode(release.public()))
 
-    def stored(self, agents: Sequence[str]) -> None:
+    def stored(self, agents: Sequence[str], reason: str = "") -> None:
         """Note which agents acknowledged that they have the release.
 
         Parameters
         ----------
         agents : sequence of str
             Their names.
+        reason : str, optional
+            Why it was not handed over to its end.
         """
-        self._append({"event": "stored", "agents": list(agents)})
+        why = {"reason": reason} if reason else {}
+        self._append({"event": "stored", "agents": list(agents), **why})
 
     def _write(self, event: str, name: str, data: bytes, **more: object) -> None:
         """Write a file, then the line that speaks of it."""

@@ -222,7 +222,7 @@ def _letter(path: Path, server: Server) -> _Letter:
         data = b""
     try:
         answer = decode(data, Answer, server.plan.kinds)
-    except MessageError:
+    except Exception:  # the server reads it again, and refuses it by name
         return _Letter(source, data, 0, source)
     return _Letter(source, data, answer.step, answer.agent)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from dataclasses import dataclass
 
 from flwr.app import ArrayRecord, ConfigRecord, ConfigRecordValues, Message, RecordDict
 
-from fedwqcp.errors import InputError
+from fedwqcp.errors import InputError, traced
 from fedwqcp.wire.codec import MAX_BYTES
 
 ASK = "fedwqcp_ask"
@@ -39,12 +40,16 @@ CODES = {
     "nonce": "the reply must carry the nonce of its question",
     "malformed": "the reply must hold exactly the fields of a reply",
     "engine": "the engine reports that the site did not reply",
+    "internal": "the server failed on the reply: please report this",
 }
 """Every status that a reply can have besides ``ok``; no other text about a site travels."""
+_JUDGED_HERE = frozenset({"nonce", "malformed", "engine", "internal"})
+"""What the server finds itself: no site can say it."""
 
 RECORD = "fedwqcp"
 """Record that holds our fields of a message."""
 _NAME_LENGTH = 64
+_log = logging.getLogger("fedwqcp")
 
 
 @dataclass(frozen=True)
@@ -203,8 +208,18 @@ def read_reply(message: Message, node: int, nonce: str) -> Reply:
     Returns
     -------
     Reply
-        With the name of the agent only where the nonce is right.
+        With the name of the agent only where the nonce is right. It never raises: what nobody
+        foresaw has the status ``internal``.
     """
+    try:
+        return _read_reply(message, node, nonce)
+    except Exception as error:
+        _log.error("a reply of node %s was refused: %s", node, traced(error))
+        return Reply(node, "", "internal")
+
+
+def _read_reply(message: Message, node: int, nonce: str) -> Reply:
+    """Read a reply, or say which rule it breaks."""
     if not message.has_content():
         return Reply(node, "", "engine")
     record = message.content.get(RECORD)
@@ -213,12 +228,13 @@ def read_reply(message: Message, node: int, nonce: str) -> Reply:
     if set(record) != {"nonce", "agent", "status", "body"}:
         return Reply(node, "", "malformed")
     theirs, agent, status, body = (record[key] for key in ("nonce", "agent", "status", "body"))
-    if not isinstance(theirs, str) or not secrets.compare_digest(theirs.encode(), nonce.encode()):
+    if not isinstance(theirs, str) or not secrets.compare_digest(ascii(theirs), ascii(nonce)):
         return Reply(node, "", "nonce")
     if not isinstance(agent, str) or len(agent) > _NAME_LENGTH:
         return Reply(node, "", "malformed")
     if not isinstance(body, bytes) or len(body) > MAX_BYTES:
         return Reply(node, agent, "malformed")
-    if status != OK and status not in CODES:
+    known = isinstance(status, str) and (status == OK or status in CODES)
+    if not known or status in _JUDGED_HERE or (status == OK and not agent):
         return Reply(node, agent, "malformed")
     return Reply(node, agent, str(status), body)

@@ -17,8 +17,9 @@ from fedwqcp.federation.transport.flower.drive import Pace, collect
 from fedwqcp.federation.transport.flower.letters import CODES, OK, READY, Ask, Reply
 from fedwqcp.federation.transport.flower.secure_carrier import Carrier, LostError
 from fedwqcp.federation.transport.flower.secure_sum import add
-from fedwqcp.federation.transport.flower.sitting import Calibrated, Sitting
+from fedwqcp.federation.transport.flower.sitting import Sitting
 from fedwqcp.wire.codec import encode
+from fedwqcp.wire.release import Release
 from fedwqcp.wire.round import Round
 
 
@@ -59,8 +60,8 @@ class SecureSitting(Sitting):
         self.up: Counter[int] = Counter()
         self.down: Counter[int] = Counter()
 
-    def _run(self, model: ArrayRecord | None) -> Calibrated:
-        """Ask who is there, add until the thresholds are known, hand them over."""
+    def _released(self, model: ArrayRecord | None) -> Release:
+        """Ask who is there, add until the thresholds are known, and keep the release."""
         self._first_step(self.sums.ask(), model)
         self.post.forget()
         there = {name: node for name, node in self.bound.items() if name not in self.reasons}
@@ -75,10 +76,7 @@ class SecureSitting(Sitting):
         )
         if self.ledger:
             self.ledger.released(release)
-        stored = self._hand_over(release)
-        if self.ledger:
-            self.ledger.stored(stored)
-        return Calibrated(release, stored, dict(self.strangers))
+        return release
 
     def _added(self, there: dict[str, int]) -> dict[str, int]:
         """Get the totals of one sum; where sites are lost too early, try again without them."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedwqcp.errors import FedwqcpError, InputError
+from fedwqcp.errors import InputError, traced
 from fedwqcp.federation.files import write_atomic
 from fedwqcp.federation.privacy import Budget
 from fedwqcp.federation.thresholds import check_terms
@@ -189,12 +188,8 @@ class Site:
         """
         if self.folder is None:
             return
-        said = str(error) if isinstance(error, FedwqcpError) else "(its text is left out)"
-        frames = traceback.extract_tb(error.__traceback__)
-        where = "".join(f"  {frame.filename}:{frame.lineno} {frame.name}\n" for frame in frames)
         self.folder.mkdir(parents=True, exist_ok=True)
-        text = f"{type(error).__name__}: {said}\n{where}"
-        write_atomic(self.folder / "last-error.txt", text.encode())
+        write_atomic(self.folder / "last-error.txt", traced(error).encode())
 
     def _place(self, round: str) -> Path | None:
         """Return the folder of one round."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,7 +12,7 @@ from pathlib import Path
 from flwr.app import ArrayRecord
 from flwr.serverapp import Grid
 
-from fedwqcp.errors import QuorumError
+from fedwqcp.errors import INTERNAL, FedwqcpError, RoundError, traced
 from fedwqcp.federation.record.ledger import Ledger, with_reasons
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.flower.drive import Pace, Post, collect
@@ -95,18 +96,35 @@ class Sitting:
         ------
         QuorumError
             If too few agents answered soundly in time.
+        RoundError
+            If the round ended without a release for another reason.
         """
         try:
-            return self._run(model)
-        except QuorumError as error:
-            said = "; ".join(f"{name}: {reason}" for name, reason in self.reasons.items())
-            text = f"{error} ({said})" if said else str(error)
+            release = self._released(model)
+        except BaseException as error:
+            reason = self._why(error)
             if self.ledger:
-                self.ledger.failed(text)
-            raise QuorumError(text) from None
+                with contextlib.suppress(FedwqcpError, OSError):  # the disk may be what failed
+                    self.ledger.failed(reason)
+            if isinstance(error, RoundError):
+                raise type(error)(reason) from None
+            if isinstance(error, FedwqcpError) or not isinstance(error, Exception):
+                raise
+            raise RoundError(reason) from None
+        return Calibrated(release, self._handed_over(release), dict(self.strangers))
 
-    def _run(self, model: ArrayRecord | None) -> Calibrated:
-        """Go through the steps."""
+    def _why(self, error: BaseException) -> str:
+        """Say why a round ended without a release; an error that is not ours may quote data."""
+        if not isinstance(error, Exception):
+            return f"interrupted: {type(error).__name__}"
+        if not isinstance(error, FedwqcpError):
+            _log.error("fedwqcp: the round failed: %s", traced(error))
+            return f"{INTERNAL}: {type(error).__name__}"
+        said = "; ".join(f"{name}: {reason}" for name, reason in self.reasons.items())
+        return f"{error} ({said})" if said else str(error)
+
+    def _released(self, model: ArrayRecord | None) -> Release:
+        """Go through the steps, and keep the release."""
         while not self.server.ended:
             asks = self.server.asks()
             if self.server.step == 0:
@@ -123,10 +141,7 @@ class Sitting:
             self.ledger.released(release)
         for agent in release.agents:
             _log.info("fedwqcp: %s: %s %s", agent.name, agent.status, agent.reason)
-        stored = self._hand_over(release)
-        if self.ledger:
-            self.ledger.stored(stored)
-        return Calibrated(release, stored, dict(self.strangers))
+        return release
 
     def _first_step(self, data: bytes, model: ArrayRecord | None) -> None:
         """Ask every node; its answer says which agent it is. Names that two claim are refused."""
@@ -177,26 +192,40 @@ class Sitting:
 
         collect(_hear, asks, self.round.quorum, self.pace)
 
-    def _hand_over(self, release: Release) -> tuple[str, ...]:
+    def _handed_over(self, release: Release) -> tuple[str, ...]:
+        """Hand over the release, and keep who has it, whatever happens on the way."""
+        stored: set[str] = set()
+        reason = ""
+        try:
+            self._hand_over(release, stored)
+        except BaseException as error:
+            reason = self._why(error)
+            raise
+        finally:
+            has_it = tuple(name for name in self.round.agents if name in stored)
+            if self.ledger:
+                self.ledger.stored(has_it, reason)
+        return has_it
+
+    def _hand_over(self, release: Release, stored: set[str]) -> None:
         """Send the release to every node that was asked, again to one that is back; count acks."""
         data = encode(brief(release))
         digest = sha256(data).hexdigest().encode()
         ask = Ask("", b"", data, self.pace.deadline)
         self.post.send(RELEASE, dict.fromkeys(self.asked or self._eligible(), ask))
-        stored: set[str] = set()
 
         def _hear() -> Iterator[tuple[str, bool]]:
             """Send the release again to nodes that are back, and hear acknowledgements."""
             self.post.send(RELEASE, dict.fromkeys(sorted(self.post.back()), ask))
             for reply in self.post.hear():
                 has_it = reply.status == OK and reply.body == digest
-                if has_it and self.bound.get(reply.agent, reply.node) == reply.node:
+                bound = self.bound.get(reply.agent, reply.node) == reply.node
+                if has_it and bound and self._name_of(reply) == reply.agent:
                     stored.add(reply.agent)
                     yield reply.agent, True
 
         collect(_hear, release.used, min(self.round.quorum, len(release.used)), self.pace)
         self.post.forget()
-        return tuple(name for name in self.round.agents if name in stored)
 
     def _ask_new(self, action: str, ask: Ask, model: ArrayRecord | None) -> None:
         """Ask the nodes that were not asked yet, and those that are back."""
@@ -209,9 +238,13 @@ class Sitting:
         online = self.post.online()
         return online if self.allowed is None else online & set(self.allowed)
 
+    def _name_of(self, reply: Reply) -> str:
+        """Return the agent that a node must be, or says it is where none is prescribed."""
+        return reply.agent if self.allowed is None else self.allowed[reply.node]
+
     def _is_strange(self, reply: Reply) -> bool:
         """Tell whether a reply has no name that can be trusted, and note why."""
-        name = reply.agent if self.allowed is None else self.allowed[reply.node]
+        name = self._name_of(reply)
         if reply.agent and reply.agent == name and self.round.expects(name):
             self.strangers.pop(reply.node, None)  # it may have been lost before
             return False
