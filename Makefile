@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 TORCH  ?= torch==2.13.0
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test test-torch test-flower test-browser test-docs docs screenshots nightly check slow paper bench-peers clean
+.PHONY: demo test test-torch test-flower test-browser test-docs docs screenshots nightly fuzz check slow paper bench-peers clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.demo  ## the main job, on data that needs no download
@@ -35,8 +35,13 @@ test-flower: $(VENV)/.flower  ## rounds between real processes, with TLS and aut
 	$(BIN)/python -m pytest tests/flower tests/federation/test_certs.py tests/cli/test_audit.py \
 	  src/fedwqcp/federation/transport -m "not slow and not nightly"
 
-nightly: $(VENV)/.simulation  ## the slow faults of a federation
+nightly: $(VENV)/.simulation  ## the slow faults of a federation, and three minutes of the fuzzer
 	$(BIN)/python -m pytest tests/flower -m nightly
+	$(MAKE) fuzz SECONDS=180
+
+SECONDS ?= 600
+fuzz: $(VENV)/.flower  ## hostile messages: make fuzz SECONDS=60 SEED=7
+	PYTHONPATH=tests $(BIN)/python -m fuzz.fuzzer --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) --out build/fuzz
 
 test-browser: $(VENV)/.browser  ## the report in headless Chromium
 	$(BIN)/python -m pytest tests/browser

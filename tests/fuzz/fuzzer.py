@@ -1,0 +1,1046 @@
+"""The standing fuzzer: hostile messages to every part that reads one.
+
+``make fuzz`` runs it for ten minutes; ``make fuzz SECONDS=60 SEED=7`` for another time or seed. A
+case of a seed is always the same: ``python -m fuzz.fuzzer --seed 7 --case 123`` repeats it.
+It fails if
+
+* anything but a refusal is raised, or a refusal says ``internal``;
+* an honest agent is refused, or an honest round does not go on;
+* the server and the plain model in ``model.py`` differ in what may be used or what is released;
+* a refused message changes the release, or a changed record passes its audit.
+
+Each finding is written to ``build/fuzz`` with the bytes that were sent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import contextlib
+import importlib.util
+import json
+import logging
+import os
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cache
+from math import inf
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+
+import fedwqcp as fw
+from fedwqcp.errors import FedwqcpError, InputError, QuorumError
+from fedwqcp.federation.agent import Agent, thresholds
+from fedwqcp.federation.plan import Plan, choose_method, choose_score
+from fedwqcp.federation.record.audit import audit
+from fedwqcp.federation.record.ledger import Ledger
+from fedwqcp.federation.record.store import parse
+from fedwqcp.federation.server import Server
+from fedwqcp.federation.transport import folder, local
+from fedwqcp.scores.custom import Custom
+from fedwqcp.wire.codec import MAX_BYTES, decode, encode
+from fedwqcp.wire.envelope import Answer
+from fedwqcp.wire.round import Round
+from fuzz import model
+from fuzz.mutations import mutate
+
+NAMES = ("north", "south", "east", "west")
+SIZES = (40, 25, 60, 33)
+LONGEST = 60
+"""Seconds after which a case is ended, as a finding."""
+MEMORY = 512 * 2**20
+"""A message that raises the memory by more bytes is a finding."""
+SETTINGS: dict[str, tuple[dict[str, Any], ...]] = {
+    "fedwq-cp": ({}, {"overflow": "clip"}, {"overflow": "exclude"}),
+    "fedavgq-cp": ({}, {"overflow": "exclude"}),
+    "fcp": ({}, {"floor": True}, {"sketch": "order"}, {"sketch": "exact"}, {"sketch": "kll"}),
+    "cphet": (
+        {}, {"solver": "rounds", "rounds": 3}, {"solver": "exact"}, {"form": "oracle"},
+        {"scope": "local"},
+    ),
+    "dp-fedcp": (
+        {"rounds": 3}, {"solver": "exact"}, {"rounds": 2, "noise": 0.1, "count_noise": 1.0},
+    ),
+    "fedls-cp": ({}, {"floor": True}, {"n0": 0.0}),
+    "fed-crc": ({"points": 30}, {"points": 9, "correction": "site"}),
+    "private-fedwq-cp": (
+        {"epsilon": 25.0}, {"epsilon": 25.0, "size_epsilon": 2.0},
+        {"epsilon": 9.0, "combine": "weighted-median-cp"},
+    ),
+}  # fmt: skip
+"""Settings that other code reads; a method that is not named here has its own."""
+
+
+class Finding(AssertionError):  # noqa: N818  # not an error of the program that runs
+    """Something that should hold does not."""
+
+
+@dataclass(frozen=True, eq=False)  # each is itself alone, as a key of caches
+class Setup:
+    """A round of four agents, and whether running it twice gives the same numbers."""
+
+    plan: Plan
+    repeats: bool
+
+    @property
+    def name(self) -> str:
+        """What is computed, in short."""
+        round = self.plan.round
+        return f"{round.method.name} {round.method.settings} by={round.by}"
+
+
+@dataclass
+class Case:
+    """One case: its randomness, what it sent, and what that cost."""
+
+    seed: int
+    number: int
+    random: Random
+    target: str = ""
+    setup: str = ""
+    done: list[str] = field(default_factory=list)
+    sent: list[tuple[int, str, bytes]] = field(default_factory=list)
+    messages: int = 0
+    refusals: Counter[str] = field(default_factory=Counter)
+    slowest: tuple[float, str] = (0.0, "")
+    largest: tuple[int, str] = (0, "")
+
+    @contextlib.contextmanager
+    def message(self, what: str) -> Iterator[None]:
+        """Count a message, and measure the time and memory that it takes."""
+        self.messages += 1
+        before, began = _peak_from_now(), time.perf_counter()
+        try:
+            yield
+        finally:
+            took, grown = time.perf_counter() - began, _peak() - before
+            self.slowest = max(self.slowest, (took, what))
+            self.largest = max(self.largest, (grown, what))
+        if grown > MEMORY:
+            raise Finding(f"memory grew by {grown / 2**20:.0f} MiB: {what}")
+
+    def refused(self, error: FedwqcpError) -> None:
+        """Count a refusal; an unexpected one is a finding."""
+        self.refusals[type(error).__name__] += 1
+        if "internal" in str(error):
+            raise Finding(f"internal: {error}") from error
+
+    def mutated(self, data: bytes, others: list[bytes]) -> bytes:
+        """Change a message."""
+        if self.random.random() < 0.002:
+            self.done.append("too long")
+            return data + b" " * MAX_BYTES
+        changed, what = mutate(self.random, data, others)
+        self.done.append(what)
+        return changed
+
+
+@cache
+def calibrations() -> dict[str, fw.Calibration]:
+    """Four agents of unequal size with scores in [0, 1], labels, features and groups."""
+    rng = np.random.default_rng(3)
+    return {
+        name: fw.Calibration(
+            np.round(rng.beta(2 + i, 3, size=n), 3),
+            rng.permutation(np.arange(n) % 3),
+            rng.normal(size=(n, 2)),
+            3,
+            groups=rng.choice(["f", "m"], size=n),
+        )
+        for i, (name, n) in enumerate(zip(NAMES, SIZES, strict=True))
+    }
+
+
+@cache
+def setups() -> tuple[Setup, ...]:
+    """Every method with its settings, by label and group too, with scores of two ranges."""
+    found = []
+    for method in fw.methods.available():
+        for settings in SETTINGS.get(method, ({},)):
+            for by, alphas, score in (
+                (None, (0.2,), Custom()),
+                (None, (0.3, 0.2), fw.scores.get("lac")),
+                ("label", (0.2,), fw.scores.get("lac")),
+                ("group", (0.2,), Custom()),
+            ):
+                made = fw.methods.get(method, **settings)
+                round = Round(
+                    id=f"{len(found):016x}",
+                    method=choose_method(made),
+                    score=choose_score(score),
+                    alphas=alphas,
+                    agents=NAMES,
+                    quorum=2,
+                    max_n=1000,
+                    n_classes=3,
+                    by=by,
+                    groups=("f", "m") if by == "group" else (),
+                )
+                with contextlib.suppress(InputError):  # not every method goes by group
+                    plan = Plan.of(round)
+                    noise = (
+                        made.spends < inf
+                        or settings.get("noise")
+                        or settings.get("sketch") == "kll"
+                    )
+                    found.append(Setup(plan, not noise))
+    return tuple(found)
+
+
+def _setup(case: Case, steps: int | None = None) -> Setup:
+    """Choose a round; where steps are dear, one of few."""
+    chosen = case.random.choice(setups())
+    while steps is not None and steps_of(chosen) > steps:
+        chosen = case.random.choice(setups())
+    case.setup = chosen.name
+    return chosen
+
+
+@cache
+def steps_of(setup: Setup) -> int:
+    """How many steps an honest round takes."""
+    return len(honest_dialogue(setup))
+
+
+@cache
+def honest_dialogue(setup: Setup) -> tuple[dict[str, tuple[bytes, bytes]], ...]:
+    """The questions and answers of an honest round, by step and agent."""
+    server, agents, steps = Server(setup.plan), _agents(setup, Random(0)), []
+    while not server.ended:
+        asks = server.asks()
+        answers = {n: agents[n].answer(a if server.step else None) for n, a in asks.items()}
+        steps.append({name: (asks[name], answers[name]) for name in asks})
+        for name, answer in answers.items():
+            refusal = server.receive(answer, name, name)
+            if refusal is not None:
+                raise Finding(f"an honest round of {setup.name} is refused: {refusal}")
+        server.close_step()
+    return tuple(steps)
+
+
+def _agents(setup: Setup, random: Random) -> dict[str, Agent]:
+    """Fresh agents of a round, their noise of the case's own."""
+    return {
+        name: Agent(
+            name,
+            setup.plan,
+            cal,
+            allow_samples=True,
+            rng=np.random.default_rng(random.randrange(2**32)),
+        )
+        for name, cal in calibrations().items()
+    }
+
+
+# --- the server ------------------------------------------------------------------------------
+
+
+def fuzz_server(case: Case) -> None:
+    """Hold a round in which one or two agents send what they like."""
+    setup, random = _setup(case), case.random
+    server, agents = Server(setup.plan), _agents(setup, random)
+    liars = set(random.sample(NAMES, random.choice((1, 1, 2))))
+    changed_at = random.randrange(steps_of(setup) or 1)
+    bounds, max_n = setup.plan.bounds, setup.plan.round.max_n
+    seen: list[bytes] = []
+    used: dict[str, list[tuple[float, int]]] = {}
+    pristine = True  # whether no liar was used
+    while not server.ended:
+        step, asks = server.step, server.asks()
+        honest = {}
+        for name, ask in asks.items():
+            try:
+                honest[name] = agents[name].answer(ask if step else None)
+            except FedwqcpError as error:
+                if name not in liars:
+                    raise Finding(f"honest {name} does not answer: {error}") from error
+        deliveries = []
+        for name, data in honest.items():
+            if name in liars and (step == changed_at or random.random() < 0.5):
+                for _ in range(random.choice((0, 1, 1, 1, 2))):
+                    new = case.mutated(data, [*honest.values(), *seen[-3:]])
+                    deliveries.append((name, new))
+                if random.random() < 0.1:
+                    deliveries.append((name, data))
+            else:
+                deliveries.append((name, data))
+        if random.random() < 0.2:
+            random.shuffle(deliveries)
+        simple = step == 0 and _is_simple(setup)
+        for name, data in deliveries:
+            case.sent.append((step, name, data))
+            what = case.done[-1] if name in liars and case.done else "honest"
+            with case.message(f"{setup.name}, step {step}: {what}"):
+                refusal = server.receive(data, name, name)
+            if refusal is not None:
+                case.refused(refusal)
+                if name not in liars:
+                    raise Finding(f"honest {name} is refused: {refusal}")
+            elif name in liars:
+                pristine = False
+            if simple and name not in used:
+                may = model.quantiles_of(data, honest[name], name, bounds, max_n)
+                if (may is None) != (refusal is not None):
+                    verdict = "refuses" if may is None else "takes"
+                    raise Finding(f"the model {verdict} it, the server says {refusal}")
+                if may is not None:
+                    used[name] = may
+        seen += honest.values()
+        try:
+            with case.message(f"{setup.name}, closing step {step}: {'; '.join(case.done[-3:])}"):
+                server.close_step()
+        except QuorumError as error:
+            case.refused(error)
+            raise Finding(f"honest agents are enough, and the round ends: {error}") from error
+        for refusal in server.refusals:
+            case.refused(refusal)
+            if refusal.agent in set(NAMES) - liars:
+                raise Finding(f"honest {refusal.agent} is refused: {refusal}")
+    release = server.release()
+    _check_release(setup, encode(release))
+    for name in set(NAMES) - liars:
+        if release.rounds and name not in release.used:
+            raise Finding(f"honest {name} is not used")
+    _compare(setup, release, agents, used, liars, pristine)
+
+
+def _is_simple(setup: Setup) -> bool:
+    """Tell whether the plain model knows a round."""
+    return (
+        setup.plan.round.method.name in ("fedwq-cp", "fedavgq-cp") and setup.plan.round.by is None
+    )
+
+
+def _check_release(setup: Setup, data: bytes) -> None:
+    """A release must be what agents can read, and hold no NaN."""
+    release = parse(data, "release")
+    for name in release.used:
+        for alpha in release.round.alphas:
+            for group in release.round.group_names or (None,):
+                try:
+                    _check_threshold(release, name, alpha, group)
+                except InputError as error:
+                    raise Finding(f"{name} cannot use the release: {error}") from error
+
+
+def _check_threshold(release: fw.Release, name: str, alpha: float, group: str | None) -> None:
+    """An agent's threshold must be a number."""
+    found = thresholds(release, name, alpha, calibrations()[name], group=group)
+    if np.isnan(np.asarray(found, dtype=float)).any():
+        raise Finding("a threshold is NaN")
+
+
+def _compare(setup, release, agents, used, liars, pristine) -> None:
+    """Hold a release against what the model says of it."""
+    round, method = setup.plan.round, setup.plan.round.method
+    if _is_simple(setup):
+        for task, outcome in enumerate(release.outcomes):
+            exact = model.released(
+                method.name, method.settings, [used[n][task] for n in release.used]
+            )
+            if not model.agrees(outcome.value, exact):
+                raise Finding(f"released {outcome.value}, the model {float(exact)}")
+    if not release.rounds:
+        return
+    counted = method.name == "fcp" and method.settings["sketch"] in ("bisection", "exact")
+    if counted and round.by is None and not method.settings["floor"]:
+        honest = [calibrations()[n].scores for n in release.used if n not in liars]
+        scores = np.concatenate([[], *honest]).tolist()
+        received = [release.received[n] for n in release.used if n in liars]
+        for task, alpha in enumerate(round.alphas):
+            value = release.outcomes[task].value
+            claimed = sum(sum(r[task].sizes()) for r in received)
+            low, high = model.pooled_range(scores, claimed, len(release.used), alpha)
+            if not low <= value <= high:
+                raise Finding(f"{claimed} claimed points move {value} beyond {low} to {high}")
+    if setup.repeats and pristine and not set(release.used) & liars:
+        alone = Server(setup.plan)
+        while not alone.ended:
+            for name, ask in alone.asks().items():
+                if name not in liars:
+                    alone.receive(agents[name].answer(ask if alone.step else None), name, name)
+            alone.close_step()
+        if alone.release().outcomes != release.outcomes:
+            raise Finding("a refused message changed the release")
+
+
+# --- what agents read ------------------------------------------------------------------------
+
+
+def fuzz_ask(case: Case) -> None:
+    """Ask an agent what no honest server asks."""
+    setup, random = _setup(case), case.random
+    agent = _agents(setup, random)[random.choice(NAMES)]
+    steps = honest_dialogue(setup)
+    asks = [ask for step in steps[1:] for ask, _ in step.values()]
+    first = json.dumps({"round": setup.plan.round.id, "step": 0, "questions": [{"kind": "begin"}]})
+    data = case.mutated(
+        random.choice(asks) if asks else first.encode(), [first.encode(), *asks[:3]]
+    )
+    case.sent.append((0, agent.name, data))
+    try:
+        with case.message(f"question of {setup.name}: {case.done[-1]}"):
+            answer = agent.answer(data)
+        decode(answer, Answer, setup.plan.kinds)
+    except FedwqcpError as error:
+        case.refused(error)
+
+
+def fuzz_round(case: Case) -> None:
+    """Send an agent terms that nobody agreed to."""
+    setup, random = _setup(case), case.random
+    data = case.mutated(encode(setup.plan.round), [encode(random.choice(setups()).plan.round)])
+    case.sent.append((0, "server", data))
+    name = random.choice(NAMES)
+    try:
+        with case.message(f"terms of {setup.name}: {case.done[-1]}"):
+            round = decode(data, Round, source="server")
+            plan = Plan.of(round)
+            side = Agent(name, plan, calibrations()[name], allow_samples=random.random() < 0.5)
+            answer = side.answer()
+            server = Server(plan)
+            server.asks()
+            refusal = server.receive(answer, name, name)
+        if refusal is not None:
+            case.refused(refusal)
+            raise Finding(f"an agent answers these terms, and its server refuses it: {refusal}")
+    except FedwqcpError as error:
+        case.refused(error)
+
+
+@cache
+def honest_release(setup: Setup) -> bytes:
+    """The release of an honest round."""
+    return encode(local.run(Server(setup.plan), _agents(setup, Random(0))).public())
+
+
+def fuzz_release(case: Case) -> None:
+    """Hand an agent a release that no server made."""
+    setup, random = _setup(case), case.random
+    data = case.mutated(honest_release(setup), [honest_release(random.choice(setups()))])
+    case.sent.append((0, "server", data))
+    try:
+        with case.message(f"release of {setup.name}: {case.done[-1]}"):
+            release = parse(data, "release")
+        for name in NAMES:
+            with (
+                contextlib.suppress(FedwqcpError),
+                case.message(f"thresholds of {setup.name}: {case.done[-1]}"),
+            ):
+                group = next(iter(release.round.group_names), None)
+                _check_threshold(release, name, release.round.alphas[0], group)
+    except FedwqcpError as error:
+        case.refused(error)
+
+
+# --- files -----------------------------------------------------------------------------------
+
+
+def fuzz_folder(case: Case) -> None:
+    """Close a round by files, some of them hostile or not what they seem."""
+    setup, random = _setup(case, steps=6), case.random
+    agents, liars = _agents(setup, random), set(random.sample(NAMES, random.choice((1, 1, 2))))
+    with _scratch() as where:
+        terms, out = where / "round.json", where / "release.json"
+        folder.open_round(setup.plan.round, terms)
+        files: list[Path] = []
+        asked: dict[str, bytes | None] = dict.fromkeys(NAMES)
+        for step in range(steps_of(setup) or 1):
+            for name, ask in asked.items():
+                if not steps_of(setup):
+                    break
+                try:
+                    data = agents[name].answer(ask)
+                except FedwqcpError as error:
+                    if name not in liars:
+                        raise Finding(f"honest {name} does not answer: {error}") from error
+                    continue
+                path = where / f"{name}{f'.step-{step}' if step else ''}.json"
+                files += (
+                    [path] if name not in liars else _hostile_files(case, where, path, data, step)
+                )
+                if name not in liars:
+                    path.write_bytes(data)
+            if random.random() < 0.2:
+                random.shuffle(files)
+            try:
+                with case.message(f"closing {setup.name}: {'; '.join(case.done[-3:])}"):
+                    closed = folder.close_round(terms, files, out)
+            except QuorumError as error:
+                raise Finding(f"honest agents are enough, and the round ends: {error}") from error
+            for refusal in closed.refusals:
+                case.refused(refusal)
+                if refusal.agent in set(NAMES) - liars:
+                    raise Finding(f"honest {refusal.agent} is refused: {refusal}")
+            if closed.release is not None:
+                _check_release(setup, out.read_bytes())
+                if closed.release.rounds and (set(NAMES) - liars) - set(closed.release.used):
+                    raise Finding("an honest agent is not used")
+                break
+            asked = _asked(closed.asks, [n for n in NAMES if n in asked])
+
+
+def _asked(paths: tuple[Path, ...], names: list[str]) -> dict[str, bytes | None]:
+    """Read the questions: one for all, or one for each agent that still takes part."""
+    if len(paths) == 1 and not any(f".{name}." in paths[0].name for name in names):
+        return dict.fromkeys(names, paths[0].read_bytes())
+    return {
+        name: p.read_bytes() for name in names for p in paths if p.name.endswith(f".{name}.json")
+    }
+
+
+def _hostile_files(case: Case, where: Path, path: Path, data: bytes, step: int) -> list[Path]:
+    """Write what a Byzantine agent puts in its place."""
+    random, written = case.random, []
+    for count in range(random.choice((0, 1, 1, 2))):
+        at = (
+            path
+            if not count
+            else where
+            / random.choice((f"copy-{path.name}", f"x{step}.json", f"{path.name}.step-9.json"))
+        )
+        if at.exists():
+            continue
+        kind = random.random()
+        if kind < 0.85:
+            new = case.mutated(data, [data])
+            case.sent.append((step, at.name, new))
+            at.write_bytes(new)
+        elif kind < 0.9:
+            case.done.append("a folder")
+            at.mkdir()
+        elif kind < 0.95:
+            case.done.append("a link to nowhere, or to the terms")
+            at.symlink_to(random.choice(("nowhere", "round.json", "/dev/zero", str(at))))
+        else:
+            case.done.append("a sparse file")
+            with at.open("wb") as file:
+                file.truncate(10 * 2**30)
+        written.append(at)
+    return written
+
+
+@cache
+def honest_record(setup: Setup) -> dict[str, bytes]:
+    """The files of an honest round's record, as Flower's server writes them."""
+    with _scratch() as where:
+        ledger = Ledger(where / "record", setup.plan.round)
+        server = Server(setup.plan)
+        for number, step in enumerate(honest_dialogue(setup)):
+            server.asks()
+            for name, (_, answer) in step.items():
+                server.receive(answer, name, name)
+                ledger.accepted(number, name, answer)
+            server.close_step()
+            ledger.closed(number)
+        ledger.released(server.release())
+        ledger.stored(NAMES)
+        root = where / "record"
+        return {str(p.relative_to(root)): p.read_bytes() for p in root.rglob("*") if p.is_file()}
+
+
+def fuzz_record(case: Case) -> None:
+    """Change one file of a record; its audit must see it."""
+    setup, random = _setup(case, steps=4), case.random
+    files = dict(honest_record(setup))
+    name = random.choice(sorted(files))
+    if name == "log.jsonl":
+        lines = files[name].splitlines(keepends=True)
+        at, kind = random.randrange(len(lines)), random.random()
+        if kind < 0.6:
+            lines[at] = case.mutated(lines[at], lines)
+        elif kind < 0.8:
+            case.done.append(f"cut line {at} of {len(lines)}")
+            del lines[at]
+        else:
+            case.done.append(f"cut all from line {at} of {len(lines)}")
+            del lines[at:]
+        changed = b"".join(lines)
+    else:
+        changed = case.mutated(files[name], [files["round.json"]])
+    case.done[-1] = f"{name}: {case.done[-1]}"
+    if changed == files[name]:
+        return
+    files[name] = changed
+    with _scratch() as where:
+        for path, data in files.items():
+            (where / path).parent.mkdir(parents=True, exist_ok=True)
+            (where / path).write_bytes(data)
+        try:
+            with case.message(f"audit of {setup.name}: {case.done[-1]}"):
+                found = audit(where)
+        except FedwqcpError as error:
+            case.refused(error)
+            return
+    if found.matches:
+        raise Finding("a changed record passes its audit")
+
+
+# --- Flower ----------------------------------------------------------------------------------
+
+
+def fuzz_flower(case: Case) -> None:
+    """Run a round over an in-process grid whose Byzantine nodes reply what they like."""
+    from flwr.app import Message, RecordDict
+
+    from fedwqcp.federation.transport.flower import calibrate
+    from flower.inprocess import lost
+
+    setup, random = _setup(case, steps=6), case.random
+    liars = {100 + at: NAMES[at] for at in random.sample(range(4), random.choice((1, 1, 2)))}
+    claimed: set[str] = set()
+
+    def tamper(node: int, message: Message, reply: Message) -> list[Message]:
+        if node not in liars or random.random() < 0.3:
+            return [reply]
+        kind = random.random()
+        if kind < 0.05:
+            case.done.append("lost")
+            return [lost(message)]
+        if kind < 0.1:
+            case.done.append("twice")
+            return [reply, reply]
+        fields = dict(reply.content["fedwqcp"])
+        what = random.choice(("body", "body", "agent", "status", "nonce", "fields", "records"))
+        if what == "body":
+            body = fields["body"]
+            tree = body if body.startswith(b"{") else b'{"a":[1]}'
+            fields["body"] = case.mutated(tree, [tree])
+        elif what in fields:
+            fields[what] = _flower_value(random)
+            case.done.append(f"{what} = {str(fields[what])[:40]!r}")
+        elif what == "fields":
+            fields.pop(random.choice(list(fields)))
+            if random.random() < 0.5:
+                fields[random.choice(("x", "nonce", "agent"))] = _flower_value(random)
+            case.done.append(f"fields {sorted(fields)}")
+        claimed.add(str(fields.get("agent")))
+        content = RecordDict({"fedwqcp": _config(fields)})
+        if what == "records":
+            content = _records(random, content)
+            case.done.append(f"records {list(content)}")
+        return [Message(content, reply_to=message)]
+
+    bound = {name: 100 + at for at, name in enumerate(NAMES)} if random.random() < 0.5 else None
+    with _scratch() as where:
+        record = where / "record"
+        try:
+            with case.message(f"{setup.name} over Flower"):
+                grid = _grid(where, tamper)
+                found = calibrate(grid, setup.plan.round, pace=_pace(), nodes=bound, record=record)
+        except QuorumError as error:
+            case.refused(error)
+            if (
+                bound is not None
+                or len(set(NAMES) - set(liars.values()) - claimed) >= setup.plan.round.quorum
+            ):
+                raise Finding(f"honest agents are enough, and the round ends: {error}") from error
+            _check_ledger(record)
+            return
+        _check_ledger(record)
+        release = found.release
+        for name in set(NAMES) - set(liars.values()):
+            free = bound is None and name in claimed
+            if release.rounds and name not in release.used and not free:
+                raise Finding(f"honest {name} is not used: {release.refused.get(name, 'missing')}")
+        for reason in release.refused.values():
+            case.refusals["over Flower"] += 1
+            if "internal" in reason:
+                raise Finding(f"internal: {reason}")
+        result = audit(record)
+        if not result.matches:
+            raise Finding(f"the record of a round does not match: {result.difference}")
+
+
+def fuzz_secure(case: Case) -> None:
+    """Run a secure round whose Byzantine node breaks stages of SecAgg+."""
+    from flwr.app import Message, RecordDict
+
+    from fedwqcp.federation.transport.flower import calibrate
+    from flower.inprocess import lost
+
+    random = case.random
+    chosen = [
+        s
+        for s in setups()
+        if s.plan.round.by is None
+        and s.plan.round.method.name in ("fedwq-cp", "fedavgq-cp", "fcp")
+        and s.plan.round.score.name == "lac"
+        and getattr(s.plan.method, "summable", True)
+    ]
+    setup = random.choice(chosen)
+    case.setup = setup.name
+    few = {"probes": 4095} if setup.plan.round.method.name == "fcp" else {}
+    method = fw.methods.get(
+        setup.plan.round.method.name, **{**setup.plan.round.method.settings, **few}
+    )
+    round = replace(setup.plan.round, quorum=3, method=choose_method(method), alphas=(0.2,))
+    liar = 100 + random.randrange(4)
+
+    def tamper(node: int, message: Message, reply: Message) -> list[Message]:
+        if node != liar or random.random() < 0.5:
+            return [reply]
+        if random.random() < 0.1:
+            case.done.append("lost")
+            return [lost(message)]
+        content = RecordDict(dict(reply.content))
+        names = list(content)
+        name = random.choice(names)
+        kind = random.random()
+        if kind < 0.1:
+            del content[name]
+            case.done.append(f"deleted record {name}")
+        elif kind < 0.2:
+            content = _records(random, content)
+            case.done.append(f"records {list(content)}")
+        elif hasattr(content[name], "numpy") or type(content[name]).__name__ == "ArrayRecord":
+            case.done.append(f"changed arrays {name}")
+            content[name] = _arrays(random)
+        else:
+            fields = dict(content[name])
+            key = random.choice(list(fields) or ["x"])
+            if random.random() < 0.2:
+                fields.pop(key, None)
+                case.done.append(f"deleted {name}.{key}")
+            else:
+                fields[key] = _like_record(random, fields.get(key))
+                case.done.append(f"{name}.{key} = {str(fields[key])[:40]!r}")
+            content[name] = _config(fields)
+        return [Message(content, reply_to=message)]
+
+    bound = {name: 100 + at for at, name in enumerate(NAMES)}
+    honest = set(NAMES) - {NAMES[liar - 100]}
+    with _scratch() as where:
+        record = where / "record"
+        try:
+            with case.message(f"{setup.name}, secure"):
+                grid = _grid(where, tamper)
+                found = calibrate(
+                    grid, round, pace=_pace(), nodes=bound, record=record, secure=(0.0, 1.0)
+                )
+        except QuorumError as error:
+            case.refused(error)  # whoever takes part in the masks can spoil a sum
+            _check_ledger(record)
+            if any(f"{name}: " in str(error) for name in honest):
+                raise Finding(f"an honest agent is blamed: {error}") from error
+            return
+        _check_ledger(record)
+        for name in honest:
+            if name not in found.release.used:
+                raise Finding(
+                    f"honest {name} is not used: {found.release.refused.get(name, 'missing')}"
+                )
+        result = audit(record)
+        if not result.matches:
+            raise Finding(f"the record of a round does not match: {result.difference}")
+
+
+def _flower_value(random: Random) -> Any:
+    """Return a value of a record's field that an honest site does not send."""
+    return random.choice((
+        "", "ok", "north", "south", "engine", "failed", "malformed", "no such code", "x" * 70, b"",
+        b"ok", 0, -1, 2**62, 0.5, True, ["ok"], [b"ok"], [1, 2], [0.5], [], "\x00", "\u202e",
+    ))  # fmt: skip
+
+
+def _like_record(random: Random, value: Any) -> Any:
+    """Return a value near one of SecAgg+'s."""
+    if isinstance(value, bytes) and random.random() < 0.6:
+        at = random.randrange(len(value) + 1)
+        return random.choice(
+            (value[:at], value + b"x", b"\x00" * len(value), value[:at] + b"\xff" + value[at + 1 :])
+        )
+    if isinstance(value, list) and value and random.random() < 0.6:
+        return random.choice((value[::-1], value[:-1], value + value, [value[0]] * len(value)))
+    if isinstance(value, int) and random.random() < 0.6:
+        return random.choice((value + 1, -value, 2**62, 0))
+    return _flower_value(random)
+
+
+def _config(fields: dict[str, Any]) -> Any:
+    """Return a record, with the fields that Flower lets travel."""
+    from flwr.app import ConfigRecord
+
+    record = ConfigRecord()
+    for key, value in fields.items():
+        with contextlib.suppress(TypeError, ValueError):
+            record[str(key)] = value
+    return record
+
+
+def _records(random: Random, content: Any) -> Any:
+    """Return a content with other records."""
+    from flwr.app import MetricRecord, RecordDict
+
+    others = (
+        RecordDict(),
+        RecordDict({**content, "more": _config({"a": 1})}),
+        RecordDict({"fedwqcp": MetricRecord({"a": 1.0})}),
+        RecordDict({"fedwqcp": _arrays(random)}),
+        RecordDict({"other": _config({"status": "ok"})}),
+    )
+    return random.choice(others)
+
+
+def _arrays(random: Random) -> Any:
+    """Return an array record that no honest site sends."""
+    from flwr.app import Array, ArrayRecord
+
+    arrays = (
+        np.zeros(0),
+        np.zeros(3),
+        np.full((2, 2), np.nan),
+        np.array([2**40, -1]),
+        np.array([0], dtype=np.uint8),
+    )
+    made = ArrayRecord([random.choice(arrays) for _ in range(random.choice((0, 1, 1, 2)))])
+    if random.random() < 0.3:
+        made = ArrayRecord({"0": Array("float64", (10**9,), "numpy.ndarray", b"not an array")})
+    return made
+
+
+def _grid(where: Path, tamper: Any) -> Any:
+    """Return four nodes of this process."""
+    from fedwqcp.federation.transport.flower import client_app
+    from flower.inprocess import InProcessGrid
+
+    app = client_app(lambda c: calibrations()[c.node_config["agent"]], watchdog=False)
+    configs = {
+        100 + at: {"agent": name, "folder": str(where / name), "allow-samples": True}
+        for at, name in enumerate(NAMES)
+    }
+    return InProcessGrid(dict.fromkeys(configs, app), configs, tamper)
+
+
+def _pace() -> Any:
+    """Return a pace for nodes that reply at once."""
+    from fedwqcp.federation.transport.flower import Pace
+
+    return Pace(deadline=0.05, grace=0.01, poll=0.005)
+
+
+def _check_ledger(record: Path) -> None:
+    """A record must say how its round ended, whatever happened."""
+    last = json.loads((record / "log.jsonl").read_bytes().splitlines()[-1])
+    if last["event"] not in ("failed", "stored", "ended"):
+        raise Finding(f"the log of the round ends with {last['event']!r}")
+
+
+# --- running ---------------------------------------------------------------------------------
+
+TARGETS: dict[str, tuple[int, Callable[[Case], None]]] = {
+    "server": (45, fuzz_server),
+    "ask": (10, fuzz_ask),
+    "round": (10, fuzz_round),
+    "release": (10, fuzz_release),
+    "folder": (8, fuzz_folder),
+    "record": (5, fuzz_record),
+    "flower": (8, fuzz_flower),
+    "secure": (4, fuzz_secure),
+}
+"""Each part that reads messages, with its share of the cases."""
+
+
+def available(names: tuple[str, ...] = ()) -> dict[str, int]:
+    """Return the targets that can be tried here, with their shares."""
+    flower = importlib.util.find_spec("flwr") is not None
+    found = {
+        n: share for n, (share, _) in TARGETS.items() if flower or n not in ("flower", "secure")
+    }
+    return {n: share for n, share in found.items() if not names or n in names}
+
+
+@dataclass
+class Result:
+    """What a run found."""
+
+    cases: Counter[str] = field(default_factory=Counter)
+    messages: int = 0
+    refusals: Counter[str] = field(default_factory=Counter)
+    slowest: tuple[float, str] = (0.0, "")
+    largest: tuple[int, str] = (0, "")
+    findings: dict[str, tuple[int, int, str]] = field(default_factory=dict)
+
+    def add(self, case: Case, finding: str, text: str) -> bool:
+        """Count a case; return whether its finding is new."""
+        self.cases[case.target] += 1
+        self.messages += case.messages
+        self.refusals += case.refusals
+        self.slowest = max(self.slowest, case.slowest)
+        self.largest = max(self.largest, case.largest)
+        if not finding:
+            return False
+        count, first, said = self.findings.get(finding, (0, case.number, text))
+        self.findings[finding] = (count + 1, first, said)
+        return count == 0
+
+
+def run_case(seed: int, number: int, targets: dict[str, int]) -> tuple[Case, str, str]:
+    """Run one case; return it with its finding, if any, in short and in full."""
+    random = Random(f"{seed}/{number}")
+    case = Case(seed, number, random)
+    case.target = random.choices(list(targets), list(targets.values()))[0]
+    try:
+        with _alarm(), warnings.catch_warnings():
+            warnings.simplefilter("error", RuntimeWarning)  # numbers beyond their bounds
+            TARGETS[case.target][1](case)
+    except Exception as error:
+        return case, _signature(case, error), "".join(traceback.format_exception(error))
+    return case, "", ""
+
+
+def run(
+    seed: int,
+    seconds: float,
+    *,
+    cases: int | None = None,
+    names: tuple[str, ...] = (),
+    out: Path | None = None,
+    say: Callable[[str], object] = lambda _: None,
+) -> Result:
+    """Run cases until the time is over, or so many of them."""
+    targets, result, number = available(names), Result(), 0
+    end = time.monotonic() + seconds
+    while (time.monotonic() < end) if cases is None else number < cases:
+        case, finding, text = run_case(seed, number, targets)
+        if result.add(case, finding, text):
+            say(f"case {number}: {finding}")
+            if out is not None:
+                write_case(out, case, finding, text)
+        number += 1
+    return result
+
+
+def write_case(out: Path, case: Case, finding: str, text: str) -> None:
+    """Write a finding with all that was sent, so that it can become a test."""
+    out.mkdir(parents=True, exist_ok=True)
+    sent = [[step, who, base64.b64encode(data[:100_000]).decode()] for step, who, data in case.sent]
+    kept = {
+        "finding": finding,
+        "seed": case.seed,
+        "case": case.number,
+        "target": case.target,
+        "setup": case.setup,
+        "mutations": case.done,
+        "sent": sent,
+        "traceback": text,
+    }
+    (out / f"{case.target}-{case.seed}-{case.number}.json").write_text(json.dumps(kept, indent=1))
+
+
+def _signature(case: Case, error: Exception) -> str:
+    """Return what two cases with the same cause share."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [f for f in frames if "fuzz" not in Path(f.filename).parts] or frames
+    if isinstance(error, Finding):
+        text = str(error)
+        for name in NAMES:
+            text = text.replace(name, "AGENT")
+        return f"{case.target}: {text[:110]}"
+    last = ours[-1]
+    where = f"{Path(last.filename).name}:{last.lineno} ({last.name})"
+    return f"{case.target}: {type(error).__name__} at {where} {str(error)[:60]}"
+
+
+@contextlib.contextmanager
+def _alarm() -> Iterator[None]:
+    """End a case that does not end by itself."""
+
+    def _ring(*_: object) -> None:
+        raise Finding(f"a case took longer than {LONGEST} s")
+
+    before = signal.signal(signal.SIGALRM, _ring)
+    signal.alarm(LONGEST)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextlib.contextmanager
+def _scratch() -> Iterator[Path]:
+    """A folder in memory, where there is one: the fuzzer tests no disk."""
+    shared = Path("/dev/shm")
+    where = Path(
+        tempfile.mkdtemp(prefix="fedwqcp-fuzz-", dir=shared if os.access(shared, os.W_OK) else None)
+    )
+    try:
+        yield where
+    finally:
+        shutil.rmtree(where, ignore_errors=True)
+
+
+def _peak() -> int:
+    """Return the largest memory of this process so far, in bytes."""
+    with contextlib.suppress(OSError, StopIteration, IndexError):
+        text = Path("/proc/self/status").read_text()
+        return 1024 * int(
+            next(line for line in text.splitlines() if line.startswith("VmHWM")).split()[1]
+        )
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def _peak_from_now() -> int:
+    """Forget earlier peaks, where the system can, and return the memory in use."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+    return _peak()
+
+
+def _counts(counter: Counter[str]) -> str:
+    """Write counts for people."""
+    return ", ".join(f"{name} {count}" for name, count in counter.most_common())
+
+
+def main() -> None:
+    """Run the fuzzer from the command line."""
+    parser = argparse.ArgumentParser(description="hostile messages to every part that reads one")
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument(
+        "--seed", type=int, default=None, help="by default from the clock; it is printed"
+    )
+    parser.add_argument("--case", type=int, default=None, help="repeat one case of a seed")
+    parser.add_argument("--target", action="append", default=[], choices=list(TARGETS))
+    parser.add_argument("--out", type=Path, default=Path("build/fuzz"))
+    given = parser.parse_args()
+    logging.disable(logging.CRITICAL)
+    with contextlib.suppress(ValueError, OSError):  # a message that asks for more is a finding
+        resource.setrlimit(resource.RLIMIT_AS, (12 * 2**30, 12 * 2**30))
+    seed = int(time.time()) if given.seed is None else given.seed
+    names = tuple(given.target)
+    if given.case is not None:
+        case, finding, text = run_case(seed, given.case, available(names))
+        print(f"{case.target}, {case.setup}\n" + "\n".join(case.done) + f"\n{text or 'no finding'}")
+        sys.exit(bool(finding))
+    print(f"seed {seed}, {given.seconds:g} s, targets: {', '.join(available(names))}", flush=True)
+    result = run(
+        seed, given.seconds, names=names, out=given.out, say=lambda line: print(line, flush=True)
+    )
+    print(f"\ncases: {sum(result.cases.values())} ({_counts(result.cases)})")
+    print(f"messages: {result.messages}")
+    print(f"refusals: {_counts(result.refusals)}")
+    print(f"slowest message: {result.slowest[0]:.3f} s ({result.slowest[1][:160]})")
+    print(
+        f"largest memory increase: {result.largest[0] / 2**20:.1f} MiB ({result.largest[1][:160]})"
+    )
+    print(f"findings: {len(result.findings)}")
+    for finding, (count, first, _) in sorted(result.findings.items(), key=lambda item: -item[1][0]):
+        print(f"  {count} x {finding} (first: case {first})")
+    sys.exit(bool(result.findings))
+
+
+if __name__ == "__main__":
+    main()
