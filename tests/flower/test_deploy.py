@@ -7,6 +7,7 @@ import shutil
 import ssl
 import subprocess
 import sys
+from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,6 @@ from fedwqcp.federation.transport.flower.demo import is_over
 from fedwqcp.federation.transport.flower.loopback import HOST, Loopback
 from fedwqcp.federation.transport.flower.processes import free_ports, wait_until
 from fedwqcp.federation.transport.flower.scaffold import new_app
-
-pytestmark = pytest.mark.nightly
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 FILES = {"nginx": "nginx.conf", "caddy": "Caddyfile"}
@@ -93,6 +92,7 @@ def status(federation, port, path):
         link.close()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", FILES)
 def test_a_round_passes_through_the_proxy_and_nothing_else(name, federation, root):
     if shutil.which(name) is None:
@@ -115,6 +115,18 @@ def test_a_round_passes_through_the_proxy_and_nothing_else(name, federation, roo
     federation.processes.stop(f"proxy-{name}")
 
 
+def test_a_site_that_crashed_starts_again_until_the_superlink_takes_it():
+    """For about a minute after a crash its key counts as in use, and Flower refuses it."""
+    text = (DEPLOY / "supernode.service").read_text()
+    unit = ConfigParser(strict=False)
+    unit.optionxform = str
+    unit.read_string(text)
+    assert unit["Service"]["Restart"] == "on-failure"
+    assert 5 <= float(unit["Service"]["RestartSec"]) <= 60
+    assert unit["Unit"]["StartLimitIntervalSec"] == "0", "systemd never gives up"
+
+
+@pytest.mark.nightly
 def test_the_unit_of_a_site_is_sound(tmp_path):
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not installed here")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
@@ -13,12 +16,13 @@ from scipy import stats
 import fedwqcp as fw
 from fedwqcp.errors import InputError, QuorumError
 from fedwqcp.federation.record.audit import audit
-from fedwqcp.federation.transport.flower import calibrate, client_app
-from fedwqcp.federation.transport.flower.secure_masks import expand, whole_seeds
+from fedwqcp.federation.transport.flower import Pace, calibrate, client_app
+from fedwqcp.federation.transport.flower.secure_masks import expand
 from fedwqcp.federation.transport.flower.terms import secure_of
 
 RARE = 1e-6
 RANGE = (-1.0, 2.0)
+PATIENT = Pace(deadline=60.0, grace=60.0, poll=0.01)
 FOUR = (*NAMES, "west")
 STAGES = ("setup", "share_keys", "collect_masked_vectors", "unmask")
 CONFIGS = "secaggplus_configs"
@@ -184,21 +188,42 @@ def test_equal_sums_of_different_values_leave_the_same_noise(tmp_path):
     assert stats.ks_2samp(*words).pvalue > RARE
 
 
-def test_masks_use_whole_seeds_for_our_rounds_and_nothing_else_changes():
-    from flwr.client.mod import secaggplus_mod
-
-    users = secaggplus_mod.__globals__
-    before = users["pseudo_rand_gen"]
+def test_masks_use_whole_seeds():
     seed = bytes(range(32))
     swapped = seed[4:8] + seed[:4] + seed[8:]
-    with whole_seeds():
-        assert users["pseudo_rand_gen"] is expand
-        (a, b), (c,) = expand(seed, 2**32, [(1,), (2, 2)]), expand(swapped, 2**32, [(1,)])
-        assert (a.shape, b.shape) == ((1,), (2, 2))
-        assert a != c
-    assert users["pseudo_rand_gen"] is before
+    (a, b), (c,) = expand(seed, 2**32, [(1,), (2, 2)]), expand(swapped, 2**32, [(1,)])
+    assert (a.shape, b.shape) == ((1,), (2, 2))
+    assert a != c
     with pytest.raises(InputError, match="modulo 2"):
         expand(seed, 2**16, [(1,)])
+
+
+def test_rounds_in_threads_keep_their_masks_and_flower_keeps_its_own(tmp_path):
+    from flwr.client.mod import secaggplus_mod
+    from flwr.server.workflow import SecAggPlusWorkflow
+
+    users = (secaggplus_mod.__globals__, SecAggPlusWorkflow.__call__.__globals__)
+    before = {user["pseudo_rand_gen"] for user in users}
+    meet = threading.Barrier(2)
+    seen = set()
+
+    def both_inside(node, message, reply):
+        """Let each round wait in the middle of a sum until the other one is there too."""
+        if stage_of(message) == "collect_masked_vectors" and node == 100:
+            meet.wait(20)
+        seen.update(user["pseudo_rand_gen"] for user in users)
+        return [reply]
+
+    def held(at):
+        where = grid(tmp_path / str(at), both_inside)
+        return calibrate(where, round_of_four(quorum=4), pace=PATIENT, secure=RANGE).release
+
+    with ThreadPoolExecutor(2) as threads:
+        releases = list(threads.map(held, range(2)))
+    plain = plain_of(FOUR)
+    for release in releases:
+        assert plain <= release.outcomes[0].value <= plain + release.outcomes[0].margin
+    assert seen == before, "Flower's own SecAgg+ is left alone, also while we add"
 
 
 @pytest.mark.parametrize(

@@ -1,55 +1,80 @@
 """Flower's SecAgg+ with masks from a cryptographic generator.
 
-While SecAgg+ works for a round of ours, at the server or at a site, masks are SHAKE-256 of the
-whole 256-bit secret that two sites share. Keys, shares and stages are Flower's own; SecAgg+ for
-anything else in the process is left alone.
+In rounds of ours masks are SHAKE-256 of the whole 256-bit secret that two sites share. Keys, shares
+and stages are Flower's own. We run copies of its two modules that nobody else imports, so SecAgg+
+for anything else in the process, and in any other thread, is left alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from importlib import import_module
+from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec, module_from_spec
 from math import prod
+from types import ModuleType
+from typing import Any
 
 import numpy as np
+from flwr.app import Message
 
 from fedwqcp.errors import InputError
 from fedwqcp.federation.secure.masks import Words, stream
 from fedwqcp.wire.masked import MODULUS
 
-_USERS = (
-    "flwr.client.mod.secure_aggregation.secaggplus_mod",
-    "flwr.server.workflow.secure_aggregation.secaggplus_workflow",
-)
-_NAME = "pseudo_rand_gen"
+_SITE = "flwr.client.mod.secure_aggregation.secaggplus_mod"
+_SERVER = "flwr.server.workflow.secure_aggregation.secaggplus_workflow"
+_GENERATOR = "pseudo_rand_gen"
 
 
-@contextmanager
-def whole_seeds() -> Iterator[None]:
-    """Let SecAgg+ expand whole seeds within the block.
+def secaggplus_mod() -> Callable[..., Message]:
+    """Return what does one stage of SecAgg+ at a site.
 
-    Yields
-    ------
-    None
-        Nothing.
+    Returns
+    -------
+    callable
+        Flower's mod with our masks.
 
     Raises
     ------
     InputError
         If this Flower has no such generator: masks would then be of unknown strength.
     """
-    users = [import_module(name) for name in _USERS]
-    if not all(hasattr(user, _NAME) for user in users):
-        raise InputError("SecAgg+ of this Flower is not the one that was checked: use flwr 1.41")
-    before = [getattr(user, _NAME) for user in users]
-    try:
-        for user in users:
-            setattr(user, _NAME, expand)
-        yield
-    finally:
-        for user, theirs in zip(users, before, strict=True):
-            setattr(user, _NAME, theirs)
+    found: Callable[..., Message] = _copy(_SITE).secaggplus_mod
+    return found
+
+
+def secaggplus_workflow() -> type[Any]:
+    """Return what drives the stages of SecAgg+ at the server.
+
+    Returns
+    -------
+    type
+        Flower's workflow with our masks.
+
+    Raises
+    ------
+    InputError
+        As of `secaggplus_mod`.
+    """
+    found: type[Any] = _copy(_SERVER).SecAggPlusWorkflow
+    return found
+
+
+@cache
+def _copy(name: str) -> ModuleType:
+    """Load a module once more, out of everyone's sight, and give it our generator."""
+    spec = find_spec(name)
+    if spec is None or spec.loader is None:
+        raise InputError(_UNCHECKED)
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if not hasattr(module, _GENERATOR):
+        raise InputError(_UNCHECKED)
+    setattr(module, _GENERATOR, expand)
+    return module
+
+
+_UNCHECKED = "SecAgg+ of this Flower is not the one that was checked: use flwr 1.41"
 
 
 def expand(seed: bytes, num_range: int, dimensions_list: list[tuple[int, ...]]) -> list[Words]:

@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from flwr.app import ConfigRecord, Context, Message
 from flwr.app.message_type import MessageType
-from flwr.client.mod import secaggplus_mod
 from flwr.common import Code, FitRes, Status, ndarrays_to_parameters
 from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS, Key, Stage
 from flwr.compat.common.recorddict_compat import fitres_to_recorddict
@@ -23,7 +22,7 @@ from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.secure.contribution import read_sum
 from fedwqcp.federation.transport.flower.letters import OK, RECORD, Ask, read_ask, write_reply
 from fedwqcp.federation.transport.flower.replies import RefusedError, told_as
-from fedwqcp.federation.transport.flower.secure_masks import whole_seeds
+from fedwqcp.federation.transport.flower.secure_masks import secaggplus_mod
 from fedwqcp.federation.transport.flower.site import Site
 from fedwqcp.federation.transport.flower.watchdog import guarded
 from fedwqcp.wire.codec import decode
@@ -67,8 +66,7 @@ def take_part(message: Message, context: Context, words: WordsOf, watchdog: bool
                 check_stage(message.content.config_records[RECORD_KEY_CONFIGS], plan, scale)
             message.metadata.message_type = MessageType.TRAIN
             made = _fit(site, ask, lambda: words(site, ask), watchdog)
-            with whole_seeds():
-                reply = secaggplus_mod(message, context, lambda msg, _: made(msg, scale))
+            reply = secaggplus_mod()(message, context, lambda msg, _: made(msg, scale))
         except RefusedError as refused:
             site.note(refused.__cause__ or refused)
             return _refusal(message, action, nonce, agent, str(refused))

@@ -9,12 +9,11 @@ from typing import Any, cast
 from flwr.app import ArrayRecord, ConfigRecord, Context, RecordDict
 from flwr.common import FitIns, Parameters, parameters_to_ndarrays
 from flwr.server import LegacyContext
-from flwr.server.workflow import SecAggPlusWorkflow
 from flwr.serverapp import Grid
 
 from fedwqcp.errors import QuorumError
 from fedwqcp.federation.transport.flower.secure_carrier import Carrier
-from fedwqcp.federation.transport.flower.secure_masks import whole_seeds
+from fedwqcp.federation.transport.flower.secure_masks import secaggplus_workflow
 from fedwqcp.wire.masked import MODULUS, FixedPoint
 
 
@@ -82,7 +81,7 @@ def add(
         {"config": ConfigRecord({"current_round": 1}), "parameters": ArrayRecord()}
     )
     context = Context(0, 0, {}, records, {})
-    workflow = SecAggPlusWorkflow(
+    workflow = secaggplus_workflow()(
         num_shares=most,
         reconstruction_threshold=most // 2 + 1,
         max_weight=float(target),
@@ -90,8 +89,7 @@ def add(
         quantization_range=target,
         modulus_range=MODULUS,
     )
-    with whole_seeds():
-        workflow(cast(Grid, carrier), LegacyContext(context, strategy=cast(Any, adding)))
+    workflow(cast(Grid, carrier), LegacyContext(context, strategy=cast(Any, adding)))
     if not adding.nodes:
         raise QuorumError("too few agents were left to remove the masks of the sum")
     return adding.nodes, adding.totals
