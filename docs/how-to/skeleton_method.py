@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fedwqcp.errors import InputError
 from fedwqcp.methods import Calibration, OneShot
 from fedwqcp.quantile import conformal_quantile
+from fedwqcp.wire.guarantee import NO_GUARANTEE
 from fedwqcp.wire.payload import LocalQuantile, ToAll
-from fedwqcp.wire.release import Guarantee
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class TrimmedCP(OneShot[LocalQuantile]):
     trim: int = 1
 
     summaries = (LocalQuantile,)
-    guarantee = Guarantee.NONE
+    guarantee = NO_GUARANTEE
     assumption = "none in finite samples: a trimmed mean of local thresholds is a heuristic"
 
     def __post_init__(self) -> None:

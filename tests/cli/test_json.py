@@ -117,7 +117,7 @@ def test_a_round(house):
         assert (told["new"], told["notes"], told["budget_left"]) == (True, [], None)
     closed = call("server", "close", "round.json", "a.json", "b.json")
     assert closed["closed"]
-    assert closed["guarantee"] == "none"
+    assert closed["guarantee"] == {"kind": "none", "strength": "none"}
     assert [agent["status"] for agent in closed["agents"]] == ["used", "used"]
     assert closed["diagnoses"][0]["agents"] == 2
     sets = call("agent", "predict", "--release", "release.json", "--outputs", "b.npz",

@@ -38,10 +38,65 @@ def agents(order=(0, 1, 2), seed=3):
 @every_method
 def test_it_states_guarantee_and_assumption(method):
     assert isinstance(method.guarantee, fw.Guarantee)
+    assert method.assumption.startswith("none") == (not method.guarantee)
     assert len(method.assumption) > 10
     doc = type(method).__doc__
     assert "**Guarantee**" in doc
     assert "**Cost**" in doc
+
+
+DECLARED = {
+    "split-cp": "marginal-agent, finite-sample",
+    "split-cp overflow=exclude": "marginal-agent, finite-sample",  # its own +inf stays
+    "split-cp overflow=clip": "none",
+    "guarded-median-cp": "marginal-agent, finite-sample",
+    "guarded-median-cp overflow=exclude": "marginal-agent, finite-sample",
+    "guarded-median-cp overflow=clip": "none",
+    "fcp": "marginal-mixture, finite-sample",
+    "fcp sketch=order": "marginal-mixture, finite-sample",
+    "fcp sketch=exact": "marginal-mixture, finite-sample",
+    "fcp floor=true": "marginal-mixture, finite-sample",
+    "fcp count_empty=false": "marginal-mixture, finite-sample",
+    "fcp sketch=kll": "marginal-mixture, approximate",
+    "fcp sketch=tdigest": "none",
+    "fedcp-qq": "marginal-iid, finite-sample",
+    "fedcp-qq selection=truncate_min": "marginal-iid, finite-sample",
+    "fedcp-qq delta=0.1": "training-conditional, finite-sample",
+    "fedls-cp": "target-shift, approximate",
+    "fedls-cp n0=3": "target-shift, approximate",
+    "fedls-cp n0=0": "target-shift, finite-sample",
+    "fedls-cp n0=0 floor=true": "target-shift, finite-sample",
+    "dp-fedcp": "target-shift, approximate",
+    "dp-fedcp solver=exact": "target-shift, approximate",
+    "cphet": "target-shift, approximate",
+    "cphet form=oracle scope=local": "target-shift, approximate",
+    "fed-crc": "risk-mixture, finite-sample",
+    "fed-crc correction=pooled": "risk-iid, finite-sample",
+    "fed-crc correction=site": "none",
+    "fed-crc correction=site n0=0": "risk-agent, finite-sample",
+    "rob-fcp": "marginal-iid, asymptotic",
+    "fedwq-cp": "none",
+    "fedavgq-cp": "none",
+    "trimmed-mean-cp": "none",
+    "weighted-median-cp": "none",
+    "private-fedwq-cp": "none",
+}
+
+
+def test_what_each_method_declares_with_each_setting_that_matters():
+    for name, declared in DECLARED.items():
+        method, *settings = name.split()
+        made = fw.methods.get(method, **{k: _value(v) for k, v in (s.split("=") for s in settings)})
+        assert str(made.guarantee) == declared, name
+    assert {name.split()[0] for name in DECLARED} == set(fw.methods.available())
+
+
+def _value(text):
+    return {"true": True, "false": False}.get(text) if text in ("true", "false") else _number(text)
+
+
+def _number(text):
+    return float(text) if text.replace(".", "").isdigit() else text
 
 
 @every_method

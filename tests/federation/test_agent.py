@@ -15,8 +15,8 @@ from fedwqcp.federation.transport.local import run
 from fedwqcp.methods import Calibration, OneShot
 from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.envelope import Answer, Ask
+from fedwqcp.wire.guarantee import NO_GUARANTEE
 from fedwqcp.wire.payload import Begin, LocalQuantile, Summary, ToAll
-from fedwqcp.wire.release import Guarantee
 from fedwqcp.wire.round import Choice, Round
 
 ROUND = Round("r1", Choice("fedwq-cp"), Choice("lac"), (0.2,), ("a", "b"), 2, max_n=10)
@@ -80,7 +80,7 @@ class Teller(OneShot[Raw]):
     """Sends everything."""
 
     summaries = (Raw,)
-    guarantee = Guarantee.NONE
+    guarantee = NO_GUARANTEE
     assumption = "none"
 
     def summarize(self, cal, alpha):

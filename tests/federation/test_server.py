@@ -21,8 +21,8 @@ from fedwqcp.federation.server import Server
 from fedwqcp.methods import Calibration, Each, Method
 from fedwqcp.wire.codec import decode, encode, terms
 from fedwqcp.wire.envelope import Answer, Ask
+from fedwqcp.wire.guarantee import NO_GUARANTEE
 from fedwqcp.wire.payload import Begin, LocalQuantile, Outcome, Question, Summary, ToAll, ToEach
-from fedwqcp.wire.release import Guarantee
 from fedwqcp.wire.round import Choice, Round
 
 ROUND = Round(
@@ -77,7 +77,7 @@ def test_a_clean_round():
         (answer(alphas=(0.1,)), WrongRoundError, "alpha: this round uses 0.2, .* made for 0.1"),
         (answer(score="aps"), WrongRoundError, "score: this round uses lac, .* made for aps"),
         (answer(method="fcp"), WrongRoundError, "method: "),
-        (answer(version=2), WrongRoundError, "version: "),
+        (answer(version=1), WrongRoundError, "version: "),
         (answer(step=1), WrongRoundError, "step: "),
         (answer(agent="mallory"), WrongRoundError, "is not in the roster"),
         (answer(summary=LocalQuantile(0.5, 101)), ImplausibleValueError, "n: .* from 0 to 100"),
@@ -172,7 +172,7 @@ class TwoSteps(Method[Said]):
     summaries = (Said,)
     questions = (Begin, Next)
     outcomes = (ToEach,)
-    guarantee = Guarantee.NONE
+    guarantee = NO_GUARANTEE
     assumption = "none"
 
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: object) -> Said:

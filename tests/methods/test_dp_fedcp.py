@@ -113,7 +113,7 @@ def test_exact_on_skewed_federations(alpha, sizes):
     method = DPFedCP(target=law, solver="exact")
     release = fw.calibrate(federation(data, 5), method=method, alpha=alpha)
     assert release.threshold("a0").tolist() == thresholds(data, 5, alpha, law)
-    assert release.guarantee == "target-shift"
+    assert str(release.guarantee) == "target-shift, approximate"
     assert "class-conditional" in release.assumption
 
 

@@ -122,9 +122,9 @@ def test_the_training_conditional_choice() -> None:
     loose, strict = outcome(agents, 0.05), outcome(agents, 0.05, delta=0.01)
     assert strict.k > loose.k
     method = FedCPQQ(delta=0.2)
-    assert method.guarantee.value == "training-conditional"
+    assert str(method.guarantee) == "training-conditional, finite-sample"
     assert "probability 0.8" in method.assumption
-    assert FedCPQQ().guarantee.value == "marginal-iid"
+    assert str(FedCPQQ().guarantee) == "marginal-iid, finite-sample"
 
 
 def test_saturated_and_negative_scores() -> None:

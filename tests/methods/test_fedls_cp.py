@@ -113,7 +113,7 @@ def test_without_loans_the_classes_add_up_by_hand():
     assert fw.calibrate({"a": one}, method=two, alpha=0.41).threshold("a") == 0.4
     assert fw.calibrate({"a": one}, method=two, alpha=0.19).threshold("a") == inf
     assert release.outcomes[0].borrowed == (0, 0)
-    assert release.guarantee is fw.Guarantee.TARGET_SHIFT
+    assert release.guarantee == fw.Guarantee("target-shift", "finite-sample")
     assert "at least 1 - alpha" in release.assumption
 
 

@@ -57,7 +57,7 @@ def test_the_pair_of_threshold_and_size_is_all_that_is_sent() -> None:
         "b": (LocalQuantile(0.45, 5),),
         "c": (LocalQuantile(0.34, 20),),
     }
-    assert (release.rounds, release.guarantee.value) == (1, "none")
+    assert (release.rounds, str(release.guarantee)) == (1, "none")
 
 
 def test_scores_that_saturate_at_one() -> None:

@@ -122,7 +122,7 @@ def test_a_release_names_it_and_says_what_stays():
         assert "bounds from below stay" in release.assumption
         assert (
             release.guarantee
-            is fw.calibrate(labelled({"a": A, "b": B}), method=type(method)(), alpha=0.4).guarantee
+            == fw.calibrate(labelled({"a": A, "b": B}), method=type(method)(), alpha=0.4).guarantee
         )
         assert "FedWQ-CP" not in type(method)().assumption
     assert "at least 1 - alpha in finite samples" in FedLSCP(n0=0, floor=True).assumption

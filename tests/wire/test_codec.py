@@ -15,8 +15,9 @@ from fedwqcp.methods import Calibration
 from fedwqcp.wire import codec
 from fedwqcp.wire.codec import MAX_BYTES, decode, encode, method_of, terms
 from fedwqcp.wire.envelope import Answer, Ask
+from fedwqcp.wire.guarantee import NO_GUARANTEE
 from fedwqcp.wire.payload import Begin, Local, LocalQuantile, Summary, ToAll, ToEach
-from fedwqcp.wire.release import AgentRecord, Guarantee, Release
+from fedwqcp.wire.release import AgentRecord, Release
 from fedwqcp.wire.round import Choice, Round
 
 KINDS = (LocalQuantile, Begin, ToAll, ToEach, Local)
@@ -33,7 +34,7 @@ ANSWER = Answer(
 )
 RELEASE = Release(
     ROUND,
-    Guarantee.NONE,
+    NO_GUARANTEE,
     "none",
     1,
     (AgentRecord("a", "used", "", 200, 300), AgentRecord("b", "refused", "n: too large")),
@@ -220,15 +221,17 @@ def test_method_of_reads_a_release_and_refuses_the_rest():
         method_of(b"{}", "r.json")
     with pytest.raises(RecordError, match="cannot be read"):
         method_of(b"[" * 50_000, "r.json")
-    later = encode(RELEASE).replace(b'"version":1', b'"version":2')
-    with pytest.raises(RecordError, match="must have version 1, got 2"):
-        method_of(later, "r.json")
+    earlier = encode(RELEASE).replace(b'"version":2', b'"version":1')
+    with pytest.raises(RecordError, match=r"r.json: version: must be 2, .* got 1: run the round"):
+        method_of(earlier, "r.json")
 
 
-def test_a_round_of_another_version_is_refused():
-    later = encode(ROUND).replace(b'"version":1', b'"version":2')
-    with pytest.raises(MalformedMessageError, match="this software reads 1"):
-        decode(later, Round)
+@pytest.mark.parametrize(("message", "cls"), [(ROUND, Round), (ANSWER, Answer), (RELEASE, Release)])
+def test_what_another_version_wrote_is_refused_with_what_to_do(message, cls):
+    earlier = encode(message).replace(b'"version":2', b'"version":1')
+    other = earlier.replace(b'"alphas":', b'"levels":')  # its fields may have other names
+    with pytest.raises(MalformedMessageError, match=r"version: must be 2, .* got 1: run the round"):
+        decode(other, cls, KINDS)
 
 
 def test_the_size_limit_is_checked_before_reading(monkeypatch):

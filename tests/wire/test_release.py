@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 
 from fedwqcp.errors import InputError
+from fedwqcp.wire.guarantee import NO_GUARANTEE
 from fedwqcp.wire.payload import Local, LocalQuantile, ToAll, ToEach
-from fedwqcp.wire.release import AgentRecord, Guarantee, Release
+from fedwqcp.wire.release import AgentRecord, Release
 from fedwqcp.wire.round import Choice, Round
 
 ROUND = Round("ab", Choice("m"), Choice("s"), (0.1,), ("a", "b", "c", "d"), 2)
 RELEASE = Release(
     ROUND,
-    Guarantee.NONE,
+    NO_GUARANTEE,
     "none",
     1,
     (

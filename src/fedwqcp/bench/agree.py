@@ -78,7 +78,7 @@ def agree(setting: Setting, scored: Scored, plan: MethodPlan, alpha: float) -> A
         largest = _largest(release)
         return Agreed(release, dict.fromkeys(scored.calibrations, largest), NO_PROOF)
     found = {name: release.threshold(name) for name in scored.calibrations}
-    return Agreed(release, found, release.guarantee.value)
+    return Agreed(release, found, str(release.guarantee))
 
 
 def method_of(setting: Setting, plan: MethodPlan, scored: Scored) -> Method[Any]:

@@ -177,7 +177,7 @@ def _measure(
                 bytes_up=release.bytes_up(name),
                 bytes_down=release.bytes_down(name),
                 samples=samples,
-                guarantee=release.guarantee.value,
+                guarantee=str(release.guarantee),
                 assumption=release.assumption,
                 config=_config(demo, problem, release),
                 code=_code(),

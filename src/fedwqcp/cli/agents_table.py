@@ -36,7 +36,7 @@ def agents_table(release: Release, *, ascii: bool = False) -> Table:
     }
     out = always_left_out(released(release))
     scale = _scale(release, local, ascii)
-    guarantee = f"{release.guarantee.value} ({release.assumption})"
+    guarantee = f"{release.guarantee} ({release.assumption})"
     table = Table(title=f"{release.round.method.name}; guarantee: {guarantee}")
     for heading in ("agent", "status", *(("points", "threshold") if local else ())):
         table.add_column(heading, overflow="fold")

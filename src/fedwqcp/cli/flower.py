@@ -64,7 +64,7 @@ def _demo(folder: Path, method: str, alpha: float, deadline: float, output: Outp
     sites = write_sites(folder / "sites")
     terms = {"method": method, "alpha": alpha, "n-classes": 10, "deadline": deadline}
     shown: Shown = show(folder, sites, terms, on_step=output.say)
-    guarantee = f"{shown.release.guarantee.value} ({shown.release.assumption})"
+    guarantee = f"{shown.release.guarantee} ({shown.release.assumption})"
     table = Table(title=f"{method}, alpha = {alpha:g}; guarantee: {guarantee}")
     for heading in ("site", "status", "bytes up", "bytes down", "stored", "coverage", "mean size"):
         table.add_column(heading, overflow="fold")

@@ -28,7 +28,7 @@ def methods(name: Which = None, as_json: AsJson = False) -> None:
     for each in all_methods.available():
         method = all_methods.get(each)
         listed.append({**_told(each, method), "guarantee": method.guarantee})
-        table.add_row(each, method.guarantee.value, _settings(method), _first_line(method))
+        table.add_row(each, str(method.guarantee), _settings(method), _first_line(method))
     output.show(table)
     output.done(methods=listed)
 

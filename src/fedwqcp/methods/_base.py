@@ -14,8 +14,8 @@ from numpy.random import Generator as Random
 from fedwqcp.arrays import Floats
 from fedwqcp.errors import InputError
 from fedwqcp.methods._calibration import Calibration
+from fedwqcp.wire.guarantee import Guarantee
 from fedwqcp.wire.payload import Begin, Outcome, Question, Summary, ToAll, ToEach
-from fedwqcp.wire.release import Guarantee
 
 S = TypeVar("S", bound=Summary)
 

@@ -48,8 +48,8 @@ from fedwqcp.methods._reweighting import (
 )
 from fedwqcp.methods._sum_search import check_extent, search_sums
 from fedwqcp.methods._weighted_search import Sums, sums_at
+from fedwqcp.wire.guarantee import Guarantee
 from fedwqcp.wire.payload import Begin, Local, Outcome, Question, Summary
-from fedwqcp.wire.release import Guarantee
 
 _CHOICES = {
     "scope": ("pooled", "local"),
@@ -133,7 +133,7 @@ class CPhet(Method[Summary]):
     summaries = (Fitted, Weighed, WeightedScores, Sums, Step)
     questions = (Begin, Weigh, SumsAt, DescendToward)
     outcomes = (ReweightedToAll, ReweightedToEach, PooledScores, TowardLaws, Local)
-    guarantee = Guarantee.TARGET_SHIFT
+    guarantee = Guarantee("target-shift", "approximate")
     assumption = (
         "the law of Y given X, and the score, are shared by all agents, only laws of X differ; "
         "coverage is approximate, at the target law, as far as the density ratios are right"

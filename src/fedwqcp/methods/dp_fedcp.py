@@ -41,8 +41,8 @@ from fedwqcp.methods._pinball import (
 )
 from fedwqcp.methods._weighted_search import Sums, search
 from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level
+from fedwqcp.wire.guarantee import Guarantee
 from fedwqcp.wire.payload import Begin, Outcome, Question, Summary, ToAll, ToEach
-from fedwqcp.wire.release import Guarantee
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class DPFedCP(Method[Summary]):
     questions = (Begin, CountFirst, CountsAt, DescendFrom)
     outcomes = (ToAll, ToEach)
     needs_labels = True
-    guarantee = Guarantee.TARGET_SHIFT
+    guarantee = Guarantee("target-shift", "approximate")
     assumption = (
         "class-conditional laws of the inputs are shared by all agents, only label laws differ; "
         "coverage is approximate, at the target label law"

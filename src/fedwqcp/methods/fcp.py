@@ -27,9 +27,9 @@ from fedwqcp.methods._sketch import (
     pooled_scores,
 )
 from fedwqcp.quantile import conformal_quantile, conformal_rank
+from fedwqcp.wire.guarantee import NO_GUARANTEE, Guarantee, Strength
 from fedwqcp.wire.masked import ToAllWithin
 from fedwqcp.wire.payload import Begin, LocalQuantile, Question, Summary, ToAll
-from fedwqcp.wire.release import Guarantee
 
 Sketch: TypeAlias = Literal["bisection", "order", "tdigest", "kll", "exact"]
 """How the agents' scores reach the server."""
@@ -127,8 +127,11 @@ class FCP(SummedCounts, Method[Summary]):
 
     @property
     def guarantee(self) -> Guarantee:
-        """Marginal over the mixture of agents, except for a t-digest, whose error has no bound."""
-        return Guarantee.NONE if self.sketch == "tdigest" else Guarantee.MARGINAL_MIXTURE
+        """Marginal over the mixture of agents, as firmly as the sketch's rank error is known."""
+        if self.sketch == "tdigest":
+            return NO_GUARANTEE
+        strength: Strength = "approximate" if self.sketch == "kll" else "finite-sample"
+        return Guarantee("marginal-mixture", strength)
 
     @property
     def assumption(self) -> str:

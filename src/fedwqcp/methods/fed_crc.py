@@ -16,8 +16,8 @@ from fedwqcp.methods._answers import stacked, summed
 from fedwqcp.methods._base import OneShot
 from fedwqcp.methods._calibration import Calibration
 from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level
+from fedwqcp.wire.guarantee import NO_GUARANTEE, Guarantee
 from fedwqcp.wire.payload import Outcome, Summary, ToAll, ToEach, check_score, check_size
-from fedwqcp.wire.release import Guarantee
 
 Correction: TypeAlias = Literal["mixture", "pooled", "site"]
 """How many unseen points a mean loss is corrected for: one of each agent, one, or each site's."""
@@ -25,7 +25,6 @@ Correction: TypeAlias = Literal["mixture", "pooled", "site"]
 MOST_POINTS = 10**5
 """A server that asks for a finer grid is refused: nobody needs it, and memory would end."""
 
-_GUARANTEES = {"mixture": Guarantee.MARGINAL_MIXTURE, "pooled": Guarantee.MARGINAL_IID}
 _ASSUMPTIONS = {
     "mixture": (
         "the expected loss is at most alpha for a test point that comes from agent k with "
@@ -145,8 +144,11 @@ class FedCRC(OneShot[LossCurve]):
     @property
     def guarantee(self) -> Guarantee:
         """On the expected loss; nothing is proved of shrunk curves."""
-        own = Guarantee.NONE if self.n0 else Guarantee.MARGINAL_AGENT
-        return _GUARANTEES.get(self.correction, own)
+        if self.correction == "mixture":
+            return Guarantee("risk-mixture", "finite-sample")
+        if self.correction == "pooled":
+            return Guarantee("risk-iid", "finite-sample")
+        return NO_GUARANTEE if self.n0 else Guarantee("risk-agent", "finite-sample")
 
     @property
     def assumption(self) -> str:

@@ -11,9 +11,9 @@ from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._mean import weighted_mean
 from fedwqcp.methods._sums import SummedMean
 from fedwqcp.quantile import Overflow, check_overflow, conformal_quantile
+from fedwqcp.wire.guarantee import NO_GUARANTEE
 from fedwqcp.wire.masked import ToAllWithin
 from fedwqcp.wire.payload import LocalQuantile, ToAll
-from fedwqcp.wire.release import Guarantee
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class FedAvgQCP(SummedMean, OneShot[LocalQuantile]):
     summaries = (LocalQuantile,)
     outcomes = (ToAll, ToAllWithin)
     weighted = False
-    guarantee = Guarantee.NONE
+    guarantee = NO_GUARANTEE
     assumption = (
         "none in finite samples: the mean of local thresholds is a heuristic; "
         "it lies between the extreme local thresholds"

@@ -15,6 +15,7 @@ from fedwqcp.methods._base import Each, Method, UnfitAnswerError
 from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._quantile_of_quantiles import choose_k, choose_pair
 from fedwqcp.quantile import conformal_rank, exact_level, order_statistic
+from fedwqcp.wire.guarantee import Guarantee, GuaranteeKind
 from fedwqcp.wire.payload import (
     Begin,
     LocalQuantile,
@@ -24,7 +25,6 @@ from fedwqcp.wire.payload import (
     check_score,
     check_size,
 )
-from fedwqcp.wire.release import Guarantee
 
 Selection: TypeAlias = Literal["fixed_local", "joint", "truncate_min"]
 """How the local rank and the rank among agents are chosen."""
@@ -179,7 +179,8 @@ class FedCPQQ(Method[Summary]):
     @property
     def guarantee(self) -> Guarantee:
         """In the mean over calibration data or, with delta, given them."""
-        return Guarantee.MARGINAL_IID if self.delta is None else Guarantee.TRAINING_CONDITIONAL
+        kind: GuaranteeKind = "marginal-iid" if self.delta is None else "training-conditional"
+        return Guarantee(kind, "finite-sample")
 
     @property
     def assumption(self) -> str:

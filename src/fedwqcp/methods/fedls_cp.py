@@ -25,8 +25,8 @@ from fedwqcp.methods._floor import ADDS, mean_threshold
 from fedwqcp.methods._lending import Loan
 from fedwqcp.methods._mixture_quantile import mixture_thresholds
 from fedwqcp.quantile import conformal_quantile
+from fedwqcp.wire.guarantee import Guarantee
 from fedwqcp.wire.payload import ToEach
-from fedwqcp.wire.release import Guarantee
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,6 @@ class FedLSCP(OneShot[ClassSketches]):
 
     summaries = (ClassSketches, SketchesAndThreshold)
     outcomes = (LabelShifted,)
-    guarantee = Guarantee.TARGET_SHIFT
 
     def __post_init__(self) -> None:
         if isinstance(self.target, str):
@@ -156,6 +155,11 @@ class FedLSCP(OneShot[ClassSketches]):
                 raise InputError(f"{name} must be an integer from {least} to {most}, got {value!r}")
         if not all(a < b for a, b in pairwise((-inf, *self.strata, inf))):
             raise InputError("strata must be finite numbers in increasing order")
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """At the target, in finite samples where an agent's own points alone decide."""
+        return Guarantee("target-shift", "finite-sample" if self.n0 == 0 else "approximate")
 
     @property
     def assumption(self) -> str:

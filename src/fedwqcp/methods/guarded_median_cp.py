@@ -15,8 +15,8 @@ from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._claims import check_cap
 from fedwqcp.methods.weighted_median_cp import WeightedMedianCP
 from fedwqcp.quantile import Overflow, check_overflow, conformal_quantile
+from fedwqcp.wire.guarantee import NO_GUARANTEE, Guarantee
 from fedwqcp.wire.payload import LocalQuantile, Outcome, check_score
-from fedwqcp.wire.release import Guarantee
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,9 @@ class GuardedMedianCP(OneShot[LocalQuantile]):
     @property
     def guarantee(self) -> Guarantee:
         """Marginal at the agent, unless the rank is clipped."""
-        return Guarantee.NONE if self.overflow == "clip" else Guarantee.MARGINAL_AGENT
+        if self.overflow == "clip":
+            return NO_GUARANTEE
+        return Guarantee("marginal-agent", "finite-sample")
 
     def __post_init__(self) -> None:
         number = isinstance(self.slack, int | float) and not isinstance(self.slack, bool)

@@ -18,9 +18,9 @@ from fedwqcp.methods._exact_draws import noised_size, size_margin
 from fedwqcp.methods._private_quantile import Form, check_private, count_bins, edges_of, mechanism
 from fedwqcp.methods._sums import SummedMean
 from fedwqcp.quantile import Overflow, check_overflow
+from fedwqcp.wire.guarantee import NO_GUARANTEE
 from fedwqcp.wire.masked import ToAllWithin
 from fedwqcp.wire.payload import Begin, LocalQuantile, Outcome, Question, ToAll
-from fedwqcp.wire.release import Guarantee
 
 REPLACED = "one calibration sample replaced; n is public"
 ADDED = "one calibration sample added or removed"  # a replaced one may change two groups
@@ -120,7 +120,7 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
 
     summaries = (PrivateQuantile,)
     outcomes = (ToAll, ToAllWithin)
-    guarantee = Guarantee.NONE
+    guarantee = NO_GUARANTEE
     assumption = (
         "none in finite samples: each agent's private threshold covers its own points, but their "
         "combination is a heuristic"

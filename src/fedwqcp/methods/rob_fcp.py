@@ -28,8 +28,8 @@ from fedwqcp.methods._claims import capped, check_cap, check_liars
 from fedwqcp.methods._counts import CountAt, Counts
 from fedwqcp.methods._robust import NOTHING, RobustThreshold, Span
 from fedwqcp.quantile import conformal_quantile, conformal_rank, exact_level, order_statistic
+from fedwqcp.wire.guarantee import Guarantee
 from fedwqcp.wire.payload import Begin, Outcome, Question, Summary
-from fedwqcp.wire.release import Guarantee
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class RobFCP(Method[Summary]):
     summaries = (Span, Counts)
     questions = (Begin, CountAt)
     outcomes = (RobustThreshold,)
-    guarantee = Guarantee.ASYMPTOTIC
+    guarantee = Guarantee("marginal-iid", "asymptotic")
     assumption = (
         "fewer than half of the agents lie, no more than are left out, and the honest agents' "
         "scores share one law; then coverage misses 1 - alpha by at most the outcome's loss, with "

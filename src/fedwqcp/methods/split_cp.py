@@ -13,8 +13,8 @@ from fedwqcp.errors import InputError
 from fedwqcp.methods._base import Each, Method
 from fedwqcp.methods._calibration import Calibration
 from fedwqcp.quantile import Overflow, check_overflow, conformal_quantile
+from fedwqcp.wire.guarantee import NO_GUARANTEE, Guarantee
 from fedwqcp.wire.payload import Local, Outcome, Question, Summary
-from fedwqcp.wire.release import Guarantee
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,9 @@ class SplitCP(Method[Summary]):
     @property
     def guarantee(self) -> Guarantee:
         """Marginal at the agent, unless the rank is clipped."""
-        return Guarantee.NONE if self.overflow == "clip" else Guarantee.MARGINAL_AGENT
+        if self.overflow == "clip":
+            return NO_GUARANTEE
+        return Guarantee("marginal-agent", "finite-sample")
 
     def __post_init__(self) -> None:
         check_overflow(self.overflow)

@@ -11,8 +11,8 @@ from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._claims import capped, check_cap, check_liars
 from fedwqcp.methods._mean import weighted_mean
 from fedwqcp.quantile import Overflow, check_overflow, conformal_quantile
+from fedwqcp.wire.guarantee import NO_GUARANTEE
 from fedwqcp.wire.payload import LocalQuantile, ToAll
-from fedwqcp.wire.release import Guarantee
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class TrimmedMeanCP(OneShot[LocalQuantile]):
     overflow: Overflow = "propagate"
 
     summaries = (LocalQuantile,)
-    guarantee = Guarantee.NONE
+    guarantee = NO_GUARANTEE
     assumption = (
         "none in finite samples: the mean of local thresholds is a heuristic; it lies between the "
         "honest local thresholds as long as no more agents lie than are left out at each end"

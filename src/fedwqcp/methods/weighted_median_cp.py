@@ -10,8 +10,8 @@ from fedwqcp.methods._base import OneShot
 from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._claims import capped, check_cap
 from fedwqcp.quantile import Overflow, check_overflow, conformal_quantile
+from fedwqcp.wire.guarantee import NO_GUARANTEE
 from fedwqcp.wire.payload import LocalQuantile, ToAll
-from fedwqcp.wire.release import Guarantee
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class WeightedMedianCP(OneShot[LocalQuantile]):
     overflow: Overflow = "propagate"
 
     summaries = (LocalQuantile,)
-    guarantee = Guarantee.NONE
+    guarantee = NO_GUARANTEE
     assumption = (
         "none in finite samples: the median of local thresholds is a heuristic; it lies between "
         "the honest local thresholds as long as liars hold less than half of the capped weight"

@@ -90,7 +90,7 @@ def methods_table(records: Sequence[Record], skipped: Sequence[Skipped] = ()) ->
         own = {r.agent: r for r in records if r.method == method}
         table.add_row(*_method_row(method, [own[agent] for agent in agents]))
     notes = [f"[bold]{s.method}[/] is left out: {escape(s.reason)}" for s in skipped]
-    if any(r.guarantee == "target-shift" for r in records):
+    if any(r.guarantee.startswith("target-shift") for r in records):
         notes.append("target shift: aimed at the law that the shared test points follow")
     for name, spent in {r.method: r.config.get("method.epsilon") for r in records}.items():
         if spent is not None:

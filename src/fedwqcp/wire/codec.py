@@ -23,13 +23,25 @@ from fedwqcp.wire.envelope import Answer, Ask
 from fedwqcp.wire.payload import Summary
 from fedwqcp.wire.release import Release
 from fedwqcp.wire.roster import LONG, Census
-from fedwqcp.wire.round import VERSION, Round
+from fedwqcp.wire.round import VERSION, Round, other_version
 
 M = TypeVar("M", Round, Ask, Answer, Release)
 
 MAX_BYTES = 32 * 2**20
 """A larger message is refused unread."""
 _ENCODER = msgspec.json.Encoder()
+
+
+class _Version(msgspec.Struct):
+    """What holds its version: a round or an answer."""
+
+    version: int | None = None
+
+
+class _Versioned(_Version):
+    """A message, which has a version or holds the round that has it."""
+
+    round: _Version | str | None = None
 
 
 def encode(message: Round | Ask | Answer | Release) -> bytes:
@@ -88,6 +100,8 @@ def decode(data: bytes, cls: type[M], kinds: Kinds = (), source: str = "unknown"
         decoder, build = _reader(kind, kinds)
         message: M = build(_read(data, decoder))
     except msgspec.ValidationError as error:
+        if (version := _version(data)) not in (None, VERSION):  # its fields are others, too
+            raise MalformedMessageError(source, "version", other_version(version)) from None
         reason, _, place = str(error).partition(" - at `$.")
         raise MalformedMessageError(source, place.rstrip("`") or "message", reason) from None
     except InputError as error:
@@ -166,7 +180,7 @@ def method_of(data: bytes, source: str) -> str:
     except (ValueError, KeyError, TypeError, RecursionError):
         raise RecordError(f"{source} must hold a release of fedwqcp; it cannot be read") from None
     if version != VERSION or not isinstance(name, str):
-        raise RecordError(f"{source} must have version {VERSION}, got {version!r}")
+        raise RecordError(f"{source}: version: {other_version(version)}")
     return name
 
 
@@ -174,6 +188,15 @@ def method_of(data: bytes, source: str) -> str:
 def _reader(cls: Any, kinds: Kinds) -> tuple[msgspec.json.Decoder[Any], Builder]:
     """Keep what reads and what builds each type."""
     return msgspec.json.Decoder(wire_type(cls, kinds)), builder(cls, kinds)
+
+
+def _version(data: bytes) -> int | None:
+    """Return the version that a message says it has, as far as that can be read."""
+    try:
+        found = msgspec.json.decode(data, type=_Versioned)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+    return found.round.version if isinstance(found.round, _Version) else found.version
 
 
 def _read(data: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:

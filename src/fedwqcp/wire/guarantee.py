@@ -1,24 +1,104 @@
-"""What is proved of a released threshold."""
+"""What is proved of a released threshold: for whom, and how firmly."""
 
 from __future__ import annotations
 
-from enum import StrEnum
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from fedwqcp.errors import InputError
+
+GuaranteeKind: TypeAlias = Literal[
+    "none",
+    "marginal-agent",
+    "marginal-mixture",
+    "marginal-iid",
+    "training-conditional",
+    "target-shift",
+    "risk-agent",
+    "risk-mixture",
+    "risk-iid",
+]
+"""For whom a threshold covers."""
+
+Strength: TypeAlias = Literal["none", "approximate", "asymptotic", "finite-sample"]
+"""How firmly it is proved."""
+
+KINDS: dict[GuaranteeKind, str] = {
+    "none": "nothing is proved",
+    "marginal-agent": "coverage at an agent whose test points are exchangeable with its "
+    "calibration points",
+    "marginal-mixture": "coverage of a test point that comes from the mixture of the agents",
+    "marginal-iid": "coverage if scores are independent and identically distributed at and across "
+    "agents",
+    "training-conditional": "coverage given the calibration data, with a stated probability, if "
+    "scores are independent and identically distributed at and across agents",
+    "target-shift": "coverage at a target distribution, under an assumption on the shift",
+    "risk-agent": "expected loss at an agent whose test points are exchangeable with its "
+    "calibration points",
+    "risk-mixture": "expected loss of a test point that comes from the mixture of the agents",
+    "risk-iid": "expected loss if points are independent and identically distributed at and "
+    "across agents",
+}
+"""What each kind means."""
+
+STRENGTHS: dict[Strength, str] = {
+    "none": "nothing is proved",
+    "approximate": "the level is aimed at; how far it can be missed depends on an estimate",
+    "asymptotic": "the level is reached in the limit of large samples",
+    "finite-sample": "the level holds for every sample size",
+}
+"""What each strength means."""
 
 
-class Guarantee(StrEnum):
-    """What is proved of a released threshold."""
+@dataclass(frozen=True, repr=False)
+class Guarantee:
+    """What is proved of a released threshold, under the assumption that its release states.
 
-    NONE = "none"
-    """Nothing in finite samples."""
-    MARGINAL_AGENT = "marginal-agent"
-    """Coverage at an agent whose test points are exchangeable with its calibration points."""
-    MARGINAL_MIXTURE = "marginal-mixture"
-    """Coverage for a test point drawn from the mixture of agents."""
-    MARGINAL_IID = "marginal-iid"
-    """Coverage if the scores of all agents are independent and identically distributed."""
-    TRAINING_CONDITIONAL = "training-conditional"
-    """Coverage given the calibration data, with stated probability."""
-    TARGET_SHIFT = "target-shift"
-    """Approximate coverage at a target law, under an assumption on the shift."""
-    ASYMPTOTIC = "asymptotic"
-    """Coverage in the limit only."""
+    Parameters
+    ----------
+    kind : str
+        For whom, one of `KINDS`.
+    strength : str
+        How firmly, one of `STRENGTHS`.
+
+    Raises
+    ------
+    InputError
+        If one of them is unknown, or one alone is ``"none"``.
+
+    Examples
+    --------
+    >>> print(Guarantee("marginal-agent", "finite-sample"))
+    marginal-agent, finite-sample
+    >>> print(NO_GUARANTEE)
+    none
+    """
+
+    kind: GuaranteeKind
+    strength: Strength
+
+    def __post_init__(self) -> None:
+        for name, known in (("kind", KINDS), ("strength", STRENGTHS)):
+            if getattr(self, name) not in known:
+                raise InputError(
+                    f"guarantee: {name} must be one of {', '.join(known)}, "
+                    f"got {getattr(self, name)!r}"
+                )
+        if (self.kind == "none") != (self.strength == "none"):
+            raise InputError(
+                "guarantee: kind and strength must both be 'none' or neither, got "
+                f"{self.kind!r} and {self.strength!r}"
+            )
+
+    def __bool__(self) -> bool:
+        return self.kind != "none"
+
+    def __str__(self) -> str:
+        return f"{self.kind}, {self.strength}" if self else "none"
+
+    def __repr__(self) -> str:
+        return f"Guarantee({self.kind!r}, {self.strength!r})"
+
+
+NO_GUARANTEE = Guarantee("none", "none")
+"""Nothing is proved."""

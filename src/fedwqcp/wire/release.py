@@ -28,7 +28,7 @@ class Release(Roll):
     round : Round
         The terms.
     guarantee : Guarantee
-        What is proved of the thresholds.
+        What is proved of the thresholds: for whom, and how firmly.
     assumption : str
         Under which assumption, in words.
     rounds : int
@@ -240,4 +240,4 @@ class Release(Roll):
         return value
 
 
-__all__ = ["AgentRecord", "Guarantee", "Release"]
+__all__ = ["AgentRecord", "Release"]

@@ -12,7 +12,7 @@ from fedwqcp.arrays import as_alpha
 from fedwqcp.errors import InputError
 from fedwqcp.wire.roster import LONG, Roster
 
-VERSION = 1
+VERSION = 2
 """Version of the wire format; a message of another version is refused."""
 
 Setting: TypeAlias = bool | int | float | str | tuple[float, ...] | None
@@ -89,7 +89,7 @@ class Round:
 
     def __post_init__(self) -> None:
         if self.version != VERSION:
-            raise InputError(f"version: this software reads {VERSION}, the round is {self.version}")
+            raise InputError(f"version: {other_version(self.version)}")
         if not self.alphas:
             raise InputError("alphas: a round needs at least one")
         for alpha in self.alphas:
@@ -147,6 +147,14 @@ class Round:
     def group_names(self) -> tuple[str, ...]:
         """The groups that have a threshold of their own: classes by number, or names; or none."""
         return tuple(map(str, range(self.n_classes or 0))) if self.by == "label" else self.groups
+
+
+def other_version(version: object) -> str:
+    """Say why a message of another version is refused, and what to do."""
+    return (
+        f"must be {VERSION}, which this software reads, got {version!r}: run the round again with "
+        "the same version of fedwqcp at the server and at every agent"
+    )
 
 
 def check_names(agents: tuple[str, ...]) -> None:

@@ -12,8 +12,8 @@ from fedwqcp.errors import InputError, RecordError
 from fedwqcp.federation.thresholds import check_terms, thresholds
 from fedwqcp.methods.cphet import CPhet
 from fedwqcp.wire.codec import encode
+from fedwqcp.wire.guarantee import Guarantee
 from fedwqcp.wire.payload import Local, ToAll
-from fedwqcp.wire.release import Guarantee
 
 AGENTS = {
     "a": Calibration([0.1, 0.2, 0.3, 0.4], [0, 0, 1, 1], [[0.0], [0.1], [0.2], [0.3]], 2),
@@ -88,8 +88,12 @@ def test_a_local_threshold_is_not_taken_from_an_outcome_of_another_form():
 def test_a_claim_that_the_method_does_not_make_is_refused(tmp_path):
     path = tmp_path / "r.json"
     release = calibrate(AGENTS, alpha=0.4)
-    save(replace(release, guarantee=Guarantee.MARGINAL_AGENT), path)
-    with pytest.raises(RecordError, match="has 'none', the release says 'marginal-agent': it was"):
+    save(replace(release, guarantee=Guarantee("marginal-agent", "finite-sample")), path)
+    with pytest.raises(RecordError, match="has 'none', the release says 'marginal-agent, finite-"):
+        load(path)
+    release = calibrate(AGENTS, method="fedls-cp", alpha=0.4)
+    save(replace(release, guarantee=Guarantee("target-shift", "finite-sample")), path)
+    with pytest.raises(RecordError, match="has 'target-shift, approximate', the release says"):
         load(path)
 
 
@@ -120,7 +124,7 @@ def test_a_missing_file(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        (b'"version":1', b'"version":9', "must have version 1, got 9"),
+        (b'"version":2', b'"version":1', "version: must be 2, .* got 1: run the round again"),
         (b'"rounds":1', b'"rounds":"1"', "is damaged: rounds"),
         (b'"name":"fedwq-cp"', b'"name":"nope"', "unknown method 'nope'"),
         (b"{", b"", "cannot be read"),

@@ -108,7 +108,7 @@ def test_several_levels_share_one_sum_and_the_cost_is_told():
         data, method=fw.methods.get("fcp", probes=4095), alpha=0.1, secure=(-9, 9)
     )
     assert (counted.rounds, counted.outcomes[0].margin) == (7, 0.0)
-    assert counted.guarantee is fw.Guarantee.MARGINAL_MIXTURE
+    assert counted.guarantee == fw.Guarantee("marginal-mixture", "finite-sample")
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ def _check(release: Release, method: type[Method[Any]], source: str) -> None:
     if release.guarantee != guarantee:
         raise RecordError(
             f"{source}: guarantee: {release.round.method.name} with these settings has "
-            f"{guarantee.value!r}, the release says {release.guarantee.value!r}: it was changed"
+            f"'{guarantee}', the release says '{release.guarantee}': it was changed"
         )
     for task, outcome in enumerate(release.outcomes):
         there = sum(release.position(name, task) is not None for name in release.used)

@@ -88,7 +88,7 @@ def calibrate(
     Examples
     --------
     >>> release = calibrate({"a": [0.1, 0.2, 0.3, 0.4], "b": [0.2, 0.4]}, alpha=0.4)
-    >>> round(release.threshold("a"), 3), release.guarantee.value, release.rounds
+    >>> round(release.threshold("a"), 3), str(release.guarantee), release.rounds
     (0.333, 'none', 1)
     """
     if not isinstance(agents, Mapping):

@@ -67,7 +67,7 @@ def read(path: Path, wanted: Wanted) -> Page:
             ("Score", round.score.name),
             ("Quorum", f"{round.quorum} of {len(round.agents)}"),
             ("Round trips", str(release.rounds)),
-            ("Proved", f"{release.guarantee.value} ({release.assumption})"),
+            ("Proved", f"{release.guarantee} ({release.assumption})"),
         ),
         views=[_view(release, file, alpha, wanted) for alpha in round.alphas],
     )
