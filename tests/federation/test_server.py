@@ -244,7 +244,7 @@ def test_kinds_are_what_the_method_declares_and_what_a_group_without_points_ends
 
 
 def test_what_nobody_foresaw_in_one_message_refuses_that_agent_alone(monkeypatch, caplog):
-    def check_answers(answer, plan, questions):
+    def check_answers(answer, plan, questions, earlier):
         if answer.agent == "b":
             raise KeyError(f"secret {answer.answers[0].threshold}")
 

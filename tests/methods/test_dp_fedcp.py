@@ -365,14 +365,15 @@ def test_server_refuses_counts_of_another_kind():
     talk = DPFedCP().exchange(0.1)
     assert next(talk) == Begin()
     with pytest.raises(InputError, match="must be of kind 'label-counts', got 'noisy-counts'"):
-        talk.send([LabelCounts((1, 2)), NoisyCounts((10**9, 1))])
+        talk.send([LabelCounts((1, 2)), NoisyCounts((10**9, 1), 2.0)])
 
 
 @pytest.mark.parametrize(
     ("kind", "fields"),
     [
         (LabelCounts, ((1, -1),)),
-        (NoisyCounts, ((1, 0),)),
+        (NoisyCounts, ((1, 0), 2.0)),
+        (NoisyCounts, ((1, 1), 0.0)),
         (Sums, ((1.0, -0.5),)),
         (Sums, ((inf,),)),
         (CountFirst, (-1,)),

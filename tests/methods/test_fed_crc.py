@@ -156,7 +156,7 @@ def test_wrong_settings_are_refused(settings, says):
         ((1.0, 2.0), 3, "never increase"),
         ((4.0, 2.0), 3, "range from 0 to n"),
         ((1.0, -1.0), 3, "range from 0 to n"),
-        ((1.0,), -1, "integer of at least 0"),
+        ((1.0,), -1, "integer from 0"),
         ((float("nan"),), 1, "number"),
     ],
 )

@@ -14,7 +14,6 @@ from fedwqcp.methods import UnfitAnswerError
 from fedwqcp.methods._byzantine import (
     bin_edges,
     by_maliciousness,
-    check_consistent,
     copies,
     coverage_loss,
     estimated_liars,
@@ -23,6 +22,7 @@ from fedwqcp.methods._byzantine import (
 from fedwqcp.methods._counts import CountAt, Counts
 from fedwqcp.methods._robust import NOTHING, RobustThreshold, Span
 from fedwqcp.methods.rob_fcp import RobFCP
+from fedwqcp.wire.payload import Begin
 from strategies import alphas
 from worked import ABC, EMPTY, A, samples, threshold
 
@@ -80,15 +80,6 @@ def test_whole_answers_that_return_are_copies() -> None:
     assert copies(counts, [20, 20, 20, 20], fewest=20) == [2, 3]
     assert copies(counts, [20, 20, 20, 21], fewest=20) == [2]
     assert copies(counts, [19, 20, 19, 19], fewest=20) == []
-
-
-def test_counts_are_bound_by_those_before() -> None:
-    check_consistent((0.5, 0.2, 0.9), np.array([[4.0, 1.0, 4.0], [9.0, 9.0, 9.0]]))
-    with pytest.raises(UnfitAnswerError, match="must fit those given before") as unfit:
-        check_consistent((0.5, 0.2), np.array([[4.0, 1.0], [4.0, 5.0]]))
-    assert unfit.value.position == 1
-    with pytest.raises(UnfitAnswerError, match="must fit"):
-        check_consistent((0.5, 0.5), np.array([[4.0, 5.0]]))
 
 
 @pytest.mark.parametrize(
@@ -194,7 +185,6 @@ def test_the_range_is_the_median_of_the_agents_spans() -> None:
 @pytest.mark.parametrize(
     ("answers", "position", "match"),
     [
-        ([SPANS, [Counts(50, (1, 2)), Counts(49, (1, 2)), Counts(50, (1, 2))]], 1, "n: must be 50"),
         ([SPANS, [Counts(50, (1, 2)), Counts(50, (1, 2)), Counts(50, (1,))]], 2, "hold 2 numbers"),
         ([SPANS, [Counts(50, (1, 2)), SPANS[0], Counts(50, (1, 2))]], 1, "must be of kind"),
         ([[SPANS[0], Counts(50)]], 1, "must be of kind"),
@@ -208,15 +198,18 @@ def test_an_answer_that_does_not_fit_is_told_by_its_place(answers, position, mat
 
 def test_an_agent_is_bound_to_its_histogram() -> None:
     method = RobFCP(bins=3, probes=1, liars=0)
-    talk = method.exchange(0.1)
-    next(talk)
-    edges = talk.send(SPANS).values  # 0.1 and 0.9
-    question = talk.send([Counts(50, (5, 45))] * 3)
-    assert edges == (0.1, 0.9)
-    assert question.values[0] < 0.1  # the search begins over all numbers
-    with pytest.raises(UnfitAnswerError, match="must fit those given before") as unfit:
-        talk.send([Counts(50, (5,)), Counts(50, (6,)), Counts(50, (0,))])
-    assert unfit.value.position == 1
+    ranks = 5, 46  # floor(51 * 0.1) and ceil(51 * 0.9)
+    bound = method.check(Begin(), SPANS[0], None, alpha=0.1)
+    edges = CountAt((0.1, 0.9))
+    for counts in ((ranks[0] - 1, 46), (5, ranks[1] - 1), (46, 46)):  # not the ranks of the span
+        with pytest.raises(InputError, match="must fit those given before"):
+            method.check(edges, Counts(50, counts), bound, alpha=0.1)
+    bound = method.check(edges, Counts(50, (5, 46)), bound, alpha=0.1)
+    with pytest.raises(InputError, match="n: must be 50 as in the first answer, got 49"):
+        method.check(CountAt((0.05,)), Counts(49, (5,)), bound, alpha=0.1)
+    with pytest.raises(InputError, match="must fit those given before"):
+        method.check(CountAt((0.05,)), Counts(50, (6,)), bound, alpha=0.1)
+    method.check(CountAt((0.05,)), Counts(50, (4,)), bound, alpha=0.1)
 
 
 def test_answers_at_an_agent() -> None:
@@ -244,7 +237,7 @@ def test_bounds_hold_for_what_it_sends() -> None:
         (lambda: RobustThreshold(0.5, (-1,), 0.2), "left_out: must be an integer"),
         (lambda: RobustThreshold(0.5, (), 1.2), "loss: must be from 0 to 1"),
         (lambda: RobFCP(bins=2), "bins must be an integer of at least 3"),
-        (lambda: RobFCP(probes=0), "probes must be an integer of at least 1"),
+        (lambda: RobFCP(probes=0), "probes must be an integer from 1"),
         (lambda: RobFCP(liars=-1), "liars must be an integer of at least 0"),
         (lambda: RobFCP(cap=0), "cap must be an integer of at least 1"),
     ],

@@ -16,7 +16,7 @@ def test_kinds_are_named_after_their_class():
 
 @pytest.mark.parametrize("n", [True, -1, 1.0, "3", None])
 def test_a_sample_size_is_a_whole_number(n):
-    with pytest.raises(InputError, match="n: must be an integer of at least 0"):
+    with pytest.raises(InputError, match="n: must be an integer from 0 to"):
         LocalQuantile(0.5, n)
 
 

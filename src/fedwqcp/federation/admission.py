@@ -7,9 +7,11 @@ claim what can be.
 from __future__ import annotations
 
 from math import inf
+from typing import Any
 
 from fedwqcp.errors import (
     ImplausibleValueError,
+    InputError,
     MalformedMessageError,
     WrongRoundError,
 )
@@ -53,7 +55,12 @@ def check_terms(answer: Answer, plan: Plan, terms: str, step: int) -> None:
             )
 
 
-def check_answers(answer: Answer, plan: Plan, questions: tuple[Question | None, ...]) -> None:
+def check_answers(
+    answer: Answer,
+    plan: Plan,
+    questions: tuple[Question | None, ...],
+    earlier: tuple[Any, ...] = (),
+) -> tuple[Any, ...]:
     """Refuse answers that do not fit their questions, or claim what cannot be.
 
     Parameters
@@ -64,13 +71,21 @@ def check_answers(answer: Answer, plan: Plan, questions: tuple[Question | None, 
         What the round computes.
     questions : tuple
         What this agent was asked.
+    earlier : tuple, optional
+        For each task, what binds the agent since its last answer (`Method.check`); empty at first.
+
+    Returns
+    -------
+    tuple
+        For each task, what binds its later answers.
 
     Raises
     ------
     MalformedMessageError
         If there is not one summary for each question.
     ImplausibleValueError
-        If a sample size or a score lies outside the round's bounds.
+        If a sample size or a score lies outside the round's bounds, or an answer does not fit its
+        question or what the agent said before.
     """
     answers = answer.answers
     fits = len(answers) == len(questions)
@@ -80,9 +95,22 @@ def check_answers(answer: Answer, plan: Plan, questions: tuple[Question | None, 
         raise MalformedMessageError(
             answer.agent, "answers", "must hold one summary for each question"
         )
-    for summary in answers:
-        if summary is not None:
-            _check_claims(answer.agent, plan, summary)
+    bound = list(earlier or (None,) * len(plan.tasks))
+    for at, (summary, question) in enumerate(zip(answers, questions, strict=True)):
+        if summary is None or question is None:
+            continue
+        _check_claims(answer.agent, plan, summary)
+        alpha, n_classes = plan.tasks[at].alpha, plan.round.n_classes
+        try:
+            bound[at] = plan.method.check(
+                question, summary, bound[at], alpha=alpha, n_classes=n_classes
+            )
+        except InputError as error:
+            field, colon, reason = str(error).partition(": ")
+            raise ImplausibleValueError(
+                answer.agent, *((field, reason) if colon else ("answers", str(error)))
+            ) from None
+    return tuple(bound)
 
 
 def _leaves_groups_out(answers: tuple[Summary | None, ...], plan: Plan) -> bool:

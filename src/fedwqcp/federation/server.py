@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from fedwqcp.errors import (
     INTERNAL,
@@ -36,12 +37,16 @@ _log = logging.getLogger("fedwqcp")
 
 @dataclass(slots=True)
 class _Seat:
-    """What is known of one agent: of its answers only the first and the last, with its step."""
+    """What is known of one agent: of its answers the first and the last, with its step.
+
+    ``bound`` is what holds its later answers to the earlier ones, for each task.
+    """
 
     reason: str = ""
     step: int = -1
     first: tuple[Summary | None, ...] = ()
     last: tuple[Summary | None, ...] = ()
+    bound: tuple[Any, ...] = ()
     bytes_up: int = 0
     bytes_down: int = 0
 
@@ -110,14 +115,14 @@ class Server:
         try:
             answer = decode(data, Answer, self.plan.kinds, source)
             agent = sender or answer.agent
-            self._admit(answer, sender)
+            bound = self._admit(answer, sender)
         except MessageError as refusal:
             return self._refused(refusal)
         except Exception as error:
             _log.error("an answer of %r was refused: %s", agent, traced(error))
             return self._refused(internal(agent, error))
         seat = self._seats[answer.agent]
-        seat.step, seat.last = self.step, answer.answers
+        seat.step, seat.last, seat.bound = self.step, answer.answers, bound
         if self.step == 0:
             seat.first = answer.answers
         seat.bytes_up += len(data)
@@ -199,8 +204,8 @@ class Server:
                 found[self.round.group_names[task.group]] = out
         return found
 
-    def _admit(self, answer: Answer, sender: str | None) -> None:
-        """Hold an answer against the round; what fits its own type may still not belong here."""
+    def _admit(self, answer: Answer, sender: str | None) -> tuple[Any, ...]:
+        """Hold an answer against the round and the agent's earlier ones; return what now binds."""
         agent = answer.agent
         if agent not in self._seats:
             raise WrongRoundError(agent, "agent", "is not in the roster of this round")
@@ -211,7 +216,8 @@ class Server:
             raise WrongRoundError(agent, "agent", "has already answered; the first answer stands")
         if agent not in self._positions:
             raise WrongRoundError(agent, "agent", "takes no further part in this round")
-        check_answers(answer, self.plan, self._dialogue.questions(self._positions[agent]))
+        questions = self._dialogue.questions(self._positions[agent])
+        return check_answers(answer, self.plan, questions, self._seats[agent].bound)
 
     def _refused(self, refusal: MessageError) -> MessageError:
         """Record a refusal, for the agent it names if that has no sound answer in this step."""

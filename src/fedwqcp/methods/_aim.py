@@ -19,7 +19,8 @@ from fedwqcp.methods._ratios import (
     pooled_ratios,
     quantiles_at,
 )
-from fedwqcp.methods._reweighting import Weighed
+from fedwqcp.methods._reweighting import Weighed, WeightedScores
+from fedwqcp.methods._weighted_search import ROUNDING
 from fedwqcp.quantile import weighted_quantile
 
 
@@ -170,6 +171,36 @@ class Aim:
         if ratios is None:
             return quantiles_at(scores, weights, alpha, np.array(largest))
         return quantiles_at(scores, weights, alpha, np.minimum(ratios, largest))[:, None]
+
+
+def check_weights(
+    sent: Weighed | WeightedScores, n: int, largest: Floats, *, exact: bool
+) -> Floats:
+    """Refuse weights that n points cannot have, none above the largest; return their totals.
+
+    ``exact`` says that every point weighs the largest: 1, where the target is the mixture.
+    """
+    T = len(largest)
+    if isinstance(sent, WeightedScores):
+        if len(sent.values) != n:
+            raise InputError(f"values: must be {n} scores as in the first answer")
+        if len(sent.weights) != T:
+            raise InputError(f"weights: must be {T} rows, one per target")
+        rows = np.array(sent.weights, dtype=np.float64).reshape(T, n)
+        totals, squares = rows.sum(axis=1), np.square(rows).sum(axis=1)
+        if (rows > largest[:, None] * (1 + ROUNDING)).any():
+            raise InputError("weights: must not pass the largest that the laws of the round allow")
+    else:
+        if len(sent.totals) != T or len(sent.quantiles) not in (0, T):
+            raise InputError(f"totals: must be {T}, one per target, as quantiles where asked for")
+        totals, squares = np.array(sent.totals), np.array(sent.squares)
+    most = n * largest
+    if (totals > most * (1 + ROUNDING)).any() or (exact and (totals != most).any()):
+        raise InputError(f"totals: must not pass n = {n} times the largest weight")
+    low, high = np.square(totals) / max(1, n), totals * largest
+    if (squares < low * (1 - ROUNDING)).any() or (squares > high * (1 + ROUNDING)).any():
+        raise InputError("squares: must be those of n weights with these totals")
+    return np.asarray(totals)
 
 
 def weighed(scores: Floats, weights: Floats, alpha: float, *, quantiles: bool) -> Weighed:

@@ -9,6 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from fedwqcp.arrays import Floats
+from fedwqcp.errors import InputError
 from fedwqcp.methods._base import UnfitAnswerError
 from fedwqcp.wire.payload import Summary
 
@@ -41,6 +42,13 @@ def of_kind(answers: Sequence[Summary], kind: type[K]) -> list[K]:
         other = answers[position].kind
         raise UnfitAnswerError(position, f"must be of kind {kind.kind!r}, got {other!r}")
     return found
+
+
+def expect(answer: Summary, kind: type[K]) -> K:
+    """Return one agent's answer, if it is of the kind that its question asked for."""
+    if not isinstance(answer, kind):
+        raise InputError(f"kind: must be {kind.kind!r}, got {answer.kind!r}")
+    return answer
 
 
 def stacked(rows: Sequence[tuple[float, ...]], columns: int | None = None) -> Floats:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.random import Generator as Random
@@ -140,6 +140,56 @@ class Method(ABC, Generic[S]):
             The thresholds.
         """
 
+    def check(
+        self,
+        question: Question,
+        answer: Summary,
+        earlier: Any,
+        *,
+        alpha: float,
+        n_classes: int | None = None,
+    ) -> Any:
+        """Hold an answer against its question and against what the agent said before.
+
+        The server calls it when it admits an answer, before any other agent's is looked at. By
+        default an agent is bound to the sample sizes of its first answer. A method of several steps
+        refuses here whatever no single sample could have answered, so that an agent that does not
+        run this program can do no more than one that runs it on scores of its choice.
+
+        Parameters
+        ----------
+        question : Question
+            What this agent was asked.
+        answer : Summary
+            What it sent; its size and scores are within the round's bounds.
+        earlier : object
+            What this function returned for the agent's answer before; None for the first one.
+            A dialogue that begins again without a lost agent keeps it.
+        alpha : float
+            Miscoverage level.
+        n_classes : int, optional
+            Number of classes, where the round has any.
+
+        Returns
+        -------
+        object
+            What binds the agent's later answers.
+
+        Raises
+        ------
+        InputError
+            ``field: what must hold``; the agent is refused with this reason.
+        """
+        del question, alpha, n_classes  # sizes are all that every method has
+        sizes = answer.sizes()
+        if earlier is None:
+            return sizes
+        if sizes and sizes != earlier:
+            raise InputError(
+                f"n: must be {_listed(earlier)} as in the first answer, got {_listed(sizes)}"
+            )
+        return earlier
+
     def localize(
         self,
         outcome: Outcome,
@@ -220,6 +270,11 @@ class OneShot(Method[S]):
         Outcome
             The thresholds.
         """
+
+
+def _listed(sizes: Sequence[int]) -> str:
+    """Write sizes for people."""
+    return ", ".join(map(str, sizes)) or "none"
 
 
 __all__ = ["Calibration", "Each", "Method", "OneShot", "ToAll", "ToEach", "UnfitAnswerError"]

@@ -13,7 +13,6 @@ from math import sqrt
 import numpy as np
 
 from fedwqcp.arrays import Floats
-from fedwqcp.methods._base import UnfitAnswerError
 
 
 def bin_edges(low: float, high: float, bins: int) -> tuple[float, ...]:
@@ -144,29 +143,6 @@ def copies(cumulative: Floats, sizes: Sequence[int], fewest: int) -> list[int]:
     """
     answers = [(n, *row) for n, row in zip(sizes, cumulative.tolist(), strict=True)]
     return [k for k, own in enumerate(answers) if own[0] >= fewest and own in answers[:k]]
-
-
-def check_consistent(values: Sequence[float], counts: Floats) -> None:
-    """Refuse an agent whose counts do not fit those that it gave before.
-
-    Parameters
-    ----------
-    values : sequence of float
-        All that was asked so far, in any order.
-    counts : Floats, shape (M, len(values))
-        How many scores each agent has at or below each.
-
-    Raises
-    ------
-    UnfitAnswerError
-        If an agent has fewer scores at or below a larger value, or another count at the same one.
-    """
-    order = np.argsort(values, kind="stable")
-    steps = np.diff(counts[:, order], axis=1)
-    same = np.diff(np.asarray(values)[order]) == 0
-    wrong = (steps < 0).any(axis=1) | (steps[:, same] != 0).any(axis=1)
-    if wrong.any():
-        raise UnfitAnswerError(int(wrong.argmax()), "counts: must fit those given before")
 
 
 def coverage_loss(bins: int, n: int, honest: int, liars: int, beta: float = 0.05) -> float:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Generator
 from dataclasses import dataclass
-from itertools import pairwise
-from math import inf
+from itertools import accumulate, pairwise
+from math import inf, nextafter
 from typing import TYPE_CHECKING
 
 from fedwqcp.errors import InputError
@@ -59,6 +60,73 @@ class Counts(Summary):
 
     def sizes(self) -> tuple[int, ...]:
         return (self.n,)
+
+
+@dataclass(frozen=True, slots=True)  # a server may hold a million
+class CountClaims:
+    """What an agent said of its empirical distribution function: bounds on F at some values.
+
+    Counts that keep to them are those of some sample of n scores, whoever made them up.
+
+    Parameters
+    ----------
+    n : int
+        The sample size of its first answer.
+    low, least : tuple
+        F(low) >= least; both never decrease.
+    high, most : tuple
+        F(high) <= most; both never decrease.
+    """
+
+    n: int
+    low: tuple[float, ...] = ()
+    least: tuple[int, ...] = ()
+    high: tuple[float, ...] = ()
+    most: tuple[int, ...] = ()
+
+    @classmethod
+    def of_ranks(cls, n: int, *ranked: tuple[float, int]) -> CountClaims:
+        """Bind an agent to order statistics: score s of rank r has F(s) >= r and F below s < r."""
+        if not n:
+            return cls(0)
+        values, ranks = zip(*sorted(ranked), strict=True)
+        below = tuple(nextafter(value, -inf) for value in values)
+        return cls(n, values, ranks, below, tuple(rank - 1 for rank in ranks))
+
+    def extended(self, values: tuple[float, ...], answer: Counts) -> CountClaims:
+        """Return the bounds with the counts of one more answer, which must fit them."""
+        counts = answer.counts
+        if answer.n != self.n:
+            raise InputError(f"n: must be {self.n} as in the first answer, got {answer.n}")
+        if len(counts) != len(values):
+            raise InputError(
+                f"counts: must be {len(values)}, one for each value, got {len(counts)}"
+            )
+        for value, count in zip(values, counts, strict=True):
+            below, above = bisect_right(self.low, value), bisect_left(self.high, value)
+            if (below and count < self.least[below - 1]) or (
+                above < len(self.high) and count > self.most[above]
+            ):
+                raise InputError("counts: must fit those given before")
+        # a search narrows: what lies beyond its nearest bounds is never asked again
+        low, least = _merged(self.low, self.least, values, counts)
+        high, most = _merged(self.high, self.most, values, counts)
+        falling = tuple(accumulate(reversed(most), min))
+        return CountClaims(self.n, low, tuple(accumulate(least, max)), high, falling[::-1])
+
+
+def _merged(
+    known: tuple[float, ...],
+    bounds: tuple[int, ...],
+    values: tuple[float, ...],
+    counts: tuple[int, ...],
+) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    """Join bounds, without those beyond the nearest on either side of the new values."""
+    first = max(0, bisect_right(known, values[0]) - 1)
+    last = bisect_left(known, values[-1]) + 1
+    old = zip(known[first:last], bounds[first:last], strict=True)
+    pairs = sorted((*old, *zip(values, counts, strict=True)))
+    return tuple(value for value, _ in pairs), tuple(bound for _, bound in pairs)
 
 
 class SummedCounts(Summed):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import floor
+from math import ceil, floor
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,8 @@ from numpy.random import Generator as Random
 
 from fedwqcp.arrays import Floats, Labels
 from fedwqcp.errors import InputError
+from fedwqcp.methods._pinball import TAIL
+from fedwqcp.wire.limits import NOISE
 from fedwqcp.wire.payload import Summary, check_size
 
 
@@ -43,15 +45,58 @@ class NoisyCounts(Summary):
     ----------
     counts : tuple of int
         One for each label, at least 1.
+    noise : float
+        Standard deviation of the noise.
     """
 
     counts: tuple[int, ...]
+    noise: float
 
     def __post_init__(self) -> None:
         for count in self.counts:
             check_size(count, "counts")
             if count < 1:
                 raise InputError("counts: must be at least 1 each, got 0")
+        if not 0 < self.noise <= NOISE.most:
+            raise InputError(f"noise: must be above 0 and at most {NOISE.most:g}")
+
+    def sizes(self) -> tuple[int, ...]:
+        """Return the least size that these counts can stand for, but once in e^40 draws a label."""
+        return (sum(max(0, count - count_margin(self.noise)) for count in self.counts),)
+
+
+def count_margin(noise: float) -> int:
+    """Return what discrete Gaussian noise passes less than once in e^40 draws."""
+    return ceil(TAIL * noise)  # its tail is no heavier than the normal one
+
+
+def check_labels(
+    sent: LabelCounts | NoisyCounts,
+    first: LabelCounts | NoisyCounts | None,
+    size: int | None,
+    *,
+    noise: float,
+    n_classes: int | None,
+) -> None:
+    """Refuse label counts of other classes or noise, or that the agent's first ones rule out.
+
+    ``first`` and ``size`` are given where only the agent's first points were asked for.
+    """
+    C = n_classes if first is None else len(first.counts)
+    if C is not None and len(sent.counts) != C:
+        raise InputError(f"counts: must be {C}, one for each class, got {len(sent.counts)}")
+    if isinstance(sent, NoisyCounts) and sent.noise != noise:
+        raise InputError(f"noise: must be the round's {noise:g}")
+    if first is None or size is None:
+        return
+    margin = 2 * count_margin(noise) if noise else 0  # two draws
+    if any(
+        later > before + margin for later, before in zip(sent.counts, first.counts, strict=True)
+    ):
+        raise InputError("counts: must not pass those of all points, as given before")
+    most = min(size, sum(first.counts)) if not noise else size
+    if sent.sizes()[0] > most or (not noise and sum(sent.counts) < most):
+        raise InputError(f"counts: must be of the first {size} points")
 
 
 def count_labels(
@@ -79,7 +124,7 @@ def count_labels(
     if not noise:
         return LabelCounts(tuple(counts.tolist()))
     noisy = counts + discrete_gaussian(noise, n_classes, rng)
-    return NoisyCounts(tuple(np.maximum(1, noisy).tolist()))
+    return NoisyCounts(tuple(np.maximum(1, noisy).tolist()), noise)
 
 
 def discrete_gaussian(sigma: float, size: int, rng: Random) -> npt.NDArray[np.int64]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, isfinite
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from fedwqcp.arrays import Floats
 from fedwqcp.errors import InputError
 from fedwqcp.methods._asked import check_probes
 from fedwqcp.methods._weighted_search import LIMIT, most_probes
+from fedwqcp.wire.limits import NUMBER
 from fedwqcp.wire.payload import Question, check_size
 
 
@@ -76,10 +76,10 @@ class DescendFrom(Question):
     def __post_init__(self) -> None:
         if self.size is not None:
             check_size(self.size, "size")
-        if len(self.q) != len(self.weights) or not all(isfinite(q) for q in self.q):
-            raise InputError("q: must be one finite number for each weight")
-        if not all(0 <= w < inf for w in (*self.weights, self.share)):
-            raise InputError("weights: must be finite numbers of at least 0, as share must")
+        if len(self.q) != len(self.weights) or not all(abs(q) <= NUMBER.most for q in self.q):
+            raise InputError(f"q: must be one number of at most {NUMBER.most:g} for each weight")
+        if not all(0 <= w <= NUMBER.most for w in (*self.weights, self.share)):
+            raise InputError(f"weights: must be from 0 to {NUMBER.most:g}, as share must")
 
 
 def check_extent(question: Question, n_classes: int, *, subsample: bool, shared: bool) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import inf, sqrt
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -19,10 +19,14 @@ from fedwqcp.arrays import Floats
 from fedwqcp.errors import InputError
 from fedwqcp.methods._answers import of_kind, stacked, summed
 from fedwqcp.methods._base import Each
+from fedwqcp.wire.limits import LOCAL_STEPS, NOISE, NUMBER, ROUNDS
 from fedwqcp.wire.payload import Question, Summary
 
 Average: TypeAlias = Literal["last", "half", "all"]
 """What is returned: the last iterate, the mean over the last half of the rounds, or over all."""
+
+TAIL = sqrt(80)
+"""A normal number passes so many standard deviations less than once in e^40 draws."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +47,29 @@ class Step(Summary):
     def __post_init__(self) -> None:
         if len(self.shift) != len(self.mean):
             raise InputError("mean: must hold one number for each problem, as shift does")
-        if not all(isfinite(value) for value in (*self.shift, *self.mean)):
-            raise InputError("shift: must hold finite numbers, as mean must")
+        if not all(abs(value) <= NUMBER.most for value in (*self.shift, *self.mean)):
+            raise InputError(f"shift: must hold numbers of at most {NUMBER.most:g}, as mean must")
+
+
+def check_step(
+    step: Step, start: Sequence[float], alpha: float, *, steps: int, step_size: float, noise: float
+) -> None:
+    """Refuse a step that no local descent makes.
+
+    A gradient lies within [-(1 - alpha), alpha], so K steps lead from q to no further than
+    [q - K eta alpha, q + K eta (1 - alpha)], each local iterate included. Their noise is normal
+    with standard deviation eta sigma sqrt(K); it passes TAIL of these less than once in e^38.
+    """
+    if len(step.shift) != len(start):
+        raise InputError(
+            f"shift: must be {len(start)}, one for each problem, got {len(step.shift)}"
+        )
+    q = np.array(start, dtype=np.float64)
+    tail = TAIL * step_size * noise * sqrt(steps) + 1e-9 * (1 + np.abs(q))
+    down, up = steps * step_size * alpha + tail, steps * step_size * (1 - alpha) + tail
+    for name, moved in (("shift", np.array(step.shift)), ("mean", np.array(step.mean) - q)):
+        if not ((-down <= moved) & (moved <= up)).all():
+            raise InputError(f"{name}: must be within local_steps * step_size of the start")
 
 
 def moreau_gradient(q: Floats, v: Floats | float, alpha: float, gamma: float) -> Floats:
@@ -214,7 +239,7 @@ def check_descent(
     Parameters
     ----------
     counts, sizes, noises : dict
-        Settings by name that must be integers of at least 1, positive, and not negative.
+        Settings by name: integers of at least 1, positive numbers, and noise; within `limits`.
     average : str
         What is returned.
 
@@ -224,13 +249,11 @@ def check_descent(
         If a setting is out of range.
     """
     for name, count in counts.items():
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise InputError(f"{name} must be an integer of at least 1, got {count!r}")
+        (LOCAL_STEPS if name == "local_steps" else ROUNDS).whole(count, name)
     for name, size in sizes.items():
         if not 0 < size < inf:
             raise InputError(f"{name} must be a positive number, got {size!r}")
     for name, noise in noises.items():
-        if not 0 <= noise < inf:
-            raise InputError(f"{name} must be a number of at least 0, got {noise!r}")
+        NOISE.number(noise, name)
     if average not in get_args(Average):
         raise InputError(f"average must be one of {', '.join(get_args(Average))}, got {average!r}")

@@ -21,6 +21,7 @@ from numpy.random import Generator as Random
 from fedwqcp.arrays import Floats
 from fedwqcp.errors import InputError
 from fedwqcp.methods._exact_draws import PRECISION, draw_by_cost
+from fedwqcp.wire.limits import BINS, EPSILON
 
 Form: TypeAlias = Literal["published", "tight"]
 """How far the level is raised: as in the source, or as little as the same proof allows."""
@@ -163,6 +164,11 @@ def count_bins(scores: Floats, edges: Floats) -> npt.NDArray[np.int64]:
     return np.bincount(np.searchsorted(edges, scores), minlength=len(edges)).astype(np.int64)
 
 
+def check_epsilon(value: float, what: str) -> None:
+    """Refuse an epsilon under which nothing would be private, or nothing useful."""
+    EPSILON.number(value, what)
+
+
 def check_private(
     epsilons: dict[str, float], bins: int, gamma: float, bounds: Sequence[float] | None
 ) -> None:
@@ -185,10 +191,8 @@ def check_private(
         Naming the first that is wrong.
     """
     for name, value in epsilons.items():
-        if not 1e-6 <= value <= 1e6:
-            raise InputError(f"{name} must be from 1e-6 to 1e6, got {value!r}")
-    if not 2 <= bins <= 10**6:
-        raise InputError(f"bins must be from 2 to 1000000, got {bins!r}")
+        check_epsilon(value, name)
+    BINS.whole(bins, "bins")
     if not 0 < gamma < 1:
         raise InputError(f"gamma must be strictly between 0 and 1, got {gamma!r}")
     if bounds is not None and not (len(bounds) == 2 and -inf < bounds[0] < bounds[1] < inf):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil, inf
+from math import ceil, exp, inf
 from typing import TypeAlias
 
 import numpy as np
@@ -61,6 +61,21 @@ def pooled_ratios(target: Target, laws: Laws, x: Floats) -> Floats:
     logs = laws.log_densities(x)
     mixture = laws.log_mixture(logs)
     return ratio(logs if isinstance(target, str) else _log_named(target, x), mixture)
+
+
+def largest_ratios(target: Target, laws: Laws) -> Floats:
+    """Return what no ratio of `pooled_ratios` passes, for each target, shape (T,).
+
+    The mixture holds (N_t / N) P_t, so towards agent t's own law a ratio is at most N / N_t,
+    wherever the point lies. Towards a law that the caller names there is only the cut.
+    """
+    if not isinstance(target, str):
+        return np.array([exp(LARGEST_LOG_RATIO)])
+    sizes = np.array(
+        [n if law else 0 for n, law in zip(laws.sizes, laws.densities, strict=True)], np.float64
+    )
+    top = np.full(len(sizes), sizes.sum())
+    return np.asarray(np.divide(top, sizes, out=np.zeros(len(sizes)), where=sizes > 0))
 
 
 def local_ratios(

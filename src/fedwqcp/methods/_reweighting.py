@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, isfinite
 from typing import ClassVar, Literal
 
 from fedwqcp.errors import InputError
 from fedwqcp.methods._laws import Laws
+from fedwqcp.wire.limits import NUMBER
 from fedwqcp.wire.payload import Number, Outcome, Question, Summary, ToAll, ToEach, check_score
 
 
@@ -60,8 +60,8 @@ class DescendToward(Question):
     laws: Laws
 
     def __post_init__(self) -> None:
-        if not all(isfinite(q) for q in self.q):
-            raise InputError("q: must hold finite numbers")
+        if not all(abs(q) <= NUMBER.most for q in self.q):
+            raise InputError(f"q: must hold numbers of at most {NUMBER.most:g}")
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ class Weighed(Summary):
     def __post_init__(self) -> None:
         if len(self.totals) != len(self.squares):
             raise InputError("squares: must be as many as totals")
-        if not all(0 <= value < inf for value in (*self.totals, *self.squares)):
-            raise InputError("totals: must be finite numbers of at least 0, as squares must")
+        if not all(0 <= value <= NUMBER.most for value in (*self.totals, *self.squares)):
+            raise InputError(f"totals: must be from 0 to {NUMBER.most:g}, as squares must")
         for quantile in self.quantiles:
             check_score(quantile, "quantiles")
 
@@ -113,8 +113,10 @@ class WeightedScores(Summary):
         for value in self.values:
             check_score(value, "values")
         for row in self.weights:
-            if len(row) != len(self.values) or not all(0 <= w < inf for w in row):
-                raise InputError("weights: must be one finite number of at least 0 for each score")
+            if len(row) != len(self.values) or not all(0 <= w <= NUMBER.most for w in row):
+                raise InputError(
+                    f"weights: must be one number from 0 to {NUMBER.most:g} for each score"
+                )
 
     def sizes(self) -> tuple[int, ...]:
         return (len(self.values),)

@@ -7,7 +7,7 @@ that problems with nearby thresholds cost little more than one.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 
 import numpy as np
@@ -17,6 +17,7 @@ from fedwqcp.errors import InputError
 from fedwqcp.methods._answers import of_kind, stacked, summed
 from fedwqcp.methods._base import Each
 from fedwqcp.methods._bisection import from_key, to_key
+from fedwqcp.wire.limits import NUMBER
 from fedwqcp.wire.payload import Question, Summary
 
 AIM = 512
@@ -24,6 +25,9 @@ AIM = 512
 
 LIMIT = 2**17
 """No answer holds more numbers than this, or those of one probe; further problems wait."""
+
+ROUNDING = 1e-9
+"""Share of a whole mass by which sums of the same weights in another order may differ."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +43,52 @@ class Sums(Summary):
     values: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        if not all(0 <= value < inf for value in self.values):
-            raise InputError("values: must be finite numbers of at least 0")
+        if not all(0 <= value <= NUMBER.most for value in self.values):
+            raise InputError(f"values: must be numbers from 0 to {NUMBER.most:g}")
+
+
+@dataclass(frozen=True, eq=False)
+class SumClaims:
+    """The sums that an agent gave so far, which no later one may contradict.
+
+    Parameters
+    ----------
+    totals : Floats, shape (G,)
+        Its whole mass in each group.
+    slack : float
+        Share of a total that rounding may add; 0 for counts.
+    probes : Floats, shape (B,)
+        What it was asked so far, in order.
+    sums : Floats, shape (B, G)
+        What it answered.
+    """
+
+    totals: Floats
+    slack: float
+    probes: Floats = field(default_factory=lambda: np.zeros(0))
+    sums: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+
+    def extended(self, probes: Sequence[float], answer: Sums) -> SumClaims:
+        """Return the sums with those of one more answer, which must fit them."""
+        G = len(self.totals)
+        if len(answer.values) != len(probes) * G:
+            raise InputError(
+                f"values: must be {len(probes) * G}, one for each probe and group, "
+                f"got {len(answer.values)}"
+            )
+        new = np.array(answer.values, dtype=np.float64).reshape(len(probes), G)
+        if not self.slack and not (new % 1 == 0).all():
+            raise InputError("values: must be whole numbers, as counts are")
+        at = np.concatenate([self.probes, probes])
+        order = np.argsort(at, kind="stable")
+        at, sums = at[order], np.vstack([self.sums.reshape(-1, G), new])[order]
+        slack = self.slack * self.totals
+        if (sums[-1:] > self.totals + slack).any():
+            raise InputError("values: must not pass the agent's whole mass, as it said before")
+        steps, same = np.diff(sums, axis=0), np.diff(at) == 0
+        if (steps < -slack).any() or (steps[same] > slack).any():
+            raise InputError("values: must fit those given before, and never fall")
+        return SumClaims(self.totals, self.slack, at, sums)
 
 
 def sums_at(probes: Sequence[float], scores: Floats, weights: Floats) -> Floats:

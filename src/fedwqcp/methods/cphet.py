@@ -5,25 +5,26 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.random import Generator as Random
 
 from fedwqcp.arrays import Floats, as_floats
 from fedwqcp.errors import InputError
-from fedwqcp.methods._aim import Aim, weighed
-from fedwqcp.methods._answers import of_kind, stacked, summed
+from fedwqcp.methods._aim import Aim, check_weights, weighed
+from fedwqcp.methods._answers import expect, of_kind, stacked, summed
 from fedwqcp.methods._asked import check_asked
 from fedwqcp.methods._base import Each, Method
 from fedwqcp.methods._calibration import Calibration
-from fedwqcp.methods._density import law_of
+from fedwqcp.methods._density import FEWEST, law_of
 from fedwqcp.methods._laws import Fitted, gather_laws
 from fedwqcp.methods._pinball import (
     Average,
     SmoothedPinball,
     Step,
     check_descent,
+    check_step,
     descend,
     federated_quantiles,
 )
@@ -34,7 +35,7 @@ from fedwqcp.methods._pooling import (
     pooled_weights,
     reweighted,
 )
-from fedwqcp.methods._ratios import check_target
+from fedwqcp.methods._ratios import check_target, largest_ratios
 from fedwqcp.methods._reweighting import (
     DescendToward,
     PooledScores,
@@ -47,7 +48,7 @@ from fedwqcp.methods._reweighting import (
     WeightedScores,
 )
 from fedwqcp.methods._sum_search import check_extent, search_sums
-from fedwqcp.methods._weighted_search import Sums, sums_at
+from fedwqcp.methods._weighted_search import ROUNDING, SumClaims, Sums, sums_at
 from fedwqcp.wire.guarantee import Guarantee
 from fedwqcp.wire.payload import Begin, Local, Outcome, Question, Summary
 
@@ -173,6 +174,34 @@ class CPhet(Method[Summary]):
             return WeightedScores(tuple(cal.scores.tolist()), tuple(map(tuple, w.tolist())))
         starts = self.solver == "rounds" and self.start is None
         return weighed(cal.scores, w, alpha, quantiles=starts)
+
+    def check(
+        self,
+        question: Question,
+        answer: Summary,
+        earlier: Any,
+        *,
+        alpha: float,
+        n_classes: int | None = None,
+    ) -> Any:
+        del n_classes  # of no concern here
+        if isinstance(question, Weigh):
+            n = earlier[0]
+            largest = np.ones(1) if self._aim.even else largest_ratios(self.target, question.laws)
+            sent = expect(answer, WeightedScores) if self._sends_scores else expect(answer, Weighed)
+            totals = check_weights(sent, n, largest, exact=self._aim.even)
+            return n, SumClaims(totals, slack=ROUNDING)
+        if isinstance(question, SumsAt):
+            n, claims = earlier
+            return n, claims.extended(question.probes, expect(answer, Sums))
+        if isinstance(question, DescendToward):
+            step, K, eta = expect(answer, Step), self.local_steps, self.step_size
+            check_step(step, question.q, alpha, steps=K, step_size=eta, noise=0.0)
+            return earlier
+        fitted = expect(answer, Fitted)
+        if fitted.n < FEWEST and fitted.density:
+            raise InputError(f"density: must be empty with fewer than {FEWEST} points")
+        return fitted.n, None
 
     def exchange(self, alpha: float) -> Generator[Question | Each, Sequence[Summary], Outcome]:
         if self.scope == "local" and self.target != "mixture":

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.random import Generator as Random
 
 from fedwqcp.arrays import Bools, Floats
 from fedwqcp.errors import InputError
-from fedwqcp.methods._answers import of_kind, stacked
+from fedwqcp.methods._answers import expect, of_kind, stacked
 from fedwqcp.methods._asked import check_asked
 from fedwqcp.methods._base import Each, Method
 from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._label_counts import (
     LabelCounts,
     NoisyCounts,
+    check_labels,
     count_labels,
     counts_at,
     label_weights,
@@ -36,12 +37,14 @@ from fedwqcp.methods._pinball import (
     SmoothedPinball,
     Step,
     check_descent,
+    check_step,
     descend,
     federated_quantiles,
 )
-from fedwqcp.methods._weighted_search import Sums, search
+from fedwqcp.methods._weighted_search import SumClaims, Sums, search
 from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level
 from fedwqcp.wire.guarantee import Guarantee
+from fedwqcp.wire.limits import SIZE
 from fedwqcp.wire.payload import Begin, Outcome, Question, Summary, ToAll, ToEach
 
 
@@ -152,9 +155,10 @@ class DPFedCP(Method[Summary]):
         check_descent(
             {"rounds": self.rounds, "local_steps": self.local_steps},
             {"step_size": self.step_size, "smoothing": self.smoothing},
-            {"noise": self.noise, "count_noise": self.count_noise, "seed": self.seed},
+            {"noise": self.noise, "count_noise": self.count_noise},
             self.average,
         )
+        SIZE.whole(self.seed, "seed")
 
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
         if cal.n and not (cal.scores.min() >= 0 and cal.scores.max() <= 1):
@@ -180,6 +184,37 @@ class DPFedCP(Method[Summary]):
             return descend(loss, np.array(question.q), self.local_steps, self.step_size, noise)
         size = question.size if isinstance(question, CountFirst) else None
         return count_labels(labels[:size], C, self.count_noise, rng)
+
+    def check(
+        self,
+        question: Question,
+        answer: Summary,
+        earlier: Any,
+        *,
+        alpha: float,
+        n_classes: int | None = None,
+    ) -> Any:
+        if isinstance(question, CountsAt):
+            counts, claims = earlier
+            return counts, claims.extended(question.probes, expect(answer, Sums))
+        if isinstance(question, DescendFrom):
+            step = expect(answer, Step)
+            check_step(
+                step,
+                question.q,
+                alpha,
+                steps=self.local_steps,
+                step_size=self.step_size,
+                noise=self.noise,
+            )
+            return earlier
+        noisy = bool(self.count_noise)
+        sent = expect(answer, NoisyCounts) if noisy else expect(answer, LabelCounts)
+        first = earlier[0] if isinstance(question, CountFirst) else None
+        size = question.size if isinstance(question, CountFirst) else None
+        check_labels(sent, first, size, noise=self.count_noise, n_classes=n_classes)
+        claims = SumClaims(np.array(sent.counts, dtype=np.float64), slack=0.0)
+        return first or sent, claims
 
     def exchange(self, alpha: float) -> Generator[Question | Each, Sequence[Summary], Outcome]:
         counts = used = self._counts((yield Begin()))  # item 1 of the specification

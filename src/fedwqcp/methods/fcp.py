@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.random import Generator as Random
 
 from fedwqcp.errors import InputError
-from fedwqcp.methods._answers import of_kind, stacked
+from fedwqcp.methods._answers import expect, of_kind, stacked
 from fedwqcp.methods._base import Each, Method
 from fedwqcp.methods._bisection import Bracket
 from fedwqcp.methods._calibration import Calibration
-from fedwqcp.methods._counts import CountAt, Counts, SummedCounts
+from fedwqcp.methods._counts import CountAt, CountClaims, Counts, SummedCounts
 from fedwqcp.methods._datasketches import kll_error, kll_sketch, tdigest_sketch
 from fedwqcp.methods._floor import ADDS, mean_threshold
 from fedwqcp.methods._mean import weighted_mean
@@ -28,6 +28,7 @@ from fedwqcp.methods._sketch import (
 )
 from fedwqcp.quantile import conformal_quantile, conformal_rank
 from fedwqcp.wire.guarantee import NO_GUARANTEE, Guarantee, Strength
+from fedwqcp.wire.limits import POINTS, SIZE
 from fedwqcp.wire.masked import ToAllWithin
 from fedwqcp.wire.payload import Begin, LocalQuantile, Question, Summary, ToAll
 
@@ -115,10 +116,10 @@ class FCP(SummedCounts, Method[Summary]):
             raise InputError(
                 f"sketch must be one of {', '.join(get_args(Sketch))}, got {self.sketch!r}"
             )
-        for name, least in (("points", 1), ("probes", 1), ("min_gap", 2)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise InputError(f"{name} must be an integer of at least {least}, got {value!r}")
+        POINTS.whole(self.points, "points")
+        POINTS.whole(self.probes, "probes")
+        if type(self.min_gap) is not int or not 2 <= self.min_gap <= SIZE.most:
+            raise InputError(f"min_gap must be an integer of at least 2, got {self.min_gap!r}")
         if self.floor and self.sketch in ("kll", "tdigest"):
             raise InputError(
                 "floor needs sketch='bisection', 'order' or 'exact', which tell the threshold of "
@@ -173,6 +174,29 @@ class FCP(SummedCounts, Method[Summary]):
             return tdigest_sketch(cal.scores, self.min_gap)
         return pooled_scores(cal.scores)
 
+    def check(
+        self,
+        question: Question,
+        answer: Summary,
+        earlier: Any,
+        *,
+        alpha: float,
+        n_classes: int | None = None,
+    ) -> Any:
+        if self.sketch != "bisection":
+            return super().check(question, answer, earlier, alpha=alpha, n_classes=n_classes)
+        if isinstance(question, CountAt):
+            return earlier.extended(question.values, expect(answer, Counts))
+        if not self.floor:
+            return CountClaims(expect(answer, Counts).n)
+        own = expect(answer, LocalQuantile)
+        rank = conformal_rank(own.n, alpha)
+        if rank > own.n:
+            if own.threshold < inf:
+                raise InputError("threshold: must be +inf where its rank passes n")
+            return CountClaims(own.n)
+        return CountClaims.of_ranks(own.n, (own.threshold, rank))
+
     def exchange(self, alpha: float) -> Generator[Question | Each, Sequence[Summary], ToAll]:
         answers = yield Begin()
         sizes = [sum(answer.sizes()) for answer in answers]
@@ -190,7 +214,8 @@ class FCP(SummedCounts, Method[Summary]):
         while bracket.open:
             values = bracket.probes(self.probes)
             answers = yield CountAt(values)
-            bracket = bracket.narrow(values, _totals(answers, len(values)), R)
+            counts = stacked([answer.counts for answer in of_kind(answers, Counts)], len(values))
+            bracket = bracket.narrow(values, [int(total) for total in counts.sum(axis=0)], R)
         return ToAll(max(bracket.value, floor))
 
     def _least(self, answers: Sequence[Summary], alpha: float) -> float:
@@ -200,9 +225,3 @@ class FCP(SummedCounts, Method[Summary]):
         ranked = [(s, conformal_rank(s.n, alpha)) for s in of_kind(answers, WeightedPoints)]
         own = [(pooled_quantile([s], rank), s.n) for s, rank in ranked if rank <= s.n]
         return weighted_mean(*zip(*own, strict=True)) if own else -inf
-
-
-def _totals(answers: Sequence[Summary], asked: int) -> list[int]:
-    """Add up the agents' counts."""
-    rows = [answer.counts for answer in of_kind(answers, Counts)]
-    return [int(total) for total in stacked(rows, asked).sum(axis=0)]

@@ -17,13 +17,12 @@ from fedwqcp.methods._base import OneShot
 from fedwqcp.methods._calibration import Calibration
 from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level
 from fedwqcp.wire.guarantee import NO_GUARANTEE, Guarantee
+from fedwqcp.wire.limits import POINTS
 from fedwqcp.wire.payload import Outcome, Summary, ToAll, ToEach, check_score, check_size
 
 Correction: TypeAlias = Literal["mixture", "pooled", "site"]
 """How many unseen points a mean loss is corrected for: one of each agent, one, or each site's."""
 
-MOST_POINTS = 10**5
-"""A server that asks for a finer grid is refused: nobody needs it, and memory would end."""
 
 _ASSUMPTIONS = {
     "mixture": (
@@ -134,8 +133,7 @@ class FedCRC(OneShot[LossCurve]):
             raise InputError(f"correction must be one of {known}, got {self.correction!r}")
         if not 0 <= self.n0 < inf:
             raise InputError(f"n0 must be a finite number of at least 0, got {self.n0!r}")
-        if not 1 <= self.points <= MOST_POINTS:
-            raise InputError(f"points must be from 1 to {MOST_POINTS}, got {self.points}")
+        POINTS.whole(self.points, "points")
         if len(self.bounds) != 2 or not all(map(isfinite, self.bounds)):
             raise InputError(f"bounds must be two finite numbers, got {self.bounds}")
         if not self.bounds[0] < self.bounds[1]:

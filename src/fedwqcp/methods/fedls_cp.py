@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import inf, isfinite
+from typing import Any
 
 import numpy as np
 
 from fedwqcp.arrays import Floats, Labels
 from fedwqcp.errors import InputError
-from fedwqcp.methods._answers import of_kind, usual
+from fedwqcp.methods._answers import expect, of_kind, usual
 from fedwqcp.methods._base import OneShot, UnfitAnswerError
 from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._class_cdf import Cell, read_cells
@@ -26,7 +27,7 @@ from fedwqcp.methods._lending import Loan
 from fedwqcp.methods._mixture_quantile import mixture_thresholds
 from fedwqcp.quantile import conformal_quantile
 from fedwqcp.wire.guarantee import Guarantee
-from fedwqcp.wire.payload import ToEach
+from fedwqcp.wire.payload import Question, Summary, ToEach
 
 
 @dataclass(frozen=True)
@@ -185,6 +186,21 @@ class FedLSCP(OneShot[ClassSketches]):
             return sent
         q_k = conformal_quantile(cal.scores, alpha)
         return SketchesAndThreshold(sent.counts, sent.values, q_k)
+
+    def check(
+        self,
+        question: Question,
+        answer: Summary,
+        earlier: Any,
+        *,
+        alpha: float,
+        n_classes: int | None = None,
+    ) -> Any:
+        C = len(self.strata) + 1 if self.strata else n_classes
+        sent = expect(answer, SketchesAndThreshold if self.floor else ClassSketches)
+        if C is not None and len(sent.counts) != C:
+            raise InputError(f"counts: must be {C}, one for each class, got {len(sent.counts)}")
+        return super().check(question, answer, earlier, alpha=alpha, n_classes=n_classes)
 
     def aggregate(self, summaries: Sequence[ClassSketches], alpha: float) -> LabelShifted:
         agents = self._cells(summaries, alpha)

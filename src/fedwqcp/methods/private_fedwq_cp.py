@@ -11,16 +11,24 @@ from typing import Any
 from numpy.random import Generator as Random
 
 from fedwqcp.errors import InputError
+from fedwqcp.methods._answers import expect
 from fedwqcp.methods._asked import check_asked
-from fedwqcp.methods._base import Each, Method, OneShot, UnfitAnswerError
+from fedwqcp.methods._base import Each, Method, OneShot
 from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._exact_draws import noised_size, size_margin
-from fedwqcp.methods._private_quantile import Form, check_private, count_bins, edges_of, mechanism
+from fedwqcp.methods._private_quantile import (
+    Form,
+    check_epsilon,
+    check_private,
+    count_bins,
+    edges_of,
+    mechanism,
+)
 from fedwqcp.methods._sums import SummedMean
 from fedwqcp.quantile import Overflow, check_overflow
 from fedwqcp.wire.guarantee import NO_GUARANTEE
 from fedwqcp.wire.masked import ToAllWithin
-from fedwqcp.wire.payload import Begin, LocalQuantile, Outcome, Question, ToAll
+from fedwqcp.wire.payload import Begin, LocalQuantile, Outcome, Question, Summary, ToAll
 
 REPLACED = "one calibration sample replaced; n is public"
 ADDED = "one calibration sample added or removed"  # a replaced one may change two groups
@@ -46,8 +54,11 @@ class PrivateQuantile(LocalQuantile):
 
     def __post_init__(self) -> None:
         LocalQuantile.__post_init__(self)
-        if not 0 <= self.size_epsilon < self.epsilon < inf:
-            raise InputError("epsilon: must be a positive number above size_epsilon")
+        check_epsilon(self.epsilon, "epsilon:")
+        if self.size_epsilon:
+            check_epsilon(self.size_epsilon, "size_epsilon:")
+        if not self.size_epsilon < self.epsilon:
+            raise InputError("epsilon: must be above size_epsilon")
         if self.unit != (ADDED if self.size_epsilon else REPLACED):
             raise InputError("unit: must be the one that size_epsilon leads to")
 
@@ -172,10 +183,23 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
         self, alpha: float
     ) -> Generator[Question | Each, Sequence[PrivateQuantile], Outcome]:
         answers = yield Begin()
-        for position, answer in enumerate(answers):
-            if (answer.epsilon, answer.size_epsilon) != (self.spends, self.size_epsilon):
-                raise UnfitAnswerError(position, f"must spend epsilon = {self.spends:g}")
         return self._rule().aggregate(answers, alpha)
+
+    def check(
+        self,
+        question: Question,
+        answer: Summary,
+        earlier: Any,
+        *,
+        alpha: float,
+        n_classes: int | None = None,
+    ) -> Any:
+        own = expect(answer, PrivateQuantile)
+        if (own.epsilon, own.size_epsilon) != (self.spends, self.size_epsilon):
+            raise InputError(
+                f"epsilon: must be the round's {self.spends:g}, {self.size_epsilon:g} of it on n"
+            )
+        return super().check(question, answer, earlier, alpha=alpha, n_classes=n_classes)
 
     @property
     def spends(self) -> float:

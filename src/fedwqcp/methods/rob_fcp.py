@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from math import floor, inf
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator as Random
 
 from fedwqcp.arrays import Floats
 from fedwqcp.errors import InputError
-from fedwqcp.methods._answers import of_kind, stacked
-from fedwqcp.methods._base import Each, Method, UnfitAnswerError
+from fedwqcp.methods._answers import expect, of_kind, stacked
+from fedwqcp.methods._base import Each, Method
 from fedwqcp.methods._bisection import Bracket
 from fedwqcp.methods._byzantine import (
     bin_edges,
     by_maliciousness,
-    check_consistent,
     copies,
     coverage_loss,
     estimated_liars,
@@ -25,10 +25,11 @@ from fedwqcp.methods._byzantine import (
 )
 from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._claims import capped, check_cap, check_liars
-from fedwqcp.methods._counts import CountAt, Counts
+from fedwqcp.methods._counts import CountAt, CountClaims, Counts
 from fedwqcp.methods._robust import NOTHING, RobustThreshold, Span
-from fedwqcp.quantile import conformal_quantile, conformal_rank, exact_level, order_statistic
+from fedwqcp.quantile import conformal_rank, exact_level, order_statistic
 from fedwqcp.wire.guarantee import Guarantee
+from fedwqcp.wire.limits import BINS, POINTS
 from fedwqcp.wire.payload import Begin, Outcome, Question, Summary
 
 
@@ -104,10 +105,10 @@ class RobFCP(Method[Summary]):
     def __post_init__(self) -> None:
         check_liars(self.liars)
         check_cap(self.cap)
-        for name, least in (("bins", 3), ("probes", 1)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise InputError(f"{name} must be an integer of at least {least}, got {value!r}")
+        BINS.whole(self.bins, "bins")
+        POINTS.whole(self.probes, "probes")
+        if self.bins < 3:
+            raise InputError(f"bins must be an integer of at least 3, got {self.bins!r}")
 
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
         del rng  # nothing is random
@@ -119,9 +120,26 @@ class RobFCP(Method[Summary]):
             return Counts(cal.n, tuple(counts.tolist()))
         if cal.n == 0:
             return Span(inf, inf, 0)
-        low = max(1, floor((cal.n + 1) * (1 - exact_level(alpha))))
-        ends = order_statistic(cal.scores, low), conformal_quantile(cal.scores, alpha, "clip")
-        return Span(min(ends), max(ends), cal.n)
+        low, high = _span_ranks(cal.n, alpha)
+        return Span(order_statistic(cal.scores, low), order_statistic(cal.scores, high), cal.n)
+
+    def check(
+        self,
+        question: Question,
+        answer: Summary,
+        earlier: Any,
+        *,
+        alpha: float,
+        n_classes: int | None = None,
+    ) -> Any:
+        del n_classes  # of no concern here
+        if isinstance(question, CountAt):
+            return earlier.extended(question.values, expect(answer, Counts))
+        span = expect(answer, Span)
+        if not span.n:
+            return CountClaims(0)
+        ranks = _span_ranks(span.n, alpha)
+        return CountClaims.of_ranks(span.n, *zip(span.scores(), ranks, strict=True))
 
     def exchange(self, alpha: float) -> Generator[Question | Each, Sequence[Summary], Outcome]:
         spans = of_kind((yield Begin()), Span)
@@ -134,12 +152,13 @@ class RobFCP(Method[Summary]):
         if high == inf:
             return NOTHING
         edges = bin_edges(low, high, self.bins)
-        known = _table((yield CountAt(edges)), spans, edges)
+        counts = of_kind((yield CountAt(edges)), Counts)
+        known = stacked([answer.counts for answer in counts], len(edges))
         sizes = [spans[k].n for k in there]
         kept = [there[at] for at in self._honest(known[there], sizes)]
         counted = dict(zip(there, capped(sizes, self.cap), strict=True))
         weights = {k: (counted[k], spans[k].n) for k in kept}
-        value = yield from self._search(alpha, spans, weights, edges, known)
+        value = yield from self._search(alpha, weights)
         left_out = tuple(k for k in there if k not in kept)
         loss = coverage_loss(self.bins, min(sizes), len(kept), len(left_out))
         return RobustThreshold(value, left_out, loss)
@@ -159,12 +178,7 @@ class RobFCP(Method[Summary]):
         return sorted(rest[k] for k in by_maliciousness(v, liars)[: len(rest) - liars])
 
     def _search(
-        self,
-        alpha: float,
-        spans: Sequence[Span],
-        weights: Mapping[int, tuple[int, int]],
-        asked: tuple[float, ...],
-        known: Floats,
+        self, alpha: float, weights: Mapping[int, tuple[int, int]]
     ) -> Generator[Question | Each, Sequence[Summary], float]:
         """Find FCP's order statistic of some agents, each counting for (so much) of (so many)."""
         N = sum(part for part, _ in weights.values())
@@ -174,10 +188,8 @@ class RobFCP(Method[Summary]):
         bracket = Bracket()
         while bracket.open:
             probes = bracket.probes(self.probes)
-            answers = yield CountAt(probes)
-            asked, known = (*asked, *probes), np.hstack([known, _table(answers, spans, probes)])
-            check_consistent(asked, known)
-            counts = {k: of_kind(answers, Counts)[k].counts for k in weights}
+            answers = of_kind((yield CountAt(probes)), Counts)
+            counts = {k: answers[k].counts for k in weights}
             totals = [
                 sum(counts[k][at] * part // n for k, (part, n) in weights.items())
                 for at in range(len(probes))
@@ -186,15 +198,13 @@ class RobFCP(Method[Summary]):
         return bracket.value
 
 
+def _span_ranks(n: int, alpha: float) -> tuple[int, int]:
+    """Return the ranks of the alpha- and (1 - alpha)-quantile, the smaller first."""
+    low = max(1, floor((n + 1) * (1 - exact_level(alpha))))
+    high = min(conformal_rank(n, alpha), n)
+    return min(low, high), max(low, high)
+
+
 def _median(values: Sequence[float]) -> float:
     """Return the lower median."""
     return sorted(values)[(len(values) - 1) // 2]
-
-
-def _table(answers: Sequence[Summary], spans: Sequence[Span], asked: Sequence[float]) -> Floats:
-    """Return every agent's counts, of samples as large as it said at first."""
-    counts = of_kind(answers, Counts)
-    for k, (answer, span) in enumerate(zip(counts, spans, strict=True)):
-        if answer.n != span.n:
-            raise UnfitAnswerError(k, f"n: must be {span.n} as before, got {answer.n}")
-    return stacked([answer.counts for answer in counts], len(asked))

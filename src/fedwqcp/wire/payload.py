@@ -12,6 +12,7 @@ from math import inf
 from typing import ClassVar, Literal, TypeAlias
 
 from fedwqcp.errors import InputError
+from fedwqcp.wire.limits import SIZE
 
 Number: TypeAlias = float | tuple[float, ...]
 """One threshold, or one for each label."""
@@ -181,10 +182,10 @@ def check_size(n: object, what: str) -> None:
     Raises
     ------
     InputError
-        If it is not an integer of at least 0.
+        If it is not an integer from 0 to `limits.SIZE`.
     """
-    if type(n) is not int or n < 0:  # True is an int
-        raise InputError(f"{what}: must be an integer of at least 0, got {n!r}")
+    if type(n) is not int or not 0 <= n <= SIZE.most:  # True is an int
+        SIZE.whole(n, f"{what}:")
 
 
 def check_score(score: object, what: str) -> None:

@@ -1,0 +1,110 @@
+"""The largest numbers, lists and files that anyone may send: one table.
+
+Each is refused by name before anything of its size is built. They leave room for 100,000 agents and
+for 100,000 classes wherever a method can serve them; `docs/reference/wire-format.md` shows the
+same table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedwqcp.errors import InputError
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The range of one kind of number.
+
+    Parameters
+    ----------
+    name : str
+        What people call it.
+    least, most : float
+        The range, ends included.
+    holds : str
+        Which fields and settings it holds for.
+    """
+
+    name: str
+    least: float
+    most: float
+    holds: str
+
+    def whole(self, value: object, what: str) -> None:
+        """Refuse what is not an integer of the range; True is none."""
+        if type(value) is not int or not self.least <= value <= self.most:
+            shown = value if type(value) is not int else _shown(value)
+            raise InputError(
+                f"{what} must be an integer from {self.least} to {self.most}, got {shown!r}"
+            )
+
+    def number(self, value: object, what: str) -> None:
+        """Refuse what is not a number of the range."""
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not self.least <= value <= self.most
+        ):
+            shown = _shown(value) if type(value) is int else value
+            raise InputError(
+                f"{what} must be a number from {self.least:g} to {self.most:g}, got {shown!r}"
+            )
+
+
+MESSAGE_BYTES = Limit("message, bytes", 0, 32 * 2**20, "a round, a question, an answer")
+RELEASE_BYTES = Limit("release, bytes", 0, 64 * 2**20, "a release, a record, any file read whole")
+MESSAGE_VALUES = Limit("message, values", 0, 2**20, "commas and opening brackets in its bytes")
+RELEASE_VALUES = Limit("release, values", 0, 2**22, "the same of a release or record")
+AGENTS = Limit("agents", 1, 10**6, "names in a roster")
+CLASSES = Limit("classes", 2, 10**5, "`n_classes`")
+GROUPS = Limit("groups", 1, 10**4, "named groups of a round")
+ALPHAS = Limit("levels", 1, 1000, "`alphas`")
+TASKS = Limit("tasks", 1, 10**5, "levels x groups or classes x columns of the score")
+SIZE = Limit("sample size", 0, 10**12, "`n`, `max_n`, every count; a million of them fit 64 bits")
+NUMBER = Limit("number", -1e100, 1e100, "weights, sums of weights, shifts, means, iterates")
+EPSILON = Limit("epsilon", 1e-6, 1e6, "`epsilon`; `size_epsilon` where it is not 0")
+NOISE = Limit("noise", 0, 1e6, "`noise` and `count_noise` of `dp-fedcp`, also in its messages")
+BINS = Limit("bins", 2, 10**4, "`bins` of `private-fedwq-cp` and `rob-fcp`")
+POINTS = Limit("points", 1, 10**5, "`points` and `probes` of a sketch, a grid or a question")
+ROUNDS = Limit("rounds", 1, 10**5, "`rounds` of an iterative method")
+LOCAL_STEPS = Limit("local steps", 1, 10**5, "`local_steps` of an iterative method")
+LIST = Limit("list", 0, 10**6, "numbers in a setting")
+TEXT = Limit("text", 0, 1000, "letters of a setting, `id`, `key` or `rule`")
+
+ALL = tuple(found for found in list(globals().values()) if isinstance(found, Limit))
+"""The whole table, in the order above."""
+
+
+def check_bytes(count: int, most: Limit, what: str) -> None:
+    """Refuse a file or message by its number of bytes alone."""
+    if count > most.most:
+        raise InputError(f"{what}: must be at most {most.most} bytes, got {count}")
+
+
+def check_values(data: bytes, most: Limit, what: str) -> None:
+    """Refuse bytes that could be read as more values than a sound message has.
+
+    Every value of a list or object follows a comma or an opening bracket, so their number bounds
+    what a parser builds; counting them builds nothing.
+    """
+    count = data.count(b",") + data.count(b"[") + data.count(b"{")
+    if count > most.most:
+        raise InputError(f"{what}: must hold at most {most.most} values, got up to {count}")
+
+
+def table() -> str:
+    """Return the limits as a Markdown table."""
+    lines = ["| limit | from | to | holds for |", "|---|---|---|---|"]
+    lines += [f"| {x.name} | {_text(x.least)} | {_text(x.most)} | {x.holds} |" for x in ALL]
+    return "\n".join(lines)
+
+
+def _text(value: float) -> str:
+    """Write a bound for people."""
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+
+
+def _shown(value: int) -> object:
+    """Return an integer, or words for one so long that printing it would fail."""
+    return value if value.bit_length() < 100 else f"an integer of {value.bit_length()} bits"

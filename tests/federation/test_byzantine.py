@@ -1,0 +1,347 @@
+"""Agents that do not run this program: raw messages against every step of every method.
+
+An agent may say what it likes; what no single sample of its first size could have answered is
+refused by name, and the round goes on without it, as if it had never been there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fedwqcp as fw
+from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.plan import choose_method
+from fedwqcp.federation.server import Server
+from fedwqcp.methods import Calibration
+from fedwqcp.methods._counts import CountAt, Counts
+from fedwqcp.methods._label_counts import LabelCounts, NoisyCounts
+from fedwqcp.methods._laws import Fitted
+from fedwqcp.methods._pinball import Step
+from fedwqcp.methods._reweighting import Weighed, WeightedScores
+from fedwqcp.methods._robust import Span
+from fedwqcp.methods._weighted_search import Sums
+from fedwqcp.methods.fedcp_qq import SampleSize
+from fedwqcp.methods.private_fedwq_cp import ADDED, PrivateQuantile
+from fedwqcp.quantile import conformal_rank
+from fedwqcp.wire.codec import decode, encode, terms
+from fedwqcp.wire.envelope import Answer, Ask
+from fedwqcp.wire.payload import Begin, LocalQuantile
+from fedwqcp.wire.round import Choice, Round
+
+HONEST = ("a", "b", "c")
+
+
+def cals(n=60, classes=3):
+    rng = np.random.default_rng(0)
+    return {
+        name: Calibration(
+            rng.uniform(size=n),
+            rng.permutation(np.arange(n) % classes),
+            rng.normal(size=(n, 2)),
+            classes,
+        )
+        for name in HONEST
+    }
+
+
+def opened(method, alpha=0.2, **more):
+    return Round(
+        id="r1",
+        method=choose_method(method),
+        score=Choice("lac"),
+        alphas=(alpha,),
+        agents=(*HONEST, "m"),
+        quorum=3,
+        n_classes=3,
+        **{"max_n": 1000, **more},
+    )
+
+
+def play(round, honest, raw):
+    """Hold a round in which ``m`` sends what ``raw`` makes of its question; return the server."""
+    server = Server(round)
+    agents = {name: Agent(name, round, cal, allow_samples=True) for name, cal in honest.items()}
+    while not server.ended:
+        for name, ask in server.asks().items():
+            if name in agents:
+                data = agents[name].answer(ask if server.step else None)
+            else:
+                question = (
+                    decode(ask, Ask, server.plan.kinds).questions[0] if server.step else Begin()
+                )
+                data = encode(
+                    Answer(
+                        round.id,
+                        terms(round),
+                        server.step,
+                        name,
+                        round.method.name,
+                        round.score.name,
+                        round.alphas,
+                        (raw(server.step, question),),
+                    )
+                )
+            server.receive(data, name, name)
+        server.close_step()
+    return server
+
+
+def claims_one_and_counts_many(step, question):
+    return Counts(1) if step == 0 else Counts(400, (400,) * len(question.values))
+
+
+def changes_its_mind(step, question):
+    """Counts that never decrease in one answer, and contradict the answer before."""
+    if step == 0:
+        return Counts(60)
+    return Counts(60, (60 if step % 2 else 0,) * len(question.values))
+
+
+def huge_sums(step, question):
+    if step == 0:
+        return LabelCounts((1, 0, 0))
+    return Sums((1e15,) * (len(question.probes) * 3))
+
+
+def falling_sums(step, question):
+    if step == 0:
+        return LabelCounts((1, 0, 0))
+    return Sums((1.0, 0.0, 0.0) * (len(question.probes) - 1) + (0.0, 0.0, 0.0))
+
+
+def leaps(size, mean=None):
+    def raw(step, question):
+        if step == 0:
+            return LabelCounts((1, 0, 0))
+        where = question.q if mean is None else (mean,) * len(question.q)
+        return Step((size,) * len(question.q), where)
+
+    return raw
+
+
+def heavy(step, question, solver="sums"):
+    """It has one point and claims a weight of 1e15."""
+    if step == 0:
+        return Fitted(1, ())
+    if step == 1 and solver == "exact":
+        return WeightedScores((0.0,), ((1e15,),) * len(question.laws.sizes))
+    if step == 1:
+        T = len(question.laws.sizes)
+        return Weighed((1e15,) * T, (1e30,) * T)
+    return Sums((1e15,) * (len(question.probes) * len(question.laws.sizes)))
+
+
+def light_then_heavy(step, question):
+    """Its weights are possible at first; then it answers with sums beyond them."""
+    if step == 0:
+        return Fitted(1, ())
+    light = tuple(float(bool(law)) for law in question.laws.densities)  # 0 towards its own
+    if step == 1:
+        return Weighed(light, light)
+    return Sums((1e15,) * (len(question.probes) * len(light)))
+
+
+def grows(step, question):
+    return SampleSize(60) if step == 0 else LocalQuantile(0.0, 1000)
+
+
+def span_then(counts):
+    def raw(step, question):
+        if step == 0:
+            return Span(0.1, 0.9, 60)
+        return counts(len(question.values))
+
+    return raw
+
+
+ATTACKS = [
+    ("fcp", {}, claims_one_and_counts_many, "n: must be 1 as in the first answer, got 400"),
+    ("fcp", {}, changes_its_mind, "counts: must fit those given before"),
+    (
+        "fcp",
+        {"floor": True},
+        lambda step, q: LocalQuantile(0.9, 60) if step == 0 else Counts(60, (60,) * len(q.values)),
+        "counts: must fit those given before",
+    ),
+    ("rob-fcp", {}, span_then(lambda k: Counts(400, (400,) * k)), "n: must be 60"),
+    ("rob-fcp", {}, span_then(lambda k: Counts(60, (60,) * k)), "counts: must fit"),
+    ("fedcp-qq", {"selection": "truncate_min"}, grows, "n: must be 60 as in the first answer"),
+    ("dp-fedcp", {"solver": "exact"}, huge_sums, "values: must not pass"),
+    ("dp-fedcp", {"solver": "exact"}, falling_sums, "values: must fit those given before"),
+    ("dp-fedcp", {"rounds": 5}, leaps(-1e9), "shift: must be within"),
+    ("dp-fedcp", {"rounds": 5}, leaps(0.0, mean=-1e9), "mean: must be within"),
+    ("cphet", {}, heavy, "totals: must not pass n = 1 times the largest weight"),
+    ("cphet", {}, light_then_heavy, "values: must not pass"),
+    (
+        "cphet",
+        {"solver": "exact"},
+        lambda step, q: heavy(step, q, "exact"),
+        "weights: must not pass the largest",
+    ),
+    (
+        "dp-fedcp",
+        {"rounds": 5, "count_noise": 1.0},
+        lambda step, q: NoisyCounts((10**9, 1, 1), 1.0),
+        "n: must be an integer from 0 to 1000",
+    ),
+    (
+        "dp-fedcp",
+        {"rounds": 5, "count_noise": 1.0},
+        lambda step, q: NoisyCounts((10**5, 1, 1), 1e5),
+        "noise: must be the round's 1",
+    ),
+    (
+        "dp-fedcp",
+        {"rounds": 5},
+        lambda step, q: LabelCounts((1,) * 100),
+        "counts: must be 3, one for each class, got 100",
+    ),
+    (
+        "private-fedwq-cp",
+        {"size_epsilon": 1.0},
+        lambda step, q: PrivateQuantile(0.0, 10**6, 2.0, 4e-5, ADDED),
+        "epsilon: must be the round's 2",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "settings", "raw", "reason"), ATTACKS)
+def test_what_no_sample_could_have_answered_is_refused_and_leaves_no_trace(
+    name, settings, raw, reason
+):
+    method, honest = fw.methods.get(name, **settings), cals()
+    server = play(opened(method), honest, raw)
+    release = server.release()
+    assert list(release.refused) == ["m"]
+    assert reason in release.refused["m"]
+    if "private" in name or settings.get("count_noise"):
+        return  # noise is drawn anew
+    alone = fw.calibrate(honest, method=method, alpha=0.2, score="lac", allow_samples=True)
+    for agent in honest:
+        np.testing.assert_allclose(release.threshold(agent), alone.threshold(agent), atol=1e-9)
+
+
+# --- what one Byzantine agent with weight n can do at most ----------------------------------------
+
+
+@st.composite
+def distribution_functions(draw):
+    """Any function from scores to counts that an agent could make up: n, and where it rises."""
+    n = draw(st.integers(0, 40))
+    return sorted(draw(st.lists(st.floats(0, 1), min_size=n, max_size=n)))
+
+
+@given(made_up=distribution_functions(), alpha=st.sampled_from([0.05, 0.1, 0.3]))
+@settings(max_examples=40, deadline=None)
+def test_fcp_moves_by_at_most_n_ranks_of_the_honest_scores(made_up, alpha):
+    honest = cals()
+    pooled = np.sort(np.concatenate([cal.scores for cal in honest.values()]))
+
+    def raw(step, question):
+        if step == 0:
+            return Counts(len(made_up))
+        return Counts(len(made_up), tuple(sum(s <= v for s in made_up) for v in question.values))
+
+    release = play(opened("fcp", alpha), honest, raw).release()
+    assert release.refused == {}
+    N, n, M = len(pooled), len(made_up), 4
+    R = conformal_rank(N + n, alpha, extra=M)
+    order = [-inf, *pooled.tolist(), inf]
+    assert order[max(0, R - n)] <= release.threshold("a") <= order[min(R, N + 1)]
+
+
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_admitted_counts_are_those_of_one_sample(data):
+    """Whatever an agent sends to many questions, what is admitted is one distribution function."""
+    method, n, bound = fw.methods.get("fcp"), data.draw(st.integers(1, 9)), None
+    bound = method.check(Begin(), Counts(n), None, alpha=0.1)
+    low, high, said = 0.0, 1.0, {}
+    for _ in range(data.draw(st.integers(1, 5))):
+        values = tuple(np.linspace(low, high, 5)[1:-1].tolist())
+        counts = tuple(sorted(data.draw(st.lists(st.integers(0, n), min_size=3, max_size=3))))
+        trial = {**said, **dict(zip(values, counts, strict=True))}
+        ordered = [trial[v] for v in sorted(trial)]
+        possible = ordered == sorted(ordered)
+        try:
+            bound = method.check(CountAt(values), Counts(n, counts), bound, alpha=0.1)
+        except fw.errors.InputError:
+            assert not possible
+            break
+        assert possible
+        said = trial
+        at = data.draw(st.integers(0, 3))
+        ends = (low, *values, high)
+        low, high = ends[at], ends[at + 1]
+
+
+def test_dp_fedcp_moves_by_at_most_the_agents_share_of_every_step():
+    """The furthest steps that pass: each round moves the threshold by share x K x eta at most."""
+    T, K, eta, alpha = 30, 20, 1e-3, 0.2
+    method = fw.methods.get("dp-fedcp", rounds=T, target="mixture", average="last")
+    honest = cals()
+
+    def down(step, question):
+        if step == 0:
+            return LabelCounts((20, 20, 20))
+        q = np.array(question.q)
+        return Step(tuple([-K * eta * alpha] * len(q)), tuple((q - K * eta * alpha).tolist()))
+
+    moved = play(opened(method), honest, down).release()
+    assert moved.refused == {}
+    alone = fw.calibrate(honest, method=method, alpha=alpha, score="lac").threshold("a")
+    # 60 of 240 points: it takes the place of honest agents whose steps lie within the same bounds
+    most = 60 / 240 * T * K * eta
+    assert (np.abs(np.asarray(moved.threshold("a")) - alone) <= most + 1e-9).all()
+
+
+@pytest.mark.parametrize("n", [1, 60])
+def test_cphet_moves_by_at_most_n_points_of_the_largest_weight(n):
+    """All its mass at the lowest score: no more than n N / N_t of a total of about N."""
+    honest = cals()
+    density = (
+        fw.methods.get("cphet")
+        .answer(
+            Calibration(np.zeros(60), features=np.random.default_rng(1).normal(size=(60, 2))),
+            Begin(),
+            0.2,
+            np.random.default_rng(0),
+        )
+        .density
+    )
+    claimed = ()
+
+    def raw(step, question):
+        nonlocal claimed
+        if step == 0:
+            return Fitted(n, density if n > 1 else ())
+        if step == 1:
+            sizes, laws = question.laws.sizes, question.laws.densities
+            N = sum(k for k, law in zip(sizes, laws, strict=True) if law)
+            largest = [N / k if law else 0.0 for k, law in zip(sizes, laws, strict=True)]
+            claimed = tuple(n * w for w in largest)
+            return Weighed(claimed, tuple(n * w * w for w in largest))
+        return Sums(claimed * len(question.probes))
+
+    release = play(opened("cphet"), honest, raw).release()
+    assert release.refused == {}
+    lone = fw.calibrate(honest, method="cphet", alpha=0.2, score="lac")
+    pooled = np.sort(np.concatenate([cal.scores for cal in honest.values()]))
+    for agent in honest:
+        assert release.threshold(agent) >= pooled[0]
+        if n == 1:  # N / N_t = 3 of about 180: less than ten scores further down
+            places = np.searchsorted(pooled, [release.threshold(agent), lone.threshold(agent)])
+            assert 0 <= places[1] - places[0] < 10
+
+
+def test_a_wrong_agent_costs_the_round_its_steps_and_nothing_else():
+    """Every lost agent makes the dialogue begin again: so many agents, so many times at most."""
+    server = play(opened("fcp"), cals(), changes_its_mind)
+    clean = play(replace(opened("fcp"), agents=HONEST), cals(), None)
+    assert server.step <= 2 * clean.step
