@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from flwr.app import ConfigRecord, Message, RecordDict
-from flwr.common import bytes_to_ndarray
+from flwr.common import bytes_to_ndarray, ndarray_to_bytes
 from inprocess import InProcessGrid, lost
 from rounds import NAMES, QUICK, calibrations, terms
 from scipy import stats
 
 import fedwqcp as fw
-from fedwqcp.errors import InputError, QuorumError
+from fedwqcp.errors import InputError, QuorumError, RoundError
 from fedwqcp.federation.record.audit import audit
 from fedwqcp.federation.transport.flower import Pace, calibrate, client_app
 from fedwqcp.federation.transport.flower.secure_masks import expand
@@ -50,8 +54,6 @@ def grid(folder, tamper=None, data=None, **config):
 
 def round_of_four(method="fedwq-cp", quorum=3, alphas=(0.2,), **settings):
     """The terms that several tests share."""
-    from dataclasses import replace
-
     return replace(terms(method, alphas=alphas, **settings), agents=FOUR, quorum=quorum)
 
 
@@ -182,7 +184,7 @@ def test_equal_sums_of_different_values_leave_the_same_noise(tmp_path):
         means.append([outcome.value for outcome in rounds[0][1].outcomes])
     np.testing.assert_allclose(*means, atol=1e-7)
     for found in words:
-        assert len(found) == 4 * 4 * (1 + 3 * len(alphas))
+        assert len(found) == 4 * 4 * (2 + 3 * len(alphas))
         assert stats.kstest(found / 2**32, "uniform").pvalue > RARE
         assert stats.chisquare(np.bincount((found >> 26).astype(int), minlength=64)).pvalue > RARE
     assert stats.ks_2samp(*words).pvalue > RARE
@@ -258,6 +260,205 @@ def test_a_site_refuses_a_stage_that_would_hide_less(stage, change, tmp_path):
         calibrate(curious, round_of_four(), pace=QUICK, secure=RANGE)
     said = (tmp_path / "north" / "last-error.txt").read_text()
     assert "a masked sum needs 3 agents and the round's own masks" in said
+
+
+def staged(change):
+    """Tamper with the fields of a stage; None for a field leaves it out."""
+
+    def changed(message, reply):
+        fields = {**reply.content.config_records[CONFIGS], **change(reply)}
+        fields = {key: value for key, value in fields.items() if value is not None}
+        return [
+            Message(RecordDict({**reply.content, CONFIGS: ConfigRecord(fields)}), reply_to=message)
+        ]
+
+    return changed
+
+
+def without(*names):
+    """Tamper with a reply: leave whole records out."""
+
+    def changed(message, reply):
+        kept = {name: part for name, part in reply.content.items() if name not in names}
+        return [Message(RecordDict(kept), reply_to=message)]
+
+    return changed
+
+
+def field(reply, name):
+    """One field of a stage's reply."""
+    return reply.content.config_records[CONFIGS][name]
+
+
+def public_key(curve):
+    """A public key as SecAgg+ sends it."""
+    return (
+        ec.generate_private_key(curve)
+        .public_key()
+        .public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    )
+
+
+P256, OTHER = public_key(ec.SECP256R1()), public_key(ec.SECP384R1())
+HUGE = ndarray_to_bytes(np.zeros(4, dtype=np.int64)).replace(b"(4,)", b"(1000000000000,)")
+HOSTILE = {
+    "setup": [
+        without(CONFIGS),
+        staged(lambda r: {"pk1": None}),
+        staged(lambda r: {"pk1": 7}),
+        staged(lambda r: {"pk1": ["a"], "pk2": [1.5]}),
+        staged(lambda r: {"pk1": b""}),
+        staged(lambda r: {"pk1": field(r, "pk1")[:-40]}),
+        staged(lambda r: {"pk2": bytes(reversed(field(r, "pk2")))}),
+        staged(lambda r: {"pk1": field(r, "pk2")}),
+        staged(lambda r: {"pk1": P256}),
+        staged(lambda r: {"more": 1}),
+    ],
+    "share_keys": [
+        without(CONFIGS),
+        staged(lambda r: {"dsts": None}),
+        staged(lambda r: {"dsts": 100}),
+        staged(lambda r: {"dsts": [1.0, 2.0, 3.0]}),
+        staged(lambda r: {"dsts": [True, True, True]}),
+        staged(lambda r: {"dsts": [100, 101]}),
+        staged(lambda r: {"dsts": [100, 101, 101]}),
+        staged(lambda r: {"dsts": [100, 101, 103]}),
+        staged(lambda r: {"ctxts": None}),
+        staged(lambda r: {"ctxts": field(r, "ctxts")[:2]}),
+        staged(lambda r: {"ctxts": ["a", "b", "c"]}),
+        staged(lambda r: {"ctxts": [b"x" * 10**6] * 3}),
+        staged(lambda r: {"ctxts": [b"x"] * 3}),  # every other site says so
+        staged(lambda r: {"ctxts": [*field(r, "ctxts")[1:], field(r, "ctxts")[0]]}),
+    ],
+    "collect_masked_vectors": [
+        without(CONFIGS),
+        staged(lambda r: {"masked_params": None}),
+        staged(lambda r: {"masked_params": []}),
+        staged(lambda r: {"masked_params": 5}),
+        staged(lambda r: {"masked_params": ["a", "b"]}),
+        staged(lambda r: {"masked_params": field(r, "masked_params")[::-1]}),
+        staged(lambda r: {"masked_params": [field(r, "masked_params")[0], b"not an array"]}),
+        staged(lambda r: {"masked_params": [field(r, "masked_params")[0], HUGE]}),
+        staged(lambda r: {"masked_params": [ndarray_to_bytes(np.zeros(n)) for n in (1, 4)]}),
+        staged(lambda r: {"masked_params": [ndarray_to_bytes(np.full(n, -1)) for n in (1, 4)]}),
+    ],
+    "unmask": [
+        without(CONFIGS),
+        staged(lambda r: {"nids": None}),
+        staged(lambda r: {"nids": [1, 2, 3, 4]}),
+        staged(lambda r: {"nids": [1.0]}),
+        staged(lambda r: {"nids": field(r, "nids")[::-1]}),
+        staged(lambda r: {"shares": None}),
+        staged(lambda r: {"shares": field(r, "shares")[:3]}),
+        staged(lambda r: {"shares": [b""] * 4}),
+        staged(lambda r: {"shares": [share[:-1] for share in field(r, "shares")]}),
+        staged(lambda r: {"shares": [share + b"0" * 16 for share in field(r, "shares")]}),
+        staged(lambda r: {"shares": ["a"] * 4}),
+    ],
+}
+CASES = [(stage, at) for stage, changes in HOSTILE.items() for at in range(len(changes))]
+
+
+def events(record):
+    """The lines of a record's log."""
+    return [json.loads(line) for line in (record / "log.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize(("stage", "at"), CASES)
+def test_a_malformed_stage_refuses_its_site_and_no_other(stage, at, tmp_path):
+    tamper = at_stage(stage, 103, HOSTILE[stage][at])
+    record = tmp_path / "record"
+    found = calibrate(
+        grid(tmp_path, tamper), round_of_four(), pace=QUICK, secure=RANGE, record=record
+    )
+    used = FOUR if stage == "unmask" else FOUR[:3]  # its masked words were there by then
+    plain = plain_of(used)
+    (outcome,) = found.release.outcomes
+    assert found.release.used == used
+    assert plain <= outcome.value <= plain + outcome.margin
+    refused = [line for line in events(record) if line["event"] == "refused"]
+    assert {line["agent"] for line in refused} == {"west"}
+    assert all(line["reason"].startswith("malformed: ") for line in refused)
+    assert audit(record).matches
+
+
+def test_sites_with_the_same_keys_are_refused_and_no_other(tmp_path):
+    keys = {}
+
+    def copied(message, reply):
+        keys.setdefault("first", dict(reply.content.config_records[CONFIGS]))
+        return staged(lambda r: keys["first"])(message, reply)
+
+    one, two = (at_stage("setup", node, copied) for node in (102, 103))
+
+    def tamper(node, message, reply):
+        return one(node, message, reply) if node == 102 else two(node, message, reply)
+
+    data = {**data_of_four(), "centre": fw.Calibration(np.linspace(0.0, 0.5, 20))}
+    round = replace(round_of_four(), agents=tuple(data))
+    found = calibrate(grid(tmp_path, tamper, data), round, pace=QUICK, secure=RANGE)
+    assert found.release.used == ("north", "south", "centre")
+    assert set(found.release.refused) == {"east", "west"}
+
+
+def test_a_dispute_that_nobody_can_settle_ends_the_round_without_blame(tmp_path):
+    def for_one(reply):
+        at = field(reply, "dsts").index(100)
+        return {"ctxts": [b"x" if i == at else c for i, c in enumerate(field(reply, "ctxts"))]}
+
+    def falsely(message, reply):
+        fields = {**reply.content["fedwqcp"], "status": "shares", "body": b"[103]"}
+        return [Message(RecordDict({"fedwqcp": ConfigRecord(fields)}), reply_to=message)]
+
+    for at, tamper in enumerate(
+        [at_stage("share_keys", 103, staged(for_one)), at_stage(STAGES[2], 100, falsely)]
+    ):
+        record = tmp_path / f"record-{at}"
+        wires = grid(tmp_path / str(at), tamper)
+        with pytest.raises(RoundError, match=r"north says that it cannot open .* of west; one of"):
+            calibrate(wires, round_of_four(), pace=QUICK, secure=RANGE, record=record)
+        assert events(record)[-1]["event"] == "failed"
+        assert "refused" not in {line["event"] for line in events(record)}
+        assert "unmask" not in {stage_of(message) for message in wires.sent}
+
+
+@pytest.mark.parametrize("accused", [b"", b"103", b"[]", b"[100]", b"[7]", b'["103"]', b"[" * 9999])
+def test_an_accusation_must_name_sites_of_the_sum(accused, tmp_path):
+    def falsely(message, reply):
+        fields = {**reply.content["fedwqcp"], "status": "shares", "body": accused}
+        return [Message(RecordDict({"fedwqcp": ConfigRecord(fields)}), reply_to=message)]
+
+    tamper = at_stage(STAGES[2], 100, falsely)
+    found = calibrate(grid(tmp_path, tamper), round_of_four(), pace=QUICK, secure=RANGE)
+    assert list(found.release.refused) == ["north"]
+
+
+def flipped(data, at):
+    """Bytes with one of them changed."""
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+@pytest.mark.parametrize(
+    ("stage", "change"),
+    [
+        ("unmask", lambda r: {"shares": [flipped(s, 10) for s in field(r, "shares")]}),
+        ("unmask", lambda r: {"shares": [flipped(s, 51) for s in field(r, "shares")]}),
+        ("unmask", lambda r: {"shares": [flipped(s, 0) for s in field(r, "shares")]}),
+        ("setup", lambda r: {"pk1": OTHER}),  # it masks with another key than it announced
+    ],
+    ids=["share", "padding", "index", "key"],
+)
+def test_masks_that_do_not_cancel_release_nothing_and_blame_nobody(stage, change, tmp_path):
+    tamper = at_stage(stage, 103, staged(change))
+    record = tmp_path / "record"
+    with pytest.raises(RoundError, match=r"masks: they do not cancel|needs 4") as error:
+        calibrate(
+            grid(tmp_path, tamper), round_of_four(quorum=4), pace=QUICK, secure=RANGE, record=record
+        )
+    assert events(record)[-1]["event"] == "failed"
+    assert {line["agent"] for line in events(record) if line["event"] == "refused"} <= {"west"}
+    assert "internal" not in str(error.value)
+    assert not (record / "release.json").exists()
 
 
 def test_a_round_that_cannot_be_secure_says_so_before_it_begins(tmp_path):

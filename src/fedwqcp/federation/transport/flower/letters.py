@@ -34,6 +34,7 @@ CODES = {
     "bounds": "the site's sample size or threshold lies outside the range of the secure round",
     "secure": "the site takes part in secure rounds alone",
     "masks": "the site does not take part in a sum of so few agents, or with other masks",
+    "shares": "the site cannot open the key shares that another site made for it",
     "deadline": "the site's watchdog ended the computation",
     "died": "the computation at the site ended without a result",
     "failed": "something else failed at the site; its own folder tells more",

@@ -15,7 +15,8 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from flwr.app import Message
+from flwr.app import Context, Message
+from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_STATE
 
 from fedwqcp.errors import InputError
 from fedwqcp.federation.secure.masks import Words, stream
@@ -41,6 +42,22 @@ def secaggplus_mod() -> Callable[..., Message]:
     """
     found: Callable[..., Message] = _copy(_SITE).secaggplus_mod
     return found
+
+
+def secaggplus_state(context: Context) -> Any:
+    """Return what a site keeps between the stages of SecAgg+.
+
+    Parameters
+    ----------
+    context : Context
+        Flower's context of the site.
+
+    Returns
+    -------
+    SecAggPlusState
+        Its keys, and the shares that it holds of others.
+    """
+    return _copy(_SITE).SecAggPlusState(**context.state.config_records[RECORD_KEY_STATE])
 
 
 def secaggplus_workflow() -> type[Any]:

@@ -87,7 +87,8 @@ class SecureSitting(Sitting):
                 f"round needs {self.round.quorum}"
             )
         ask = Ask("", encode(self.round), self.sums.ask(), self.pace.deadline)
-        carrier = Carrier(self.grid, self.pace, self.round.quorum, ask, self.sums.ask(bare=True))
+        bare, width = self.sums.ask(bare=True), self.sums.width + 1  # and CHECK
+        carrier = Carrier(self.grid, self.pace, names, self.round.quorum, ask, bare, width)
         try:
             nodes, totals = add(carrier, list(names), self.sums.scale)
             left = {names[node]: node for node in nodes}
@@ -106,7 +107,7 @@ class SecureSitting(Sitting):
 
     def _first_step(self, data: bytes, model: ArrayRecord | None) -> None:
         """Ask every node whether it can take part; names that two claim are refused."""
-        claims: dict[str, list[Reply]] = {}
+        claims: dict[str, dict[int, Reply]] = {}
         ask = Ask("", encode(self.round), data, self.pace.deadline)
 
         def _hear() -> Iterator[tuple[str, bool]]:
@@ -114,12 +115,12 @@ class SecureSitting(Sitting):
             self._ask_new(READY, ask, model)
             for reply in self.post.hear():
                 if not self._is_strange(reply):
-                    claims.setdefault(reply.agent, []).append(reply)
+                    claims.setdefault(reply.agent, {})[reply.node] = reply
                     yield reply.agent, reply.status == OK
 
         collect(_hear, self.round.agents, self.round.quorum, self.pace)
         for name, replies in claims.items():
-            (first, *others) = replies
+            (first, *others) = replies.values()
             if others:
                 self._refuse(name, "agent: two nodes claim this name")
             elif first.status != OK:

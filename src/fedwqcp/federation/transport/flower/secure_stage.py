@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from flwr.app import ConfigRecord, Context, Message
 from flwr.app.message_type import MessageType
 from flwr.common import Code, FitRes, Status, ndarrays_to_parameters
+from flwr.common.secure_aggregation.crypto.symmetric_encryption import decrypt
 from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS, Key, Stage
+from flwr.common.secure_aggregation.secaggplus_utils import share_keys_plaintext_separate
 from flwr.compat.common.recorddict_compat import fitres_to_recorddict
 
 from fedwqcp.errors import InputError
@@ -22,7 +24,8 @@ from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.secure.contribution import read_sum
 from fedwqcp.federation.transport.flower.letters import OK, RECORD, Ask, read_ask, write_reply
 from fedwqcp.federation.transport.flower.replies import RefusedError, told_as
-from fedwqcp.federation.transport.flower.secure_masks import secaggplus_mod
+from fedwqcp.federation.transport.flower.secure_carrier import CHECK, are_shares
+from fedwqcp.federation.transport.flower.secure_masks import secaggplus_mod, secaggplus_state
 from fedwqcp.federation.transport.flower.site import Site
 from fedwqcp.federation.transport.flower.watchdog import guarded
 from fedwqcp.wire.codec import decode
@@ -53,6 +56,12 @@ def take_part(message: Message, context: Context, words: WordsOf, watchdog: bool
         The reply.
     """
     action, nonce, agent = message.metadata.message_type, "", ""
+
+    def _refusal(code: str, body: bytes = b"") -> Message:
+        """Reply with a code, and with nothing of SecAgg+."""
+        message.metadata.message_type = action
+        return write_reply(message, nonce, agent, code, body)
+
     try:
         ask = read_ask(message)
         nonce = ask.nonce
@@ -62,19 +71,22 @@ def take_part(message: Message, context: Context, words: WordsOf, watchdog: bool
             with told_as("terms"):
                 plan = Plan.of(decode(ask.round, Round, source="server"))
                 _, scale = read_sum(plan, ask.body)
+            configs = message.content.config_records[RECORD_KEY_CONFIGS]
             with told_as("masks"):
-                check_stage(message.content.config_records[RECORD_KEY_CONFIGS], plan, scale)
+                check_stage(configs, plan, scale)
+            if faulty := _unopened(configs, context):
+                return _refusal("shares", json.dumps(faulty).encode())
             message.metadata.message_type = MessageType.TRAIN
             made = _fit(site, ask, lambda: words(site, ask), watchdog)
             reply = secaggplus_mod()(message, context, lambda msg, _: made(msg, scale))
         except RefusedError as refused:
             site.note(refused.__cause__ or refused)
-            return _refusal(message, action, nonce, agent, str(refused))
+            return _refusal(str(refused))
         except Exception as error:
             site.note(error)
-            return _refusal(message, action, nonce, agent, "failed")
+            return _refusal("failed")
     except Exception:
-        return _refusal(message, action, nonce, agent, "failed")
+        return _refusal("failed")
     reply.content[RECORD] = ConfigRecord(
         {"nonce": nonce, "agent": agent, "status": OK, "body": b""}
     )
@@ -82,10 +94,26 @@ def take_part(message: Message, context: Context, words: WordsOf, watchdog: bool
     return reply
 
 
-def _refusal(message: Message, action: str, nonce: str, agent: str, code: str) -> Message:
-    """Reply with a code, and with nothing of SecAgg+."""
-    message.metadata.message_type = action
-    return write_reply(message, nonce, agent, code, b"")
+def _unopened(configs: ConfigRecord, context: Context) -> list[int]:
+    """Return the nodes whose key shares for this site cannot be opened, or are none.
+
+    Only this site can tell; without a word of its own it would look like the one at fault.
+    """
+    if configs[Key.STAGE] != Stage.COLLECT_MASKED_VECTORS:
+        return []
+    state: Any = secaggplus_state(context)
+    sources, ciphertexts = (cast(Any, configs[k]) for k in (Key.SOURCE_LIST, Key.CIPHERTEXT_LIST))
+    faulty = []
+    for source, ciphertext in zip(sources, ciphertexts, strict=True):
+        try:
+            shares = decrypt(state.ss2_dict[source], ciphertext)
+            sender, receiver, seed, key = share_keys_plaintext_separate(shares)
+            sound = (sender, receiver) == (source, state.nid)
+            sound = sound and are_shares([seed], [key])
+        except Exception:  # whatever another site put there
+            sound = False
+        faulty += [] if sound else [source]
+    return faulty
 
 
 def _fit(
@@ -111,7 +139,8 @@ def _fit(
         if status != OK:
             raise RefusedError(status)
         target = 2**scale.bits
-        centred = (np.array(json.loads(body), dtype=np.float64) - target / 2) * target
+        words = [*json.loads(body), CHECK]
+        centred = (np.array(words, dtype=np.float64) - target / 2) * target
         parameters = ndarrays_to_parameters([centred])  # multiplied by 1 / target there
         result = FitRes(Status(Code.OK, ""), parameters, 1, {})
         return Message(fitres_to_recorddict(result, False), reply_to=message)

@@ -6,13 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Context, RecordDict
 from flwr.common import FitIns, Parameters, parameters_to_ndarrays
+from flwr.common.secure_aggregation.secaggplus_constants import Stage
 from flwr.server import LegacyContext
 from flwr.serverapp import Grid
 
-from fedwqcp.errors import QuorumError
-from fedwqcp.federation.transport.flower.secure_carrier import Carrier
+from fedwqcp.errors import FedwqcpError, QuorumError, RoundError
+from fedwqcp.federation.transport.flower.secure_carrier import CHECK, Carrier
 from fedwqcp.federation.transport.flower.secure_masks import secaggplus_workflow
 from fedwqcp.wire.masked import MODULUS, FixedPoint
 
@@ -42,10 +44,13 @@ class _Adding:
         """Undo the scaling of SecAgg+, which gives mean * target with the words centred."""
         del server_round, failures
         target, count = 2**self.scale.bits, len(results)
-        self.nodes = tuple(node.node_id for node, _ in results)
         (mean,) = parameters_to_ndarrays(results[0][1].parameters)
         centred = (round(float(value) * count / target) for value in mean)
-        self.totals = tuple(value + count * target // 2 for value in centred)
+        *totals, check = (value + count * target // 2 for value in centred)
+        if check != count * CHECK or not all(0 <= word < count * target for word in totals):
+            raise ValueError("the masks do not cancel")
+        self.nodes = tuple(node.node_id for node, _ in results)
+        self.totals = tuple(totals)
         return None, {}
 
 
@@ -74,6 +79,8 @@ def add(
         If a site is lost before it shared its keys.
     QuorumError
         If too few sites were left to unmask the sum.
+    RoundError
+        If the masks do not cancel: no single site can be named then.
     """
     target, most = 2**scale.bits, len(nodes)
     adding = _Adding(nodes, scale)
@@ -89,7 +96,16 @@ def add(
         quantization_range=target,
         modulus_range=MODULUS,
     )
-    workflow(cast(Grid, carrier), LegacyContext(context, strategy=cast(Any, adding)))
+    try:
+        with np.errstate(all="ignore"):  # a false share gives any number
+            workflow(cast(Grid, carrier), LegacyContext(context, strategy=cast(Any, adding)))
+    except (ValueError, TypeError, ArithmeticError) as error:
+        if carrier.stage != Stage.UNMASK or isinstance(error, FedwqcpError):
+            raise
+        raise RoundError(
+            "masks: they do not cancel: at least one site did not follow the protocol, and a "
+            "masked sum cannot tell which"
+        ) from None
     if not adding.nodes:
         raise QuorumError("too few agents were left to remove the masks of the sum")
     return adding.nodes, adding.totals
