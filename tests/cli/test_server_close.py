@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from fedwqcp.cli.main import app
+from fedwqcp.cli.main import app, exit_code
+from fedwqcp.errors import QuorumError
 
 NAMES = ("a", "b", "c", "d")
 
@@ -99,3 +100,18 @@ def test_a_private_median_is_not_judged_as_a_mean(house):
                      "--setting", "combine=weighted-median-cp", "--alpha", 0.2)  # fmt: skip
     assert told["diagnoses"] == []
     assert told["thresholds"][0]["whose"] == "all"
+
+
+def test_a_round_that_can_no_longer_keep_its_promise_is_refused(house):
+    words = ("--method", "weighted-median-cp", "--setting", "byzantine=2", "--alpha", 0.1)
+    run("server", "open", "--agents", "roster.toml", "--score", "lac", *words)
+    for name in NAMES:
+        run("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
+            "--agent", name)  # fmt: skip
+    done = CliRunner().invoke(
+        app, ["server", "close", "round.json", *(f"{name}.json" for name in NAMES)]
+    )
+    assert isinstance(done.exception, QuorumError)
+    assert exit_code(done.exception) == 3
+    assert "byzantine=2 agents, and its answers withstand 1" in str(done.exception)
+    assert not (house / "release.json").exists()

@@ -105,21 +105,21 @@ def test_the_stated_loss(bins: int, n: int, good: int, liars: int, expected: flo
 def test_two_liars_of_six_are_left_out(lie: np.ndarray, where: int) -> None:
     good = list(honest().values())
     agents = [*good[:where], lie, lie[1:], *good[where:]]
-    found = outcome({f"a{k}": scores for k, scores in enumerate(agents)}, liars=2)
+    found = outcome({f"a{k}": scores for k, scores in enumerate(agents)}, byzantine=2)
     assert found.left_out == (min(where, 4), min(where, 4) + 1)
     assert found.value == threshold(honest(), "fcp", 0.1)
 
 
 def test_an_exact_copy_counts_once() -> None:
     good = honest()
-    found = outcome({**good, "copy": good["h1"]}, liars=1, cap=10**6)
+    found = outcome({**good, "copy": good["h1"]}, byzantine=1, cap=10**6)
     assert 4 in found.left_out
     assert len(found.left_out) == 2  # agents that agree may be honest, so the search goes on
 
 
 def test_agents_that_all_agree_are_no_copies() -> None:
     grid = np.arange(1, 61) / 60
-    found = outcome(dict.fromkeys("abcde", grid) | {"liar": np.zeros(60)}, liars=1)
+    found = outcome(dict.fromkeys("abcde", grid) | {"liar": np.zeros(60)}, byzantine=1)
     assert found.left_out == (5,)
     assert found.value == 55 / 60  # R = ceil(305 * 0.9) = 275 of 300, the 55th of sixty
 
@@ -131,35 +131,35 @@ def test_nobody_is_left_out_of_two() -> None:
 
 
 def test_zero_liars_and_no_cap_is_fcp() -> None:
-    assert outcome(ABC, 0.2, liars=0, cap=100).value == threshold(ABC, "fcp", 0.2) == 0.6
+    assert outcome(ABC, 0.2, byzantine=0, cap=100).value == threshold(ABC, "fcp", 0.2) == 0.6
 
 
 def test_a_large_agent_counts_like_the_median_one() -> None:
     # sizes 10, 5, 20: cap 10, weights 10, 5, 10 and counts of c halved, rounded down
     # N = 25, M = 3, R = ceil(28 * 0.8) = 23: of a 10, b 5 and c 10 the value 0.8 has 8 + 5 + 10
-    assert outcome(ABC, 0.2, liars=0).value == 0.8
+    assert outcome(ABC, 0.2, byzantine=0).value == 0.8
 
 
 @settings(max_examples=30)
 @given(samples(min_size=1), alphas(2))
 def test_without_liars_and_cap_it_is_fcp(agents: dict, alpha: float) -> None:
-    found = outcome(agents, alpha, liars=0, cap=1000)
+    found = outcome(agents, alpha, byzantine=0, cap=1000)
     assert found.value == threshold(agents, "fcp", alpha)
 
 
 @pytest.mark.parametrize("liars", [None, 1])
 def test_infinite_and_empty_samples(liars: int | None) -> None:
-    assert outcome({"a": EMPTY, "b": EMPTY}, liars=liars) == NOTHING
-    assert outcome({name: np.full(30, inf) for name in "abc"}, liars=liars) == NOTHING
+    assert outcome({"a": EMPTY, "b": EMPTY}, byzantine=liars) == NOTHING
+    assert outcome({name: np.full(30, inf) for name in "abc"}, byzantine=liars) == NOTHING
     few = {name: np.array([0.1, 0.2]) for name in "abc"}
-    assert outcome(few, liars=liars).value == inf
+    assert outcome(few, byzantine=liars).value == inf
 
 
 def test_it_works_on_any_scale() -> None:
     scaled = {name: -1e6 + 1e9 * scores for name, scores in honest().items()}
     lie = np.full(60, -1e6)
     small, large = (
-        outcome({**agents, "liar": where}, liars=1)
+        outcome({**agents, "liar": where}, byzantine=1)
         for agents, where in ((honest(), np.zeros(60)), (scaled, lie))
     )
     assert small.left_out == large.left_out == (4,)
@@ -197,7 +197,7 @@ def test_an_answer_that_does_not_fit_is_told_by_its_place(answers, position, mat
 
 
 def test_an_agent_is_bound_to_its_histogram() -> None:
-    method = RobFCP(bins=3, probes=1, liars=0)
+    method = RobFCP(bins=3, probes=1, byzantine=0)
     ranks = 5, 46  # floor(51 * 0.1) and ceil(51 * 0.9)
     bound = method.check(Begin(), SPANS[0], None, alpha=0.1)
     edges = CountAt((0.1, 0.9))
@@ -238,7 +238,7 @@ def test_bounds_hold_for_what_it_sends() -> None:
         (lambda: RobustThreshold(0.5, (), 1.2), "loss: must be from 0 to 1"),
         (lambda: RobFCP(bins=2), "bins must be an integer of at least 3"),
         (lambda: RobFCP(probes=0), "probes must be an integer from 1"),
-        (lambda: RobFCP(liars=-1), "liars must be an integer of at least 0"),
+        (lambda: RobFCP(byzantine=-1), "byzantine must be an integer of at least 0"),
         (lambda: RobFCP(cap=0), "cap must be an integer of at least 1"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedwqcp.errors import InputError
+from fedwqcp.errors import InputError, QuorumError
 from fedwqcp.methods.trimmed_mean_cp import TrimmedMeanCP
 from fedwqcp.wire.payload import LocalQuantile
 from worked import ABC, EMPTY, threshold
@@ -25,19 +25,17 @@ def mean(pairs: list[tuple[float, int]], **settings: object) -> float:
     ("pairs", "settings", "expected"),
     [
         # 0.25 and 4 are left out; the cap is 20: (10 * 0.5 + 20 * 1.0) / 30
-        ([(0.25, 20), (0.5, 10), (1.0, 70), (4.0, 30)], {"liars": 1}, 25 / 30),
-        ([(0.25, 20), (0.5, 10), (1.0, 70), (4.0, 30)], {"liars": 1, "cap": 100}, 75 / 80),
+        ([(0.25, 20), (0.5, 10), (1.0, 70), (4.0, 30)], {"byzantine": 1}, 25 / 30),
+        ([(0.25, 20), (0.5, 10), (1.0, 70), (4.0, 30)], {"byzantine": 1, "cap": 100}, 75 / 80),
         # the default leaves (4 - 1) / 3 = 1 out at each end
         ([(0.25, 20), (0.5, 10), (1.0, 70), (4.0, 30)], {}, 25 / 30),
         ([(0.5, 10), (1.0, 10), (3.0, 10)], {}, 1.5),  # of three nobody
-        ([(0.5, 10), (1.0, 10), (3.0, 10)], {"liars": 0}, 1.5),
-        ([(0.5, 10), (1.0, 10), (3.0, 10)], {"liars": 1}, 1.0),
-        ([(0.5, 10), (1.0, 10), (3.0, 10)], {"liars": 9}, 1.0),  # less than half stay out
-        ([(0.5, 10), (1.0, 10)], {"liars": 1}, 0.75),  # of two nobody can be
-        ([], {"liars": 1}, inf),
-        ([(0.5, 10), (1.0, 10), (inf, 10)], {"liars": 1}, 1.0),
-        ([(0.5, 10), (inf, 10), (inf, 10)], {"liars": 1}, inf),
-        ([(0.5, 10), (inf, 10), (inf, 10)], {"liars": 1, "overflow": "exclude"}, 0.5),
+        ([(0.5, 10), (1.0, 10), (3.0, 10)], {"byzantine": 0}, 1.5),
+        ([(0.5, 10), (1.0, 10), (3.0, 10)], {"byzantine": 1}, 1.0),
+        ([], {"byzantine": 1}, inf),
+        ([(0.5, 10), (1.0, 10), (inf, 10)], {"byzantine": 1}, 1.0),
+        ([(0.5, 10), (inf, 10), (inf, 10)], {"byzantine": 1}, inf),
+        ([(0.5, 10), (inf, 10), (inf, 10)], {"overflow": "exclude"}, 0.5),
     ],
 )
 def test_by_hand(pairs: list, settings: dict, expected: float) -> None:
@@ -50,17 +48,30 @@ def test_by_hand(pairs: list, settings: dict, expected: float) -> None:
         ("propagate", 0.2, 0.45),  # thresholds 0.9, 0.45, 0.34
         ("propagate", 0.1, 1.0),  # 1.0, inf, 0.38
         ("clip", 0.1, 0.45),  # 1.0, 0.45, 0.38
-        ("exclude", 0.1, 0.69),  # 1.0 and 0.38 alike: too few to leave one out
     ],
 )
 def test_the_worked_example(overflow: str, alpha: float, expected: float) -> None:
-    found = threshold(ABC, "trimmed-mean-cp", alpha, liars=1, overflow=overflow)
+    found = threshold(ABC, "trimmed-mean-cp", alpha, byzantine=1, overflow=overflow)
     assert found == pytest.approx(expected)
 
 
 def test_an_empty_agent_does_not_count() -> None:
     agents = {**ABC, "b": EMPTY}
-    assert threshold(agents, "trimmed-mean-cp", 0.2, liars=1) == pytest.approx((0.9 + 0.34) / 2)
+    assert threshold(agents, "trimmed-mean-cp", 0.2) == pytest.approx((0.9 + 0.34) / 2)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "settings"),
+    [
+        ([(0.5, 10), (1.0, 10), (3.0, 10)], {"byzantine": 2}),
+        ([(0.5, 10), (1.0, 10)], {"byzantine": 1}),
+        ([(0.5, 10), (1.0, 10), (inf, 0)], {"byzantine": 1}),  # the third has no points
+        ([(0.5, 10), (1.0, 10), (inf, 5)], {"byzantine": 1, "overflow": "exclude"}),
+    ],
+)
+def test_a_round_that_cannot_withstand_so_many_is_refused(pairs: list, settings: dict) -> None:
+    with pytest.raises(QuorumError, match="is to withstand byzantine="):
+        mean(pairs, **settings)
 
 
 @given(st.lists(anything, min_size=1, max_size=6), st.data())
@@ -69,17 +80,17 @@ def test_up_to_its_number_of_liars_it_stays_between_honest_thresholds(
 ) -> None:
     liars = data.draw(st.integers(0, len(honest) - 1))
     lies = data.draw(st.lists(anything, min_size=liars, max_size=liars))
-    found = TrimmedMeanCP(liars=liars).aggregate([*lies, *honest], 0.1).value
+    found = TrimmedMeanCP(byzantine=liars).aggregate([*lies, *honest], 0.1).value
     assert min(s.threshold for s in honest) <= found <= max(s.threshold for s in honest)
 
 
 @given(st.integers(0, 3), st.floats(1, 1e6))
 def test_one_more_liar_moves_it_anywhere(liars: int, far: float) -> None:
     pairs = [(0.5, 50)] * (liars + 2) + [(1 + 1000 * far, 50)] * (liars + 1)
-    assert mean(pairs, liars=liars) > 100 * far
+    assert mean(pairs, byzantine=liars) > 100 * far
 
 
 @pytest.mark.parametrize("liars", [-1, True, 1.5])
 def test_numbers_of_liars_that_cannot_be(liars: object) -> None:
-    with pytest.raises(InputError, match="liars must be an integer of at least 0, or none"):
-        TrimmedMeanCP(liars=liars)
+    with pytest.raises(InputError, match="byzantine must be an integer of at least 0, or none"):
+        TrimmedMeanCP(byzantine=liars)

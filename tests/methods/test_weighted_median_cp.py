@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedwqcp as fw
-from fedwqcp.errors import InputError
+from fedwqcp.errors import InputError, QuorumError
 from fedwqcp.methods._claims import capped
 from fedwqcp.methods.weighted_median_cp import WeightedMedianCP
 from fedwqcp.wire.payload import LocalQuantile
@@ -69,15 +69,62 @@ def test_one_huge_claim_does_not_own_it() -> None:
     assert fw.methods.get("fedwq-cp").aggregate(answers, 0.1).value > 996
 
 
+policies = st.sampled_from(["propagate", "exclude"])
+empty = st.just(LocalQuantile(inf, 0))
+caps = st.none() | st.integers(1, 10**9)
+
+
+@given(st.data(), policies, caps, st.integers(0, 4))
+def test_what_a_round_withstands_it_withstands(
+    data: st.DataObject, overflow: str, cap: int | None, byzantine: int
+) -> None:
+    """Honest agents may be empty, excluded or huge; the others send what they like."""
+    honest = data.draw(st.lists(anything | empty, min_size=1, max_size=8))
+    lies = data.draw(st.lists(anything | empty, min_size=byzantine, max_size=byzantine))
+    method = WeightedMedianCP(byzantine=byzantine, overflow=overflow, cap=cap)
+    try:
+        found = method.aggregate([*lies, *honest], 0.1)
+    except QuorumError:
+        return
+    own = [s.threshold for s in honest if s.n and (overflow == "propagate" or s.threshold < inf)]
+    assert found.withstands >= byzantine or not own
+    if own:
+        assert min(own) <= found.value <= max(own)
+
+
+def test_two_that_lie_do_not_decide_where_three_honest_agents_are_excluded() -> None:
+    honest = [(0.9, 100), (inf, 5), (inf, 5), (inf, 5)]
+    lies = [(-50.0, 100), (-50.0, 100)]
+    assert median([*honest, *lies], overflow="exclude") == -50.0  # nothing was asked for
+    with pytest.raises(QuorumError, match=r"byzantine=2 agents, .* withstand 1: 3 of 6 agents"):
+        median([*honest, *lies], overflow="exclude", byzantine=2)
+    assert median([*honest, *lies], byzantine=2) >= 0.9  # as honest as they are: +inf counts
+
+
+def test_an_empty_honest_agent_withstands_nobody() -> None:
+    pairs = [(0.5, 50), (inf, 0), (999.0, 50)]
+    with pytest.raises(QuorumError, match="answers withstand 0: 2 of 3 agents"):
+        median(pairs, byzantine=1)
+    assert WeightedMedianCP().aggregate([LocalQuantile(*p) for p in pairs], 0.1).withstands == 0
+
+
 @given(st.integers(3, 12), st.data())
-def test_up_to_the_breakdown_point_it_stays_between_honest_thresholds(
+def test_the_default_cap_withstands_so_many_whatever_sizes_are_claimed(
     M: int, data: st.DataObject
 ) -> None:
     liars = (M // 2 + 1) // 2  # 1 of 3, 2 of 6, 3 of 10
     lies = data.draw(st.lists(anything, min_size=liars, max_size=liars))
     honest = data.draw(st.lists(anything, min_size=M - liars, max_size=M - liars))
-    found = WeightedMedianCP().aggregate([*lies, *honest], 0.1).value
+    found = WeightedMedianCP(byzantine=liars).aggregate([*lies, *honest], 0.1).value
     assert min(s.threshold for s in honest) <= found <= max(s.threshold for s in honest)
+
+
+def test_a_refused_round_releases_nothing() -> None:
+    agents = {name: [0.1, 0.2, 0.3, 0.4] for name in "ab"} | {"c": []}
+    method = WeightedMedianCP(byzantine=1)
+    with pytest.raises(QuorumError, match="2 of 3 agents that answered"):
+        fw.calibrate(agents, method=method, alpha=0.4)
+    assert fw.calibrate({**agents, "c": [0.9] * 4}, method=method, alpha=0.4).threshold("a") == 0.3
 
 
 @given(st.integers(1, 12), st.integers(1, 1000), st.data())

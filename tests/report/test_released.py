@@ -69,7 +69,7 @@ def test_a_liar_is_named_with_what_the_loss_says() -> None:
     rng = np.random.default_rng(0)
     honest = {name: rng.permutation(200)[:40] / 200 for name in "acd"}
     agents = {"a": honest["a"], "b": np.zeros(40), "c": honest["c"], "d": honest["d"]}
-    release = fw.calibrate(agents, method=fw.methods.get("rob-fcp", liars=1), alpha=0.1)
+    release = fw.calibrate(agents, method=fw.methods.get("rob-fcp", byzantine=1), alpha=0.1)
     (found,) = released(release)
     assert found.left_out == ("b",)
     assert "left out: b (unlike the others, or a copy of another)" in str(found)
@@ -97,7 +97,8 @@ def test_places_count_among_the_agents_that_were_used_and_had_points() -> None:
 def test_too_few_points_under_exclude() -> None:
     agents = {"a": TEN, "few": TEN[:2]}
     assert told("weighted-median-cp", agents, overflow="exclude") == [
-        'alpha=0.2: threshold 0.9 for all agents; left out: few (sent +inf; overflow="exclude")'
+        'alpha=0.2: threshold 0.9 for all agents; left out: few (sent +inf; overflow="exclude"); '
+        "withstands 0 Byzantine agents"
     ]
     assert told("fedwq-cp", {"few": TEN[:2]}, overflow="exclude") == [
         "alpha=0.2: threshold +inf (it excludes nothing) for all agents"
@@ -113,7 +114,7 @@ def test_places_are_no_names_where_a_release_hides_who_has_no_point_of_a_group()
         "a": fw.Calibration(rng.random(40), np.ones(40, dtype=int), n_classes=2),
         "liar": fw.Calibration(np.zeros(80), labels, n_classes=2),
     }
-    method = fw.methods.get("rob-fcp", liars=1)
+    method = fw.methods.get("rob-fcp", byzantine=1)
     release = fw.calibrate(agents, method=method, alpha=0.2, by="label")
     assert released(release)[0].left_out == ("liar",)
     assert released(release.public())[0].left_out == ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -71,6 +71,8 @@ class _Trial:
     """One method on one unit under one preset."""
 
     def __init__(self, setting: Setting, scored: Scored, plan: MethodPlan, alpha: float) -> None:
+        self._robust = plan in ROBUST
+        plan = _fewer_than_half(plan, len(scored.calibrations))
         self._setting, self._scored, self._plan, self._alpha = setting, scored, plan, alpha
         bound = scored.score.bounds(setting.n_classes)[1]
         self._highest = 1.0 if plan.method == "dp-fedcp" else bound  # there its scale ends
@@ -104,7 +106,7 @@ class _Trial:
             alpha=self._alpha,
             preset=self._scored.preset.name,
             method=self._plan.name,
-            robust=self._plan in ROBUST,
+            robust=self._robust,
             lie=lie,
             liars=len(choices[0]),
             bounded=bounded,
@@ -190,3 +192,11 @@ def _fit(cal: Calibration, highest: float) -> Calibration:
 def _rounded(value: np.floating) -> float:
     """Return a number with as many digits as tables can need."""
     return float(f"{value:.6g}")
+
+
+def _fewer_than_half(plan: MethodPlan, agents: int) -> MethodPlan:
+    """Ask a method to withstand no more Byzantine agents than so many agents can."""
+    if "byzantine" not in plan.settings:
+        return plan
+    most = min(int(str(plan.settings["byzantine"])), (agents - 1) // 2)
+    return replace(plan, settings={**plan.settings, "byzantine": most})

@@ -6,8 +6,8 @@ from fedwqcp.bench.plans import MethodPlan
 
 ROBUST = (
     MethodPlan(name="weighted-median-cp", method="weighted-median-cp"),
-    MethodPlan(name="trimmed-mean-cp", method="trimmed-mean-cp", settings={"liars": 2}),
-    MethodPlan(name="rob-fcp", method="rob-fcp", settings={"liars": 2}),
+    MethodPlan(name="trimmed-mean-cp", method="trimmed-mean-cp", settings={"byzantine": 2}),
+    MethodPlan(name="rob-fcp", method="rob-fcp", settings={"byzantine": 2}),
     MethodPlan(name="rob-fcp (liars unknown)", method="rob-fcp"),
     MethodPlan(name="guarded-median-cp", method="guarded-median-cp"),
     MethodPlan(

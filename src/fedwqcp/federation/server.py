@@ -158,6 +158,8 @@ class Server:
             except UnfitAnswerError as error:
                 self._refuse(there.pop(error.position), "answers", str(error))
                 anew = True
+            except QuorumError:  # the answers together cannot keep the promise: none is at fault
+                raise
             except Exception as error:
                 first = anew or self.step == 0  # of later steps the answers alone tell nothing
                 for at in self._at_fault(seats if first else (), error):

@@ -1,10 +1,33 @@
-"""How much of a claimed sample size counts."""
+"""How much of a claimed sample size counts, and how many Byzantine agents that leaves harmless."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 
-from fedwqcp.errors import InputError
+from fedwqcp.errors import InputError, QuorumError
+from fedwqcp.wire.payload import ToAll, check_size
+
+
+@dataclass(frozen=True)
+class RobustToAll(ToAll):
+    """One threshold for every agent, and how many Byzantine agents it withstands.
+
+    Parameters
+    ----------
+    value : float
+        The threshold.
+    withstands : int
+        As long as no more agents are Byzantine, the threshold lies between the smallest and the
+        largest local threshold of the others.
+    """
+
+    withstands: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_size(self.withstands, "withstands")
 
 
 def capped(sizes: Sequence[int], cap: int | None) -> list[int]:
@@ -53,12 +76,34 @@ def check_cap(cap: int | None) -> None:
         raise InputError(f"cap must be an integer of at least 1, or none, got {cap!r}")
 
 
-def check_liars(liars: int | None) -> None:
-    """Refuse what is no number of liars.
+def fewer_than_half(weights: Sequence[int]) -> int:
+    """Return the most agents of whom any choice holds less than half of the weight.
 
     Parameters
     ----------
-    liars : int or None
+    weights : sequence of int
+        One for each agent.
+
+    Returns
+    -------
+    int
+        How many of the heaviest stay below half together; 0 where one holds half.
+
+    Examples
+    --------
+    >>> fewer_than_half([50, 60, 60, 60]), fewer_than_half([10, 10])
+    (1, 0)
+    """
+    heaviest = accumulate(sorted(weights, reverse=True))
+    return sum(2 * together < sum(weights) for together in heaviest)
+
+
+def check_byzantine(byzantine: int | None) -> None:
+    """Refuse what is no number of Byzantine agents.
+
+    Parameters
+    ----------
+    byzantine : int or None
         The setting.
 
     Raises
@@ -66,5 +111,33 @@ def check_liars(liars: int | None) -> None:
     InputError
         If it is not an integer of at least 0.
     """
-    if liars is not None and (isinstance(liars, bool) or not isinstance(liars, int) or liars < 0):
-        raise InputError(f"liars must be an integer of at least 0, or none, got {liars!r}")
+    if byzantine is not None and (
+        isinstance(byzantine, bool) or not isinstance(byzantine, int) or byzantine < 0
+    ):
+        raise InputError(f"byzantine must be an integer of at least 0, or none, got {byzantine!r}")
+
+
+def check_withstands(byzantine: int | None, withstands: int, left: int, answers: int) -> None:
+    """Refuse a round whose answers cannot keep what its settings promise.
+
+    Parameters
+    ----------
+    byzantine : int or None
+        How many Byzantine agents the round is to withstand.
+    withstands : int
+        How many it does.
+    left, answers : int
+        How many agents count, of how many that answered.
+
+    Raises
+    ------
+    QuorumError
+        If the promise cannot be kept; where no agent counts, nothing can be moved.
+    """
+    if byzantine is not None and left and withstands < byzantine:
+        raise QuorumError(
+            f"the round is to withstand byzantine={byzantine} agents, and its answers withstand "
+            f"{withstands}: {left} of {answers} agents that answered have a threshold that counts; "
+            "wait for more agents, or open a round with a smaller byzantine, a cap on sizes, or "
+            "overflow='propagate'"
+        )

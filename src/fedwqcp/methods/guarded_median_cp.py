@@ -112,14 +112,13 @@ class GuardedMedianCP(OneShot[LocalQuantile]):
     @property
     def _median(self) -> WeightedMedianCP:
         """What the server does with the answers."""
-        return WeightedMedianCP(self.cap, self.overflow)
+        return WeightedMedianCP(cap=self.cap, overflow=self.overflow)
 
     def summarize(self, cal: Calibration, alpha: float) -> LocalQuantile:
         return self._median.summarize(cal, alpha)
 
     def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> Proposal:
-        del alpha  # already inside every local threshold
-        return Proposal(self._median.median(summaries))
+        return Proposal(cast(float, self._median.aggregate(summaries, alpha).value))
 
     def localize(
         self,

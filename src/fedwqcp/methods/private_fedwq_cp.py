@@ -15,6 +15,7 @@ from fedwqcp.methods._answers import expect
 from fedwqcp.methods._asked import check_asked
 from fedwqcp.methods._base import Each, Method, OneShot
 from fedwqcp.methods._calibration import Calibration
+from fedwqcp.methods._claims import RobustToAll
 from fedwqcp.methods._exact_draws import noised_size, size_margin
 from fedwqcp.methods._private_quantile import (
     Form,
@@ -130,7 +131,7 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
     overflow: Overflow = "propagate"
 
     summaries = (PrivateQuantile,)
-    outcomes = (ToAll, ToAllWithin)
+    outcomes = (ToAll, ToAllWithin, RobustToAll)
     guarantee = NO_GUARANTEE
     assumption = (
         "none in finite samples: each agent's private threshold covers its own points, but their "
@@ -240,4 +241,4 @@ def _most_noise(size_epsilon: float) -> int:
 def _takes_thresholds(method: type[Method[Any]]) -> bool:
     """Tell whether a method makes one threshold of thresholds and sizes, and of nothing else."""
     takes = issubclass(method, OneShot) and method.summaries == (LocalQuantile,)
-    return takes and ToAll in method.outcomes
+    return takes and any(issubclass(kind, ToAll) for kind in method.outcomes)

@@ -24,7 +24,7 @@ from fedwqcp.methods._byzantine import (
     vectors,
 )
 from fedwqcp.methods._calibration import Calibration
-from fedwqcp.methods._claims import capped, check_cap, check_liars
+from fedwqcp.methods._claims import capped, check_byzantine, check_cap, check_withstands
 from fedwqcp.methods._counts import CountAt, CountClaims, Counts
 from fedwqcp.methods._robust import NOTHING, RobustThreshold, Span
 from fedwqcp.quantile import conformal_rank, exact_level, order_statistic
@@ -38,16 +38,17 @@ class RobFCP(Method[Summary]):
     """FCP on the agents whose scores look alike; those that stand apart are left out.
 
     Every agent tells what share v_k of its scores lies in each of H bins. Its maliciousness is the
-    sum of the distances ||v_k - v_j|| to the M_b - 1 nearest agents, M_b = M - liars. The ``liars``
-    most malicious are left out, and the threshold is the R-th smallest score of the others, found
-    from counts as in FCP. Range of the bins: from the median of the agents' alpha-quantiles to that
-    of their (1 - alpha)-quantiles, which fewer than half of them cannot move beyond honest ones.
+    sum of the distances ||v_k - v_j|| to the M_b - 1 nearest agents, M_b = M - byzantine. The
+    ``byzantine`` most malicious are left out, and the threshold is the R-th smallest score of the
+    others, found from counts as in FCP. Range of the bins: from the median of the agents'
+    alpha-quantiles to that of their (1 - alpha)-quantiles, which fewer than half of them cannot
+    move beyond honest ones.
 
     Parameters
     ----------
-    liars : int or None, optional
-        How many to leave out, less than half of the agents that answer; by default it is estimated,
-        and at least 1.
+    byzantine : int or None, optional
+        How many to leave out, which must be fewer than half of the agents with points: else the
+        round is refused. By default it is estimated, and at least 1.
     bins : int, optional
         H, at least 3.
     cap : int or None, optional
@@ -63,11 +64,12 @@ class RobFCP(Method[Summary]):
     the threshold within one bin at most. And of several answers that agree in every count, each of
     at least H scores, all but the first are left out first, as copies.
 
-    **Guarantee**: for large samples. If fewer than half of the agents lie and honest scores share
-    one law, coverage misses that of FCP by at most H z / (2 sqrt(n)) (1 + 2 tau / (1 - tau)) with
-    probability 0.95, tau being the ratio of liars to honest agents; the outcome tells this
-    ``loss``. It is 1, and says nothing, below some ten thousand scores for each agent. Where honest
-    agents differ, the odd ones are left out in place of liars that do not.
+    **Guarantee**: for large samples. If fewer than half of the agents are Byzantine and honest
+    scores share one distribution, coverage misses that of FCP by at most H z / (2 sqrt(n))
+    (1 + 2 tau / (1 - tau)) with probability 0.95, tau being the ratio of Byzantine to honest
+    agents; the outcome tells this ``loss``. For 2 of 6 agents it is 1, and says nothing, below
+    10,000 scores for each. Where honest agents differ, the odd ones are left out in place of
+    Byzantine ones that do not.
 
     **Cost**: about 64 / log2(probes + 1) + 2 rounds (18 for 15 probes); three numbers, then
     H - 1 counts, then ``probes`` counts a round. Not to be had from masked sums.
@@ -82,12 +84,12 @@ class RobFCP(Method[Summary]):
     >>> from fedwqcp import calibrate
     >>> rng = np.random.default_rng(0)
     >>> honest = {name: rng.permutation(200)[:40] / 200 for name in "abcd"}
-    >>> release = calibrate({**honest, "liar": np.zeros(40)}, method=RobFCP(liars=1), alpha=0.1)
+    >>> release = calibrate({**honest, "liar": np.zeros(40)}, method=RobFCP(byzantine=1), alpha=0.1)
     >>> release.threshold("a"), release.outcomes[0].left_out
     (0.9, (4,))
     """
 
-    liars: int | None = None
+    byzantine: int | None = None
     bins: int = 20
     cap: int | None = None
     probes: int = 15
@@ -97,13 +99,13 @@ class RobFCP(Method[Summary]):
     outcomes = (RobustThreshold,)
     guarantee = Guarantee("marginal-iid", "asymptotic")
     assumption = (
-        "fewer than half of the agents lie, no more than are left out, and the honest agents' "
-        "scores share one law; then coverage misses 1 - alpha by at most the outcome's loss, with "
-        "probability 0.95"
+        "fewer than half of the agents are Byzantine, no more than are left out, and the honest "
+        "agents' scores share one distribution; then coverage misses 1 - alpha by at most the "
+        "outcome's loss, with probability 0.95"
     )
 
     def __post_init__(self) -> None:
-        check_liars(self.liars)
+        check_byzantine(self.byzantine)
         check_cap(self.cap)
         BINS.whole(self.bins, "bins")
         POINTS.whole(self.probes, "probes")
@@ -144,6 +146,7 @@ class RobFCP(Method[Summary]):
     def exchange(self, alpha: float) -> Generator[Question | Each, Sequence[Summary], Outcome]:
         spans = of_kind((yield Begin()), Span)
         there = [k for k, span in enumerate(spans) if span.n]
+        check_withstands(self.byzantine, max(0, len(there) - 1) // 2, len(there), len(spans))
         if not there:
             return NOTHING
         low, high = (
@@ -166,14 +169,14 @@ class RobFCP(Method[Summary]):
     def _honest(self, cumulative: Floats, sizes: Sequence[int]) -> list[int]:
         """Return the places of the agents that are taken for honest."""
         M = len(sizes)
-        most = (M - 1) // 2 if self.liars is None else min(self.liars, (M - 1) // 2)
+        most = (M - 1) // 2 if self.byzantine is None else self.byzantine
         twins = copies(cumulative, sizes, self.bins)
         if len(twins) > most:  # more agree than can be liars: honest agents do
             twins = []
         rest = [k for k in range(M) if k not in twins]
         v = vectors(cumulative, sizes)[rest]
         liars = min(most, (len(rest) - 1) // 2)  # twins may be honest, so the others are searched
-        if self.liars is None:
+        if self.byzantine is None:
             liars = estimated_liars(v, liars)
         return sorted(rest[k] for k in by_maliciousness(v, liars)[: len(rest) - liars])
 

@@ -8,25 +8,32 @@ from math import inf
 
 from fedwqcp.methods._base import OneShot
 from fedwqcp.methods._calibration import Calibration
-from fedwqcp.methods._claims import capped, check_cap, check_liars
+from fedwqcp.methods._claims import (
+    RobustToAll,
+    capped,
+    check_byzantine,
+    check_cap,
+    check_withstands,
+)
 from fedwqcp.methods._mean import weighted_mean
 from fedwqcp.quantile import Overflow, check_overflow, conformal_quantile
 from fedwqcp.wire.guarantee import NO_GUARANTEE
-from fedwqcp.wire.payload import LocalQuantile, ToAll
+from fedwqcp.wire.payload import LocalQuantile
 
 
 @dataclass(frozen=True)
 class TrimmedMeanCP(OneShot[LocalQuantile]):
     """Weighted mean of local conformal thresholds without the smallest and the largest ones.
 
-    The ``liars`` smallest and the ``liars`` largest q_k are left out; q_hat is the mean of the
-    others with weights w_k = min(n_k, cap).
+    The ``byzantine`` smallest and the ``byzantine`` largest q_k are left out; q_hat is the mean of
+    the others with weights w_k = min(n_k, cap).
 
     Parameters
     ----------
-    liars : int or None, optional
-        How many liars to withstand; by default (M - 1) / 3 of M agents, rounded down. Where fewer
-        agents answer, it is less than half of those that do: no mean withstands more.
+    byzantine : int or None, optional
+        How many Byzantine agents to withstand, which must be fewer than half of the agents that
+        count (those with points and, under ``exclude``, with enough of them): else the round is
+        refused. By default (M - 1) / 3 of the M agents that count, rounded down.
     cap : int or None, optional
         Largest size that counts; by default the median of the sizes that agents claim.
     overflow : {"propagate", "clip", "exclude"}, optional
@@ -35,10 +42,10 @@ class TrimmedMeanCP(OneShot[LocalQuantile]):
 
     Notes
     -----
-    **Guarantee**: none in finite samples under heterogeneity; a heuristic. Breakdown point: up to
-    ``liars`` liars, fewer than half of the agents, leave the threshold between the smallest and the
-    largest honest one, whatever they claim; one more can move it anywhere. An honest agent with
-    +inf takes one of the places.
+    **Guarantee**: none in finite samples; a heuristic. Breakdown point: as long as no more agents
+    are Byzantine than are left out at each end (``withstands`` of the outcome), the threshold lies
+    between the smallest and the largest honest one, whatever they claim; one more can move it
+    anywhere. An honest agent with +inf takes one of the places.
 
     **Cost**: one round; one float and one integer per agent. Not to be had from masked sums.
 
@@ -50,36 +57,40 @@ class TrimmedMeanCP(OneShot[LocalQuantile]):
     Examples
     --------
     >>> answers = [LocalQuantile(q, 50) for q in (0.25, 0.5, 0.75, 999.0)]
-    >>> TrimmedMeanCP(liars=1).aggregate(answers, alpha=0.1)
-    ToAll(value=0.625)
+    >>> TrimmedMeanCP(byzantine=1).aggregate(answers, alpha=0.1)
+    RobustToAll(value=0.625, withstands=1)
     """
 
-    liars: int | None = None
+    byzantine: int | None = None
     cap: int | None = None
     overflow: Overflow = "propagate"
 
     summaries = (LocalQuantile,)
+    outcomes = (RobustToAll,)
     guarantee = NO_GUARANTEE
     assumption = (
         "none in finite samples: the mean of local thresholds is a heuristic; it lies between the "
-        "honest local thresholds as long as no more agents lie than are left out at each end"
+        "honest local thresholds as long as no more agents are Byzantine than the outcome "
+        "withstands"
     )
 
     def __post_init__(self) -> None:
         check_overflow(self.overflow)
         check_cap(self.cap)
-        check_liars(self.liars)
+        check_byzantine(self.byzantine)
 
     def summarize(self, cal: Calibration, alpha: float) -> LocalQuantile:
         return LocalQuantile(conformal_quantile(cal.scores, alpha, self.overflow), cal.n)
 
-    def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> ToAll:
+    def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> RobustToAll:
         del alpha  # already inside every local threshold
         some = [s for s in summaries if s.n]  # an empty agent has no threshold
         if self.overflow == "exclude":
             some = [s for s in some if s.threshold < inf]
         M, others = len(some), max(0, len(some) - 1)
-        out = others // 3 if self.liars is None else min(self.liars, others // 2)
+        check_withstands(self.byzantine, others // 2, M, len(summaries))
+        out = others // 3 if self.byzantine is None else self.byzantine
         pairs = zip((s.threshold for s in some), capped([s.n for s in some], self.cap), strict=True)
         middle = sorted(pairs)[out : M - out]
-        return ToAll(weighted_mean([q_k for q_k, _ in middle], [w_k for _, w_k in middle]))
+        q_hat = weighted_mean([q_k for q_k, _ in middle], [w_k for _, w_k in middle])
+        return RobustToAll(q_hat, out)

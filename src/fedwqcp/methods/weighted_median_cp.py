@@ -8,21 +8,31 @@ from math import inf
 
 from fedwqcp.methods._base import OneShot
 from fedwqcp.methods._calibration import Calibration
-from fedwqcp.methods._claims import capped, check_cap
+from fedwqcp.methods._claims import (
+    RobustToAll,
+    capped,
+    check_byzantine,
+    check_cap,
+    check_withstands,
+    fewer_than_half,
+)
 from fedwqcp.quantile import Overflow, check_overflow, conformal_quantile
 from fedwqcp.wire.guarantee import NO_GUARANTEE
-from fedwqcp.wire.payload import LocalQuantile, ToAll
+from fedwqcp.wire.payload import LocalQuantile
 
 
 @dataclass(frozen=True)
 class WeightedMedianCP(OneShot[LocalQuantile]):
-    """Weighted median of local conformal thresholds: FedWQ-CP that a few liars cannot carry away.
+    """Weighted median of local conformal thresholds, which a few Byzantine agents cannot move far.
 
     With w_k = min(n_k, cap), q_hat is the smallest q_k at or below which more than half of the
     weight lies.
 
     Parameters
     ----------
+    byzantine : int or None, optional
+        How many Byzantine agents to withstand; a round whose answers withstand fewer is refused. By
+        default none is asked for: the outcome says how many it withstands.
     cap : int or None, optional
         Largest size that counts; by default the median of the sizes that agents claim.
     overflow : {"propagate", "clip", "exclude"}, optional
@@ -32,12 +42,15 @@ class WeightedMedianCP(OneShot[LocalQuantile]):
 
     Notes
     -----
-    **Guarantee**: none in finite samples under heterogeneity; a heuristic. Breakdown point: the
-    threshold lies between the smallest and the largest honest one as long as liars hold less than
-    half of the weight. With sizes that are equal or capped to be so, that is fewer than half of the
-    agents. With the default cap it holds for any sizes, honest or claimed, up to
-    (floor(M / 2) + 1) / 2 liars of M >= 3 agents, rounded down: 1 of 3, 2 of 6, 3 of 10. Between
-    the honest thresholds liars move it as they like, which matters where these lie far apart.
+    **Guarantee**: none in finite samples; a heuristic. Breakdown point: the threshold lies between
+    the smallest and the largest honest one as long as Byzantine agents hold less than half of the
+    weight of the agents that count, those with points and, under ``exclude``, with enough of them.
+    The outcome says how many agents that is, whoever they are and whatever they claim
+    (``withstands``): the most of whom any choice holds less than half. Where the weights are equal,
+    that is fewer than half of the agents; with the default cap it is at least
+    (floor(M / 2) + 1) / 2, rounded down, of M >= 3 agents that count: 1 of 3, 2 of 6, 3 of 10.
+    Byzantine agents move the threshold between the honest ones as they like, which matters where
+    these lie far apart; and they can have a round refused that asks for more than it withstands.
 
     **Cost**: one round; one float and one integer per agent. Not to be had from masked sums.
 
@@ -49,50 +62,41 @@ class WeightedMedianCP(OneShot[LocalQuantile]):
     --------
     >>> answers = [LocalQuantile(0.9, 50), LocalQuantile(0.8, 60), LocalQuantile(999.0, 10**6)]
     >>> WeightedMedianCP().aggregate(answers, alpha=0.1)
-    ToAll(value=0.9)
+    RobustToAll(value=0.9, withstands=1)
     """
 
+    byzantine: int | None = None
     cap: int | None = None
     overflow: Overflow = "propagate"
 
     summaries = (LocalQuantile,)
+    outcomes = (RobustToAll,)
     guarantee = NO_GUARANTEE
     assumption = (
         "none in finite samples: the median of local thresholds is a heuristic; it lies between "
-        "the honest local thresholds as long as liars hold less than half of the capped weight"
+        "the honest local thresholds as long as no more agents are Byzantine than the outcome "
+        "withstands"
     )
 
     def __post_init__(self) -> None:
         check_overflow(self.overflow)
+        check_byzantine(self.byzantine)
         check_cap(self.cap)
 
     def summarize(self, cal: Calibration, alpha: float) -> LocalQuantile:
         return LocalQuantile(conformal_quantile(cal.scores, alpha, self.overflow), cal.n)
 
-    def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> ToAll:
+    def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> RobustToAll:
         del alpha  # already inside every local threshold
-        return ToAll(self.median(summaries))
-
-    def median(self, summaries: Sequence[LocalQuantile]) -> float:
-        """Return the weighted median.
-
-        Parameters
-        ----------
-        summaries : sequence of LocalQuantile
-            One for each agent.
-
-        Returns
-        -------
-        float
-            +inf where nobody has a threshold.
-        """
         some = [s for s in summaries if s.n]  # an empty agent has weight zero
         if self.overflow == "exclude":
             some = [s for s in some if s.threshold < inf]
         weights = capped([s.n for s in some], self.cap)
+        withstands = fewer_than_half(weights)
+        check_withstands(self.byzantine, withstands, len(some), len(summaries))
         total, reached = sum(weights), 0
         for q_k, w_k in sorted(zip((s.threshold for s in some), weights, strict=True)):
             reached += w_k
             if 2 * reached > total:
-                return q_k
-        return inf
+                return RobustToAll(q_k, withstands)
+        return RobustToAll(inf, withstands)  # nobody has a threshold

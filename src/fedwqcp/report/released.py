@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Literal
 
+from fedwqcp.methods._claims import RobustToAll
 from fedwqcp.methods._robust import RobustThreshold
 from fedwqcp.methods.guarded_median_cp import Proposal
 from fedwqcp.theory.diagnosis import excluded
@@ -37,6 +38,8 @@ class Released:
         Why they were left out.
     loss : float or None
         Most coverage that liars cost, where the method tells it; 1 says nothing.
+    withstands : int or None
+        How many Byzantine agents the thresholds withstand, where the method tells it.
     """
 
     alpha: float
@@ -47,6 +50,7 @@ class Released:
     left_out: tuple[str, ...] = ()
     why: str = ""
     loss: float | None = None
+    withstands: int | None = None
 
     def __str__(self) -> str:
         group = "" if self.group is None else f", {self.group}"
@@ -54,8 +58,11 @@ class Released:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Who was left out, and what the loss means; nothing for most methods."""
+        """Who was left out, what the loss means, how many Byzantine agents are withstood."""
         out = [f"left out: {', '.join(self.left_out)} ({self.why})"] if self.left_out else []
+        if self.withstands is not None:
+            agents = "agent" if self.withstands == 1 else "agents"
+            out.append(f"withstands {self.withstands} Byzantine {agents}")
         return (*out, *([] if self.loss is None else [_told_loss(self.loss)]))
 
     def _told(self) -> str:
@@ -137,6 +144,10 @@ def _released(release: Release, alpha: float, group: str | None, tasks: range) -
         left_out=tuple(out),
         why=why if out else "",
         loss=max((outcome.loss for outcome in robust), default=None),
+        withstands=min(
+            (outcome.withstands for outcome in outcomes if isinstance(outcome, RobustToAll)),
+            default=None,
+        ),
     )
 
 

@@ -155,7 +155,7 @@ def test_whom_a_robust_round_left_out_is_told(tmp_path):
     rng = np.random.default_rng(0)
     scores = {name: rng.permutation(200)[:40] / 200 for name in ("a", "liar", "c", "d")}
     scores["liar"] = np.zeros(40)
-    verdict, words, _ = closed(tmp_path, fw.methods.get("rob-fcp", liars=1), scores)
+    verdict, words, _ = closed(tmp_path, fw.methods.get("rob-fcp", byzantine=1), scores)
     assert verdict.word == "1 left out"
     assert "3 of 4 agents were used" in verdict.text
     assert "Left out: liar (unlike the others" in verdict.text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
@@ -166,6 +165,8 @@ def run(
     ------
     InputError
         If an answer is refused: in one process that is a mistake of the caller's.
+    QuorumError
+        If the answers cannot keep what the method's settings promise.
     """
     while not server.ended:
         for name, ask in server.asks().items():
@@ -173,8 +174,11 @@ def run(
             server.receive(answer, source=name, sender=name)
             if on_exchange is not None:
                 on_exchange(server.step, name, len(ask), len(answer))
-        with contextlib.suppress(QuorumError):  # the refusal below says more
+        try:
             server.close_step()
+        except QuorumError:
+            if not server.refusals:  # else the refusal below says more
+                raise
         if server.refusals:
             raise InputError(str(server.refusals[0]))
     return server.release()
