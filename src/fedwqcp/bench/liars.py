@@ -19,6 +19,7 @@ from fedwqcp.bench.liars_rows import COMPONENTS, FEW, PLAIN, ROBUST
 from fedwqcp.bench.plans import MethodPlan, PresetPlan
 from fedwqcp.bench.scored import Scored, prepare
 from fedwqcp.bench.unit import Setting, Unit
+from fedwqcp.errors import QuorumError
 from fedwqcp.federation.agent import Agent, localize
 from fedwqcp.federation.plan import Plan, choose_method, choose_score, new_id
 from fedwqcp.federation.server import Server
@@ -143,8 +144,22 @@ class _Trial:
     def _round(
         self, told: Mapping[str, Calibration], liars: Sequence[str], max_n: int
     ) -> tuple[dict[str, Floats], int]:
-        """Hold a round; return the honest agents' thresholds, and how many liars were refused."""
-        setting, scored, row = self._setting, self._scored, self._plan
+        """Hold a round; return the honest agents' thresholds, and how many liars were refused.
+
+        Where refused liars leave too few agents for what the method is to withstand, the round is
+        held again for fewer.
+        """
+        try:
+            return self._held(self._plan, told, liars, max_n)
+        except QuorumError:
+            fewer = _fewer_than_half(self._plan, len(told) - len(liars))
+            return self._held(fewer, told, liars, max_n)
+
+    def _held(
+        self, row: MethodPlan, told: Mapping[str, Calibration], liars: Sequence[str], max_n: int
+    ) -> tuple[dict[str, Floats], int]:
+        """Hold one round."""
+        setting, scored = self._setting, self._scored
         round = Round(
             id=new_id(),
             method=choose_method(method_of(setting, row, scored)),
