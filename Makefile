@@ -13,23 +13,23 @@ demo: $(VENV)/.demo  ## the main job, on data that needs no download
 
 test: $(VENV)/.dev  ## the quick suite
 	$(BIN)/python -m pytest -n 2 -m "not slow and not flower and not nightly" \
-	  --ignore tests/models --ignore tests/flower --ignore tests/tensors --ignore tests/browser --ignore src/fedwqcp/models \
-	  --ignore src/fedwqcp/torch --ignore src/fedwqcp/federation/transport/flower
+	  --ignore lab/tests/models --ignore tests/flower --ignore tests/tensors --ignore tests/browser \
+	  --ignore lab/src/fedwqcp_lab/models --ignore src/fedwqcp/torch --ignore src/fedwqcp/federation/transport/flower
 
 check: $(VENV)/.dev  ## format, lint, types, doors between rooms, docstrings
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/numpydoc lint $$(git ls-files 'src/*.py' ':!src/fedwqcp/cli')  # a command's docstring is its --help
+	$(BIN)/python tools/docstrings.py
 
 test-torch: $(VENV)/.torch  ## models and tensors
-	$(BIN)/python -m pytest tests/models tests/tensors tests/bench/test_training.py tests/streaming/test_batches.py \
+	$(BIN)/python -m pytest lab/tests/models tests/tensors lab/tests/test_training.py tests/streaming/test_batches.py \
 	  tests/kernels/test_tensors.py tests/kernels/test_tensors_fused.py \
-	  src/fedwqcp/models src/fedwqcp/torch src/fedwqcp/kernels -n 2 -m "not slow"
+	  lab/src/fedwqcp_lab/models src/fedwqcp/torch src/fedwqcp/kernels -n 2 -m "not slow"
 
 paper: $(VENV)/.torch  ## the paper's experiment: make paper DATA=folder
-	$(BIN)/fedwqcp bench reproduce --data $(DATA) --out runs/paper
+	$(BIN)/fedwqcp-lab reproduce --data $(DATA) --out runs/paper
 
 test-flower: $(VENV)/.flower  ## rounds between real processes, with TLS and authentication
 	$(BIN)/python -m pytest tests/flower tests/federation/test_certs.py tests/cli/test_audit.py \
@@ -81,6 +81,7 @@ $(VENV)/.simulation: $(VENV)/.flower
 
 $(VENV)/.torch: $(VENV)/.dev
 	$(PIP) install --quiet "$(TORCH)"
+	$(PIP) install --quiet -e lab
 	touch $@
 
 bench-peers:  ## times beside other libraries, in an environment of their own
@@ -100,4 +101,5 @@ $(VENV)/.demo: $(VENV)/bin/python pyproject.toml
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml
 	$(PIP) install --quiet -e ".[fast,sketch,parquet,sklearn,demo]" --group test --group check
+	$(PIP) install --quiet --no-deps -e lab  # torch comes with test-torch and paper
 	touch $@

@@ -23,13 +23,13 @@ from typing import Any
 import numpy as np
 
 import fedwqcp as fw
-from fedwqcp.bench.plans import PresetPlan
-from fedwqcp.bench.scored import Scored, prepare
-from fedwqcp.bench.unit import Unit, load
 from fedwqcp.federation.advising import advise_on
 from fedwqcp.methods import Method
 from fedwqcp.methods.fedls_cp import FedLSCP
-from fedwqcp.report.compare import shown
+from fedwqcp_lab.compare import shown
+from fedwqcp_lab.plans import PresetPlan
+from fedwqcp_lab.scored import Scored, prepare
+from fedwqcp_lab.unit import Unit, load
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "results" / "advice" / "records.jsonl"

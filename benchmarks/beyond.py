@@ -14,9 +14,9 @@ from math import exp, isfinite, log
 from pathlib import Path
 from statistics import fmean, median
 
-from fedwqcp.bench.result import Result
-from fedwqcp.report.compare import shown
-from fedwqcp.report.pages import read
+from fedwqcp_lab.compare import shown
+from fedwqcp_lab.pages import read
+from fedwqcp_lab.result import Result
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results" / "beyond"

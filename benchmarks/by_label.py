@@ -1,7 +1,7 @@
 """What a threshold for each class does to the classes' coverage, on saved model outputs.
 
 Run: python benchmarks/by_label.py FOLDER
-FOLDER holds outputs of classifiers, such as a run with held_out = 0.15 leaves (`bench run`).
+FOLDER holds outputs of classifiers, such as a run with held_out = 0.15 leaves (`fedwqcp-lab run`).
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from math import exp, log
 from pathlib import Path
 from statistics import fmean
 
-from fedwqcp.bench import unit as units
-from fedwqcp.bench.evaluate import evaluate
-from fedwqcp.bench.experiment import load
-from fedwqcp.bench.result import Result
+from fedwqcp_lab import unit as units
+from fedwqcp_lab.evaluate import evaluate
+from fedwqcp_lab.experiment import load
+from fedwqcp_lab.result import Result
 
 METHODS = ("fedwq-cp", "fcp", "fedls-cp")
 PRESET = "tilted APS"

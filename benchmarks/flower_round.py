@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from fedwqcp.bench.sites import write_sites
+from fedwqcp.demo.sites import write_sites
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.outputs.reading import load_outputs
 from fedwqcp.federation.scoring import calibration_of

@@ -12,10 +12,10 @@ from math import inf, isfinite
 from pathlib import Path
 from statistics import fmean, median
 
-from fedwqcp.bench.result import Result
-from fedwqcp.report.compare import Cell, cells, half_width, judge
-from fedwqcp.report.pages import read
-from fedwqcp.report.published import place, published
+from fedwqcp_lab.compare import Cell, cells, half_width, judge
+from fedwqcp_lab.pages import read
+from fedwqcp_lab.published import place, published
+from fedwqcp_lab.result import Result
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 DATASETS = (

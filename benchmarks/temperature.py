@@ -1,8 +1,8 @@
 """What a temperature fitted by each agent does to coverage and size, on saved model outputs.
 
 Run: python benchmarks/temperature.py FOLDER
-FOLDER holds outputs of classifiers, such as a run with held_out = 0.15 leaves (`bench run`). Three
-ways are compared on the same four fifths of the test points: no temperature; one that each agent
+FOLDER holds outputs of classifiers, such as a run with held_out = 0.15 leaves (`fedwqcp-lab run`).
+Three ways are compared on the same four fifths of the test points: no temperature; one that each agent
 fits on a fifth of its own calibration points, which it then does not calibrate on; and one that it
 fits on the other fifth of the test points, whose labels are like the target's.
 """
@@ -18,13 +18,13 @@ from statistics import fmean, median
 
 import numpy as np
 
-from fedwqcp.bench import unit as units
-from fedwqcp.bench.evaluate import evaluate
-from fedwqcp.bench.experiment import load
-from fedwqcp.bench.result import Result
-from fedwqcp.bench.unit import Unit
 from fedwqcp.errors import InputError
 from fedwqcp.scores import fit_temperature, uniforms
+from fedwqcp_lab import unit as units
+from fedwqcp_lab.evaluate import evaluate
+from fedwqcp_lab.experiment import load
+from fedwqcp_lab.result import Result
+from fedwqcp_lab.unit import Unit
 
 SHARE = 0.2
 WAYS = ("none", "own rows", "rows like the target's")

@@ -21,15 +21,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fedwqcp.data.streams import stream
-from fedwqcp.models._torch import torch
-from fedwqcp.models.architecture import Architecture
-from fedwqcp.models.cnn import FIRST, SECOND, LargeCNN
-from fedwqcp.models.engine import Engine, find_device
-from fedwqcp.models.heads import Classes
-from fedwqcp.models.linear import VeryWeakLinear
-from fedwqcp.models.pixels import place
-from fedwqcp.models.train import BATCH, train
+from fedwqcp.demo.streams import stream
+from fedwqcp_lab.models._torch import torch
+from fedwqcp_lab.models.architecture import Architecture
+from fedwqcp_lab.models.cnn import FIRST, SECOND, LargeCNN
+from fedwqcp_lab.models.engine import Engine, find_device
+from fedwqcp_lab.models.heads import Classes
+from fedwqcp_lab.models.linear import VeryWeakLinear
+from fedwqcp_lab.models.pixels import place
+from fedwqcp_lab.models.train import BATCH, train
 
 VARIANTS = {
     "default": Engine(),

@@ -18,7 +18,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
 import fedwqcp as fw
-from fedwqcp.data import partition
+from fedwqcp.demo import partition
 from fedwqcp.metrics import measure
 from fedwqcp.report.figures import COLOURS, STYLE
 

@@ -16,7 +16,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 import fedwqcp as fw
-from fedwqcp.data import partition
+from fedwqcp.demo import partition
 from fedwqcp.report.figures import COLOURS, STYLE
 from fedwqcp.theory import diagnose
 from fedwqcp.wire.payload import LocalQuantile

@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits
 from sklearn.naive_bayes import GaussianNB
 
 import fedwqcp as fw
-from fedwqcp.data import partition
+from fedwqcp.demo import partition
 from fedwqcp.metrics import by_class
 from fedwqcp.report.figures import COLOURS, STYLE
 

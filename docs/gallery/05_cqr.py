@@ -15,7 +15,7 @@ from sklearn.datasets import make_friedman1
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 import fedwqcp as fw
-from fedwqcp.data import partition
+from fedwqcp.demo import partition
 from fedwqcp.metrics import by_group
 from fedwqcp.report.figures import COLOURS, STYLE
 

@@ -16,7 +16,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 import fedwqcp as fw
-from fedwqcp.data import partition
+from fedwqcp.demo import partition
 from fedwqcp.report.figures import COLOURS, MARKERS, STYLE
 
 X, y = load_digits(return_X_y=True)

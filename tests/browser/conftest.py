@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from fedwqcp import methods
-from fedwqcp.bench import shown
-from fedwqcp.bench.demo import Demo, run
-from fedwqcp.bench.record import load, save
+from fedwqcp.demo import shown
+from fedwqcp.demo.demo import Demo, run
+from fedwqcp.demo.record import load, save
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 FEW = ("fcp", "fedavgq-cp", "fedwq-cp", "split-cp")

@@ -4,9 +4,9 @@ from functools import partial
 import pytest
 
 from fedwqcp import methods
-from fedwqcp.bench import demo as bench
-from fedwqcp.bench.record import load
 from fedwqcp.cli import demo as command
+from fedwqcp.demo import demo as bench
+from fedwqcp.demo.record import load
 from fedwqcp.errors import InputError, MissingExtraError
 
 pytest.importorskip("altair", reason="needs fedwqcp[report]")

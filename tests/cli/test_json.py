@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from math import inf
 from pathlib import Path
 
@@ -15,18 +14,15 @@ import typer
 from typer.testing import CliRunner
 
 from fedwqcp import methods
-from fedwqcp.bench import unit as units
-from fedwqcp.bench.demo import Results
-from fedwqcp.bench.stages import Folder
-from fedwqcp.cli import bench, demo, liars, report
+from fedwqcp.cli import demo, report
 from fedwqcp.cli.main import app
 from fedwqcp.cli.output import VERSION, Output
+from fedwqcp.demo.demo import Results
 from fedwqcp.federation.plan import choose_method, choose_score, new_id
 from fedwqcp.federation.record.ledger import Ledger
 from fedwqcp.federation.server import Server
 from fedwqcp.wire.round import Round
 from records import record
-from units import experiment, labels_unit
 
 ELSEWHERE = {"flower demo"}
 """It starts seven processes; `make test-flower` runs it."""
@@ -164,14 +160,6 @@ def test_lists():
     assert "aps" in {row["name"] for row in call("scores")["scores"]}
 
 
-def test_data():
-    names = {row["name"] for row in call("data", "list")["datasets"]}
-    assert {"digits", "mnist"} <= names
-    assert call("data", "show", "friedman")["dataset"]["found"] == ["embedded"]
-    assert call("data", "verify", "friedman")["verdicts"][0]["verdict"] == "synthetic"
-    assert call("data", "fetch", "friedman")["files"] == {}
-
-
 def test_a_monitor(house):
     assert call("monitor", "open", "m.json", "--agent", "a", "--alpha", 0.1)["agents"] == ["a"]
     (house / "rows.csv").write_text("covered\n" + "1\n" * 20)
@@ -181,36 +169,23 @@ def test_a_monitor(house):
     assert call("monitor", "recalibrated", "m.json", "--agent", "a")["agents"] == ["a"]
 
 
-def test_experiments(house, monkeypatch):
-    pytest.importorskip("matplotlib")
-    small = replace(experiment(), datasets=experiment().datasets[:1], seeds=(0, 1))
-    monkeypatch.setattr(bench, "load", lambda path: small)
-    monkeypatch.setattr(bench, "embedded", lambda: small)
-    for folder in ("runs", "again"):
-        for seed in (0, 1):
-            units.save(labels_unit(seed), Folder(house / folder).unit(small, ("blobs", seed)))
-    assert call("bench", "run", "e.toml", "--out", "runs")["units"] == 2
-    found = call("bench", "reproduce", "--out", "again")
-    row = found["methods"][0]
-    assert row["worst"] <= row["coverage"]
-    assert row["seeds"] == 2
-    monkeypatch.setattr(report, "write", lambda source, out, against: (out / "tables.md",))
-    assert call("report", "tables", "runs")["files"] == ["runs/tables/tables.md"]
-    assert call("report", "figure", "coverage-vs-size", "runs", "-o", "f.svg")["files"] == ["f.svg"]
-
-
-def test_studies_and_pages(house, monkeypatch):
+def test_figures_and_pages(house, monkeypatch):
     """The work itself is tested where it is done."""
-    monkeypatch.setattr(bench.stress, "run", lambda *_, **__: 3)
-    monkeypatch.setattr(bench, "write_stress", lambda lines, out: (out / "stress.csv",))
-    told = call("bench", "stress", "--out", "study")
-    assert (told["federations"], told["files"]) == (3, ["study/stress.csv"])
-    monkeypatch.setattr(liars.liars_run, "run", lambda *_, **__: [1, 2])
-    monkeypatch.setattr(liars.liars_page, "write", lambda records, out: (out / "tables.md",))
-    told = call("bench", "liars", "--out", "lies")
-    assert (told["records"], told["files"]) == (2, ["lies/tables.md"])
+    monkeypatch.setattr(report.figures, "draw", lambda name, source, out, known: out)
+    assert call("report", "figure", "ecdf", "out", "-o", "f.svg")["files"] == ["f.svg"]
     monkeypatch.setattr(report.pages, "write", lambda source, out, wanted: out)
     assert call("report", "html", "out", "-o", "r.html")["files"] == ["r.html"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("bench reproduce", "reproduce"), ("bench liars", "byzantine"), ("data list", "data")],
+)
+def test_a_command_that_moved_says_where_to(old, new):
+    words = [sys.executable, "-m", "fedwqcp", *old.split()]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert f"`fedwqcp-lab {new}`" in done.stderr
 
 
 def test_keys_for_trying_out(house):

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import fedwqcp as fw
-from fedwqcp.bench.agents import prepare
-from fedwqcp.data.embedded import digits, friedman
-from fedwqcp.data.streams import stream
+from fedwqcp.demo.agents import prepare
+from fedwqcp.demo.embedded import digits, friedman
+from fedwqcp.demo.streams import stream
 from fedwqcp.federation.record.audit import audit
 from fedwqcp.federation.transport.flower.demo import is_over
 from fedwqcp.federation.transport.flower.loopback import Loopback

@@ -9,10 +9,10 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from fedwqcp.bench import shown
-from fedwqcp.bench.demo import Demo, Results, run
-from fedwqcp.bench.record import save
 from fedwqcp.cli.output import AsJson, Output
+from fedwqcp.demo import shown
+from fedwqcp.demo.demo import Demo, Results, run
+from fedwqcp.demo.record import save
 from fedwqcp.errors import InputError
 from fedwqcp.report import html
 from fedwqcp.report.figures import coverage_against_size, require_matplotlib

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from fedwqcp import __version__
-from fedwqcp.cli import agent, bench, data, flower, monitor, report, server
+from fedwqcp.cli import agent, flower, monitor, report, server
 from fedwqcp.cli.advise import advise
 from fedwqcp.cli.audit import audit
 from fedwqcp.cli.certs import certs
@@ -26,10 +26,8 @@ app = typer.Typer(
 )
 app.add_typer(server.app, name="server", help="Open and close rounds.")
 app.add_typer(agent.app, name="agent", help="Answer rounds and predict, where the data are.")
-app.add_typer(data.app, name="data", help="Find, fetch and check datasets.")
-app.add_typer(bench.app, name="bench", help="Run experiments and keep records.")
 app.add_typer(monitor.app, name="monitor", help="Watch coverage after release, as labels arrive.")
-app.add_typer(report.app, name="report", help="Make tables, figures and pages.")
+app.add_typer(report.app, name="report", help="Make figures and pages.")
 app.add_typer(
     flower.app, name="flower", help="Federations over Flower: an app of one's own, a demo."
 )
@@ -40,6 +38,16 @@ app.command()(certs)
 app.command()(methods)
 app.command()(scores)
 without_types(app)
+
+MOVED = {
+    "bench run": "run",
+    "bench reproduce": "reproduce",
+    "bench stress": "stress",
+    "bench liars": "byzantine",
+    "data": "data",
+    "report tables": "tables",
+}
+"""Commands that moved to the laboratory, by what they are called there."""
 
 
 def _version(show: bool) -> None:
@@ -61,7 +69,19 @@ def options(
 
 
 def main() -> None:
-    """Run the program; an expected error prints its message and sets the exit code."""
+    """Run the command line, or say what a command that moved is called now."""
+    for old, new in MOVED.items():
+        if sys.argv[1 : 1 + len(words := old.split())] == words:
+            typer.echo(
+                f"error: `fedwqcp {old}` is now `fedwqcp-lab {new}`: pip install fedwqcp-lab",
+                err=True,
+            )
+            sys.exit(2)
+    run(app)
+
+
+def run(app: typer.Typer) -> None:
+    """Run a program of commands; an expected error prints its message and sets the exit code."""
     try:
         app()
     except FedwqcpError as error:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from fedwqcp.cli.output import AsJson, Output
-from fedwqcp.report import drawn
+from fedwqcp.report import figures
 from fedwqcp.report import html as pages
-from fedwqcp.report.pages import write
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -21,36 +20,12 @@ def report() -> None:
 
 
 @app.command()
-def tables(
-    results: Annotated[Path, typer.Argument(help="Folder with records.jsonl.")],
-    against: Annotated[
-        Literal["published", "nothing"], typer.Option(help="What to set beside our figures.")
-    ] = "published",
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for tables and figures; by default RESULTS/tables.")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Write coverage and size tables, verdicts, ablation and partition as files."""
-    files = write(results, out or results / "tables", against=against == "published")
-    output = Output(as_json)
-    output.say(f"Written: {', '.join(str(file) for file in files)}")
-    output.done(files=files)
-
-
-@app.command()
 def figure(
-    name: Annotated[str, typer.Argument(help=f"One of: {', '.join(drawn.FIGURES)}.")],
-    source: Annotated[
-        Path, typer.Argument(help="Folder of the demo, a benchmark or a study; or a release.")
-    ],
+    name: Annotated[str, typer.Argument(help=f"One of: {', '.join(figures.FIGURES)}.")],
+    source: Annotated[Path, typer.Argument(help="Folder of the demo, or a release.")],
     out: Annotated[
         Path, typer.Option("--out", "-o", help="The figure; it ends in .pdf, .svg or .png.")
     ],
-    preset: Annotated[
-        str | None,
-        typer.Option(help="Which settings, where there are several: by default the first."),
-    ] = None,
     agent: Annotated[
         str | None, typer.Option(envvar="FEDWQCP_AGENT", help="Whose scores, for a release's ecdf.")
     ] = None,
@@ -60,7 +35,8 @@ def figure(
     as_json: AsJson = False,
 ) -> None:
     """Draw one figure for a paper; the same records give the same bytes."""
-    written = drawn.draw(name, drawn.Asked(source, preset, agent, outputs), out)
+    asked = figures.FigureSource(source, agent=agent, outputs=outputs)
+    written = figures.draw(name, asked, out, figures.FIGURES)
     output = Output(as_json)
     output.say(f"Written: {written}")
     output.done(files=[written])
@@ -70,9 +46,7 @@ def figure(
 def page(
     source: Annotated[
         Path,
-        typer.Argument(
-            help="A round's record or folder, the demo's or a benchmark's folder, a monitor's file."
-        ),
+        typer.Argument(help="A round's record or folder, the demo's folder, or a monitor's file."),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The page.")] = Path("report.html"),
     agent: Annotated[
@@ -91,17 +65,10 @@ def page(
     examples: Annotated[
         int, typer.Option(help="Show so many single points; only their owner may ask for this.")
     ] = 0,
-    dataset: Annotated[
-        list[str] | None, typer.Option(help="Of a benchmark, only this one; once for each.")
-    ] = None,
-    preset: Annotated[
-        list[str] | None, typer.Option(help="Of a benchmark, only these settings; once for each.")
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write one page that shows who is covered, how large the sets are and what was sent."""
-    parts = tuple(dataset or ()), tuple(preset or ())
-    wanted = pages.Wanted(examples, agent, outputs, labels, calibration, *parts)
+    wanted = pages.Wanted(examples, agent, outputs, labels, calibration)
     written = pages.write(source, out, wanted)
     output = Output(as_json)
     output.say(f"Written: {written}")

@@ -1,18 +1,30 @@
-"""Records as figures: one style for all, and coverage against size."""
+"""Figures for papers: coverage against size, and score distributions with thresholds."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from io import BytesIO
-from math import isinf
+from itertools import accumulate
+from math import inf, isfinite, isinf
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
+import numpy as np
+
+from fedwqcp.demo import shown
+from fedwqcp.demo.record import load as load_records
+from fedwqcp.demo.shown import Portrait
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.federation.files import write_atomic
-from fedwqcp.metrics import Rate
-from fedwqcp.report.points import Point
+from fedwqcp.federation.outputs.reading import Outputs, load_outputs
+from fedwqcp.federation.record.store import load as load_release
+from fedwqcp.federation.scoring import calibration_of
+from fedwqcp.federation.thresholds import thresholds
+from fedwqcp.metrics import Rate, histogram
+from fedwqcp.quantile import conformal_quantile
+from fedwqcp.wire.release import Release
 
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito's colours, which colour-blind readers tell apart; yellow is too faint on white."""
@@ -33,6 +45,42 @@ ENDINGS = (".pdf", ".png", ".svg")
 """Formats of a figure, told by the ending of its file."""
 
 _UNDATED: dict[str, dict[str, None]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+
+
+class Point(Protocol):
+    """What one method gave one agent, as coverage and size; a record of the demo is one."""
+
+    @property
+    def dataset(self) -> str:
+        """As shown."""
+
+    @property
+    def task(self) -> str:
+        """Whether sets hold labels (``"classification"``) or are intervals."""
+
+    @property
+    def alpha(self) -> float:
+        """The miscoverage level."""
+
+    @property
+    def method(self) -> str:
+        """Name of the method."""
+
+    @property
+    def model(self) -> str:
+        """Whether the agent's model is ``"strong"`` or ``"weak"``."""
+
+    @property
+    def tested(self) -> int:
+        """Test points behind the coverage; 0 where it is a median over runs."""
+
+    @property
+    def coverage(self) -> float:
+        """Share of test points that were covered."""
+
+    @property
+    def size(self) -> float:
+        """Mean size of the sets."""
 
 
 def require_matplotlib() -> None:
@@ -230,3 +278,192 @@ def check_ending(path: Path) -> None:
     """
     if path.suffix not in ENDINGS:
         raise InputError(f"a figure must end in {', '.join(ENDINGS)}, got {path.name}")
+
+
+def draw_ecdf(
+    portraits: Sequence[Portrait], stem: Path, endings: Sequence[str] = (".png", ".svg")
+) -> tuple[Path, ...]:
+    """Draw each agent's distribution of scores, its own threshold and the released one.
+
+    The curves go through the edges of bins that hold ten people or more, straight in between.
+
+    Parameters
+    ----------
+    portraits : sequence of Portrait
+        The agents, one panel for each dataset.
+    stem : Path
+        Where to, without ending.
+    endings : sequence of str, optional
+        In which formats.
+
+    Returns
+    -------
+    tuple of Path
+        The files.
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+    """
+    require_matplotlib()
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    datasets = list(dict.fromkeys(p.dataset for p in portraits))
+    with rc_context(STYLE):
+        figure = Figure(figsize=(4.6 * len(datasets), 3.8), layout="constrained")
+        panels = figure.subplots(1, len(datasets), sharey=True, squeeze=False)[0]
+        for panel, dataset in zip(panels, datasets, strict=True):
+            _draw_ecdf(panel, [p for p in portraits if p.dataset == dataset])
+            panel.set_title(dataset, loc="left", fontweight="bold")
+        panels[0].set_ylabel("share of calibration points")
+        handles, names = panels[0].get_legend_handles_labels()
+        figure.legend(handles, names, loc="outside lower center", ncols=5, frameon=False)
+        return save_all(figure, stem, endings)
+
+
+def _draw_ecdf(panel: Any, portraits: Sequence[Portrait]) -> None:
+    """Draw one dataset."""
+    first = portraits[0]
+    panel.axhline(first.level, color="0.35", linestyle="--", linewidth=1)
+    for place, own in enumerate(portraits):
+        colour = COLOURS[place % len(COLOURS)]
+        n = sum(own.people)
+        if n:
+            shares = [people / n for people in accumulate(own.people, initial=0)]
+            panel.plot(own.edges, shares, color=colour, linewidth=1.4, label=own.agent)
+        if isfinite(own.local):
+            panel.plot([own.local], [first.level], marker="|", color=colour, markersize=11)
+    for value, style, name in (
+        (first.released, "-", "released threshold"),
+        (first.mixture, ":", "quantile of all scores"),
+    ):
+        if isfinite(value):
+            panel.axvline(value, color="black", linestyle=style, linewidth=1.2, label=name)
+    panel.set_xlabel("score; ticks on the dashed line: agents' own thresholds")
+    panel.set_ylim(0, 1.01)
+
+
+def portrait(release: Release, agent: str, outputs: Outputs) -> Portrait:
+    """Return an agent's scores as counts, its own threshold and the released one.
+
+    Parameters
+    ----------
+    release : Release
+        As the server sent it.
+    agent : str
+        Whose outputs.
+    outputs : Outputs
+        Calibration outputs with labels.
+
+    Returns
+    -------
+    Portrait
+        At the first level of the round; the quantile of all scores is unknown here, hence +inf.
+
+    Raises
+    ------
+    InputError
+        If the outputs do not fit the round, or the threshold differs between labels or rows.
+    """
+    cal = calibration_of(release.round, outputs)
+    alpha = release.round.alphas[0]
+    released = np.ravel(thresholds(release, agent, alpha, cal))
+    if len(released) != 1 or cal.columns > 1:
+        raise InputError("the figure needs one threshold; this round gives one for each label")
+    bars = histogram(cal.scores)
+    covered = float(np.mean(cal.scores <= released[0])) if cal.n else 0.0
+    return Portrait(
+        dataset=f"{release.round.score.name}, {release.round.method.name}",
+        agent=agent,
+        counts=(cal.n,),
+        edges=bars.edges,
+        people=bars.people,
+        local=float(conformal_quantile(cal.scores, alpha)),
+        released=float(released[0]),
+        mixture=inf,
+        level=1 - alpha,
+        coverage=covered,
+        coverage_mixture=1.0,
+    )
+
+
+@dataclass(frozen=True)
+class FigureSource:
+    """What a figure is drawn from: a folder, or a release with one agent's calibration outputs."""
+
+    source: Path
+    preset: str | None = None
+    agent: str | None = None
+    outputs: Path | None = None
+
+
+Draw: TypeAlias = Callable[[FigureSource, Path, Sequence[str]], tuple[Path, ...]]
+"""Draw a figure of a source at a stem, in the formats named by endings."""
+
+
+def draw(name: str, source: FigureSource, path: Path, known: Mapping[str, Draw]) -> Path:
+    """Draw one of the known figures; the same records give the same bytes.
+
+    Parameters
+    ----------
+    name : str
+        One of the names in ``known``.
+    source : FigureSource
+        What it is drawn from.
+    path : Path
+        Where to; its ending names the format.
+    known : mapping of str to callable
+        `FIGURES`, or those and more.
+
+    Returns
+    -------
+    Path
+        The same path.
+
+    Raises
+    ------
+    InputError
+        If there is no such figure or format, or the source does not hold what it needs.
+    MissingExtraError
+        If matplotlib is not installed.
+    RecordError
+        If records are damaged.
+    """
+    if name not in known:
+        raise InputError(f"unknown figure {name!r}; known: {', '.join(known)}")
+    check_ending(path)
+    require_matplotlib()
+    files = known[name](source, path.with_suffix(""), (path.suffix,))
+    if not files:
+        raise InputError(f"{source.source} holds nothing to draw {name} from")
+    return files[0]
+
+
+def demo_coverage(asked: FigureSource, stem: Path, endings: Sequence[str]) -> tuple[Path, ...]:
+    """Draw coverage against size from the demo's folder."""
+    records = load_records(asked.source / "records.jsonl")
+    return coverage_against_size([r for r in records if r.experiment == "methods"], stem, endings)
+
+
+def ecdf(asked: FigureSource, stem: Path, endings: Sequence[str]) -> tuple[Path, ...]:
+    """Draw distributions of scores with thresholds, of the demo or beside a release."""
+    if asked.source.is_dir():
+        return draw_ecdf(demo_portraits(asked.source), stem, endings)
+    if asked.agent is None or asked.outputs is None:
+        raise InputError("beside a release, say whose scores with --agent and --outputs")
+    own = portrait(load_release(asked.source), asked.agent, load_outputs(asked.outputs))
+    return draw_ecdf([own], stem, endings)
+
+
+FIGURES: dict[str, Draw] = {"coverage-vs-size": demo_coverage, "ecdf": ecdf}
+"""Every figure by its name."""
+
+
+def demo_portraits(source: Path) -> tuple[Portrait, ...]:
+    """Return what the demo kept of its agents."""
+    found = tuple(one for one in shown.load(source / shown.FILE) if isinstance(one, Portrait))
+    if not found:
+        raise InputError(f"{source} must be the demo's folder with {shown.FILE}: fedwqcp demo")
+    return found

@@ -1,4 +1,4 @@
-"""Model outputs in batches (arrays, `.npy` maps, Parquet, loaders): their scores, sets and coverage."""
+"""Model outputs in batches (arrays, `.npy` maps, Parquet, loaders): scores, sets, coverage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exact conformal thresholds of scores that come in batches, and sketches with a bound on every rank."""
+"""Exact conformal thresholds of a stream of scores, and sketches that bound every rank."""
 
 from __future__ import annotations
 

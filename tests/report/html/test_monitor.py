@@ -238,8 +238,3 @@ def test_other_files_are_no_monitor(tmp_path, text):
     (tmp_path / "x.log").write_text(text)
     with pytest.raises(InputError, match="a monitor's state or log"):
         read(tmp_path / "x.log", Wanted())
-
-
-def test_parts_are_for_a_benchmark(quiet):
-    with pytest.raises(InputError, match="are for a benchmark"):
-        read(quiet.state, Wanted(datasets=("mnist",)))

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import fedwqcp as fw
-from fedwqcp.bench import shown
-from fedwqcp.bench.record import save
+from fedwqcp.demo import shown
+from fedwqcp.demo.record import save
 from fedwqcp.errors import InputError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.outputs.reading import load_outputs
@@ -16,13 +16,10 @@ from fedwqcp.federation.plan import choose_method, choose_score
 from fedwqcp.federation.record.store import save as save_release
 from fedwqcp.federation.scoring import calibration_of
 from fedwqcp.federation.transport import folder as transport
-from fedwqcp.report.compare import cells
 from fedwqcp.report.html import Wanted, write
-from fedwqcp.report.html.blocks import Cards
 from fedwqcp.report.html.examples import Drawn, distinct
 from fedwqcp.report.html.sources.kinds import read
 from fedwqcp.report.html.vega import unchecked
-from fedwqcp.report.pages import read as read_results
 from fedwqcp.wire.round import Round
 from pages import Read
 from records import record
@@ -309,45 +306,6 @@ def test_records_alone_make_a_report(demo):
     said = words(demo, demo, Wanted(examples=3))
     assert "its worst agent, b, reaches 0.750" in said
     assert "Who holds what" not in said
-
-
-@pytest.mark.slow
-def test_the_benchmark_of_the_repository_is_told_in_less_than_three_megabytes(
-    tmp_path, monkeypatch
-):
-    monkeypatch.undo()
-    html = write(ROOT / "results", tmp_path / "page.html").read_text()
-    assert len(html) < 3_000_000
-    page = Read(html)
-    assert "DermaMNIST [reencoded], paper" in page.words
-    assert "Stand-in data." in page.words
-    assert "img" not in {tag for tag, _ in page.tags}
-
-
-def test_cards_and_tables_show_one_interval_over_seeds():
-    page = read(ROOT / "results", Wanted(datasets=("cifar10",), presets=("paper",)))
-    (cards,) = [b for s in page.views[0].sections for b in s.blocks if isinstance(b, Cards)]
-    found = {
-        (c.method, c.agent): c
-        for c in cells(read_results(ROOT / "results"))
-        if (c.dataset, c.preset, c.metric) == ("cifar10", "paper", "coverage")
-    }
-    for method, own in cards.groups.items():
-        for card in own:
-            cell = found[method, card.agent]
-            low, high = cell.median - cell.half, min(1.0, cell.median + cell.half)
-            said = f"{low:.3f} to {high:.3f}, median ± 1.96 sd / sqrt(seeds)"
-            assert (card.figure, card.interval) == (f"{cell.median:.3f}", said)
-
-
-@pytest.mark.slow
-def test_a_part_of_a_benchmark_can_be_told(tmp_path):
-    page = read(ROOT / "results", Wanted(datasets=("retinamnist",), presets=("paper",)))
-    assert [view.title for view in page.views] == ["RetinaMNIST, paper"]
-    assert page.title.startswith("1 dataset, ")
-    for wanted in (Wanted(datasets=("x",)), Wanted(presets=("x",))):
-        with pytest.raises(InputError, match=r"must be one of .*; got 'x'"):
-            read(ROOT / "results", wanted)
 
 
 @pytest.mark.parametrize("made", [lambda p: p.mkdir(), lambda p: p.write_text("agents = []")])

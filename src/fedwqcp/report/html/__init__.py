@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from fedwqcp.federation.files import write_atomic
+from fedwqcp.report.html.page import Page
 from fedwqcp.report.html.render import render
 from fedwqcp.report.html.sources.kinds import read
 from fedwqcp.report.html.vega import require_report, unchecked
@@ -35,11 +37,16 @@ def write(source: Path, out: Path, wanted: Wanted | None = None) -> Path:
     MissingExtraError
         If Altair, vl-convert or Jinja are not installed.
     """
+    return save(lambda: read(source, wanted or Wanted()), out)
+
+
+def save(make: Callable[[], Page], out: Path) -> Path:
+    """Make a page and write it as one HTML file, or refuse where an extra is missing."""
     require_report()
     with unchecked():
-        page = read(source, wanted or Wanted())
+        page = make()
     write_atomic(out, render(page).encode())
     return out
 
 
-__all__ = ["Wanted", "write"]
+__all__ = ["Wanted", "save", "write"]

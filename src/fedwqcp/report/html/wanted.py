@@ -22,8 +22,6 @@ class Wanted:
         That agent's model outputs on labelled test points; labels where the outputs carry none.
     calibration : Path, optional
         That agent's calibration outputs, with labels.
-    datasets, presets : tuple of str, optional
-        Of a benchmark, only these; by default all.
 
     Raises
     ------
@@ -36,8 +34,6 @@ class Wanted:
     outputs: Path | None = None
     labels: Path | None = None
     calibration: Path | None = None
-    datasets: tuple[str, ...] = ()
-    presets: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.examples < 0:

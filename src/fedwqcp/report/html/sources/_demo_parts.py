@@ -7,8 +7,8 @@ from dataclasses import fields
 from statistics import fmean
 
 from fedwqcp import methods, scores
-from fedwqcp.bench import shown as kept
-from fedwqcp.bench.record import Record
+from fedwqcp.demo import shown as kept
+from fedwqcp.demo.record import Record
 from fedwqcp.errors import InputError
 from fedwqcp.report.html import sections
 from fedwqcp.report.html.blocks import Block, Row, Table, Text

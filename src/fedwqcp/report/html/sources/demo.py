@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-from fedwqcp.bench import shown as kept
-from fedwqcp.bench.record import Record, load
+from fedwqcp.demo import shown as kept
+from fedwqcp.demo.record import Record, load
 from fedwqcp.errors import InputError
 from fedwqcp.report.html import coverages
 from fedwqcp.report.html.coverages import Measured

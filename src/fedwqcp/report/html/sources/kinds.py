@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fedwqcp.errors import InputError
 from fedwqcp.report.html.page import Page
-from fedwqcp.report.html.sources import bench, demo, monitor, rounds
+from fedwqcp.report.html.sources import demo, monitor, rounds
 from fedwqcp.report.html.wanted import Wanted
 
 
@@ -34,7 +34,6 @@ class Source:
 KINDS = (
     Source("a round (a record, or a folder with one)", rounds.known, rounds.read),
     Source("the demo's folder", demo.known, demo.read),
-    Source("a benchmark's folder (records.jsonl)", bench.known, bench.read),
     Source("a monitor's state or log", monitor.known, monitor.read),
 )
 """Every kind, asked in this order."""
@@ -58,12 +57,10 @@ def read(path: Path, wanted: Wanted) -> Page:
     Raises
     ------
     InputError
-        If no kind knows it, or it is no benchmark and a part of one is asked for.
+        If no kind knows it.
     """
     for kind in KINDS:
         if kind.known(path):
-            if (wanted.datasets or wanted.presets) and kind.read is not bench.read:
-                raise InputError(f"--dataset and --preset are for a benchmark; this is {kind.what}")
             return kind.read(path, wanted)
     listed = "; ".join(kind.what for kind in KINDS)
     raise InputError(f"{path} must be one of: {listed}")

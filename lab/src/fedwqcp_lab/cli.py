@@ -1,0 +1,513 @@
+"""The command ``fedwqcp-lab``: parse, call one function, print."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+from fedwqcp.cli.flags import without_types
+from fedwqcp.cli.main import run as run_app
+from fedwqcp.cli.output import AsJson, Output
+from fedwqcp.errors import FedwqcpError, InputError
+from fedwqcp.report.figures import FigureSource, draw
+from fedwqcp_lab import drawn, html_page, liars_page, liars_run, overview, stress, study
+from fedwqcp_lab.compare import Cell, cells
+from fedwqcp_lab.datasets import catalog, resolve
+from fedwqcp_lab.datasets.dataset import Dataset
+from fedwqcp_lab.datasets.download import fetch as fetch_files
+from fedwqcp_lab.datasets.load import Loaded
+from fedwqcp_lab.datasets.load import load as load_dataset
+from fedwqcp_lab.experiment import Experiment, embedded, load, paper
+from fedwqcp_lab.pages import read, write
+from fedwqcp_lab.run import OnStep, Where, run
+from fedwqcp_lab.stress_figure import write as write_stress
+from fedwqcp_lab.toml import parse_seeds
+
+app = typer.Typer(
+    help="The laboratory of fedwqcp: experiments, studies and their tables.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+QUICK = ("retinamnist", "dermamnist", "bloodmnist")
+"""The small datasets."""
+
+Data = Annotated[Path | None, typer.Option(envvar="FEDWQCP_DATA", help="Folder with datasets.")]
+Seeds = Annotated[str | None, typer.Option(help="Such as 0-9 or 0,2,5-7.")]
+Datasets = Annotated[str | None, typer.Option(help="Names with commas; by default all.")]
+Device = Annotated[str, typer.Option(help="Where models are trained: auto, cpu or cuda.")]
+Jobs = Annotated[int, typer.Option(help="Processes that evaluate.")]
+Out = Annotated[Path, typer.Option(help="Folder for records, tables and model outputs.")]
+Outputs = Annotated[
+    Path | None, typer.Option(help="Folder for model outputs; by default OUT/outputs.")
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on from the records in OUT.")]
+Executor = Annotated[
+    Literal["processes", "ray"], typer.Option(help="What evaluates: this machine, or Ray.")
+]
+
+
+@app.command("run")
+def run_command(
+    config: Annotated[Path, typer.Argument(help="An experiment in TOML.")],
+    data: Data = None,
+    seeds: Seeds = None,
+    datasets: Datasets = None,
+    device: Device = "auto",
+    jobs: Jobs = 1,
+    out: Out = Path("runs"),
+    outputs: Outputs = None,
+    resume: Resume = False,
+    executor: Executor = "processes",
+    as_json: AsJson = False,
+) -> None:
+    """Train what is missing, evaluate every method, and append records to OUT."""
+    experiment = _narrowed(load(config), datasets, seeds)
+    where = Where(out=out, data=data, outputs=outputs, device=device, jobs=jobs, executor=executor)
+    output = Output(as_json)
+    units = _run(experiment, where, resume, output.console)
+    output.say(f"{units} units done; records: {out / 'records.jsonl'}")
+    output.done(units=units, records=out / "records.jsonl")
+
+
+@app.command()
+def reproduce(
+    data: Data = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Two seeds of the small datasets: minutes on a CPU.")
+    ] = False,
+    seeds: Seeds = None,
+    datasets: Datasets = None,
+    device: Device = "auto",
+    jobs: Jobs = 1,
+    out: Out = Path("runs/paper"),
+    outputs: Outputs = None,
+    resume: Resume = False,
+    executor: Executor = "processes",
+    as_json: AsJson = False,
+) -> None:
+    """Run the paper's comparison and set its published figures beside ours."""
+    output = Output(as_json)
+    experiment = paper().only(QUICK, (0, 1)) if quick else paper()
+    if data is None and not _at_hand(experiment, datasets):
+        output.say(
+            "No data folder (--data or FEDWQCP_DATA), and not all of the data were fetched: "
+            "running on the embedded datasets, for which nothing was published."
+        )
+        experiment = embedded()
+    where = Where(out=out, data=data, outputs=outputs, device=device, jobs=jobs, executor=executor)
+    _run(_narrowed(experiment, datasets, seeds), where, resume, output.console)
+    files, results = write(out, out / "tables"), read(out)
+    _show(cells(results), 1 - results[0].alpha, output)
+    output.say(f"Written: {', '.join(str(file) for file in files)}")
+    output.done(methods=overview.standings(cells(results)), files=files)
+
+
+@app.command("stress")
+def stress_command(
+    config: Annotated[
+        Path | None, typer.Argument(help="A study in TOML; by default the one that comes along.")
+    ] = None,
+    data: Data = None,
+    seeds: Seeds = None,
+    datasets: Datasets = None,
+    device: Device = "auto",
+    jobs: Jobs = 1,
+    out: Out = Path("runs/stress"),
+    outputs: Outputs = None,
+    resume: Resume = False,
+    executor: Executor = "processes",
+    as_json: AsJson = False,
+) -> None:
+    """Vary one thing about the federation at a time, and show where each method fails."""
+    chosen = study.load(config)
+    chosen = replace(chosen, experiment=_narrowed(chosen.experiment, datasets, seeds))
+    where = Where(out=out, data=data, outputs=outputs, device=device, jobs=jobs, executor=executor)
+    output = Output(as_json)
+    with _progress(output.console) as on_step:
+        done = stress.run(chosen, where, resume=resume, on_step=on_step)
+    files = write_stress(stress.journal_of(out).read(), out)
+    output.say(f"{done} federations evaluated")
+    output.say(f"Written: {', '.join(str(file) for file in files)}")
+    output.done(federations=done, files=files)
+
+
+def _at_hand(experiment: Experiment, datasets: str | None) -> bool:
+    """Tell whether data were asked for by name, or all of them are in the system or the cache."""
+    known = {plan.name: catalog.find(plan.source) for plan in experiment.datasets}
+    if datasets is not None:
+        return not known.keys().isdisjoint(_names(datasets))
+    return all(resolve.locate(entry) is not None for entry in known.values())
+
+
+def _names(datasets: str) -> list[str]:
+    """Divide names at the commas."""
+    return [name.strip() for name in datasets.split(",")]
+
+
+def _narrowed(experiment: Experiment, datasets: str | None, seeds: str | None) -> Experiment:
+    """Keep the datasets and seeds that were asked for."""
+    names = None if datasets is None else _names(datasets)
+    return experiment.only(names, None if seeds is None else parse_seeds(seeds))
+
+
+def _run(experiment: Experiment, where: Where, resume: bool, console: Console) -> int:
+    """Run an experiment, and show how far it is."""
+    with _progress(console) as on_step:
+        return run(experiment, where, resume=resume, on_step=on_step)
+
+
+def _show(found: Sequence[Cell], nominal: float, output: Output) -> None:
+    """Print how the methods stand, and what agrees with the paper."""
+    for table in overview.tables(found, nominal, ascii=output.console.options.ascii_only):
+        output.show(table)
+    verdicts = overview.verdicts(found)
+    if verdicts is not None:
+        output.show(verdicts)
+
+
+@contextmanager
+def _progress(console: Console) -> Iterator[OnStep]:
+    """Show a line for each stage: how far it is and how long it will take."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console) as progress:
+        lines = {}
+
+        def on_step(stage: str, what: str, share: float) -> None:
+            if stage not in lines:
+                lines[stage] = progress.add_task(stage, total=1.0)
+            progress.update(lines[stage], description=f"{stage}: {what}", completed=share)
+
+        yield on_step
+
+
+@app.command()
+def byzantine(
+    outputs: Annotated[
+        Path, typer.Option(help="Model outputs, such as reproduce left in OUT/outputs.")
+    ] = Path("runs/paper/outputs"),
+    out: Annotated[Path, typer.Option(help="Folder for records, tables and figure.")] = Path(
+        "runs/liars"
+    ),
+    datasets: Annotated[
+        str | None, typer.Option(help="Names with commas; by default all that are there.")
+    ] = None,
+    seeds: Annotated[str | None, typer.Option(help="Such as 0-9 or 0,2,5-7.")] = None,
+    jobs: Annotated[int, typer.Option(help="Processes.")] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Let one, two and three agents be Byzantine under every method, and write what it did."""
+    output = Output(as_json)
+
+    def tell(what: str, share: float) -> None:
+        output.say(f"{share:4.0%}  {what}")
+
+    records = liars_run.run(
+        outputs,
+        out,
+        datasets=None if datasets is None else [name.strip() for name in datasets.split(",")],
+        seeds=None if seeds is None else parse_seeds(seeds),
+        jobs=jobs,
+        on_step=tell,
+    )
+    files = liars_page.write(records, out)
+    output.say(f"Written: {', '.join(str(file) for file in files)}")
+    output.done(records=len(records), files=files)
+
+
+@app.command()
+def tables(
+    results: Annotated[Path, typer.Argument(help="Folder with records.jsonl.")],
+    against: Annotated[
+        Literal["published", "nothing"], typer.Option(help="What to set beside our figures.")
+    ] = "published",
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for tables and figures; by default RESULTS/tables.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write coverage and size tables, verdicts, ablation and partition as files."""
+    files = write(results, out or results / "tables", against=against == "published")
+    _written(files, as_json)
+
+
+@app.command()
+def figure(
+    name: Annotated[str, typer.Argument(help=f"One of: {', '.join(drawn.FIGURES)}.")],
+    source: Annotated[
+        Path, typer.Argument(help="Folder of the demo, a benchmark or a study; or a release.")
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="The figure; it ends in .pdf, .svg or .png.")
+    ],
+    preset: Annotated[
+        str | None,
+        typer.Option(help="Which settings, where there are several: by default the first."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Draw one figure for a paper; the same records give the same bytes."""
+    _written([draw(name, FigureSource(source, preset), out, drawn.FIGURES)], as_json)
+
+
+@app.command()
+def report(
+    results: Annotated[Path, typer.Argument(help="Folder with records.jsonl.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The page.")] = Path("report.html"),
+    dataset: Annotated[list[str] | None, typer.Option(help="Only this one; once for each.")] = None,
+    preset: Annotated[
+        list[str] | None, typer.Option(help="Only these settings; once for each.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a benchmark as one HTML page that loads nothing."""
+    page = html_page.write(results, out, tuple(dataset or ()), tuple(preset or ()))
+    _written([page], as_json)
+
+
+def _written(files: Sequence[Path], as_json: bool) -> None:
+    """Say which files were written."""
+    output = Output(as_json)
+    output.say(f"Written: {', '.join(str(file) for file in files)}")
+    output.done(files=files)
+
+
+data_app = typer.Typer(no_args_is_help=True)
+
+DataFolder = Annotated[
+    Path | None, typer.Option("--data", help="Folder with data; else FEDWQCP_DATA.")
+]
+WIDTH = 160
+"""Columns of the tables where the output is no terminal."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of checking one dataset.
+
+    Parameters
+    ----------
+    name : str
+        The dataset.
+    verdict : str
+        Status of the copy that was found, else ``missing`` or ``unsound``.
+    note : str
+        What the copy is, or what is wrong.
+    source : str
+        Names of its files.
+    train : tuple of int
+        Training rows of each class or grade.
+    test : tuple of int
+        Test rows of each class or grade.
+    sha256 : str
+        Checksum of images and labels.
+    """
+
+    name: str
+    verdict: str
+    note: str
+    source: str = ""
+    train: tuple[int, ...] = ()
+    test: tuple[int, ...] = ()
+    sha256: str = ""
+
+
+@data_app.command("list")
+def list_(data: DataFolder = None, as_json: AsJson = False) -> None:
+    """List every dataset and where it was found."""
+    found = {dataset.name: _where(dataset, data) for dataset in catalog.CATALOG}
+    output = Output(as_json, WIDTH)
+    table = Table("dataset", "task", "input", "train", "test", "licence")
+    table.add_column("found", overflow="fold")
+    for dataset in catalog.CATALOG:
+        table.add_row(
+            dataset.name,
+            _task(dataset),
+            _shape(dataset),
+            f"{dataset.n_train:,}" if dataset.n_train else "any",
+            f"{dataset.n_test:,}" if dataset.n_test else "any",
+            dataset.licence,
+            Text(" + ".join(found[dataset.name]) or _how(dataset)),
+        )
+    output.show(table)
+    rows = [asdict(dataset) | {"found": found[dataset.name]} for dataset in catalog.CATALOG]
+    output.done(datasets=rows)
+
+
+@data_app.command()
+def fetch(
+    names: Annotated[list[str] | None, typer.Argument(help="Datasets to download.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Download all of them.")] = False,
+    data: Annotated[
+        Path | None, typer.Option("--data", help="Folder to put them into; else the cache.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Download published files; what is there already with the right checksum is kept."""
+    if bool(names) == every:
+        raise InputError(f"name datasets or say --all; known: {', '.join(catalog.available())}")
+    wanted = catalog.CATALOG if every else [catalog.find(name) for name in names or ()]
+    folder = data if data is not None else resolve.cache_folder()
+    output, fetched = Output(as_json), {}
+    for dataset in wanted:
+        if dataset.embedded:
+            output.say(f"{dataset.name}: comes with the software, nothing to fetch")
+            continue
+        files = fetched[dataset.name] = _fetch(dataset, folder, output.console)
+        output.say(f"{dataset.name}: {', '.join(str(file) for file in files)}")
+        output.say(f"  licence: {dataset.licence}; cite: {dataset.citation}")
+    output.done(files=fetched)
+
+
+@data_app.command()
+def verify(
+    names: Annotated[list[str] | None, typer.Argument(help="Datasets; by default all.")] = None,
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Read datasets and check them: which known copy is it, and is it whole."""
+    wanted = [catalog.find(name) for name in names or catalog.available()]
+    verdicts = [_verify(dataset, data) for dataset in wanted]
+    output = Output(as_json, WIDTH)
+    table = Table("dataset", "verdict", "train", "test", "files", "note")
+    for v in verdicts:
+        rows = [f"{sum(counts):,}" if counts else "" for counts in (v.train, v.test)]
+        table.add_row(v.name, v.verdict, *rows, Text(v.source), Text(v.note))
+    output.show(table)
+    output.done(verdicts=verdicts)
+    bad = {"unsound", "missing"} if names else {"unsound"}
+    if any(verdict.verdict in bad for verdict in verdicts):
+        raise typer.Exit(2)
+
+
+@data_app.command()
+def show(
+    name: Annotated[str, typer.Argument(help="A dataset.")],
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show all that is known of a dataset: source, checksums, licence, citation, known copies."""
+    dataset = catalog.find(name)
+    found = _where(dataset, data)
+    output = Output(as_json, WIDTH)
+    table = Table(title=dataset.title, show_header=False)
+    table.add_row("task", _task(dataset))
+    table.add_row("input", _shape(dataset))
+    table.add_row("rows", f"{dataset.n_train:,} train, {dataset.n_test:,} test")
+    table.add_row("licence", dataset.licence)
+    table.add_row("cite", dataset.citation)
+    table.add_row("homepage", dataset.homepage)
+    for remote in dataset.remote:
+        table.add_row(remote.path, f"md5 {remote.md5}\n" + "\n".join(remote.urls))
+    for content in dataset.contents:
+        told = f"\nsha256 {content.sha256}" if content.sha256 else ""
+        table.add_row(content.status, content.note + told)
+    table.add_row("found", Text(" + ".join(found) or _how(dataset)))
+    output.show(table)
+    output.done(dataset=asdict(dataset) | {"found": found})
+
+
+def _fetch(dataset: Dataset, folder: Path, console: Console) -> tuple[Path, ...]:
+    """Download one dataset with a bar for each file."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bars:
+        lines = {
+            Path(remote.path).name: bars.add_task(remote.path, total=remote.size)
+            for remote in dataset.remote
+        }
+        return fetch_files(
+            dataset,
+            folder,
+            progress=lambda file, have, total: bars.update(
+                lines[file], completed=have, total=total
+            ),
+        )
+
+
+def _verify(dataset: Dataset, data: Path | None) -> Verdict:
+    """Check one dataset; a wrong data folder still ends the command."""
+    if dataset.published.status == "synthetic":
+        return Verdict(dataset.name, dataset.published.status, dataset.published.note)
+    if not dataset.embedded and resolve.locate(dataset, data) is None:
+        return Verdict(dataset.name, "missing", str(resolve.missing(dataset, data)))
+    try:
+        loaded = load_dataset(dataset.name, data)
+    except FedwqcpError as error:
+        return Verdict(dataset.name, "unsound", str(error))
+    return Verdict(
+        dataset.name,
+        loaded.status,
+        loaded.note,
+        loaded.source,
+        *_counts(loaded),
+        sha256=loaded.sha256,
+    )
+
+
+def _counts(loaded: Loaded) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Count the rows of each class, for training and for testing."""
+    train, test = np.bincount(loaded.train_labels), np.bincount(loaded.test_labels)
+    return tuple(train.tolist()), tuple(test.tolist())
+
+
+def _where(dataset: Dataset, data: Path | None) -> tuple[str, ...]:
+    """Return the files that hold a dataset, as text."""
+    if dataset.embedded:
+        return ("embedded",) if dataset.name != "digits" or find_spec("sklearn") else ()
+    return tuple(str(file) for file in resolve.locate(dataset, data) or ())
+
+
+def _task(dataset: Dataset) -> str:
+    """Write the task and the number of classes."""
+    return dataset.task + (f", {dataset.n_classes} classes" if dataset.n_classes else "")
+
+
+def _shape(dataset: Dataset) -> str:
+    """Write the shape of one input."""
+    return " x ".join(str(length) for length in dataset.shape)
+
+
+def _how(dataset: Dataset) -> str:
+    """Say how a dataset that was not found is had."""
+    need = "needs fedwqcp[demo]" if dataset.embedded else f"fedwqcp-lab data fetch {dataset.name}"
+    return f"no; {need}"
+
+
+app.add_typer(data_app, name="data", help="Find, fetch and check datasets.")
+without_types(app)
+
+
+def main() -> None:
+    """Run ``fedwqcp-lab``; an expected error prints its message and sets the exit code."""
+    run_app(app)

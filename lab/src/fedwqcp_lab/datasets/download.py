@@ -1,0 +1,224 @@
+"""Downloads: a file is whole and has the published checksum, or it is not there.
+
+What has come is kept in ``NAME.part``, so that a transfer that breaks off goes on where it stopped;
+only a file with the right checksum is renamed to its name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import os
+import time
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+from typing import TypeAlias
+from urllib.error import HTTPError
+
+from fedwqcp.errors import InputError
+from fedwqcp_lab.datasets.dataset import Dataset, Remote
+
+Progress: TypeAlias = Callable[[str, int, int | None], None]
+"""Called with a file's name, the bytes that have come, and how many there will be if known."""
+
+_BLOCK = 1 << 18
+_RANGE_REFUSED = 416
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long a download is tried.
+
+    Parameters
+    ----------
+    timeout : float, optional
+        Seconds without a byte after which a connection is given up.
+    tries : int, optional
+        How often each address is tried.
+    wait : float, optional
+        Seconds before the second try; twice as long before each further one.
+    """
+
+    timeout: float = 30.0
+    tries: int = 4
+    wait: float = 1.0
+
+
+class _BrokenError(Exception):
+    """A transfer did not come to its end; another try may."""
+
+
+def fetch(
+    dataset: Dataset,
+    folder: Path,
+    *,
+    progress: Progress | None = None,
+    patience: Patience | None = None,
+) -> tuple[Path, ...]:
+    """Return the published files of a dataset, downloading those that the folder lacks.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        An entry of the catalogue that is not embedded.
+    folder : Path
+        Where the files are kept; it is made if need be.
+    progress : callable, optional
+        Told how far each file is.
+    patience : Patience, optional
+        Timeout and number of tries.
+
+    Returns
+    -------
+    tuple of Path
+        The files; each has its published checksum.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be had, has another checksum or cannot be written.
+    """
+    files = tuple(folder / remote.path for remote in dataset.remote)
+    for remote, file in zip(dataset.remote, files, strict=True):
+        if not (file.is_file() and md5_of(file) == remote.md5):
+            download(remote, file, progress=progress, patience=patience or Patience())
+    return files
+
+
+def download(
+    remote: Remote, target: Path, *, progress: Progress | None = None, patience: Patience
+) -> None:
+    """Download one file; it appears under its name only with the published checksum.
+
+    Parameters
+    ----------
+    remote : Remote
+        What to download.
+    target : Path
+        Its name here.
+    progress : callable, optional
+        Told how far the file is.
+    patience : Patience
+        Timeout and number of tries.
+
+    Raises
+    ------
+    InputError
+        If every address failed; the error names each reason, and both checksums where the file came
+        but is another one. Then nothing of it is kept.
+    """
+    part = target.with_name(target.name + ".part")
+    _prepare(part)
+    if part.exists() and md5_of(part) == remote.md5:  # whole, but not renamed before the end
+        os.replace(part, target)
+        return
+    reasons: dict[str, str] = {}
+    for attempt in range(patience.tries):
+        if attempt:
+            time.sleep(patience.wait * 2 ** (attempt - 1))
+        for url in remote.urls:
+            try:
+                _transfer(url, part, patience.timeout, progress)
+            except _BrokenError as error:
+                reasons[url] = str(error)
+                continue
+            if (found := md5_of(part)) == remote.md5:
+                os.replace(part, target)
+                return
+            part.unlink()
+            reasons[url] = f"md5 must be {remote.md5}, got {found}; nothing was kept"
+    told = "; ".join(f"{url}: {reason}" for url, reason in reasons.items())
+    raise InputError(
+        f"{target.name} could not be downloaded after {patience.tries} tries ({told}); "
+        f"try again, or put the file at {target}"
+    )
+
+
+def md5_of(path: Path) -> str:
+    """Return the MD5 checksum of a file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    str
+        In hexadecimal digits.
+    """
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+
+
+def _prepare(part: Path) -> None:
+    """Make the folder and see that it takes files, before anything is downloaded for it."""
+    try:
+        part.parent.mkdir(parents=True, exist_ok=True)
+        part.open("ab").close()
+        if not part.stat().st_size:
+            part.unlink()
+    except OSError as error:
+        raise InputError(
+            f"{part.parent} must be a folder that can be written, got: {error.strerror}; "
+            "choose another with FEDWQCP_CACHE"
+        ) from error
+
+
+def _transfer(url: str, part: Path, timeout: float, progress: Progress | None) -> None:
+    """Append what the partial file lacks, or begin anew where the server cannot go on."""
+    have = part.stat().st_size if part.exists() else 0
+    request = urllib.request.Request(url, headers={"User-Agent": "fedwqcp"})
+    if have:
+        request.add_header("Range", f"bytes={have}-")
+    try:
+        with urllib.request.urlopen(request, timeout=timeout) as response:
+            _receive(response, part, have if _goes_on(response, have) else 0, progress)
+    except HTTPError as error:
+        if error.code == _RANGE_REFUSED:
+            part.unlink()
+        raise _BrokenError(f"the server answered {error.code} {error.reason}") from error
+    except TimeoutError as error:
+        raise _BrokenError(f"no byte came for {timeout:g} s") from error
+    except (OSError, http.client.HTTPException) as error:
+        raise _BrokenError(str(getattr(error, "reason", error)) or type(error).__name__) from error
+
+
+def _goes_on(response: http.client.HTTPResponse, have: int) -> bool:
+    """Whether the server sends the rest and not the whole."""
+    return response.status == http.HTTPStatus.PARTIAL_CONTENT and response.headers.get(
+        "Content-Range", ""
+    ).startswith(f"bytes {have}-")
+
+
+def _receive(
+    response: http.client.HTTPResponse, part: Path, have: int, progress: Progress | None
+) -> None:
+    """Write the body to the partial file, from a position on."""
+    length = response.headers.get("Content-Length", "")
+    total = have + int(length) if length.isdigit() else None
+    with part.open("ab", buffering=0) as file:
+        file.truncate(have)
+        while block := response.read1(_BLOCK):
+            _write(file, block, part)
+            have += len(block)
+            if progress is not None:
+                progress(part.name.removesuffix(".part"), have, total)
+    if total is not None and have < total:
+        raise _BrokenError(f"the connection ended after {have} of {total} bytes")
+
+
+def _write(file: FileIO, block: bytes, part: Path) -> None:
+    """Write a block; a full disk ends the download and frees what it took."""
+    try:
+        while block:
+            block = block[file.write(block) :]
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise InputError(
+            f"{part} could not be written: {error.strerror}; make room, or choose another folder "
+            "with FEDWQCP_CACHE"
+        ) from error

@@ -1,0 +1,224 @@
+"""Loading a dataset: images and labels, and what this copy of them is."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fedwqcp.demo import embedded
+from fedwqcp.demo.partition import iid
+from fedwqcp.demo.streams import stream
+from fedwqcp.errors import InputError
+from fedwqcp_lab.datasets import archives, catalog, container, resolve
+from fedwqcp_lab.datasets.container import Arrays, Bytes
+from fedwqcp_lab.datasets.dataset import Content, Dataset, Status
+from fedwqcp_lab.datasets.download import Progress, fetch, md5_of
+
+_KEYS = ("train_images", "train_labels", "test_images", "test_labels")
+_IDX_KEYS = {
+    "train-images": "train_images",
+    "train-labels": "train_labels",
+    "t10k-images": "test_images",
+    "t10k-labels": "test_labels",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Loaded:
+    """The images and labels of a dataset, and what this copy of them is.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Its entry in the catalogue.
+    train_images : array of uint8, shape (n, h, w) or (n, h, w, 3)
+        Images of the official training split, or of what stands in for it.
+    train_labels : array of uint8, shape (n,)
+        Their classes or grades.
+    test_images : array of uint8
+        Images for testing.
+    test_labels : array of uint8
+        Their classes or grades.
+    status : str
+        How this copy stands to the published data; every result carries it.
+    note : str
+        One sentence that says what this copy is.
+    source : str
+        Names of the files that it was read from.
+    sha256 : str
+        Checksum of the four arrays, as in `Content`.
+    """
+
+    dataset: Dataset
+    train_images: Bytes
+    train_labels: Bytes
+    test_images: Bytes
+    test_labels: Bytes
+    status: Status
+    note: str
+    source: str
+    sha256: str
+
+
+def load(
+    name: str,
+    data: Path | str | None = None,
+    *,
+    download: bool = False,
+    progress: Progress | None = None,
+) -> Loaded:
+    """Return a dataset from a folder, the system or the cache; download it only if asked to.
+
+    Parameters
+    ----------
+    name : str
+        As the catalogue lists it.
+    data : Path or str, optional
+        A folder with data; by default the one that ``FEDWQCP_DATA`` names, if it is set.
+    download : bool, optional
+        Whether a dataset that is nowhere here is downloaded from its authors into the cache.
+    progress : callable, optional
+        Told how far a download is.
+
+    Returns
+    -------
+    Loaded
+        The arrays of a known copy.
+
+    Raises
+    ------
+    InputError
+        If the name is unknown, nothing was found, or what was found is damaged or no known copy.
+    MissingExtraError
+        If the dataset comes with a package that is not installed.
+    """
+    dataset = catalog.find(name)
+    if dataset.embedded:
+        return _embedded(dataset)
+    folder = None if data is None else Path(data)
+    files = resolve.locate(dataset, folder)
+    if files is None and download:
+        files = fetch(dataset, resolve.cache_folder(), progress=progress)
+    if files is None:
+        raise resolve.missing(dataset, folder)
+    return read(dataset, files)
+
+
+def read(dataset: Dataset, files: tuple[Path, ...]) -> Loaded:
+    """Return a dataset from files that belong together, if they are a known copy of it.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Its entry in the catalogue.
+    files : tuple of Path
+        One of its sets of files.
+
+    Returns
+    -------
+    Loaded
+        The arrays and what this copy is.
+
+    Raises
+    ------
+    InputError
+        If a file is damaged, or the content is no known copy; the error names the checksums.
+    """
+    try:
+        arrays = _shaped(dataset, _stored(files), files)
+        sha256 = _checksum(arrays)
+        content = _identify(dataset, files, sha256)
+    except OSError as error:
+        raise InputError(f"{error.filename} could not be read: {error.strerror}") from error
+    source = " + ".join(file.name for file in files)
+    return Loaded(
+        dataset, *arrays, status=content.status, note=content.note, source=source, sha256=sha256
+    )
+
+
+def _stored(files: tuple[Path, ...]) -> Arrays:
+    """Read files in whichever format their names tell."""
+    arrays: Arrays = {}
+    for file in files:
+        if file.name.endswith("-ubyte.gz"):
+            arrays[_IDX_KEYS[file.name.partition("-idx")[0]]] = archives.read_idx(file)
+        elif file.name.endswith(".tar.gz"):
+            arrays |= archives.read_cifar10(file)
+        else:
+            arrays |= container.read(file)
+    return arrays
+
+
+def _shaped(
+    dataset: Dataset, arrays: Arrays, files: tuple[Path, ...]
+) -> tuple[Bytes, Bytes, Bytes, Bytes]:
+    """Take the four arrays, labels flat, and refuse those of another type or shape."""
+    where = " + ".join(str(file) for file in files)
+    if lacking := [key for key in _KEYS if key not in arrays]:
+        raise InputError(
+            f"{where} must hold {', '.join(lacking)}, got {', '.join(sorted(arrays)) or 'nothing'}"
+        )
+    if wrong := [key for key in _KEYS if arrays[key].dtype != np.uint8]:
+        raise InputError(f"{where}: {wrong[0]} must be uint8, got {arrays[wrong[0]].dtype}")
+    images, labels, test_images, test_labels = (arrays[key] for key in _KEYS)
+    for key, rows, targets in zip(
+        _KEYS[::2], (images, test_images), (labels, test_labels), strict=True
+    ):
+        if rows.shape[1:] != dataset.shape or targets.size != len(rows):
+            raise InputError(
+                f"{where}: {key} must have shape (n, {', '.join(map(str, dataset.shape))}) and n "
+                f"labels, got shape {rows.shape} and {targets.size} labels"
+            )
+    return images, labels.ravel(), test_images, test_labels.ravel()
+
+
+def _checksum(arrays: tuple[Bytes, ...]) -> str:
+    """Return the SHA-256 of the arrays' bytes, one after another."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def _identify(dataset: Dataset, files: tuple[Path, ...], sha256: str) -> Content:
+    """Return which known copy this is, by its content or else by the published file's checksum."""
+    for content in dataset.contents:
+        if content.sha256 == sha256:
+            return content
+    known = [f"{c.sha256} ({c.status})" for c in dataset.contents if c.sha256]
+    wanted = f"sha256 of its images and labels must be {' or '.join(known)}, got {sha256}"
+    if not dataset.published.sha256 and len(files) == len(dataset.remote) == 1:
+        md5 = md5_of(files[0])
+        if md5 == dataset.remote[0].md5:
+            return dataset.published
+        wanted = f"its md5 must be {dataset.remote[0].md5} (published), got {md5}, or the {wanted}"
+    raise InputError(
+        f"{dataset.name}: {' + '.join(str(file) for file in files)} is no known copy: {wanted}; "
+        f"remove it, then: fedwqcp-lab data fetch {dataset.name}"
+    )
+
+
+def _embedded(dataset: Dataset) -> Loaded:
+    """Return the digits of scikit-learn as images; a synthetic dataset has no rows of its own."""
+    if dataset.name != "digits":
+        raise InputError(
+            f"{dataset.name} is drawn at random and cannot be loaded; "
+            "call fedwqcp.demo.embedded.friedman with the number of rows"
+        )
+    all_digits = embedded.digits()
+    images = np.rint(all_digits.inputs * 255).astype(np.uint8).reshape(-1, *dataset.shape)
+    labels = all_digits.targets.astype(np.uint8)
+    train, test = iid(len(labels), (0.8, 0.2), stream(0, "test", dataset.name))
+    arrays = (images[train], labels[train], images[test], labels[test])
+    content = dataset.published
+    return Loaded(
+        dataset,
+        *arrays,
+        status=content.status,
+        note=content.note,
+        source="scikit-learn",
+        sha256=_checksum(arrays),
+    )

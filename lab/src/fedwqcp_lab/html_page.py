@@ -1,0 +1,219 @@
+"""A report of a benchmark: coverage and size over seeds, dataset by dataset."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from math import isfinite
+from pathlib import Path
+from statistics import median
+
+from fedwqcp.errors import InputError
+from fedwqcp.report.html import coverages, save, sections
+from fedwqcp.report.html.blocks import Row, Table
+from fedwqcp.report.html.coverages import Measured
+from fedwqcp.report.html.page import Page, Section, View
+from fedwqcp.report.html.panels import partition
+from fedwqcp.report.html.words import counted, interval, number, rate_of, some
+from fedwqcp.theory import Finding, diagnose
+from fedwqcp.wire.payload import LocalQuantile
+from fedwqcp_lab.compare import INTERVAL, half_width, shown
+from fedwqcp_lab.journal import Journal
+from fedwqcp_lab.pages import read as read_results
+from fedwqcp_lab.result import Result, Share
+
+STANDS_IN = {
+    "reconstruction": "A reconstruction of the published data, made from its source.",
+    "reencoded": "The published images, encoded anew: pixels differ.",
+    "subset": "A part of the published data.",
+    "synthetic": "Drawn from a formula, measured nowhere.",
+}
+"""What a copy that is not the published data is."""
+
+
+def write(
+    path: Path, out: Path, datasets: tuple[str, ...] = (), presets: tuple[str, ...] = ()
+) -> Path:
+    """Write the page of a benchmark, or of some of its datasets and presets."""
+    return save(lambda: read(path, datasets, presets), out)
+
+
+def read(path: Path, datasets: tuple[str, ...] = (), presets: tuple[str, ...] = ()) -> Page:
+    """Return the page of a benchmark.
+
+    Parameters
+    ----------
+    path : Path
+        Its folder.
+    datasets, presets : tuple of str, optional
+        Only these; by default all.
+
+    Returns
+    -------
+    Page
+        One view for each dataset under each preset.
+
+    Raises
+    ------
+    InputError
+        If there are no records, or none of what is asked for.
+    """
+    results = _chosen(read_results(path), datasets, presets)
+    shares = Journal(path / "partitions.jsonl", Share).read()
+    rows: dict[tuple[str, str], list[Result]] = {}
+    for result in results:
+        rows.setdefault((result.preset, result.dataset), []).append(result)
+    seeds = _span([len({r.seed for r in own}) for own in rows.values()])
+    lines = _span([len({r.method for r in own}) for own in rows.values()])
+    alphas = sorted({r.alpha for r in results})
+    return Page(
+        kind="fedwqcp benchmark",
+        title=f"{counted(len({r.dataset for r in results}), 'dataset')}, "
+        f"{counted(len({r.method.partition(' (')[0] for r in results}), 'method')}, "
+        f"{seeds} {'seed' if seeds == '1' else 'seeds'}",
+        facts=(
+            ("Asked for", ", ".join(f"coverage {1 - a:g} (alpha = {a:g})" for a in alphas)),
+            ("Settings", ", ".join(dict.fromkeys(r.preset for r in results))),
+            ("Methods with their variants", lines),
+            ("Models trained on", ", ".join(sorted({r.device for r in results}))),
+            ("Software", some(dict.fromkeys(r.code for r in results))),
+        ),
+        views=[
+            _view(own, [s for s in shares if s.dataset == dataset])
+            for (_, dataset), own in rows.items()
+        ],
+    )
+
+
+def _chosen(
+    results: Sequence[Result], datasets: Sequence[str], presets: Sequence[str]
+) -> list[Result]:
+    """Keep the datasets and settings that are asked for; by default all."""
+    for option, asked, there in (
+        ("--dataset", datasets, dict.fromkeys(r.dataset for r in results)),
+        ("--preset", presets, dict.fromkeys(r.preset for r in results)),
+    ):
+        if other := [name for name in asked if name not in there]:
+            raise InputError(f"{option} must be one of {', '.join(there)}; got {other[0]!r}")
+    return [
+        r
+        for r in results
+        if r.dataset in (datasets or (r.dataset,)) and r.preset in (presets or (r.preset,))
+    ]
+
+
+def _view(results: Sequence[Result], shares: Sequence[Share]) -> View:
+    """Return all about one dataset under one preset."""
+    first, nominal = results[0], 1 - results[0].alpha
+    methods = coverages.in_order({r.method for r in results})
+    agents = sorted({r.agent for r in results}, key=lambda name: int(name[1:]))
+    by: dict[tuple[str, str], list[Result]] = {}
+    for r in results:
+        by.setdefault((r.method, r.agent), []).append(r)
+    found = [_measured(by[method, agent]) for method in methods for agent in agents]
+    seeds = sorted({r.seed for r in results})
+    size = "labels in a set" if first.task == "classification" else "length of the interval"
+    over = f"Medians over {len(seeds)} seeds" if len(seeds) > 1 else "One seed"
+    about = [
+        coverages.agents(found, nominal, f"{over}, on {first.n_test:,} test points each."),
+        coverages.comparison(found, nominal, size, first.title),
+    ]
+    if shares:
+        about.append(_partition(shares))
+    totals = [
+        (method, agent, max(r.bytes_up for r in own), max(r.bytes_down for r in own))
+        for (method, agent) in ((m.method, m.agent) for m in found)
+        for own in (by[method, agent],)
+    ]
+    about += [sections.messages(totals, {}, methods[0]), _diagnosis(results, len(seeds))]
+    return View(
+        title=f"{shown(first.title, first.status)}, {first.preset}",
+        methods=methods,
+        agents=agents,
+        method=methods[0],
+        verdicts={
+            name: coverages.verdict(name, [m for m in found if m.method == name], nominal)
+            for name in methods
+        },
+        sections=about,
+        stand_in=STANDS_IN.get(first.status, ""),
+    )
+
+
+def _measured(own: Sequence[Result]) -> Measured:
+    """Return one method at one agent: the median over seeds and its interval."""
+    first = own[0]
+    seen = [r.coverage for r in own]
+    if len(own) == 1:
+        rate = rate_of(first.hits, first.n_test)
+        low, high, said = rate.low, rate.high, interval(rate)
+    else:
+        half = half_width(seen)
+        low, high = max(0.0, median(seen) - half), min(1.0, median(seen) + half)
+        said = f"{low:.3f} to {high:.3f}, median ± {INTERVAL}"
+    thresholds = [r.threshold for r in own if isinstance(r.threshold, float)]
+    return Measured(
+        method=first.method,
+        agent=first.agent,
+        note=f"{first.model} model",
+        coverage=median(seen),
+        low=low,
+        high=high,
+        interval=said,
+        size=median(r.size for r in own),
+        facts=(
+            ("median size", number(median(r.size for r in own))),
+            ("calibration points", _span([r.n_cal for r in own])),
+            ("threshold", number(median(thresholds)) if thresholds else "one for each label"),
+            ("bytes sent, at most", f"{max(r.bytes_up for r in own):,}"),
+        ),
+        promise=(str(max(r.rounds for r in own)), first.guarantee),
+    )
+
+
+def _span(values: Sequence[int]) -> str:
+    """Write a range of counts."""
+    low, high = min(values), max(values)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _partition(shares: Sequence[Share]) -> Section:
+    """Return who holds what, under the first seed."""
+    first = min(share.seed for share in shares)
+    own = sorted((s for s in shares if s.seed == first), key=lambda s: int(s.agent[1:]))
+    what = "class" if len(own[0].counts) > 1 else "all points"
+    return Section(
+        "partition",
+        "Who holds what",
+        f"Agents' shares of the calibration data under seed {first}, drawn from a Dirichlet law.",
+        [partition({s.agent: s.counts for s in own}, what)],
+    )
+
+
+def _diagnosis(results: Sequence[Result], seeds: int) -> Section:
+    """Return what the summaries of FedWQ-CP would show, seed by seed."""
+    tally: Counter[tuple[str, str]] = Counter()
+    said: dict[tuple[str, str], Finding] = {}
+    method = results[0].method
+    for seed in sorted({r.seed for r in results}):
+        sent = {
+            r.agent: LocalQuantile(r.local, r.n_cal)
+            for r in results
+            if r.seed == seed and r.method == method and (r.n_cal or not isfinite(r.local))
+        }
+        for finding in diagnose(sent, results[0].alpha).findings:
+            key = (finding.severity, finding.code)
+            tally[key] += 1
+            said.setdefault(key, finding)
+    rows = [
+        Row((f"{code} ({severity})", f"{count} of {seeds}", said[severity, code].says,
+             said[severity, code].instead))
+        for (severity, code), count in tally.most_common()
+    ]  # fmt: skip
+    columns = ("finding", "seeds", "for instance", "what to do")
+    return Section(
+        "diagnosis",
+        "Diagnosis, and what to do next",
+        "What a server could tell of averaging from thresholds and sizes alone, seed by seed.",
+        [Table("diagnosis", "Findings over seeds", columns, rows)],
+    )

@@ -1,0 +1,76 @@
+import re
+
+import pytest
+
+from fedwqcp.errors import InputError
+from fedwqcp_lab.datasets import catalog
+
+SEVEN = (
+    "mnist",
+    "fashionmnist",
+    "cifar10",
+    "dermamnist",
+    "bloodmnist",
+    "tissuemnist",
+    "retinamnist",
+)
+
+
+def test_the_papers_seven_and_two_that_need_no_download():
+    assert catalog.available() == (*SEVEN, "digits", "friedman")
+    assert [d.name for d in catalog.CATALOG if d.embedded] == ["digits", "friedman"]
+
+
+@pytest.mark.parametrize("dataset", catalog.CATALOG, ids=lambda d: d.name)
+def test_every_entry_is_complete(dataset):
+    assert catalog.find(dataset.name) is dataset
+    assert dataset.title
+    assert dataset.licence
+    assert re.search(r"\((19|20)\d\d\)", dataset.citation)
+    assert dataset.homepage.startswith("http")
+    assert (dataset.n_classes is None) == (dataset.task == "regression")
+    assert dataset.published.status in ("published", "synthetic")
+    assert all(content.note.endswith(".") for content in dataset.contents)
+
+
+@pytest.mark.parametrize("name", SEVEN)
+def test_every_file_has_a_checksum_and_an_address(name):
+    dataset = catalog.find(name)
+    for file in dataset.remote:
+        assert re.fullmatch(r"[0-9a-f]{32}", file.md5)
+        assert all(re.match(r"https?://.*" + file.path.split("/")[-1], url) for url in file.urls)
+        assert file.urls
+    sums = [content.sha256 for content in dataset.contents if content.sha256]
+    assert sums
+    assert all(re.fullmatch(r"[0-9a-f]{64}", s) for s in sums)
+
+
+def test_no_two_datasets_share_a_file_or_a_checksum():
+    paths = [path for d in catalog.CATALOG for names in d.file_sets for path in names]
+    sums = [file.md5 for d in catalog.CATALOG for file in d.remote]
+    sums += [c.sha256 for d in catalog.CATALOG for c in d.contents if c.sha256]
+    assert len(paths) == len(set(paths))
+    assert len(sums) == len(set(sums))
+
+
+def test_stand_ins_are_told_apart():
+    others = {d.name: [c.status for c in d.contents[1:]] for d in catalog.CATALOG}
+    assert {name: found for name, found in others.items() if found} == {
+        "dermamnist": ["reencoded"],
+        "bloodmnist": ["reconstruction"],
+        "tissuemnist": ["subset"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("mnits", "mnist"), ("CIFAR-10", "cifar10"), ("Fashion-MNIST", "fashionmnist")],
+)
+def test_an_unknown_name_is_refused_with_the_nearest(typed, meant):
+    with pytest.raises(InputError, match=f"did you mean '{meant}'.*known: mnist, "):
+        catalog.find(typed)
+
+
+def test_a_name_like_no_other_lists_all():
+    with pytest.raises(InputError, match=r"unknown dataset 'x'; known: mnist"):
+        catalog.find("x")

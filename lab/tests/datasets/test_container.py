@@ -1,0 +1,148 @@
+import lzma
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays as any_array
+
+from fedwqcp.errors import InputError
+from fedwqcp_lab.datasets import container
+
+IMAGES = st.tuples(
+    st.integers(0, 3), st.integers(1, 6), st.integers(1, 6), st.sampled_from([(), (3,)])
+).flatmap(lambda s: any_array(np.uint8, (*s[:3], *s[3])))
+
+
+def by_the_letter(left):
+    """Decode as the format is written down: one sample after another."""
+    n, planes, h, w = left.shape
+    out = np.zeros((n, planes, h, w), dtype=int)
+    for m, k, i, j in np.ndindex(*left.shape):
+        a = out[m, k, i, j - 1] if j else None
+        b = out[m, k, i - 1, j] if i else None
+        if a is None or b is None:
+            guess = 0 if a is b else a if b is None else b
+        else:
+            c = out[m, k, i - 1, j - 1]
+            if c >= max(a, b):
+                guess = min(a, b)
+            elif c <= min(a, b):
+                guess = max(a, b)
+            else:
+                guess = a + b - c
+        green = out[m, 0, i, j] if k else 0
+        out[m, k, i, j] = (int(left[m, k, i, j]) + guess + green) % 256 - green
+    if planes == 1:
+        return out[:, 0]
+    return np.stack([out[:, 1] + out[:, 0], out[:, 0], out[:, 2] + out[:, 0]], axis=-1)
+
+
+def test_a_grey_image_by_hand():
+    # row 1: 10, 12 - 10, 11 - 12; row 2: 9 - 10, then the medians of (9, 12, 11) and (15, 11, 14)
+    image = np.array([[[10, 12, 11], [9, 15, 200]]], dtype=np.uint8)
+    left = container.residuals(image)
+    assert left.tolist() == [[[[10, 2, 255], [255, 4, 186]]]]
+    assert container.pixels(left).tolist() == image.tolist()
+
+
+def test_a_coloured_pixel_by_hand():
+    image = np.array([[[[5, 250, 0]]]], dtype=np.uint8)  # green, red - green, blue - green
+    left = container.residuals(image)
+    assert left.ravel().tolist() == [250, (5 - 250) % 256, (0 - 250) % 256]
+    assert container.pixels(left).tolist() == image.tolist()
+
+
+@given(IMAGES)
+def test_images_come_back(images):
+    assert np.array_equal(container.pixels(container.residuals(images)), images)
+
+
+@given(st.sampled_from([1, 3]).flatmap(lambda p: any_array(np.uint8, (2, p, 4, 5))))
+def test_any_residuals_decode_as_the_format_says(left):
+    assert np.array_equal(container.pixels(left), by_the_letter(left))
+
+
+def test_more_images_than_are_decoded_at_once():
+    images = np.random.default_rng(0).integers(256, size=(1100, 3, 4), dtype=np.uint8)
+    assert np.array_equal(container.pixels(container.residuals(images)), images)
+
+
+def test_a_file_comes_back(tmp_path):
+    rng = np.random.default_rng(1)
+    arrays = {
+        "train_images": rng.integers(256, size=(5, 4, 4, 3), dtype=np.uint8),
+        "train_labels": rng.integers(3, size=(5, 1), dtype=np.uint8),
+        "train_class_position": rng.integers(99, size=5, dtype=np.int32),
+    }
+    path = tmp_path / "made.npz.xz"
+    container.write(path, arrays)
+    back = container.read(path)
+    assert set(back) == set(arrays)
+    assert all(np.array_equal(back[name], arrays[name]) for name in arrays)
+    assert all(back[name].dtype == arrays[name].dtype for name in arrays)
+    with lzma.open(path) as stream, np.load(stream) as stored:
+        assert sorted(stored.files) == [
+            "train_class_position",
+            "train_images_med",
+            "train_labels",
+        ]
+
+
+def test_a_plain_file_is_read_as_it_is(tmp_path):
+    images = np.arange(12, dtype=np.uint8).reshape(3, 2, 2)
+    np.savez(tmp_path / "plain.npz", train_images=images)
+    assert np.array_equal(container.read(tmp_path / "plain.npz")["train_images"], images)
+
+
+@pytest.mark.parametrize(
+    "images", [np.zeros((2, 3, 3)), np.zeros((2, 3), np.uint8), np.zeros((2, 3, 3, 4), np.uint8)]
+)
+def test_other_images_are_refused(images, tmp_path):
+    with pytest.raises(InputError, match="images must be uint8 of shape"):
+        container.write(tmp_path / "x.npz.xz", {"train_images": images})
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("left", [np.zeros((2, 1, 3, 3)), np.zeros((2, 2, 3, 3), np.uint8)])
+def test_other_residuals_are_refused(left):
+    with pytest.raises(InputError, match="stored images must be uint8"):
+        container.pixels(left)
+
+
+@pytest.mark.parametrize("keep", [0.0, 0.3, 0.9])
+@pytest.mark.parametrize("ending", [".npz", ".npz.xz"])
+def test_a_torn_file_is_named(tmp_path, ending, keep):
+    path = tmp_path / f"torn{ending}"
+    arrays = {"train_images": np.random.default_rng(0).integers(9, size=(9, 9, 9), dtype=np.uint8)}
+    if ending == ".npz":
+        np.savez_compressed(path, **arrays)
+    else:
+        container.write(path, arrays)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(keep * len(whole))])
+    with pytest.raises(InputError, match=rf"torn{ending} must be a sound {ending} file"):
+        container.read(path)
+
+
+def test_a_changed_byte_is_found(tmp_path):
+    path = tmp_path / "changed.npz.xz"
+    container.write(path, {"train_labels": np.arange(200, dtype=np.uint8)})
+    whole = bytearray(path.read_bytes())
+    whole[len(whole) // 2] ^= 1
+    path.write_bytes(whole)
+    with pytest.raises(InputError, match="changed"):
+        container.read(path)
+
+
+def test_nothing_is_unpickled(tmp_path):
+    np.savez(tmp_path / "o.npz", train_images=np.array([print], dtype=object))
+    with pytest.raises(InputError, match="allow_pickle"):
+        container.read(tmp_path / "o.npz")
+
+
+def test_a_single_array_is_no_archive(tmp_path):
+    np.save(tmp_path / "one.npy", np.zeros(3))
+    (tmp_path / "one.npy").rename(tmp_path / "one.npz")
+    with pytest.raises(InputError, match="no archive of arrays"):
+        container.read(tmp_path / "one.npz")

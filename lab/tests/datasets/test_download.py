@@ -1,0 +1,245 @@
+"""Downloads against a server on this machine that also breaks off, corrupts and stalls."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pytest
+
+from fedwqcp.errors import InputError
+from fedwqcp_lab.datasets import download as module
+from fedwqcp_lab.datasets.catalog import find
+from fedwqcp_lab.datasets.dataset import Remote
+from fedwqcp_lab.datasets.download import Patience, download, fetch, md5_of
+from made_data import remote
+
+BODY = np.random.default_rng(0).bytes(1_000_000)
+QUICK = Patience(timeout=1.0, tries=3, wait=0.0)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Sends `BODY` in the manner that the address names."""
+
+    def do_GET(self):
+        asked = self.headers.get("Range")
+        self.server.requests.append((self.path, asked))
+        visit = sum(path == self.path for path, _ in self.server.requests)
+        manner = self.path.strip("/").partition("/")[0]
+        start = int(asked.removeprefix("bytes=").rstrip("-")) if asked else 0
+        if manner == "gone":
+            self.send_error(404)
+        elif manner == "deaf":  # knows nothing of ranges
+            self.answer(200, BODY, len(BODY), keep=500_000 if visit == 1 else len(BODY))
+        elif start >= len(BODY):
+            self.send_error(416)
+        else:
+            self.part(manner, visit, start)
+
+    def part(self, manner, visit, start):
+        """Answer with the rest of the body, or with less, or with something else."""
+        rest = BODY[start:]
+        if manner == "corrupt" or (manner == "corrupt-once" and visit == 1):
+            rest = bytes([rest[0] ^ 1]) + rest[1:]
+        length = None if manner == "no-length" else len(rest)
+        keep = len(rest)
+        if manner == "breaks" or (manner == "breaks-twice" and visit <= 2):
+            keep = min(300_000, len(rest) // 2)
+        stall = manner == "stalls" or (manner == "stalls-once" and visit == 1)
+        keep = 400_000 if stall else keep
+        self.answer(206 if start else 200, rest, length, keep, start=start)
+        if stall:
+            self.server.over.wait(20)
+
+    def answer(self, status, body, length, keep, start=0):
+        """Send a head and so much of a body."""
+        self.send_response(status)
+        if length is not None:
+            self.send_header("Content-Length", str(length))
+        if status == 206:
+            self.send_header("Content-Range", f"bytes {start}-{len(BODY) - 1}/{len(BODY)}")
+        self.end_headers()
+        self.wfile.write(body[:keep])
+        self.wfile.flush()
+
+    def log_message(self, *args):
+        """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def running():
+    """Run the server while the tests of this file do."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    server.requests = []
+    server.over = threading.Event()
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    yield server
+    server.over.set()
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def server(running, monkeypatch):
+    """Forget earlier requests; ask no proxy for an address on this machine."""
+    running.requests.clear()
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    return running
+
+
+def at(server, *manners):
+    """Return the file at addresses of these manners."""
+    base = f"http://127.0.0.1:{server.server_port}"
+    return remote("f.bin", BODY, *(f"{base}/{manner}/f.bin" for manner in manners))
+
+
+def ranges(server):
+    """Return what each request asked for."""
+    return [asked for _, asked in server.requests]
+
+
+@pytest.mark.parametrize("manner", ["fine", "no-length"])
+def test_a_file_arrives(server, tmp_path, manner):
+    told = []
+    download(
+        at(server, manner), tmp_path / "f.bin", progress=lambda *a: told.append(a), patience=QUICK
+    )
+    assert (tmp_path / "f.bin").read_bytes() == BODY
+    assert [file.name for file in tmp_path.iterdir()] == ["f.bin"]
+    assert told[-1] == ("f.bin", len(BODY), len(BODY) if manner == "fine" else None)
+    assert [have for _, have, _ in told] == sorted(have for _, have, _ in told)
+
+
+def test_a_transfer_that_breaks_off_goes_on_where_it_stopped(server, tmp_path):
+    download(at(server, "breaks-twice"), tmp_path / "f.bin", patience=QUICK)
+    assert (tmp_path / "f.bin").read_bytes() == BODY
+    assert ranges(server) == [None, "bytes=300000-", "bytes=600000-"]
+
+
+def test_a_later_run_goes_on_where_an_earlier_one_stopped(server, tmp_path):
+    with pytest.raises(InputError, match="the connection ended after 800000 of 1000000 bytes"):
+        download(at(server, "breaks"), tmp_path / "f.bin", patience=QUICK)
+    assert [file.name for file in tmp_path.iterdir()] == ["f.bin.part"]
+    server.requests.clear()
+    download(at(server, "fine"), tmp_path / "f.bin", patience=QUICK)
+    assert ranges(server) == ["bytes=800000-"]
+    assert (tmp_path / "f.bin").read_bytes() == BODY
+
+
+def test_a_server_without_ranges_begins_anew(server, tmp_path):
+    download(at(server, "deaf"), tmp_path / "f.bin", patience=QUICK)
+    assert ranges(server) == [None, "bytes=500000-"]
+    assert (tmp_path / "f.bin").read_bytes() == BODY
+
+
+def test_a_stalled_transfer_is_given_up_and_goes_on(server, tmp_path):
+    download(at(server, "stalls-once"), tmp_path / "f.bin", patience=QUICK)
+    assert ranges(server) == [None, "bytes=400000-"]
+    assert (tmp_path / "f.bin").read_bytes() == BODY
+
+
+def test_a_server_that_only_stalls_is_named(server, tmp_path):
+    with pytest.raises(
+        InputError, match=r"after 1 tries .*/stalls/f\.bin: no byte came for 0\.3 s"
+    ):
+        download(at(server, "stalls"), tmp_path / "f.bin", patience=Patience(timeout=0.3, tries=1))
+    assert not (tmp_path / "f.bin").exists()
+
+
+def test_a_wrong_checksum_names_both_sums_and_keeps_nothing(server, tmp_path):
+    wrong = hashlib.md5(bytes([BODY[0] ^ 1]) + BODY[1:]).hexdigest()
+    right = hashlib.md5(BODY).hexdigest()
+    with pytest.raises(InputError, match=f"md5 must be {right}, got {wrong}; nothing was kept"):
+        download(at(server, "corrupt"), tmp_path / "f.bin", patience=QUICK)
+    assert not list(tmp_path.iterdir())
+    assert ranges(server) == [None, None, None]
+
+
+def test_a_file_that_was_corrupt_once_is_fetched_anew(server, tmp_path):
+    download(at(server, "corrupt-once"), tmp_path / "f.bin", patience=QUICK)
+    assert (tmp_path / "f.bin").read_bytes() == BODY
+
+
+def test_the_next_address_is_tried(server, tmp_path):
+    download(at(server, "gone", "fine"), tmp_path / "f.bin", patience=QUICK)
+    assert (tmp_path / "f.bin").read_bytes() == BODY
+    assert len(server.requests) == 2
+
+
+def test_every_address_that_failed_is_named(server, tmp_path):
+    file = at(server, "gone")
+    nobody = Remote("f.bin", (*file.urls, "http://127.0.0.1:9/f.bin"), file.md5)
+    with pytest.raises(InputError) as told:
+        download(nobody, tmp_path / "f.bin", patience=QUICK)
+    assert "/gone/f.bin: the server answered 404 Not Found; " in str(told.value)
+    assert "127.0.0.1:9/f.bin: [Errno" in str(told.value)
+    assert f"put the file at {tmp_path / 'f.bin'}" in str(told.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_whole_file_that_was_not_renamed_needs_no_request(server, tmp_path):
+    (tmp_path / "f.bin.part").write_bytes(BODY)
+    download(at(server, "fine"), tmp_path / "f.bin", patience=QUICK)
+    assert (tmp_path / "f.bin").read_bytes() == BODY
+    assert not server.requests
+
+
+def test_a_part_longer_than_the_file_is_dropped(server, tmp_path):
+    (tmp_path / "f.bin.part").write_bytes(BODY + b"more")
+    download(at(server, "fine"), tmp_path / "f.bin", patience=QUICK)
+    assert (tmp_path / "f.bin").read_bytes() == BODY
+    assert ranges(server) == ["bytes=1000004-", None]
+
+
+def test_a_part_of_another_file_is_dropped(server, tmp_path):
+    (tmp_path / "f.bin.part").write_bytes(b"something else")
+    download(at(server, "fine"), tmp_path / "f.bin", patience=QUICK)
+    assert (tmp_path / "f.bin").read_bytes() == BODY
+    assert ranges(server) == ["bytes=14-", None]
+
+
+def test_a_folder_that_cannot_be_written_is_told_before_any_request(server, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match=r"must be a folder that can be written.*FEDWQCP_CACHE"):
+        download(at(server, "fine"), tmp_path / "file" / "f.bin", patience=QUICK)
+    assert not server.requests
+
+
+def test_a_full_disk_is_told_at_once_and_its_part_removed(server, tmp_path, monkeypatch):
+    class Full:
+        def write(self, block):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    real = module._write
+    monkeypatch.setattr(module, "_write", lambda file, block, part: real(Full(), block, part))
+    with pytest.raises(InputError, match="could not be written: No space left on device"):
+        download(at(server, "fine"), tmp_path / "f.bin", patience=QUICK)
+    assert len(server.requests) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_it_waits_twice_as_long_each_time(server, tmp_path, monkeypatch):
+    waits = []
+    monkeypatch.setattr(module.time, "sleep", waits.append)
+    with pytest.raises(InputError):
+        download(at(server, "gone"), tmp_path / "f.bin", patience=Patience(1.0, tries=4, wait=0.5))
+    assert waits == [0.5, 1.0, 2.0]
+
+
+def test_fetch_downloads_only_what_lacks_or_is_wrong(server, tmp_path):
+    base = f"http://127.0.0.1:{server.server_port}/fine"
+    files = tuple(remote(f"made/{n}.bin", BODY, f"{base}/{n}.bin") for n in "abc")
+    made = type(find("mnist"))(
+        **{**find("mnist").__dict__, "remote": files},
+    )
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "a.bin").write_bytes(BODY)
+    (tmp_path / "made" / "b.bin").write_bytes(b"torn")
+    found = fetch(made, tmp_path, patience=QUICK)
+    assert [md5_of(file) for file in found] == [file.md5 for file in files]
+    assert [path for path, _ in server.requests] == ["/fine/b.bin", "/fine/c.bin"]

@@ -1,0 +1,53 @@
+import pytest
+
+from fedwqcp.errors import InputError
+
+torch = pytest.importorskip("torch", reason="the extra torch")
+
+from fedwqcp_lab.models.engine import Engine, find_device  # noqa: E402
+
+
+def test_the_cpu_computes_in_float32_one_model_at_a_time():
+    engine = Engine().on(torch.device("cpu"))
+    assert engine == Engine("grouped", "fp32", graph=False, fuse=False, chunk=1)
+    assert engine.dtype == torch.float32
+
+
+def test_what_is_asked_for_is_kept_where_it_can_be():
+    engine = Engine("windows", "bf16", graph=True, fuse=True, chunk=5).on(torch.device("cpu"))
+    assert engine == Engine("windows", "bf16", graph=False, fuse=False, chunk=5)
+    assert engine.dtype == torch.bfloat16
+    assert engine.exact().precision == "tf32"
+    assert engine.exact().dtype == torch.float32
+
+
+def test_the_precision_of_torch_comes_back():
+    before = torch.get_float32_matmul_precision()
+    with Engine(precision="tf32").active():
+        assert torch.get_float32_matmul_precision() == "high"
+        with Engine(precision="fp32").active():
+            assert torch.get_float32_matmul_precision() == "highest"
+        assert torch.get_float32_matmul_precision() == "high"
+    assert torch.get_float32_matmul_precision() == before
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"layout": "rows"}, {"precision": "fp8"}, {"chunk": 0}, {"workers": 0}]
+)
+def test_unknown_choices_are_refused(wrong):
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        Engine(**wrong)
+
+
+def test_devices_by_name():
+    assert find_device("cpu") == torch.device("cpu")
+    assert find_device("auto").type in ("cpu", "cuda")
+    for name in ("meta", "nonsense"):
+        with pytest.raises(InputError, match="device must be auto, cpu or cuda"):
+            find_device(name)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is CUDA")
+def test_a_device_that_is_not_there_is_refused():
+    with pytest.raises(InputError, match="no CUDA"):
+        find_device("cuda")

@@ -1,0 +1,275 @@
+import numpy as np
+import pytest
+
+from fedwqcp.demo.streams import stream
+from fedwqcp.errors import InputError
+from plain_models import plain, planes
+
+torch = pytest.importorskip("torch", reason="the extra torch")
+
+from fedwqcp_lab.models.cnn import LargeCNN  # noqa: E402
+from fedwqcp_lab.models.engine import Engine  # noqa: E402
+from fedwqcp_lab.models.heads import Classes, Mean, Quantiles  # noqa: E402
+from fedwqcp_lab.models.linear import VeryWeakLinear  # noqa: E402
+from fedwqcp_lab.models.stack import initial  # noqa: E402
+from fedwqcp_lab.models.train import train  # noqa: E402
+
+SHAPE = (8, 8, 1)
+STRONG = LargeCNN(SHAPE, Classes(3))
+WEAK = VeryWeakLinear(SHAPE, Classes(3))
+
+
+def bars(n, seed=0):
+    """Images with a bright bar in one of three places, under noise; the place is the label."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 3, n)
+    images = rng.integers(0, 120, (n, 8, 8), dtype=np.uint8)
+    for image, label in zip(images, labels, strict=True):
+        image[:, 1 + 2 * label : 3 + 2 * label] += 120
+    return images, labels
+
+
+def streams(*names):
+    return [stream(0, "train", name) for name in names]
+
+
+@pytest.mark.parametrize("layout", ["windows", "grouped"])
+@pytest.mark.parametrize("architecture", [STRONG, WEAK, LargeCNN(SHAPE, Mean(), averaging=True)])
+def test_training_equals_plain_torch_with_adam(architecture, layout):
+    images, labels = bars(40)
+    rows = np.arange(30)[None]
+    stack = train(
+        architecture,
+        images,
+        labels,
+        rows,
+        streams("a"),
+        epochs=2,
+        batch=8,
+        device="cpu",
+        engine=Engine(layout=layout),
+    )
+    rng, module = stream(0, "train", "a"), plain(architecture)
+    module.load_state_dict({n: w[0] for n, w in initial(architecture, [rng]).items()})
+    adam = torch.optim.Adam(module.parameters(), lr=1e-3)
+    targets = architecture.head.targets(labels)
+    for _ in range(2):
+        for batch in torch.from_numpy(rng.permutation(rows[0])).split(8):  # the last one has 6
+            adam.zero_grad()
+            outputs = module(planes(images)[batch])[None]
+            architecture.head.loss(outputs, targets[batch][None]).sum().backward()
+            adam.step()
+    with torch.no_grad():
+        want = architecture.head.finish(module(planes(images))[None])[0].numpy()
+    assert np.abs(stack.predict(images)[0] - want).max() < 1e-4
+    for name, weight in module.named_parameters():
+        # Adam divides by the slope's size, so that a slope of nearly 0 is moved by its rounding
+        assert (stack.state(0)[name] - weight).abs().median() < 1e-6
+
+
+@pytest.mark.parametrize("architecture", [STRONG, WEAK])
+@pytest.mark.parametrize("layout", ["windows", "grouped"])
+def test_a_model_alone_and_in_a_stack_is_the_same(architecture, layout):
+    images, labels = bars(60)
+    rows = np.stack([np.arange(40), np.arange(20, 60), np.arange(40)])
+
+    def trained(rows, names, chunk):
+        engine = Engine(layout=layout, chunk=chunk)
+        return train(
+            architecture,
+            images,
+            labels,
+            rows,
+            streams(*names),
+            epochs=1,
+            batch=16,
+            device="cpu",
+            engine=engine,
+        ).predict(images)
+
+    together = trained(rows, "abc", 3)
+    assert np.abs(together - trained(rows, "abc", 2)).max() < 1e-4
+    assert np.abs(together[1] - trained(rows[1:2], "b", 1)[0]).max() < 1e-4
+    assert np.abs(together[0] - together[2]).max() > 1e-3  # same rows, other start and order
+
+
+def test_the_same_streams_give_the_same_bits():
+    images, labels = bars(60)
+    rows = np.stack([np.arange(40), np.arange(20, 60)])
+    first, second = (
+        train(STRONG, images, labels, rows, streams("a", "b"), epochs=2, device="cpu", batch=16)
+        for _ in range(2)
+    )
+    assert np.array_equal(first.predict(images), second.predict(images))
+
+
+def test_workers_change_nothing():
+    images, labels = bars(60)
+    rows = np.stack([np.arange(40)] * 3)
+    threads = torch.get_num_threads()
+    one, two = (
+        train(
+            STRONG,
+            images,
+            labels,
+            rows,
+            streams("a", "b", "c"),
+            epochs=1,
+            device="cpu",
+            engine=Engine(workers=workers),
+        ).predict(images)
+        for workers in (1, 2)
+    )
+    assert np.array_equal(one, two)
+    assert torch.get_num_threads() == threads
+
+
+@pytest.mark.parametrize("layout", ["windows", "grouped"])
+def test_strong_and_weak_models_learn(layout):
+    images, labels = bars(1200)
+    rows = np.stack([np.arange(900)] * 2)
+    for architecture, epochs in ((STRONG, 3), (WEAK, 20)):
+        engine = Engine(layout=layout)
+        stack = train(
+            architecture,
+            images,
+            labels,
+            rows,
+            streams("a", "b"),
+            epochs=epochs,
+            device="cpu",
+            engine=engine,
+        )
+        said = stack.predict(images[900:])
+        right = (said.argmax(axis=-1) == labels[900:]).mean(axis=1)
+        assert (right > 0.9).all()  # chance is a third
+
+
+def test_bfloat16_learns_too_and_predicts_in_float32():
+    images, labels = bars(1200)
+    stack = train(
+        STRONG,
+        images,
+        labels,
+        np.arange(900)[None],
+        streams("a"),
+        epochs=3,
+        device="cpu",
+        engine=Engine(layout="windows", precision="bf16"),
+    )
+    assert stack.weights["fc1.weight"].dtype == torch.float32
+    assert (stack.predict(images[900:])[0].argmax(axis=-1) == labels[900:]).mean() > 0.9
+
+
+@pytest.mark.parametrize("strong", [False, True])
+def test_quantile_heads_find_the_quantiles(strong):
+    # y is uniform on 0 ... 1 + 2 where the image is bright: quantiles t and t (1 + 2)
+    rng = np.random.default_rng(3)
+    bright = rng.integers(0, 2, 4000)
+    images = np.repeat(100 * bright + 50, 64).reshape(-1, 8, 8).astype(np.uint8)
+    y = rng.uniform(0, 1 + 2 * bright)
+    head = Quantiles((0.1, 0.9))
+    architecture = LargeCNN(SHAPE, head, averaging=True) if strong else VeryWeakLinear(SHAPE, head)
+    stack = train(
+        architecture,
+        images,
+        y,
+        np.arange(4000)[None],
+        streams("a"),
+        epochs=6 if strong else 12,
+        batch=128,
+        device="cpu",
+    )
+    dark, light = stack.predict(np.stack([np.full((8, 8), v, np.uint8) for v in (50, 150)]))[0]
+    assert dark == pytest.approx([0.1, 0.9], abs=0.1)
+    assert light == pytest.approx([0.3, 2.7], abs=0.15)
+
+
+def test_where_compiling_fails_the_same_is_computed_without(monkeypatch):
+    images, labels = bars(60)
+
+    def broken(function, **options):
+        def fail(*arguments):
+            raise RuntimeError("no compiler")
+
+        return fail
+
+    def trained(compiled):
+        return train(
+            STRONG,
+            images,
+            labels,
+            np.arange(40)[None],
+            streams("a"),
+            epochs=1,
+            device="cpu",
+            engine=Engine(compile=compiled),
+        )
+
+    want = trained(False)
+    monkeypatch.setattr(torch, "compile", broken)
+    got = trained(True)
+    assert np.array_equal(got.predict(images), want.predict(images))
+    assert not got.engine.compile  # what was done is on record
+
+
+def test_progress_rises_to_one():
+    images, labels = bars(60)
+    shares = []
+    train(
+        WEAK,
+        images,
+        labels,
+        np.stack([np.arange(40)] * 3),
+        streams("a", "b", "c"),
+        epochs=2,
+        device="cpu",
+        progress=shares.append,
+    )
+    assert shares == sorted(shares)
+    assert shares[-1] == pytest.approx(1.0)
+    assert len(shares) >= 6
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"labels": np.zeros(3, np.int64)}, "labels must be 60"),
+        ({"rows": np.arange(40)[None]}, r"shape \(2, n\)"),
+        ({"rows": np.full((2, 4), 60)}, "rows must be from 0 to 59"),
+        ({"rows": np.zeros((2, 0), np.int64)}, "at least one"),
+        ({"epochs": 0}, "at least one"),
+        ({"batch": 0}, "at least one"),
+        ({"device": "tpu"}, "device"),
+    ],
+)
+def test_what_does_not_fit_is_refused(change, message):
+    images, labels = bars(60)
+    settings = {
+        "labels": labels,
+        "rows": np.stack([np.arange(40)] * 2),
+        "streams": streams("a", "b"),
+        "epochs": 1,
+        "device": "cpu",
+        **change,
+    }
+    with pytest.raises(InputError, match=message):
+        train(WEAK, images, **settings)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@pytest.mark.parametrize("fuse", [False, True])
+@pytest.mark.parametrize("graph", [False, True])
+def test_cuda_trains_what_the_cpu_trains(fuse, graph):
+    images, labels = bars(200)
+    rows = np.stack([np.arange(150), np.arange(50, 200)])
+    engine = Engine(precision="fp32", fuse=fuse, graph=graph)
+
+    def trained(device, engine):
+        return train(
+            STRONG, images, labels, rows, streams("a", "b"), epochs=2, device=device, engine=engine
+        ).predict(images)
+
+    here = trained("cuda", engine)
+    assert np.abs(here - trained("cpu", None)).max() < 1e-2
+    assert np.array_equal(here, trained("cuda", engine))

@@ -1,0 +1,146 @@
+from dataclasses import replace
+from fractions import Fraction
+from math import inf, sqrt
+from statistics import stdev
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedwqcp.errors import InputError
+from fedwqcp_lab.compare import cells, counts, judge, reduction, shown
+from fedwqcp_lab.evaluate import evaluate
+from fedwqcp_lab.published import Figure, place, published
+from units import experiment, labels_unit
+
+
+@pytest.fixture(scope="module")
+def results():
+    units = (labels_unit(seed, dataset="mnist") for seed in range(3))
+    small = experiment(datasets=(replace(experiment().datasets[0], name="mnist"),))
+    found = [r for unit in units for r in evaluate(unit, small)]
+    return [replace(r, title="MNIST", status="published") for r in found]
+
+
+def test_the_published_figures_are_all_there():
+    assert len(published()) == 354
+    figure = published()[place("MNIST", "FedWQ-CP", "size", "Avg")]
+    assert (figure.median, figure.half) == (3.00, 0.24)
+    assert place("cifar10", "fedcp-qq (paper's rows)", "size", "Avg") in published()
+    assert place("Fashion-MNIST", "split-cp", "coverage", "S0") in published()
+
+
+@pytest.mark.parametrize(
+    ("value", "half", "verdict"),
+    [
+        (3.24, 0.0, "inside"),
+        (3.2449, 0.0, "inside"),  # 0.2449 rounds to 0.24
+        (3.246, 0.0, "outside"),
+        (3.30, 0.06, "overlapping"),
+        (2.50, 0.20, "outside"),
+        (2.50, 0.26, "overlapping"),
+        (inf, inf, "outside"),
+        (3.10, inf, "inside"),
+        (9.00, inf, "outside"),
+    ],
+)
+def test_verdicts(value, half, verdict):
+    assert judge(value, half, Figure(3.00, 0.24, 2)) == verdict
+
+
+@pytest.mark.parametrize(
+    ("value", "figure", "verdict"),
+    [
+        # 0.9699 + 0.0045 + 0.00005 is a little less than 0.97445 in floats
+        (0.97445, Figure(0.9699, 0.0045, 4), "inside"),
+        (0.96535, Figure(0.9699, 0.0045, 4), "inside"),
+        (0.97446, Figure(0.9699, 0.0045, 4), "outside"),
+        ((0.9744 + 0.9745) / 2, Figure(0.9699, 0.0045, 4), "inside"),
+        ((0.1 + 0.2) / 3, Figure(0.05, 0.0, 1), "inside"),  # a mean of 0.1 with noise in float
+    ],
+)
+def test_a_median_exactly_on_the_end_of_the_published_interval_is_inside(value, figure, verdict):
+    assert judge(value, 0.0, figure) == verdict
+
+
+@given(
+    st.sampled_from([(4, 9_999), (2, 999)]).flatmap(
+        lambda size: st.tuples(
+            st.just(size[0]), st.integers(0, size[1]), st.integers(0, size[1]), st.booleans()
+        )
+    )
+)
+def test_no_end_of_a_published_interval_is_lost_to_rounding(case):
+    decimals, middle, half, upper = case
+    figure = Figure(middle / 10**decimals, half / 10**decimals, decimals)
+    twice = 2 * middle + (2 * half + 1) * (1 if upper else -1)
+    end = Fraction(twice, 2 * 10**decimals)
+    beyond = end + Fraction(1 if upper else -1, 10**8)
+    assert judge(float(end), 0.0, figure) == "inside"
+    assert judge(float(beyond), 0.0, figure) == "outside"
+
+
+def test_cells_are_medians_over_seeds(results):
+    found = {(c.method, c.metric, c.agent): c for c in cells(results) if c.preset == "paper"}
+    own = [r for r in results if r.preset == "paper" and r.method == "fedwq-cp"]
+    s0 = sorted(r.coverage for r in own if r.agent == "S0")
+    cell = found["fedwq-cp", "coverage", "S0"]
+    assert cell.median == s0[1]
+    assert cell.half == pytest.approx(1.96 * stdev(s0) / sqrt(3))
+    assert cell.seeds == 3
+    means = sorted(sum(r.size for r in own if r.seed == seed) / 3 for seed in range(3))
+    assert found["fedwq-cp", "size", "Avg"].median == pytest.approx(means[1])
+    assert found["fedwq-cp", "size", "Avg"].figure.median == 3.00
+    assert found["fedwq-cp", "runtime_s", "all"].verdict == ""
+
+
+def test_the_order_of_results_changes_nothing(results):
+    assert cells(results) == cells(results[::-1])
+
+
+def test_without_published_figures_there_is_no_verdict(results):
+    assert not any(c.verdict or c.figure for c in cells(results, against=False))
+    tally = counts(cells(results))
+    assert set(tally) >= {("paper", "fedwq-cp", "coverage"), ("paper", "fedwq-cp", "size")}
+    # the small experiment has agents S0, S1 and W2, of which the paper has two, and the mean
+    assert sum(tally["paper", "fedwq-cp", "coverage"].values()) == 3
+    assert sum(tally["paper", "fedwq-cp", "size"].values()) == 1
+
+
+def test_an_infinite_size_of_one_seed_is_told(results):
+    own = [r for r in results if r.preset == "paper" and r.method == "fedwq-cp"]
+    broken = [replace(r, size=inf) if r.seed == 0 else r for r in own]
+    cell = next(c for c in cells(broken) if c.metric == "size")
+    assert cell.half == inf
+    assert cell.median < inf
+
+
+def test_one_seed_has_no_spread(results):
+    assert all(c.half == 0 for c in cells([r for r in results if r.seed == 0]))
+
+
+def test_a_run_with_holes_is_refused(results):
+    with pytest.raises(InputError, match="complete the run with --resume"):
+        cells(results[1:])
+    with pytest.raises(InputError, match="no results"):
+        cells([])
+
+
+@pytest.mark.parametrize("odd", [{"method": "split-cp"}, {"seed": 1}])
+def test_copies_of_different_status_are_not_mixed(results, odd):
+    ((name, value),) = odd.items()
+    mixed = [replace(r, status="subset") if getattr(r, name) == value else r for r in results]
+    with pytest.raises(InputError, match=r"mix copies of .* that differ in status"):
+        cells(mixed)
+
+
+def test_stand_ins_are_marked():
+    assert shown("TissueMNIST", "subset") == "TissueMNIST [subset]"
+    assert shown("MNIST", "published") == "MNIST"
+    assert shown("synthetic (Friedman)", "synthetic") == "synthetic (Friedman)"
+
+
+def test_the_reduction_is_relative_to_the_other():
+    assert reduction(6.88, 3.00) == pytest.approx(0.564, abs=5e-4)  # as printed: 56.4 %
+    assert reduction(inf, 3.0) is None
+    assert reduction(0.0, 3.0) is None

@@ -1,0 +1,180 @@
+"""Liars: forged scores through real messages, and what they did."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+
+import numpy as np
+import pytest
+
+from fedwqcp import Calibration, methods
+from fedwqcp.errors import ImplausibleValueError, InputError, RecordError
+from fedwqcp.federation.plan import choose_method, choose_score, new_id
+from fedwqcp.federation.server import Server
+from fedwqcp.methods._robust import Span
+from fedwqcp.wire.codec import encode, terms
+from fedwqcp.wire.envelope import Answer
+from fedwqcp.wire.round import Round
+from fedwqcp_lab import liars, liars_run
+from fedwqcp_lab import unit as units
+from fedwqcp_lab.agree import agree
+from fedwqcp_lab.liars_forgery import FAR, KINDS, TIMES, forged
+from fedwqcp_lab.liars_record import NOBODY, Lied, read, write
+from fedwqcp_lab.liars_rows import PLAIN, ROBUST
+from fedwqcp_lab.scored import prepare
+from fedwqcp_lab.stages import Folder
+from units import experiment, labels_unit, lines_unit
+
+HONEST = {
+    "a": Calibration(np.arange(1, 11) / 10),
+    "b": Calibration(np.arange(1, 11) / 20),
+    "c": Calibration(np.arange(1, 6) / 5),
+}
+
+
+def scores(kind: str, liars: tuple[str, ...], highest: float = 1.0) -> dict[str, list[float]]:
+    told = forged(kind, HONEST, liars, alpha=0.2, highest=highest)
+    return {name: cal.scores.tolist() for name, cal in told.items()}
+
+
+def test_honest_agents_tell_what_they_have() -> None:
+    for kind in KINDS:
+        assert scores(kind, ("a",))["b"] == HONEST["b"].scores.tolist()
+
+
+def test_every_lie_by_hand() -> None:
+    assert scores("too high", ("c",))["c"] == [1.0] * 5
+    assert scores("too high", ("c",), inf)["c"] == [FAR * 1.0] * 5
+    assert scores("too low", ("c",))["c"] == [0.0] * 5
+    assert scores("huge n", ("c",))["c"] == [0.0] * 5 * TIMES
+    assert scores("colluding", ("c",))["c"] == [0.1, 0.2, 0.3, 0.4, 0.5]
+    # thresholds are 0.9, 0.45 and 1.0: b has the smallest
+    assert scores("copying", ("a", "c"))["c"] == HONEST["b"].scores.tolist()
+    assert scores("copying", ("b",))["b"] == HONEST["a"].scores.tolist()
+
+
+def test_labels_and_features_go_with_forged_scores() -> None:
+    cal = Calibration([0.5, 0.7], [0, 1], [[1.0], [2.0]], 2)
+    told = forged("huge n", {"a": cal, "b": cal}, ["a"], alpha=0.1, highest=1.0)["a"]
+    assert told.n == 2 * TIMES
+    assert told.labels.tolist() == [0, 1] * TIMES
+    assert told.features.shape == (2 * TIMES, 1)
+
+
+def test_unknown_lies() -> None:
+    with pytest.raises(InputError, match="a lie must be one of too high, too low"):
+        scores("slander", ("a",))
+
+
+@pytest.fixture(scope="module")
+def made() -> tuple[Lied, ...]:
+    """One liar of four agents, all lies and methods, a classification under the preset sound."""
+    unit = labels_unit(n=160, agents=("S0", "S1", "W2", "W3"))
+    return liars.evaluate(unit, [p for p in experiment().presets if p.name == "sound"], 0.1, most=1)
+
+
+def by(made: tuple[Lied, ...], method: str, lie: str, *, bounded: bool = False) -> Lied:
+    return next(r for r in made if (r.method, r.lie, r.bounded) == (method, lie, bounded))
+
+
+def test_every_method_meets_every_lie_once(made: tuple[Lied, ...]) -> None:
+    assert len({record.key for record in made}) == len(made)
+    assert len(made) == len((*PLAIN, *ROBUST)) * (1 + len(KINDS) + 1)
+    assert {plan.method for plan in (*PLAIN, *ROBUST)} <= set(methods.available())
+
+
+def test_without_liars_it_is_the_plain_round(made: tuple[Lied, ...]) -> None:
+    unit = labels_unit(n=160, agents=("S0", "S1", "W2", "W3"))
+    scored = prepare(unit, experiment().presets[1])
+    for plan in (plan for plan in PLAIN if plan.method in ("fedwq-cp", "fcp", "split-cp")):
+        agreed = agree(unit.setting, scored, plan, 0.1)
+        found = [
+            scored.boards[name].measure(q, scored.rule(plan))
+            for name, q in agreed.thresholds.items()
+        ]
+        record = by(made, plan.name, NOBODY)
+        assert record.coverage == (min(m.hits / m.n for m in found),)
+        assert record.size[0] == pytest.approx(np.mean([m.size for m in found]), rel=1e-5)
+
+
+def test_who_asks_nobody_cannot_be_lied_to(made: tuple[Lied, ...]) -> None:
+    for lie in KINDS:
+        assert by(made, "split-cp", lie).changes == (0.0,) * 4
+
+
+def test_one_huge_claim_owns_the_mean_unless_it_is_bounded(made: tuple[Lied, ...]) -> None:
+    free, bound = (by(made, "fedwq-cp", "huge n", bounded=b) for b in (False, True))
+    assert max(free.threshold) < 0.3
+    assert free.refused == (0,) * 4
+    assert bound.refused == (1,) * 4
+    assert min(bound.threshold) > 0.5
+
+
+def test_lies_show_in_the_direction_they_were_told(made: tuple[Lied, ...]) -> None:
+    for method in ("fedwq-cp", "fedavgq-cp", "fcp"):
+        low, high = (by(made, method, lie) for lie in ("too low", "too high"))
+        honest = by(made, method, NOBODY).threshold[0]
+        assert max(low.changes) <= 0 <= min(high.changes)
+        assert min(low.threshold) < honest < max(high.threshold)
+
+
+def test_a_regression_leaves_out_label_shift() -> None:
+    preset = [p for p in experiment().presets if p.name == "sound"]
+    found = liars.evaluate(lines_unit(n=60), preset, 0.1, most=1)
+    assert {r.method for r in found} == {p.name for p in (*PLAIN, *ROBUST)} - {
+        "dp-fedcp",
+        "fedls-cp",
+    }
+    assert max(by(found, "fedwq-cp", "too high").size) > 10 * max(by(found, "fcp", NOBODY).size)
+
+
+def test_bounds_hold_for_what_the_robust_methods_send() -> None:
+    round = Round(
+        id=new_id(),
+        method=choose_method("rob-fcp"),
+        score=choose_score("aps"),
+        alphas=(0.1,),
+        agents=("a", "b"),
+        quorum=1,
+        max_n=100,
+        n_classes=3,
+    )
+
+    def refusal(span: Span) -> object:
+        answer = Answer(round.id, terms(round), 0, "a", "rob-fcp", "aps", (0.1,), (span,))
+        return Server(round).receive(encode(answer), source="a")
+
+    assert refusal(Span(0.1, 0.9, 100)) is None
+    assert refusal(Span(0.1, inf, 100)) is None
+    for span in (Span(0.1, 0.9, 101), Span(0.1, 1.5, 50), Span(-0.1, 0.9, 50)):
+        assert isinstance(refusal(span), ImplausibleValueError)
+
+
+def test_records_come_back(made: tuple[Lied, ...], tmp_path) -> None:
+    write(made, tmp_path / "records.jsonl.xz")
+    assert sorted(read(tmp_path / "records.jsonl.xz"), key=lambda r: r.key) == sorted(
+        made, key=lambda r: r.key
+    )
+
+
+def test_records_that_cannot_be(made: tuple[Lied, ...], tmp_path) -> None:
+    with pytest.raises(InputError, match="one for each choice"):
+        replace(made[0], size=())
+    with pytest.raises(RecordError, match="cannot be read as records"):
+        read(tmp_path / "none.jsonl.xz")
+
+
+def test_saved_units_are_found_and_tried(tmp_path, monkeypatch) -> None:
+    chosen = experiment()
+    monkeypatch.setattr(liars_run, "_experiments", lambda: (chosen,))
+    unit = lines_unit(n=120)
+    folder = Folder(tmp_path / "o", tmp_path / "o").unit(chosen, ("lines", 0))
+    with pytest.raises(InputError, match="must hold model outputs"):
+        liars_run.saved(tmp_path / "o")
+    units.save(unit, folder)
+    assert liars_run.saved(tmp_path / "o") == (folder,)
+    with pytest.raises(InputError, match="must hold model outputs"):
+        liars_run.saved(tmp_path / "o", seeds=(1,))
+    with pytest.raises(InputError, match="must hold model outputs"):
+        liars_run.saved(tmp_path / "o", datasets=("blobs",))

@@ -1,0 +1,1 @@
+"""The main job on data that needs no download: every method side by side."""

@@ -1,0 +1,124 @@
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedwqcp.demo.partition import by_cluster, by_label, by_quantity, iid
+from fedwqcp.demo.streams import stream
+from fedwqcp.errors import InputError, MissingExtraError
+
+seeds = st.integers(0, 2**32)
+betas = st.floats(0.01, 100)
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+def assert_divides(parts, n):
+    """Every row in exactly one part, in increasing order."""
+    assert sorted(np.concatenate(parts).tolist()) == list(range(n))
+    assert all((np.diff(part) > 0).all() for part in parts)
+
+
+@given(st.lists(st.integers(0, 5), max_size=60), st.integers(1, 8), seeds, betas)
+def test_by_label_divides_every_row_once(labels, agents, seed, beta):
+    parts = by_label(np.array(labels, dtype=np.int64), agents, rng(seed), beta=beta)
+    assert len(parts) == agents
+    assert_divides(parts, len(labels))
+
+
+@given(st.integers(0, 100), st.lists(st.floats(0.1, 5), min_size=1, max_size=6), seeds)
+def test_iid_divides_by_the_shares(n, shares, seed):
+    parts = iid(n, shares, rng(seed))
+    assert_divides(parts, n)
+    wanted = np.array(shares) / sum(shares) * n
+    assert np.all(np.abs([len(part) for part in parts] - wanted) <= 1)
+
+
+def test_iid_of_thirds():
+    assert [len(part) for part in iid(9, (1, 1, 1), rng())] == [3, 3, 3]
+
+
+def test_large_beta_divides_each_class_evenly():
+    labels = np.repeat([0, 1], 600)
+    for part in by_label(labels, 6, rng(), beta=1e6):
+        assert abs(np.count_nonzero(labels[part] == 0) - 100) <= 2
+        assert abs(np.count_nonzero(labels[part] == 1) - 100) <= 2
+
+
+def test_small_beta_gives_a_class_to_one_agent():
+    labels = np.repeat(np.arange(5), 100)
+    parts = by_label(labels, 6, rng(), beta=1e-4)
+    largest = [max(np.count_nonzero(labels[part] == c) for part in parts) for c in range(5)]
+    assert largest == [100] * 5
+
+
+def test_same_stream_gives_the_same_parts():
+    labels = np.arange(200) % 7
+    one, other = (by_label(labels, 4, rng(3), beta=0.3) for _ in range(2))
+    assert all((a == b).all() for a, b in zip(one, other, strict=True))
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 40), st.integers(1, 4), seeds)
+def test_by_cluster_divides_every_row_once(n, agents, seed):
+    x = rng(seed).random((n, 2))
+    assert_divides(by_cluster(x, agents, rng(seed), beta=0.3, n_clusters=4), n)
+
+
+def test_by_cluster_keeps_far_groups_apart():
+    x = np.concatenate([rng().random((50, 2)), 100 + rng().random((50, 2))])
+    parts = by_cluster(x, 3, rng(), beta=1e-4, n_clusters=2)
+    first = [np.count_nonzero(part < 50) for part in parts]
+    second = [np.count_nonzero(part >= 50) for part in parts]
+    assert max(first) == 50
+    assert max(second) == 50
+
+
+def test_by_cluster_of_equal_rows_warns_of_nothing():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert_divides(by_cluster(np.ones((12, 2)), 3, rng(), beta=0.3), 12)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: by_label([0, 1], 0, rng(), beta=1), "n_agents must be at least 1"),
+        (lambda: by_label([0, 1], 2, rng(), beta=0), "beta must be positive and finite"),
+        (lambda: by_label([0, 1], 2, rng(), beta=float("inf")), "beta must be positive and finite"),
+        (lambda: by_label([[0, 1]], 2, rng(), beta=1), "labels must have shape"),
+        (lambda: iid(4, (1, -1), rng()), "shares must not be negative"),
+        (lambda: iid(4, (0, 0), rng()), "shares must not be negative"),
+        (lambda: by_cluster([[0.0]], 2, rng(), beta=1, n_clusters=0), "n_clusters must be"),
+    ],
+)
+def test_wrong_numbers_are_refused(call, message):
+    with pytest.raises(InputError, match=message):
+        call()
+
+
+def test_by_cluster_names_the_missing_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.cluster", None)
+    with pytest.raises(MissingExtraError, match=r"fedwqcp\[demo\]"):
+        by_cluster(np.ones((3, 1)), 2, rng(), beta=1)
+
+
+def test_quantity_skew_divides_every_row_once():
+    parts = by_quantity(100, 6, stream(0, "parts"), beta=0.3)
+    assert len(parts) == 6
+    assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(100))
+    assert all(np.array_equal(part, np.sort(part)) for part in parts)
+
+
+def test_quantity_skew_is_in_size_and_not_in_content():
+    sizes = [len(part) for part in by_quantity(6000, 6, stream(0, "parts"), beta=1e6)]
+    assert max(sizes) - min(sizes) < 60
+    skewed = by_quantity(6000, 6, stream(0, "parts"), beta=0.3)
+    assert max(len(part) for part in skewed) > 2 * min(len(part) for part in skewed)
+    large = max(skewed, key=len)
+    assert abs(large.mean() - 2999.5) < 5 * 1732 / len(large) ** 0.5  # rows from the whole range
