@@ -2,9 +2,9 @@
 
 Run: python benchmarks/temperature.py FOLDER
 FOLDER holds outputs of classifiers, such as a run with held_out = 0.15 leaves (`fedwqcp-lab run`).
-Three ways are compared on the same four fifths of the test points: no temperature; one that each agent
-fits on a fifth of its own calibration points, which it then does not calibrate on; and one that it
-fits on the other fifth of the test points, whose labels are like the target's.
+Three ways are compared on the same four fifths of the test points: no temperature; one that each
+agent fits on a fifth of its own calibration points, which it then does not calibrate on; and one
+that it fits on the other fifth of the test points, whose labels are like the target's.
 """
 
 from __future__ import annotations
