@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from scipy import stats
 from typer.testing import CliRunner
 
 from fedwqcp.cli.main import app
@@ -95,3 +96,16 @@ def test_an_alarm_stands_whoever_brings_rows(state, tmp_path):
 def test_calibration_points_give_a_tolerance(tmp_path):
     told = call("open", tmp_path / "s", "--agent", "a", "--alpha", 0.05, "--calibrated-on", 600)
     assert "below 0.9347" in told
+
+
+def test_the_tolerance_is_for_all_agents_together(tmp_path):
+    names = [word for k in range(20) for word in ("--agent", f"a{k}")]
+    told = call("open", tmp_path / "s", *names, "--alpha", 0.1, "--calibrated-on", 100)
+    limit = float(told.partition("below ")[2].split()[0])
+    coverage = stats.beta(91, 10)  # of a threshold of rank ceil(101 * 0.9) = 91 on 100 points
+    assert coverage.sf(limit) ** 20 >= 0.95
+    sizes = [word for n in (100, 600) for word in ("--calibrated-on", n)]
+    told = call("open", tmp_path / "t", "--agent", "a", "--agent", "b", "--alpha", 0.1, *sizes)
+    assert float(told.partition("below ")[2].split()[0]) < 0.85  # as the smaller asks for
+    with pytest.raises(InputError, match="once or for each of 20 agents"):
+        call("open", tmp_path / "u", *names, "--alpha", 0.1, *sizes)

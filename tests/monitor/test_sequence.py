@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from fedwqcp.errors import InputError
 from fedwqcp.metrics import Rate
 from fedwqcp.monitor import calibration_slack, confidence_sequence
+from fedwqcp.quantile import conformal_rank
 
 
 def ever_wrong(chances, level):
@@ -83,3 +85,13 @@ def test_slack_is_a_quantile_of_the_coverage_of_split_conformal():
     assert calibration_slack(10, 0.05) == 0.0
     with pytest.raises(InputError, match="level"):
         calibration_slack(100, 0.05, level=0.0)
+    with pytest.raises(InputError, match="agents must be at least 1"):
+        calibration_slack(100, 0.05, agents=0)
+
+
+@given(st.integers(1, 5000), st.floats(0.01, 0.5), st.integers(1, 500))
+def test_with_the_slack_no_agent_of_a_federation_falls_short(n, alpha, agents):
+    rank = conformal_rank(n, alpha)
+    limit = 1 - alpha - calibration_slack(n, alpha, agents=agents)
+    lucky = 1.0 if rank > n else stats.beta(rank, n + 1 - rank).sf(limit)  # coverage of one agent
+    assert lucky**agents >= 0.95 - 1e-9

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from fedwqcp.cli.output import AsJson, Output
+from fedwqcp.errors import InputError
 from fedwqcp.federation.files import read
 from fedwqcp.monitor import (
     Monitor,
@@ -48,13 +49,22 @@ def open_state(
         float, typer.Option(help="How much less than 1 - alpha is still accepted.")
     ] = 0.0,
     calibrated_on: Annotated[
-        int | None,
-        typer.Option(help="Calibration points: adds the tolerance that their chance asks for."),
+        list[int] | None,
+        typer.Option(
+            help="Calibration points of each agent (one number for all, or repeat it for each): "
+            "adds the tolerance that their chance asks for."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Begin to watch agents after a release."""
-    slack = 0.0 if calibrated_on is None else calibration_slack(calibrated_on, alpha)
+    sizes = calibrated_on or []
+    if len(sizes) not in (0, 1, len(agent)):
+        raise InputError(
+            f"--calibrated-on must be given once or for each of {len(agent)} agents, got "
+            f"{len(sizes)} numbers"
+        )
+    slack = max((calibration_slack(n, alpha, agents=len(agent)) for n in sizes), default=0.0)
     terms = Terms(alpha, tuple(agent), classes, class_alpha, delta, tolerance + slack)
     save_monitor(Monitor(terms), state, replace=False)
     output = Output(as_json)

@@ -87,12 +87,13 @@ def _edge(outside: Callable[[float], bool], far: float, near: float) -> float:
     return far
 
 
-def calibration_slack(n: int, alpha: float, level: float = 0.95) -> float:
+def calibration_slack(n: int, alpha: float, level: float = 0.95, agents: int = 1) -> float:
     """Return by how much chance in the calibration may let coverage fall short of 1 - alpha.
 
     The coverage of a split-conformal threshold on n untied points is Beta(r, n + 1 - r) with
-    r = ceil((n + 1)(1 - alpha)). It stays above 1 - alpha - slack with probability `level`: a
-    monitor with this tolerance seldom alarms because of the calibration's own luck.
+    r = ceil((n + 1)(1 - alpha)). It stays above 1 - alpha - slack with probability
+    1 - (1 - level) / agents, hence at all ``agents`` together with probability ``level``: a monitor
+    with this tolerance seldom alarms because of the calibration's own luck.
 
     Parameters
     ----------
@@ -101,7 +102,9 @@ def calibration_slack(n: int, alpha: float, level: float = 0.95) -> float:
     alpha : float
         Miscoverage level.
     level : float, optional
-        Probability.
+        Probability that no agent's coverage falls short by more.
+    agents : int, optional
+        How many agents are watched, each with a threshold from n points of its own.
 
     Returns
     -------
@@ -111,18 +114,23 @@ def calibration_slack(n: int, alpha: float, level: float = 0.95) -> float:
     Raises
     ------
     InputError
-        If n is negative, or alpha or level is not between 0 and 1.
+        If n is negative, alpha or level is not between 0 and 1, or there is no agent.
 
     Examples
     --------
     >>> round(calibration_slack(600, alpha=0.05), 4)
     0.0153
+    >>> round(calibration_slack(600, alpha=0.05, agents=20), 4)
+    0.0282
     """
     from scipy.special import betaincinv
 
     if not 0.0 < level < 1.0:
         raise InputError(f"level must be strictly between 0 and 1, got {level!r}")
+    if agents < 1:
+        raise InputError(f"agents must be at least 1, got {agents!r}")
     rank = conformal_rank(n, as_alpha(alpha))
     if rank > n:
         return 0.0
-    return max(0.0, 1.0 - alpha - float(betaincinv(rank, n + 1 - rank, 1.0 - level)))
+    low = float(betaincinv(rank, n + 1 - rank, (1.0 - level) / agents))
+    return max(0.0, 1.0 - alpha - low)
