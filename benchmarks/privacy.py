@@ -22,7 +22,7 @@ import fedwqcp as fw
 from fedwqcp.methods import Method
 from fedwqcp.methods._private_quantile import count_bins, edges_of, mechanism
 from fedwqcp.wire.payload import LocalQuantile
-from fedwqcp_lab.datasets.load import load
+from fedwqcp_lab.datasets.loading import load
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "results" / "privacy" / "records.jsonl"

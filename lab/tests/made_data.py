@@ -10,8 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fedwqcp_lab.datasets.catalog import find
-from fedwqcp_lab.datasets.dataset import Content, Remote
+from fedwqcp_lab.datasets.catalog import Content, Remote, find
 
 KEYS = ("train_images", "train_labels", "test_images", "test_labels")
 

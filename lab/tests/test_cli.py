@@ -77,7 +77,7 @@ def test_the_embedded_data_run_without_a_folder(tmp_path, monkeypatch):
 def test_fetched_data_need_no_folder(tmp_path, monkeypatch):
     monkeypatch.delenv("FEDWQCP_DATA", raising=False)
     monkeypatch.setenv("FEDWQCP_CACHE", str(tmp_path))
-    monkeypatch.setattr(bench.resolve, "SYSTEM_FOLDERS", ())
+    monkeypatch.setattr(bench.dataset_files, "SYSTEM_FOLDERS", ())
     seen = []
     monkeypatch.setattr(
         bench, "run", lambda experiment, where, **rest: seen.append(experiment.name) or 0

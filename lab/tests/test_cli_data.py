@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 
 from fedwqcp.errors import InputError
 from fedwqcp_lab.cli import data_app as app
-from fedwqcp_lab.datasets import catalog, resolve
+from fedwqcp_lab.datasets import catalog, files
 from made_data import arrays, entry, npz, remote
 
 
@@ -20,7 +20,7 @@ def shelf(tmp_path, monkeypatch):
     )
     others = tuple(catalog.find(name) for name in ("bloodmnist", "friedman"))
     monkeypatch.setattr(catalog, "CATALOG", (mnist, *others))
-    monkeypatch.setattr(resolve, "SYSTEM_FOLDERS", ())
+    monkeypatch.setattr(files, "SYSTEM_FOLDERS", ())
     monkeypatch.setenv("FEDWQCP_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("FEDWQCP_DATA", raising=False)
     (tmp_path / "data").mkdir()

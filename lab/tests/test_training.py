@@ -6,8 +6,7 @@ import pytest
 from fedwqcp.errors import InputError
 from fedwqcp_lab import training
 from fedwqcp_lab.datasets import catalog
-from fedwqcp_lab.datasets.load import Loaded
-from fedwqcp_lab.datasets.splits import split
+from fedwqcp_lab.datasets.loading import Loaded, split
 from fedwqcp_lab.evaluate import evaluate
 from fedwqcp_lab.plans import DatasetPlan
 from units import experiment

@@ -31,11 +31,12 @@ from fedwqcp.errors import FedwqcpError, InputError
 from fedwqcp.report.figures import FigureSource, draw
 from fedwqcp_lab import drawn, html_page, liars_page, liars_run, overview, stress, study
 from fedwqcp_lab.compare import Cell, cells
-from fedwqcp_lab.datasets import catalog, resolve
-from fedwqcp_lab.datasets.dataset import Dataset
-from fedwqcp_lab.datasets.download import fetch as fetch_files
-from fedwqcp_lab.datasets.load import Loaded
-from fedwqcp_lab.datasets.load import load as load_dataset
+from fedwqcp_lab.datasets import catalog
+from fedwqcp_lab.datasets import files as dataset_files
+from fedwqcp_lab.datasets.catalog import Dataset
+from fedwqcp_lab.datasets.files import fetch as fetch_files
+from fedwqcp_lab.datasets.loading import Loaded
+from fedwqcp_lab.datasets.loading import load as load_dataset
 from fedwqcp_lab.experiment import Experiment, embedded, load, paper
 from fedwqcp_lab.pages import read, write
 from fedwqcp_lab.run import OnStep, Where, run
@@ -157,7 +158,7 @@ def _at_hand(experiment: Experiment, datasets: str | None) -> bool:
     known = {plan.name: catalog.find(plan.source) for plan in experiment.datasets}
     if datasets is not None:
         return not known.keys().isdisjoint(_names(datasets))
-    return all(resolve.locate(entry) is not None for entry in known.values())
+    return all(dataset_files.locate(entry) is not None for entry in known.values())
 
 
 def _names(datasets: str) -> list[str]:
@@ -373,7 +374,7 @@ def fetch(
     if bool(names) == every:
         raise InputError(f"name datasets or say --all; known: {', '.join(catalog.available())}")
     wanted = catalog.CATALOG if every else [catalog.find(name) for name in names or ()]
-    folder = data if data is not None else resolve.cache_folder()
+    folder = data if data is not None else dataset_files.cache_folder()
     output, fetched = Output(as_json), {}
     for dataset in wanted:
         if dataset.embedded:
@@ -459,8 +460,8 @@ def _verify(dataset: Dataset, data: Path | None) -> Verdict:
     """Check one dataset; a wrong data folder still ends the command."""
     if dataset.published.status == "synthetic":
         return Verdict(dataset.name, dataset.published.status, dataset.published.note)
-    if not dataset.embedded and resolve.locate(dataset, data) is None:
-        return Verdict(dataset.name, "missing", str(resolve.missing(dataset, data)))
+    if not dataset.embedded and dataset_files.locate(dataset, data) is None:
+        return Verdict(dataset.name, "missing", str(dataset_files.missing(dataset, data)))
     try:
         loaded = load_dataset(dataset.name, data)
     except FedwqcpError as error:
@@ -485,7 +486,7 @@ def _where(dataset: Dataset, data: Path | None) -> tuple[str, ...]:
     """Return the files that hold a dataset, as text."""
     if dataset.embedded:
         return ("embedded",) if dataset.name != "digits" or find_spec("sklearn") else ()
-    return tuple(str(file) for file in resolve.locate(dataset, data) or ())
+    return tuple(str(file) for file in dataset_files.locate(dataset, data) or ())
 
 
 def _task(dataset: Dataset) -> str:

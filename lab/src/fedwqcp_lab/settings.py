@@ -11,8 +11,8 @@ from fedwqcp.demo.partition import Indices
 from fedwqcp.demo.streams import stream
 from fedwqcp.methods.cphet import law_of
 from fedwqcp_lab import components
-from fedwqcp_lab.datasets.dataset import Dataset
-from fedwqcp_lab.datasets.splits import Split, split
+from fedwqcp_lab.datasets.catalog import Dataset
+from fedwqcp_lab.datasets.loading import Split, split
 from fedwqcp_lab.experiment import Experiment
 from fedwqcp_lab.plans import DatasetPlan
 from fedwqcp_lab.unit import Numbers, Setting

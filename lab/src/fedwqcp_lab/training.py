@@ -12,9 +12,8 @@ import numpy.typing as npt
 
 from fedwqcp.demo.streams import stream
 from fedwqcp_lab import small
-from fedwqcp_lab.datasets import catalog, resolve
-from fedwqcp_lab.datasets.load import load
-from fedwqcp_lab.datasets.splits import Split
+from fedwqcp_lab.datasets import catalog, files
+from fedwqcp_lab.datasets.loading import Split, load
 from fedwqcp_lab.experiment import Experiment
 from fedwqcp_lab.plans import DatasetPlan
 from fedwqcp_lab.settings import Material, division, setting_of
@@ -44,8 +43,8 @@ def check_data(plans: Iterable[DatasetPlan], data: Path | None = None) -> None:
     """
     for plan in plans:
         entry = catalog.find(plan.source)
-        if not entry.embedded and resolve.locate(entry, data) is None:
-            raise resolve.missing(entry, data)
+        if not entry.embedded and files.locate(entry, data) is None:
+            raise files.missing(entry, data)
 
 
 def train_units(

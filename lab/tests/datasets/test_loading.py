@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import os
 from dataclasses import replace
 
@@ -5,16 +7,16 @@ import numpy as np
 import pytest
 
 from fedwqcp.errors import InputError
-from fedwqcp_lab.datasets import catalog, container, resolve
-from fedwqcp_lab.datasets.dataset import Content
-from fedwqcp_lab.datasets.load import load
+from fedwqcp_lab.datasets import catalog, files, formats
+from fedwqcp_lab.datasets.catalog import Content
+from fedwqcp_lab.datasets.loading import load, split
 from made_data import KEYS, arrays, checksum, entry, npz, remote, write_cifar10, write_idx
 
 
 @pytest.fixture
 def shelf(tmp_path, monkeypatch):
     """Give an empty data folder, and take every other place away."""
-    monkeypatch.setattr(resolve, "SYSTEM_FOLDERS", ())
+    monkeypatch.setattr(files, "SYSTEM_FOLDERS", ())
     monkeypatch.setenv("FEDWQCP_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("FEDWQCP_DATA", raising=False)
     (tmp_path / "data").mkdir()
@@ -39,7 +41,7 @@ def split_container(folder, made):
     """Write training and test rows to two files."""
     for part in ("train", "test"):
         rows = {key: array for key, array in made.items() if key.startswith(part)}
-        container.write(folder / f"cifar10_{part}.npz.xz", rows)
+        formats.write(folder / f"cifar10_{part}.npz.xz", rows)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +58,7 @@ def split_container(folder, made):
         (
             "fashionmnist",
             (28, 28),
-            lambda d, m: container.write(d / "fashionmnist.npz.xz", m),
+            lambda d, m: formats.write(d / "fashionmnist.npz.xz", m),
             "fashionmnist.npz.xz",
         ),
         (
@@ -92,7 +94,7 @@ def test_a_stand_in_carries_its_status(shelf, stock):
         Content(checksum(made), "reconstruction", "r"),
     )
     stock(replace(entry("bloodmnist", made), contents=both))
-    container.write(shelf / "bloodmnist.npz.xz", made)
+    formats.write(shelf / "bloodmnist.npz.xz", made)
     loaded = load("bloodmnist", str(shelf))
     assert (loaded.status, loaded.note) == ("reconstruction", "r")
 
@@ -160,7 +162,7 @@ def test_a_file_that_cannot_be_read_is_named(shelf, stock, monkeypatch):
     def refuse(path):
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(container, "read", refuse)
+    monkeypatch.setattr(formats, "read", refuse)
     with pytest.raises(InputError, match=r"mnist\.npz could not be read: Permission denied"):
         load("mnist", shelf)
 
@@ -241,7 +243,7 @@ OFFICIAL_TISSUE = (
 @pytest.mark.skipif("FEDWQCP_DATA" not in os.environ, reason="FEDWQCP_DATA names no data folder")
 @pytest.mark.parametrize("name", REAL)
 def test_the_real_data(name):
-    if resolve.locate(catalog.find(name)) is None:
+    if files.locate(catalog.find(name)) is None:
         pytest.skip(f"{name} is not in the folder that FEDWQCP_DATA names")
     loaded = load(name)
     status, train, test = REAL[name]
@@ -250,3 +252,51 @@ def test_the_real_data(name):
     assert loaded.status in (status, "published")
     assert tuple(np.bincount(loaded.train_labels)) == train
     assert tuple(np.bincount(loaded.test_labels)) == test
+
+
+@pytest.mark.parametrize(
+    ("n", "train"), [(60_000, 42_000), (1_080, 756), (90, 63), (7_007, 4_905), (2, 1)]
+)
+def test_seventy_percent_train_and_the_rest_calibrates(n, train):
+    rows = split(n, "mnist", seed=0)
+    assert len(rows.train) == train
+    assert np.array_equal(np.sort(np.concatenate([rows.train, rows.calibration])), np.arange(n))
+
+
+def test_seed_and_dataset_choose_the_rows_and_nothing_else_does():
+    rows = split(100, "mnist", seed=3)
+    assert np.array_equal(rows.train, split(100, "mnist", seed=3).train)
+    assert not np.array_equal(rows.train, split(100, "mnist", seed=4).train)
+    assert not np.array_equal(rows.train, split(100, "cifar10", seed=3).train)
+
+
+def test_what_is_held_out_is_taken_from_what_trains():
+    plain, held = split(100, "mnist", seed=3), split(100, "mnist", seed=3, held_out=0.2)
+    assert np.array_equal(plain.calibration, held.calibration)
+    assert (len(held.train), len(held.held_out), len(plain.held_out)) == (56, 14, 0)
+    assert np.array_equal(np.sort(np.concatenate([held.train, held.held_out])), plain.train)
+
+
+def test_rows_are_drawn_evenly_from_the_whole():
+    # 2000 draws of 70 out of 100: each row's count has standard deviation 20.5; 6 of them is 123
+    counts = np.zeros(100)
+    for seed in range(2000):
+        counts[split(100, "made", seed).train] += 1
+    assert np.abs(counts - 1400).max() < 123
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"n": 1}, "n must be at least 2"),
+        ({"share": 0.0}, "share must be strictly between 0 and 1"),
+        ({"share": 70}, "share must be strictly between 0 and 1, got 70"),
+        ({"seed": -1}, "seed must be"),
+        ({"held_out": 1.0}, "held_out must be from 0 to below 1"),
+        ({"held_out": 0.01}, "held_out must leave rows to train on and rows to test on"),
+        ({"held_out": 0.99}, "held_out must leave rows .* got 0.99 of 7 rows"),
+    ],
+)
+def test_wrong_settings_are_refused(settings, told):
+    with pytest.raises(InputError, match=told):
+        split(**{"n": 10, "dataset": "made", "seed": 0, **settings})

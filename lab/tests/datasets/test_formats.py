@@ -1,3 +1,6 @@
+from __future__ import annotations
+
+import gzip
 import lzma
 
 import numpy as np
@@ -7,7 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays as any_array
 
 from fedwqcp.errors import InputError
-from fedwqcp_lab.datasets import container
+from fedwqcp_lab.datasets import formats
+from fedwqcp_lab.datasets.formats import read_cifar10, read_idx
+from made_data import arrays, idx, write_cifar10
 
 IMAGES = st.tuples(
     st.integers(0, 3), st.integers(1, 6), st.integers(1, 6), st.sampled_from([(), (3,)])
@@ -41,31 +46,31 @@ def by_the_letter(left):
 def test_a_grey_image_by_hand():
     # row 1: 10, 12 - 10, 11 - 12; row 2: 9 - 10, then the medians of (9, 12, 11) and (15, 11, 14)
     image = np.array([[[10, 12, 11], [9, 15, 200]]], dtype=np.uint8)
-    left = container.residuals(image)
+    left = formats.residuals(image)
     assert left.tolist() == [[[[10, 2, 255], [255, 4, 186]]]]
-    assert container.pixels(left).tolist() == image.tolist()
+    assert formats.pixels(left).tolist() == image.tolist()
 
 
 def test_a_coloured_pixel_by_hand():
     image = np.array([[[[5, 250, 0]]]], dtype=np.uint8)  # green, red - green, blue - green
-    left = container.residuals(image)
+    left = formats.residuals(image)
     assert left.ravel().tolist() == [250, (5 - 250) % 256, (0 - 250) % 256]
-    assert container.pixels(left).tolist() == image.tolist()
+    assert formats.pixels(left).tolist() == image.tolist()
 
 
 @given(IMAGES)
 def test_images_come_back(images):
-    assert np.array_equal(container.pixels(container.residuals(images)), images)
+    assert np.array_equal(formats.pixels(formats.residuals(images)), images)
 
 
 @given(st.sampled_from([1, 3]).flatmap(lambda p: any_array(np.uint8, (2, p, 4, 5))))
 def test_any_residuals_decode_as_the_format_says(left):
-    assert np.array_equal(container.pixels(left), by_the_letter(left))
+    assert np.array_equal(formats.pixels(left), by_the_letter(left))
 
 
 def test_more_images_than_are_decoded_at_once():
     images = np.random.default_rng(0).integers(256, size=(1100, 3, 4), dtype=np.uint8)
-    assert np.array_equal(container.pixels(container.residuals(images)), images)
+    assert np.array_equal(formats.pixels(formats.residuals(images)), images)
 
 
 def test_a_file_comes_back(tmp_path):
@@ -76,8 +81,8 @@ def test_a_file_comes_back(tmp_path):
         "train_class_position": rng.integers(99, size=5, dtype=np.int32),
     }
     path = tmp_path / "made.npz.xz"
-    container.write(path, arrays)
-    back = container.read(path)
+    formats.write(path, arrays)
+    back = formats.read(path)
     assert set(back) == set(arrays)
     assert all(np.array_equal(back[name], arrays[name]) for name in arrays)
     assert all(back[name].dtype == arrays[name].dtype for name in arrays)
@@ -92,7 +97,7 @@ def test_a_file_comes_back(tmp_path):
 def test_a_plain_file_is_read_as_it_is(tmp_path):
     images = np.arange(12, dtype=np.uint8).reshape(3, 2, 2)
     np.savez(tmp_path / "plain.npz", train_images=images)
-    assert np.array_equal(container.read(tmp_path / "plain.npz")["train_images"], images)
+    assert np.array_equal(formats.read(tmp_path / "plain.npz")["train_images"], images)
 
 
 @pytest.mark.parametrize(
@@ -100,14 +105,14 @@ def test_a_plain_file_is_read_as_it_is(tmp_path):
 )
 def test_other_images_are_refused(images, tmp_path):
     with pytest.raises(InputError, match="images must be uint8 of shape"):
-        container.write(tmp_path / "x.npz.xz", {"train_images": images})
+        formats.write(tmp_path / "x.npz.xz", {"train_images": images})
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("left", [np.zeros((2, 1, 3, 3)), np.zeros((2, 2, 3, 3), np.uint8)])
 def test_other_residuals_are_refused(left):
     with pytest.raises(InputError, match="stored images must be uint8"):
-        container.pixels(left)
+        formats.pixels(left)
 
 
 @pytest.mark.parametrize("keep", [0.0, 0.3, 0.9])
@@ -118,31 +123,89 @@ def test_a_torn_file_is_named(tmp_path, ending, keep):
     if ending == ".npz":
         np.savez_compressed(path, **arrays)
     else:
-        container.write(path, arrays)
+        formats.write(path, arrays)
     whole = path.read_bytes()
     path.write_bytes(whole[: int(keep * len(whole))])
     with pytest.raises(InputError, match=rf"torn{ending} must be a sound {ending} file"):
-        container.read(path)
+        formats.read(path)
 
 
 def test_a_changed_byte_is_found(tmp_path):
     path = tmp_path / "changed.npz.xz"
-    container.write(path, {"train_labels": np.arange(200, dtype=np.uint8)})
+    formats.write(path, {"train_labels": np.arange(200, dtype=np.uint8)})
     whole = bytearray(path.read_bytes())
     whole[len(whole) // 2] ^= 1
     path.write_bytes(whole)
     with pytest.raises(InputError, match="changed"):
-        container.read(path)
+        formats.read(path)
 
 
 def test_nothing_is_unpickled(tmp_path):
     np.savez(tmp_path / "o.npz", train_images=np.array([print], dtype=object))
     with pytest.raises(InputError, match="allow_pickle"):
-        container.read(tmp_path / "o.npz")
+        formats.read(tmp_path / "o.npz")
 
 
 def test_a_single_array_is_no_archive(tmp_path):
     np.save(tmp_path / "one.npy", np.zeros(3))
     (tmp_path / "one.npy").rename(tmp_path / "one.npz")
     with pytest.raises(InputError, match="no archive of arrays"):
-        container.read(tmp_path / "one.npz")
+        formats.read(tmp_path / "one.npz")
+
+
+def test_an_idx_file_by_hand(tmp_path):
+    path = tmp_path / "labels-idx1-ubyte.gz"
+    path.write_bytes(gzip.compress(b"\0\0\x08\x01\0\0\0\x03\x07\x00\xff", mtime=0))
+    assert read_idx(path).tolist() == [7, 0, 255]
+
+
+def test_idx_images_keep_their_shape(tmp_path):
+    images = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
+    (tmp_path / "i.gz").write_bytes(idx(images))
+    assert np.array_equal(read_idx(tmp_path / "i.gz"), images)
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (b"no gzip", "must be a sound gzip file"),
+        (
+            gzip.compress(b"\0\0\x08\x01\0\0\0\x03abc" * 9, mtime=0)[:-9],
+            "must be a sound gzip file",
+        ),
+        (gzip.compress(b"", mtime=0), "must be an IDX file"),
+        (gzip.compress(b"\0\0\x0d\x01\0\0\0\x03abc", mtime=0), "must be an IDX file"),
+        (gzip.compress(b"\0\0\x08\x02\0\0\0\x03", mtime=0), "must be an IDX file"),
+        (gzip.compress(b"\0\0\x08\x01\0\0\0\x03ab", mtime=0), r"must hold \(3,\) bytes .* got 2"),
+        (gzip.compress(b"\0\0\x08\x02" + b"\xff" * 8, mtime=0), "must hold"),
+    ],
+)
+def test_other_files_are_refused(tmp_path, body, told):
+    (tmp_path / "f.gz").write_bytes(body)
+    with pytest.raises(InputError, match=told):
+        read_idx(tmp_path / "f.gz")
+
+
+def test_the_batches_of_cifar10_come_in_order_and_colour_last(tmp_path):
+    made = arrays((32, 32, 3), n_train=10, n_test=4)
+    write_cifar10(tmp_path / "c.tar.gz", made)
+    back = read_cifar10(tmp_path / "c.tar.gz")
+    assert set(back) == set(made)
+    for key, array in back.items():
+        assert np.array_equal(array, made[key].ravel() if "labels" in key else made[key])
+
+
+def test_a_missing_batch_is_named(tmp_path):
+    made = arrays((32, 32, 3), n_train=10)
+    write_cifar10(tmp_path / "c.tar.gz", made, lacking=("data_batch_3.bin", "test_batch.bin"))
+    with pytest.raises(InputError, match=r"must hold data_batch_3\.bin, test_batch\.bin"):
+        read_cifar10(tmp_path / "c.tar.gz")
+
+
+@pytest.mark.parametrize("keep", [0, 100, -2000])
+def test_a_torn_archive_is_refused(tmp_path, keep):
+    write_cifar10(tmp_path / "c.tar.gz", arrays((32, 32, 3), n_train=10))
+    whole = (tmp_path / "c.tar.gz").read_bytes()
+    (tmp_path / "c.tar.gz").write_bytes(whole[:keep])
+    with pytest.raises(InputError, match=r"c\.tar\.gz must"):
+        read_cifar10(tmp_path / "c.tar.gz")
