@@ -23,13 +23,16 @@ import numpy as np
 
 from fedwqcp.demo.streams import stream
 from fedwqcp_lab.models._torch import torch
-from fedwqcp_lab.models.architecture import Architecture
-from fedwqcp_lab.models.cnn import FIRST, SECOND, LargeCNN
-from fedwqcp_lab.models.engine import Engine, find_device
-from fedwqcp_lab.models.heads import Classes
-from fedwqcp_lab.models.linear import VeryWeakLinear
-from fedwqcp_lab.models.pixels import place
-from fedwqcp_lab.models.train import BATCH, train
+from fedwqcp_lab.models.engine import Engine, find_device, place
+from fedwqcp_lab.models.networks import (
+    FIRST,
+    SECOND,
+    Architecture,
+    Classes,
+    LargeCNN,
+    VeryWeakLinear,
+)
+from fedwqcp_lab.models.training import BATCH, train
 
 VARIANTS = {
     "default": Engine(),

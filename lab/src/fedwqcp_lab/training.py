@@ -20,7 +20,7 @@ from fedwqcp_lab.settings import Material, division, setting_of
 from fedwqcp_lab.unit import Numbers, Setting, Side, Unit
 
 if TYPE_CHECKING:
-    from fedwqcp_lab.models.heads import Head
+    from fedwqcp_lab.models.networks import Head
 
 OnShare: TypeAlias = Callable[[str, float], None]
 """Told what is being done, and which share of a dataset's training is behind."""
@@ -140,7 +140,7 @@ class _Networks:
 
     def _heads(self) -> list[Head]:
         """Return what models put out: classes; or a mean, and quantiles for CQR."""
-        from fedwqcp_lab.models.heads import Classes, Mean, Quantiles
+        from fedwqcp_lab.models.networks import Classes, Mean, Quantiles
 
         if self.material.dataset.task == "classification":
             return [Classes(self.material.dataset.n_classes or 2)]
@@ -151,9 +151,8 @@ class _Networks:
         self, kind: str, head: Head, report: Callable[[float], None]
     ) -> dict[tuple[int, str], tuple[Numbers, Numbers]]:
         """Train all models of one kind."""
-        from fedwqcp_lab.models.cnn import LargeCNN
-        from fedwqcp_lab.models.linear import VeryWeakLinear
-        from fedwqcp_lab.models.train import train
+        from fedwqcp_lab.models.networks import LargeCNN, VeryWeakLinear
+        from fedwqcp_lab.models.training import train
 
         images = self.material.inputs
         shape: Any = (*images.shape[1:3], images.shape[3] if images.ndim == 4 else 1)

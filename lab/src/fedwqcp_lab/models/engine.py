@@ -1,12 +1,18 @@
-"""How a stack is computed: layout, precision, graphs. Nothing here changes what is computed."""
+"""How many models are trained at once: devices, precision, batches in chunks, pixels."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from functools import partial
+from threading import Lock
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
+
+import numpy as np
+import numpy.typing as npt
 
 from fedwqcp.errors import InputError
 from fedwqcp_lab.models import fused
@@ -153,3 +159,138 @@ def find_device(name: str | torch.device = "auto") -> torch.device:
     if device.type == "cuda" and not torch.cuda.is_available():
         raise InputError("device cuda: torch sees no CUDA device here; use cpu")
     return device
+
+
+T = TypeVar("T")
+
+
+def in_chunks(
+    engine: Engine, device: torch.device, models: int, work: Callable[[slice], T]
+) -> list[T]:
+    """Do something for every chunk of a stack.
+
+    On a CPU each chunk has one thread, and several run at a time: small models do not gain from
+    threads of their own, and results do not depend on the number of cores.
+
+    Parameters
+    ----------
+    engine : Engine
+        With the device's defaults filled in.
+    device : torch.device
+        Where the stack is.
+    models : int
+        How many models it has.
+    work : callable
+        Called with the slice of each chunk.
+
+    Returns
+    -------
+    list
+        What it gave, in order.
+    """
+    size = engine.chunk or models
+    chunks = [slice(first, min(first + size, models)) for first in range(0, models, size)]
+    if device.type != "cpu":
+        with torch.cuda.device(device):
+            return [work(chunk) for chunk in chunks]
+    before = torch.get_num_threads()
+    workers = min(engine.workers or before, len(chunks))
+    try:
+        with ThreadPoolExecutor(workers, initializer=partial(torch.set_num_threads, 1)) as pool:
+            return list(pool.map(work, chunks))
+    finally:
+        torch.set_num_threads(before)
+
+
+class Progress:
+    """The share done of all chunks, told to one listener.
+
+    Parameters
+    ----------
+    listener : callable or None
+        Told a number from 0 to 1, from one thread at a time.
+    models : int
+        How many models there are in all.
+    """
+
+    def __init__(self, listener: Callable[[float], None] | None, models: int) -> None:
+        self._listener = listener
+        self._models = models
+        self._done: dict[int, float] = {}
+        self._lock = Lock()
+
+    def of(self, chunk: slice) -> Callable[[float], None]:
+        """Return what one chunk tells its own share to.
+
+        Parameters
+        ----------
+        chunk : slice
+            Which models.
+
+        Returns
+        -------
+        callable
+            Takes a number from 0 to 1.
+        """
+        weight = (chunk.stop - chunk.start) / self._models
+
+        def _tell(share: float) -> None:
+            with self._lock:
+                self._done[chunk.start] = weight * share
+                if self._listener is not None:
+                    self._listener(min(1.0, sum(self._done.values())))
+
+        return _tell
+
+
+def place(images: npt.NDArray[Any] | torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Return images as bytes on a device, once for all that use them.
+
+    Parameters
+    ----------
+    images : ndarray or Tensor of uint8, shape (n, H, W) or (n, H, W, c)
+        What `place` gave before is passed on as it is.
+    device : torch.device
+        Where.
+
+    Returns
+    -------
+    Tensor of uint8, shape (n, H, W, c)
+        The images.
+
+    Raises
+    ------
+    InputError
+        If they are no such images.
+    """
+    if not isinstance(images, torch.Tensor):
+        array = np.asarray(images)
+        if array.dtype != np.uint8:
+            raise InputError(f"images must be uint8, got {array.dtype}")
+        images = torch.tensor(array)
+    if images.dtype != torch.uint8 or images.ndim not in (3, 4):
+        raise InputError(
+            f"images must be uint8 of shape (n, H, W) or (n, H, W, c), got {tuple(images.shape)}"
+        )
+    return (images if images.ndim == 4 else images.unsqueeze(-1)).to(device).contiguous()
+
+
+def scaled(pixels: torch.Tensor, rows: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Gather images and scale them from bytes to -1 ... 1.
+
+    Parameters
+    ----------
+    pixels : Tensor of uint8, shape (n, H, W, c)
+        All images.
+    rows : Tensor of int64, shape (G, b)
+        Which.
+    dtype : torch.dtype
+        Type of the result.
+
+    Returns
+    -------
+    Tensor, shape (G, b, H, W, c)
+        (x / 255 - 0.5) / 0.5.
+    """
+    chosen = pixels.index_select(0, rows.flatten()).float()
+    return chosen.div_(255).sub_(0.5).div_(0.5).to(dtype).view(*rows.shape, *pixels.shape[1:])

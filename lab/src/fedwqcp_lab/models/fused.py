@@ -126,7 +126,7 @@ def _launch(
     name: str, total: int, width: int, tensors: tuple[Any, ...], sizes: tuple[int, ...]
 ) -> None:
     """Run a kernel over `total` rows of `width` neighbours."""
-    from fedwqcp_lab.models import _kernels
+    from fedwqcp_lab.models import triton as _kernels
 
     lanes = 1 << (width - 1).bit_length()
     rows = max(1, _BLOCK // lanes)

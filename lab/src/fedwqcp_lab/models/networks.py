@@ -1,0 +1,606 @@
+"""The paper's networks, many of one kind at once: heads, layers, the CNN and the linear model."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedwqcp.errors import InputError
+from fedwqcp_lab.models import fused
+from fedwqcp_lab.models._torch import torch
+from fedwqcp_lab.models.engine import Engine
+
+
+class Head(ABC):
+    """The last step of a model."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """Raw outputs per row."""
+
+    @abstractmethod
+    def targets(self, labels: npt.NDArray[Any]) -> torch.Tensor:
+        """Return labels in the form that `loss` takes.
+
+        Parameters
+        ----------
+        labels : ndarray, shape (n,) or (n, 1)
+            Classes or numbers.
+
+        Returns
+        -------
+        Tensor, shape (n,)
+            int64 or float32, on the CPU.
+
+        Raises
+        ------
+        InputError
+            If one cannot be trained on.
+        """
+
+    @abstractmethod
+    def loss(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Return the loss of each model, averaged over its rows.
+
+        Parameters
+        ----------
+        outputs : Tensor, shape (G, n, width)
+            Raw outputs.
+        targets : Tensor, shape (G, n)
+            As `targets` gave them.
+
+        Returns
+        -------
+        Tensor, shape (G,)
+            One loss for each model.
+        """
+
+    @abstractmethod
+    def finish(self, outputs: torch.Tensor) -> torch.Tensor:
+        """Return what the models say.
+
+        Parameters
+        ----------
+        outputs : Tensor, shape (G, n, width)
+            Raw outputs.
+
+        Returns
+        -------
+        Tensor, shape (G, n, width) or (G, n)
+            Logits, predictions or quantiles, in float32.
+        """
+
+    def start(self, targets: torch.Tensor) -> torch.Tensor | None:
+        """Return what is added to the last bias before training.
+
+        Parameters
+        ----------
+        targets : Tensor, shape (n,)
+            Training targets of one model.
+
+        Returns
+        -------
+        Tensor, shape (width,), or None
+            Nothing, unless a head says otherwise.
+        """
+        del targets  # plain initialisation
+        return None
+
+
+@dataclass(frozen=True)
+class Classes(Head):
+    """Classes: logits, trained with cross-entropy.
+
+    The softmax is left to whoever reads them: in float32 it rounds what is near 1 to 1.
+
+    Parameters
+    ----------
+    count : int
+        Number of classes, at least 2.
+    """
+
+    count: int
+
+    def __post_init__(self) -> None:
+        if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 2:
+            raise InputError(f"count must be a whole number of at least 2, got {self.count!r}")
+
+    @property
+    def width(self) -> int:
+        """Raw outputs per row."""
+        return self.count
+
+    def targets(self, labels: npt.NDArray[Any]) -> torch.Tensor:
+        flat = np.asarray(labels).reshape(-1)
+        whole = flat.dtype.kind in "iu"
+        if not whole or (flat.size and not 0 <= flat.min() <= flat.max() < self.count):
+            raise InputError(f"labels must be whole numbers from 0 to {self.count - 1}")
+        return torch.from_numpy(flat.astype(np.int64))
+
+    def loss(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        flat = torch.nn.functional.cross_entropy(
+            outputs.flatten(0, 1), targets.flatten(), reduction="none"
+        )
+        return flat.view(targets.shape).mean(dim=1)
+
+    def finish(self, outputs: torch.Tensor) -> torch.Tensor:
+        return outputs
+
+
+@dataclass(frozen=True)
+class Mean(Head):
+    """One number, trained with squared error."""
+
+    @property
+    def width(self) -> int:
+        """Raw outputs per row."""
+        return 1
+
+    def targets(self, labels: npt.NDArray[Any]) -> torch.Tensor:
+        return _numbers(labels)
+
+    def loss(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        return (outputs[..., 0] - targets).square().mean(dim=1)
+
+    def finish(self, outputs: torch.Tensor) -> torch.Tensor:
+        return outputs[..., 0]
+
+
+@dataclass(frozen=True)
+class Quantiles(Head):
+    """Conditional quantiles, trained with the pinball loss summed over the levels.
+
+    At level t and error e = y - output the loss is max(t e, (t - 1) e). Training starts from the
+    quantiles of the training targets: a model that sees its data once or five times has no steps
+    to spare for finding their scale. Quantiles that cross are sorted.
+
+    Parameters
+    ----------
+    levels : tuple of float
+        Rising, strictly between 0 and 1; for CQR alpha/2 and 1 - alpha/2.
+    """
+
+    levels: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        rising = all(a < b for a, b in zip(self.levels, self.levels[1:], strict=False))
+        if not self.levels or not rising or not 0 < self.levels[0] <= self.levels[-1] < 1:
+            raise InputError(f"levels must rise strictly between 0 and 1, got {self.levels}")
+
+    @property
+    def width(self) -> int:
+        """Raw outputs per row."""
+        return len(self.levels)
+
+    def targets(self, labels: npt.NDArray[Any]) -> torch.Tensor:
+        return _numbers(labels)
+
+    def loss(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        errors = [targets - outputs[..., i] for i in range(self.width)]
+        losses = [
+            torch.maximum(t * e, (t - 1) * e).mean(dim=1)
+            for t, e in zip(self.levels, errors, strict=True)
+        ]
+        return torch.stack(losses).sum(dim=0)
+
+    def finish(self, outputs: torch.Tensor) -> torch.Tensor:
+        return outputs.sort(dim=-1).values
+
+    def start(self, targets: torch.Tensor) -> torch.Tensor | None:
+        at = np.quantile(targets.cpu().numpy(), self.levels)
+        return torch.from_numpy(np.asarray(at, dtype=np.float32))
+
+
+def _numbers(labels: npt.NDArray[Any]) -> torch.Tensor:
+    """Return finite numbers as float32."""
+    flat = np.asarray(labels).reshape(-1).astype(np.float32)
+    if not np.isfinite(flat).all():
+        raise InputError("labels must be finite numbers")
+    return torch.from_numpy(flat)
+
+
+class Architecture(ABC):
+    """A kind of model: frozen, with the shape of its inputs and its head.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Height, width and channels of an image.
+    head : Head
+        The last step.
+    """
+
+    shape: tuple[int, int, int]
+    head: Head
+
+    @abstractmethod
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each weight of one model.
+
+        Returns
+        -------
+        dict
+            In the order of initialisation, named as in a plain torch module; each weight is
+            followed by its bias, the last pair belongs to the head.
+        """
+
+    @abstractmethod
+    def forward(
+        self, weights: Mapping[str, torch.Tensor], x: torch.Tensor, engine: Engine
+    ) -> torch.Tensor:
+        """Return the raw outputs of a stack.
+
+        Parameters
+        ----------
+        weights : mapping of str to Tensor
+            As `shapes` names them, with a first axis of G models.
+        x : Tensor, shape (G, n, H, W, c)
+            Scaled images, in the precision of the engine.
+        engine : Engine
+            With the device's defaults filled in.
+
+        Returns
+        -------
+        Tensor, shape (G, n, width)
+            In float32.
+        """
+
+    @property
+    @abstractmethod
+    def activations(self) -> int:
+        """Numbers that one image keeps in memory in training, about."""
+
+    @property
+    @abstractmethod
+    def operations(self) -> int:
+        """Multiplications and additions that one image needs in a forward pass."""
+
+    @property
+    def parameters(self) -> int:
+        """Number of weights of one model."""
+        return sum(torch.Size(shape).numel() for shape in self.shapes().values())
+
+
+def check_shape(shape: tuple[int, int, int], multiple: int = 1) -> None:
+    """Refuse the shape of an image that a model cannot take.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Height, width and channels.
+    multiple : int
+        What height and width must be divisible by.
+
+    Raises
+    ------
+    InputError
+        If it is no such shape.
+    """
+    if len(shape) != 3 or min(shape) < 1 or shape[0] % multiple or shape[1] % multiple:
+        raise InputError(
+            f"shape must be (height, width, channels), height and width multiples of {multiple}, "
+            f"got {shape}"
+        )
+
+
+def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """Apply one linear layer per model.
+
+    Parameters
+    ----------
+    x : Tensor, shape (G, n, d)
+        Inputs.
+    weight : Tensor, shape (G, k, d)
+        Weights in float32; they are used in the precision of `x`.
+    bias : Tensor, shape (G, k)
+        Biases.
+
+    Returns
+    -------
+    Tensor, shape (G, n, k)
+        Outputs.
+    """
+    # the weight stands on the left so that its gradient comes out in its own memory order
+    columns = torch.baddbmm(bias.to(x.dtype).unsqueeze(2), weight.to(x.dtype), x.transpose(1, 2))
+    return columns.transpose(1, 2)
+
+
+def grouped_conv_pool(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """Convolve 3x3, add the bias, rectify and take the maximum over 2x2, as a grouped convolution.
+
+    The maximum comes first: it commutes with adding a bias and with rectifying, and leaves a
+    quarter of the numbers.
+
+    Parameters
+    ----------
+    x : Tensor, shape (G, n, H, W, c)
+        Inputs.
+    weight : Tensor, shape (G, o, c, 3, 3)
+        Kernels.
+    bias : Tensor, shape (G, o)
+        Biases.
+
+    Returns
+    -------
+    Tensor, shape (G, n, H // 2, W // 2, o)
+        Outputs.
+    """
+    G, n, H, W, c = x.shape
+    o = weight.shape[1]
+    planes = x.permute(1, 2, 3, 0, 4).reshape(n, H, W, G * c).permute(0, 3, 1, 2)
+    kernels = weight.to(x.dtype).flatten(0, 1).contiguous(memory_format=torch.channels_last)
+    z = torch.nn.functional.conv2d(planes, kernels, padding=1, groups=G)
+    top = torch.nn.functional.max_pool2d(z, 2)
+    y = torch.relu(top + bias.to(x.dtype).flatten()[:, None, None])
+    return y.permute(0, 2, 3, 1).reshape(n, H // 2, W // 2, G, o).permute(3, 0, 1, 2, 4)
+
+
+SPLITS = 8
+"""Parts in which the rows of a narrow weight gradient are summed, so that all of a GPU works."""
+
+
+def conv_pool(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, *, fuse: bool = False
+) -> torch.Tensor:
+    """Convolve 3x3 with padding 1, add the bias, rectify and take the maximum over 2x2.
+
+    Parameters
+    ----------
+    x : Tensor, shape (G, n, H, W, c)
+        Inputs of G models; H and W are even.
+    weight : Tensor, shape (G, o, c, 3, 3)
+        Kernels in float32; they are used in the precision of `x`.
+    bias : Tensor, shape (G, o)
+        Biases in float32.
+    fuse : bool
+        Whether the parts around the matrix products run as single Triton kernels (CUDA only).
+
+    Returns
+    -------
+    Tensor, shape (G, n, H // 2, W // 2, o)
+        Outputs.
+    """
+    out: torch.Tensor = _ConvPool.apply(x, weight, bias, fuse)
+    return out
+
+
+class _ConvPool(torch.autograd.Function):
+    """The layer with its gradient."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, fuse: bool
+    ) -> torch.Tensor:
+        """Keep the windows and which of each four was largest."""
+        G, n, H, W, _ = x.shape
+        patches = fused.windows(x) if fuse else _windows(x)
+        wide = _widen(weight.to(x.dtype))
+        z = torch.bmm(patches, wide)
+        y, winner = fused.pool(z, bias) if fuse else _pool(z, bias)
+        ctx.save_for_backward(patches, wide, winner)
+        ctx.shape, ctx.fuse = x.shape, fuse
+        return y.view(G, n, H // 2, W // 2, -1)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        """Send the gradient to the largest of each four."""
+        patches, wide, winner = ctx.saved_tensors
+        grad = grad.reshape(winner.shape)
+        unpool, fold = (fused.unpool, fused.fold) if ctx.fuse else (_unpool, _fold)
+        dz = unpool(grad, winner)
+        dbias = torch.where(winner < 4, grad, 0).sum(dim=1, dtype=torch.float32)
+        dweight = _narrow(_product(patches, dz, ctx.shape[1]).float())
+        if not ctx.needs_input_grad[0]:
+            return None, dweight, dbias, None
+        return fold(torch.bmm(dz, wide.transpose(1, 2)), ctx.shape), dweight, dbias, None
+
+
+def _windows(x: torch.Tensor) -> torch.Tensor:
+    """Copy the 4x4 windows: (G, n, H, W, c) -> (G, n H/2 W/2, 16 c)."""
+    G, n, H, W, c = x.shape
+    padded = torch.nn.functional.pad(x, (0, 0, 1, 1, 1, 1))
+    g, i, row, column, channel = padded.stride()
+    view = padded.as_strided(
+        (G, n, H // 2, W // 2, 4, 4, c), (g, i, 2 * row, 2 * column, row, column, channel)
+    )
+    return view.reshape(G, n * (H // 2) * (W // 2), 16 * c)
+
+
+def _widen(weight: torch.Tensor) -> torch.Tensor:
+    """Write each kernel four times, shifted: (G, o, c, 3, 3) -> (G, 16 c, 4 o)."""
+    G, o, c = weight.shape[:3]
+    wide = weight.new_zeros(G, 4, 4, c, 2, 2, o)
+    kernel = weight.permute(0, 3, 4, 2, 1)
+    for r in (0, 1):
+        for s in (0, 1):
+            wide[:, r : r + 3, s : s + 3, :, r, s] = kernel
+    return wide.view(G, 16 * c, 4 * o)
+
+
+def _narrow(wide: torch.Tensor) -> torch.Tensor:
+    """Sum the four shifted kernels: the transpose of `_widen`."""
+    G, rows, columns = wide.shape
+    four = wide.view(G, 4, 4, rows // 16, 2, 2, columns // 4)
+    kernel = four[:, 0:3, 0:3, :, 0, 0] + four[:, 0:3, 1:4, :, 0, 1]
+    kernel = kernel + four[:, 1:4, 0:3, :, 1, 0] + four[:, 1:4, 1:4, :, 1, 1]
+    return kernel.permute(0, 4, 3, 1, 2).contiguous()
+
+
+def _product(patches: torch.Tensor, dz: torch.Tensor, images: int) -> torch.Tensor:
+    """Multiply windows and gradients; a narrow product is summed in parts over the images."""
+    G, rows, k = patches.shape
+    parts = math.gcd(images, SPLITS) if k < 128 else 1
+    left = patches.view(G * parts, rows // parts, k)
+    right = dz.view(G * parts, rows // parts, -1)
+    product = torch.bmm(left.transpose(1, 2), right)
+    return product if parts == 1 else product.view(G, parts, k, -1).sum(dim=1)
+
+
+def _pool(z: torch.Tensor, bias: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Take the largest of each four, add the bias, rectify; 4 marks where nothing passes."""
+    G, rows, columns = z.shape
+    a, b, c, d = z.view(G, rows, 4, columns // 4).unbind(dim=2)
+    upper, lower = torch.maximum(a, b), torch.maximum(c, d)
+    y = torch.relu(torch.maximum(upper, lower) + bias.to(z.dtype).unsqueeze(1))
+    second, fourth = (b > a).to(torch.uint8), (d > c).to(torch.uint8)
+    winner = torch.where(lower > upper, fourth + 2, second)  # ties: the first, as in max_pool2d
+    return y, winner.masked_fill_(y <= 0, 4)
+
+
+def _unpool(grad: torch.Tensor, winner: torch.Tensor) -> torch.Tensor:
+    """Put each gradient where its maximum was: (G, rows, o) -> (G, rows, 4 o)."""
+    G, rows, o = grad.shape
+    phases = torch.arange(4, dtype=torch.uint8, device=grad.device).view(4, 1)
+    here = winner.unsqueeze(2) == phases
+    return torch.where(here, grad.unsqueeze(2), 0).view(G, rows, 4 * o)
+
+
+def _fold(patches: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
+    """Sum the windows back into images: the transpose of `_windows`."""
+    G, n, H, W, c = shape
+    h, w = H // 2, W // 2
+    parts = patches.view(G, n, h, w, 2, 2, 2, 2, c)
+    image = patches.new_zeros(G, n, h + 1, 2, w + 1, 2, c)
+    for a in (0, 1):
+        for b in (0, 1):
+            image[:, :, a : a + h, :, b : b + w] += parts[:, :, :, :, a, :, b].permute(
+                0, 1, 2, 4, 3, 5, 6
+            )
+    return image.view(G, n, H + 2, W + 2, c)[:, :, 1:-1, 1:-1].contiguous()
+
+
+FIRST, SECOND, HIDDEN = 32, 64, 128
+"""Filters of the two convolutions and units of the hidden layer."""
+
+
+@dataclass(frozen=True)
+class LargeCNN(Architecture):
+    """LargeCNN of the paper; averaging and with the head `Mean` its LargeCNNRegressor.
+
+    conv 3x3, 32 -> ReLU -> maximum 2x2 -> conv 3x3, 64 -> ReLU -> maximum 2x2 -> flat, or the mean
+    of each channel -> linear, 128 -> ReLU -> linear.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Height, width and channels of an image; height and width are multiples of 4.
+    head : Head
+        Classes, a mean or quantiles.
+    averaging : bool
+        Whether the image is averaged away before the linear layers (global average pooling).
+
+    Examples
+    --------
+    >>> from fedwqcp_lab.models.networks import Classes, Mean
+    >>> LargeCNN((28, 28, 1), Classes(10)).parameters
+    421642
+    >>> LargeCNN((28, 28, 3), Mean(), averaging=True).parameters
+    27841
+    """
+
+    shape: tuple[int, int, int]
+    head: Head
+    averaging: bool = False
+
+    def __post_init__(self) -> None:
+        check_shape(self.shape, multiple=4)
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        H, W, c = self.shape
+        flat = SECOND if self.averaging else SECOND * (H // 4) * (W // 4)
+        return {
+            "conv1.weight": (FIRST, c, 3, 3),
+            "conv1.bias": (FIRST,),
+            "conv2.weight": (SECOND, FIRST, 3, 3),
+            "conv2.bias": (SECOND,),
+            "fc1.weight": (HIDDEN, flat),
+            "fc1.bias": (HIDDEN,),
+            "fc2.weight": (self.head.width, HIDDEN),
+            "fc2.bias": (self.head.width,),
+        }
+
+    def forward(
+        self, weights: Mapping[str, torch.Tensor], x: torch.Tensor, engine: Engine
+    ) -> torch.Tensor:
+        for name in ("conv1", "conv2"):
+            weight, bias = weights[f"{name}.weight"], weights[f"{name}.bias"]
+            if engine.layout == "grouped":
+                x = grouped_conv_pool(x, weight, bias)
+            else:
+                x = conv_pool(x, weight, bias, fuse=bool(engine.fuse))
+        first = x.permute(0, 1, 4, 2, 3)  # channels first, as torch flattens
+        flat = first.mean(dim=(3, 4)) if self.averaging else first.flatten(2)
+        hidden = torch.relu(linear(flat, weights["fc1.weight"], weights["fc1.bias"]))
+        return linear(hidden.float(), weights["fc2.weight"], weights["fc2.bias"])
+
+    @property
+    def activations(self) -> int:
+        """Numbers that one image keeps in memory in training, about."""
+        H, W, c = self.shape
+        pixels = H * W
+        # windows and four outputs each of the first convolution, then of the second, twice over
+        return 2 * (pixels * (4 * c + FIRST) + pixels // 4 * (4 * FIRST + SECOND + FIRST))
+
+    @property
+    def operations(self) -> int:
+        """Multiplications and additions that one image needs in a forward pass."""
+        H, W, c = self.shape
+        shapes = self.shapes()
+        convolutions = H * W * 9 * c * FIRST + H * W // 4 * 9 * FIRST * SECOND
+        products = sum(torch.Size(shapes[f"{name}.weight"]).numel() for name in ("fc1", "fc2"))
+        return 2 * (convolutions + products)
+
+
+@dataclass(frozen=True)
+class VeryWeakLinear(Architecture):
+    """VeryWeakLinear of the paper; with the head `Mean` its VeryWeakLinearRegressor.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Height, width and channels of an image.
+    head : Head
+        Classes, a mean or quantiles.
+
+    Examples
+    --------
+    >>> from fedwqcp_lab.models.networks import Classes
+    >>> VeryWeakLinear((28, 28, 1), Classes(10)).parameters
+    7850
+    """
+
+    shape: tuple[int, int, int]
+    head: Head
+
+    def __post_init__(self) -> None:
+        check_shape(self.shape)
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        H, W, c = self.shape
+        return {"fc.weight": (self.head.width, H * W * c), "fc.bias": (self.head.width,)}
+
+    def forward(
+        self, weights: Mapping[str, torch.Tensor], x: torch.Tensor, engine: Engine
+    ) -> torch.Tensor:
+        del engine  # one product: nothing to choose
+        flat = x.permute(0, 1, 4, 2, 3).flatten(2).float()  # channels first, as torch flattens
+        return linear(flat, weights["fc.weight"], weights["fc.bias"])
+
+    @property
+    def activations(self) -> int:
+        """Numbers that one image keeps in memory in training, about."""
+        H, W, c = self.shape
+        return 2 * H * W * c
+
+    @property
+    def operations(self) -> int:
+        """Multiplications and additions that one image needs in a forward pass."""
+        H, W, c = self.shape
+        return 2 * H * W * c * self.head.width

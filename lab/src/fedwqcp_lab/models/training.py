@@ -1,0 +1,491 @@
+"""Stacks of like models, trained side by side."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numpy.random import Generator
+
+from fedwqcp.errors import InputError
+from fedwqcp_lab.models._torch import torch
+from fedwqcp_lab.models.engine import Engine, Progress, find_device, in_chunks, place, scaled
+from fedwqcp_lab.models.networks import Architecture
+
+_BUDGET = {"cpu": 2**25, "cuda": 2**33}
+"""Bytes of activations that one batch of predictions may take."""
+
+
+def initial(architecture: Architecture, streams: Sequence[Generator]) -> dict[str, torch.Tensor]:
+    """Draw torch's default weights, each model from its own stream.
+
+    Weight and bias of a layer are uniform within 1 / sqrt(inputs of the layer), which is what
+    torch's `Conv2d` and `Linear` draw.
+
+    Parameters
+    ----------
+    architecture : Architecture
+        The kind of model.
+    streams : sequence of numpy.random.Generator
+        One for each model; they move on.
+
+    Returns
+    -------
+    dict of str to Tensor
+        Weights with a first axis of G models, in float32 on the CPU.
+    """
+    shapes = architecture.shapes()
+    drawn: dict[str, list[npt.NDArray[np.float32]]] = {name: [] for name in shapes}
+    for rng in streams:
+        bound = 0.0
+        for name, shape in shapes.items():
+            if len(shape) > 1:  # a bias follows its weight and has its bound
+                bound = 1 / math.sqrt(math.prod(shape[1:]))
+            drawn[name].append(rng.uniform(-bound, bound, shape).astype(np.float32))
+    return {name: torch.from_numpy(np.stack(each)) for name, each in drawn.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """Models of one kind side by side.
+
+    Parameters
+    ----------
+    architecture : Architecture
+        Their kind.
+    weights : mapping of str to Tensor
+        Their weights, with a first axis of G models.
+    engine : Engine
+        How they are computed.
+    """
+
+    architecture: Architecture
+    weights: Mapping[str, torch.Tensor]
+    engine: Engine
+
+    def __len__(self) -> int:
+        return len(next(iter(self.weights.values())))
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(iter(self.weights.values())).device
+
+    def state(self, model: int) -> dict[str, torch.Tensor]:
+        """Return the weights of one model, as a plain torch module names them.
+
+        Parameters
+        ----------
+        model : int
+            Which of the stack.
+
+        Returns
+        -------
+        dict of str to Tensor
+            Copies on the CPU.
+        """
+        return {name: weight[model].cpu().clone() for name, weight in self.weights.items()}
+
+    def predict(
+        self,
+        images: npt.NDArray[Any] | torch.Tensor,
+        rows: npt.NDArray[np.integer[Any]] | None = None,
+    ) -> npt.NDArray[np.float32]:
+        """Return what every model says of images.
+
+        Parameters
+        ----------
+        images : ndarray or Tensor of uint8, shape (N, H, W) or (N, H, W, c)
+            Images; a tensor on the device is not copied.
+        rows : ndarray of int, shape (G, n), optional
+            The images each model sees; all by default.
+
+        Returns
+        -------
+        ndarray of float32, shape (G, n, C), (G, n) or (G, n, L)
+            Logits, predictions or quantiles.
+        """
+        pixels = check_images(self.architecture, images, self.device)
+        if rows is None:
+            rows = np.broadcast_to(np.arange(len(pixels)), (len(self), len(pixels)))
+        chosen = check_rows(rows, len(self), len(pixels))
+        engine = self.engine.exact()
+
+        def _work(own: slice) -> npt.NDArray[np.float32]:
+            with torch.no_grad():  # a thread's own setting
+                return self._said(own, pixels, chosen[own], engine)
+
+        with engine.active():
+            return np.concatenate(in_chunks(engine, self.device, len(self), _work))
+
+    def _said(
+        self, own: slice, pixels: torch.Tensor, rows: npt.NDArray[np.int64], engine: Engine
+    ) -> npt.NDArray[np.float32]:
+        """Predict with some of the models, in batches that keep to the memory."""
+        weights = {name: weight[own] for name, weight in self.weights.items()}
+        per_image = 4 * self.architecture.activations * len(rows)
+        batch = max(1, _BUDGET[self.device.type] // per_image)
+        head, moved = self.architecture.head, torch.from_numpy(rows).to(self.device)
+        parts = []
+        for part in moved.split(batch, dim=1):
+            x = scaled(pixels, part, engine.dtype)
+            parts.append(head.finish(self.architecture.forward(weights, x, engine)))
+        said: npt.NDArray[np.float32] = torch.cat(parts, dim=1).cpu().numpy()
+        return said
+
+
+def check_images(
+    architecture: Architecture, images: npt.NDArray[Any] | torch.Tensor, device: torch.device
+) -> torch.Tensor:
+    """Return images on the device, or say why the models cannot take them.
+
+    Parameters
+    ----------
+    architecture : Architecture
+        The kind of model.
+    images : ndarray or Tensor of uint8
+        Images.
+    device : torch.device
+        Where the models are.
+
+    Returns
+    -------
+    Tensor of uint8, shape (n, H, W, c)
+        The images.
+
+    Raises
+    ------
+    InputError
+        If their shape is another than the models'.
+    """
+    pixels = place(images, device)
+    if tuple(pixels.shape[1:]) != architecture.shape:
+        raise InputError(
+            f"images must have shape {architecture.shape}, got {tuple(pixels.shape[1:])}"
+        )
+    return pixels
+
+
+def check_rows(
+    rows: npt.NDArray[np.integer[Any]], models: int, images: int
+) -> npt.NDArray[np.int64]:
+    """Return row numbers, or say what is wrong with them.
+
+    Parameters
+    ----------
+    rows : ndarray of int, shape (G, n)
+        Rows for each model.
+    models, images : int
+        How many there are.
+
+    Returns
+    -------
+    ndarray of int64, shape (G, n)
+        The same rows.
+
+    Raises
+    ------
+    InputError
+        If there is not one list for each model, or a row is no image.
+    """
+    found = np.asarray(rows)
+    if found.ndim != 2 or len(found) != models or found.dtype.kind not in "iu":
+        raise InputError(
+            f"rows must be whole numbers of shape ({models}, n), got shape {found.shape}"
+        )
+    if found.size and not 0 <= found.min() <= found.max() < images:
+        raise InputError(f"rows must be from 0 to {images - 1}")
+    return np.array(found, dtype=np.int64, order="C")
+
+
+_WARM = 3
+"""Steps before a CUDA graph is captured; they are steps of the training like all others."""
+
+_EVERY = 50
+"""Steps between two reports where steps are not replayed."""
+
+
+class Run:
+    """The training of one stack.
+
+    Parameters
+    ----------
+    architecture : Architecture
+        The kind of model.
+    engine : Engine
+        With the device's defaults filled in.
+    pixels : Tensor of uint8, shape (N, H, W, c)
+        All images, on the device.
+    targets : Tensor, shape (N,)
+        Their labels.
+    """
+
+    def __init__(
+        self,
+        architecture: Architecture,
+        engine: Engine,
+        pixels: torch.Tensor,
+        targets: torch.Tensor,
+    ) -> None:
+        self.architecture = architecture
+        self.engine = engine
+        self.pixels = pixels
+        self.targets = targets
+
+    def begin(self, rows: npt.NDArray[np.int64], streams: Sequence[Generator], rate: float) -> None:
+        """Draw the weights, and let the head move its bias to where training starts.
+
+        Parameters
+        ----------
+        rows : ndarray of int64, shape (G, n)
+            Training rows of each model.
+        streams : sequence of numpy.random.Generator
+            One for each model.
+        rate : float
+            Learning rate.
+        """
+        self.rows, self.streams = rows, streams
+        weights = initial(self.architecture, streams)
+        *_, last = weights
+        for model, own in enumerate(rows):
+            start = self.architecture.head.start(self.targets[torch.from_numpy(own)])
+            if start is not None:
+                weights[last][model] += start
+        device = self.pixels.device
+        self.targets = self.targets.to(device)
+        self.weights = {name: w.to(device).requires_grad_() for name, w in weights.items()}
+        self.adam = torch.optim.Adam(
+            list(self.weights.values()), lr=rate, fused=True, capturable=device.type == "cuda"
+        )
+        self.compiled = torch.compile(self._loss, dynamic=False) if self.engine.compile else None
+
+    def train(self, epochs: int, batch: int, report: Callable[[float], None]) -> Stack:
+        """Run all epochs.
+
+        Parameters
+        ----------
+        epochs : int
+            How many.
+        batch : int
+            Rows per step and model.
+        report : callable
+            Told the share done.
+
+        Returns
+        -------
+        Stack
+            The trained models.
+        """
+        models, n = self.rows.shape
+        full = n // batch
+        loop = _Loop(self, full, (models, batch))
+        order = self._shuffled()
+        for epoch in range(epochs):
+            loop.start(order[:, : full * batch])
+            loop.go(partial(_tell, report, epoch, epochs))
+            if n % batch:
+                self.step(order[:, full * batch :].to(self.pixels.device))
+            if epoch + 1 < epochs:
+                order = self._shuffled()  # while the device still works
+            if self.pixels.is_cuda:
+                torch.cuda.synchronize(self.pixels.device)
+            report((epoch + 1) / epochs)
+        weights = {name: w.detach() for name, w in self.weights.items()}
+        return Stack(self.architecture, weights, self.engine)
+
+    def step(self, rows: torch.Tensor) -> None:
+        """Take one step with Adam.
+
+        Parameters
+        ----------
+        rows : Tensor of int64, shape (G, b)
+            The batch of each model.
+        """
+        for weight, slope in zip(self.weights.values(), self.slopes(rows), strict=True):
+            weight.grad = slope.contiguous()  # fused Adam reads memory in order
+        self.adam.step()
+
+    def slopes(self, rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Return the gradient of the summed loss: each model's part is its own.
+
+        Parameters
+        ----------
+        rows : Tensor of int64, shape (G, b)
+            The batch of each model.
+
+        Returns
+        -------
+        tuple of Tensor
+            One for each weight.
+        """
+        if self.compiled is not None:
+            try:
+                return torch.autograd.grad(self.compiled(rows), tuple(self.weights.values()))
+            except Exception:  # a compiler is a convenience; the same sums run without it
+                self.compiled = None
+                self.engine = dataclasses.replace(self.engine, compile=False)
+        return torch.autograd.grad(self._loss(rows), tuple(self.weights.values()))
+
+    def _loss(self, rows: torch.Tensor) -> torch.Tensor:
+        """Return the sum of the models' losses on a batch."""
+        x = scaled(self.pixels, rows, self.engine.dtype)
+        y = self.targets.index_select(0, rows.flatten()).view(rows.shape)
+        outputs = self.architecture.forward(self.weights, x, self.engine)
+        return self.architecture.head.loss(outputs, y).sum()
+
+    def _shuffled(self) -> torch.Tensor:
+        """Return each model's rows in a new order of its own."""
+        pairs = zip(self.rows, self.streams, strict=True)
+        return torch.from_numpy(np.stack([rng.permutation(own) for own, rng in pairs]))
+
+
+def _tell(report: Callable[[float], None], epoch: int, epochs: int, share: float) -> None:
+    """Report the share done of all epochs, given that of one."""
+    report((epoch + share) / epochs)
+
+
+class _Loop:
+    """The full batches of an epoch; on CUDA a graph that finds its next batch by itself."""
+
+    def __init__(self, run: Run, steps: int, shape: tuple[int, int]) -> None:
+        device = run.pixels.device
+        self.run = run
+        self.steps = steps
+        self.shape = shape
+        self.order = torch.zeros((steps, *shape), dtype=torch.int64, device=device)
+        self.next = torch.zeros(1, dtype=torch.int64, device=device)
+        self.graph: Any = None
+        self.warm = 0
+
+    def start(self, order: torch.Tensor) -> None:
+        """Lay out the rows of an epoch: (G, steps * batch) -> (steps, G, batch)."""
+        models, batch = self.shape
+        self.order.copy_(order.reshape(models, self.steps, batch).transpose(0, 1).contiguous())
+        self.next.zero_()
+
+    def go(self, report: Callable[[float], None]) -> None:
+        """Take all steps of the epoch."""
+        for step in range(self.steps):
+            if not self.run.engine.graph:
+                self._plain()
+                if (step + 1) % _EVERY == 0:
+                    report((step + 1) / self.steps)
+            elif self.graph is not None:
+                self.graph.replay()
+            else:
+                self._before_graph()
+
+    def _plain(self) -> None:
+        """Take the step that the counter points to, and move the counter."""
+        self.run.step(self.order.index_select(0, self.next)[0])
+        self.next.add_(1)
+
+    def _before_graph(self) -> None:
+        """Warm up on a side stream, as capturing asks; then capture, and replay once."""
+        if self.warm < _WARM:
+            side = torch.cuda.Stream()
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                self._plain()
+            torch.cuda.current_stream().wait_stream(side)
+            self.warm += 1
+            return
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self._plain()
+        self.graph.replay()
+
+
+RATE = 1e-3
+"""Learning rate of Adam."""
+
+BATCH = 64
+"""Images per step and model."""
+
+
+def train(
+    architecture: Architecture,
+    images: npt.NDArray[Any] | torch.Tensor,
+    labels: npt.NDArray[Any],
+    rows: npt.NDArray[np.integer[Any]],
+    streams: Sequence[Generator],
+    *,
+    epochs: int,
+    batch: int = BATCH,
+    rate: float = RATE,
+    device: str | torch.device = "auto",
+    engine: Engine | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> Stack:
+    """Train models of one kind side by side with Adam.
+
+    Each model has its own rows, initial weights and order of rows, and a state of Adam of its own;
+    what becomes of it does not depend on which others share its stack, rounding apart. The same
+    streams on the same device give the same bits.
+
+    Parameters
+    ----------
+    architecture : Architecture
+        The kind of model.
+    images : ndarray or Tensor of uint8, shape (N, H, W) or (N, H, W, c)
+        Images; what `pixels.place` gave is not copied.
+    labels : ndarray, shape (N,) or (N, 1)
+        Classes or numbers.
+    rows : ndarray of int, shape (G, n)
+        The images each model is trained on.
+    streams : sequence of numpy.random.Generator
+        One for each model, for its weights, then for its order in each epoch.
+    epochs : int
+        Passes over the rows; each in a new order, its last batch may be smaller.
+    batch : int
+        Rows per step and model.
+    rate : float
+        Learning rate.
+    device : str or torch.device
+        Where: "cpu", "cuda" or "auto".
+    engine : Engine, optional
+        How.
+    progress : callable, optional
+        Told the share done, from 0 to 1, from time to time.
+
+    Returns
+    -------
+    Stack
+        The trained models, in the order of `rows`.
+
+    Raises
+    ------
+    InputError
+        If shapes, rows or settings do not fit.
+    """
+    where = find_device(device)
+    how = (engine or Engine()).on(where)
+    pixels = check_images(architecture, images, where)
+    targets = architecture.head.targets(labels)
+    if len(targets) != len(pixels):
+        raise InputError(f"labels must be {len(pixels)}, one for each image, got {len(targets)}")
+    chosen = check_rows(rows, len(streams), len(pixels))
+    if not chosen.size or epochs < 1 or batch < 1:
+        raise InputError("there must be at least one model, row, epoch and row per batch")
+    shares = Progress(progress, len(streams))
+
+    def _work(own: slice) -> Stack:
+        run = Run(architecture, how, pixels, targets)
+        run.begin(chosen[own], streams[own], rate)
+        return run.train(epochs, batch, shares.of(own))
+
+    with how.active():
+        return _joined(in_chunks(how, where, len(streams), _work))
+
+
+def _joined(stacks: Sequence[Stack]) -> Stack:
+    """Put the chunks together again."""
+    first = stacks[0]
+    weights = {name: torch.cat([s.weights[name] for s in stacks]) for name in first.weights}
+    return Stack(first.architecture, weights, first.engine)
