@@ -146,10 +146,39 @@ def test_a_question_that_was_sent_does_not_change(tmp_path):
         close_round(path, later, out)
     (second,) = close_round(path, [*answers[:2], *later], out).asks
     sent = second.read_bytes()
-    ask.unlink()
     with pytest.raises(InputError, match="was written before and would change"):
         close_round(path, [*answers, *later], out)
     assert second.read_bytes() == sent
+    ask.unlink()  # what answers a question that is not there came before it was asked
+    closed = close_round(path, [*answers[:2], *later], out)
+    assert closed.asks == (ask,)
+    assert {(refusal.agent, refusal.field) for refusal in closed.refusals} == {
+        ("a", "step"),
+        ("b", "step"),
+    }
+    assert close_round(path, [*answers[:2], *later], out).asks == (second,)
+
+
+@pytest.mark.parametrize("quorum", [1, 2])
+def test_an_answer_before_its_question_moves_nothing(tmp_path, quorum):
+    """One agent writes answers to all later steps at once; honest ones have not been asked yet."""
+    round = replace(ROUND, method=Choice("fcp"), quorum=quorum)
+    path, out = opened(tmp_path, round), tmp_path / "release.json"
+    answers = write_all(tmp_path, round)
+    first = json.loads(answers[0].read_bytes())
+    n = first["answers"][0]["n"]
+    early = []
+    for step in range(1, 40):
+        counts = {"kind": "counts", "n": n, "counts": [n] * 15}
+        early.append(tmp_path / f"a.step-{step}.json")
+        early[-1].write_text(json.dumps({**first, "step": step, "answers": [counts]}))
+    closed = close_round(path, [*answers, *early], out)
+    assert closed.release is None
+    assert [ask.name for ask in closed.asks] == ["round.ask-1.json"]
+    assert {(refusal.agent, refusal.field) for refusal in closed.refusals} == {("a", "step")}
+    assert "question 1 is sent only now" in str(closed.refusals[0])
+    again = close_round(path, [*answers, *early[1:]], out)  # the next question waits for answers
+    assert (again.release, again.asks) == (None, closed.asks)
 
 
 def test_a_round_that_cannot_be_read_is_refused(tmp_path):

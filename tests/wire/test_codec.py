@@ -16,6 +16,7 @@ from fedwqcp.wire import codec
 from fedwqcp.wire.codec import MAX_BYTES, decode, encode, method_of, terms
 from fedwqcp.wire.envelope import Answer, Ask
 from fedwqcp.wire.guarantee import NO_GUARANTEE
+from fedwqcp.wire.limits import Limit
 from fedwqcp.wire.payload import Begin, Local, LocalQuantile, Summary, ToAll, ToEach
 from fedwqcp.wire.release import AgentRecord, Release
 from fedwqcp.wire.round import Choice, Round
@@ -235,6 +236,6 @@ def test_what_another_version_wrote_is_refused_with_what_to_do(message, cls):
 
 
 def test_the_size_limit_is_checked_before_reading(monkeypatch):
-    monkeypatch.setattr(codec, "MAX_BYTES", 10)
+    monkeypatch.setattr(codec, "MESSAGE_BYTES", Limit("message", 0, 10, ""))
     with pytest.raises(MalformedMessageError, match="at most 10 bytes"):
         decode(encode(ROUND), Round)

@@ -8,6 +8,7 @@ import secrets
 from pathlib import Path
 
 from fedwqcp.errors import InputError
+from fedwqcp.wire.limits import RELEASE_BYTES, Limit, check_bytes
 
 
 def write_atomic(path: Path, data: bytes, *, replace: bool = True) -> bool:
@@ -57,15 +58,15 @@ def write_atomic(path: Path, data: bytes, *, replace: bool = True) -> bool:
     return True
 
 
-def read(path: Path, most: int = -1) -> bytes:
+def read(path: Path, most: Limit = RELEASE_BYTES) -> bytes:
     """Return the bytes of a file.
 
     Parameters
     ----------
     path : Path
         Which file.
-    most : int, optional
-        Read no more bytes than this.
+    most : Limit, optional
+        How large it may be; a larger one is refused by its size, unread.
 
     Returns
     -------
@@ -75,12 +76,15 @@ def read(path: Path, most: int = -1) -> bytes:
     Raises
     ------
     InputError
-        If it is not there, is no plain file or cannot be read.
+        If it is not there, is no plain file, too large or cannot be read.
     """
     if path.exists() and not path.is_file():
         raise InputError(f"cannot read {path}: it is no plain file")
     try:
         with path.open("rb") as file:
-            return file.read(most)
+            check_bytes(os.fstat(file.fileno()).st_size, most, f"{path}: size")
+            data = file.read(int(most.most) + 1)  # a device or pipe tells no size
+            check_bytes(len(data), most, f"{path}: size")
+            return data
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None

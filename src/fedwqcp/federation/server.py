@@ -117,16 +117,36 @@ class Server:
             agent = sender or answer.agent
             bound = self._admit(answer, sender)
         except MessageError as refusal:
-            return self._refused(refusal)
+            return self.refuse(refusal)
         except Exception as error:
             _log.error("an answer of %r was refused: %s", agent, traced(error))
-            return self._refused(internal(agent, error))
+            return self.refuse(internal(agent, error))
         seat = self._seats[answer.agent]
         seat.step, seat.last, seat.bound = self.step, answer.answers, bound
         if self.step == 0:
             seat.first = answer.answers
         seat.bytes_up += len(data)
         return None
+
+    def refuse(self, refusal: MessageError) -> MessageError:
+        """Record a refusal, for the agent it names if that has no sound answer in this step.
+
+        Parameters
+        ----------
+        refusal : MessageError
+            Why; a transport says so itself where it could not read a message.
+
+        Returns
+        -------
+        MessageError
+            The same.
+        """
+        self.refusals.append(refusal)
+        if refusal.agent in self._positions:
+            seat = self._seats[refusal.agent]
+            if self.step != seat.step:
+                seat.reason = f"{refusal.field}: {refusal.reason}"
+        return refusal
 
     def close_step(self) -> None:
         """Go on with the answers that came, if they are enough.
@@ -156,7 +176,7 @@ class Server:
                 self._dialogue.hear([seat.first if anew else seat.last for seat in seats])
                 break
             except UnfitAnswerError as error:
-                self._refuse(there.pop(error.position), "answers", str(error))
+                self._lose(there.pop(error.position), "answers", str(error))
                 anew = True
             except QuorumError:  # the answers together cannot keep the promise: none is at fault
                 raise
@@ -164,7 +184,7 @@ class Server:
                 first = anew or self.step == 0  # of later steps the answers alone tell nothing
                 for at in self._at_fault(seats if first else (), error):
                     reason = internal("", error)
-                    self._refuse(there.pop(at), reason.field, reason.reason)
+                    self._lose(there.pop(at), reason.field, reason.reason)
                 anew = True
         self.step += 1
 
@@ -221,16 +241,7 @@ class Server:
         questions = self._dialogue.questions(self._positions[agent])
         return check_answers(answer, self.plan, questions, self._seats[agent].bound)
 
-    def _refused(self, refusal: MessageError) -> MessageError:
-        """Record a refusal, for the agent it names if that has no sound answer in this step."""
-        self.refusals.append(refusal)
-        if refusal.agent in self._positions:
-            seat = self._seats[refusal.agent]
-            if self.step != seat.step:
-                seat.reason = f"{refusal.field}: {refusal.reason}"
-        return refusal
-
-    def _refuse(self, name: str, field: str, reason: str) -> None:
+    def _lose(self, name: str, field: str, reason: str) -> None:
         """Record that an answer was admitted, but does not fit the others."""
         self.refusals.append(MalformedMessageError(name, field, reason))
         self._seats[name].reason = f"{field}: {reason}"

@@ -44,7 +44,6 @@ from fedwqcp.methods._pinball import (
 from fedwqcp.methods._weighted_search import SumClaims, Sums, search
 from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level
 from fedwqcp.wire.guarantee import Guarantee
-from fedwqcp.wire.limits import SIZE
 from fedwqcp.wire.payload import Begin, Outcome, Question, Summary, ToAll, ToEach
 
 
@@ -158,7 +157,8 @@ class DPFedCP(Method[Summary]):
             {"noise": self.noise, "count_noise": self.count_noise},
             self.average,
         )
-        SIZE.whole(self.seed, "seed")
+        if isinstance(self.seed, bool) or self.seed < 0:
+            raise InputError(f"seed must be an integer of at least 0, got {self.seed!r}")
 
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
         if cal.n and not (cal.scores.min() >= 0 and cal.scores.max() <= 1):

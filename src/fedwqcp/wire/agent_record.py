@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Literal
 
 from fedwqcp.errors import InputError
+from fedwqcp.wire.limits import SIZE, TEXT
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,11 @@ class AgentRecord:
     reason: str = ""
     bytes_up: int = 0
     bytes_down: int = 0
+
+    def __post_init__(self) -> None:
+        TEXT.count(self.reason, "reason")
+        SIZE.whole(self.bytes_up, "bytes_up:")
+        SIZE.whole(self.bytes_down, "bytes_down:")
 
 
 class Roll:

@@ -20,6 +20,14 @@ import msgspec
 from fedwqcp.errors import InputError, MalformedMessageError, RecordError
 from fedwqcp.wire._schema import Builder, Kinds, builder, plain, wire_type
 from fedwqcp.wire.envelope import Answer, Ask
+from fedwqcp.wire.limits import (
+    MESSAGE_BYTES,
+    MESSAGE_VALUES,
+    RELEASE_BYTES,
+    RELEASE_VALUES,
+    check_bytes,
+    check_values,
+)
 from fedwqcp.wire.payload import Summary
 from fedwqcp.wire.release import Release
 from fedwqcp.wire.roster import LONG, Census
@@ -27,8 +35,10 @@ from fedwqcp.wire.round import VERSION, Round, other_version
 
 M = TypeVar("M", Round, Ask, Answer, Release)
 
-MAX_BYTES = 32 * 2**20
+MAX_BYTES = int(MESSAGE_BYTES.most)
 """A larger message is refused unread."""
+_FEW = 10_000
+"""Lists in a message that is read a second time although it is wrong already."""
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -42,6 +52,25 @@ class _Versioned(_Version):
     """A message, which has a version or holds the round that has it."""
 
     round: _Version | str | None = None
+
+
+class _Named(msgspec.Struct):
+    """The method of a release, as far as its name; the rest is skipped, not built."""
+
+    name: str
+
+
+class _Terms(msgspec.Struct):
+    """The round of a release, as far as method and version."""
+
+    method: _Named
+    version: int
+
+
+class _Head(msgspec.Struct):
+    """A release, as far as its round."""
+
+    round: _Terms
 
 
 def encode(message: Round | Ask | Answer | Release) -> bytes:
@@ -93,9 +122,8 @@ def decode(data: bytes, cls: type[M], kinds: Kinds = (), source: str = "unknown"
     MalformedMessageError
         If the bytes do not hold exactly one sound message of this type.
     """
-    if len(data) > MAX_BYTES:
-        raise MalformedMessageError(source, "size", f"must be at most {MAX_BYTES} bytes")
     try:
+        _check_extent(data, release=cls is Release)
         kind: Any = cls  # to a cache, a type is a key like any other
         decoder, build = _reader(kind, kinds)
         message: M = build(_read(data, decoder))
@@ -175,19 +203,27 @@ def method_of(data: bytes, source: str) -> str:
         If the bytes hold no release of this version.
     """
     try:
-        whole = msgspec.json.decode(data, type=dict[str, Any])
-        name, version = whole["round"]["method"]["name"], whole["round"]["version"]
-    except (ValueError, KeyError, TypeError, RecursionError):
+        _check_extent(data, release=True)
+        head = msgspec.json.decode(data, type=_Head).round
+    except InputError as error:
+        raise RecordError(f"{source}: {error}") from None
+    except (ValueError, RecursionError):
         raise RecordError(f"{source} must hold a release of fedwqcp; it cannot be read") from None
-    if version != VERSION or not isinstance(name, str):
-        raise RecordError(f"{source}: version: {other_version(version)}")
-    return name
+    if head.version != VERSION:
+        raise RecordError(f"{source}: version: {other_version(head.version)}")
+    return head.method.name
 
 
 @lru_cache(maxsize=64)
 def _reader(cls: Any, kinds: Kinds) -> tuple[msgspec.json.Decoder[Any], Builder]:
     """Keep what reads and what builds each type."""
     return msgspec.json.Decoder(wire_type(cls, kinds)), builder(cls, kinds)
+
+
+def _check_extent(data: bytes, *, release: bool) -> None:
+    """Refuse bytes that are too many, or hold too many values, before anything is built of them."""
+    check_bytes(len(data), RELEASE_BYTES if release else MESSAGE_BYTES, "size")
+    check_values(data, RELEASE_VALUES if release else MESSAGE_VALUES, "size")
 
 
 def _version(data: bytes) -> int | None:
@@ -209,8 +245,9 @@ def _read(data: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
         struct = decoder.decode(data)
         if _ENCODER.encode(struct) == data.removesuffix(b"\n"):
             return struct
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        json.loads(data, object_pairs_hook=_refuse_repeated)  # its reason comes first
+    except (msgspec.MsgspecError, ValueError):
+        if data.count(b"[") < _FEW:  # the reason of a repeated key comes first, where it is cheap
+            json.loads(data, object_pairs_hook=_refuse_repeated)
         raise
     json.loads(data, object_pairs_hook=_refuse_repeated)
     return struct

@@ -7,6 +7,7 @@ same table.
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from dataclasses import dataclass
 
 from fedwqcp.errors import InputError
@@ -39,6 +40,13 @@ class Limit:
                 f"{what} must be an integer from {self.least} to {self.most}, got {shown!r}"
             )
 
+    def count(self, values: Sized, what: str) -> None:
+        """Refuse a list or text of too few or too many."""
+        if not self.least <= len(values) <= self.most:
+            raise InputError(
+                f"{what}: must hold from {self.least} to {self.most}, got {len(values)}"
+            )
+
     def number(self, value: object, what: str) -> None:
         """Refuse what is not a number of the range."""
         if (
@@ -54,6 +62,7 @@ class Limit:
 
 MESSAGE_BYTES = Limit("message, bytes", 0, 32 * 2**20, "a round, a question, an answer")
 RELEASE_BYTES = Limit("release, bytes", 0, 64 * 2**20, "a release, a record, any file read whole")
+LOG_BYTES = Limit("log, bytes", 0, 2**30, "`log.jsonl` of a record")
 MESSAGE_VALUES = Limit("message, values", 0, 2**20, "commas and opening brackets in its bytes")
 RELEASE_VALUES = Limit("release, values", 0, 2**22, "the same of a release or record")
 AGENTS = Limit("agents", 1, 10**6, "names in a roster")
@@ -69,8 +78,9 @@ BINS = Limit("bins", 2, 10**4, "`bins` of `private-fedwq-cp` and `rob-fcp`")
 POINTS = Limit("points", 1, 10**5, "`points` and `probes` of a sketch, a grid or a question")
 ROUNDS = Limit("rounds", 1, 10**5, "`rounds` of an iterative method")
 LOCAL_STEPS = Limit("local steps", 1, 10**5, "`local_steps` of an iterative method")
+SETTING = Limit("setting", -(2**63), 2**63 - 1, "whole numbers among settings, `seed` too")
 LIST = Limit("list", 0, 10**6, "numbers in a setting")
-TEXT = Limit("text", 0, 1000, "letters of a setting, `id`, `key` or `rule`")
+TEXT = Limit("text", 0, 1000, "letters of a setting, `id`, `key`, `rule`, a reason")
 
 ALL = tuple(found for found in list(globals().values()) if isinstance(found, Limit))
 """The whole table, in the order above."""

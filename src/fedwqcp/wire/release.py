@@ -14,6 +14,7 @@ from fedwqcp.errors import InputError
 from fedwqcp.wire.agent_record import AgentRecord, Roll
 from fedwqcp.wire.grouping import threshold_by
 from fedwqcp.wire.guarantee import Guarantee
+from fedwqcp.wire.limits import SIZE
 from fedwqcp.wire.payload import Number, Outcome, Summary, ToEach
 from fedwqcp.wire.roster import Census
 from fedwqcp.wire.round import Round
@@ -64,6 +65,7 @@ class Release(Roll):
     advice: str = ""
 
     def __post_init__(self) -> None:
+        SIZE.whole(self.rounds, "rounds:")
         if tuple(agent.name for agent in self.agents) != self.round.agents:
             raise InputError("agents: must be the roster of the round, in its order")
         groups = len(self.round.group_names) or 1

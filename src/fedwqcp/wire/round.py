@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from fedwqcp.arrays import as_alpha
 from fedwqcp.errors import InputError
+from fedwqcp.wire.limits import AGENTS, ALPHAS, CLASSES, GROUPS, LIST, SETTING, SIZE, TASKS, TEXT
 from fedwqcp.wire.roster import LONG, Roster
 
 VERSION = 2
@@ -35,6 +36,18 @@ class Choice:
 
     name: str
     settings: dict[str, Setting] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        TEXT.count(self.name, "name")
+        TEXT.count(self.settings, "settings")
+        for key, value in self.settings.items():
+            TEXT.count(key, "settings")
+            if isinstance(value, str):
+                TEXT.count(value, "settings")
+            elif isinstance(value, tuple):
+                LIST.count(value, "settings")
+            elif type(value) is int:
+                SETTING.whole(value, "settings:")
 
 
 @dataclass(frozen=True)
@@ -92,6 +105,7 @@ class Round:
             raise InputError(f"version: {other_version(self.version)}")
         if not self.alphas:
             raise InputError("alphas: a round needs at least one")
+        _check_limits(self)
         for alpha in self.alphas:
             as_alpha(alpha)
         if len(set(self.alphas)) != len(self.alphas):
@@ -105,8 +119,6 @@ class Round:
             raise InputError(
                 f"quorum: must be from 1 to {count}, the number of agents, got {self.quorum}"
             )
-        if self.n_classes is not None and self.n_classes < 2:
-            raise InputError(f"n_classes: must be at least 2, got {self.n_classes}")
         if self.max_n < 1:
             raise InputError(f"max_n: must be at least 1, got {self.max_n}")
         _check_groups(self)
@@ -208,6 +220,21 @@ def choice_of(name: str, settings: Mapping[str, object]) -> Choice:
             raise InputError(f"setting {key!r} of {name!r} cannot travel: {type(value).__name__}")
         plain[key] = value
     return Choice(name, plain)
+
+
+def _check_limits(round: Round) -> None:
+    """Refuse numbers and lists beyond `limits`, before anything of their size is made."""
+    ALPHAS.count(round.alphas, "alphas")
+    if round.n_classes is not None:
+        CLASSES.whole(round.n_classes, "n_classes:")
+    SIZE.whole(round.max_n, "max_n:")
+    AGENTS.whole(round.roster.count if round.roster else len(round.agents) or 1, "agents:")
+    if round.groups:
+        GROUPS.count(round.groups, "groups")
+    groups = round.n_classes or 1 if round.by == "label" else len(round.groups) or 1
+    TASKS.whole(len(round.alphas) * groups, "tasks: levels times groups")
+    for name in ("id", "key", "rule"):
+        TEXT.count(getattr(round, name), name)
 
 
 def _check_groups(round: Round) -> None:

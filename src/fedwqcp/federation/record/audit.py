@@ -15,6 +15,7 @@ from fedwqcp.federation.record.ledger import LOG, START, with_reasons
 from fedwqcp.federation.secure.sum_audit import from_sums
 from fedwqcp.federation.server import Server
 from fedwqcp.wire.codec import decode, encode
+from fedwqcp.wire.limits import LOG_BYTES
 from fedwqcp.wire.release import Release
 from fedwqcp.wire.round import Round
 
@@ -77,7 +78,7 @@ def audit(folder: Path) -> Audit:
     InputError
         If the folder holds no record.
     """
-    log = read(folder / LOG)
+    log = read(folder / LOG, LOG_BYTES)
     try:
         entries = list(_entries(folder, log))
         return _recomputed(folder, entries)

@@ -15,13 +15,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedwqcp.errors import InputError, MessageError, QuorumError
+from fedwqcp.errors import (
+    InputError,
+    MalformedMessageError,
+    MessageError,
+    QuorumError,
+    WrongRoundError,
+)
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.files import read, write_atomic
 from fedwqcp.federation.record.store import load
 from fedwqcp.federation.server import Server
-from fedwqcp.wire.codec import MAX_BYTES, decode, encode
+from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.envelope import Answer
+from fedwqcp.wire.limits import MESSAGE_BYTES
 from fedwqcp.wire.release import Release
 from fedwqcp.wire.round import Round
 
@@ -56,6 +63,7 @@ class _Letter:
     data: bytes
     step: int
     agent: str
+    unread: MessageError | None = None
 
 
 def open_round(round: Round, path: Path) -> None:
@@ -173,14 +181,24 @@ def close_round(path: Path, answers: Sequence[Path], out: Path) -> Closed:
     while not server.ended:
         asks = server.asks()
         now = [letter for letter in letters if letter.step == server.step]
-        if server.step and not now:
-            return Closed(None, _write_asks(path, server.step, asks), tuple(server.refusals))
+        if server.step:
+            files = _ask_files(path, server.step, asks)
+            asked = all(file.exists() for file in files)
+            _check_unchanged(files)
+            if not asked or not now:
+                for letter in () if asked else letters:  # nobody can answer what was not asked
+                    if letter.step >= server.step:
+                        server.refuse(_early(letter, server.step))
+                return Closed(None, _write_asks(files), tuple(server.refusals))
         if not now and any(letter.step == 1 for letter in letters):
             raise QuorumError(f"no answer to step {server.step}: pass the answers of all steps")
         heard = {letter.agent for letter in now}
         astray = [a for a in letters if a.agent not in heard and not 0 <= a.step <= server.step]
         for letter in (*now, *astray):  # what is of no step so far is refused by name
             sender = letter.source if letter.source in round.agents else None
+            if letter.unread is not None:
+                server.refuse(letter.unread)
+                continue
             server.receive(letter.data, letter.source, sender)
         server.close_step()
     first = write_atomic(record, encode(server.release()), replace=False)  # now it is closed
@@ -194,21 +212,37 @@ def _released(release: Release, out: Path) -> Release:
     return release
 
 
-def _write_asks(round: Path, step: int, asks: dict[str, bytes]) -> tuple[Path, ...]:
-    """Write the next questions: one file where all agents are asked the same."""
+def _ask_files(round: Path, step: int, asks: dict[str, bytes]) -> dict[Path, bytes]:
+    """Return the files of a step's questions: one where all agents are asked the same."""
     if len(set(asks.values())) == 1:
-        named = {round.with_suffix(f".ask-{step}.json"): next(iter(asks.values()))}
-    else:
-        named = {round.with_suffix(f".ask-{step}.{name}.json"): a for name, a in asks.items()}
-    for path, ask in named.items():
+        return {round.with_suffix(f".ask-{step}.json"): next(iter(asks.values()))}
+    return {round.with_suffix(f".ask-{step}.{name}.json"): ask for name, ask in asks.items()}
+
+
+def _check_unchanged(asks: dict[Path, bytes]) -> None:
+    """Refuse to go on where a question that was sent would now be another."""
+    for path, ask in asks.items():
         if path.exists() and read(path) != ask:
             raise InputError(
                 f"{path} was written before and would change: an answer to an earlier step came "
                 "late; close with the answers that were there then"
             )
-    for path, ask in named.items():
+
+
+def _write_asks(asks: dict[Path, bytes]) -> tuple[Path, ...]:
+    """Write questions; what is there already is the same."""
+    for path, ask in asks.items():
         write_atomic(path, ask)
-    return tuple(named)
+    return tuple(asks)
+
+
+def _early(letter: _Letter, step: int) -> WrongRoundError:
+    """Say that an answer came before its question."""
+    return WrongRoundError(
+        letter.agent,
+        "step",
+        f"answers question {letter.step}, and question {step} is sent only now",
+    )
 
 
 def _letter(path: Path, server: Server) -> _Letter:
@@ -217,9 +251,11 @@ def _letter(path: Path, server: Server) -> _Letter:
         raise InputError(f"cannot read {path}: there is no such file")
     source = _sender(path, server.round)
     try:
-        data = read(path, MAX_BYTES + 1)
-    except InputError:
-        data = b""
+        data = read(path, MESSAGE_BYTES)
+    except InputError as error:
+        field = "size" if ": size: " in str(error) else "file"
+        why = str(error).rpartition(": ")[2]
+        return _Letter(source, b"", 0, source, MalformedMessageError(source, field, why))
     try:
         answer = decode(data, Answer, server.plan.kinds)
     except Exception:  # the server reads it again, and refuses it by name

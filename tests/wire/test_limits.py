@@ -1,0 +1,231 @@
+"""What is too large is refused by name before anything of its size is built."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import fedwqcp as fw
+from fedwqcp.errors import FedwqcpError, InputError, MalformedMessageError
+from fedwqcp.federation import files
+from fedwqcp.federation.plan import kinds_of
+from fedwqcp.federation.record.store import load, parse
+from fedwqcp.federation.server import Server
+from fedwqcp.wire import limits
+from fedwqcp.wire.agent_record import AgentRecord
+from fedwqcp.wire.codec import decode, encode, terms
+from fedwqcp.wire.envelope import Answer
+from fedwqcp.wire.payload import LocalQuantile, ToAll
+from fedwqcp.wire.release import Release
+from fedwqcp.wire.round import Choice, Round
+
+PAGE = Path(__file__).parents[2] / "docs/reference/wire-format.md"
+SMALL = 2**20
+"""Bytes that a refusal may allocate, whatever the size of what it refuses."""
+ROUND = Round("r1", Choice("fedwq-cp"), Choice("lac"), (0.1,), ("a", "b"), 1, n_classes=3)
+
+
+def grown(call):
+    """Return what a call raised, and by how many bytes memory rose meanwhile at most."""
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        tracemalloc.reset_peak()
+        try:
+            call()
+            raised = None
+        except FedwqcpError as error:
+            raised = error
+        return raised, tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+
+
+def test_the_page_shows_the_table():
+    assert limits.table() in PAGE.read_text()
+
+
+def answer_of(method, summary, **settings):
+    """Return the bytes of an answer with a summary in JSON, and the round it is for."""
+    round = replace(ROUND, method=Choice(method, settings))
+    fields = {
+        "round": "r1",
+        "terms": terms(round),
+        "step": 0,
+        "agent": "a",
+        "method": method,
+        "score": "lac",
+        "alphas": [0.1],
+        "answers": [summary],
+        "version": round.version,
+    }
+    return round, json.dumps(fields).encode()
+
+
+PRIVATE = {
+    "kind": "private-quantile",
+    "threshold": 0.5,
+    "n": 9,
+    "unit": "one calibration sample added or removed",
+}
+ANSWERS = [
+    ("private-fedwq-cp", {**PRIVATE, "epsilon": 1.0, "size_epsilon": 1e-320}, "size_epsilon"),
+    ("private-fedwq-cp", {**PRIVATE, "epsilon": 1e300, "size_epsilon": 1.0}, "epsilon"),
+    ("fedwq-cp", {"kind": "local-quantile", "threshold": 0.5, "n": 10**400}, "n"),
+    ("fcp", {"kind": "counts", "n": 10**400, "counts": []}, "n"),
+    ("fcp", {"kind": "counts", "n": 5, "counts": [10**400]}, "counts"),
+    ("dp-fedcp", {"kind": "label-counts", "counts": [10**400, 0, 0]}, "counts"),
+    ("dp-fedcp", {"kind": "noisy-counts", "counts": [1, 1, 1], "noise": 1e300}, "noise"),
+    ("dp-fedcp", {"kind": "step", "shift": [1e308], "mean": [0.0]}, "shift"),
+    ("dp-fedcp", {"kind": "step", "shift": [0.0], "mean": [-1e308]}, "shift"),
+    ("cphet", {"kind": "sums", "values": [1e308]}, "values"),
+    ("cphet", {"kind": "weighed", "totals": [1e308], "squares": [0], "quantiles": []}, "totals"),
+    ("cphet", {"kind": "weighted-scores", "values": [0.1], "weights": [[1e308]]}, "weights"),
+]
+
+
+@pytest.mark.parametrize(("method", "summary", "field"), ANSWERS)
+def test_numbers_in_an_answer_have_bounds(method, summary, field):
+    round, data = answer_of(method, summary)
+    server = Server(round)
+    server.receive(data, "a", "a")  # what is made once stays
+    server = Server(round)
+    refusal = server.receive(data, "a", "a")
+    assert (refusal.agent, refusal.field) == ("a", field)
+    _, growth = grown(lambda: server.receive(data, "a", "a"))
+    assert growth < SMALL
+
+
+TERMS = [
+    ({"n_classes": 10**8}, "n_classes"),
+    ({"n_classes": 10**8, "by": "label"}, "n_classes"),
+    ({"n_classes": 10**5, "by": "label", "alphas": (0.1, 0.2)}, "tasks"),
+    ({"max_n": 10**400}, "max_n"),
+    ({"alphas": tuple(i / 2000 for i in range(1, 1500))}, "alphas"),
+    ({"key": "k" * 10**6}, "key"),
+    ({"method": {"name": "fcp", "settings": {"points": 10**30}}}, "settings"),
+    ({"method": {"name": "m" * 10**6, "settings": {}}}, "name"),
+]
+
+
+@pytest.mark.parametrize(("change", "field"), TERMS)
+def test_numbers_of_a_round_have_bounds(change, field):
+    data = json.dumps({**json.loads(encode(ROUND)), **change}).encode()
+    raised, growth = grown(lambda: decode(data, Round))
+    assert isinstance(raised, MalformedMessageError)
+    assert raised.field == field
+    assert growth < SMALL + 4 * len(data)
+
+
+def test_a_small_release_of_many_classes_builds_none_of_them():
+    release = Release(
+        round=ROUND,
+        guarantee=fw.methods.get("fedwq-cp").guarantee,
+        assumption="none",
+        rounds=1,
+        agents=tuple(AgentRecord(name, "used") for name in ROUND.agents),
+        outcomes=(ToAll(0.5),),
+    )
+    data = encode(release).replace(
+        b'"n_classes":3,"by":null', b'"n_classes":100000000,"by":"label"'
+    )
+    assert len(data) < 2048
+    raised, growth = grown(lambda: parse(data, "r.json"))
+    assert "n_classes" in str(raised)
+    assert growth < SMALL
+
+
+SETTINGS = [
+    ("private-fedwq-cp", "bins", 10**6),
+    ("rob-fcp", "bins", 10**6),
+    ("fcp", "points", 10**6),
+    ("fcp", "probes", 10**6),
+    ("fed-crc", "points", 10**6),
+    ("dp-fedcp", "rounds", 10**9),
+    ("dp-fedcp", "local_steps", 10**9),
+    ("cphet", "rounds", 10**9),
+    ("dp-fedcp", "count_noise", 1e300),
+    ("private-fedwq-cp", "size_epsilon", 1e-320),
+]
+
+
+@pytest.mark.parametrize(("method", "name", "value"), SETTINGS)
+def test_settings_have_bounds(method, name, value):
+    with pytest.raises(InputError, match=name):
+        fw.methods.get(method, **{name: value})
+
+
+def test_a_list_of_lists_is_refused_by_what_it_would_become():
+    _, data = answer_of("cphet", {"kind": "weighted-scores", "values": [], "weights": "here"})
+    lists = data.replace(b'"here"', b"[" + b"[]," * (11 * 10**6) + b"[]]")
+    assert 32 * 10**6 < len(lists) < limits.MESSAGE_BYTES.most
+    raised, growth = grown(lambda: decode(lists, Answer, kinds_of(fw.methods.get("cphet"))))
+    assert raised.field == "size"
+    assert "values" in raised.reason
+    assert growth < SMALL
+
+
+def test_the_longest_list_of_lists_that_passes_takes_a_bounded_part_of_memory():
+    _, data = answer_of("cphet", {"kind": "weighted-scores", "values": [], "weights": "here"})
+    count = int(limits.MESSAGE_VALUES.most) - 100
+    lists = data.replace(b'"here"', b"[" + b"[ ]," * (count // 2) + b"[]]")  # read a second time
+    raised, growth = grown(lambda: decode(lists, Answer, kinds_of(fw.methods.get("cphet"))))
+    assert raised is None
+    assert growth < 128 * 2**20
+
+
+@pytest.mark.parametrize("text", [b"[" * 10**6, b'{"round":' * 10**5, b"[" * 10**5 + b"]" * 10**5])
+def test_nesting_is_refused(text):
+    raised, growth = grown(lambda: decode(text, Answer, kinds_of(fw.methods.get("cphet"))))
+    assert isinstance(raised, MalformedMessageError)
+    assert growth < SMALL
+
+
+@pytest.mark.parametrize("size", [180 * 10**6, 10 * 2**30])
+def test_a_file_is_refused_by_its_size_unread(tmp_path, size):
+    path = tmp_path / "release.json"
+    with path.open("wb") as file:
+        file.truncate(size)  # a sparse file
+    for read in (load, files.read):
+        raised, growth = grown(lambda read=read: read(path))
+        assert isinstance(raised, InputError)
+        assert f"size: must be at most 67108864 bytes, got {size}" in str(raised)
+        assert growth < SMALL
+
+
+def test_bytes_of_a_release_are_counted_before_they_are_read():
+    data = bytes(180 * 10**6)
+    raised, growth = grown(lambda: parse(data, "r.json"))
+    assert "size: must be at most" in str(raised)
+    assert growth < SMALL
+
+
+def test_a_hundred_thousand_agents_have_room():
+    names = tuple(f"{number:064d}" for number in range(10**5))
+    round = replace(ROUND, agents=names)
+    assert decode(encode(round), Round) == round
+    release = Release(
+        round=round,
+        guarantee=fw.methods.get("fedwq-cp").guarantee,
+        assumption="none",
+        rounds=1,
+        agents=tuple(AgentRecord(name, "used", "", 10**4, 10**4) for name in names),
+        outcomes=(ToAll(0.5),),
+        received={name: (LocalQuantile(0.123456789012345, 10**6),) for name in names},
+    )
+    data = encode(release)
+    limits.check_bytes(len(data), limits.RELEASE_BYTES, "size")
+    limits.check_values(data, limits.RELEASE_VALUES, "size")
+
+
+def test_a_hundred_thousand_classes_have_room():
+    C = 10**5
+    replace(ROUND, n_classes=C, by="label")
+    round, data = answer_of("dp-fedcp", {"kind": "label-counts", "counts": [10**6] * C})
+    server = Server(replace(round, n_classes=C, max_n=10**12))
+    data = data.replace(terms(round).encode(), terms(server.round).encode())
+    assert server.receive(data, "a", "a") is None
