@@ -108,7 +108,9 @@ def own_part(folder: Path, sites: tuple[str, ...], config: dict[str, object]) ->
     """Seconds of encoding, checking, aggregating and decoding for all six sites together."""
     terms = round_of({**config, "records": ""})
     sides = {
-        name: Agent(name, terms, calibration_of(terms, load_outputs(folder / name / "cal.npz")))
+        name: Agent(
+            name, terms, calibration_of(terms, load_outputs(folder / name / "cal.npz")), limit=None
+        )
         for name in sites
     }
     times = []

@@ -24,7 +24,7 @@ def answer(method):
     runner = CliRunner()
     for command in (
         ["server", "open", "--alpha", "0.1", "--agents", "roster.toml", "--method", method],
-        ["agent", "calibrate", "--round", "round.json", "--outputs", "cal.npz"],
+        ["agent", "calibrate", "--round", "round.json", "--outputs", "cal.npz", "--max-share", "1"],
     ):
         done = runner.invoke(app, command)
         assert done.exit_code == 0, done.exception

@@ -127,7 +127,8 @@ def test_a_round(house):
 def test_a_round_that_goes_on_and_one_with_a_refusal(house):
     call("server", "open", "--agents", "roster.toml", "--alpha", 0.1, "--method", "fcp",
          "--quorum", 1)  # fmt: skip
-    call("agent", "calibrate", "--round", "round.json", "--outputs", "a.npz", "--agent", "a")
+    call("agent", "calibrate", "--round", "round.json", "--outputs", "a.npz", "--agent", "a",
+         "--max-share", 1)  # fmt: skip
     (house / "b.json").write_text("{}")
     told = call("server", "close", "round.json", "a.json", "b.json")
     assert told["closed"] is False

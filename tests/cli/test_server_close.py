@@ -41,7 +41,7 @@ def closed(house, *terms):
         for name in NAMES:
             answers.append(f"{name}.step-{len(said)}.json")
             run("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
-                "--agent", name, "--out", answers[-1], *ask)  # fmt: skip
+                "--agent", name, "--out", answers[-1], "--allow-samples", *ask)  # fmt: skip
         said.append(run("server", "close", "round.json", *answers))
         ask = ("--ask", f"round.ask-{len(said)}.json")
     return said, json.loads(run("server", "close", "round.json", "--json"))

@@ -9,9 +9,14 @@ import numpy as np
 import pytest
 
 import fedwqcp as fw
-from fedwqcp.federation.agent import thresholds
+from fedwqcp.federation.agent import Agent, thresholds
+from fedwqcp.federation.plan import Plan, choose_method
+from fedwqcp.federation.server import Server
 from fedwqcp.methods import Method
+from fedwqcp.wire.codec import decode
+from fedwqcp.wire.envelope import Answer
 from fedwqcp.wire.payload import Outcome, Question, Summary
+from fedwqcp.wire.round import Choice, Round
 
 SETTINGS = {
     "dp-fedcp": {"solver": "exact"},  # the iterative solver is tested beside its source
@@ -191,3 +196,24 @@ def test_it_is_found_by_its_name(method):
     name = fw.methods.name_of(method)
     assert isinstance(fw.methods.get(name), Method)
     assert type(fw.methods.get(name)) is type(method)
+
+
+@every_method
+def test_it_tells_no_more_scores_than_it_declares(method):
+    sent = {name: [] for name in agents()}
+    names = tuple(agents())
+    round = Round("r", choose_method(method), Choice("custom"), (0.2,), names, 3, 100, n_classes=3)
+    plan = Plan.of(round)
+    sides = {n: Agent(n, plan, cal, limit=None) for n, cal in agents().items()}
+    server = Server(plan)
+    while not server.ended:
+        for name, ask in server.asks().items():
+            answer = sides[name].answer(ask if server.step else None)
+            sent[name] += decode(answer, Answer, plan.kinds).answers
+            server.receive(answer, name)
+        server.close_step()
+    for name, cal in agents().items():
+        declared = method.reveals(cal, 0.2, steps=server.step, agents=3)
+        told = {score for summary in sent[name] for score in summary.scores()} & set(cal.scores)
+        counts = {c for s in sent[name] for c in getattr(s, "counts", ()) if s.kind == "counts"}
+        assert max(len(told), len(counts - {0})) <= sum(part.scores for part in declared)

@@ -6,13 +6,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fedwqcp import calibrate, methods
 from fedwqcp.errors import InputError, WrongRoundError
-from fedwqcp.federation.agent import Agent, thresholds
+from fedwqcp.federation.agent import Agent, DisclosureLimit, thresholds
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.local import run
 from fedwqcp.methods import Calibration, OneShot
+from fedwqcp.methods._class_sketch import ClassSketches
+from fedwqcp.methods._counts import CountAt
 from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.envelope import Answer, Ask
 from fedwqcp.wire.guarantee import NO_GUARANTEE
@@ -42,11 +46,11 @@ def test_the_first_question_gets_one_answer_however_often_it_is_asked():
     method = Choice("dp-fedcp", {"count_noise": 50.0})
     round = replace(ROUND, method=method, n_classes=3, max_n=1000)
     cal = Calibration(np.linspace(0, 1, 90), np.arange(90) % 3, n_classes=3)
-    agent = Agent("a", round, cal)
+    agent = Agent("a", round, cal, limit=None)
     first = agent.answer()
     assert agent.answer() == first
     assert agent.answer(encode(Ask("r1", 0, (Begin(),)))) == first
-    assert Agent("a", round, cal).answer() != first, "the noise is fresh elsewhere"
+    assert Agent("a", round, cal, limit=None).answer() != first, "the noise is fresh elsewhere"
     with pytest.raises(WrongRoundError, match="step: the first question is asked in step 0 alone"):
         agent.answer(encode(Ask("r1", 1, (Begin(),))))
 
@@ -92,8 +96,10 @@ class Teller(OneShot[Raw]):
 
 def test_samples_leave_only_where_they_are_allowed(monkeypatch):
     monkeypatch.setattr(methods, "get", lambda name, **settings: Teller())
-    with pytest.raises(InputError, match="sends scores of single people; allow it with"):
+    with pytest.raises(InputError, match="can tell 4 of 4 scores of single people; this agent"):
         Agent("a", ROUND, CAL).answer()
+    with pytest.raises(InputError, match="sends all scores of single people; allow it with"):
+        Agent("a", ROUND, CAL, limit=None).answer()
     agents = {name: Agent(name, ROUND, CAL, allow_samples=True) for name in ("a", "b")}
     assert run(Server(ROUND), agents).threshold("a") == 0.4
 
@@ -105,7 +111,7 @@ def test_a_method_that_answers_with_its_data_is_stopped(monkeypatch):
 
     monkeypatch.setattr(methods, "get", lambda name, **settings: Leak())
     with pytest.raises(InputError, match="only a Summary can leave an agent, got Calibration"):
-        Agent("a", ROUND, CAL).answer()
+        Agent("a", ROUND, CAL, limit=None).answer()
 
 
 def test_thresholds_with_and_without_the_agents_data():
@@ -159,3 +165,103 @@ def test_a_threshold_outside_the_score_is_not_used(changed):
 def test_terms_that_nobody_could_follow_are_refused_at_once(change, says):
     with pytest.raises(InputError, match=says):
         Server(replace(ROUND, **change))
+
+
+HUNDRED = np.linspace(0.005, 0.995, 100)
+HALVES = Calibration(HUNDRED, np.arange(100) % 2, n_classes=2)
+
+
+def terms(method, alphas=(0.1,), **settings):
+    choice = Choice(method, settings)
+    return Round("r1", choice, Choice("lac"), alphas, ("a", "b"), 2, max_n=10**5, n_classes=2)
+
+
+@pytest.mark.parametrize(
+    ("round", "told"),
+    [
+        (terms("fcp", sketch="order", points=10**5, min_gap=2), 50),
+        (terms("fcp", probes=10**5), 100),
+        (terms("fcp"), 100),  # 15 values in each of 16 questions
+        (terms("fcp", sketch="kll", min_gap=3), 33),
+        (terms("fcp", sketch="tdigest", min_gap=4), 25),
+        (terms("fcp", sketch="exact"), 100),
+        (terms("fedls-cp", min_gap=2, n0=0.0), 25),  # of the 50 scores of a class
+        (terms("rob-fcp"), 100),
+        (terms("fed-crc"), 100),
+        (terms("dp-fedcp"), 100),
+        (terms("dp-fedcp", solver="exact"), 50),
+        (terms("fedwq-cp", tuple(i / 100 for i in range(2, 99))), 97),
+    ],
+)
+def test_scores_of_single_people_stay_home_whatever_the_settings(round, told):
+    with pytest.raises(InputError, match=f"can tell {told} of .* scores of single people"):
+        Agent("a", round, HALVES).answer()
+    assert Agent("a", round, HALVES, limit=DisclosureLimit(share=1.0)).answer()
+    assert Agent("a", round, HALVES, allow_samples=True).answer()
+
+
+@pytest.mark.parametrize(
+    "round",
+    [
+        terms("fedwq-cp"),
+        terms("fedcp-qq"),
+        terms("guarded-median-cp"),
+        terms("fcp", sketch="order", points=10**5),
+        terms("fcp", count_gap=5, probes=10**5),
+        terms("fcp", count_gap=5, floor=True),
+        terms("fcp", (0.05, 0.1, 0.2), count_gap=5),  # every level asks of the same points
+        terms("fedls-cp"),
+        terms("fed-crc", min_gap=5),
+        terms("fedwq-cp", tuple(i / 100 for i in range(5, 25))),
+    ],
+)
+def test_what_stays_within_a_fifth_is_answered(round):
+    assert Agent("a", round, HALVES).answer()
+
+
+def test_one_score_is_told_of_a_sample_of_any_size_but_of_no_small_group():
+    five = Calibration(HUNDRED[:5], np.zeros(5, int), n_classes=2)
+    assert Agent("a", terms("fedwq-cp", (0.5,)), five).answer()
+    by_label = replace(terms("fedwq-cp", (0.5,)), by="label")
+    with pytest.raises(InputError, match="has 5 points; it tells none of fewer than 10"):
+        Agent("a", by_label, five).answer()
+    assert Agent("a", by_label, five, limit=DisclosureLimit(min_class=5)).answer()
+    too_few = replace(by_label, alphas=(0.1,))
+    assert Agent("a", too_few, five).answer(), "+inf is the score of nobody"
+
+
+def test_of_a_small_class_only_its_size_is_sent():
+    cal = Calibration(HUNDRED, [1] * 9 + [0] * 91, n_classes=2)
+    said = decode(Agent("a", terms("fedls-cp"), cal).answer(), Answer, (ClassSketches,))
+    assert said.answers[0].counts == (91, 9)
+    assert said.answers[0].values[1] == ()
+    with pytest.raises(InputError, match="has 9 points; it tells none of fewer than 10"):
+        Agent("a", terms("fedls-cp", min_class=1), cal).answer()
+
+
+def test_more_questions_than_planned_are_refused_once_they_would_tell_more():
+    large = Calibration(np.linspace(0, 1, 1400))
+    agent = Agent("a", terms("fcp"), large)  # 280 of 1400: 18 questions of 15 values
+    ask = CountAt(tuple(np.linspace(0.1, 0.9, 15)))
+    assert agent.answer(encode(Ask("r1", 18, (ask,))))
+    with pytest.raises(InputError, match="can tell 285 of 1400"):
+        agent.answer(encode(Ask("r1", 19, (ask,))))
+
+
+@given(st.integers(1, 80), st.integers(2, 9), st.integers(0, 2**32 - 1))
+@settings(max_examples=60, deadline=None)
+def test_coarse_counts_tell_no_more_than_one_score_in_a_gap_whatever_is_asked(n, gap, seed):
+    cal = Calibration(np.random.default_rng(seed).normal(size=n).round(2))
+    method = methods.get("fcp", count_gap=gap, probes=4 * n)
+    values = np.unique(np.concatenate([cal.scores, np.nextafter(cal.scores, -np.inf), [-9.0, 9.0]]))
+    counts = method.answer(cal, CountAt(tuple(values.tolist())), 0.1, np.random.default_rng(0))
+    (most,) = method.reveals(cal, 0.1, steps=99, agents=2)
+    assert len(set(counts.counts) - {0}) <= most.scores == max(1, n // gap)
+    true = np.searchsorted(np.sort(cal.scores), values, side="right")
+    assert (np.array(counts.counts) <= true).all(), "so no threshold is ever lower"
+
+
+@pytest.mark.parametrize("bad", [{"share": 0.0}, {"share": 1.5}, {"min_class": 0}])
+def test_a_limit_is_a_share_and_a_size(bad):
+    with pytest.raises(InputError, match="must be"):
+        DisclosureLimit(**bad)

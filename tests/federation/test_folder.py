@@ -29,7 +29,7 @@ def write_all(tmp_path, round=ROUND):
 
 def _write(tmp_path, round, name):
     path = tmp_path / f"{name}.json"
-    write_answer(Agent(name, round, CALS[name]), path)
+    write_answer(Agent(name, round, CALS[name], limit=None), path)
     return path
 
 
@@ -121,7 +121,7 @@ def test_a_method_of_many_steps_goes_on_by_files(tmp_path):
     for step in range(60):
         for name, cal in CALS.items():
             path = tmp_path / f"{name}.step-{step}.json"
-            write_answer(Agent(name, round, cal), path, ask)
+            write_answer(Agent(name, round, cal, limit=None), path, ask)
             answers.append(path)
         closed = close_round(tmp_path / "round.json", answers, out)
         if closed.release is not None:
@@ -141,7 +141,7 @@ def test_a_question_that_was_sent_does_not_change(tmp_path):
     later = []
     for name in ("a", "b"):
         later.append(tmp_path / f"{name}.step-1.json")
-        write_answer(Agent(name, round, CALS[name]), later[-1], ask)
+        write_answer(Agent(name, round, CALS[name], limit=None), later[-1], ask)
     with pytest.raises(QuorumError, match="no answer to step 0: pass the answers of all steps"):
         close_round(path, later, out)
     (second,) = close_round(path, [*answers[:2], *later], out).asks

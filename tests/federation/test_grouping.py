@@ -291,7 +291,7 @@ def test_an_unfit_answer_is_refused_by_the_name_of_its_agent():
     )
     server, plan = Server(terms), Plan.of(terms)
     for name, cal in CALS.items():
-        data = Agent(name, plan, cal).answer()
+        data = Agent(name, plan, cal, limit=None).answer()
         if name == "c":  # in group m the second of two agents, of all the third
             answer = decode(data, Answer, plan.kinds)
             f, m = answer.answers
@@ -306,7 +306,7 @@ def test_an_unfit_answer_is_refused_by_the_name_of_its_agent():
 def test_an_agent_lost_on_the_way_is_lost_in_every_group():
     terms = replace(round_by(), method=Choice("fcp"), alphas=(0.5,), agents=tuple("abc"), quorum=1)
     server, plan = Server(terms), Plan.of(terms)
-    agents = {name: Agent(name, plan, cal) for name, cal in CALS.items()}
+    agents = {name: Agent(name, plan, cal, limit=None) for name, cal in CALS.items()}
     while not server.ended:
         for name, ask in server.asks().items():
             if name != "a" or server.step < 2:

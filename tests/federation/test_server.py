@@ -193,7 +193,7 @@ def two_steps(monkeypatch):
 
 def agents_of(round):
     return {
-        name: Agent(name, round, Calibration([0.1] * n))
+        name: Agent(name, round, Calibration([0.1] * n), limit=None)
         for name, n in zip("abc", (1, 2, 4), strict=True)
     }
 

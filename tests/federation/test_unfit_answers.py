@@ -55,7 +55,7 @@ def test_the_round_goes_on_without_it(name, settings, bad_step, wrong):
     method = fw.methods.get(name, **settings)
     round = Round("r1", choose_method(method), Choice("lac"), (0.2,), tuple("abcd"), 3, n_classes=3)
     cals = calibrations()
-    agents = {who: Agent(who, round, cal) for who, cal in cals.items()}
+    agents = {who: Agent(who, round, cal, limit=None) for who, cal in cals.items()}
     server = Server(round)
     while not server.ended:
         for who, ask in server.asks().items():

@@ -47,7 +47,8 @@ def start(federation, root, name, n, **config):
     probs = rng.dirichlet([1.0, 2.0, 3.0], size=n)
     labels = np.array([rng.choice(3, p=row) for row in probs])
     np.savez(home / "cal.npz", probs=probs, labels=labels, features=rng.normal(size=(n, 2)))
-    federation.start_node(name, {"outputs": home / "cal.npz", "folder": home / "kept", **config})
+    here = {"outputs": home / "cal.npz", "folder": home / "kept", "max-share": 1.0}
+    federation.start_node(name, {**here, "min-class": 1, **config})
 
 
 def app_with(root, name, **settings):
@@ -85,7 +86,7 @@ def in_process(root, round, names=None):
     sides = {}
     for name in round.agents if names is None else names:
         outputs = load_outputs(root / "sites" / name / "cal.npz")
-        sides[name] = Agent(name, round, calibration_of(round, outputs))
+        sides[name] = Agent(name, round, calibration_of(round, outputs), limit=None)
     while not server.ended:
         for name, ask in server.asks().items():
             if name in sides:

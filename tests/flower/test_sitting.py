@@ -24,6 +24,7 @@ from fedwqcp.federation.transport.flower import calibrate, client_app
 from fedwqcp.federation.transport.flower.site import Site
 from fedwqcp.wire.codec import encode
 
+ALL = {"max-share": 1.0}  # small samples, of which counts tell every score
 SETTINGS = {"dp-fedcp": {"solver": "exact"}}
 
 
@@ -83,7 +84,9 @@ def test_the_release_equals_the_one_without_flower(method, tmp_path):
 def test_with_the_same_noise_a_private_release_is_the_same(method, settings, tmp_path, monkeypatch):
     monkeypatch.setattr(agent_side, "_SystemRandom", lambda _: np.random.default_rng(5))
     round = terms(method, alphas=(0.3,), **settings)
-    expected = local.run(Server(round), {n: Agent(n, round, c) for n, c in calibrations().items()})
+    expected = local.run(
+        Server(round), {n: Agent(n, round, c, limit=None) for n, c in calibrations().items()}
+    )
     found = calibrate(grid(tmp_path), round, pace=QUICK)
     assert encode(found.release) == encode(expected)
     assert found.release.threshold("north") < inf
@@ -112,7 +115,7 @@ def test_other_settings_give_the_release_without_flower_too(method, settings, by
 
 def test_what_left_is_kept_at_the_site_byte_for_byte(tmp_path):
     round = terms("fcp", sketch="bisection")
-    where = grid(tmp_path)
+    where = grid(tmp_path, **ALL)
     release = calibrate(where, round, pace=QUICK, record=tmp_path / "record").release
     assert release.rounds > 1
     for node, name in zip((100, 101, 102), NAMES, strict=True):
@@ -253,7 +256,7 @@ def test_an_agent_lost_in_a_later_step_begins_the_dialogue_again(tmp_path):
         return [lost(message)] if asks_again else [reply]
 
     round = terms("fcp", quorum=2, sketch="bisection")
-    where = grid(tmp_path, only(101, after_first))
+    where = grid(tmp_path, only(101, after_first), **ALL)
     found = calibrate(where, round, pace=QUICK, record=tmp_path / "record")
     assert found.release.missing == ("south",)
     two = {n: c for n, c in calibrations().items() if n != "south"}
@@ -294,7 +297,7 @@ def test_a_site_that_is_back_gets_the_release_again(tmp_path):
 @pytest.mark.parametrize("step", ["askFalse", "askTrue"], ids=["first", "later"])
 def test_a_site_that_is_back_is_asked_again(step, tmp_path):
     round = terms("fcp", sketch="bisection")
-    where = Blinking(grid(tmp_path), step)
+    where = Blinking(grid(tmp_path, **ALL), step)
     found = calibrate(where, round, pace=QUICK, record=tmp_path / "record")
     assert (found.release.used, found.strangers) == (NAMES, {})
     assert min(where.tries.values()) > 1

@@ -321,7 +321,7 @@ def test_local_scope_weights_own_scores_towards_the_target(named):
 
 @pytest.mark.parametrize("method", [CPhet(solver="exact"), CPhet(form="oracle")])
 def test_samples_leave_only_where_they_may(method):
-    with pytest.raises(InputError, match="sends scores of single people"):
+    with pytest.raises(InputError, match="sends all scores of single people"):
         fw.calibrate(federation(shifted(1, (9, 9))), method=method, alpha=0.1)
 
 

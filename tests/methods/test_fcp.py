@@ -83,7 +83,7 @@ def test_an_infinite_threshold_needs_one_round() -> None:
 
 
 def test_samples_leave_only_where_allowed() -> None:
-    with pytest.raises(InputError, match="sends scores of single people"):
+    with pytest.raises(InputError, match="sends all scores of single people"):
         fw.calibrate(ABC, method=FCP(sketch="exact"), alpha=0.2)
     release = fw.calibrate(ABC, method=FCP(sketch="exact"), alpha=0.2, allow_samples=True)
     assert release.received["b"] == (PooledScores(tuple(B.tolist()), (1,) * 5, 5),)
@@ -258,3 +258,15 @@ def test_an_answer_to_another_question_is_told_by_its_place(method, answers, pos
     with pytest.raises(UnfitAnswerError, match="must") as unfit:
         talk.send(answers[-1])
     assert unfit.value.position == position
+
+
+@pytest.mark.parametrize("floor", [False, True])
+def test_coarse_counts_end_where_the_sketch_of_the_same_gap_does(floor: bool) -> None:
+    rng = np.random.default_rng(7)
+    agents = {name: rng.random(n) for name, n in (("a", 40), ("b", 75), ("c", 4))}
+    coarse = FCP(count_gap=5, floor=floor)
+    order = FCP(sketch="order", points=10**5, min_gap=5, floor=floor)
+    for alpha in (0.1, 0.3):
+        found = fw.calibrate(agents, method=coarse, alpha=alpha).threshold("a")
+        assert found == fw.calibrate(agents, method=order, alpha=alpha).threshold("a")
+        assert found >= fw.calibrate(agents, method=FCP(floor=floor), alpha=alpha).threshold("a")

@@ -226,3 +226,17 @@ def test_the_expected_loss_is_kept(correction):
     assert (means >= alpha / 2).all()  # and it is not kept by predicting everything
     if correction == "mixture":  # at a single site nothing is promised, and the worst one pays
         assert losses[:, 2].mean() > alpha + 4.5 * losses[:, 2].std() / np.sqrt(runs)
+
+
+def test_coarse_losses_hold_few_levels_and_never_lower_the_threshold():
+    rng = np.random.default_rng(5)
+    agents = {name: rng.random(n) for name, n in (("a", 60), ("b", 83))}
+    fine = fw.calibrate(agents, method=FedCRC(), alpha=0.3)
+    coarse = fw.calibrate(agents, method=FedCRC(min_gap=5), alpha=0.3)
+    assert fine.threshold("a") <= coarse.threshold("a") < 1
+    for name, most in (("a", 12), ("b", 16)):
+        exact, told = (np.array(r.received[name][0].losses) for r in (fine, coarse))
+        assert len(set(told) - {0.0}) <= most
+        assert (told >= exact).all()
+    with pytest.raises(InputError, match="min_gap must be an integer of at least 1"):
+        FedCRC(min_gap=0)

@@ -62,8 +62,10 @@ def test_a_point_above_that_is_infinite_is_no_missing_threshold():
 
 def test_fedls_by_hand():
     agents = {name: fw.Calibration(x, [0] * 4, n_classes=2) for name, x in (("a", A), ("b", B))}
-    plain = fw.calibrate(agents, method=FedLSCP(n0=0), alpha=0.4)
-    release = fw.calibrate(agents, method=FedLSCP(n0=0, floor=True), alpha=0.4)
+    plain = fw.calibrate(agents, method=FedLSCP(n0=0, min_gap=2, min_class=1), alpha=0.4)
+    release = fw.calibrate(
+        agents, method=FedLSCP(n0=0, floor=True, min_gap=2, min_class=1), alpha=0.4
+    )
     assert [plain.threshold(name) for name in "ab"] == [0.9, 0.2]  # of ranks 2 and 4, m/5 >= 0.6
     assert [release.threshold(name) for name in "ab"] == [0.9, 0.45]
     assert release.received["a"] == (SketchesAndThreshold((4, 0), ((0.2, 0.9), ()), 0.8),)
@@ -141,7 +143,7 @@ def test_what_cannot_hold_is_refused():
     assert SketchesAndThreshold((0,), ((),), inf).scores() == (inf,)
     fit, bare = SketchesAndThreshold((1,), ((0.3,),), inf), ClassSketches((1,), ((0.3,),))
     with pytest.raises(UnfitAnswerError) as error:
-        FedLSCP(floor=True).aggregate([fit, bare], 0.4)
+        FedLSCP(floor=True, min_class=1).aggregate([fit, bare], 0.4)
     assert error.value.position == 1
     dialogue = FCP(floor=True).exchange(0.4)
     assert next(dialogue) == Begin()

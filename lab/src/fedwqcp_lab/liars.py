@@ -174,7 +174,13 @@ class _Trial:
         plan = Plan.of(round)
         careless = _Unchecked(plan.round, plan.method, plan.score, plan.tasks)
         agents = {
-            name: Agent(name, careless if name in liars else plan, cal, allow_samples=row.samples)
+            name: Agent(
+                name,
+                careless if name in liars else plan,
+                cal,
+                allow_samples=row.samples,
+                limit=None,
+            )
             for name, cal in told.items()
         }
         server = Server(plan)

@@ -14,7 +14,7 @@ import typer
 from fedwqcp.cli import measured
 from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.errors import InputError
-from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.agent import USUAL_LIMIT, Agent, DisclosureLimit
 from fedwqcp.federation.files import write_atomic
 from fedwqcp.federation.grouping import part_of
 from fedwqcp.federation.outputs import logits
@@ -65,6 +65,12 @@ def calibrate(
     allow_samples: Annotated[
         bool, typer.Option("--allow-samples", help="Let a method send all scores of single people.")
     ] = False,
+    max_share: Annotated[
+        float, typer.Option(help="Most scores, as a share of all, that a round may learn.")
+    ] = USUAL_LIMIT.share,
+    min_class: Annotated[
+        int, typer.Option(help="Fewest points of a class or group of which scores are told.")
+    ] = USUAL_LIMIT.min_class,
     privacy_budget: Annotated[
         float | None,
         typer.Option(
@@ -97,7 +103,8 @@ def calibrate(
     step = "" if found is None else f".step-{found[1]}"
     path = out or Path(f"{name}{step}.json")
     budget = _budget(privacy_budget, privacy_folder, outputs)
-    side = Agent(name, terms, cal, allow_samples=allow_samples, budget=budget)
+    limit = DisclosureLimit(max_share, min_class)
+    side = Agent(name, terms, cal, allow_samples=allow_samples, limit=limit, budget=budget)
     written = folder.write_answer(side, path, ask)
     output, size = Output(as_json), path.stat().st_size
     notes = [*_few(terms, cal), *_spent_for_nothing(path, budget)]

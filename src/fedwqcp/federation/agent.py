@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from hashlib import sha256
+from typing import Any
 
 from numpy.random import PCG64
 from numpy.random import Generator as Random
@@ -21,6 +24,109 @@ from fedwqcp.wire.payload import Begin, Question, Summary
 from fedwqcp.wire.round import Round
 
 
+@dataclass(frozen=True)
+class DisclosureLimit:
+    """How much of its own scores an agent tells in one round, whatever the round asks for.
+
+    Parameters
+    ----------
+    share : float, optional
+        Of a sample of n scores at most floor(share n) become known, and always one: a local
+        threshold is one score.
+    min_class : int, optional
+        No score is told of a class, stratum or group with fewer points.
+
+    Raises
+    ------
+    InputError
+        If the share is not above 0 and at most 1, or the size not at least 1.
+
+    Examples
+    --------
+    >>> [DisclosureLimit().scores_of(n) for n in (3, 31, 75)]
+    [1, 6, 15]
+    """
+
+    share: float = 0.2
+    min_class: int = 10
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share <= 1:
+            raise InputError(f"share must be above 0 and at most 1, got {self.share!r}")
+        if type(self.min_class) is not int or self.min_class < 1:
+            raise InputError(f"min_class must be an integer of at least 1, got {self.min_class!r}")
+
+    def scores_of(self, size: int) -> int:
+        """Return how many of so many scores may become known."""
+        return max(1, int(Fraction(str(self.share)) * size))
+
+    def check(self, plan: Plan, cal: Calibration, steps: int) -> None:
+        """Refuse a round whose answers would tell more than the limit.
+
+        Parameters
+        ----------
+        plan : Plan
+            What the round computes.
+        cal : Calibration
+            The agent's data.
+        steps : int
+            Questions answered so far, the next one included.
+
+        Raises
+        ------
+        InputError
+            Saying how much would be told, and what to do.
+        """
+        name, private = plan.round.method.name, plan.method.hides_absence
+        for (group, part), (size, told) in _disclosed(plan, cal, steps).items():
+            whole = part is None and (group is None or private)
+            if told and not whole and size < self.min_class:
+                raise InputError(
+                    f"{name} with these settings sends scores of a class or group of which this "
+                    f"agent has {size} points; it tells none of fewer than {self.min_class}. "
+                    f"Choose settings that tell less, or, if this site may, {_WIDEN}"
+                )
+            if told > self.scores_of(size):
+                raise InputError(
+                    f"{name} with these settings can tell {told} of {size} scores of single "
+                    f"people; this agent tells at most {self.scores_of(size)}, a share of "
+                    f"{self.share:g}. Choose settings that tell less, or, if this site may, "
+                    f"{_WIDEN}"
+                )
+
+
+USUAL_LIMIT = DisclosureLimit()
+"""Holds unless a site says otherwise; benchmarks/disclosure.py measures what it costs."""
+
+_WIDEN = (
+    "widen its limit with limit=DisclosureLimit(share, min_class) (--max-share, --min-class), or "
+    "lift it with allow_samples=True (--allow-samples)"
+)
+
+
+def _disclosed(
+    plan: Plan, cal: Calibration, steps: int
+) -> dict[tuple[int | None, int | None], tuple[int, int]]:
+    """Return, for each group and class, its size and how many of its scores all levels tell."""
+    sizes: dict[tuple[int, int | None, int | None], int] = {}
+    once, added = dict[Any, int](), dict[Any, int]()
+    agents = plan.round.roster.count if plan.round.roster else len(plan.round.agents)
+    for task in plan.tasks:
+        own = part_of(plan.round, cal.column(task.column), task.group)
+        same = dict[Any, int]()
+        for found in plan.method.reveals(own, task.alpha, steps=steps, agents=agents):
+            key = (task.column, task.group, found.part)
+            sizes[key] = found.size
+            here = added if found.each_level else same
+            here[key] = here.get(key, 0) + found.scores
+        once.update({key: max(told, once.get(key, 0)) for key, told in same.items()})
+    most: dict[tuple[int | None, int | None], tuple[int, int]] = {}
+    for key, size in sizes.items():  # columns are different scores of the same people
+        told = min(size, once.get(key, 0) + added.get(key, 0))
+        most[key[1:]] = max(most.get(key[1:], (0, 0)), (size, told))
+    return most
+
+
 class Agent:
     """The side of the dialogue that holds the data.
 
@@ -33,7 +139,9 @@ class Agent:
     calibration : Calibration
         Its data; they stay here.
     allow_samples : bool, optional
-        Whether a summary may hold scores of single people.
+        Whether scores of single people may leave, as many as the round asks for.
+    limit : DisclosureLimit or None, optional
+        How many may leave otherwise; None where agents are only simulated: all but whole samples.
     budget : Budget, optional
         Differential privacy that its data may spend. With it only private methods are answered;
         what they spend is on disk before the answer leaves.
@@ -53,6 +161,7 @@ class Agent:
         calibration: Calibration,
         *,
         allow_samples: bool = False,
+        limit: DisclosureLimit | None = USUAL_LIMIT,
         budget: Budget | None = None,
         rng: Random | None = None,
     ) -> None:
@@ -63,7 +172,8 @@ class Agent:
             raise InputError(f"agent {name!r} is not in the round; its agents: {known}")
         self.plan.check(calibration)
         self._calibration = calibration
-        self._allow_samples = allow_samples
+        self._allow_samples = allow_samples or (limit is not None and limit.share == 1)
+        self._limit = None if allow_samples else limit
         self._budget = budget
         self._rng = rng or _SystemRandom(PCG64())
         self._first: bytes | None = None
@@ -89,7 +199,7 @@ class Agent:
         WrongRoundError
             If the question belongs to another round, or is the first one in a later step.
         InputError
-            If the method needs data that are not there, or samples that may not leave.
+            If the method needs data that are not there, or would tell more than the limit.
         BudgetError
             If the privacy budget does not allow the answer.
         """
@@ -134,6 +244,8 @@ class Agent:
     def _answer(self, asked: Ask) -> bytes:
         """Compute an answer."""
         round = self.plan.round
+        if self._limit is not None:
+            self._limit.check(self.plan, self._calibration, asked.step + 1)
         answers = tuple(
             None if question is None else self._summary(question, task)
             for question, task in zip(asked.questions, self.plan.tasks, strict=True)
@@ -162,7 +274,7 @@ class Agent:
             raise InputError(f"only a Summary can leave an agent, got {type(summary).__name__}")
         if summary.reveals == "samples" and not self._allow_samples:
             raise InputError(
-                f"{round.method.name} with these settings sends scores of single people; "
+                f"{round.method.name} with these settings sends all scores of single people; "
                 "allow it with allow_samples=True (--allow-samples), or choose settings that do not"
             )
         return summary
@@ -176,4 +288,4 @@ class _SystemRandom(Random):
         return os.urandom(length)
 
 
-__all__ = ["Agent", "localize", "thresholds"]
+__all__ = ["USUAL_LIMIT", "Agent", "DisclosureLimit", "localize", "thresholds"]

@@ -132,7 +132,7 @@ def thresholds_in(look: Release, alpha: float) -> dict[str, LocalQuantile]:
     if found or look.round.method.name != "fedls-cp":
         return found
     method = cast(FedLSCP, methods.get("fedls-cp", **look.round.method.settings))
-    limits = method.points, method.min_gap
+    limits = method.points, method.min_gap, method.min_class
     return {
         name: _own_threshold(answer, alpha, limits)
         for name, answer in sent.items()
@@ -146,7 +146,7 @@ def _sent(look: Release, alpha: float) -> Mapping[str, Summary | None]:
     return {name: answers[task] for name, answers in look.received.items()}
 
 
-def _own_threshold(sketch: ClassSketches, alpha: float, limits: tuple[int, int]) -> LocalQuantile:
+def _own_threshold(sketch: ClassSketches, alpha: float, limits: tuple[int, ...]) -> LocalQuantile:
     """Return its threshold, or the smallest score sent that surely has enough scores up to it."""
     if isinstance(sketch, SketchesAndThreshold):
         return sketch.local

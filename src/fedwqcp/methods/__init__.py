@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedwqcp.methods._base import Each, Method, OneShot, UnfitAnswerError
+from fedwqcp.methods._base import Disclosure, Each, Method, OneShot, UnfitAnswerError
 from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._sums import Summed, Total
 from fedwqcp.registry import Registry
@@ -91,6 +91,7 @@ def name_of(method: Method[Any]) -> str:
 
 __all__ = [
     "Calibration",
+    "Disclosure",
     "Each",
     "Method",
     "OneShot",

@@ -14,8 +14,9 @@ from numpy.random import Generator as Random
 from fedwqcp.arrays import Floats
 from fedwqcp.errors import InputError
 from fedwqcp.methods._calibration import Calibration
+from fedwqcp.quantile import Overflow, conformal_rank
 from fedwqcp.wire.guarantee import Guarantee
-from fedwqcp.wire.payload import Begin, Outcome, Question, Summary, ToAll, ToEach
+from fedwqcp.wire.payload import Begin, LocalQuantile, Outcome, Question, Summary, ToAll, ToEach
 
 S = TypeVar("S", bound=Summary)
 
@@ -31,6 +32,31 @@ class Each:
     """
 
     questions: tuple[Question, ...]
+
+
+@dataclass(frozen=True)
+class Disclosure:
+    """How much of one sample the answers of a whole round tell at most.
+
+    An order statistic tells one score. A count at a value tells between which two scores the value
+    lies, so different counts are counted: with enough values each becomes an order statistic.
+
+    Parameters
+    ----------
+    size : int
+        Scores of the sample.
+    scores : int
+        How many of them the server can learn.
+    part : int or None, optional
+        The class or stratum that the sample is of; None for all points of the agent.
+    each_level : bool, optional
+        Whether every level of the round tells others, so that they add up.
+    """
+
+    size: int
+    scores: int
+    part: int | None = None
+    each_level: bool = True
 
 
 class UnfitAnswerError(InputError):
@@ -92,6 +118,33 @@ class Method(ABC, Generic[S]):
         Private methods do; otherwise it takes no part in that group.
         """
         return self.spends < inf
+
+    def reveals(
+        self, cal: Calibration, alpha: float, *, steps: int, agents: int
+    ) -> tuple[Disclosure, ...]:
+        """Return how much of an agent's data its answers tell at most, by settings and sizes alone.
+
+        An agent holds it against its own limit before it answers. A method that does not say is
+        taken to tell everything.
+
+        Parameters
+        ----------
+        cal : Calibration
+            The agent's data, of which only the number of points (of each class) may matter.
+        alpha : float
+            Miscoverage level.
+        steps : int
+            Questions answered so far, this one included; a server may ask more than it needs.
+        agents : int
+            Agents in the round.
+
+        Returns
+        -------
+        tuple of Disclosure
+            One for each sample that scores are told of.
+        """
+        del alpha, steps, agents
+        return (Disclosure(cal.n, cal.n),)
 
     @abstractmethod
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> S:
@@ -229,6 +282,13 @@ class Method(ABC, Generic[S]):
 class OneShot(Method[S]):
     """A method of one round: each agent sends one summary, the server combines them."""
 
+    def reveals(
+        self, cal: Calibration, alpha: float, *, steps: int, agents: int
+    ) -> tuple[Disclosure, ...]:
+        if self.summaries != (LocalQuantile,):
+            return super().reveals(cal, alpha, steps=steps, agents=agents)
+        return one_score(cal, alpha, getattr(self, "overflow", "clip"))
+
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> S:
         del question, rng  # there is one question, and nothing is random
         return self.summarize(cal, alpha)
@@ -277,4 +337,21 @@ def _listed(sizes: Sequence[int]) -> str:
     return ", ".join(map(str, sizes)) or "none"
 
 
-__all__ = ["Calibration", "Each", "Method", "OneShot", "ToAll", "ToEach", "UnfitAnswerError"]
+def one_score(
+    cal: Calibration, alpha: float, overflow: Overflow = "propagate"
+) -> tuple[Disclosure, ...]:
+    """Return what a local threshold tells: one score, or none where it is +inf."""
+    finite = cal.n > 0 and (overflow == "clip" or conformal_rank(cal.n, alpha) <= cal.n)
+    return (Disclosure(cal.n, int(finite)),)
+
+
+__all__ = [
+    "Calibration",
+    "Disclosure",
+    "Each",
+    "Method",
+    "OneShot",
+    "ToAll",
+    "ToEach",
+    "UnfitAnswerError",
+]

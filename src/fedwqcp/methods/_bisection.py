@@ -100,6 +100,14 @@ class Bracket:
     low: int = to_key(-inf) + 1  # a score is never -inf
     high: int = to_key(inf)
 
+    @classmethod
+    def steps(cls, probes: int) -> int:
+        """Return how many questions of so many probes close a bracket, whatever the counts."""
+        width, found = cls().high - cls().low, 0
+        while width:
+            width, found = width // (probes + 1), found + 1
+        return found
+
     @property
     def open(self) -> bool:
         """Whether more than one place is left."""

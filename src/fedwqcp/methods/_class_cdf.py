@@ -34,7 +34,7 @@ class Cell:
 
     @property
     def n(self) -> int:
-        """Points of the class."""
+        """Points of the class; 0 where too few for any to be sent."""
         return int(self.ranks[-1]) if len(self.ranks) else 0
 
     @property
@@ -88,7 +88,7 @@ class Cell:
 
 
 def read_cells(
-    summary: ClassSketches, alpha: float, limits: tuple[int, int]
+    summary: ClassSketches, alpha: float, limits: tuple[int, ...]
 ) -> tuple[Cell, ...] | None:
     """Return the classes of one agent.
 
@@ -99,7 +99,7 @@ def read_cells(
     alpha : float
         Miscoverage level.
     limits : tuple of int
-        Most points of a class, and the fewest scores from one to the next.
+        As `ranks_of` takes them.
 
     Returns
     -------

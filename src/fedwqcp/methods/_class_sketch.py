@@ -35,7 +35,7 @@ class ClassSketches(Summary):
     counts : tuple of int
         Points of each class.
     values : tuple of tuple of float
-        For each class the scores at the ranks of `ranks_of`, rounded up; none where it has no
+        For each class the scores at the ranks of `ranks_of`, rounded up; none where it has too few
         points.
     """
 
@@ -49,8 +49,8 @@ class ClassSketches(Summary):
             check_size(n, "counts")
             for value in found:
                 check_score(value, "values")
-            if bool(n) != bool(found) or len(found) > n:
-                raise InputError("values: must be none for an empty class, at most its count")
+            if len(found) > n:
+                raise InputError("values: must be at most as many as the class has points")
             if any(after < before for before, after in pairwise(found)):
                 raise InputError("values: must not decrease within a class")
 
@@ -81,7 +81,8 @@ class SketchesAndThreshold(ClassSketches):
         super().__post_init__()
         check_score(self.threshold, "threshold")
         largest = max((found[-1] for found in self.values if found), default=-inf)
-        if largest < self.threshold < inf:
+        every = all(found or not n for n, found in zip(self.counts, self.values, strict=True))
+        if every and largest < self.threshold < inf:
             raise InputError("threshold: must be one of the scores, or +inf")
 
     def scores(self) -> tuple[float, ...]:
@@ -94,7 +95,9 @@ class SketchesAndThreshold(ClassSketches):
 
 
 @lru_cache(maxsize=4096)
-def ranks_of(n: int, alpha: float, points: int, min_gap: int) -> tuple[int, ...]:
+def ranks_of(
+    n: int, alpha: float, points: int, min_gap: int, min_class: int = 1
+) -> tuple[int, ...]:
     """Return which order statistics of n scores are sent; agents and server compute the same.
 
     Two thirds of the points are spread evenly over the largest 4 alpha n scores, the others over
@@ -110,18 +113,20 @@ def ranks_of(n: int, alpha: float, points: int, min_gap: int) -> tuple[int, ...]
         Most points, at least 2.
     min_gap : int
         Fewest scores from one point to the next.
+    min_class : int, optional
+        Nothing is sent of a class with fewer scores.
 
     Returns
     -------
     tuple of int
-        1-based ranks, strictly increasing; empty for n = 0.
+        1-based ranks, strictly increasing; empty for n = 0 or below ``min_class``.
 
     Examples
     --------
     >>> ranks_of(100, 0.05, points=6, min_gap=5)
     (40, 80, 85, 90, 95, 100)
     """
-    if n == 0:
+    if n < max(1, min_class):
         return ()
     tail = min(n, max(min_gap, ceil(min(1.0, TAIL * alpha) * n)))
     body = n - tail
@@ -132,7 +137,7 @@ def ranks_of(n: int, alpha: float, points: int, min_gap: int) -> tuple[int, ...]
 
 
 def sketch_classes(
-    scores: Floats, labels: Labels, n_classes: int, alpha: float, limits: tuple[int, int]
+    scores: Floats, labels: Labels, n_classes: int, alpha: float, limits: tuple[int, ...]
 ) -> ClassSketches:
     """Return what an agent sends.
 
@@ -147,7 +152,8 @@ def sketch_classes(
     alpha : float
         Miscoverage level.
     limits : tuple of int
-        Most points of a class, and the fewest scores from one to the next.
+        Most points of a class, the fewest scores from one to the next, and the fewest of a class
+        of which any are sent.
 
     Returns
     -------

@@ -82,11 +82,25 @@ def order_sketch(scores: Floats, points: int, min_gap: int) -> WeightedPoints:
         The points; tied ones are joined.
     """
     n = len(scores)
-    m = min(points, max(1, n // min_gap)) if n else 0
+    m = sketch_size(n, points, min_gap)
     ranks = [-(-j * n // m) for j in range(1, m + 1)]
     ordered = np.sort(scores)
     gaps = np.diff([0, *ranks])
     return weighted_points(((ordered[r - 1], gap) for r, gap in zip(ranks, gaps, strict=True)), 1)
+
+
+def sketch_size(n: int, points: int, min_gap: int) -> int:
+    """Return how many points stand for n scores: at most one for every ``min_gap`` of them."""
+    return min(points, max(1, n // min_gap)) if n else 0
+
+
+def counts_at(scores: Floats, values: Sequence[float], gap: int) -> tuple[int, ...]:
+    """Return how many scores are at most each value; for a gap above 1, as the sketch counts."""
+    if gap == 1:
+        return tuple(np.searchsorted(np.sort(scores), values, side="right").tolist())
+    sketch = order_sketch(scores, len(scores), gap)
+    known = np.concatenate(([0], np.cumsum(sketch.weights, dtype=np.int64)))
+    return tuple(known[np.searchsorted(sketch.values, values, side="right")].tolist())
 
 
 def pooled_scores(scores: Floats) -> PooledScores:

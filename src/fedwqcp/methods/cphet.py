@@ -15,7 +15,7 @@ from fedwqcp.errors import InputError
 from fedwqcp.methods._aim import Aim, check_weights, weighed
 from fedwqcp.methods._answers import expect, of_kind, stacked, summed
 from fedwqcp.methods._asked import check_asked
-from fedwqcp.methods._base import Each, Method
+from fedwqcp.methods._base import Disclosure, Each, Method
 from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._density import FEWEST, law_of
 from fedwqcp.methods._laws import Fitted, gather_laws
@@ -155,6 +155,22 @@ class CPhet(Method[Summary]):
             {},
             self.average,
         )
+
+    def reveals(
+        self, cal: Calibration, alpha: float, *, steps: int, agents: int
+    ) -> tuple[Disclosure, ...]:
+        del alpha
+        if self.scope == "local" and self.target != "mixture":
+            return ()
+        sizes = [] if cal.labels is None else np.bincount(cal.labels).tolist()
+        # mean and covariance of a class are of its points, as one of its scores would be
+        laws = [Disclosure(n, int(n >= FEWEST), part) for part, n in enumerate(sizes)]
+        if self.scope == "local":
+            return tuple(laws)
+        told = cal.n  # some hundred sums in each of 10 to 60 questions: taken for all scores
+        if self.solver == "rounds" and not self._sends_scores:
+            told = (1 if self.target != "own" else agents) * (max(self.rounds, steps - 2) + 1)
+        return (*laws, Disclosure(cal.n, min(cal.n, told)))
 
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
         check_asked(question, self._asks)

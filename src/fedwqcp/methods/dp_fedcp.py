@@ -14,7 +14,7 @@ from fedwqcp.arrays import Bools, Floats
 from fedwqcp.errors import InputError
 from fedwqcp.methods._answers import expect, of_kind, stacked
 from fedwqcp.methods._asked import check_asked
-from fedwqcp.methods._base import Each, Method
+from fedwqcp.methods._base import Disclosure, Each, Method
 from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._label_counts import (
     LabelCounts,
@@ -160,12 +160,22 @@ class DPFedCP(Method[Summary]):
         if isinstance(self.seed, bool) or self.seed < 0:
             raise InputError(f"seed must be an integer of at least 0, got {self.seed!r}")
 
+    def reveals(
+        self, cal: Calibration, alpha: float, *, steps: int, agents: int
+    ) -> tuple[Disclosure, ...]:
+        del alpha
+        labels, C = self._labelled(cal).labelled("dp-fedcp")
+        if self.solver == "exact":  # counts of every class at some hundred values a question
+            sizes = np.bincount(labels, minlength=C).tolist()
+            return tuple(Disclosure(n, n, part) for part, n in enumerate(sizes))
+        # noise is not credited: how much of it there is, the round decides
+        problems = C * (1 if self.target != "own" else agents)
+        return (Disclosure(cal.n, min(cal.n, problems * max(self.rounds, steps - 1))),)
+
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
         if cal.n and not (cal.scores.min() >= 0 and cal.scores.max() <= 1):
             raise InputError("dp-fedcp needs scores between 0 and 1, such as those of LAC or APS")
-        if cal.labels is None and cal.n == 0:
-            cal = Calibration(cal.scores, np.zeros(0, dtype=np.int64), n_classes=cal.n_classes)
-        labels, C = cal.labelled("dp-fedcp")
+        labels, C = self._labelled(cal).labelled("dp-fedcp")
         check_asked(question, self._asks)
         check_extent(question, C, subsample=self.subsample, shared=self.target != "own")
         if isinstance(question, CountsAt):
@@ -228,6 +238,13 @@ class DPFedCP(Method[Summary]):
         table = np.where(shift.totals > 0, np.clip(q.reshape(shift.totals.shape), 0, 1), np.inf)
         rows = tuple(tuple(row) for row in table.tolist())
         return ToEach(rows) if self.target == "own" else ToAll(rows[0])
+
+    @staticmethod
+    def _labelled(cal: Calibration) -> Calibration:
+        """Return the data, with no labels where an agent has no points."""
+        if cal.labels is None and cal.n == 0:
+            return Calibration(cal.scores, np.zeros(0, dtype=np.int64), n_classes=cal.n_classes)
+        return cal
 
     @property
     def _asks(self) -> tuple[type[Question], ...]:

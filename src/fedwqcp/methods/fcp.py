@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, Literal, TypeAlias, get_args
 
-import numpy as np
 from numpy.random import Generator as Random
 
 from fedwqcp.errors import InputError
 from fedwqcp.methods._answers import expect, of_kind, stacked
-from fedwqcp.methods._base import Each, Method
+from fedwqcp.methods._base import Disclosure, Each, Method
 from fedwqcp.methods._bisection import Bracket
 from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._counts import CountAt, CountClaims, Counts, SummedCounts
@@ -22,9 +21,11 @@ from fedwqcp.methods._mean import weighted_mean
 from fedwqcp.methods._sketch import (
     PooledScores,
     WeightedPoints,
+    counts_at,
     order_sketch,
     pooled_quantile,
     pooled_scores,
+    sketch_size,
 )
 from fedwqcp.quantile import conformal_quantile, conformal_rank
 from fedwqcp.wire.guarantee import NO_GUARANTEE, Guarantee, Strength
@@ -56,6 +57,9 @@ class FCP(SummedCounts, Method[Summary]):
     min_gap : int, optional
         Fewest scores that a point of ``order``, ``kll`` or ``tdigest`` stands for, so that a small
         agent does not send its whole sample.
+    count_gap : int, optional
+        Counts of ``bisection`` go up in steps of at least so many scores: an agent answers from the
+        points that ``order`` would send for this gap, whatever is asked. 1 counts exactly.
     count_empty : bool, optional
         Whether an agent without scores counts in M.
     floor : bool, optional
@@ -67,8 +71,9 @@ class FCP(SummedCounts, Method[Summary]):
     -----
     **Guarantee**: 1 - alpha <= P(Y in C(X)) for a test point from the mixture of agents with
     weights (n_k + 1) / (N + M), exchangeable with the scores of its agent; at most M / (N + M)
-    above without ties. Nothing is promised at a single agent. ``bisection`` and ``exact`` give
-    exactly s_(R). ``order`` never gives less: with gaps g_k between the ranks sent,
+    above without ties. Nothing is promised at a single agent. ``bisection`` (``count_gap=1``) and
+    ``exact`` give exactly s_(R). ``order``, and ``bisection`` on coarse counts, never give less:
+    with gaps g_k between the ranks sent,
 
     - what the server counts at v is at most the true count F(v), so F(q) >= R and q >= s_(R);
     - below q it counts at most R - 1, the truth at most sum_k (g_k - 1) more, so
@@ -104,6 +109,7 @@ class FCP(SummedCounts, Method[Summary]):
     points: int = 64
     probes: int = 15
     min_gap: int = 5
+    count_gap: int = 1
     count_empty: bool = True
     floor: bool = False
 
@@ -120,6 +126,8 @@ class FCP(SummedCounts, Method[Summary]):
         POINTS.whole(self.probes, "probes")
         if type(self.min_gap) is not int or not 2 <= self.min_gap <= SIZE.most:
             raise InputError(f"min_gap must be an integer of at least 2, got {self.min_gap!r}")
+        if type(self.count_gap) is not int or not 1 <= self.count_gap <= SIZE.most:
+            raise InputError(f"count_gap must be an integer of at least 1, got {self.count_gap!r}")
         if self.floor and self.sketch in ("kll", "tdigest"):
             raise InputError(
                 "floor needs sketch='bisection', 'order' or 'exact', which tell the threshold of "
@@ -150,6 +158,21 @@ class FCP(SummedCounts, Method[Summary]):
             )
         return mixture
 
+    def reveals(
+        self, cal: Calibration, alpha: float, *, steps: int, agents: int
+    ) -> tuple[Disclosure, ...]:
+        del alpha, agents
+        n = cal.n
+        if self.sketch == "exact":
+            return (Disclosure(n, n, each_level=False),)
+        if self.sketch == "bisection" and self.count_gap == 1:
+            questions = max(Bracket.steps(self.probes), steps - 1)  # the first tells n alone
+            return (Disclosure(n, min(n, self.probes * questions + self.floor)),)
+        if self.sketch == "bisection":  # whatever is asked, counts follow from these scores
+            return (Disclosure(n, sketch_size(n, n, self.count_gap), each_level=False),)
+        points = self.points if self.sketch == "order" else n
+        return (Disclosure(n, sketch_size(n, points, self.min_gap), each_level=False),)
+
     @property
     def summable(self) -> bool:
         """Whether sums over the agents are all it needs: by bisection, without a floor."""
@@ -160,10 +183,9 @@ class FCP(SummedCounts, Method[Summary]):
         if isinstance(question, CountAt):
             if self.sketch != "bisection" or len(question.values) > self.probes:
                 raise InputError(f"the server must ask for at most {self.probes} counts at a time")
-            counts = np.searchsorted(np.sort(cal.scores), question.values, side="right")
-            return Counts(cal.n, tuple(counts.tolist()))
+            return Counts(cal.n, counts_at(cal.scores, question.values, self.count_gap))
         if self.sketch == "bisection" and self.floor:
-            return LocalQuantile(conformal_quantile(cal.scores, alpha), cal.n)
+            return LocalQuantile(self._own(cal, alpha), cal.n)
         if self.sketch == "bisection":
             return Counts(cal.n)
         if self.sketch == "order":
@@ -217,6 +239,13 @@ class FCP(SummedCounts, Method[Summary]):
             counts = stacked([answer.counts for answer in of_kind(answers, Counts)], len(values))
             bracket = bracket.narrow(values, [int(total) for total in counts.sum(axis=0)], R)
         return ToAll(max(bracket.value, floor))
+
+    def _own(self, cal: Calibration, alpha: float) -> float:
+        """Return the agent's own threshold, or the next of the points that it counts by."""
+        rank = conformal_rank(cal.n, alpha)
+        if self.count_gap == 1 or rank > cal.n:
+            return conformal_quantile(cal.scores, alpha)
+        return pooled_quantile([order_sketch(cal.scores, cal.n, self.count_gap)], rank)
 
     def _least(self, answers: Sequence[Summary], alpha: float) -> float:
         """Return the mean of the agents' own thresholds, or of the next points above them."""

@@ -13,8 +13,9 @@ import numpy as np
 from fedwqcp.arrays import Floats
 from fedwqcp.errors import InputError
 from fedwqcp.methods._answers import stacked, summed
-from fedwqcp.methods._base import OneShot
+from fedwqcp.methods._base import Disclosure, OneShot
 from fedwqcp.methods._calibration import Calibration
+from fedwqcp.methods._sketch import sketch_size
 from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level
 from fedwqcp.wire.guarantee import NO_GUARANTEE, Guarantee
 from fedwqcp.wire.limits import POINTS
@@ -87,6 +88,9 @@ class FedCRC(OneShot[LossCurve]):
         Steps of the grid between the bounds.
     bounds : tuple of float, optional
         Range of the scores; a threshold beyond is +inf.
+    min_gap : int, optional
+        Losses are rounded up to steps of at least this number, so that a curve tells fewer single
+        scores; thresholds are never lower for it.
 
     Notes
     -----
@@ -122,6 +126,7 @@ class FedCRC(OneShot[LossCurve]):
     n0: float = 19.0
     points: int = 1000
     bounds: tuple[float, ...] = (0.0, 1.0)
+    min_gap: int = 1
 
     summaries = (LossCurve,)
     outcomes = (ToAll, ToEach)
@@ -134,6 +139,8 @@ class FedCRC(OneShot[LossCurve]):
         if not 0 <= self.n0 < inf:
             raise InputError(f"n0 must be a finite number of at least 0, got {self.n0!r}")
         POINTS.whole(self.points, "points")
+        if type(self.min_gap) is not int or self.min_gap < 1:
+            raise InputError(f"min_gap must be an integer of at least 1, got {self.min_gap!r}")
         if len(self.bounds) != 2 or not all(map(isfinite, self.bounds)):
             raise InputError(f"bounds must be two finite numbers, got {self.bounds}")
         if not self.bounds[0] < self.bounds[1]:
@@ -165,6 +172,13 @@ class FedCRC(OneShot[LossCurve]):
         low, high = self.bounds
         return low + (high - low) * (np.arange(self.points + 1) / self.points)
 
+    def reveals(
+        self, cal: Calibration, alpha: float, *, steps: int, agents: int
+    ) -> tuple[Disclosure, ...]:
+        del alpha, steps, agents
+        levels = sketch_size(cal.n, self.points + 1, self.min_gap)
+        return (Disclosure(cal.n, levels, each_level=False),)
+
     def summarize(self, cal: Calibration, alpha: float) -> LossCurve:
         del alpha  # only the server needs the level
         scores = cal.scores
@@ -176,7 +190,11 @@ class FedCRC(OneShot[LossCurve]):
         weights = np.ones(scores.shape) if cal.weights is None else cal.weights
         cell = np.searchsorted(self.grid, scores.ravel())  # the first threshold that holds a score
         mass = np.bincount(cell, weights.ravel(), minlength=self.points + 2)
-        losses = np.cumsum(mass[:0:-1])[::-1]  # at a threshold, all that later ones hold
+        # at a threshold, all that later ones hold
+        losses: Floats = np.cumsum(mass[:0:-1], dtype=np.float64)[::-1]
+        if self.min_gap > 1:
+            level = cal.n / sketch_size(cal.n, cal.n, self.min_gap) if cal.n else 1.0
+            losses = np.ceil(losses / level) * level
         return LossCurve(tuple(np.minimum(losses, cal.n).tolist()), cal.n)
 
     def aggregate(self, summaries: Sequence[LossCurve], alpha: float) -> Outcome:

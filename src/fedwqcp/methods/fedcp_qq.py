@@ -11,7 +11,7 @@ from numpy.random import Generator as Random
 
 from fedwqcp.errors import InputError
 from fedwqcp.methods._answers import of_kind
-from fedwqcp.methods._base import Each, Method, UnfitAnswerError
+from fedwqcp.methods._base import Disclosure, Each, Method, UnfitAnswerError
 from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._quantile_of_quantiles import choose_k, choose_pair
 from fedwqcp.quantile import conformal_rank, exact_level, order_statistic
@@ -189,6 +189,13 @@ class FedCPQQ(Method[Summary]):
         if self.delta is None:
             return iid
         return f"{iid}; coverage then reaches 1 - alpha with probability {1 - self.delta:g}"
+
+    def reveals(
+        self, cal: Calibration, alpha: float, *, steps: int, agents: int
+    ) -> tuple[Disclosure, ...]:
+        del alpha, agents
+        questions = 1 if self.selection == "fixed_local" else max(1, steps - 1)
+        return (Disclosure(cal.n, min(cal.n, questions)),)
 
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
         if isinstance(question, RankOf):

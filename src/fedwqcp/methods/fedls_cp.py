@@ -13,13 +13,14 @@ import numpy as np
 from fedwqcp.arrays import Floats, Labels
 from fedwqcp.errors import InputError
 from fedwqcp.methods._answers import expect, of_kind, usual
-from fedwqcp.methods._base import OneShot, UnfitAnswerError
+from fedwqcp.methods._base import Disclosure, OneShot, UnfitAnswerError, one_score
 from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._class_cdf import Cell, read_cells
 from fedwqcp.methods._class_sketch import (
     MOST_POINTS,
     ClassSketches,
     SketchesAndThreshold,
+    ranks_of,
     sketch_classes,
 )
 from fedwqcp.methods._floor import ADDS, mean_threshold
@@ -85,6 +86,9 @@ class FedLSCP(OneShot[ClassSketches]):
         Most order statistics of a class, from 2 to 48.
     min_gap : int, optional
         Fewest scores from one order statistic to the next, at least 2.
+    min_class : int, optional
+        Of a class with fewer points only their number is sent; its scores are judged by the other
+        agents' alone.
     strata : tuple of float, optional
         Instead of labels: cut points of the first feature, in increasing order. A regression can so
         be corrected for a shift between age bands, say; ``target`` is then their law.
@@ -133,7 +137,8 @@ class FedLSCP(OneShot[ClassSketches]):
     target: str | tuple[float, ...] = "mixture"
     n0: float | None = None
     points: int = MOST_POINTS
-    min_gap: int = 2
+    min_gap: int = 5
+    min_class: int = 10
     strata: tuple[float, ...] = ()
     floor: bool = False
 
@@ -150,7 +155,11 @@ class FedLSCP(OneShot[ClassSketches]):
             raise InputError("target must hold finite numbers of at least 0, not all 0")
         if self.n0 is not None and not (isfinite(self.n0) and self.n0 >= 0):
             raise InputError(f"n0 must be a finite number of at least 0, got {self.n0!r}")
-        for name, least, most in (("points", 2, MOST_POINTS), ("min_gap", 2, 10**6)):
+        for name, least, most in (
+            ("points", 2, MOST_POINTS),
+            ("min_gap", 2, 10**6),
+            ("min_class", 1, 10**6),
+        ):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
                 raise InputError(f"{name} must be an integer from {least} to {most}, got {value!r}")
@@ -179,9 +188,20 @@ class FedLSCP(OneShot[ClassSketches]):
             f"other agents'; coverage is approximate{adds}"
         )
 
+    def reveals(
+        self, cal: Calibration, alpha: float, *, steps: int, agents: int
+    ) -> tuple[Disclosure, ...]:
+        del steps, agents
+        labels, C = self._classes(cal)
+        classes = tuple(
+            Disclosure(n, len(ranks_of(n, alpha, *self._limits)), part)
+            for part, n in enumerate(np.bincount(labels, minlength=C).tolist())
+        )
+        return (*classes, *one_score(cal, alpha)) if self.floor else classes
+
     def summarize(self, cal: Calibration, alpha: float) -> ClassSketches:
         labels, C = self._classes(cal)
-        sent = sketch_classes(cal.scores, labels, C, alpha, (self.points, self.min_gap))
+        sent = sketch_classes(cal.scores, labels, C, alpha, self._limits)
         if not self.floor:
             return sent
         q_k = conformal_quantile(cal.scores, alpha)
@@ -205,7 +225,7 @@ class FedLSCP(OneShot[ClassSketches]):
     def aggregate(self, summaries: Sequence[ClassSketches], alpha: float) -> LabelShifted:
         agents = self._cells(summaries, alpha)
         counts = np.array([[cell.n for cell in cells] for cells in agents], dtype=np.float64)
-        pi = self._targets(counts)
+        pi = self._targets(np.array([s.counts for s in summaries], dtype=np.float64))
         q, n0 = mixture_thresholds(agents, pi, alpha, self.n0)
         if self.floor:
             sent = of_kind(summaries, SketchesAndThreshold)
@@ -217,6 +237,11 @@ class FedLSCP(OneShot[ClassSketches]):
             unseen=tuple((pi * (counts == 0)).sum(axis=1).tolist()),
             n0=n0,
         )
+
+    @property
+    def _limits(self) -> tuple[int, int, int]:
+        """What decides which order statistics of a class are sent."""
+        return self.points, self.min_gap, self.min_class
 
     def _classes(self, cal: Calibration) -> tuple[Labels, int]:
         """Return the class or stratum of each point, and how many there are."""
@@ -237,7 +262,7 @@ class FedLSCP(OneShot[ClassSketches]):
         C = usual(len(summary.counts) for summary in summaries)
         found = []
         for position, summary in enumerate(summaries):
-            cells = read_cells(summary, alpha, (self.points, self.min_gap))
+            cells = read_cells(summary, alpha, self._limits)
             if cells is None or len(cells) != C:
                 raise UnfitAnswerError(
                     position, f"must hold {C} classes, each with the scores at its ranks"

@@ -13,7 +13,7 @@ from numpy.random import Generator as Random
 from fedwqcp.arrays import Floats
 from fedwqcp.errors import InputError
 from fedwqcp.methods._answers import expect, of_kind, stacked
-from fedwqcp.methods._base import Each, Method
+from fedwqcp.methods._base import Disclosure, Each, Method
 from fedwqcp.methods._bisection import Bracket
 from fedwqcp.methods._byzantine import (
     bin_edges,
@@ -111,6 +111,14 @@ class RobFCP(Method[Summary]):
         POINTS.whole(self.probes, "probes")
         if self.bins < 3:
             raise InputError(f"bins must be an integer of at least 3, got {self.bins!r}")
+
+    def reveals(
+        self, cal: Calibration, alpha: float, *, steps: int, agents: int
+    ) -> tuple[Disclosure, ...]:
+        del alpha, agents
+        most = max(self.bins - 1, self.probes)
+        planned = self.bins - 1 + self.probes * Bracket.steps(self.probes)
+        return (Disclosure(cal.n, min(cal.n, 2 + max(planned, most * (steps - 1)))),)
 
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
         del rng  # nothing is random

@@ -10,7 +10,7 @@ from numpy.random import Generator as Random
 
 from fedwqcp.arrays import Floats
 from fedwqcp.errors import InputError
-from fedwqcp.methods._base import Each, Method
+from fedwqcp.methods._base import Disclosure, Each, Method
 from fedwqcp.methods._calibration import Calibration
 from fedwqcp.quantile import Overflow, check_overflow, conformal_quantile
 from fedwqcp.wire.guarantee import NO_GUARANTEE, Guarantee
@@ -56,6 +56,12 @@ class SplitCP(Method[Summary]):
 
     def __post_init__(self) -> None:
         check_overflow(self.overflow)
+
+    def reveals(
+        self, cal: Calibration, alpha: float, *, steps: int, agents: int
+    ) -> tuple[Disclosure, ...]:
+        del cal, alpha, steps, agents
+        return ()
 
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
         del cal, question, alpha, rng  # nothing is asked

@@ -150,7 +150,8 @@ def test_a_stated_range_never_passes_the_score_own():
 def test_where_an_agent_is_lost_all_sums_are_of_the_others():
     data = {name: np.random.default_rng(i).uniform(size=20 + i) for i, name in enumerate("abcd")}
     plan = plan_of(fw.methods.get("fcp", probes=255))
-    agents = {name: Agent(name, plan, fw.Calibration(x, n_classes=2)) for name, x in data.items()}
+    cals = {name: fw.Calibration(x, n_classes=2) for name, x in data.items()}
+    agents = {name: Agent(name, plan, cal, limit=None) for name, cal in cals.items()}
     server = SumServer(plan, scale_of(plan))
     server.hear("abcd", totals(plan, server.ask(), agents.values()))
     del agents["b"]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from fedwqcp.arrays import Floats
 from fedwqcp.errors import InputError, QuorumError
-from fedwqcp.federation.agent import Agent, localize
+from fedwqcp.federation.agent import Agent, DisclosureLimit, localize
 from fedwqcp.federation.plan import Plan, as_alphas, choose_method, choose_score, new_id
 from fedwqcp.federation.secure.contribution import scale_of
 from fedwqcp.federation.secure.sums import SumServer
@@ -38,6 +38,7 @@ def calibrate(
     by: Literal["label", "group"] | None = None,
     groups: Sequence[str] | None = None,
     allow_samples: bool = False,
+    limit: DisclosureLimit | None = None,
     seed: int | None = None,
     secure: bool | tuple[float, float] = False,
     on_exchange: OnExchange | None = None,
@@ -65,7 +66,10 @@ def calibrate(
     groups : sequence of str, optional
         Names of the groups; by default those that occur.
     allow_samples : bool, optional
-        Let methods pass on scores of single people, as the exact forms of some need.
+        Let methods pass on all scores of single people, as the exact forms of some need.
+    limit : DisclosureLimit, optional
+        How much of their scores agents tell. Between machines ``DisclosureLimit()`` holds unless a
+        site says otherwise; here, where all data lie in one process, nothing is limited by default.
     seed : int, optional
         Seed of the agents' noise; by default from the operating system.
     secure : bool or tuple of float, optional
@@ -103,7 +107,8 @@ def calibrate(
                 "label or group, and for masked sums"
             )
         options = {"score": score, "rule": rule, "seed": seed, "on_exchange": on_exchange}
-        return _as_advised(cals, alpha=alpha, allow_samples=allow_samples, **options)
+        limits = {"allow_samples": allow_samples, "limit": limit}
+        return _as_advised(cals, alpha=alpha, **limits, **options)
     columns = max((cal.columns for cal in cals.values()), default=1)
     round = Round(
         id=new_id(),
@@ -122,8 +127,16 @@ def calibrate(
     if secure and plan.method.size_noise:  # masked sizes are bounded with their noise
         plan = Plan.of(replace(round, max_n=round.max_n + plan.method.size_noise))
     seeds = np.random.SeedSequence(seed).spawn(len(cals))
+    told = None if secure else limit  # the server sees sums alone
     sides = {
-        name: Agent(name, plan, cal, allow_samples=allow_samples, rng=np.random.default_rng(own))
+        name: Agent(
+            name,
+            plan,
+            cal,
+            allow_samples=allow_samples,
+            limit=told,
+            rng=np.random.default_rng(own),
+        )
         for (name, cal), own in zip(cals.items(), seeds, strict=True)
     }
     if secure:

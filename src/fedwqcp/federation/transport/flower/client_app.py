@@ -121,7 +121,7 @@ def answer_with(app: ClientApp, outputs: OutputsOf, *, watchdog: bool = True) ->
     sum_with(app, outputs, watchdog=watchdog)
 
 
-def answer(site: Site, ask: Ask, outputs: Callable[[], Found]) -> bytes:
+def answer(site: Site, ask: Ask, outputs: Callable[[], Found], *, masked: bool = False) -> bytes:
     """Answer one question, or give again what was answered before.
 
     Parameters
@@ -132,6 +132,8 @@ def answer(site: Site, ask: Ask, outputs: Callable[[], Found]) -> bytes:
         The question.
     outputs : callable
         Gives the model's outputs on the site's calibration data.
+    masked : bool, optional
+        Whether the answer stays here and only a masked sum leaves, which tells no single scores.
 
     Returns
     -------
@@ -150,7 +152,14 @@ def answer(site: Site, ask: Ask, outputs: Callable[[], Found]) -> bytes:
         return before
     with told_as("data"):
         cal = _calibration(round, outputs())
-        agent = Agent(site.agent, plan, cal, allow_samples=site.allow_samples, budget=site.budget)
+        agent = Agent(
+            site.agent,
+            plan,
+            cal,
+            allow_samples=site.allow_samples,
+            limit=None if masked else site.limit,
+            budget=site.budget,
+        )
     with told_as("answer"), told_as("budget", BudgetError):
         found = agent.answer(ask.body or None)
         site.keep(round, ask.round, step, found)

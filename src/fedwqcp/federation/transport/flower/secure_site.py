@@ -80,6 +80,6 @@ def words(site: Site, ask: Ask, outputs: OutputsOf, context: Context) -> bytes:
         plan = Plan.of(decode(ask.round, Round, source="server"))
         inner = inner_ask(plan, ask.body)
     plain = Ask(ask.nonce, ask.round, inner or b"", ask.seconds)
-    own = answer(site, plain, lambda: outputs(context))
+    own = answer(site, plain, lambda: outputs(context), masked=True)
     with told_as("bounds"):
         return json.dumps(words_of(plan, ask.body, own)).encode()

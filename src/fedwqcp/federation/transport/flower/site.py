@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedwqcp.errors import InputError, traced
+from fedwqcp.federation.agent import USUAL_LIMIT, DisclosureLimit
 from fedwqcp.federation.files import write_atomic
 from fedwqcp.federation.privacy import Budget
 from fedwqcp.federation.thresholds import check_terms
@@ -30,7 +31,9 @@ class Site:
         Where messages are kept: ``rounds/ID/round.json``, ``rounds/ID/step-K.json`` and the
         release; None keeps nothing.
     allow_samples : bool
-        Whether scores of single people may leave.
+        Whether scores of single people may leave, as many as a round asks for.
+    limit : DisclosureLimit
+        How many may leave otherwise.
     max_seconds : float
         Longest computation that the site allows, whatever the server says.
     privacy_budget : float or None
@@ -45,6 +48,7 @@ class Site:
     max_seconds: float = 600.0
     privacy_budget: float | None = None
     secure_only: bool = False
+    limit: DisclosureLimit = USUAL_LIMIT
 
     @classmethod
     def of(cls, config: Mapping[str, object]) -> Site:
@@ -55,8 +59,8 @@ class Site:
         config : mapping
             ``agent`` (by default ``agent-`` and the partition id), ``folder`` (by default
             ``fedwqcp-site/AGENT`` where the node was started; empty keeps nothing),
-            ``allow-samples``, ``max-seconds``, ``privacy-budget`` and ``secure-only`` (anything but
-            false switches it on).
+            ``allow-samples``, ``max-share``, ``min-class``, ``max-seconds``, ``privacy-budget`` and
+            ``secure-only`` (anything but false switches it on).
 
         Returns
         -------
@@ -83,6 +87,7 @@ class Site:
             float(str(config.get("max-seconds", 600.0))),
             None if budget is None else float(str(budget)),
             config.get("secure-only", False) is not False,
+            _limit(config),
         )
 
     @property
@@ -198,3 +203,12 @@ class Site:
         if not _ID.fullmatch(round):
             raise InputError("the id of a round has letters, digits, '_' and '-' only")
         return self.folder / "rounds" / round
+
+
+def _limit(config: Mapping[str, object]) -> DisclosureLimit:
+    """Read how much of its scores a site tells."""
+    share, least = config.get("max-share"), config.get("min-class")
+    return DisclosureLimit(
+        USUAL_LIMIT.share if share is None else float(str(share)),
+        USUAL_LIMIT.min_class if least is None else int(str(least)),
+    )

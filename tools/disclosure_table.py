@@ -1,0 +1,115 @@
+"""Write the table "What leaves an agent" of SECURITY.md: ``python tools/disclosure_table.py``.
+
+The words are said here, the numbers come from what each method declares (`Method.reveals`) and from
+the limit that an agent holds it against.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from fedwqcp import methods
+from fedwqcp.errors import InputError
+from fedwqcp.federation.agent import USUAL_LIMIT, Agent
+from fedwqcp.methods import Calibration
+from fedwqcp.wire.round import Choice, Round
+
+PAGE = Path(__file__).parents[1] / "SECURITY.md"
+BEGIN, END = "<!-- disclosure table: python tools/disclosure_table.py -->\n", "<!-- end -->\n"
+
+THRESHOLD = "the local threshold q_k, one of its scores, and n_k"
+ROWS: tuple[tuple[str, dict[str, object], str], ...] = (
+    ("split-cp", {}, "nothing"),
+    ("fedwq-cp", {}, THRESHOLD),
+    ("fedavgq-cp", {}, THRESHOLD),
+    ("weighted-median-cp", {}, THRESHOLD),
+    ("trimmed-mean-cp", {}, THRESHOLD),
+    ("guarded-median-cp", {}, THRESHOLD),
+    ("fedcp-qq", {}, "one order statistic and n_k"),
+    ("private-fedwq-cp", {}, "a drawn edge of a public grid, and n_k (with noise where set)"),
+    ("fcp", {}, "n_k, and how many scores lie below values that the server names"),
+    ("fcp", {"count_gap": 5}, "the same, counted in steps of 5 scores"),
+    ("fcp", {"sketch": "order"}, "at most 64 order statistics, one in 5 scores"),
+    ("fcp", {"sketch": "kll"}, "points of a sketch, one in 5 scores"),
+    ("fcp", {"sketch": "tdigest"}, "points of a sketch, one in 5 scores"),
+    ("fcp", {"sketch": "exact"}, "all scores"),
+    (
+        "fedls-cp",
+        {},
+        "class counts, and of classes of 10 points and more one in 5 scores, at most 48",
+    ),
+    ("fedls-cp", {"floor": True}, "the same, and the local threshold q_k"),
+    ("fedls-cp", {"min_gap": 2}, "the same, but every second score"),
+    ("rob-fcp", {}, "two quantiles, a histogram of 20 bins, then counts as in `fcp`"),
+    ("fed-crc", {}, "the sum of its losses at each of 1001 thresholds, and n_k"),
+    ("fed-crc", {"min_gap": 5}, "the same in steps of 5 losses"),
+    ("cphet", {}, "class shares, means and covariances of the features; then weighted counts"),
+    ("cphet", {"solver": "exact"}, "the same, then all scores with their weights"),
+    ("dp-fedcp", {}, "class counts; then 200 increments of every class's threshold"),
+    ("dp-fedcp", {"solver": "exact"}, "class counts; then counts of each class at many values"),
+)
+SIZES = (75, 1000)
+
+
+def table() -> str:
+    """Return the table."""
+    head = " | ".join(f"n = {n}" for n in SIZES)
+    lines = [
+        f"| method | leaves the agent | {head} | answered from |",
+        "|---|---|---|---|---|",
+    ]
+    for name, settings, words in ROWS:
+        shown = ", ".join(f"`{key}={value}`" for key, value in settings.items())
+        told = " | ".join(str(_told(name, settings, n)) for n in SIZES)
+        method = f"`{name}`" + (f", {shown}" if shown else "")
+        lines.append(f"| {method} | {words} | {told} | {_first(name, settings)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _data(n: int) -> Calibration:
+    """Data of an agent with two classes of equal size."""
+    return Calibration(np.linspace(0, 1, n), np.arange(n) % 2, np.zeros((n, 1)), 2)
+
+
+def _told(name: str, settings: dict[str, object], n: int) -> int:
+    """How many scores of an agent a round with two agents can learn at most."""
+    method = methods.get(name, **settings)
+    found = method.reveals(_data(n), 0.1, steps=1, agents=2)
+    return min(n, sum(part.scores for part in found))
+
+
+def _first(name: str, settings: dict[str, object]) -> str:
+    """From which size on an agent answers without a word of its site."""
+    if name == "split-cp":
+        return "any n"
+    choice = Choice(name, dict(settings))  # type: ignore[arg-type]  # checked there
+    round = Round("r", choice, Choice("custom"), (0.1,), ("a", "b"), 2, 10**6, n_classes=2)
+
+    def answers(n: int) -> bool:
+        try:
+            USUAL_LIMIT.check(Agent("a", round, _data(n)).plan, _data(n), 1)
+        except InputError:
+            return False
+        return True
+
+    if all(answers(n) for n in (*range(1, 60), 10**5)):
+        return "any n"
+    if not answers(10**5):
+        return "only if the site allows it"
+    low, high = 1, 10**5
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if answers(middle) else (middle, high)
+    return f"n = {high}"
+
+
+def page(text: str) -> str:
+    """Return the page with the table of now."""
+    before, rest = text.split(BEGIN)
+    return before + BEGIN + table() + END + rest.split(END)[1]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text()))
