@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 TORCH  ?= torch==2.13.0
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test test-torch test-flower test-browser test-docs docs screenshots nightly fuzz check slow paper bench-peers clean
+.PHONY: demo test test-lowest test-torch test-flower test-browser test-docs docs screenshots nightly fuzz check slow paper bench-peers clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.demo  ## the main job, on data that needs no download
@@ -15,6 +15,10 @@ test: $(VENV)/.dev  ## the quick suite
 	$(BIN)/python -m pytest -n 2 -m "not slow and not flower and not nightly" \
 	  --ignore lab/tests/models --ignore tests/flower --ignore tests/tensors --ignore tests/browser \
 	  --ignore lab/src/fedwqcp_lab/models --ignore src/fedwqcp/torch --ignore src/fedwqcp/federation/transport/flower
+
+test-lowest: $(VENV)/.lowest  ## the quick suite of the core on the oldest supported dependencies
+	$(VENV)-lowest/bin/python -m pytest -n 2 -m "not slow and not flower and not nightly" tests/scores tests/methods tests/wire \
+	  tests/federation tests/theory tests/conformance tests/test_quantile.py tests/test_sets.py tests/test_metrics.py
 
 check: $(VENV)/.dev  ## format, lint, types, doors between rooms, docstrings
 	$(BIN)/ruff format --check .
@@ -59,6 +63,13 @@ test-docs: $(VENV)/.docs-models  ## pages that need torch, XGBoost or Flower
 slow: $(VENV)/.dev  ## coverage against exact laws
 	$(BIN)/python -m pytest -n 2 -m slow
 
+$(VENV)/.lowest: $(VENV)/bin/python pyproject.toml
+	$(PYTHON) -m venv $(VENV)-lowest
+	$(VENV)-lowest/bin/python -m pip install --quiet --upgrade "pip>=25.1" uv
+	$(VENV)-lowest/bin/uv pip install --quiet --python $(VENV)-lowest/bin/python --resolution lowest-direct -e ".[fast,sketch,parquet,sklearn]"
+	$(VENV)-lowest/bin/python -m pip install --quiet --group test
+	touch $@
+
 $(VENV)/.flower: $(VENV)/.dev
 	$(PIP) install --quiet -e ".[flower]"
 	touch $@
@@ -88,7 +99,7 @@ bench-peers:  ## times beside other libraries, in an environment of their own
 	$(PYTHON) benchmarks/peers/run.py --setup build/peers --page
 
 clean:
-	rm -rf $(VENV) out dist
+	rm -rf $(VENV) $(VENV)-lowest out dist
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("fedwqcp needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
