@@ -18,7 +18,7 @@ import fedwqcp as fw
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import choose_method
 from fedwqcp.federation.server import Server
-from fedwqcp.methods import Calibration
+from fedwqcp.methods import Calibration, Terms
 from fedwqcp.methods._counts import CountAt, Counts
 from fedwqcp.methods._label_counts import LabelCounts, NoisyCounts
 from fedwqcp.methods._laws import Fitted
@@ -103,6 +103,11 @@ def changes_its_mind(step, question):
     return Counts(60, (60 if step % 2 else 0,) * len(question.values))
 
 
+def below_the_range(step, question):
+    """All its scores lie below what the score can be."""
+    return Counts(60) if step == 0 else Counts(60, (60,) * len(question.values))
+
+
 def huge_sums(step, question):
     if step == 0:
         return LabelCounts((1, 0, 0))
@@ -163,6 +168,7 @@ def span_then(counts):
 ATTACKS = [
     ("fcp", {}, claims_one_and_counts_many, "n: must be 1 as in the first answer, got 400"),
     ("fcp", {}, changes_its_mind, "counts: must fit those given before"),
+    ("fcp", {}, below_the_range, "counts: must fit those given before"),
     (
         "fcp",
         {"floor": True},
@@ -261,7 +267,7 @@ def test_fcp_moves_by_at_most_n_ranks_of_the_honest_scores(made_up, alpha):
 def test_admitted_counts_are_those_of_one_sample(data):
     """Whatever an agent sends to many questions, what is admitted is one distribution function."""
     method, n, bound = fw.methods.get("fcp"), data.draw(st.integers(1, 9)), None
-    bound = method.check(Begin(), Counts(n), None, alpha=0.1)
+    bound = method.check(Begin(), Counts(n), None, Terms(0.1))
     low, high, said = 0.0, 1.0, {}
     for _ in range(data.draw(st.integers(1, 5))):
         values = tuple(np.linspace(low, high, 5)[1:-1].tolist())
@@ -270,7 +276,7 @@ def test_admitted_counts_are_those_of_one_sample(data):
         ordered = [trial[v] for v in sorted(trial)]
         possible = ordered == sorted(ordered)
         try:
-            bound = method.check(CountAt(values), Counts(n, counts), bound, alpha=0.1)
+            bound = method.check(CountAt(values), Counts(n, counts), bound, Terms(0.1))
         except fw.errors.InputError:
             assert not possible
             break
@@ -327,7 +333,8 @@ def test_cphet_moves_by_at_most_n_points_of_the_largest_weight(n):
             largest = [N / k if law else 0.0 for k, law in zip(sizes, laws, strict=True)]
             claimed = tuple(n * w for w in largest)
             return Weighed(claimed, tuple(n * w * w for w in largest))
-        return Sums(claimed * len(question.probes))
+        none = (0.0,) * len(claimed)
+        return Sums(sum((claimed if v >= 0 else none for v in question.probes), ()))
 
     release = play(opened("cphet"), honest, raw).release()
     assert release.refused == {}

@@ -15,7 +15,7 @@ from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import choose_method
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.local import run
-from fedwqcp.methods import Calibration
+from fedwqcp.methods import Calibration, Terms
 from fedwqcp.methods._private_quantile import count_bins, edges_of, mechanism
 from fedwqcp.methods._sums import Total
 from fedwqcp.methods.private_fedwq_cp import ADDED, REPLACED, PrivateFedWQCP, PrivateQuantile
@@ -81,9 +81,9 @@ def test_a_summary_that_contradicts_itself_cannot_be_built(wrong):
 
 def test_an_answer_that_spent_otherwise_is_refused():
     (cheap,), (dear,) = summaries((0.9, 10)), summaries((0.9, 10), epsilon=9.0)
-    PrivateFedWQCP().check(Begin(), cheap, None, alpha=0.1)
+    PrivateFedWQCP().check(Begin(), cheap, None, Terms(0.1))
     with pytest.raises(InputError, match="epsilon: must be the round's 1, 0 of it on n"):
-        PrivateFedWQCP().check(Begin(), dear, None, alpha=0.1)
+        PrivateFedWQCP().check(Begin(), dear, None, Terms(0.1))
 
 
 @pytest.mark.parametrize("combine", ["fcp", "fedcp-qq", "split-cp", "dp-fedcp", "private-fedwq-cp"])

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 import fedwqcp as fw
 from fedwqcp.errors import InputError
-from fedwqcp.methods import UnfitAnswerError
+from fedwqcp.methods import Terms, UnfitAnswerError
 from fedwqcp.methods._byzantine import (
     bin_edges,
     by_maliciousness,
@@ -199,17 +199,17 @@ def test_an_answer_that_does_not_fit_is_told_by_its_place(answers, position, mat
 def test_an_agent_is_bound_to_its_histogram() -> None:
     method = RobFCP(bins=3, probes=1, byzantine=0)
     ranks = 5, 46  # floor(51 * 0.1) and ceil(51 * 0.9)
-    bound = method.check(Begin(), SPANS[0], None, alpha=0.1)
+    bound = method.check(Begin(), SPANS[0], None, Terms(0.1))
     edges = CountAt((0.1, 0.9))
     for counts in ((ranks[0] - 1, 46), (5, ranks[1] - 1), (46, 46)):  # not the ranks of the span
         with pytest.raises(InputError, match="must fit those given before"):
-            method.check(edges, Counts(50, counts), bound, alpha=0.1)
-    bound = method.check(edges, Counts(50, (5, 46)), bound, alpha=0.1)
+            method.check(edges, Counts(50, counts), bound, Terms(0.1))
+    bound = method.check(edges, Counts(50, (5, 46)), bound, Terms(0.1))
     with pytest.raises(InputError, match="n: must be 50 as in the first answer, got 49"):
-        method.check(CountAt((0.05,)), Counts(49, (5,)), bound, alpha=0.1)
+        method.check(CountAt((0.05,)), Counts(49, (5,)), bound, Terms(0.1))
     with pytest.raises(InputError, match="must fit those given before"):
-        method.check(CountAt((0.05,)), Counts(50, (6,)), bound, alpha=0.1)
-    method.check(CountAt((0.05,)), Counts(50, (4,)), bound, alpha=0.1)
+        method.check(CountAt((0.05,)), Counts(50, (6,)), bound, Terms(0.1))
+    method.check(CountAt((0.05,)), Counts(50, (4,)), bound, Terms(0.1))
 
 
 def test_answers_at_an_agent() -> None:

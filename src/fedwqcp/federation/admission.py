@@ -16,6 +16,7 @@ from fedwqcp.errors import (
     WrongRoundError,
 )
 from fedwqcp.federation.plan import Plan
+from fedwqcp.methods import Terms
 from fedwqcp.wire.envelope import Answer
 from fedwqcp.wire.payload import Question, Summary
 
@@ -100,11 +101,9 @@ def check_answers(
         if summary is None or question is None:
             continue
         _check_claims(answer.agent, plan, summary)
-        alpha, n_classes = plan.tasks[at].alpha, plan.round.n_classes
+        terms = Terms(plan.tasks[at].alpha, plan.round.n_classes, *plan.bounds)
         try:
-            bound[at] = plan.method.check(
-                question, summary, bound[at], alpha=alpha, n_classes=n_classes
-            )
+            bound[at] = plan.method.check(question, summary, bound[at], terms)
         except InputError as error:
             field, colon, reason = str(error).partition(": ")
             raise ImplausibleValueError(

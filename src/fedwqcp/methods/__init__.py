@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedwqcp.methods._base import Disclosure, Each, Method, OneShot, UnfitAnswerError
+from fedwqcp.methods._base import Disclosure, Each, Method, OneShot, Terms, UnfitAnswerError
 from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._sums import Summed, Total
 from fedwqcp.registry import Registry
@@ -97,6 +97,7 @@ __all__ = [
     "OneShot",
     "Summed",
     "Total",
+    "Terms",
     "UnfitAnswerError",
     "available",
     "find",

@@ -59,6 +59,26 @@ class Disclosure:
     each_level: bool = True
 
 
+@dataclass(frozen=True)
+class Terms:
+    """What a round fixes for one threshold, as far as answers are held against it.
+
+    Parameters
+    ----------
+    alpha : float
+        Miscoverage level.
+    n_classes : int or None
+        Number of classes, where there are any.
+    low, high : float
+        Range of the finite scores.
+    """
+
+    alpha: float
+    n_classes: int | None = None
+    low: float = -inf
+    high: float = inf
+
+
 class UnfitAnswerError(InputError):
     """An agent's answer does not fit the question, or the answers of the others.
 
@@ -193,15 +213,7 @@ class Method(ABC, Generic[S]):
             The thresholds.
         """
 
-    def check(
-        self,
-        question: Question,
-        answer: Summary,
-        earlier: Any,
-        *,
-        alpha: float,
-        n_classes: int | None = None,
-    ) -> Any:
+    def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
         """Hold an answer against its question and against what the agent said before.
 
         The server calls it when it admits an answer, before any other agent's is looked at. By
@@ -218,10 +230,8 @@ class Method(ABC, Generic[S]):
         earlier : object
             What this function returned for the agent's answer before; None for the first one.
             A dialogue that begins again without a lost agent keeps it.
-        alpha : float
-            Miscoverage level.
-        n_classes : int, optional
-            Number of classes, where the round has any.
+        terms : Terms
+            Level, classes and range of the scores.
 
         Returns
         -------
@@ -233,7 +243,7 @@ class Method(ABC, Generic[S]):
         InputError
             ``field: what must hold``; the agent is refused with this reason.
         """
-        del question, alpha, n_classes  # sizes are all that every method has
+        del question, terms  # sizes are all that every method has
         sizes = answer.sizes()
         if earlier is None:
             return sizes
@@ -351,6 +361,7 @@ __all__ = [
     "Each",
     "Method",
     "OneShot",
+    "Terms",
     "ToAll",
     "ToEach",
     "UnfitAnswerError",

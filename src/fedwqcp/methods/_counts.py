@@ -85,13 +85,16 @@ class CountClaims:
     most: tuple[int, ...] = ()
 
     @classmethod
-    def of_ranks(cls, n: int, *ranked: tuple[float, int]) -> CountClaims:
-        """Bind an agent to order statistics: score s of rank r has F(s) >= r and F below s < r."""
-        if not n:
-            return cls(0)
-        values, ranks = zip(*sorted(ranked), strict=True)
-        below = tuple(nextafter(value, -inf) for value in values)
-        return cls(n, values, ranks, below, tuple(rank - 1 for rank in ranks))
+    def of_ranks(cls, n: int, *ranked: tuple[float, int], low: float = -inf) -> CountClaims:
+        """Bind an agent to its size, the range of scores, and order statistics that it sent.
+
+        Nothing lies below ``low``; a score s of rank r has F(s) >= r, and F(v) < r for v < s.
+        """
+        values = tuple(value for value, _ in sorted(ranked))
+        ranks = tuple(rank for _, rank in sorted(ranked))
+        edges = ((low, 1), *sorted(ranked)) if low > -inf else tuple(sorted(ranked))
+        below = tuple(nextafter(value, -inf) for value, _ in edges)
+        return cls(n, values, ranks, below, tuple(rank - 1 for _, rank in edges))
 
     def extended(self, values: tuple[float, ...], answer: Counts) -> CountClaims:
         """Return the bounds with the counts of one more answer, which must fit them."""

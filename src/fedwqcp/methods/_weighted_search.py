@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
-from math import inf
+from math import inf, nextafter
 
 import numpy as np
 
@@ -67,6 +67,13 @@ class SumClaims:
     slack: float
     probes: Floats = field(default_factory=lambda: np.zeros(0))
     sums: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+
+    @classmethod
+    def of(cls, totals: Floats, *, low: float, slack: float) -> SumClaims:
+        """Bind an agent to its whole mass, none of which lies below the range of the scores."""
+        if low == -inf:
+            return cls(totals, slack)
+        return cls(totals, slack, np.array([nextafter(low, -inf)]), np.zeros((1, len(totals))))
 
     def extended(self, probes: Sequence[float], answer: Sums) -> SumClaims:
         """Return the sums with those of one more answer, which must fit them."""

@@ -15,7 +15,7 @@ from fedwqcp.errors import InputError
 from fedwqcp.methods._aim import Aim, check_weights, weighed
 from fedwqcp.methods._answers import expect, of_kind, stacked, summed
 from fedwqcp.methods._asked import check_asked
-from fedwqcp.methods._base import Disclosure, Each, Method
+from fedwqcp.methods._base import Disclosure, Each, Method, Terms
 from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._density import FEWEST, law_of
 from fedwqcp.methods._laws import Fitted, gather_laws
@@ -191,28 +191,19 @@ class CPhet(Method[Summary]):
         starts = self.solver == "rounds" and self.start is None
         return weighed(cal.scores, w, alpha, quantiles=starts)
 
-    def check(
-        self,
-        question: Question,
-        answer: Summary,
-        earlier: Any,
-        *,
-        alpha: float,
-        n_classes: int | None = None,
-    ) -> Any:
-        del n_classes  # of no concern here
+    def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
         if isinstance(question, Weigh):
             n = earlier[0]
             largest = np.ones(1) if self._aim.even else largest_ratios(self.target, question.laws)
             sent = expect(answer, WeightedScores) if self._sends_scores else expect(answer, Weighed)
             totals = check_weights(sent, n, largest, exact=self._aim.even)
-            return n, SumClaims(totals, slack=ROUNDING)
+            return n, SumClaims.of(totals, low=terms.low, slack=ROUNDING)
         if isinstance(question, SumsAt):
             n, claims = earlier
             return n, claims.extended(question.probes, expect(answer, Sums))
         if isinstance(question, DescendToward):
             step, K, eta = expect(answer, Step), self.local_steps, self.step_size
-            check_step(step, question.q, alpha, steps=K, step_size=eta, noise=0.0)
+            check_step(step, question.q, terms.alpha, steps=K, step_size=eta, noise=0.0)
             return earlier
         fitted = expect(answer, Fitted)
         if fitted.n < FEWEST and fitted.density:

@@ -14,7 +14,7 @@ from fedwqcp.arrays import Bools, Floats
 from fedwqcp.errors import InputError
 from fedwqcp.methods._answers import expect, of_kind, stacked
 from fedwqcp.methods._asked import check_asked
-from fedwqcp.methods._base import Disclosure, Each, Method
+from fedwqcp.methods._base import Disclosure, Each, Method, Terms
 from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._label_counts import (
     LabelCounts,
@@ -195,15 +195,7 @@ class DPFedCP(Method[Summary]):
         size = question.size if isinstance(question, CountFirst) else None
         return count_labels(labels[:size], C, self.count_noise, rng)
 
-    def check(
-        self,
-        question: Question,
-        answer: Summary,
-        earlier: Any,
-        *,
-        alpha: float,
-        n_classes: int | None = None,
-    ) -> Any:
+    def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
         if isinstance(question, CountsAt):
             counts, claims = earlier
             return counts, claims.extended(question.probes, expect(answer, Sums))
@@ -212,7 +204,7 @@ class DPFedCP(Method[Summary]):
             check_step(
                 step,
                 question.q,
-                alpha,
+                terms.alpha,
                 steps=self.local_steps,
                 step_size=self.step_size,
                 noise=self.noise,
@@ -222,7 +214,7 @@ class DPFedCP(Method[Summary]):
         sent = expect(answer, NoisyCounts) if noisy else expect(answer, LabelCounts)
         first = earlier[0] if isinstance(question, CountFirst) else None
         size = question.size if isinstance(question, CountFirst) else None
-        check_labels(sent, first, size, noise=self.count_noise, n_classes=n_classes)
+        check_labels(sent, first, size, noise=self.count_noise, n_classes=terms.n_classes)
         claims = SumClaims(np.array(sent.counts, dtype=np.float64), slack=0.0)
         return first or sent, claims
 

@@ -11,7 +11,7 @@ from numpy.random import Generator as Random
 
 from fedwqcp.errors import InputError
 from fedwqcp.methods._answers import expect, of_kind, stacked
-from fedwqcp.methods._base import Disclosure, Each, Method
+from fedwqcp.methods._base import Disclosure, Each, Method, Terms
 from fedwqcp.methods._bisection import Bracket
 from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._counts import CountAt, CountClaims, Counts, SummedCounts
@@ -196,28 +196,20 @@ class FCP(SummedCounts, Method[Summary]):
             return tdigest_sketch(cal.scores, self.min_gap)
         return pooled_scores(cal.scores)
 
-    def check(
-        self,
-        question: Question,
-        answer: Summary,
-        earlier: Any,
-        *,
-        alpha: float,
-        n_classes: int | None = None,
-    ) -> Any:
+    def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
         if self.sketch != "bisection":
-            return super().check(question, answer, earlier, alpha=alpha, n_classes=n_classes)
+            return super().check(question, answer, earlier, terms)
         if isinstance(question, CountAt):
             return earlier.extended(question.values, expect(answer, Counts))
         if not self.floor:
-            return CountClaims(expect(answer, Counts).n)
+            return CountClaims.of_ranks(expect(answer, Counts).n, low=terms.low)
         own = expect(answer, LocalQuantile)
-        rank = conformal_rank(own.n, alpha)
+        rank = conformal_rank(own.n, terms.alpha)
         if rank > own.n:
             if own.threshold < inf:
                 raise InputError("threshold: must be +inf where its rank passes n")
-            return CountClaims(own.n)
-        return CountClaims.of_ranks(own.n, (own.threshold, rank))
+            return CountClaims.of_ranks(own.n, low=terms.low)
+        return CountClaims.of_ranks(own.n, (own.threshold, rank), low=terms.low)
 
     def exchange(self, alpha: float) -> Generator[Question | Each, Sequence[Summary], ToAll]:
         answers = yield Begin()

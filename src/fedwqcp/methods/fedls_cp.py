@@ -13,7 +13,7 @@ import numpy as np
 from fedwqcp.arrays import Floats, Labels
 from fedwqcp.errors import InputError
 from fedwqcp.methods._answers import expect, of_kind, usual
-from fedwqcp.methods._base import Disclosure, OneShot, UnfitAnswerError, one_score
+from fedwqcp.methods._base import Disclosure, OneShot, Terms, UnfitAnswerError, one_score
 from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._class_cdf import Cell, read_cells
 from fedwqcp.methods._class_sketch import (
@@ -207,20 +207,12 @@ class FedLSCP(OneShot[ClassSketches]):
         q_k = conformal_quantile(cal.scores, alpha)
         return SketchesAndThreshold(sent.counts, sent.values, q_k)
 
-    def check(
-        self,
-        question: Question,
-        answer: Summary,
-        earlier: Any,
-        *,
-        alpha: float,
-        n_classes: int | None = None,
-    ) -> Any:
-        C = len(self.strata) + 1 if self.strata else n_classes
+    def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
+        C = len(self.strata) + 1 if self.strata else terms.n_classes
         sent = expect(answer, SketchesAndThreshold if self.floor else ClassSketches)
         if C is not None and len(sent.counts) != C:
             raise InputError(f"counts: must be {C}, one for each class, got {len(sent.counts)}")
-        return super().check(question, answer, earlier, alpha=alpha, n_classes=n_classes)
+        return super().check(question, answer, earlier, terms)
 
     def aggregate(self, summaries: Sequence[ClassSketches], alpha: float) -> LabelShifted:
         agents = self._cells(summaries, alpha)

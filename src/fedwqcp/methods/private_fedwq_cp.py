@@ -13,7 +13,7 @@ from numpy.random import Generator as Random
 from fedwqcp.errors import InputError
 from fedwqcp.methods._answers import expect
 from fedwqcp.methods._asked import check_asked
-from fedwqcp.methods._base import Disclosure, Each, Method, OneShot
+from fedwqcp.methods._base import Disclosure, Each, Method, OneShot, Terms
 from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._claims import RobustToAll
 from fedwqcp.methods._exact_draws import noised_size, size_margin
@@ -193,21 +193,13 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
         answers = yield Begin()
         return self._rule().aggregate(answers, alpha)
 
-    def check(
-        self,
-        question: Question,
-        answer: Summary,
-        earlier: Any,
-        *,
-        alpha: float,
-        n_classes: int | None = None,
-    ) -> Any:
+    def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
         own = expect(answer, PrivateQuantile)
         if (own.epsilon, own.size_epsilon) != (self.spends, self.size_epsilon):
             raise InputError(
                 f"epsilon: must be the round's {self.spends:g}, {self.size_epsilon:g} of it on n"
             )
-        return super().check(question, answer, earlier, alpha=alpha, n_classes=n_classes)
+        return super().check(question, answer, earlier, terms)
 
     @property
     def spends(self) -> float:

@@ -13,7 +13,7 @@ from numpy.random import Generator as Random
 from fedwqcp.arrays import Floats
 from fedwqcp.errors import InputError
 from fedwqcp.methods._answers import expect, of_kind, stacked
-from fedwqcp.methods._base import Disclosure, Each, Method
+from fedwqcp.methods._base import Disclosure, Each, Method, Terms
 from fedwqcp.methods._bisection import Bracket
 from fedwqcp.methods._byzantine import (
     bin_edges,
@@ -133,23 +133,14 @@ class RobFCP(Method[Summary]):
         low, high = _span_ranks(cal.n, alpha)
         return Span(order_statistic(cal.scores, low), order_statistic(cal.scores, high), cal.n)
 
-    def check(
-        self,
-        question: Question,
-        answer: Summary,
-        earlier: Any,
-        *,
-        alpha: float,
-        n_classes: int | None = None,
-    ) -> Any:
-        del n_classes  # of no concern here
+    def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
         if isinstance(question, CountAt):
             return earlier.extended(question.values, expect(answer, Counts))
         span = expect(answer, Span)
         if not span.n:
             return CountClaims(0)
-        ranks = _span_ranks(span.n, alpha)
-        return CountClaims.of_ranks(span.n, *zip(span.scores(), ranks, strict=True))
+        ranked = zip(span.scores(), _span_ranks(span.n, terms.alpha), strict=True)
+        return CountClaims.of_ranks(span.n, *ranked, low=terms.low)
 
     def exchange(self, alpha: float) -> Generator[Question | Each, Sequence[Summary], Outcome]:
         spans = of_kind((yield Begin()), Span)
