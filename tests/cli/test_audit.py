@@ -98,11 +98,11 @@ def test_one_record_in_a_folder_of_records_is_told_as_a_list(tmp_path):
 
 def test_what_can_be_audited_is_told(tmp_path):
     (tmp_path / "empty").mkdir()
-    (tmp_path / "round.record.json").write_text("{}")
+    (tmp_path / "round.json").write_text("{}")
     for name, what in (
         ("nowhere", "it does not exist"),
         ("empty", "it holds none"),
-        ("round.record.json", "that is a file"),
+        ("round.json", "that is a file"),
     ):
         with pytest.raises(InputError, match=rf"cannot read .*records/ID, with log\.jsonl.*{what}"):
             run(audit.audit, tmp_path / name)

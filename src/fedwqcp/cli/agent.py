@@ -29,6 +29,7 @@ from fedwqcp.federation.privacy import Budget
 from fedwqcp.federation.record.store import load
 from fedwqcp.federation.scoring import calibration_of
 from fedwqcp.federation.scoring import predict as predict_sets
+from fedwqcp.federation.signing import SigningKey
 from fedwqcp.federation.thresholds import check_terms
 from fedwqcp.federation.transport import folder
 from fedwqcp.methods import Calibration
@@ -87,6 +88,12 @@ def calibrate(
         typer.Option(help="Share of the rows to hold out and fit the temperature of logits on."),
     ] = None,
     temperature_file: TemperatureFile = None,
+    sign_key: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="FEDWQCP_SIGN_KEY", help="This agent's private key, for rounds that need one."
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Where the answer is written; by default AGENT.json.")
     ] = None,
@@ -103,8 +110,15 @@ def calibrate(
     step = "" if found is None else f".step-{found[1]}"
     path = out or Path(f"{name}{step}.json")
     budget = _budget(privacy_budget, privacy_folder, outputs)
-    limit = DisclosureLimit(max_share, min_class)
-    side = Agent(name, terms, cal, allow_samples=allow_samples, limit=limit, budget=budget)
+    side = Agent(
+        name,
+        terms,
+        cal,
+        allow_samples=allow_samples,
+        limit=DisclosureLimit(max_share, min_class),
+        budget=budget,
+        sign_key=None if sign_key is None else SigningKey(sign_key),
+    )
     written = folder.write_answer(side, path, ask)
     output, size = Output(as_json), path.stat().st_size
     notes = [*_few(terms, cal), *_spent_for_nothing(path, budget)]

@@ -21,7 +21,9 @@ DIFFERS = 1
 def audit(
     folders: Annotated[
         list[Path],
-        typer.Argument(help="The server's record of a round, or a folder of such; one or more."),
+        typer.Argument(
+            help="The server's record of a round: a folder, a folder of such, or round.record.json."
+        ),
     ],
     as_json: AsJson = False,
 ) -> None:
@@ -41,7 +43,7 @@ def audit(
 
 def _records(path: Path) -> list[Path]:
     """Return the record that a path is, or those that it holds."""
-    if (path / LOG).is_file():
+    if (path / LOG).is_file() or (path.is_file() and path.name.endswith(".record.json")):
         return [path]
     within = sorted(log.parent for log in path.glob(f"*/{LOG}")) if path.is_dir() else []
     if not within:
@@ -49,8 +51,8 @@ def _records(path: Path) -> list[Path]:
         what = what if path.exists() else "it does not exist"
         raise InputError(
             f"cannot read {path}: must be the folder that a Flower coordinator keeps of a round "
-            f"(records/ID, with {LOG} in it), or a folder of such; {what}. A round over files has "
-            "none: close a copy of its round.json with the same answers, and compare the releases"
+            f"(records/ID, with {LOG} in it), a folder of such, or the round.record.json of a "
+            f"round by files; {what}"
         )
     return within
 

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from fedwqcp import __version__
-from fedwqcp.cli import agent, flower, monitor, report, server
+from fedwqcp.cli import agent, flower, keys, monitor, report, server
 from fedwqcp.cli.advise import advise
 from fedwqcp.cli.audit import audit
 from fedwqcp.cli.certs import certs
@@ -31,6 +31,7 @@ app.add_typer(report.app, name="report", help="Make figures and pages.")
 app.add_typer(
     flower.app, name="flower", help="Federations over Flower: an app of one's own, a demo."
 )
+app.add_typer(keys.app, name="keys", help="Keys that sign answers.")
 app.command()(demo)
 app.command()(advise)
 app.command()(audit)

@@ -16,7 +16,7 @@ from fedwqcp.cli.settings import parse_settings
 from fedwqcp.errors import InputError
 from fedwqcp.federation.plan import choose_method, choose_score, new_id
 from fedwqcp.federation.preset import preset as find_preset
-from fedwqcp.federation.roster import load_roster
+from fedwqcp.federation.roster import Roster, load_roster
 from fedwqcp.federation.transport import folder
 from fedwqcp.report.released import released
 from fedwqcp.scores import Score
@@ -60,6 +60,13 @@ def open_(
         list[str] | None, typer.Option(help="Name of a group, for --by group; repeat for all.")
     ] = None,
     quorum: Annotated[int | None, typer.Option(help="Sound answers that a release needs.")] = None,
+    require_signatures: Annotated[
+        bool,
+        typer.Option(
+            "--require-signatures",
+            help="Take answers alone that are signed with the keys that the roster names.",
+        ),
+    ] = False,
     out: Annotated[Path, typer.Option(help="Where the round is written.")] = Path("round.json"),
     as_json: AsJson = False,
 ) -> None:
@@ -89,10 +96,13 @@ def open_(
         n_classes=roster.n_classes,
         by=by,
         groups=tuple(group or ()),
+        keys=_keys(roster, agents) if require_signatures else {},
     )
     folder.open_round(round, out)
     output = Output(as_json)
     output.say(f"round {round.id} is open: send {out} to {', '.join(round.agents)}")
+    if roster.keys and not require_signatures:
+        output.say(f"note: {agents} names keys, and this round takes unsigned answers alone")
     output.done(round=round.id, file=out, agents=round.agents)
 
 
@@ -135,6 +145,19 @@ def close(
         thresholds=thresholds,
         diagnoses=found,
     )
+
+
+def _keys(roster: Roster, path: Path) -> dict[str, str]:
+    """Return the public key of every agent."""
+    keys = roster.keys or {}
+    missing = [name for name in roster.agents if name not in keys]
+    if missing:
+        raise InputError(
+            f"--require-signatures needs a public key of every agent: {path} names none for "
+            f"{', '.join(missing)}; each site makes its own with `fedwqcp keys new` and sends the "
+            "public half"
+        )
+    return keys
 
 
 def _first_given(*values: int | None) -> int:

@@ -16,6 +16,7 @@ from fedwqcp.errors import InputError, WrongRoundError
 from fedwqcp.federation.grouping import part_of
 from fedwqcp.federation.plan import Plan, Task
 from fedwqcp.federation.privacy import Budget
+from fedwqcp.federation.signing import SigningKey
 from fedwqcp.federation.thresholds import localize, thresholds
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.codec import decode, encode
@@ -147,6 +148,8 @@ class Agent:
         what they spend is on disk before the answer leaves.
     rng : numpy.random.Generator, optional
         Source of noise; by default from the operating system, so that nobody can predict it.
+    sign_key : SigningKey, optional
+        Its key. With it only rounds that name its public half are answered; they need it.
 
     Raises
     ------
@@ -164,18 +167,26 @@ class Agent:
         limit: DisclosureLimit | None = USUAL_LIMIT,
         budget: Budget | None = None,
         rng: Random | None = None,
+        sign_key: SigningKey | None = None,
     ) -> None:
         self.name = name
         self.plan = round if isinstance(round, Plan) else Plan.of(round)
         if not self.plan.round.expects(name):
             known = ", ".join(self.plan.round.agents)
             raise InputError(f"agent {name!r} is not in the round; its agents: {known}")
+        if sign_key is not None:
+            sign_key.check(self.plan.round, name)
+        elif self.plan.round.signed:
+            raise InputError(
+                "this round takes signed answers alone: pass this agent's key (--sign-key)"
+            )
         self.plan.check(calibration)
         self._calibration = calibration
         self._allow_samples = allow_samples or (limit is not None and limit.share == 1)
         self._limit = None if allow_samples else limit
         self._budget = budget
         self._rng = rng or _SystemRandom(PCG64())
+        self._sign_key = sign_key
         self._first: bytes | None = None
 
     def answer(self, ask: bytes | None = None) -> bytes:
@@ -250,18 +261,17 @@ class Agent:
             None if question is None else self._summary(question, task)
             for question, task in zip(asked.questions, self.plan.tasks, strict=True)
         )
-        return encode(
-            Answer(
-                round=round.id,
-                terms=self.plan.terms,
-                step=asked.step,
-                agent=self.name,
-                method=round.method.name,
-                score=round.score.name,
-                alphas=round.alphas,
-                answers=answers,
-            )
+        answer = Answer(
+            round=round.id,
+            terms=self.plan.terms,
+            step=asked.step,
+            agent=self.name,
+            method=round.method.name,
+            score=round.score.name,
+            alphas=round.alphas,
+            answers=answers,
         )
+        return encode(self._sign_key.sign(answer, self.plan) if self._sign_key else answer)
 
     def _summary(self, question: Question, task: Task) -> Summary | None:
         """Answer one question for one task; nothing where there is no point of its group."""

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from fedwqcp.errors import InputError
 from fedwqcp.federation.grouping import check_choices, check_points, told_by_group
 from fedwqcp.methods import Calibration, Method
 from fedwqcp.scores import Score
-from fedwqcp.wire.codec import terms
+from fedwqcp.wire.codec import encode, terms
 from fedwqcp.wire.payload import Payload, ToAll
 from fedwqcp.wire.round import Choice, Round, choice_of
 
@@ -106,6 +107,11 @@ class Plan:
     def terms(self) -> str:
         """The digest of the round's terms."""
         return terms(self.round)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """The whole digest of the round's terms, which signatures cover."""
+        return sha256(encode(self.round.brief())).digest()
 
     @cached_property
     def bounds(self) -> tuple[float, float]:

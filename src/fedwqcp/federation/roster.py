@@ -10,7 +10,7 @@ from pathlib import Path
 from fedwqcp.errors import InputError
 from fedwqcp.federation.files import read
 
-_KEYS = {"agents": list, "quorum": int, "max_n": int, "n_classes": int}
+_KEYS = {"agents": list, "quorum": int, "max_n": int, "n_classes": int, "keys": dict}
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,15 @@ class Roster:
         Largest sample size an agent may claim.
     n_classes : int or None
         Number of classes of every agent's model.
+    keys : dict or None
+        Public keys of the agents, by name.
     """
 
     agents: tuple[str, ...]
     quorum: int | None = None
     max_n: int | None = None
     n_classes: int | None = None
+    keys: dict[str, str] | None = None
 
 
 def load_roster(path: Path) -> Roster:
@@ -42,7 +45,7 @@ def load_roster(path: Path) -> Roster:
     ----------
     path : Path
         A TOML file with ``agents = ["st-mary", "lakeside"]`` and optional ``quorum``, ``max_n``,
-        ``n_classes``.
+        ``n_classes``, and a table ``[keys]`` of public keys by agent.
 
     Returns
     -------
@@ -64,8 +67,12 @@ def load_roster(path: Path) -> Roster:
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise InputError(f"{path}: unknown key {key!r}{hint}; known: {', '.join(_KEYS)}")
         if type(value) is not _KEYS[key]:
-            kind = "a list of names" if key == "agents" else "an integer"
+            kind = {"agents": "a list of names", "keys": "a table of public keys by agent"}.get(
+                key, "an integer"
+            )
             raise InputError(f"{path}: {key} must be {kind}, got {type(value).__name__}")
+    if not all(isinstance(key, str) for key in table.get("keys", {}).values()):
+        raise InputError(f"{path}: keys must be text, as `fedwqcp keys new` prints them")
     if "agents" not in table:
         raise InputError(f'{path} must list the agents: agents = ["st-mary", "lakeside"]')
     return Roster(**{**table, "agents": tuple(table["agents"])})

@@ -25,6 +25,7 @@ from fedwqcp.errors import (
 from fedwqcp.federation.admission import check_answers, check_terms
 from fedwqcp.federation.dialogue import Dialogue
 from fedwqcp.federation.plan import Plan
+from fedwqcp.federation.signing import check_signature, ed25519
 from fedwqcp.methods import UnfitAnswerError
 from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.envelope import Answer, Ask
@@ -49,6 +50,7 @@ class _Seat:
     bound: tuple[Any, ...] = ()
     bytes_up: int = 0
     bytes_down: int = 0
+    signatures: tuple[str, ...] = ()
 
 
 class Server:
@@ -63,6 +65,8 @@ class Server:
     def __init__(self, round: Round | Plan) -> None:
         self.plan = round if isinstance(round, Plan) else Plan.of(round)
         self.round = self.plan.round
+        if self.round.keys:
+            ed25519()  # a missing extra is no fault of an answer
         self.step = 0
         self.refusals: list[MessageError] = []
         self._seats = {name: _Seat() for name in self.round.agents}
@@ -125,6 +129,8 @@ class Server:
         seat.step, seat.last, seat.bound = self.step, answer.answers, bound
         if self.step == 0:
             seat.first = answer.answers
+        if answer.signature:
+            seat.signatures += (answer.signature,)
         seat.bytes_up += len(data)
         return None
 
@@ -214,6 +220,9 @@ class Server:
             outcomes=self._dialogue.outcomes,
             received=received,
             absent=self._absent(),
+            signatures={
+                name: self._seats[name].signatures for name in self._positions if self.round.keys
+            },
         )
 
     def _absent(self) -> dict[str, tuple[str, ...]]:
@@ -234,6 +243,7 @@ class Server:
         if sender is not None and agent != sender:
             raise WrongRoundError(sender, "agent", f"the message names {agent!r} as its sender")
         check_terms(answer, self.plan, self.plan.terms, self.step)
+        check_signature(answer, self.plan)
         if self.step == self._seats[agent].step:
             raise WrongRoundError(agent, "agent", "has already answered; the first answer stands")
         if agent not in self._positions:

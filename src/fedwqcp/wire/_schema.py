@@ -62,6 +62,9 @@ def plain(thing: object) -> object:
     if dataclasses.is_dataclass(thing):
         cls: Any = type(thing)
         fields = {name: plain(getattr(thing, name)) for name in _names(cls)}
+        for name in _optional(cls):
+            if not fields[name]:
+                del fields[name]
         return {"kind": thing.kind, **fields} if isinstance(thing, Payload) else fields
     return thing
 
@@ -204,10 +207,19 @@ def _as_it_is(value: Any) -> Any:
 
 def _struct(cls: Any, kinds: Kinds) -> Any:
     """Return the strict struct with the fields of a dataclass."""
-    fields = [(name, wire_type(hint, kinds)) for name, hint in _hints(cls).items()]
+    optional = _optional(cls)
+    fields: list[Any] = [
+        (name, wire_type(hint, kinds), *([optional[name]] if name in optional else []))
+        for name, hint in _hints(cls).items()
+    ]
     tag = cls.kind if issubclass(cls, Payload) else None
     return msgspec.defstruct(
-        cls.__name__, fields, forbid_unknown_fields=True, tag_field=tag and "kind", tag=tag
+        cls.__name__,
+        fields,
+        forbid_unknown_fields=True,
+        omit_defaults=True,  # so that what `encode` wrote reads back to the same bytes
+        tag_field=tag and "kind",
+        tag=tag,
     )
 
 
@@ -215,6 +227,13 @@ def _struct(cls: Any, kinds: Kinds) -> Any:
 def _names(cls: Any) -> tuple[str, ...]:
     """Return the names of a dataclass's fields."""
     return tuple(f.name for f in dataclasses.fields(cls))
+
+
+@lru_cache(maxsize=256)
+def _optional(cls: Any) -> dict[str, Any]:
+    """Return the fields that may be left out, with their value then."""
+    found = (f for f in dataclasses.fields(cls) if f.metadata.get("optional"))
+    return {f.name: "" if f.default == "" else msgspec.field(default_factory=dict) for f in found}
 
 
 def _union(*members: Any) -> Any:

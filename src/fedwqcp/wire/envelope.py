@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from fedwqcp.wire.payload import Question, Summary
+from fedwqcp.wire.payload import OPTIONAL, Question, Summary
 from fedwqcp.wire.round import VERSION
 
 
@@ -47,6 +47,8 @@ class Answer:
         One summary for each task.
     version : int
         Version of the wire format.
+    signature : str
+        Signature of the site over all the rest, where the round names keys; else left out.
     """
 
     round: str
@@ -58,3 +60,4 @@ class Answer:
     alphas: tuple[float, ...]
     answers: tuple[Summary | None, ...]
     version: int = VERSION
+    signature: str = field(default="", metadata=OPTIONAL)

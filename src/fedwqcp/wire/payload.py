@@ -18,6 +18,10 @@ Number: TypeAlias = float | tuple[float, ...]
 """One threshold, or one for each label."""
 
 
+OPTIONAL = {"optional": True}
+"""Metadata of a field, text or object, that is left out of a message where it is empty."""
+
+
 class Payload:
     """Base of all payloads; on the wire a payload is told by its ``kind``."""
 

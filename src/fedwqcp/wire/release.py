@@ -15,7 +15,7 @@ from fedwqcp.wire.agent_record import AgentRecord, Roll
 from fedwqcp.wire.grouping import threshold_by
 from fedwqcp.wire.guarantee import Guarantee
 from fedwqcp.wire.limits import SIZE
-from fedwqcp.wire.payload import Number, Outcome, Summary, ToEach
+from fedwqcp.wire.payload import OPTIONAL, Number, Outcome, Summary, ToEach
 from fedwqcp.wire.roster import Census
 from fedwqcp.wire.round import Round
 
@@ -50,6 +50,9 @@ class Release(Roll):
     advice : str
         Why this method was used, where it was chosen by advice; else empty. It names agents and
         their sizes, and is not sent to them.
+    signatures : dict
+        Where the round names keys, what each used agent signed its answers with, step by step; kept
+        by the server.
     """
 
     round: Round
@@ -63,6 +66,7 @@ class Release(Roll):
     absent: dict[str, tuple[str, ...]] = field(default_factory=dict)
     census: Census | None = None
     advice: str = ""
+    signatures: dict[str, tuple[str, ...]] = field(default_factory=dict, metadata=OPTIONAL)
 
     def __post_init__(self) -> None:
         SIZE.whole(self.rounds, "rounds:")
@@ -210,11 +214,12 @@ class Release(Roll):
         Returns
         -------
         Release
-            The same without ``local``, ``received`` and ``advice``; and where all agents are told
-            the same, without ``absent``.
+            The same without ``local``, ``received``, ``signatures`` and ``advice``; and where all
+            agents are told the same, without ``absent``.
         """
         same = all(outcome.same_for_all for outcome in self.outcomes)
-        return replace(self, local={}, received={}, absent={} if same else self.absent, advice="")
+        absent = {} if same else self.absent
+        return replace(self, local={}, received={}, absent=absent, advice="", signatures={})
 
     def _absent_from(self, task: int) -> tuple[str, ...]:
         """Return who took no part in a task."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -18,28 +19,34 @@ class Roster:
     count : int
         How many names.
     sha256 : str
-        Digest of the names, each followed by a newline.
+        Digest of the names, each followed by a newline; where the round names keys, by a space, its
+        key and a newline.
+    signed : bool
+        Whether the round names keys.
     """
 
     count: int
     sha256: str
+    signed: bool = False
 
     @classmethod
-    def of(cls, agents: tuple[str, ...]) -> Roster:
+    def of(cls, agents: tuple[str, ...], keys: Mapping[str, str] | None = None) -> Roster:
         """Count and digest names.
 
         Parameters
         ----------
         agents : tuple of str
             The names, in order.
+        keys : mapping of str to str, optional
+            Their public keys.
 
         Returns
         -------
         Roster
             What stands for them.
         """
-        text = "".join(f"{name}\n" for name in agents)
-        return cls(len(agents), sha256(text.encode()).hexdigest())
+        lines = [f"{name} {keys[name]}\n" if keys else f"{name}\n" for name in agents]
+        return cls(len(agents), sha256("".join(lines).encode()).hexdigest(), bool(keys))
 
 
 @dataclass(frozen=True)

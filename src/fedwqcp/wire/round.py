@@ -11,6 +11,7 @@ from typing import TypeAlias
 from fedwqcp.arrays import as_alpha
 from fedwqcp.errors import InputError
 from fedwqcp.wire.limits import AGENTS, ALPHAS, CLASSES, GROUPS, LIST, SETTING, SIZE, TASKS, TEXT
+from fedwqcp.wire.payload import OPTIONAL
 from fedwqcp.wire.roster import LONG, Roster
 
 VERSION = 2
@@ -19,6 +20,7 @@ VERSION = 2
 Setting: TypeAlias = bool | int | float | str | tuple[float, ...] | None
 """What a setting of a method or score may be."""
 
+_KEY = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -80,9 +82,12 @@ class Round:
     groups : tuple of str
         Names of the groups, for ``"group"``.
     roster : Roster or None
-        What agents are sent instead of a long roster.
+        What agents are sent instead of a long roster, and of its keys.
     version : int
         Version of the wire format.
+    keys : dict
+        Public key of each agent (Ed25519, 64 hexadecimal digits): every answer must then be signed.
+        Empty, and left out, where answers are not signed.
     """
 
     id: str
@@ -99,6 +104,7 @@ class Round:
     groups: tuple[str, ...] = ()
     roster: Roster | None = None
     version: int = VERSION
+    keys: dict[str, str] = field(default_factory=dict, metadata=OPTIONAL)
 
     def __post_init__(self) -> None:
         if self.version != VERSION:
@@ -122,6 +128,7 @@ class Round:
         if self.max_n < 1:
             raise InputError(f"max_n: must be at least 1, got {self.max_n}")
         _check_groups(self)
+        _check_keys(self)
 
     def brief(self) -> Round:
         """Return the terms as they are sent to agents.
@@ -133,7 +140,7 @@ class Round:
         """
         if len(self.agents) <= LONG:
             return self
-        return replace(self, agents=(), roster=Roster.of(self.agents))
+        return replace(self, agents=(), keys={}, roster=Roster.of(self.agents, self.keys))
 
     def expects(self, agent: str) -> bool:
         """Tell whether an agent may take part, as far as the terms tell.
@@ -149,6 +156,11 @@ class Round:
             True too where the names are left out: then the server alone refuses strangers.
         """
         return self.roster is not None or agent in self._names
+
+    @property
+    def signed(self) -> bool:
+        """Whether every answer must be signed."""
+        return bool(self.keys) or (self.roster is not None and self.roster.signed)
 
     @cached_property
     def _names(self) -> frozenset[str]:
@@ -253,3 +265,19 @@ def _check_groups(round: Round) -> None:
             )
     if len(set(round.groups)) != len(round.groups):
         raise InputError("groups: each name may occur once")
+
+
+def _check_keys(round: Round) -> None:
+    """Refuse keys that leave an agent out, or let two agents sign for each other."""
+    if not round.keys:
+        return
+    if set(round.keys) != set(round.agents):
+        raise InputError("keys: must name one public key for each agent, and for nobody else")
+    for name, key in round.keys.items():
+        if not _KEY.fullmatch(key):
+            raise InputError(
+                f"keys: a public key has 64 hexadecimal digits, got {len(key)} characters for "
+                f"{name!r}; `fedwqcp keys new` makes one"
+            )
+    if len(set(round.keys.values())) != len(round.keys):
+        raise InputError("keys: each agent must have a key of its own")

@@ -35,6 +35,11 @@ def summed_method(plan: Plan) -> Summed:
     method, name = plan.method, plan.round.method.name
     if plan.round.by is not None:
         raise InputError("a secure round has one threshold for all groups: leave `by` out")
+    if plan.round.signed:
+        raise InputError(
+            "a secure round cannot require signatures: an agent's numbers leave it under masks, "
+            "and no signature of theirs can be checked; leave the keys out"
+        )
     if isinstance(method, Summed) and method.summable:
         return method
     fit = [known for known in methods.available() if issubclass(methods.find(known), Summed)]

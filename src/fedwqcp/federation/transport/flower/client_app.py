@@ -19,6 +19,7 @@ from fedwqcp.federation.outputs.reading import Outputs, load_outputs
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.record.store import parse
 from fedwqcp.federation.scoring import calibration_of
+from fedwqcp.federation.signing import SigningKey
 from fedwqcp.federation.transport.flower.letters import (
     ASK,
     MODEL,
@@ -159,6 +160,7 @@ def answer(site: Site, ask: Ask, outputs: Callable[[], Found], *, masked: bool =
             allow_samples=site.allow_samples,
             limit=None if masked else site.limit,
             budget=site.budget,
+            sign_key=None if site.sign_key is None else SigningKey(site.sign_key),
         )
     with told_as("answer"), told_as("budget", BudgetError):
         found = agent.answer(ask.body or None)

@@ -41,10 +41,11 @@ CODES = {
     "nonce": "the reply must carry the nonce of its question",
     "malformed": "the reply must hold exactly the fields of a reply",
     "engine": "the engine reports that the site did not reply",
+    "signature": "the reply is not signed with the key of the agent that it names",
     "internal": "the server failed on the reply: please report this",
 }
 """Every status that a reply can have besides ``ok``; no other text about a site travels."""
-_JUDGED_HERE = frozenset({"nonce", "malformed", "engine", "internal"})
+_JUDGED_HERE = frozenset({"nonce", "malformed", "engine", "signature", "internal"})
 """What the server finds itself: no site can say it."""
 
 RECORD = "fedwqcp"

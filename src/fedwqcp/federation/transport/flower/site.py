@@ -40,6 +40,8 @@ class Site:
         Epsilon that the calibration data may spend over all rounds, kept in ``privacy/``.
     secure_only : bool
         Whether answers leave in secure rounds alone.
+    sign_key : Path or None
+        The site's private key; with it only rounds that require signatures are answered.
     """
 
     agent: str
@@ -49,6 +51,7 @@ class Site:
     privacy_budget: float | None = None
     secure_only: bool = False
     limit: DisclosureLimit = USUAL_LIMIT
+    sign_key: Path | None = None
 
     @classmethod
     def of(cls, config: Mapping[str, object]) -> Site:
@@ -59,7 +62,8 @@ class Site:
         config : mapping
             ``agent`` (by default ``agent-`` and the partition id), ``folder`` (by default
             ``fedwqcp-site/AGENT`` where the node was started; empty keeps nothing),
-            ``allow-samples``, ``max-share``, ``min-class``, ``max-seconds``, ``privacy-budget`` and
+            ``allow-samples``, ``max-share``, ``min-class``, ``max-seconds``, ``privacy-budget``,
+            ``sign-key`` (a file) and
             ``secure-only`` (anything but false switches it on).
 
         Returns
@@ -88,6 +92,7 @@ class Site:
             None if budget is None else float(str(budget)),
             config.get("secure-only", False) is not False,
             _limit(config),
+            Path(str(config["sign-key"])) if "sign-key" in config else None,
         )
 
     @property

@@ -15,9 +15,11 @@ from flwr.serverapp import Grid
 from fedwqcp.errors import INTERNAL, FedwqcpError, RoundError, traced
 from fedwqcp.federation.record.ledger import Ledger, with_reasons
 from fedwqcp.federation.server import Server
+from fedwqcp.federation.signing import check_signature
 from fedwqcp.federation.transport.flower.drive import Pace, Post, collect
 from fedwqcp.federation.transport.flower.letters import ASK, CODES, OK, RELEASE, Ask, Reply
-from fedwqcp.wire.codec import brief, encode
+from fedwqcp.wire.codec import brief, decode, encode
+from fedwqcp.wire.envelope import Answer
 from fedwqcp.wire.release import Release
 from fedwqcp.wire.round import Round
 
@@ -152,7 +154,7 @@ class Sitting:
             """Ask nodes that are new or back, and hear those that replied."""
             self._ask_new(ASK, Ask("", data, b"", self.pace.deadline), model)
             for reply in self.post.hear():
-                if self._is_strange(reply):
+                if self._is_strange(reply) or self._is_unsigned(reply):
                     continue
                 claims.setdefault(reply.agent, {})[reply.node] = reply
                 sound = reply.status == OK
@@ -254,6 +256,27 @@ class Sitting:
             self.ledger.refused(0, "", self.strangers[reply.node])
         if self.allowed is not None and reason != "engine":
             self._refuse(name, self.strangers[reply.node])
+        return True
+
+    def _is_unsigned(self, reply: Reply) -> bool:
+        """Tell whether a node names an agent whose key it does not hold, and note it.
+
+        Where names are bound to nodes, no other node can take one, and the server refuses by name.
+        """
+        if not self.round.keys or self.allowed is not None:
+            return False
+        plan = self.server.plan
+        try:
+            answer = decode(reply.body, Answer, plan.kinds, reply.agent)
+            check_signature(answer, plan)
+            if answer.agent == reply.agent:
+                return False
+        except FedwqcpError:  # refused like any other that has no name
+            pass
+        status = "signature" if reply.status == OK else reply.status
+        self.strangers[reply.node] = f"{status}: {CODES[status]}"
+        if self.ledger:
+            self.ledger.refused(0, "", self.strangers[reply.node])
         return True
 
     def _admit(self, reply: Reply) -> bool:

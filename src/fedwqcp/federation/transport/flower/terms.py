@@ -12,7 +12,7 @@ from fedwqcp.wire.round import Round, Setting
 
 _KEYS = {
     "agents", "alpha", "method", "score", "rule", "by", "groups", "quorum", "max-n", "n-classes",
-    "deadline", "grace", "records", "nodes", "secure", "score-low", "score-high",
+    "deadline", "grace", "records", "nodes", "secure", "score-low", "score-high", "keys",
 }  # fmt: skip
 _PARTS = ("method-setting.", "score-setting.")
 
@@ -25,7 +25,8 @@ def round_of(config: Mapping[str, object]) -> Round:
     config : mapping
         ``agents`` ("st-mary,lakeside"), ``alpha`` (0.1, or "0.05,0.1"), ``method``, ``score``,
         ``rule``, ``by`` ("label" or "group"), ``groups`` ("female,male"), ``quorum`` and
-        ``n-classes`` (0: not given), ``max-n``; settings of method and
+        ``n-classes`` (0: not given), ``max-n``; ``keys`` ("st-mary=3f...,lakeside=a0..."), where
+        answers must be signed; settings of method and
         score under ``method-setting.NAME`` and ``score-setting.NAME``.
 
     Returns
@@ -60,6 +61,7 @@ def round_of(config: Mapping[str, object]) -> Round:
         n_classes=_whole("n-classes", config.get("n-classes", 0)) or None,
         by=str(config.get("by", "")) or None,
         groups=_listed(config.get("groups", "")),
+        keys=_keys(config.get("keys", "")),
     )
 
 
@@ -143,6 +145,14 @@ def secure_of(config: Mapping[str, object]) -> bool | tuple[float, float]:
 def _listed(value: object) -> tuple[str, ...]:
     """Read a list with commas."""
     return tuple(part.strip() for part in str(value).split(",") if part.strip())
+
+
+def _keys(value: object) -> dict[str, str]:
+    """Read public keys by agent."""
+    pairs = [entry.partition("=") for entry in _listed(value)]
+    if len({name.strip() for name, _, _ in pairs}) != len(pairs):
+        raise InputError("keys must be written NAME=KEY, each agent once")
+    return {name.strip(): key.strip() for name, _, key in pairs}
 
 
 def _number(name: str, value: object) -> float:

@@ -1,0 +1,200 @@
+"""Signed answers: a site's Ed25519 key, and what its signature covers.
+
+A round that names a public key for each agent takes signed answers alone. The signature covers the
+digest of the terms and the whole answer: agent, step, method, levels and numbers. Whoever carries
+or keeps the answer, the server too, can then change nothing in it, and make none.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fedwqcp.errors import InputError, MissingExtraError, WrongRoundError
+from fedwqcp.federation.files import read
+from fedwqcp.federation.plan import Plan
+from fedwqcp.wire.codec import encode
+from fedwqcp.wire.envelope import Answer
+from fedwqcp.wire.round import Round
+
+_CONTEXT = b"fedwqcp signed answer\n"
+"""What the signed bytes begin with, so that the key signs nothing else by mistake."""
+
+
+class SigningKey:
+    """The private key of a site.
+
+    Parameters
+    ----------
+    path : Path
+        A file in PEM form, as `new_key` writes it.
+
+    Raises
+    ------
+    InputError
+        If it is no Ed25519 key without a password.
+    MissingExtraError
+        If the extra ``sign`` is not installed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        kinds = ed25519()
+        from cryptography.exceptions import UnsupportedAlgorithm
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+        try:
+            self._key: Any = load_pem_private_key(read(path), None)
+        except (ValueError, TypeError, UnsupportedAlgorithm):
+            self._key = None
+        if not isinstance(self._key, kinds.Ed25519PrivateKey):
+            raise InputError(
+                f"{path} must hold an Ed25519 private key in PEM form, without a password; "
+                "`fedwqcp keys new` makes one"
+            )
+        self.public: str = self._key.public_key().public_bytes_raw().hex()
+
+    def check(self, round: Round, agent: str) -> None:
+        """Refuse a round that does not name this key for the agent: nobody could check it.
+
+        Parameters
+        ----------
+        round : Round
+            The terms.
+        agent : str
+            Who answers.
+
+        Raises
+        ------
+        InputError
+            Saying what to ask of the server.
+        """
+        if not round.signed:
+            raise InputError(
+                "this round takes unsigned answers, and this agent has a key to sign with: ask the "
+                "server for a round that requires signatures, or answer without the key"
+            )
+        if round.roster is None and round.keys.get(agent) != self.public:
+            raise InputError(
+                f"the round names another public key for {agent!r} than this key's: {self.public}; "
+                "ask the server to correct its roster"
+            )
+
+    def sign(self, answer: Answer, plan: Plan) -> Answer:
+        """Return an answer with its signature.
+
+        Parameters
+        ----------
+        answer : Answer
+            What is about to leave.
+        plan : Plan
+            What the round computes.
+
+        Returns
+        -------
+        Answer
+            The same, signed; signing twice gives the same bytes.
+        """
+        return replace(answer, signature=self._key.sign(_signed_bytes(answer, plan)).hex())
+
+
+def new_key(path: Path) -> str:
+    """Write a new private key, readable by its owner alone.
+
+    Parameters
+    ----------
+    path : Path
+        Where; an existing file is never replaced.
+
+    Returns
+    -------
+    str
+        The public key, for the roster.
+
+    Raises
+    ------
+    InputError
+        If the file exists or cannot be written.
+    MissingExtraError
+        If the extra ``sign`` is not installed.
+    """
+    key = ed25519().Ed25519PrivateKey.generate()
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise InputError(f"{path} exists; keys are never replaced: choose another file") from None
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from None
+    with os.fdopen(handle, "wb") as file:
+        file.write(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return str(key.public_key().public_bytes_raw().hex())
+
+
+def check_signature(answer: Answer, plan: Plan) -> None:
+    """Refuse an answer that its agent did not sign, in a round that names keys.
+
+    Parameters
+    ----------
+    answer : Answer
+        What came; its agent is in the roster.
+    plan : Plan
+        What the round computes, with the whole roster.
+
+    Raises
+    ------
+    WrongRoundError
+        If the signature is missing, wrong, or asked for by nobody.
+    """
+    if not plan.round.keys:
+        if answer.signature:
+            raise WrongRoundError(
+                answer.agent, "signature", "this round names no keys, so that none can be checked"
+            )
+        return
+    if not answer.signature:
+        raise WrongRoundError(
+            answer.agent, "signature", "this round takes signed answers alone (--sign-key)"
+        )
+    key = ed25519().Ed25519PublicKey
+    from cryptography.exceptions import InvalidSignature
+
+    try:
+        public = key.from_public_bytes(bytes.fromhex(plan.round.keys[answer.agent]))
+        signature = bytes.fromhex(answer.signature)
+        if signature.hex() != answer.signature:  # one signature has one spelling
+            raise ValueError
+        public.verify(signature, _signed_bytes(answer, plan))
+    except (ValueError, InvalidSignature):
+        raise WrongRoundError(
+            answer.agent,
+            "signature",
+            "is not of the key that the round names for this agent, over this answer and terms",
+        ) from None
+
+
+def _signed_bytes(answer: Answer, plan: Plan) -> bytes:
+    """Return what a signature covers; the digest that an answer holds would be too short."""
+    return _CONTEXT + plan.digest + encode(replace(answer, signature=""))
+
+
+def ed25519() -> Any:
+    """Load what makes and checks signatures, or name the extra that brings it.
+
+    Returns
+    -------
+    module
+        Of `cryptography`.
+
+    Raises
+    ------
+    MissingExtraError
+        If the extra ``sign`` is not installed.
+    """
+    try:
+        from cryptography.hazmat.primitives.asymmetric import ed25519
+    except ImportError:
+        raise MissingExtraError("signing answers and checking signatures", "sign") from None
+    return ed25519

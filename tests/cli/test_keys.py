@@ -1,0 +1,130 @@
+"""Signed answers by files, from the keys to the audit."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from fedwqcp.cli.main import app
+
+pytest.importorskip("cryptography")
+
+
+def run(*arguments, code=0):
+    """Run the program; an error of its own is its text."""
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if done.exception and not isinstance(done.exception, SystemExit):
+        assert code, done.exception
+        return str(done.exception)
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """A folder with two sites' keys and outputs, and the server's roster."""
+    monkeypatch.chdir(tmp_path)
+    lines = ['agents = ["north", "south"]', "n_classes = 3", "[keys]"]
+    rng = np.random.default_rng(0)
+    for name in ("north", "south"):
+        said = run("keys", "new", f"{name}.pem")
+        lines.append(said.splitlines()[-1])
+        assert run("keys", "show", f"{name}.pem").strip() == lines[-1]
+        np.savez(
+            f"{name}.npz", probs=rng.dirichlet([1, 1, 1], size=60), labels=rng.integers(0, 3, 60)
+        )
+    (tmp_path / "agents.toml").write_text("\n".join(lines))
+    return tmp_path
+
+
+def opened(*more):
+    """Open a round."""
+    return run("server", "open", "--agents", "agents.toml", "--alpha", "0.2", *more)
+
+
+def answered(name, *more, code=0):
+    """Answer it as one site."""
+    what = ("--round", "round.json", "--outputs", f"{name}.npz", "--agent", name)
+    return run("agent", "calibrate", *what, *more, code=code)
+
+
+def closed(code=0):
+    """Close it with all answers."""
+    return run("server", "close", "round.json", "north.json", "south.json", code=code)
+
+
+def test_a_signed_round_by_files_from_the_keys_to_the_audit(site):
+    opened("--require-signatures")
+    assert "--sign-key" in answered("north", code=2)
+    for name in ("north", "south"):
+        answered(name, "--sign-key", f"{name}.pem")
+    before = (site / "north.json").read_bytes()
+    assert "holds this answer already" in answered("north", "--sign-key", "north.pem")
+    assert (site / "north.json").read_bytes() == before
+    assert "closed" in closed()
+    assert "matches" in run("audit", "round.record.json")
+    assert b"signature" not in (site / "release.json").read_bytes()
+    record = json.loads((site / "round.record.json").read_bytes())
+    assert record["signatures"]["north"] == [json.loads(before)["signature"]]
+
+
+@pytest.mark.parametrize("change", ["threshold", "n", "signature", "swapped"])
+def test_an_audit_finds_what_a_server_changed_in_its_record(change, site):
+    opened("--require-signatures")
+    for name in ("north", "south"):
+        answered(name, "--sign-key", f"{name}.pem")
+    closed()
+    record = json.loads((site / "round.record.json").read_bytes())
+    if change == "swapped":
+        received = record["received"]
+        received["north"], received["south"] = received["south"], received["north"]
+    elif change == "signature":
+        record["signatures"] = {}
+    else:
+        record["received"]["north"][0][change] = 0.5 if change == "threshold" else 7
+    (site / "round.record.json").write_text(json.dumps(record))
+    assert "does not match" in run("audit", "round.record.json", code=1)
+
+
+def test_an_audit_finds_a_threshold_that_the_answers_do_not_give(site):
+    opened()
+    for name in ("north", "south"):
+        answered(name)
+    closed()
+    assert "matches" in run("audit", "round.record.json")
+    record = json.loads((site / "round.record.json").read_bytes())
+    record["outcomes"][0]["value"] = 0.5
+    (site / "round.record.json").write_text(json.dumps(record))
+    said = run("audit", "round.record.json", code=1)
+    assert "outcomes: not what the answers give" in said
+
+
+def test_an_answer_that_the_carrier_changed_is_refused(site):
+    opened("--require-signatures")
+    for name in ("north", "south"):
+        answered(name, "--sign-key", f"{name}.pem")
+    answer = json.loads((site / "north.json").read_bytes())
+    answer["answers"][0]["n"] = 59
+    (site / "north.json").write_text(json.dumps(answer))
+    said = closed(code=3)
+    assert "north (signature)" in said
+
+
+def test_keys_without_the_flag_are_not_required(site):
+    assert "takes unsigned answers" in opened()
+    assert "keys" not in json.loads((site / "round.json").read_bytes())
+    assert "takes unsigned answers" in answered("north", "--sign-key", "north.pem", code=2)
+
+
+def test_the_flag_needs_a_key_of_every_agent(site):
+    text = (site / "agents.toml").read_text().replace("south =", "# south =")
+    (site / "agents.toml").write_text(text)
+    what = ("server", "open", "--agents", "agents.toml", "--alpha", "0.2", "--require-signatures")
+    assert "names none for south" in run(*what, code=2)
+    (site / "agents.toml").write_text('agents = ["a"]\nkeys = 3\n')
+    assert "must be a table" in run(*what, code=2)
+    (site / "agents.toml").write_text('agents = ["a"]\n[keys]\na = 3\n')
+    assert "keys must be text" in run(*what, code=2)

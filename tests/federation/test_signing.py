@@ -1,0 +1,285 @@
+"""Signed answers: neither who carries an answer nor who keeps it can change or make one."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import stat
+from dataclasses import replace
+
+import pytest
+
+import fedwqcp as fw
+from fedwqcp.errors import InputError, MissingExtraError, QuorumError
+from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.plan import Plan, choose_method, choose_score
+from fedwqcp.federation.privacy import Budget
+from fedwqcp.federation.secure.contribution import scale_of
+from fedwqcp.federation.server import Server
+from fedwqcp.federation.transport import local
+from fedwqcp.wire.codec import decode, encode
+from fedwqcp.wire.envelope import Answer
+from fedwqcp.wire.round import Round
+
+pytest.importorskip("cryptography")
+from fedwqcp.federation.signing import SigningKey, new_key
+
+NAMES = ("north", "south", "east")
+SCORES = {"north": [0.1, 0.2, 0.3, 0.4], "south": [0.2, 0.5, 0.6], "east": [0.3, 0.7, 0.9]}
+
+
+@pytest.fixture
+def keys(tmp_path):
+    """A key for each of three agents."""
+    for name in NAMES:
+        new_key(tmp_path / f"{name}.pem")
+    return {name: SigningKey(tmp_path / f"{name}.pem") for name in NAMES}
+
+
+def terms(keys, method="fedwq-cp", id="r1", quorum=3, **settings):
+    """A round that names the agents' keys."""
+    return Round(
+        id=id,
+        method=choose_method(fw.methods.get(method, **settings)),
+        score=choose_score("lac"),
+        alphas=(0.4,),
+        agents=NAMES,
+        quorum=quorum,
+        keys={name: key.public for name, key in keys.items()},
+    )
+
+
+def agent(round, name, keys, **options):
+    """One agent that signs."""
+    return Agent(name, round, fw.Calibration(SCORES[name]), sign_key=keys[name], **options)
+
+
+def answers(round, keys):
+    """What all agents answer first."""
+    return {name: agent(round, name, keys).answer() for name in NAMES}
+
+
+@pytest.mark.parametrize("method", ["fedwq-cp", "fcp"])
+def test_a_signed_round_gives_the_thresholds_of_an_unsigned_one(method, keys):
+    round = terms(keys, method)
+    release = local.run(Server(round), {name: agent(round, name, keys) for name in NAMES})
+    plain = local.run(
+        Server(replace(round, keys={})),
+        {n: Agent(n, replace(round, keys={}), fw.Calibration(SCORES[n])) for n in NAMES},
+    )
+    assert release.outcomes == plain.outcomes
+    assert {name: len(held) for name, held in release.signatures.items()} == dict.fromkeys(
+        NAMES, release.rounds
+    )
+    assert release.public().signatures == {}
+    assert plain.signatures == {}
+
+
+def test_an_unsigned_answer_has_no_trace_of_signatures(keys):
+    round = replace(terms(keys), keys={})
+    data = Agent("north", round, fw.Calibration(SCORES["north"])).answer()
+    assert b"signature" not in data
+    assert b"keys" not in encode(round)
+
+
+def refusal_of(round, data, agent="north"):
+    """What a server says of an answer."""
+    return Server(round).receive(data, agent, agent)
+
+
+CHANGES = {
+    "threshold": lambda a: {**a, "answers": [{**a["answers"][0], "threshold": 0.99}]},
+    "n": lambda a: {**a, "answers": [{**a["answers"][0], "n": 900}]},
+    "nothing but a digit of the signature": lambda a: {
+        **a,
+        "signature": a["signature"][:-1] + ("0" if a["signature"][-1] != "0" else "1"),
+    },
+    "letters of the signature": lambda a: {**a, "signature": a["signature"].upper()},
+    "a longer signature": lambda a: {**a, "signature": a["signature"] + "00"},
+    "no hexadecimal digits": lambda a: {**a, "signature": "é" * 64},
+    "no signature": lambda a: {k: v for k, v in a.items() if k != "signature"},
+    "an empty signature": lambda a: {**a, "signature": ""},
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_changed_answer_is_refused(change, keys):
+    round = terms(keys)
+    honest = answers(round, keys)["north"]
+    changed = json.dumps(change(json.loads(honest))).encode()
+    assert refusal_of(round, honest) is None
+    assert refusal_of(round, changed).field == "signature"
+
+
+def test_every_byte_of_an_answer_is_covered(keys):
+    round = terms(keys)
+    honest = answers(round, keys)["north"]
+    for at in range(len(honest) - 1):
+        changed = honest[:at] + bytes([honest[at] ^ 1]) + honest[at + 1 :]
+        assert refusal_of(round, changed) is not None, honest[at - 20 : at + 1]
+
+
+def test_an_answer_of_another_agent_is_refused(keys):
+    round = terms(keys)
+    other = decode(answers(round, keys)["south"], Answer, Plan.of(round).kinds)
+    assert refusal_of(round, encode(replace(other, agent="north"))).field == "signature"
+
+
+def test_a_signature_of_another_agent_s_key_is_refused(keys):
+    round = terms(keys)
+    plan = Plan.of(round)
+    mine = decode(answers(round, keys)["north"], Answer, plan.kinds)
+    assert refusal_of(round, encode(keys["south"].sign(mine, plan))).field == "signature"
+
+
+def test_a_key_that_is_not_in_the_roster_signs_nothing(keys, tmp_path):
+    new_key(tmp_path / "stranger.pem")
+    stranger = SigningKey(tmp_path / "stranger.pem")
+    round = terms(keys)
+    plan = Plan.of(round)
+    mine = decode(answers(round, keys)["north"], Answer, plan.kinds)
+    assert refusal_of(round, encode(stranger.sign(mine, plan))).field == "signature"
+    with pytest.raises(InputError, match="names another public key for 'north'"):
+        Agent("north", round, fw.Calibration(SCORES["north"]), sign_key=stranger)
+
+
+def test_an_answer_cannot_be_used_in_another_round_or_step(keys):
+    one, two = terms(keys, "fcp"), terms(keys, "fcp", id="r2")
+    honest = decode(answers(one, keys)["north"], Answer, Plan.of(one).kinds)
+    moved = replace(honest, round="r2", terms=Plan.of(two).terms)
+    assert refusal_of(two, encode(moved)).field == "signature"
+    server = Server(one)
+    for name, data in answers(one, keys).items():
+        server.receive(data, name, name)
+    server.close_step()
+    later = encode(replace(honest, step=1))
+    assert server.receive(later, "north", "north").field == "signature"
+
+
+def test_terms_with_the_same_short_digest_are_told_apart(keys, monkeypatch):
+    """A server that finds two rounds of one short digest cannot move an answer between them."""
+    monkeypatch.setattr("fedwqcp.federation.plan.terms", lambda _: "0" * 16)
+    agreed, other = terms(keys), replace(terms(keys), quorum=1)
+    data = answers(agreed, keys)["north"]
+    assert refusal_of(agreed, data) is None
+    assert refusal_of(other, data).field == "signature"
+
+
+def test_a_round_that_needs_signatures_does_not_close_without_them(keys):
+    round = terms(keys)
+    server = Server(round)
+    for name in NAMES:
+        unsigned = Agent(name, replace(round, keys={}), fw.Calibration(SCORES[name])).answer()
+        rebound = {**json.loads(unsigned), "terms": Plan.of(round).terms}
+        refusal = server.receive(json.dumps(rebound).encode(), name, name)
+        assert refusal.field == "signature"
+    with pytest.raises(QuorumError, match="0 of 3"):
+        server.close_step()
+
+
+def test_a_site_with_a_key_answers_no_round_without_signatures(keys):
+    downgraded = replace(terms(keys), keys={})
+    with pytest.raises(InputError, match="takes unsigned answers"):
+        agent(downgraded, "north", keys)
+    with pytest.raises(InputError, match="--sign-key"):
+        Agent("north", terms(keys), fw.Calibration(SCORES["north"]))
+
+
+def test_a_signature_that_nobody_asked_for_is_refused(keys):
+    plain = replace(terms(keys), keys={})
+    data = Agent("north", plain, fw.Calibration(SCORES["north"])).answer()
+    signed = keys["north"].sign(decode(data, Answer, Plan.of(plain).kinds), Plan.of(plain))
+    assert refusal_of(plain, encode(signed)).field == "signature"
+
+
+def test_a_forged_answer_does_not_keep_the_true_one_out(keys):
+    round = terms(keys)
+    server, honest = Server(round), answers(round, keys)
+    forged = json.loads(honest["north"])
+    forged["answers"][0]["n"] = 999
+    assert server.receive(json.dumps(forged).encode(), "north", "north").field == "signature"
+    for name, data in honest.items():
+        assert server.receive(data, name, name) is None
+    server.close_step()
+    assert server.release().used == NAMES
+
+
+def test_a_private_answer_is_signed_once_and_given_again(keys, tmp_path):
+    round = terms(keys, "private-fedwq-cp", epsilon=1.0)
+    sides = [agent(round, "north", keys, budget=Budget(tmp_path / "budget", 1.0)) for _ in range(2)]
+    first, again = (side.answer() for side in sides)  # two processes of one site
+    assert first == again
+    assert refusal_of(round, first) is None
+
+
+def test_names_of_a_long_roster_stand_with_their_keys(keys):
+    many = tuple(f"a{i}" for i in range(300))
+    named = {name: f"{at:064x}" for at, name in enumerate(many)}
+    round = replace(terms(keys), agents=many, quorum=1, keys=named)
+    brief = round.brief()
+    assert (brief.signed, brief.keys) == (True, {})
+    other = replace(round, keys={**named, "a7": "f" * 64}).brief()
+    assert brief.roster.sha256 != other.roster.sha256
+    assert decode(encode(brief), Round) == brief
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (lambda k: {"north": k["north"]}, "one public key for each agent"),
+        (lambda k: {**k, "west": "0" * 64}, "one public key for each agent"),
+        (lambda k: {**k, "north": "ab"}, "64 hexadecimal digits"),
+        (lambda k: {**k, "north": k["south"]}, "a key of its own"),
+    ],
+)
+def test_keys_of_a_round_are_one_for_each_agent(change, match, keys):
+    round = terms(keys)
+    with pytest.raises(InputError, match=match):
+        replace(round, keys=change(round.keys))
+
+
+def test_a_key_that_is_no_point_of_the_curve_checks_nothing(keys):
+    round = terms(keys)
+    broken = replace(round, keys={**round.keys, "north": "f" * 64})
+    data = answers(round, keys)["north"]
+    moved = replace(decode(data, Answer, Plan.of(round).kinds), terms=Plan.of(broken).terms)
+    assert refusal_of(broken, encode(moved)).field == "signature"
+
+
+def test_a_secure_round_cannot_require_signatures(keys):
+    with pytest.raises(InputError, match="cannot require signatures"):
+        scale_of(Plan.of(terms(keys)), True)
+
+
+def test_a_private_key_is_the_owner_s_alone_and_never_replaced(tmp_path):
+    path = tmp_path / "site.pem"
+    public = new_key(path)
+    assert SigningKey(path).public == public
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    with pytest.raises(InputError, match="never replaced"):
+        new_key(path)
+
+
+@pytest.mark.parametrize("data", [b"", b"no key", b"-----BEGIN PRIVATE KEY-----\nAAAA\n"])
+def test_what_is_no_key_is_refused_without_its_text(data, tmp_path):
+    path = tmp_path / "site.pem"
+    path.write_bytes(data)
+    with pytest.raises(InputError, match="must hold an Ed25519 private key"):
+        SigningKey(path)
+
+
+def test_without_the_extra_it_is_named(tmp_path, keys, monkeypatch):
+    known = builtins.__import__
+
+    def without(name, *args, **options):
+        if name.startswith("cryptography"):
+            raise ImportError(name)
+        return known(name, *args, **options)
+
+    round = terms(keys)
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(MissingExtraError, match=r"fedwqcp\[sign\]"):
+        new_key(tmp_path / "x.pem")
+    with pytest.raises(MissingExtraError, match=r"fedwqcp\[sign\]"):
+        Server(round)
+    Server(replace(round, keys={}))

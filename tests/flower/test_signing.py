@@ -1,0 +1,174 @@
+"""Signed answers over Flower: kept at the site, checked by the server and by an audit."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from flwr.app import ConfigRecord, Message, RecordDict
+from inprocess import InProcessGrid
+from rounds import NAMES, QUICK, calibrations, terms
+
+from fedwqcp.errors import InputError, QuorumError
+from fedwqcp.federation.record.audit import audit
+from fedwqcp.federation.signing import SigningKey, new_key
+from fedwqcp.federation.transport.flower import calibrate, client_app
+from fedwqcp.federation.transport.flower.terms import round_of
+
+APP = client_app(lambda c: calibrations()[c.node_config["agent"]], watchdog=False)
+
+
+@pytest.fixture
+def round(tmp_path):
+    """A round that names a key for each of three agents."""
+    keys = {name: new_key(tmp_path / f"{name}.pem") for name in NAMES}
+    return replace(terms("fcp", quorum=2), keys=keys)
+
+
+def grid(folder, tamper=None, more=(), **own):
+    """A node for each agent, and more that call themselves as they like."""
+    names = (*NAMES, *more)
+    configs = {
+        100 + at: {
+            "agent": name,
+            "folder": str(folder / f"site-{at}"),
+            "sign-key": str(folder / f"{name}.pem"),
+            **own.get(name, {}),
+        }
+        for at, name in enumerate(names)
+    }
+    return InProcessGrid(dict.fromkeys(configs, APP), configs, tamper)
+
+
+def test_every_step_is_signed_kept_and_audited(round, tmp_path):
+    record = tmp_path / "record"
+    release = calibrate(grid(tmp_path), round, pace=QUICK, record=record).release
+    assert release.used == NAMES
+    assert {len(held) for held in release.signatures.values()} == {release.rounds}
+    assert release.rounds > 1
+    kept = tmp_path / "site-0" / "rounds" / round.id
+    for step in range(release.rounds):
+        sent = (kept / f"step-{step}.json").read_bytes()
+        assert sent == (record / "answers" / f"step-{step}" / "north.json").read_bytes()
+        assert json.loads(sent)["signature"] == release.signatures["north"][step]
+    assert audit(record).matches
+
+
+def test_a_restarted_site_sends_the_same_bytes(round, tmp_path):
+    one = calibrate(grid(tmp_path), round, pace=QUICK).release
+    two = calibrate(grid(tmp_path), round, pace=QUICK).release  # every site anew, same folders
+    assert one.signatures == two.signatures
+
+
+def test_an_audit_finds_an_answer_that_the_server_made_up(round, tmp_path):
+    from fedwqcp.federation.record.ledger import Ledger
+    from fedwqcp.federation.server import Server
+
+    calibrate(grid(tmp_path), round, pace=QUICK, record=tmp_path / "record")
+    ledger = Ledger(tmp_path / "made-up", round)  # a server that writes its own record
+    server = Server(replace(round, keys={}))
+    step = 0
+    while not server.ended:
+        server.asks()
+        for name in NAMES:
+            file = tmp_path / "record" / "answers" / f"step-{step}" / f"{name}.json"
+            answer = json.loads(file.read_bytes())
+            if name == "north" and step:
+                answer["answers"][0]["counts"] = [0] * len(answer["answers"][0]["counts"])
+            ledger.accepted(step, name, json.dumps(answer).encode())
+            plain = {k: v for k, v in answer.items() if k != "signature"}
+            plain["terms"] = server.plan.terms
+            server.receive(json.dumps(plain).encode(), name, name)
+        server.close_step()
+        ledger.closed(step)
+        step += 1
+        if not (tmp_path / "record" / "answers" / f"step-{step}").exists():
+            break
+    found = audit(tmp_path / "made-up")
+    assert not found.matches
+    assert "signature" in found.difference
+
+
+def changed(node, change):
+    """Let one node's answers be changed on the way."""
+
+    def tamper(from_node, message, reply):
+        fields = dict(reply.content["fedwqcp"])
+        if from_node != node or not fields["body"].startswith(b"{"):
+            return [reply]
+        fields["body"] = json.dumps(change(json.loads(fields["body"]))).encode()
+        return [Message(RecordDict({"fedwqcp": ConfigRecord(fields)}), reply_to=message)]
+
+    return tamper
+
+
+@pytest.mark.parametrize("bound", [True, False])
+def test_an_answer_that_is_changed_on_the_way_does_not_count(bound, round, tmp_path):
+    def lie(answer):
+        answer["answers"][0]["n"] = 1000
+        return answer
+
+    nodes = {name: 100 + at for at, name in enumerate(NAMES)} if bound else None
+    wires = grid(tmp_path, changed(100, lie))
+    found = calibrate(wires, round, pace=QUICK, nodes=nodes)
+    assert found.release.used == ("south", "east")
+    said = found.release.refused["north"] if bound else found.strangers[100]
+    assert said.startswith("signature")
+
+
+def test_a_node_without_the_key_cannot_take_a_name_or_block_it(round, tmp_path):
+    new_key(tmp_path / "stranger.pem")
+    wires = grid(tmp_path, more=("north",))
+    wires.contexts[103].node_config["sign-key"] = str(tmp_path / "stranger.pem")
+    found = calibrate(wires, round, pace=QUICK)
+    assert found.release.used == NAMES
+    assert found.strangers[103].startswith("data")  # it refuses by itself: the key is not its own
+
+
+def test_a_forger_that_does_not_ask_its_own_program_is_a_stranger(round, tmp_path):
+    def forge(answer):
+        return {**answer, "agent": "south", "signature": "00" * 64}
+
+    def tamper(node, message, reply):
+        if node != 103 or not reply.content["fedwqcp"]["body"].startswith(b"{"):
+            return [reply]
+        fields = dict(reply.content["fedwqcp"])
+        body = json.dumps(forge(json.loads(fields["body"]))).encode()
+        content = RecordDict({"fedwqcp": ConfigRecord({**fields, "agent": "south", "body": body})})
+        return [Message(content, reply_to=message)]
+
+    found = calibrate(grid(tmp_path, tamper, more=("north",)), round, pace=QUICK)
+    assert set(found.release.used) >= {"south", "east"}
+    assert found.strangers[103].startswith("signature")
+
+
+def test_without_keys_at_the_sites_nothing_is_released(round, tmp_path):
+    wires = grid(tmp_path)
+    for context in wires.contexts.values():
+        del context.node_config["sign-key"]
+    with pytest.raises(QuorumError):
+        calibrate(wires, round, pace=QUICK)
+
+
+def test_a_site_with_a_key_answers_no_unsigned_round(round, tmp_path):
+    with pytest.raises(QuorumError):
+        calibrate(grid(tmp_path), replace(round, keys={}), pace=QUICK)
+
+
+def test_a_secure_round_cannot_require_signatures(round, tmp_path):
+    with pytest.raises(InputError, match="cannot require signatures"):
+        calibrate(grid(tmp_path), replace(terms(), keys=round.keys), secure=(0.0, 1.0))
+
+
+def test_keys_come_from_the_run_configuration(round):
+    said = ",".join(f"{name}={key}" for name, key in round.keys.items())
+    assert round_of({"agents": ",".join(NAMES), "keys": said}).keys == round.keys
+    with pytest.raises(InputError, match="each agent once"):
+        round_of({"agents": ",".join(NAMES), "keys": f"{said},north=00"})
+    with pytest.raises(InputError, match="64 hexadecimal"):
+        round_of({"agents": ",".join(NAMES), "keys": "north,south,east"})
+
+
+def test_the_public_half_is_what_the_roster_names(round, tmp_path):
+    assert SigningKey(tmp_path / "north.pem").public == round.keys["north"]
