@@ -51,7 +51,9 @@ def terms(keys, method="fedwq-cp", id="r1", quorum=3, **settings):
 
 def agent(round, name, keys, **options):
     """One agent that signs."""
-    return Agent(name, round, fw.Calibration(SCORES[name]), sign_key=keys[name], **options)
+    return Agent(
+        name, round, fw.Calibration(SCORES[name]), sign_key=keys[name], limit=None, **options
+    )
 
 
 def answers(round, keys):
@@ -65,7 +67,10 @@ def test_a_signed_round_gives_the_thresholds_of_an_unsigned_one(method, keys):
     release = local.run(Server(round), {name: agent(round, name, keys) for name in NAMES})
     plain = local.run(
         Server(replace(round, keys={})),
-        {n: Agent(n, replace(round, keys={}), fw.Calibration(SCORES[n])) for n in NAMES},
+        {
+            n: Agent(n, replace(round, keys={}), fw.Calibration(SCORES[n]), limit=None)
+            for n in NAMES
+        },
     )
     assert release.outcomes == plain.outcomes
     assert {name: len(held) for name, held in release.signatures.items()} == dict.fromkeys(

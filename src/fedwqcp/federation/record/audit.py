@@ -16,8 +16,8 @@ from fedwqcp.federation.record.store import load
 from fedwqcp.federation.secure.sum_audit import from_sums
 from fedwqcp.federation.server import Server
 from fedwqcp.wire.codec import decode, encode
-from fedwqcp.wire.limits import LOG_BYTES
 from fedwqcp.wire.envelope import Answer
+from fedwqcp.wire.limits import LOG_BYTES
 from fedwqcp.wire.release import Release
 from fedwqcp.wire.round import Round
 
