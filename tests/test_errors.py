@@ -9,7 +9,7 @@ MESSAGES = (errors.MalformedMessageError, errors.WrongRoundError, errors.Implaus
 
 def test_all_are_of_one_tree() -> None:
     raised = [e for e in vars(errors).values() if isinstance(e, type)]
-    assert len(raised) == 11
+    assert len(raised) == 12
     assert all(issubclass(e, errors.FedwqcpError) for e in raised)
     assert all(issubclass(e, errors.MessageError) for e in MESSAGES)
 

@@ -4,7 +4,8 @@
 
     FedwqcpError
     ├── InputError (also ValueError)        an argument, array, file or setting is wrong
-    │   └── BudgetError                     an answer would pass the agent's privacy budget
+    │   ├── BudgetError                     an answer would pass the agent's privacy budget
+    │   └── OutOfRangeError                 a size or score lies outside the range of the round
     ├── MessageError                        what an agent or the server sent is wrong
     │   ├── MalformedMessageError           it cannot be read, or breaks its own invariants
     │   ├── WrongRoundError                 it belongs to another round, agent, step or setting
@@ -36,6 +37,10 @@ class InputError(FedwqcpError, ValueError):
 
 class BudgetError(InputError):
     """An answer would spend more than is left of the agent's privacy budget."""
+
+
+class OutOfRangeError(InputError):
+    """A sample size, score or threshold of an agent lies outside the range of the round."""
 
 
 class MessageError(FedwqcpError):

@@ -10,7 +10,7 @@ from fedwqcp.errors import BudgetError, InputError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import Plan, choose_method
 from fedwqcp.federation.privacy import Budget
-from fedwqcp.federation.secure.contribution import scale_of
+from fedwqcp.federation.secure.contribution import secure_round
 from fedwqcp.federation.secure.sums import SumServer
 from fedwqcp.federation.transport.masked import run_masked
 from fedwqcp.wire.round import Choice, Round
@@ -53,7 +53,7 @@ def test_masked_rounds_spend_the_budget_too(tmp_path):
     terms = Round(
         "r1", choose_method("private-fedwq-cp"), Choice("lac"), (0.1,), tuple(CALS), 4, n_classes=3
     )
-    plan = Plan.of(terms)
+    plan = Plan.of(secure_round(terms))
 
     def agents():
         return {
@@ -61,8 +61,8 @@ def test_masked_rounds_spend_the_budget_too(tmp_path):
             for name, cal in CALS.items()
         }
 
-    first = run_masked(SumServer(plan, scale_of(plan)), agents())
-    again = run_masked(SumServer(plan, scale_of(plan)), agents())
+    first = run_masked(SumServer(plan), agents())
+    again = run_masked(SumServer(plan), agents())
     assert first.threshold("a0") == again.threshold("a0") < np.inf
     assert Budget(tmp_path / "a0", 1.0).left == 0
 

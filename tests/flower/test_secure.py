@@ -19,10 +19,16 @@ from scipy import stats
 
 import fedwqcp as fw
 from fedwqcp.errors import InputError, QuorumError, RoundError
+from fedwqcp.federation.plan import Plan, new_id
 from fedwqcp.federation.record.audit import audit
+from fedwqcp.federation.secure.contribution import secure_round
+from fedwqcp.federation.secure.sums import SumServer
 from fedwqcp.federation.transport.flower import Pace, calibrate, client_app
+from fedwqcp.federation.transport.flower.letters import ASK, READY, Ask, write_ask
 from fedwqcp.federation.transport.flower.secure_masks import expand
 from fedwqcp.federation.transport.flower.terms import secure_of
+from fedwqcp.wire.codec import encode
+from fedwqcp.wire.masked import ToAllWithin
 
 RARE = 1e-6
 RANGE = (-1.0, 2.0)
@@ -136,19 +142,89 @@ def test_a_reply_without_its_nonce_is_no_part_of_the_sum(tmp_path):
     }
 
 
-def test_an_agent_outside_the_range_refuses_by_name_before_masking(tmp_path):
-    wires = grid(tmp_path)
-    found = calibrate(wires, round_of_four(), pace=QUICK, secure=(0.3, 1.0))
-    assert found.release.used == ("north", "south", "east")
-    (reason,) = found.release.refused.values()
-    assert reason.startswith("bounds: the site's sample size or threshold lies outside")
-    assert 103 not in {
-        m.metadata.dst_node_id for m in wires.sent if "sum" in m.metadata.message_type
-    }
-    assert (
-        "threshold: must lie between 0.3 and 1"
-        in (tmp_path / "west" / "last-error.txt").read_text()
+@pytest.mark.parametrize("overflow", ["propagate", "clip", "exclude"])
+def test_an_agent_outside_the_range_says_so_under_the_mask(overflow, tmp_path):
+    round = round_of_four(overflow=overflow)
+    found = calibrate(
+        grid(tmp_path), round, pace=QUICK, secure=(0.3, 1.0), record=tmp_path / "record"
     )
+    assert found.release.outcomes == (ToAllWithin(np.inf, 0.0),)
+    assert found.release.used == FOUR, "nobody learns that it was west"
+    said = (tmp_path / "west" / "last-error.txt").read_text()
+    assert "threshold: must lie between 0.3 and 1" in said
+    assert audit(tmp_path / "record").matches
+
+
+@pytest.mark.parametrize("method", ["fedwq-cp", "fcp"])
+def test_an_agent_with_more_points_than_max_n_says_so_under_the_mask(method, tmp_path):
+    round = replace(round_of_four(method), max_n=50)
+    found = calibrate(grid(tmp_path), round, pace=QUICK, secure=RANGE)
+    assert found.release.outcomes == (ToAllWithin(np.inf, 0.0),)
+    assert found.release.used == FOUR
+    assert "max_n = 50" in (tmp_path / "east" / "last-error.txt").read_text()
+
+
+def ready(wires, round, node=103):
+    """What a site answers to the question whether it can take part, without the nonce."""
+    body = SumServer(Plan.of(round)).ask()
+    message = write_ask(node, READY, Ask("0" * 32, encode(round), body, 60.0), 60.0, None)
+    (reply,) = wires.send_and_receive([message])
+    return {key: value for key, value in reply.content["fedwqcp"].items() if key != "nonce"}
+
+
+def questions():
+    """Forty ranges, and seventeen largest sizes, as a server asks that searches for both."""
+    plain = round_of_four()
+    for at in range(40):
+        high = -0.99 + 2.0 * at / 40
+        yield secure_round(replace(plain, id=new_id()), (-1.0, high))
+        yield secure_round(plain, (-1.0, high))  # other terms under one id
+    for at in range(17):
+        yield secure_round(replace(plain, id=new_id(), max_n=2**at), RANGE)
+        yield secure_round(replace(plain, max_n=2**at), RANGE)
+
+
+@pytest.mark.parametrize("folder", [True, False], ids=["with a folder", "without"])
+def test_a_server_that_asks_forty_times_learns_nothing_of_a_site(folder, tmp_path):
+    """Whatever the data are, the replies are the same, so they tell nothing about them."""
+    asked = list(questions())
+    said = []
+    for at, scores in enumerate([np.linspace(-0.9, 0.4, 30), np.linspace(0.3, 0.9, 700)]):
+        wires = grid(tmp_path / str(at), data={**data_of_four(), "west": fw.Calibration(scores)})
+        if not folder:
+            wires.contexts[103].node_config["folder"] = ""
+        said.append([ready(wires, round) for round in asked])
+    assert said[0] == said[1]
+    new_ids = [
+        reply for round, reply in zip(asked, said[0], strict=True) if round.id != asked[1].id
+    ]
+    assert len(new_ids) == 57
+    assert all(reply == {"agent": "west", "status": "ok", "body": b""} for reply in new_ids)
+    if folder:
+        others = [r["status"] for round, r in zip(asked, said[0], strict=True) if round == asked[1]]
+        assert others == ["ok"]
+        assert sum(reply["status"] == "round" for reply in said[0]) == 56
+
+
+def test_a_site_says_the_same_when_it_is_asked_again(tmp_path):
+    data = {**data_of_four(), "west": fw.Calibration([[0.1, 0.2]] * 30)}  # two columns
+    wires = grid(tmp_path, data=data)
+    round = secure_round(round_of_four(), RANGE)
+    assert ready(wires, round)["status"] == "data"
+    data["west"] = data_of_four()["west"]
+    assert ready(wires, round)["status"] == "data", "nothing is learned by asking again"
+    assert ready(wires, replace(round, id=new_id()))["status"] == "ok"
+
+
+def test_a_plain_question_in_a_secure_round_gets_no_answer(tmp_path):
+    wires = grid(tmp_path)
+    round = secure_round(round_of_four(), RANGE)
+    message = write_ask(103, ASK, Ask("0" * 32, encode(round), b"", 60.0), 60.0, None)
+    (reply,) = wires.send_and_receive([message])
+    assert (reply.content["fedwqcp"]["status"], reply.content["fedwqcp"]["body"]) == ("secure", b"")
+    message = write_ask(103, READY, Ask("0" * 32, encode(round_of_four()), b"", 60.0), 60.0, None)
+    (reply,) = wires.send_and_receive([message])
+    assert reply.content["fedwqcp"]["status"] == "terms"
 
 
 def test_too_few_points_at_one_agent_propagate_through_the_masked_counter(tmp_path):

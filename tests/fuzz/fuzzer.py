@@ -41,7 +41,7 @@ from typing import Any
 import numpy as np
 
 import fedwqcp as fw
-from fedwqcp.errors import FedwqcpError, InputError, QuorumError
+from fedwqcp.errors import FedwqcpError, InputError, QuorumError, RoundError
 from fedwqcp.federation.agent import Agent, thresholds
 from fedwqcp.federation.plan import Plan, choose_method, choose_score
 from fedwqcp.federation.record.audit import audit
@@ -730,7 +730,7 @@ def fuzz_secure(case: Case) -> None:
                 found = calibrate(
                     grid, round, pace=_pace(), nodes=bound, record=record, secure=(0.0, 1.0)
                 )
-        except QuorumError as error:
+        except RoundError as error:
             case.refused(error)  # whoever takes part in the masks can spoil a sum
             _check_ledger(record)
             if any(f"{name}: " in str(error) for name in honest):

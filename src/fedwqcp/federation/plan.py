@@ -14,7 +14,7 @@ import numpy as np
 
 from fedwqcp import methods, scores
 from fedwqcp.arrays import Floats, as_alpha
-from fedwqcp.errors import InputError
+from fedwqcp.errors import InputError, OutOfRangeError
 from fedwqcp.federation.grouping import check_choices, check_points, told_by_group
 from fedwqcp.methods import Calibration, Method
 from fedwqcp.scores import Score
@@ -129,7 +129,9 @@ class Plan:
         Raises
         ------
         InputError
-            If columns, size, classes, groups or the range of the scores do not fit.
+            If columns, classes or groups do not fit.
+        OutOfRangeError
+            If the size or the range of the scores does not fit.
         """
         check_points(self.round, self.method, cal)
         if cal.columns != self.score.columns:
@@ -137,14 +139,14 @@ class Plan:
                 f"the score has {self.score.columns} column(s), the calibration {cal.columns}"
             )
         if cal.n > self.round.max_n:
-            raise InputError(
+            raise OutOfRangeError(
                 f"n must be at most the round's max_n = {self.round.max_n}, got {cal.n}; "
                 "ask the server for a round with a larger max_n"
             )
         low, high = self.bounds
         finite = cal.scores[cal.scores < float("inf")]
         if finite.size and not (low <= finite.min() and finite.max() <= high):
-            raise InputError(
+            raise OutOfRangeError(
                 f"scores must lie between {low:g} and {high:g} for {self.round.score.name}; "
                 "are they from another score?"
             )

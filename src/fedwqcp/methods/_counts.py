@@ -9,7 +9,7 @@ from itertools import accumulate, pairwise
 from math import inf, nextafter
 from typing import TYPE_CHECKING
 
-from fedwqcp.errors import InputError
+from fedwqcp.errors import InputError, OutOfRangeError
 from fedwqcp.methods._bisection import Bracket
 from fedwqcp.methods._sums import Summed, Total
 from fedwqcp.quantile import conformal_rank
@@ -135,8 +135,9 @@ def _merged(
 class SummedCounts(Summed):
     """The R-th smallest of all scores from sums of counts: exactly the one without masks.
 
-    Goes with a method that answers `Begin` and `CountAt` with `Counts`. The first sum is of n_k and
-    of agents that have any; each further one of the counts at ``probes`` values.
+    Goes with a method that answers `Begin` and `CountAt` with `Counts`. The first sum is of n_k, of
+    agents that have any and of agents out of range; each further one of the counts at ``probes``
+    values.
     """
 
     if TYPE_CHECKING:
@@ -144,22 +145,25 @@ class SummedCounts(Summed):
         count_empty: bool
 
     def width(self, question: Question) -> int:
-        return len(question.values) if isinstance(question, CountAt) else 2
+        return len(question.values) if isinstance(question, CountAt) else 3
 
     def words(self, answer: Summary, question: Question, scale: FixedPoint) -> tuple[int, ...]:
         if not isinstance(answer, Counts):
             raise InputError(f"only counts can be summed, got {answer.kind!r}")
         if answer.n > scale.max_n:
-            raise InputError(f"n: must be from 0 to the round's max_n = {scale.max_n}")
-        return answer.counts if isinstance(question, CountAt) else (answer.n, int(answer.n > 0))
+            raise OutOfRangeError(f"n: must be from 0 to the round's max_n = {scale.max_n}")
+        return answer.counts if isinstance(question, CountAt) else (answer.n, int(answer.n > 0), 0)
+
+    def out_of_range(self, question: Question) -> tuple[int, ...]:
+        return (0,) * len(question.values) if isinstance(question, CountAt) else (0, 0, 1)
 
     def from_sums(self, alpha: float, scale: FixedPoint) -> Generator[Question, Total, Outcome]:
         del scale  # counts are whole numbers already
         total = yield Begin()
-        N, nonempty = total.words
+        N, nonempty, out_of_range = total.words
         M = total.agents if self.count_empty else nonempty
         R = conformal_rank(N, alpha, extra=M)
-        if R > N:
+        if R > N or out_of_range:
             return ToAllWithin(inf, 0.0)
         bracket = Bracket()
         while bracket.open:

@@ -77,8 +77,26 @@ class Summed(ABC):
 
         Raises
         ------
-        InputError
-            If a number lies outside the scale: the agent then refuses, before anything is masked.
+        OutOfRangeError
+            If a number lies outside the scale.
+        """
+
+    @abstractmethod
+    def out_of_range(self, question: Question) -> tuple[int, ...]:
+        """Return the words of an agent whose numbers lie outside the scale.
+
+        They say so under the mask, and make the threshold +inf: a refusal could be read, and would
+        tell the server on which side of its bounds the agent's numbers lie.
+
+        Parameters
+        ----------
+        question : Question
+            What the server asked.
+
+        Returns
+        -------
+        tuple of int
+            As many as `width` says.
         """
 
     @abstractmethod
@@ -109,7 +127,7 @@ class SummedMean(Summed):
 
     Goes with a method that answers with a `LocalQuantile`, with or without noise, and has a setting
     ``overflow``. An agent that overflows adds nothing but 1 to the third sum, so that ``propagate``
-    can say +inf; under ``exclude`` it adds nothing at all.
+    can say +inf; under ``exclude`` it adds nothing at all. One that is out of range always adds 1.
     """
 
     weighted: ClassVar[bool] = True
@@ -133,6 +151,10 @@ class SummedMean(Summed):
             return 0, 0, 1
         weight = n_k if self.weighted else 1
         return self._scaled(scale).word(weight, q_k), weight, 0
+
+    def out_of_range(self, question: Question) -> tuple[int, ...]:
+        del question  # there is only one
+        return 0, 0, 1
 
     def from_sums(self, alpha: float, scale: FixedPoint) -> Generator[Question, Total, Outcome]:
         del alpha  # already inside every local threshold

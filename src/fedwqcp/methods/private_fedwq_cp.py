@@ -10,7 +10,7 @@ from typing import Any
 
 from numpy.random import Generator as Random
 
-from fedwqcp.errors import InputError
+from fedwqcp.errors import InputError, OutOfRangeError
 from fedwqcp.methods._answers import expect
 from fedwqcp.methods._asked import check_asked
 from fedwqcp.methods._base import Disclosure, Each, Method, OneShot, Terms
@@ -160,7 +160,7 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
         if alpha > 0.5:
             raise InputError(f"alpha must be at most 0.5 for private-fedwq-cp, got {alpha:g}")
         if self.bounds is None and cal.n and not 0 <= cal.scores.min() <= cal.scores.max() <= 1:
-            raise InputError(
+            raise OutOfRangeError(
                 "private-fedwq-cp needs scores between 0 and 1, such as those of LAC and APS; for "
                 "others state their range, chosen without looking at the data: bounds=(0, 50)"
             )

@@ -1,4 +1,4 @@
-"""What masked sums need on the wire: the numbers as whole words, and a threshold with its margin.
+"""What masked sums need: the numbers as whole words, and a threshold with its margin.
 
 Masks hide whole numbers modulo 2^32, so whatever is summed becomes a whole number first. Rounding
 goes up, and only up: a threshold made of sums is never below the one made of the numbers.
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, inf, isfinite, nextafter
 
-from fedwqcp.errors import InputError
-from fedwqcp.wire.payload import Question, ToAll, check_score
+from fedwqcp.errors import InputError, OutOfRangeError
+from fedwqcp.wire.payload import ToAll, check_score
 
 MODULUS = 2**32
 """Masked words are whole numbers modulo this."""
@@ -20,16 +20,16 @@ FEWEST = 3
 
 
 @dataclass(frozen=True)
-class FixedPoint(Question):
+class FixedPoint:
     """How numbers become whole words that can be summed under masks.
 
-    On the wire it goes before the questions whose answers are to be summed. A word of one agent is
-    below 2^bits, with the largest bits such that agents * 2^bits <= 2^32.
+    The terms of a round imply it. A word of one agent is below 2^bits, with the largest bits such
+    that agents * 2^bits <= 2^32.
 
     Parameters
     ----------
     low, high : float
-        Range of the scores; an agent with a threshold outside refuses.
+        Range of the thresholds.
     max_n : int
         Largest sample size of an agent.
     agents : int
@@ -86,13 +86,13 @@ class FixedPoint(Question):
 
         Raises
         ------
-        InputError
+        OutOfRangeError
             If weight or value lies outside, since a mask would hide it from everyone.
         """
         if not 0 <= weight <= self.max_n:
-            raise InputError(f"n: must be from 0 to the round's max_n = {self.max_n}")
+            raise OutOfRangeError(f"n: must be from 0 to the round's max_n = {self.max_n}")
         if not self.low <= value <= self.high:
-            raise InputError(
+            raise OutOfRangeError(
                 f"threshold: must lie between {self.low:g} and {self.high:g}, the range of this "
                 "round; ask the server for a round with a wider one"
             )

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import inf
 from typing import TypeAlias
 
 from fedwqcp.arrays import as_alpha
@@ -83,6 +84,8 @@ class Round:
         Names of the groups, for ``"group"``.
     roster : Roster or None
         What agents are sent instead of a long roster, and of its keys.
+    secure : tuple of float or None
+        For a round on masked sums, the range of the thresholds; None for a plain one.
     version : int
         Version of the wire format.
     keys : dict
@@ -103,6 +106,7 @@ class Round:
     by: str | None = None
     groups: tuple[str, ...] = ()
     roster: Roster | None = None
+    secure: tuple[float, ...] | None = None
     version: int = VERSION
     keys: dict[str, str] = field(default_factory=dict, metadata=OPTIONAL)
 
@@ -127,6 +131,10 @@ class Round:
             )
         if self.max_n < 1:
             raise InputError(f"max_n: must be at least 1, got {self.max_n}")
+        if self.secure is not None and not (
+            len(self.secure) == 2 and -inf < self.secure[0] < self.secure[1] < inf
+        ):
+            raise InputError("secure: must be two finite numbers, the lower one first")
         _check_groups(self)
         _check_keys(self)
 

@@ -9,7 +9,7 @@ from scipy import stats
 import fedwqcp as fw
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import Plan, choose_method, choose_score, new_id
-from fedwqcp.federation.secure.contribution import inner_ask, scale_of, words_of
+from fedwqcp.federation.secure.contribution import inner_ask, secure_round, words_of
 from fedwqcp.federation.secure.masks import masked, stream, summed
 from fedwqcp.federation.secure.sums import SumServer
 from fedwqcp.federation.transport.masked import masked_vectors
@@ -46,12 +46,12 @@ def federation(thresholds):
         id=new_id(), method=choose_method("fedwq-cp"), score=choose_score("lac"), alphas=(0.2,),
         agents=tuple("abc"), quorum=3, max_n=10, n_classes=2,
     )  # fmt: skip
-    plan = Plan.of(round)
+    plan = Plan.of(secure_round(round))
     agents = {
         name: Agent(name, plan, fw.Calibration(values, n_classes=2))
         for name, values in scores.items()
     }
-    return SumServer(plan, scale_of(plan)), agents
+    return SumServer(plan), agents
 
 
 def test_equal_sums_of_different_values_leave_the_same_noise():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -10,13 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedwqcp as fw
-from fedwqcp.errors import InputError, QuorumError, WrongRoundError
+from fedwqcp.errors import InputError, OutOfRangeError, QuorumError, WrongRoundError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import Plan, choose_method, choose_score, new_id
-from fedwqcp.federation.secure.contribution import inner_ask, scale_of, words_of
+from fedwqcp.federation.secure.contribution import (
+    inner_ask,
+    scale_of,
+    secure_round,
+    words_of,
+    words_out_of_range,
+)
 from fedwqcp.federation.secure.sums import SumServer
 from fedwqcp.methods import Total
-from fedwqcp.wire.codec import encode
+from fedwqcp.methods._counts import CountAt
+from fedwqcp.wire.codec import encode, terms
 from fedwqcp.wire.envelope import Ask
 from fedwqcp.wire.masked import FixedPoint, ToAllWithin
 from fedwqcp.wire.payload import Begin, LocalQuantile
@@ -29,21 +37,24 @@ METHODS = [
 ] + [fw.methods.get("fcp", probes=255), fw.methods.get("fcp", probes=255, count_empty=False)]
 
 
-def plan_of(method="fedwq-cp", agents="abcd", quorum=3, **more):
+def plain_round(method="fedwq-cp", agents="abcd", quorum=3, **more):
     """A round of a few agents."""
-    return Plan.of(
-        Round(
-            id=new_id(),
-            method=choose_method(method),
-            score=choose_score("lac"),
-            alphas=more.pop("alphas", (0.2,)),
-            agents=tuple(agents),
-            quorum=quorum,
-            max_n=100,
-            n_classes=2,
-            **more,
-        )
+    return Round(
+        id=new_id(),
+        method=choose_method(method),
+        score=choose_score("lac"),
+        alphas=more.pop("alphas", (0.2,)),
+        agents=tuple(agents),
+        quorum=quorum,
+        max_n=100,
+        n_classes=2,
+        **more,
     )
+
+
+def plan_of(*terms, **more):
+    """The same on masked sums."""
+    return Plan.of(secure_round(plain_round(*terms, **more)))
 
 
 def totals(plan, ask, agents):
@@ -116,7 +127,7 @@ def test_several_levels_share_one_sum_and_the_cost_is_told():
 )
 def test_a_method_that_needs_single_values_is_refused_with_those_that_work(method):
     with pytest.raises(InputError, match=r"cannot be secure.*fcp, fedavgq-cp, fedwq-cp"):
-        scale_of(plan_of(method))
+        plan_of(method)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +136,7 @@ def test_a_method_that_needs_single_values_is_refused_with_those_that_work(metho
 )
 def test_terms_that_cannot_be_secure_are_refused(change, why):
     with pytest.raises(InputError, match=why):
-        scale_of(plan_of(**change))
+        plan_of(**change)
 
 
 def test_a_score_without_range_needs_one():
@@ -144,7 +155,9 @@ def test_what_is_no_range_is_refused(secure):
 
 
 def test_a_stated_range_never_passes_the_score_own():
-    assert scale_of(plan_of(), (-3.0, 0.5)) == FixedPoint(0.0, 0.5, 100, 4)
+    round = secure_round(plain_round(), (-3.0, 0.5))
+    assert round.secure == (0.0, 0.5)
+    assert scale_of(Plan.of(round)) == FixedPoint(0.0, 0.5, 100, 4)
 
 
 def test_where_an_agent_is_lost_all_sums_are_of_the_others():
@@ -152,7 +165,7 @@ def test_where_an_agent_is_lost_all_sums_are_of_the_others():
     plan = plan_of(fw.methods.get("fcp", probes=255))
     cals = {name: fw.Calibration(x, n_classes=2) for name, x in data.items()}
     agents = {name: Agent(name, plan, cal, limit=None) for name, cal in cals.items()}
-    server = SumServer(plan, scale_of(plan))
+    server = SumServer(plan)
     server.hear("abcd", totals(plan, server.ask(), agents.values()))
     del agents["b"]
     while not server.ended:
@@ -168,22 +181,51 @@ def test_where_an_agent_is_lost_all_sums_are_of_the_others():
 
 
 def test_a_sum_of_fewer_than_the_quorum_is_refused():
-    server = SumServer(plan_of(), scale_of(plan_of()))
+    server = SumServer(plan_of())
     with pytest.raises(QuorumError, match="2 of 4 agents took part in the sum, the round needs 3"):
         server.hear("ab", (0, 0, 0))
 
 
 def test_an_agent_adds_only_to_sums_of_its_round():
     plan, other = plan_of(), plan_of()
-    scale = scale_of(plan)
     with pytest.raises(WrongRoundError, match="not of round"):
-        inner_ask(plan, SumServer(other, scale_of(other)).ask())
-    for wrong in (
-        FixedPoint(0.0, 1.0, 99, 4),
-        FixedPoint(0.0, 1.0, 100, 5),
-        FixedPoint(-1.0, 1.0, 100, 4),
-        Begin(),
-    ):
-        with pytest.raises(InputError, match="scale: must be that of the round"):
-            inner_ask(plan, encode(Ask(plan.round.id, 0, (wrong, Begin()))))
-    assert inner_ask(plan, SumServer(plan, scale).ask()) is None
+        inner_ask(plan, SumServer(other).ask())
+    with pytest.raises(WrongRoundError, match="not of round"):
+        inner_ask(plan, encode(Ask(plan.round.id, 0, (Begin(), Begin()))))
+    assert inner_ask(plan, SumServer(plan).ask()) is None
+
+
+def test_the_range_is_one_of_the_terms():
+    round = plain_round()
+    ranges = [secure_round(round, (0.0, high)) for high in (0.5, 0.75)]
+    assert len({terms(made) for made in (round, *ranges)}) == 3
+    with pytest.raises(InputError, match="the terms of a secure round state the range"):
+        SumServer(Plan.of(round))
+    for wrong in ((0.5,), (0.5, 0.5), (1.0, 0.0), (0.0, inf), ()):
+        with pytest.raises(InputError, match="secure: must be two finite numbers"):
+            replace(round, secure=wrong)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [*METHODS[:6], fw.methods.get("fcp"), fw.methods.get("private-fedwq-cp", epsilon=25.0)],
+)
+def test_one_agent_out_of_range_makes_the_threshold_infinite_and_no_other_is_told(method):
+    plan = plan_of(method)
+    small, large = (fw.Calibration(np.full(n, 0.5), n_classes=2) for n in (90, 101))
+    agents = {name: Agent(name, plan, small, limit=None) for name in "abc"}
+    with pytest.raises(OutOfRangeError, match="at most the round's max_n = 100"):
+        Agent("d", plan, large)
+    server = SumServer(plan)
+    ask = server.ask()
+    words = [words_of(plan, ask, a.answer(inner_ask(plan, ask))) for a in agents.values()]
+    words.append(words_out_of_range(plan, ask))
+    assert {len(found) for found in words} == {server.width}
+    server.hear("abcd", np.sum(words, axis=0).tolist())
+    assert server.ended
+    assert server.release(1).outcomes == (ToAllWithin(inf, 0.0),)
+
+
+def test_later_counts_out_of_range_are_nothing():
+    question = CountAt((0.1, 0.2, 0.3))
+    assert fw.methods.get("fcp").out_of_range(question) == (0, 0, 0)

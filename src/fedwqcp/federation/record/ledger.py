@@ -17,7 +17,6 @@ from pathlib import Path
 from fedwqcp.errors import InputError
 from fedwqcp.federation.files import write_atomic
 from fedwqcp.wire.codec import encode
-from fedwqcp.wire.masked import FixedPoint
 from fedwqcp.wire.release import AgentRecord, Release
 from fedwqcp.wire.round import Round
 
@@ -84,9 +83,7 @@ class Ledger:
         """
         self._append({"event": "refused", "step": step, "agent": agent, "reason": reason})
 
-    def summed(
-        self, number: int, agents: Sequence[str], totals: Sequence[int], scale: FixedPoint
-    ) -> None:
+    def summed(self, number: int, agents: Sequence[str], totals: Sequence[int]) -> None:
         """Keep the totals of one masked sum.
 
         Parameters
@@ -97,11 +94,9 @@ class Ledger:
             Whose words were added.
         totals : sequence of int
             All that the server learned.
-        scale : FixedPoint
-            How numbers became words.
         """
         (self.folder / "sums").mkdir(exist_ok=True)
-        kept = {"low": scale.low, "high": scale.high, "agents": [*agents], "totals": [*totals]}
+        kept = {"agents": [*agents], "totals": [*totals]}
         self._write("summed", f"sums/{number}.json", json.dumps(kept).encode() + b"\n")
 
     def closed(self, step: int) -> None:

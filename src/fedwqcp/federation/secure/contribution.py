@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import isfinite
 
 from fedwqcp import methods
 from fedwqcp.errors import InputError, WrongRoundError
 from fedwqcp.federation.plan import Plan
 from fedwqcp.methods import Summed
-from fedwqcp.wire.codec import decode, encode
+from fedwqcp.wire.codec import decode
 from fedwqcp.wire.envelope import Answer, Ask
 from fedwqcp.wire.masked import FEWEST, FixedPoint
 from fedwqcp.wire.payload import Begin
+from fedwqcp.wire.round import Round
 
 
 def summed_method(plan: Plan) -> Summed:
@@ -50,15 +52,51 @@ def summed_method(plan: Plan) -> Summed:
     )
 
 
-def scale_of(plan: Plan, secure: bool | tuple[float, float] = True) -> FixedPoint:
-    """Return how the numbers of a round become words.
+def secure_round(round: Round, secure: bool | tuple[float, float] = True) -> Round:
+    """Return the terms of a round on masked sums.
+
+    Parameters
+    ----------
+    round : Round
+        The terms of a plain one.
+    secure : bool or tuple of float, optional
+        Lower and upper bound of the thresholds; True takes the score's own range.
+
+    Returns
+    -------
+    Round
+        The same with the range, which is one of the terms: agents answer for no other.
+
+    Raises
+    ------
+    InputError
+        If the method needs more than sums, there are too few agents, or the range is not finite
+        or no range.
+    """
+    plan = Plan.of(round)
+    low, high = plan.bounds
+    if not isinstance(secure, bool):
+        if not _is_range(secure):
+            raise InputError(f"secure must be True, or two numbers (low, high), got {secure!r}")
+        low, high = max(low, secure[0]), min(high, secure[1])
+    summed_method(plan)
+    if not (isfinite(low) and isfinite(high)):
+        raise InputError(
+            f"{round.score.name} has no finite range, and masked sums need one: state bounds "
+            "that every agent's threshold keeps, such as secure=(-50, 50)"
+        )
+    found = replace(round, secure=(float(low), float(high)))
+    scale_of(Plan.of(found))
+    return found
+
+
+def scale_of(plan: Plan) -> FixedPoint:
+    """Return how the numbers of a round become words, as its terms imply.
 
     Parameters
     ----------
     plan : Plan
         What the round computes.
-    secure : bool or tuple of float, optional
-        Lower and upper bound of the thresholds; True takes the score's own range.
 
     Returns
     -------
@@ -68,30 +106,23 @@ def scale_of(plan: Plan, secure: bool | tuple[float, float] = True) -> FixedPoin
     Raises
     ------
     InputError
-        If the method needs more than sums, there are too few agents, or the range is not finite
-        or no range.
+        If the terms are not those of a secure round, or there are too few agents.
     """
     summed_method(plan)
-    if plan.round.quorum < FEWEST:
+    round = plan.round
+    if round.quorum < FEWEST:
         raise InputError(
-            f"quorum: a secure round needs at least {FEWEST} agents, got {plan.round.quorum}: with "
+            f"quorum: a secure round needs at least {FEWEST} agents, got {round.quorum}: with "
             "two, each would know the other's number"
         )
-    low, high = plan.bounds
-    if not isinstance(secure, bool):
-        if not _is_range(secure):
-            raise InputError(f"secure must be True, or two numbers (low, high), got {secure!r}")
-        low, high = max(low, secure[0]), min(high, secure[1])
-    if not (isfinite(low) and isfinite(high)):
-        raise InputError(
-            f"{plan.round.score.name} has no finite range, and masked sums need one: state bounds "
-            "that every agent's threshold keeps, such as secure=(-50, 50)"
-        )
-    return FixedPoint(float(low), float(high), plan.round.max_n, len(plan.round.agents))
+    if round.secure is None:
+        raise InputError("secure: the terms of a secure round state the range of its thresholds")
+    low, high = round.secure
+    return FixedPoint(low, high, round.max_n, len(round.agents))
 
 
 def inner_ask(plan: Plan, ask: bytes) -> bytes | None:
-    """Return the question without the scale, as an agent of a plain round would get it.
+    """Return the question of a sum as an agent of a plain round would get it.
 
     Parameters
     ----------
@@ -107,12 +138,12 @@ def inner_ask(plan: Plan, ask: bytes) -> bytes | None:
 
     Raises
     ------
-    InputError
-        If the question belongs to another round or scale, or the method needs more than sums.
+    WrongRoundError
+        If the question belongs to another round.
     """
-    asked, _ = read_sum(plan, ask)
+    asked = _asked(plan, ask)
     first = all(isinstance(question, Begin) for question in asked.questions)
-    return None if first else encode(asked)
+    return None if first else ask
 
 
 def words_of(plan: Plan, ask: bytes, answer: bytes) -> tuple[int, ...]:
@@ -134,22 +165,21 @@ def words_of(plan: Plan, ask: bytes, answer: bytes) -> tuple[int, ...]:
 
     Raises
     ------
-    InputError
-        If the agent's sample size or threshold lies outside the round's bounds.
+    OutOfRangeError
+        If the agent's sample size or threshold lies outside the round's range.
     """
-    method = summed_method(plan)
-    asked, scale = read_sum(plan, ask)
+    method, scale = summed_method(plan), scale_of(plan)
     answers = decode(answer, Answer, plan.kinds, "own").answers
     return tuple(
         word
-        for summary, question in zip(answers, asked.questions, strict=True)
+        for summary, question in zip(answers, _asked(plan, ask).questions, strict=True)
         if summary is not None and question is not None
         for word in method.words(summary, question, scale)
     )
 
 
-def read_sum(plan: Plan, ask: bytes) -> tuple[Ask, FixedPoint]:
-    """Return the questions of a sum and its scale.
+def words_out_of_range(plan: Plan, ask: bytes) -> tuple[int, ...]:
+    """Return the words of an agent whose numbers lie outside the round's range.
 
     Parameters
     ----------
@@ -160,23 +190,22 @@ def read_sum(plan: Plan, ask: bytes) -> tuple[Ask, FixedPoint]:
 
     Returns
     -------
-    tuple of Ask and FixedPoint
-        The questions without the scale, and the scale.
-
-    Raises
-    ------
-    WrongRoundError
-        If the question belongs to another round.
-    InputError
-        If the scale is not that of the round, or the method needs more than sums.
+    tuple of int
+        They must be masked like any others: nobody else learns which agent added them.
     """
-    asked = decode(ask, Ask, (*plan.kinds, FixedPoint), "server")
-    scale, questions = asked.questions[0], asked.questions[1:]
-    if asked.round != plan.round.id or len(questions) != len(plan.tasks):
+    method = summed_method(plan)
+    questions = _asked(plan, ask).questions
+    return tuple(
+        word for question in questions if question for word in method.out_of_range(question)
+    )
+
+
+def _asked(plan: Plan, ask: bytes) -> Ask:
+    """Read the questions of a sum."""
+    asked = decode(ask, Ask, plan.kinds, "server")
+    if asked.round != plan.round.id or len(asked.questions) != len(plan.tasks):
         raise WrongRoundError("server", "round", f"the question is not of round {plan.round.id}")
-    if not isinstance(scale, FixedPoint) or scale != scale_of(plan, (scale.low, scale.high)):
-        raise InputError("scale: must be that of the round's max_n, roster and score")
-    return Ask(asked.round, asked.step, questions), scale
+    return asked
 
 
 def _is_range(secure: object) -> bool:

@@ -10,7 +10,6 @@ from typing import Any
 from fedwqcp.errors import RecordError
 from fedwqcp.federation.files import read
 from fedwqcp.federation.plan import Plan
-from fedwqcp.federation.secure.contribution import scale_of
 from fedwqcp.federation.secure.sums import SumServer
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.release import Release
@@ -48,7 +47,7 @@ def from_sums(
     for entry in entries:
         if entry["event"] == "summed":
             kept = json.loads(read(folder / entry["file"]))
-            server = server or SumServer(plan, scale_of(plan, (kept["low"], kept["high"])))
+            server = server or SumServer(plan)
             if len(kept["totals"]) != server.width:
                 raise RecordError(f"{entry['file']}: must hold {server.width} sums")
             server.hear(kept["agents"], kept["totals"])

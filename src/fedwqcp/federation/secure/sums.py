@@ -11,11 +11,11 @@ from collections.abc import Generator, Mapping, Sequence
 
 from fedwqcp.errors import QuorumError
 from fedwqcp.federation.plan import Plan
-from fedwqcp.federation.secure.contribution import summed_method
+from fedwqcp.federation.secure.contribution import scale_of, summed_method
 from fedwqcp.methods import Total
 from fedwqcp.wire.codec import encode
 from fedwqcp.wire.envelope import Ask
-from fedwqcp.wire.masked import FixedPoint, ToAllWithin
+from fedwqcp.wire.masked import ToAllWithin
 from fedwqcp.wire.payload import Outcome, Question
 from fedwqcp.wire.release import AgentRecord, Release
 
@@ -26,14 +26,12 @@ class SumServer:
     Parameters
     ----------
     plan : Plan
-        What the round computes.
-    scale : FixedPoint
-        How numbers become words.
+        What the round computes; its terms are those of a secure round.
     """
 
-    def __init__(self, plan: Plan, scale: FixedPoint) -> None:
+    def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.scale = scale
+        self.scale = scale_of(plan)
         self.sums = 0
         self.used: tuple[str, ...] = ()
         self._method = summed_method(plan)
@@ -49,21 +47,15 @@ class SumServer:
         """How many words the current sum has."""
         return sum(self._method.width(question) for question in self._pending if question)
 
-    def ask(self, *, bare: bool = False) -> bytes:
+    def ask(self) -> bytes:
         """Return the encoded question, the same for every agent.
-
-        Parameters
-        ----------
-        bare : bool, optional
-            Only the scale, for messages that prepare the masks.
 
         Returns
         -------
         bytes
-            The scale, then one question for each task that has not ended.
+            One question for each task that has not ended.
         """
-        questions = [None] * len(self._pending) if bare else self._pending
-        return encode(Ask(self.plan.round.id, self.sums, (self.scale, *questions)))
+        return encode(Ask(self.plan.round.id, self.sums, tuple(self._pending)))
 
     def hear(self, agents: Sequence[str], totals: Sequence[int]) -> None:
         """Take the totals of one sum and go one step on.

@@ -133,6 +133,8 @@ def write_answer(agent: Agent, path: Path, ask: Path | None = None) -> bool:
     InputError
         If another file, or another answer, is in the way.
     """
+    if agent.plan.round.secure is not None:
+        raise InputError("the terms say that this round is secure: its answers go under masks")
     answer = agent.answer(None if ask is None else read(ask))
     if path.exists():
         if read(path) == answer:

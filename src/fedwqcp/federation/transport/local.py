@@ -13,7 +13,7 @@ from fedwqcp.arrays import Floats
 from fedwqcp.errors import InputError, QuorumError
 from fedwqcp.federation.agent import Agent, DisclosureLimit, localize
 from fedwqcp.federation.plan import Plan, as_alphas, choose_method, choose_score, new_id
-from fedwqcp.federation.secure.contribution import scale_of
+from fedwqcp.federation.secure.contribution import secure_round
 from fedwqcp.federation.secure.sums import SumServer
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.masked import run_masked
@@ -124,8 +124,9 @@ def calibrate(
         groups=_group_names(cals, by, groups),
     )
     plan = Plan.of(round)
-    if secure and plan.method.size_noise:  # masked sizes are bounded with their noise
-        plan = Plan.of(replace(round, max_n=round.max_n + plan.method.size_noise))
+    if secure:  # masked sizes are bounded with their noise
+        sized = replace(round, max_n=round.max_n + plan.method.size_noise)
+        plan = Plan.of(secure_round(sized, secure))
     seeds = np.random.SeedSequence(seed).spawn(len(cals))
     told = None if secure else limit  # the server sees sums alone
     sides = {
@@ -140,7 +141,7 @@ def calibrate(
         for (name, cal), own in zip(cals.items(), seeds, strict=True)
     }
     if secure:
-        return run_masked(SumServer(plan, scale_of(plan, secure)), sides)
+        return run_masked(SumServer(plan), sides)
     release = run(Server(plan), sides, on_exchange)
     return replace(release, local=_localized(plan, release, cals))
 

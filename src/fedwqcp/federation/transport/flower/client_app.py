@@ -107,7 +107,9 @@ def answer_with(app: ClientApp, outputs: OutputsOf, *, watchdog: bool = True) ->
 
     def _answer(site: Site, ask: Ask, context: Context) -> bytes:
         """Compute one answer that leaves as it is."""
-        if site.secure_only:
+        with told_as("terms"):
+            secure = _plan(ask.round).round.secure is not None
+        if site.secure_only or secure:
             raise RefusedError("secure")
         return answer(site, ask, lambda: outputs(context))
 
@@ -148,7 +150,7 @@ def answer(site: Site, ask: Ask, outputs: Callable[[], Found], *, masked: bool =
     if not round.expects(site.agent):
         raise RefusedError("roster")
     with told_as("round"):
-        before = site.kept(round, ask.round, step)
+        before = site.kept(round, ask.round, f"step-{step}")
     if before is not None:
         return before
     with told_as("data"):
@@ -164,7 +166,7 @@ def answer(site: Site, ask: Ask, outputs: Callable[[], Found], *, masked: bool =
         )
     with told_as("answer"), told_as("budget", BudgetError):
         found = agent.answer(ask.body or None)
-        site.keep(round, ask.round, step, found)
+        site.keep(round, ask.round, f"step-{step}", found)
     return found
 
 

@@ -73,9 +73,7 @@ class Carrier:
     quorum : int
         How many sites must take part in every stage.
     ask : Ask
-        The question, for the stage in which it is answered.
-    bare : bytes
-        What goes in the place of its body with the other stages.
+        The question; its body goes with the stage in which it is answered.
     width : int
         How many words the answer has.
     trips : int, optional
@@ -95,7 +93,6 @@ class Carrier:
     names: Mapping[int, str]
     quorum: int
     ask: Ask
-    bare: bytes
     width: int
     trips: int = 0
     up: Counter[int] = field(default_factory=Counter)
@@ -172,7 +169,7 @@ class Carrier:
             stage = _configs(message)
             content[RECORD_KEY_CONFIGS] = ConfigRecord(dict(stage))  # sites may change their own
             asks = stage[Key.STAGE] == Stage.COLLECT_MASKED_VECTORS
-            body = self.ask.body if asks else self.bare
+            body = self.ask.body if asks else b""
             seconds = float(self.ask.seconds)
             content[RECORD] = ConfigRecord(
                 {"nonce": nonce, "round": self.ask.round, "body": body, "seconds": seconds}

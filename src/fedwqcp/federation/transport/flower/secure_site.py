@@ -7,14 +7,23 @@ import json
 from flwr.app import ArrayRecord, Context, Message
 from flwr.clientapp import ClientApp
 
+from fedwqcp.errors import OutOfRangeError
 from fedwqcp.federation.plan import Plan
-from fedwqcp.federation.secure.contribution import inner_ask, words_of
+from fedwqcp.federation.secure.contribution import (
+    inner_ask,
+    scale_of,
+    words_of,
+    words_out_of_range,
+)
 from fedwqcp.federation.transport.flower.client_app import OutputsOf, answer
-from fedwqcp.federation.transport.flower.letters import MODEL, READY, SUM, Ask
-from fedwqcp.federation.transport.flower.replies import reply, told_as
+from fedwqcp.federation.transport.flower.letters import MODEL, OK, READY, SUM, Ask
+from fedwqcp.federation.transport.flower.replies import RefusedError, reply, told_as
 from fedwqcp.federation.transport.flower.site import Site
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.round import Round
+
+_OF_DATA = ("data", "answer", "budget")
+"""Refusals that depend on the site's data: asked again in the same round, it says the same."""
 
 
 def sum_with(app: ClientApp, outputs: OutputsOf, *, watchdog: bool = True) -> None:
@@ -37,9 +46,24 @@ def sum_with(app: ClientApp, outputs: OutputsOf, *, watchdog: bool = True) -> No
             context.state[MODEL] = model
 
         def _check(site: Site, ask: Ask) -> bytes:
-            """Make the words, which shows that they fit, and forget them."""
-            words(site, ask, outputs, context)
-            return b""
+            """Make the words once, which shows that they can be made, and forget them."""
+            with told_as("terms"):
+                round = decode(ask.round, Round, source="server")
+            with told_as("round"):
+                before = site.kept(round, ask.round, "ready")
+            if before is not None:
+                return _told(before.decode())
+            status = OK
+            try:
+                words(site, ask, outputs, context)
+            except RefusedError as refused:
+                if str(refused) not in _OF_DATA:
+                    raise
+                site.note(refused.__cause__ or refused)
+                status = str(refused)
+            with told_as("round"):
+                site.keep(round, ask.round, "ready", status.encode())
+            return _told(status)
 
         return reply(message, context, _check, watchdog)
 
@@ -55,6 +79,13 @@ def sum_with(app: ClientApp, outputs: OutputsOf, *, watchdog: bool = True) -> No
 
     app.query(READY)(_ready)
     app.query(SUM)(_sum)
+
+
+def _told(status: str) -> bytes:
+    """Reply as before."""
+    if status != OK:
+        raise RefusedError(status)
+    return b""
 
 
 def words(site: Site, ask: Ask, outputs: OutputsOf, context: Context) -> bytes:
@@ -74,12 +105,21 @@ def words(site: Site, ask: Ask, outputs: OutputsOf, context: Context) -> bytes:
     Returns
     -------
     bytes
-        A list of whole numbers, as JSON.
+        A list of whole numbers, as JSON. What lies outside the round's range is said by them, under
+        the mask, and not by a refusal that the server could read.
     """
     with told_as("terms"):
         plan = Plan.of(decode(ask.round, Round, source="server"))
+        scale_of(plan)  # refuses terms that are not those of a secure round
         inner = inner_ask(plan, ask.body)
     plain = Ask(ask.nonce, ask.round, inner or b"", ask.seconds)
-    own = answer(site, plain, lambda: outputs(context), masked=True)
-    with told_as("bounds"):
-        return json.dumps(words_of(plan, ask.body, own)).encode()
+    try:
+        own = answer(site, plain, lambda: outputs(context), masked=True)
+        with told_as("answer"):
+            found = words_of(plan, ask.body, own)
+    except RefusedError as refused:
+        if not isinstance(refused.__cause__, OutOfRangeError):
+            raise
+        site.note(refused.__cause__)
+        found = words_out_of_range(plan, ask.body)
+    return json.dumps(found).encode()

@@ -11,7 +11,6 @@ from flwr.serverapp import Grid
 
 from fedwqcp.errors import QuorumError
 from fedwqcp.federation.plan import Plan
-from fedwqcp.federation.secure.contribution import scale_of
 from fedwqcp.federation.secure.sums import SumServer
 from fedwqcp.federation.transport.flower.drive import Pace, collect
 from fedwqcp.federation.transport.flower.letters import CODES, OK, READY, Ask, Reply
@@ -31,15 +30,13 @@ class SecureSitting(Sitting):
     grid : Grid
         Flower's way to the nodes.
     round : Round
-        The terms.
+        The terms, with the range of the thresholds.
     pace : Pace
         Deadline and grace of each stage.
     nodes : mapping of str to int, or None
         Which node each agent must be.
     record : Path or None
         Folder for the record.
-    secure : bool or tuple of float
-        True, or the range of the thresholds.
     """
 
     def __init__(
@@ -49,11 +46,8 @@ class SecureSitting(Sitting):
         pace: Pace,
         nodes: Mapping[str, int] | None,
         record: Path | None,
-        *,
-        secure: bool | tuple[float, float],
     ) -> None:
-        plan = Plan.of(round)
-        self.sums = SumServer(plan, scale_of(plan, secure))  # before anything is written
+        self.sums = SumServer(Plan.of(round))  # before anything is written
         super().__init__(grid, round, pace, nodes, record)
         self.grid = grid
         self.trips = 0
@@ -87,13 +81,13 @@ class SecureSitting(Sitting):
                 f"round needs {self.round.quorum}"
             )
         ask = Ask("", encode(self.round), self.sums.ask(), self.pace.deadline)
-        bare, width = self.sums.ask(bare=True), self.sums.width + 1  # and CHECK
-        carrier = Carrier(self.grid, self.pace, names, self.round.quorum, ask, bare, width)
+        width = self.sums.width + 1  # and CHECK
+        carrier = Carrier(self.grid, self.pace, names, self.round.quorum, ask, width)
         try:
             nodes, totals = add(carrier, list(names), self.sums.scale)
             left = {names[node]: node for node in nodes}
             if self.ledger:
-                self.ledger.summed(self.sums.sums, tuple(left), totals, self.sums.scale)
+                self.ledger.summed(self.sums.sums, tuple(left), totals)
             self.sums.hear(tuple(left), totals)
         except LostError:
             left = {name: there[name] for name in there if there[name] in carrier.answered}

@@ -21,7 +21,7 @@ from flwr.compat.common.recorddict_compat import fitres_to_recorddict
 
 from fedwqcp.errors import InputError
 from fedwqcp.federation.plan import Plan
-from fedwqcp.federation.secure.contribution import read_sum
+from fedwqcp.federation.secure.contribution import scale_of
 from fedwqcp.federation.transport.flower.letters import OK, RECORD, Ask, read_ask, write_reply
 from fedwqcp.federation.transport.flower.replies import RefusedError, told_as
 from fedwqcp.federation.transport.flower.secure_carrier import CHECK, are_shares
@@ -70,7 +70,7 @@ def take_part(message: Message, context: Context, words: WordsOf, watchdog: bool
         try:
             with told_as("terms"):
                 plan = Plan.of(decode(ask.round, Round, source="server"))
-                _, scale = read_sum(plan, ask.body)
+                scale = scale_of(plan)
             configs = message.content.config_records[RECORD_KEY_CONFIGS]
             with told_as("masks"):
                 check_stage(configs, plan, scale)

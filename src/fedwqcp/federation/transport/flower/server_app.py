@@ -8,6 +8,7 @@ from pathlib import Path
 from flwr.app import ArrayRecord, Context
 from flwr.serverapp import Grid, ServerApp
 
+from fedwqcp.federation.secure.contribution import secure_round
 from fedwqcp.federation.transport.flower.drive import Pace
 from fedwqcp.federation.transport.flower.sitting import Calibrated, Sitting
 from fedwqcp.federation.transport.flower.terms import nodes_of, pace_of, round_of, secure_of
@@ -116,11 +117,11 @@ def calibrate(
     QuorumError
         If too few agents answered soundly in time; the round can be run again under a new id.
     """
-    if secure:
+    if secure or round.secure:
         from fedwqcp.federation.transport.flower.secure_sitting import (
             SecureSitting,
         )  # loads SecAgg+
 
-        sitting = SecureSitting(grid, round, pace or Pace(), nodes, record, secure=secure)
-        return sitting.run(model)
+        round = secure_round(round, secure) if secure else round
+        return SecureSitting(grid, round, pace or Pace(), nodes, record).run(model)
     return Sitting(grid, round, pace or Pace(), nodes, record).run(model)

@@ -107,8 +107,8 @@ class Site:
             raise InputError("a privacy budget must be kept: give this agent a folder")
         return Budget(kept, self.privacy_budget)
 
-    def kept(self, round: Round, data: bytes, step: int) -> bytes | None:
-        """Return the answer that was given to this step before.
+    def kept(self, round: Round, data: bytes, name: str) -> bytes | None:
+        """Return what was answered before.
 
         Parameters
         ----------
@@ -116,8 +116,8 @@ class Site:
             The terms.
         data : bytes
             The same, as they came.
-        step : int
-            The step.
+        name : str
+            Which answer: ``step-0``, ``step-1``, ..., or ``ready``.
 
         Returns
         -------
@@ -135,10 +135,10 @@ class Site:
         terms = place / "round.json"
         if terms.exists() and terms.read_bytes() != data:
             raise InputError("another round with this id was answered before")
-        path = place / f"step-{step}.json"
+        path = place / f"{name}.json"
         return path.read_bytes() if path.exists() else None
 
-    def keep(self, round: Round, data: bytes, step: int, answer: bytes) -> None:
+    def keep(self, round: Round, data: bytes, name: str, answer: bytes) -> None:
         """Write down what is about to leave.
 
         Parameters
@@ -147,8 +147,8 @@ class Site:
             The terms.
         data : bytes
             The same, as they came.
-        step : int
-            The step.
+        name : str
+            Which answer.
         answer : bytes
             What leaves.
         """
@@ -156,7 +156,7 @@ class Site:
         if place is not None:
             place.mkdir(parents=True, exist_ok=True)
             write_atomic(place / "round.json", data)
-            write_atomic(place / f"step-{step}.json", answer)
+            write_atomic(place / f"{name}.json", answer)
 
     def store(self, release: Release, data: bytes) -> None:
         """Write down the release of a round, once.
