@@ -136,7 +136,7 @@ def decode(data: bytes, cls: type[M], kinds: Kinds = (), source: str = "unknown"
         field, colon, reason = str(error).partition(": ")
         where, why = (field, reason) if colon and " " not in field else ("message", str(error))
         raise MalformedMessageError(source, where, why) from None
-    except (ValueError, RecursionError):
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         # the parsers' own words quote positions and characters of a text that is not ours
         raise MalformedMessageError(source, "message", "must be one JSON object in UTF-8") from None
     return message
@@ -207,7 +207,7 @@ def method_of(data: bytes, source: str) -> str:
         head = msgspec.json.decode(data, type=_Head).round
     except InputError as error:
         raise RecordError(f"{source}: {error}") from None
-    except (ValueError, RecursionError):
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         raise RecordError(f"{source} must hold a release of fedwqcp; it cannot be read") from None
     if head.version != VERSION:
         raise RecordError(f"{source}: version: {other_version(head.version)}")
