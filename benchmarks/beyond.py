@@ -79,6 +79,12 @@ MATCHED = (
 SIMULATED = RESULTS / "simulated.jsonl.xz"
 CLASSES, AGENTS, CALIBRATION, TEST, FEDERATIONS = 10, 6, 6_000, 10_000, 100
 CONCENTRATIONS = {"strong": 0.0189, "weak": 0.3045}  # accuracies 0.90 and 0.46
+METHODS: dict[str, dict[str, int]] = {
+    "fedwq-cp": {},
+    "fcp": {},
+    "fedls-cp": {},
+    "fedls-cp (as recorded)": {"min_gap": 2, "min_class": 1},  # defaults when results/ were made
+}
 TEMPERATURES = {
     "calibrated": {"strong": 1.0, "weak": 1.0},
     "strong overconfident, weak underconfident": {"strong": 0.6, "weak": 1.4},
@@ -265,8 +271,9 @@ def simulate(seed: int, models: str) -> list[dict[str, object]]:
     records: list[dict[str, object]] = []
     for name, score in (("randomised APS", fw.APS()), ("tilted APS", fw.scores.get("tilted-aps"))):
         sent = {f"{k}": fw.Calibration(score.of(*own), own[1]) for k, (own, _) in enumerate(agents)}
-        for method in ("fedwq-cp", "fcp", "fedls-cp"):
-            release = fw.calibrate(sent, method=method, alpha=0.05)
+        for method, settings in METHODS.items():
+            chosen = fw.methods.get(method.partition(" (")[0], **settings)
+            release = fw.calibrate(sent, method=chosen, alpha=0.05)
             hits, sizes = [], []
             for k, (_, (p, y, u)) in enumerate(agents):
                 sets = score.invert(p, release.threshold(f"{k}"), u=u)
