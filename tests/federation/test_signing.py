@@ -14,7 +14,7 @@ from fedwqcp.errors import InputError, MissingExtraError, QuorumError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import Plan, choose_method, choose_score
 from fedwqcp.federation.privacy import Budget
-from fedwqcp.federation.secure.contribution import scale_of
+from fedwqcp.federation.secure.contribution import secure_round
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport import local
 from fedwqcp.wire.codec import decode, encode
@@ -253,7 +253,7 @@ def test_a_key_that_is_no_point_of_the_curve_checks_nothing(keys):
 
 def test_a_secure_round_cannot_require_signatures(keys):
     with pytest.raises(InputError, match="cannot require signatures"):
-        scale_of(Plan.of(terms(keys)), True)
+        secure_round(terms(keys))
 
 
 def test_a_private_key_is_the_owner_s_alone_and_never_replaced(tmp_path):
