@@ -205,7 +205,7 @@ def _legend(methods: Sequence[str], *, noise: bool) -> list[Any]:
     grey: dict[str, Any] = {"marker": "o", "linestyle": "none", "color": "0.35"}
     handles.append(Line2D([], [], label="strong model", **grey))
     handles.append(Line2D([], [], label="weak model", markerfacecolor="none", **grey))
-    return [*handles, Patch(color="0.93", label="within noise (99 %)")] if noise else handles
+    return [*handles, Patch(color="0.93", label="within noise (exact 99 %)")] if noise else handles
 
 
 def _chance(n: int, nominal: float) -> tuple[float, float]:
