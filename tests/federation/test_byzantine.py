@@ -307,44 +307,55 @@ def test_dp_fedcp_moves_by_at_most_the_agents_share_of_every_step():
     assert (np.abs(np.asarray(moved.threshold("a")) - alone) <= most + 1e-9).all()
 
 
-@pytest.mark.parametrize("n", [1, 60])
-def test_cphet_moves_by_at_most_n_points_of_the_largest_weight(n):
-    """All its mass at the lowest score: no more than n N / N_t of a total of about N."""
-    honest = cals()
-    density = (
-        fw.methods.get("cphet")
-        .answer(
-            Calibration(np.zeros(60), features=np.random.default_rng(1).normal(size=(60, 2))),
-            Begin(),
-            0.2,
-            np.random.default_rng(0),
-        )
-        .density
-    )
+def aimed(n, towards):
+    """An agent of cphet whose n points all score 0, with the most weight that is admitted."""
     claimed = ()
 
     def raw(step, question):
         nonlocal claimed
         if step == 0:
-            return Fitted(n, density if n > 1 else ())
+            return Fitted(n, ())
         if step == 1:
-            sizes, laws = question.laws.sizes, question.laws.densities
-            N = sum(k for k, law in zip(sizes, laws, strict=True) if law)
-            largest = [N / k if law else 0.0 for k, law in zip(sizes, laws, strict=True)]
-            claimed = tuple(n * w for w in largest)
-            return Weighed(claimed, tuple(n * w * w for w in largest))
+            sizes = question.laws.sizes[:3]
+            share = sum(sizes) / sizes[0] if towards == "one" else 1.0
+            claimed = (n * share, 0.0, 0.0, 0.0) if towards == "one" else (n * share,) * 3 + (0.0,)
+            return Weighed(claimed, tuple(total * share for total in claimed))
         none = (0.0,) * len(claimed)
         return Sums(sum((claimed if v >= 0 else none for v in question.probes), ()))
 
-    release = play(opened("cphet"), honest, raw).release()
+    return raw
+
+
+@pytest.mark.parametrize(("n", "towards", "mass"), [(6, "all", (6, 6, 6)), (6, "one", (18, 0, 0))])
+def test_cphet_moves_by_at_most_n_weights_of_which_other_targets_lack_what_one_has(
+    n, towards, mass
+):
+    """Towards one target n N / N_t, towards all n: so much mass below every honest score."""
+    honest = cals()
+    release = play(opened("cphet"), honest, aimed(n, towards)).release()
     assert release.refused == {}
-    lone = fw.calibrate(honest, method="cphet", alpha=0.2, score="lac")
-    pooled = np.sort(np.concatenate([cal.scores for cal in honest.values()]))
-    for agent in honest:
-        assert release.threshold(agent) >= pooled[0]
-        if n == 1:  # N / N_t = 3 of about 180: less than ten scores further down
-            places = np.searchsorted(pooled, [release.threshold(agent), lone.threshold(agent)])
-            assert 0 <= places[1] - places[0] < 10
+    laws = fw.calibrate(honest, method="cphet", alpha=0.2, score="lac")
+    for at, agent in enumerate(honest):
+        # its own weights do not change: an agent without a density is none of the mixture
+        if not mass[at]:
+            assert release.threshold(agent) == laws.threshold(agent)
+            continue
+        pooled = np.sort(np.concatenate([cal.scores for cal in honest.values()]))
+        places = np.searchsorted(pooled, [release.threshold(agent), laws.threshold(agent)])
+        assert places[1] - places[0] >= 0
+        assert release.threshold(agent) < laws.threshold(agent)
+
+
+def test_cphet_refuses_the_largest_weight_towards_every_target():
+    def raw(step, question):
+        if step == 0:
+            return Fitted(6, ())
+        sizes = question.laws.sizes[:3]
+        most = tuple(6 * sum(sizes) / size for size in sizes)
+        return Weighed((*most, 0.0), (*(total * 3 for total in most), 0.0))
+
+    release = play(opened("cphet"), cals(), raw).release()
+    assert "over all targets together" in release.refused["m"]
 
 
 def test_a_wrong_agent_costs_the_round_its_steps_and_nothing_else():

@@ -20,8 +20,10 @@ from fedwqcp.methods._ratios import (
     quantiles_at,
 )
 from fedwqcp.methods._reweighting import Weighed, WeightedScores
-from fedwqcp.methods._weighted_search import ROUNDING
 from fedwqcp.quantile import weighted_quantile
+
+WEIGHT_ROUNDING = 1e-6
+"""Share by which rounding may raise a weight: of a log density of -1e9 the last bit is 1e-7."""
 
 
 @dataclass(frozen=True)
@@ -176,11 +178,16 @@ class Aim:
 def check_weights(
     sent: Weighed | WeightedScores, n: int, largest: Floats, *, exact: bool
 ) -> Floats:
-    """Refuse weights that n points cannot have, none above the largest; return their totals.
+    """Refuse weights that n points cannot have; return their totals.
 
+    A weight is at most the largest of its target. Towards all agents' own densities, moreover,
+    sum_t (N_t / N) lambda_t(x) = 1 at every x, so that the weights of a point, each in units of the
+    largest, sum to at most 1: what an agent adds towards one target it lacks towards the others.
     ``exact`` says that every point weighs the largest: 1, where the target is the mixture.
     """
     T = len(largest)
+    units = np.divide(1.0, largest, out=np.zeros(T), where=largest > 0)
+    most = 1 + WEIGHT_ROUNDING
     if isinstance(sent, WeightedScores):
         if len(sent.values) != n:
             raise InputError(f"values: must be {n} scores as in the first answer")
@@ -188,17 +195,18 @@ def check_weights(
             raise InputError(f"weights: must be {T} rows, one per target")
         rows = np.array(sent.weights, dtype=np.float64).reshape(T, n)
         totals, squares = rows.sum(axis=1), np.square(rows).sum(axis=1)
-        if (rows > largest[:, None] * (1 + ROUNDING)).any():
-            raise InputError("weights: must not pass the largest that the laws of the round allow")
+        if (rows > largest[:, None] * most).any() or (units @ rows > most).any():
+            raise InputError("weights: must not pass the largest that the round's densities allow")
     else:
         if len(sent.totals) != T or len(sent.quantiles) not in (0, T):
             raise InputError(f"totals: must be {T}, one per target, as quantiles where asked for")
         totals, squares = np.array(sent.totals), np.array(sent.squares)
-    most = n * largest
-    if (totals > most * (1 + ROUNDING)).any() or (exact and (totals != most).any()):
+    if (totals > n * largest * most).any() or (exact and (totals != n * largest).any()):
         raise InputError(f"totals: must not pass n = {n} times the largest weight")
+    if units @ totals > n * most:
+        raise InputError(f"totals: must not pass n = {n} points over all targets together")
     low, high = np.square(totals) / max(1, n), totals * largest
-    if (squares < low * (1 - ROUNDING)).any() or (squares > high * (1 + ROUNDING)).any():
+    if (squares * most < low).any() or (squares > high * most).any():
         raise InputError("squares: must be those of n weights with these totals")
     return np.asarray(totals)
 
