@@ -135,7 +135,9 @@ def coverage(method: str, settings: dict[str, Any], byzantine: dict[str, Raw]) -
         n_classes=2,
     )
     server, digest = Server(round), terms(round)
-    agents = {name: Agent(name, round, cal, allow_samples=True, rng=rng) for name, cal in cals.items()}
+    agents = {
+        name: Agent(name, round, cal, allow_samples=True, rng=rng) for name, cal in cals.items()
+    }
     while not server.ended:
         for name, ask in server.asks().items():
             if name not in byzantine:

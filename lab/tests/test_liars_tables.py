@@ -14,7 +14,7 @@ from fedwqcp_lab.liars_tables import cost, effect, keepers, kept, lies_of, sizes
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "results" / "liars"
-PAGE = ROOT / "docs" / "explanation" / "liars.md"
+PAGE = ROOT / "docs" / "explanation" / "byzantine.md"
 
 
 def lied(**changes: object) -> Lied:

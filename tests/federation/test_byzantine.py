@@ -26,6 +26,7 @@ from fedwqcp.methods._pinball import Step
 from fedwqcp.methods._reweighting import Weighed, WeightedScores
 from fedwqcp.methods._robust import Span
 from fedwqcp.methods._weighted_search import Sums
+from fedwqcp.methods.fed_crc import LossCurve
 from fedwqcp.methods.fedcp_qq import SampleSize
 from fedwqcp.methods.private_fedwq_cp import ADDED, PrivateQuantile
 from fedwqcp.quantile import conformal_rank
@@ -260,6 +261,41 @@ def test_fcp_moves_by_at_most_n_ranks_of_the_honest_scores(made_up, alpha):
     R = conformal_rank(N + n, alpha, extra=M)
     order = [-inf, *pooled.tolist(), inf]
     assert order[max(0, R - n)] <= release.threshold("a") <= order[min(R, N + 1)]
+
+
+@given(q=st.floats(0, 1), n=st.integers(0, 1000))
+@settings(max_examples=30, deadline=None)
+def test_a_mean_moves_by_at_most_the_agents_share_of_the_range(q, n):
+    honest = cals()
+    said = LocalQuantile(q if n else inf, n)
+    for method, share in (("fedwq-cp", n / (180 + n)), ("fedavgq-cp", (n > 0) / (3 + (n > 0)))):
+        alone = fw.calibrate(honest, method=method, alpha=0.2, score="lac").threshold("a")
+        found = play(opened(method), honest, lambda *_: said).release().threshold("a")
+        assert abs(found - alone) <= share * max(alone, 1 - alone) + 1e-12
+
+
+@given(q=st.floats(0, 1), n=st.integers(1, 1000))
+@settings(max_examples=30, deadline=None)
+def test_a_quantile_of_quantiles_stays_between_its_honest_neighbours(q, n):
+    honest = cals()
+    release = play(opened("fedcp-qq"), honest, lambda *_: LocalQuantile(q, n)).release()
+    own = sorted(fw.calibrate({k: v}, method="fedcp-qq", alpha=0.2, score="lac").threshold(k)
+                 for k, v in honest.items())  # fmt: skip
+    around, k = [0.0, *own, 1.0], release.outcomes[0].k
+    assert around[k - 1] <= release.threshold("a") <= around[k]
+
+
+@given(n=st.integers(0, 40), loss=st.floats(0, 1))
+@settings(max_examples=30, deadline=None)
+def test_fed_crc_moves_by_at_most_n_ranks_of_the_honest_scores(n, loss):
+    honest = cals()
+    pooled = np.sort(np.concatenate([cal.scores for cal in honest.values()]))
+    curve = LossCurve((n * loss,) * 1001, n)
+    release = play(opened("fed-crc"), honest, lambda *_: curve).release()
+    R = conformal_rank(len(pooled) + n, 0.2, extra=4)
+    order = [0.0, *pooled.tolist(), inf]
+    low, high = order[max(0, R - n)], order[min(R, len(pooled) + 1)]
+    assert low <= release.threshold("a") <= high + 1 / 1000  # up to one step of the grid
 
 
 @given(data=st.data())
