@@ -11,6 +11,7 @@ import pytest
 from fedwqcp import methods
 from fedwqcp.errors import (
     ImplausibleValueError,
+    InputError,
     MalformedMessageError,
     QuorumError,
     RoundError,
@@ -286,3 +287,9 @@ def test_an_answer_that_cannot_be_combined_refuses_its_agent_or_ends_the_round(m
     with pytest.raises(RoundError, match="internal: ZeroDivisionError while the answers were"):
         server.close_step()
     assert server.refusals == []
+
+
+@pytest.mark.parametrize("columns", [100_000_000, 10**400])
+def test_a_round_of_too_many_columns_is_refused_before_its_tasks_are_made(columns):
+    with pytest.raises(InputError, match="must be an integer"):
+        Server(replace(ROUND, score=Choice("custom", {"columns": columns})))

@@ -247,6 +247,54 @@ def _agents(setup: Setup, random: Random) -> dict[str, Agent]:
 # --- the server ------------------------------------------------------------------------------
 
 
+def fuzz_signed(case: Case) -> None:
+    """Change a signed answer on the way; what is taken must be what was signed."""
+    random = case.random
+    setup = random.choice(signed_setups())
+    case.setup = setup.name
+    name, keys = random.choice(NAMES), signing_keys()
+    side = Agent(
+        name, setup.plan, calibrations()[name], allow_samples=True, sign_key=keys[name],
+        rng=np.random.default_rng(random.randrange(2**32)),
+    )  # fmt: skip
+    honest = side.answer()
+    data = case.mutated(honest, [honest, setup_answer(setup, random.choice(NAMES))])
+    case.sent.append((0, name, data))
+    with case.message(f"{setup.name}, signed: {case.done[-1]}"):
+        refusal = Server(setup.plan).receive(data, name, name)
+    if refusal is not None:
+        case.refused(refusal)
+    elif encode(decode(data, Answer, setup.plan.kinds)) != honest:
+        raise Finding("a changed answer passes as signed")
+
+
+@cache
+def signing_keys() -> dict[str, Any]:
+    """A key for each agent, made for this run."""
+    from fedwqcp.federation.signing import SigningKey, new_key
+
+    with _scratch() as where:
+        for name in NAMES:
+            new_key(where / f"{name}.pem")
+        return {name: SigningKey(where / f"{name}.pem") for name in NAMES}
+
+
+@cache
+def signed_setups() -> tuple[Setup, ...]:
+    """The rounds of others, with keys."""
+    public = {name: key.public for name, key in signing_keys().items()}
+    asked = [setup.plan for setup in setups() if not Server(setup.plan).ended]
+    rounds = [replace(plan.round, keys=public) for plan in asked]
+    return tuple(Setup(Plan.of(round), True) for round in rounds)
+
+
+@cache
+def setup_answer(setup: Setup, name: str) -> bytes:
+    """A signed answer of one agent."""
+    key = signing_keys()[name]
+    return Agent(name, setup.plan, calibrations()[name], allow_samples=True, sign_key=key).answer()
+
+
 def fuzz_server(case: Case) -> None:
     """Hold a round in which one or two agents send what they like."""
     setup, random = _setup(case), case.random
@@ -841,7 +889,8 @@ def _check_ledger(record: Path) -> None:
 # --- running ---------------------------------------------------------------------------------
 
 TARGETS: dict[str, tuple[int, Callable[[Case], None]]] = {
-    "server": (45, fuzz_server),
+    "server": (40, fuzz_server),
+    "signed": (5, fuzz_signed),
     "ask": (10, fuzz_ask),
     "round": (10, fuzz_round),
     "release": (10, fuzz_release),
@@ -855,10 +904,9 @@ TARGETS: dict[str, tuple[int, Callable[[Case], None]]] = {
 
 def available(names: tuple[str, ...] = ()) -> dict[str, int]:
     """Return the targets that can be tried here, with their shares."""
-    flower = importlib.util.find_spec("flwr") is not None
-    found = {
-        n: share for n, (share, _) in TARGETS.items() if flower or n not in ("flower", "secure")
-    }
+    need = {"flower": "flwr", "secure": "flwr", "signed": "cryptography"}
+    lacks = {name for name, what in need.items() if importlib.util.find_spec(what) is None}
+    found = {name: share for name, (share, _) in TARGETS.items() if name not in lacks}
     return {n: share for n, share in found.items() if not names or n in names}
 
 

@@ -19,6 +19,7 @@ from fedwqcp.federation.grouping import check_choices, check_points, told_by_gro
 from fedwqcp.methods import Calibration, Method
 from fedwqcp.scores import Score
 from fedwqcp.wire.codec import encode, terms
+from fedwqcp.wire.limits import TASKS
 from fedwqcp.wire.payload import Payload, ToAll
 from fedwqcp.wire.round import Choice, Round, choice_of
 
@@ -85,6 +86,10 @@ class Plan:
         score = scores.get(round.score.name, **round.score.settings)  # type: ignore[arg-type]  # checked there
         method = methods.get(round.method.name, **round.method.settings)
         check_choices(round, method, score)
+        groups = len(round.group_names) or 1
+        TASKS.whole(
+            len(round.alphas) * groups * score.columns, "tasks: levels times groups times columns"
+        )
         tasks = tuple(
             Task(alpha / score.columns, column, group)
             for alpha in round.alphas

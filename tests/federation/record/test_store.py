@@ -136,3 +136,11 @@ def test_a_damaged_file_says_so(tmp_path, old, new, says):
     path.write_bytes(path.read_bytes().replace(old, new))
     with pytest.raises(RecordError, match=says):
         load(path)
+
+
+def test_a_release_has_one_outcome_for_each_task(tmp_path):
+    release = calibrate({"a": [0.1, 0.2, 0.3]}, alpha=0.5)
+    path = tmp_path / "release.json"
+    save(replace(release, outcomes=release.outcomes * 3), path)
+    with pytest.raises(RecordError, match="outcomes: must be 1, one for each level"):
+        load(path)

@@ -100,9 +100,15 @@ def _check(release: Release, method: type[Method[Any]], source: str) -> None:
             "calibration data, never from a file"
         )
     try:
-        guarantee = Plan.of(release.round).method.guarantee
+        plan = Plan.of(release.round)
     except InputError as error:
         raise RecordError(f"{source}: {error}") from None
+    guarantee, tasks = plan.method.guarantee, len(plan.tasks)
+    if len(release.outcomes) != tasks:
+        raise RecordError(
+            f"{source}: outcomes: must be {tasks}, one for each level, group and column of the "
+            f"score, got {len(release.outcomes)}"
+        )
     if release.guarantee != guarantee:
         raise RecordError(
             f"{source}: guarantee: {release.round.method.name} with these settings has "

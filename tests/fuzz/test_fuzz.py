@@ -1,0 +1,132 @@
+"""A short run of the fuzzer; the model that it trusts; and what it must be able to find."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from math import inf
+from random import Random
+
+import pytest
+
+from fedwqcp.errors import MalformedMessageError
+from fedwqcp.federation.server import Server
+from fuzz import fuzzer, model
+from fuzz.mutations import dump, load, mutate
+
+MESSAGE = json.dumps({"a": [1, 2.5, "inf", None, {"kind": "x", "n": 3}], "answers": []}).encode()
+
+
+CASES = {"server": 20, "folder": 10, "flower": 10, "secure": 3}
+
+
+@pytest.mark.parametrize("target", [t for t in fuzzer.available() if t != "record"])
+def test_hostile_messages_are_refused_and_nothing_else_happens(target):
+    cases = CASES.get(target, 40)
+    result = fuzzer.run(2026, 0, cases=cases, names=(target,))
+    assert result.findings == {}
+    assert result.cases == {target: cases}
+
+
+def test_a_case_is_the_same_each_time():
+    targets = fuzzer.available(("server", "ask", "round", "release"))
+    one, two = (fuzzer.run_case(7, 12, targets)[0] for _ in range(2))
+    assert (one.target, one.done, one.sent) == (two.target, two.done, two.sent)
+    assert one.sent
+
+
+def test_a_tree_is_written_as_it_was_read():
+    assert json.loads(dump(load(MESSAGE))) == json.loads(MESSAGE)
+
+
+def test_mutations_differ_and_say_what_they_did():
+    made = [mutate(Random(seed), MESSAGE, [MESSAGE]) for seed in range(300)]
+    assert len({data for data, _ in made}) > 200
+    assert all(what for _, what in made)
+
+
+def found_by(target, cases=60):
+    """What the fuzzer finds in a package with a fault, if any."""
+    return " ".join(fuzzer.run(2026, 0, cases=cases, names=(target,)).findings)
+
+
+@pytest.fixture
+def simple(monkeypatch):
+    """Rounds that the plain model knows, alone."""
+    few = tuple(s for s in fuzzer.setups() if s.plan.round.method.name == "fedwq-cp")
+    monkeypatch.setattr(fuzzer, "setups", lambda: few)
+    monkeypatch.setattr(fuzzer, "signed_setups", fuzzer.signed_setups.__wrapped__)
+
+
+@pytest.mark.usefixtures("simple")
+def test_it_finds_a_server_that_raises(monkeypatch):
+    honest = Server.receive
+
+    def receive(self, data, source, sender=None):
+        if not data.endswith(b"\n"):
+            raise KeyError("fault")
+        return honest(self, data, source, sender)
+
+    monkeypatch.setattr(Server, "receive", receive)
+    assert "KeyError" in found_by("server")
+
+
+@pytest.mark.usefixtures("simple")
+def test_it_finds_a_refusal_that_nobody_foresaw(monkeypatch):
+    honest = Server.receive
+
+    def receive(self, data, source, sender=None):
+        found = honest(self, data, source, sender)
+        return found and MalformedMessageError(found.agent, "internal", "KeyError")
+
+    monkeypatch.setattr(Server, "receive", receive)
+    assert "internal" in found_by("server", 10)
+
+
+@pytest.mark.usefixtures("simple")
+def test_it_finds_a_server_that_takes_too_large_a_sample(monkeypatch):
+    monkeypatch.setattr("fedwqcp.federation.admission._check_claims", lambda *_: None)
+    assert "the model refuses it" in found_by("server", 200)
+
+
+@pytest.mark.usefixtures("simple")
+def test_it_finds_an_audit_that_sees_nothing(monkeypatch):
+    class Blind:
+        matches = True
+
+    monkeypatch.setattr(fuzzer, "audit", lambda _: Blind())
+    assert "a changed record passes its audit" in found_by("record", 5)
+
+
+@pytest.mark.usefixtures("simple")
+def test_it_finds_signatures_that_nobody_checks(monkeypatch):
+    pytest.importorskip("cryptography")
+    monkeypatch.setattr("fedwqcp.federation.server.check_signature", lambda *_: None)
+    assert "passes as signed" in found_by("signed")
+
+
+def test_the_model_computes_what_the_papers_say():
+    sent = [(0.9, 10), (0.3, 30), (inf, 0)]
+    assert model.released("fedwq-cp", {}, sent) == (Fraction(0.9) * 10 + Fraction(0.3) * 30) / 40
+    assert model.agrees(0.45, model.released("fedwq-cp", {}, sent))
+    assert not model.agrees(0.4500001, model.released("fedwq-cp", {}, sent))
+    assert model.agrees(0.6, model.released("fedavgq-cp", {}, sent))
+    assert model.released("fedwq-cp", {}, [(inf, 3), (0.1, 9)]) == inf
+    assert model.agrees(
+        0.1, model.released("fedwq-cp", {"overflow": "exclude"}, [(inf, 3), (0.1, 9)])
+    )
+
+
+def test_the_model_bounds_what_claimed_points_can_do():
+    honest = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
+    assert model.pooled_range(honest, 0, 1, 0.2) == (0.8, 0.8)  # R = ceil(0.8 * 10) = 8 of 9
+    assert model.pooled_range(honest, 2, 2, 0.2) == (0.9, inf)  # R = ceil(0.8 * 13) = 11 of 11
+    assert model.pooled_range(honest, 100, 2, 0.5) == (-inf, inf)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"{", b"[]", b'{"a":1,"a":1}', b'{"a":NaN}', b'{"a":1e999}', b"\xff", b"1" * 5000],
+)
+def test_the_model_takes_nothing_that_is_no_answer(data):
+    assert model.quantiles_of(data, MESSAGE, "north", (0.0, 1.0), 10) is None
