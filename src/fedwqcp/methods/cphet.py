@@ -94,12 +94,15 @@ class CPhet(Method[Summary]):
 
     Notes
     -----
-    **Guarantee**: miscoverage within O(N^(-1/2)) of alpha at the target with true density ratios,
-    if the law of Y given X is shared; the density estimate adds its error. The form ``threshold``
-    has no finite-sample correction: equal weights give rank ceil(N (1 - alpha)). Densities are
-    fitted on the calibration points themselves, where the authors use separate ones. An agent with
-    fewer than two points has no law, and no finite threshold of its own. Agents refuse questions
-    that the settings do not need; over many rounds, sums trace the scores' distribution anyway.
+    **Guarantee**: approximate coverage at the target, if the distribution of Y given X is shared
+    and the density ratios are right.
+
+    With true ratios the authors prove miscoverage within O(N^(-1/2)) of alpha; the density estimate
+    adds its error. The form ``threshold`` has no finite-sample correction: equal weights give rank
+    ceil(N (1 - alpha)). Densities are fitted on the calibration points themselves, where the
+    authors use separate ones. An agent with fewer than two points has no density, and no finite
+    threshold of its own. Agents refuse questions that the settings do not need; over many rounds,
+    sums trace the scores' distribution anyway.
 
     **Cost**: 1 + d + d (d + 1) / 2 floats per label once; every later question repeats all agents'
     laws. Then about 10 to 20 rounds of some 500 sums (more and fewer, where laws are long), or 2

@@ -86,13 +86,16 @@ class DPFedCP(Method[Summary]):
 
     Notes
     -----
-    **Guarantee**: coverage at the target within O(log N / N) plus the error of the weights and of
-    the optimisation, if the law of X given Y is shared. The solver ``rounds`` gets near the
-    quantile where scores are dense there, within about step_size * local_steps; where they are
-    sparse the loss is almost flat, and it may stop far from it: prefer ``exact`` without noise.
-    With ``noise``, one label's threshold is (eps, delta)-private for
-    sigma_g >= 2 sqrt((K max_i lambda_i / eps)(1 + 24 sqrt(T) log(1/d) / eps)),
-    d = 1 - ((1 - delta)/(1 + sqrt(eps)))^(1/T); labels, targets, levels and counts compose.
+    **Guarantee**: approximate coverage at the target, if the distribution of X given Y is shared.
+
+    The authors prove it within O(log N / N) plus the error of the weights and of the optimisation.
+    The solver ``rounds`` gets near the quantile where scores are dense there, within about
+    step_size * local_steps; where they are sparse the loss is almost flat, and it may stop far from
+    it: prefer ``exact`` without noise.
+
+    By the authors' theorem, which nothing here checks, with ``noise`` one label's threshold is
+    (eps, delta)-private for sigma_g >= 2 sqrt((K max_i lambda_i / eps)(1 + 24 sqrt(T) log(1/d) /
+    eps)), d = 1 - ((1 - delta)/(1 + sqrt(eps)))^(1/T); labels, targets, levels and counts compose.
     Agents refuse questions that the settings do not need; over many rounds, the counts of ``exact``
     trace the scores' distribution anyway, and each repeated question wears noise down.
 

@@ -69,20 +69,20 @@ class FCP(SummedCounts, Method[Summary]):
 
     Notes
     -----
-    **Guarantee**: 1 - alpha <= P(Y in C(X)) for a test point from the mixture of agents with
-    weights (n_k + 1) / (N + M), exchangeable with the scores of its agent; at most M / (N + M)
-    above without ties. Nothing is promised at a single agent. ``bisection`` (``count_gap=1``) and
-    ``exact`` give exactly s_(R). ``order``, and ``bisection`` on coarse counts, never give less:
-    with gaps g_k between the ranks sent,
+    **Guarantee**: 1 - alpha <= P(Y in C(X)) for a test point that comes from agent k with
+    probability (n_k + 1) / (N + M) and is then exchangeable with that agent's scores, ties
+    included. Where s_(R) is exact and there are no ties, it is at most 1 - alpha + M / (N + M).
+    Nothing is promised at a single agent. ``bisection`` with ``count_gap=1`` and ``exact`` give
+    exactly s_(R). ``order``, and ``bisection`` on coarse counts, never give less, and at most
+    s_(R + sum_k (g_k - 1)), g_k being the largest gap between the ranks that agent k sends. ``kll``
+    is approximate: R is raised by the rank error of each agent's sketch, which the library's
+    authors measured to hold with confidence 99 %. ``tdigest`` has no proven error, and no
+    guarantee. With ``floor`` the lower bound stays and the upper goes.
 
-    - what the server counts at v is at most the true count F(v), so F(q) >= R and q >= s_(R);
-    - below q it counts at most R - 1, the truth at most sum_k (g_k - 1) more, so
-      q <= s_(R + sum_k (g_k - 1)).
-
-    ``kll`` raises R by the rank error of each agent's sketch, 1.33 % of n_k beyond 200 scores,
-    which the library's authors measured to hold with confidence 99 %; its random choices cannot be
-    seeded, so two runs may differ. ``tdigest`` has no proven error: no guarantee. With ``floor``
-    the lower bound stays and the upper goes.
+    Why coarse counts never give less: what the server counts at v is at most the true count, so that q
+    >= s_(R); below q it counts at most R - 1, the truth at most sum_k (g_k - 1) more. ``kll`` has
+    an error of 1.33 % of n_k beyond 200 scores; its random choices cannot be seeded, so two runs
+    may differ.
 
     **Cost**: ``bisection`` about 64 / log2(probes + 1) + 1 rounds (17 for 15 probes) of ``probes``
     integers; the others one round, of at most 2 ``points`` numbers (``order``), some hundreds

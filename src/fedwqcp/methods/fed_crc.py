@@ -94,15 +94,17 @@ class FedCRC(OneShot[LossCurve]):
 
     Notes
     -----
-    **Guarantee**: E[loss of a test point] <= alpha, since losses lie between 0 and 1 and fall with
-    t. ``pooled``: by the theorem of conformal risk control, if all points are i.i.d. ``mixture``:
-    for a test point of agent k with probability (n_k + 1) / (N + M), by FCP's argument with losses
-    in place of misses. Give every agent one test point, and let t* be the smallest grid point (or
+    **Guarantee**: the expected loss of a test point is at most alpha, for losses between 0 and 1
+    that fall with t. ``mixture``: for a test point that comes from agent k with probability (n_k +
+    1) / (N + M) and is then exchangeable with that agent's points. ``pooled``: if all points are
+    i.i.d. ``site`` with ``n0 = 0``: at each agent whose test points are exchangeable with its own;
+    with ``n0 > 0`` nothing is proved. The grid costs at most one step of the threshold.
+
+    ``pooled`` is the theorem of conformal risk control, ``mixture`` FCP's argument with losses in
+    place of misses: give every agent one test point, and let t* be the smallest grid point (or
     +inf) at which all N + M losses have a mean of at most alpha. It does not depend on the order of
     an agent's n_k + 1 points, so the mixture's expected loss at t* is that mean's expectation; and
-    the threshold is never below t*, because M such losses are at most M. ``site`` with ``n0 = 0``:
-    at each agent by itself; with ``n0 > 0`` nothing is proved. The grid costs at most one step of
-    the threshold.
+    the threshold is never below t*, because M such losses are at most M.
 
     **Cost**: one round; ``points`` + 1 floats and one integer per agent, only ever summed (but for
     ``site``). Where points are few, the curve shows single scores as finely as the grid is.

@@ -30,8 +30,10 @@ class FedAvgQCP(SummedMean, OneShot[LocalQuantile]):
 
     Notes
     -----
-    **Guarantee**: none in finite samples under heterogeneity; a heuristic. The threshold lies
-    between the smallest and the largest local one. A tiny agent moves it as much as a large one.
+    **Guarantee**: none in finite samples, not even with identical agents; a heuristic. The
+    threshold lies between the smallest and the largest local one.
+
+    A tiny agent moves it as much as a large one.
 
     **Cost**: one round; one float and one integer per agent.
 

@@ -132,10 +132,12 @@ class FedCPQQ(Method[Summary]):
 
     Notes
     -----
-    **Guarantee**: expected coverage M, distribution-free, if scores are i.i.d. across agents (a
-    lower bound with ties); with delta, training-conditional. **Nothing under heterogeneity**: which
-    agent's quantile is returned is then decided by rounding. Neither threshold nor k need be
-    monotone in alpha.
+    **Guarantee**: P(Y in C(X)) >= M >= 1 - alpha, with equality to M without ties, if scores are
+    i.i.d. at and across agents. With ``delta``, coverage given the calibration data is at least 1 -
+    alpha with probability at least 1 - delta.
+
+    Under heterogeneity nothing is promised: which agent's quantile is returned is then decided by
+    rounding. Neither threshold nor k need be monotone in alpha.
 
     **Cost**: ``fixed_local`` one round, one float and one integer per agent; the others two rounds,
     the first for the sizes. The outcome tells l, k and M.

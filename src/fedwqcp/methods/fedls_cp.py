@@ -98,22 +98,21 @@ class FedLSCP(OneShot[ClassSketches]):
 
     Notes
     -----
-    **Guarantee**: with ``n0 = 0`` and a target law that is known, coverage at the target is at
-    least 1 - alpha in finite samples if, given the class, agent k's test score is exchangeable with
-    its calibration scores, and scores of one class do not depend on those of another; nothing is
-    assumed of other agents, nor of agent k's label law. The threshold is the smallest q with sum_c
-    pi_c m_c(q) / (n_c + 1) >= 1 - alpha, m_c the scores that are surely at most q. Add one test
-    score to each class: by exchangeability a fresh score of class c is at most any symmetric
-    threshold with probability (scores up to it) / (n_c + 1), and q is at least the smallest one
-    where these add up to 1 - alpha. Without ties it is at most sum_c pi_c g_c / (n_c + 1) + max_c
-    pi_c / (n_c + 1) above, g_c the largest gap between the ranks sent (1 if all were sent), and
-    what rounding scores up to five digits adds. A class without points never counts as covered:
-    with more than alpha of the target in such classes the threshold is +inf. ``mixture`` and
-    ``own`` estimate the target by counts, an error in total variation of order sqrt(C / N).
+    **Guarantee**: with ``n0 = 0``, coverage at the target is at least 1 - alpha in finite samples
+    if, given the class, agent k's test score is exchangeable with its calibration scores whatever
+    the scores of other classes, and the target's label shares are as stated; nothing is assumed of
+    other agents, nor of agent k's own label shares. Without ties it is at most 1 - alpha + sum_c
+    pi_c g_c / (n_c + 1) + max_c pi_c / (n_c + 1), plus what rounding scores up to five digits adds,
+    g_c being the largest gap between the ranks sent, 0 and n_c + 1 among them. A class without
+    points never counts as covered: with more than alpha of the target in such classes the threshold
+    is +inf. With lending coverage is approximate, and right as far as other agents' scores of a
+    class are distributed alike. ``floor`` only adds coverage: bounds from below stay, bounds from
+    above do not.
 
-    With lending coverage is approximate, and no finite-sample statement is made: what others lend
-    is right only where their scores of a class are distributed alike. ``floor`` only adds coverage:
-    bounds from below stay, bounds from above do not.
+    The threshold is the smallest q with sum_c pi_c m_c(q) / (n_c + 1) >= 1 - alpha, m_c the scores
+    that are surely at most q; the page on label shift proves both bounds. ``mixture`` and ``own``
+    take the shares from counts: the statement is then about the shares that were counted, which
+    miss the true ones by an error of order sqrt(C / N) in total variation.
 
     **Cost**: one round; for each class its count and at most 48 scores of five digits, below 600
     bytes; with ``floor`` one score more. One threshold comes back, with `LabelShifted`'s figures of

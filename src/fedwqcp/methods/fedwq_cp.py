@@ -29,8 +29,8 @@ class FedWQCP(SummedMean, OneShot[LocalQuantile]):
 
     Notes
     -----
-    **Guarantee**: none in finite samples under heterogeneity; a heuristic. The threshold lies
-    between the smallest and the largest local one.
+    **Guarantee**: none in finite samples, not even with identical agents; a heuristic. The
+    threshold lies between the smallest and the largest local one.
 
     **Cost**: one round; one float and one integer per agent.
 

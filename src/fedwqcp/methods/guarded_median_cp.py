@@ -57,11 +57,13 @@ class GuardedMedianCP(OneShot[LocalQuantile]):
 
     Notes
     -----
-    **Guarantee**: 1 - alpha <= P(Y in C_k(X)) <= 1 - (1 - slack) alpha + 1/(n_k + 1) (the upper
-    side without ties) at every honest agent k whose test points are exchangeable with its
-    calibration points, however many others lie and whatever they send: the threshold lies between
-    two of its own. ``clip`` loses it. Where test points come from elsewhere there is none; then
-    ``slack`` bounds how far a lie reaches, and also how much honest agents can help.
+    **Guarantee**: 1 - alpha <= P(Y in C_k(X)) at every honest agent k whose test points are
+    exchangeable with its calibration points, however many others are Byzantine and whatever they
+    send: the threshold lies between two of its own. Without ties it is at most 1 - (1 - slack)
+    alpha + 1/(n_k + 1). ``clip`` loses it.
+
+    Where test points come from elsewhere there is none; then ``slack`` bounds how far a Byzantine
+    agent reaches, and also how much honest agents can help.
 
     **Cost**: one round; one float and one integer per agent. The agent needs its calibration data
     once more to predict. Not to be had from masked sums.

@@ -101,10 +101,13 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
     Notes
     -----
     **Guarantee**: what an agent sends is epsilon-differentially private (pure) for one calibration
-    sample that is replaced, n being public; with ``size_epsilon``, (epsilon + size_epsilon)-private
-    for one that is added or removed. Each agent's own threshold covers its own new points with
-    probability 1 - alpha; their mean is a heuristic, as in FedWQ-CP. alpha may be 1/2 at most.
-    The source's eps' = eps alpha passes epsilon once 2 q (1 - q) < alpha, hence the minimum.
+    sample that is replaced, n being public. With ``size_epsilon`` it is (epsilon +
+    size_epsilon)-private for one that is added or removed. Each agent's own threshold covers its
+    own new points with probability at least 1 - alpha, if these are exchangeable with its
+    calibration points. The mean is a heuristic, as in FedWQ-CP.
+
+    alpha may be 1/2 at most. The source's eps' = eps alpha passes epsilon once 2 q (1 - q) < alpha,
+    hence the minimum.
 
     **Cost**: one round; two floats more per agent than FedWQ-CP, and wider sets.
 

@@ -64,12 +64,13 @@ class RobFCP(Method[Summary]):
     the threshold within one bin at most. And of several answers that agree in every count, each of
     at least H scores, all but the first are left out first, as copies.
 
-    **Guarantee**: for large samples. If fewer than half of the agents are Byzantine and honest
-    scores share one distribution, coverage misses that of FCP by at most H z / (2 sqrt(n))
-    (1 + 2 tau / (1 - tau)) with probability 0.95, tau being the ratio of Byzantine to honest
-    agents; the outcome tells this ``loss``. For 2 of 6 agents it is 1, and says nothing, below
-    10,000 scores for each. Where honest agents differ, the odd ones are left out in place of
-    Byzantine ones that do not.
+    **Guarantee**: for large samples, if fewer than half of the agents are Byzantine and honest
+    scores share one distribution: coverage misses that of FCP by at most
+    H z / (2 sqrt(n)) (1 + 2 tau / (1 - tau)) with probability 0.95, tau being the ratio of
+    Byzantine to honest agents; the outcome tells this ``loss``. For 2 of 6 agents it is 1, and says
+    nothing, up to 10,000 scores for each.
+
+    Where honest agents differ, the odd ones are left out in place of Byzantine ones that do not.
 
     **Cost**: about 64 / log2(probes + 1) + 2 rounds (18 for 15 probes); three numbers, then
     H - 1 counts, then ``probes`` counts a round. Not to be had from masked sums.

@@ -31,7 +31,8 @@ class SplitCP(Method[Summary]):
     Notes
     -----
     **Guarantee**: 1 - alpha <= P(Y in C_k(X)) if agent k's test points are exchangeable with its
-    calibration points; at most 1/(n_k + 1) above without ties. ``clip`` loses it.
+    calibration points, ties included. Without ties it is at most 1 - alpha + 1/(n_k + 1). ``clip``
+    loses it.
 
     **Cost**: no round, no numbers sent.
 

@@ -44,8 +44,10 @@ class TrimmedMeanCP(OneShot[LocalQuantile]):
     -----
     **Guarantee**: none in finite samples; a heuristic. Breakdown point: as long as no more agents
     are Byzantine than are left out at each end (``withstands`` of the outcome), the threshold lies
-    between the smallest and the largest honest one, whatever they claim; one more can move it
-    anywhere. An honest agent with +inf takes one of the places.
+    between the smallest and the largest honest one, whatever they claim. One more can move it
+    anywhere. A round that is to withstand half of the agents that count, or more, is refused.
+
+    An honest agent with +inf takes one of the places.
 
     **Cost**: one round; one float and one integer per agent. Not to be had from masked sums.
 

@@ -46,11 +46,13 @@ class WeightedMedianCP(OneShot[LocalQuantile]):
     the smallest and the largest honest one as long as Byzantine agents hold less than half of the
     weight of the agents that count, those with points and, under ``exclude``, with enough of them.
     The outcome says how many agents that is, whoever they are and whatever they claim
-    (``withstands``): the most of whom any choice holds less than half. Where the weights are equal,
-    that is fewer than half of the agents; with the default cap it is at least
-    (floor(M / 2) + 1) / 2, rounded down, of M >= 3 agents that count: 1 of 3, 2 of 6, 3 of 10.
-    Byzantine agents move the threshold between the honest ones as they like, which matters where
-    these lie far apart; and they can have a round refused that asks for more than it withstands.
+    (``withstands``). With the default cap it is at least (floor(M / 2) + 1) / 2, rounded down, of M
+    >= 3 agents that count: 1 of 3, 2 of 6, 3 of 10. A round that is to withstand more than it does
+    is refused.
+
+    Where the weights are equal, fewer than half of the agents are withstood. Byzantine agents move
+    the threshold between the honest ones as they like, which matters where these lie far apart; and
+    they can have a round refused that asks for more than it withstands.
 
     **Cost**: one round; one float and one integer per agent. Not to be had from masked sums.
 
