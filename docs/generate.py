@@ -1,12 +1,17 @@
-"""Pages that the site makes of the package itself: docstrings, and the program's ``--help``."""
+"""Pages that the site makes of the package itself: docstrings, and the program's ``--help``.
+
+``python docs/generate.py`` writes the table of promises and tests into the page on methods.
+"""
 
 from __future__ import annotations
 
+import ast
 import inspect
+import re
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer
 
@@ -16,6 +21,11 @@ from fedwqcp.cli.main import app
 
 MODULES = ("fedwqcp.metrics", "fedwqcp.theory", "fedwqcp.monitor", "fedwqcp.sklearn")
 """Modules beside the package itself whose public names are documented."""
+
+ROOT = Path(__file__).resolve().parents[1]
+METHODS_PAGE = ROOT / "docs" / "explanation" / "methods.md"
+MADE = "<!-- made by `python docs/generate.py` -->", "<!-- end -->"
+"""Between these lines of the page stands the table of promises and tests."""
 
 
 def write(folder: Path) -> None:
@@ -125,3 +135,67 @@ def _title(text: str, line: str) -> str:
 def _path(kind: type) -> str:
     """Return where a class is imported from."""
     return f"{kind.__module__}.{kind.__qualname__}"
+
+
+class Mark(NamedTuple):
+    """A test that says which words it holds: of a method's guarantee, or of a page."""
+
+    source: str
+    words: str
+    test: str
+
+
+def marks() -> list[Mark]:
+    """Return every ``@pytest.mark.guarantee(source, words)`` of the tests."""
+    found = []
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            for mark in getattr(node, "decorator_list", ()):
+                if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.guarantee":
+                    source, words = (ast.literal_eval(each) for each in mark.args)
+                    found.append(Mark(source, words, f"{path.relative_to(ROOT)}::{node.name}"))
+    return found
+
+
+def guarantee_of(method: str) -> list[str]:
+    """Return the sentences of a method's paragraph **Guarantee**."""
+    doc = inspect.getdoc(methods.find(method)) or ""
+    paragraph = doc.partition("**Guarantee**: ")[2].partition("\n\n")[0]
+    return re.split(r"(?<=\.) (?=[A-Z`])", " ".join(paragraph.split()))
+
+
+def sentence_with(mark: Mark) -> str | None:
+    """Return the sentence of a guarantee that a mark is about, or its words of a page."""
+    if mark.source in methods.available():
+        return next((each for each in guarantee_of(mark.source) if mark.words in each), None)
+    own, _, rest = (ROOT / mark.source).read_text().partition(MADE[0])
+    page = " ".join(f"{own} {rest.partition(MADE[1])[2]}".split())  # without the table itself
+    return mark.words if mark.words in page else None
+
+
+def promises() -> str:
+    """Return the table of every promise and the tests that hold it, as Markdown."""
+    held: dict[tuple[str, str], list[str]] = {
+        (name, each): [] for name in methods.available() for each in guarantee_of(name)
+    }
+    for mark in marks():
+        sentence = sentence_with(mark)
+        if sentence is None:
+            raise SystemExit(f"{mark.test}: {mark.source} does not say {mark.words!r}")
+        held.setdefault((mark.source, sentence), []).append(mark.test)
+    rows = ["| of | promise | held by |", "|---|---|---|"]
+    for (source, sentence), tests in held.items():
+        of = source if source in methods.available() else Path(source).name
+        names = ", ".join(f"`{test.partition('/')[2]}`" for test in tests) or "**no test**"
+        rows.append(f"| {of} | {sentence.replace('|', '&#124;').replace('``', '`')} | {names} |")
+    return "\n".join(rows)
+
+
+def with_promises(page: str) -> str:
+    """Return the page on methods with the table as it is now."""
+    begin, end = (page.index(line) for line in MADE)
+    return f"{page[:begin]}{MADE[0]}\n\n{promises()}\n\n{page[end:]}"
+
+
+if __name__ == "__main__":
+    METHODS_PAGE.write_text(with_promises(METHODS_PAGE.read_text()))

@@ -96,6 +96,7 @@ def test_other_forms_need_no_leave(sketch: str) -> None:
     assert release.threshold("a") == pytest.approx(0.9, abs=0.03)
 
 
+@pytest.mark.guarantee("fcp", "``tdigest`` has no proven error, and no guarantee.")
 def test_what_is_promised() -> None:
     for sketch in ALL:
         method = FCP(sketch=sketch)
@@ -104,6 +105,7 @@ def test_what_is_promised() -> None:
         assert ("99 %" in method.assumption) == (sketch == "kll")
 
 
+@pytest.mark.guarantee("fcp", "give exactly s_(R).")
 @settings(max_examples=30)
 @given(samples(infinite=True), alphas(2), st.sampled_from(EXACT), st.integers(1, 20))
 def test_it_is_the_order_statistic_of_all(
@@ -113,6 +115,7 @@ def test_it_is_the_order_statistic_of_all(
     assert threshold(agents, "fcp", alpha, sketch=sketch, probes=probes) == expected
 
 
+@pytest.mark.guarantee("fcp", "never give less, and at most")
 @settings(max_examples=30)
 @given(samples(infinite=True), alphas(2), st.integers(1, 9), st.integers(2, 6))
 def test_order_statistics_never_give_less_and_little_more(
@@ -187,6 +190,7 @@ def test_small_kll_sketches_never_give_less(agents: dict, alpha: float) -> None:
     assert threshold(agents, "fcp", alpha, sketch="kll") >= expected
 
 
+@pytest.mark.guarantee("fcp", "``kll`` is approximate")
 def test_kll_takes_the_upper_end() -> None:
     rng = np.random.default_rng(3)
     agents = {name: rng.random(4000) for name in "abcde"}
@@ -260,6 +264,7 @@ def test_an_answer_to_another_question_is_told_by_its_place(method, answers, pos
     assert unfit.value.position == position
 
 
+@pytest.mark.guarantee("fcp", "never give less, and at most")
 @pytest.mark.parametrize("floor", [False, True])
 def test_coarse_counts_end_where_the_sketch_of_the_same_gap_does(floor: bool) -> None:
     rng = np.random.default_rng(7)

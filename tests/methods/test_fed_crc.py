@@ -197,6 +197,7 @@ def law(rng, n, agent):
     return 1 / (1 + np.exp(-(4 * truth - 2 + noise))), truth
 
 
+@pytest.mark.guarantee("fed-crc", "the expected loss of a test point is at most alpha")
 @pytest.mark.slow
 @pytest.mark.parametrize("correction", ["mixture", "pooled", "site"])
 def test_the_expected_loss_is_kept(correction):

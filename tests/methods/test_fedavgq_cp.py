@@ -86,6 +86,9 @@ def test_order_does_not_matter(agents: dict, alpha: float, random: object) -> No
     )
 
 
+@pytest.mark.guarantee(
+    "fedavgq-cp", "The threshold lies between the smallest and the largest local one."
+)
 @settings(max_examples=40)
 @given(samples(infinite=True), alphas(2))
 def test_it_lies_between_the_local_thresholds(agents: dict, alpha: float) -> None:

@@ -94,6 +94,9 @@ def test_one_agent_alone_is_split_cp(agents: dict, alpha: float) -> None:
     assert threshold(agents, "fedwq-cp", alpha) == own
 
 
+@pytest.mark.guarantee(
+    "fedwq-cp", "The threshold lies between the smallest and the largest local one."
+)
 @settings(max_examples=40)
 @given(samples(infinite=True), alphas(2))
 def test_it_lies_between_the_local_thresholds(agents: dict, alpha: float) -> None:

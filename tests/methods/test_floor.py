@@ -85,6 +85,8 @@ def test_agents_with_too_few_points_set_no_floor(method):
     ).threshold("a")
 
 
+@pytest.mark.guarantee("fcp", "With ``floor`` the lower bound stays")
+@pytest.mark.guarantee("fedls-cp", "``floor`` only adds coverage: bounds from below stay")
 @settings(max_examples=100)
 @given(samples(infinite=True), alphas(2), st.sampled_from(FLOORED))
 def test_no_threshold_is_below_that_of_fedwq_cp(agents, alpha, method):

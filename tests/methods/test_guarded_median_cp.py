@@ -89,6 +89,7 @@ def test_whatever_others_send_an_honest_threshold_lies_between_two_of_its_own(
         assert least <= found <= conformal_quantile(cal.scores, (1 - slack) * alpha)
 
 
+@pytest.mark.guarantee("guarded-median-cp", "1 - alpha <= P(Y in C_k(X)) at every honest agent k")
 @pytest.mark.slow
 @pytest.mark.parametrize("lie", [0.0, 1e9])
 def test_the_coverage_of_honest_agents_is_between_its_bounds(lie: float) -> None:

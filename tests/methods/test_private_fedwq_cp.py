@@ -212,6 +212,7 @@ def test_a_round_in_one_process():
     assert release.bytes_up("a") < 600
 
 
+@pytest.mark.guarantee("private-fedwq-cp", "The mean is a heuristic, as in FedWQ-CP.")
 @pytest.mark.slow
 def test_what_averaging_private_thresholds_gives():
     """Five agents with one law: nothing is proved of the mean; here it covers."""
@@ -233,6 +234,9 @@ def test_what_averaging_private_thresholds_gives():
     assert stats.binom.cdf(hits, trials, 0.9) > 1e-6
 
 
+@pytest.mark.guarantee(
+    "docs/explanation/methods.md", "263 or fewer at alpha = 0.1 and epsilon = 1; 136 or fewer with"
+)
 @pytest.mark.parametrize(("form", "most"), [("published", 263), ("tight", 136)])
 def test_up_to_so_many_points_the_threshold_is_infinite(form: str, most: int) -> None:
     method = PrivateFedWQCP(form=form)

@@ -95,6 +95,9 @@ def test_a_wrong_law_would_be_noticed():
     assert stats.chisquare(np.bincount(draws, minlength=4), other).pvalue < RARE
 
 
+@pytest.mark.guarantee(
+    "private-fedwq-cp", "With ``size_epsilon`` it is (epsilon + size_epsilon)-private"
+)
 @pytest.mark.parametrize("epsilon", [0.1, 0.7, 3.0])
 def test_sizes_get_two_sided_geometric_noise(epsilon):
     rng = np.random.default_rng(3)
@@ -170,12 +173,16 @@ def neighbours(draw):
     return np.bincount(scores, minlength=bins), np.bincount(other, minlength=bins)
 
 
+@pytest.mark.guarantee("private-fedwq-cp", "for one calibration sample that is replaced")
 @given(neighbours(), st.floats(0.5, 1.0), st.floats(0.01, 20))
 def test_one_replaced_sample_moves_no_probability_by_more_than_the_rate(pair, level, rate):
     one, other = (np.log(Mechanism(level, rate).law(counts)) for counts in pair)
     assert abs(one - other).max() <= rate * (1 + 1e-9) + 1e-9
 
 
+@pytest.mark.guarantee(
+    "private-fedwq-cp", "With ``size_epsilon`` it is (epsilon + size_epsilon)-private"
+)
 @given(neighbours(), st.floats(0.5, 1.0), st.floats(0.01, 20), st.integers(0, 1))
 def test_one_added_sample_moves_no_probability_by_more_than_the_rate(pair, level, rate, at):
     counts = pair[0]
@@ -184,6 +191,7 @@ def test_one_added_sample_moves_no_probability_by_more_than_the_rate(pair, level
     assert abs(one - other).max() <= rate * (1 + 1e-9) + 1e-9
 
 
+@pytest.mark.guarantee("private-fedwq-cp", "for one calibration sample that is replaced")
 @given(
     st.integers(1, 5000),
     st.floats(0.01, 0.5),
@@ -242,6 +250,10 @@ LAWS = {
 }
 
 
+@pytest.mark.guarantee(
+    "README.md", "each answer is epsilon-private; each own threshold covers; of their mean nothing"
+)
+@pytest.mark.guarantee("private-fedwq-cp", "Each agent's own threshold covers its own new points")
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["published", "tight"])
 @pytest.mark.parametrize("law", LAWS)
@@ -258,6 +270,7 @@ def test_an_agent_covers_its_own_points(law, form, n, epsilon):
     assert stats.binom.cdf(hits, trials, 0.9) > RARE
 
 
+@pytest.mark.guarantee("private-fedwq-cp", "Each agent's own threshold covers its own new points")
 @pytest.mark.slow
 def test_a_noised_size_keeps_the_coverage():
     rng, trials, n, alpha = np.random.default_rng(5), 3000, 400, 0.1

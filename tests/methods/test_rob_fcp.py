@@ -82,13 +82,14 @@ def test_whole_answers_that_return_are_copies() -> None:
     assert copies(counts, [19, 20, 19, 19], fewest=20) == []
 
 
+@pytest.mark.guarantee("rob-fcp", "For 2 of 6 agents it is 1, and says nothing")
 @pytest.mark.parametrize(
     ("bins", "n", "good", "liars", "expected"),
     [
         # z at 1 - 0.05 / (2 * 10 * 5) = 0.9995 is 3.2905; 10 * 3.2905 / 2000 = 0.016453
         (10, 10**6, 5, 0, 0.016453),
         (10, 10**6, 5, 1, 0.016453 * 1.5),  # tau = 0.2: 1 + 0.4 / 0.8
-        (20, 600, 4, 2, 1.0),  # 6.5 says nothing
+        (20, 10_000, 4, 2, 1.0),  # 1.03 says nothing
         (20, 10**6, 2, 2, 1.0),
     ],
 )

@@ -60,6 +60,9 @@ def test_an_empty_agent_does_not_count() -> None:
     assert threshold(agents, "trimmed-mean-cp", 0.2) == pytest.approx((0.9 + 0.34) / 2)
 
 
+@pytest.mark.guarantee(
+    "trimmed-mean-cp", "A round that is to withstand half of the agents that count"
+)
 @pytest.mark.parametrize(
     ("pairs", "settings"),
     [
@@ -74,6 +77,9 @@ def test_a_round_that_cannot_withstand_so_many_is_refused(pairs: list, settings:
         mean(pairs, **settings)
 
 
+@pytest.mark.guarantee(
+    "trimmed-mean-cp", "Breakdown point: as long as no more agents are Byzantine"
+)
 @given(st.lists(anything, min_size=1, max_size=6), st.data())
 def test_up_to_its_number_of_liars_it_stays_between_honest_thresholds(
     honest: list, data: st.DataObject
@@ -84,6 +90,7 @@ def test_up_to_its_number_of_liars_it_stays_between_honest_thresholds(
     assert min(s.threshold for s in honest) <= found <= max(s.threshold for s in honest)
 
 
+@pytest.mark.guarantee("trimmed-mean-cp", "One more can move it anywhere.")
 @given(st.integers(0, 3), st.floats(1, 1e6))
 def test_one_more_liar_moves_it_anywhere(liars: int, far: float) -> None:
     pairs = [(0.5, 50)] * (liars + 2) + [(1 + 1000 * far, 50)] * (liars + 1)

@@ -182,6 +182,10 @@ def test_a_refused_update_changes_nothing(call, says):
     assert (watch.updates, dict(watch.sites)) == before
 
 
+@pytest.mark.guarantee(
+    "docs/explanation/monitoring.md",
+    "the probability that *any* alarm is *ever* raised is at most delta",
+)
 @pytest.mark.slow
 def test_false_alarms_of_a_whole_federation_stay_below_delta():
     rng = np.random.default_rng(3)

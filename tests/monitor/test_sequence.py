@@ -89,6 +89,10 @@ def test_slack_is_a_quantile_of_the_coverage_of_split_conformal():
         calibration_slack(100, 0.05, agents=0)
 
 
+@pytest.mark.guarantee(
+    "docs/explanation/monitoring.md",
+    "with probability 0.95 no agent's coverage lies below 1 - alpha - slack",
+)
 @given(st.integers(1, 5000), st.floats(0.01, 0.5), st.integers(1, 500))
 def test_with_the_slack_no_agent_of_a_federation_falls_short(n, alpha, agents):
     rank = conformal_rank(n, alpha)

@@ -78,6 +78,10 @@ def test_money_does_not_grow_on_average_while_the_promise_holds(p):
         assert mean < 1.0
 
 
+@pytest.mark.guarantee(
+    "docs/explanation/monitoring.md",
+    "the probability that *any* alarm is *ever* raised is at most delta",
+)
 def test_false_alarms_are_bounded_over_every_path():
     T, alpha, delta = 10, 0.3, 0.4
     alarmed = 0.0

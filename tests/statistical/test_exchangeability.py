@@ -74,6 +74,9 @@ SAMPLE = st.lists(tied, min_size=1, max_size=12)
 GROUPS = st.lists(st.lists(tied, min_size=1, max_size=4), min_size=1, max_size=3)
 
 
+@pytest.mark.guarantee(
+    "README.md", "| coverage at each agent whose test data are like its calibration data |"
+)
 @pytest.mark.guarantee("split-cp", "1 - alpha <= P(Y in C_k(X))")
 @pytest.mark.guarantee("split-cp", "it is at most 1 - alpha + 1/(n_k + 1)")
 @given(SAMPLE, levels, st.sampled_from(["propagate", "exclude"]))
@@ -105,6 +108,7 @@ def test_clip_loses_it(method):
 FCPS = [FCP(), FCP(sketch="order", points=2, min_gap=2), FCP(sketch="exact"), FCP(floor=True)]
 
 
+@pytest.mark.guarantee("README.md", "coverage for a test point from the mixture of agents")
 @pytest.mark.guarantee("fcp", "1 - alpha <= P(Y in C(X)) for a test point that comes from agent k")
 @pytest.mark.guarantee("fcp", "it is at most 1 - alpha + M / (N + M).")
 @pytest.mark.guarantee("fcp", "With ``floor`` the lower bound stays")
@@ -137,6 +141,9 @@ def test_fcp_promises_nothing_at_a_single_agent():
     assert shares([easy, hard], threshold)[1] == 0
 
 
+@pytest.mark.guarantee(
+    "README.md", "coverage if all agents' scores are independent and identically distributed"
+)
 @pytest.mark.guarantee("fedcp-qq", "P(Y in C(X)) >= M >= 1 - alpha, with equality to M without")
 @pytest.mark.parametrize("sizes", [(1, 1), (2, 3), (1, 1, 3), (2, 2, 2)])
 @pytest.mark.parametrize("alpha", [0.1, 0.25, 0.4, 0.6])
@@ -174,6 +181,10 @@ ANYTHING = st.builds(
 )
 
 
+@pytest.mark.guarantee(
+    "README.md",
+    "each agent whose test data are like its calibration data, whatever the others send",
+)
 @pytest.mark.guarantee("guarded-median-cp", "1 - alpha <= P(Y in C_k(X)) at every honest agent k")
 @pytest.mark.guarantee("guarded-median-cp", "it is at most 1 - (1 - slack) alpha + 1/(n_k + 1)")
 @settings(deadline=None)
@@ -211,6 +222,7 @@ def loss(point, t):
     return Fraction(v, 8) * (a > t) + Fraction(w, 8) * (b > t)
 
 
+@pytest.mark.guarantee("README.md", "at most alpha over the mixture of agents")
 @pytest.mark.guarantee("fed-crc", "the expected loss of a test point is at most alpha")
 @pytest.mark.guarantee("fed-crc", "``mixture``: for a test point that comes from agent k")
 @settings(max_examples=40, deadline=None)
@@ -252,13 +264,16 @@ def of_classes(method, rest, alpha):
     return solve(method, [cal, other], alpha).values[0]
 
 
+@pytest.mark.guarantee(
+    "README.md", "coverage under label shift in finite samples with `n0=0`; approximate by default"
+)
 @pytest.mark.guarantee("fedls-cp", "coverage at the target is at least 1 - alpha in finite samples")
 @pytest.mark.guarantee("fedls-cp", "``floor`` only adds coverage: bounds from below stay")
 @pytest.mark.parametrize("floor", [False, True])
 @settings(max_examples=30, deadline=None)
 @given(groups=CLASSES, alpha=levels, pi=SHARES)
 def test_fedls_cp_covers_the_target(floor, groups, alpha, pi):
-    method = FedLSCP(target=tuple(map(float, pi)), n0=0.0, floor=floor)
+    method = FedLSCP(tuple(map(float, pi)), 0.0, min_gap=2, min_class=1, floor=floor)
     found = shares(groups, lambda rest: of_classes(method, rest, alpha))
     assert sum(p * c for p, c in zip(pi, found, strict=True)) >= sum(pi) * (1 - exact(alpha))
 
@@ -267,7 +282,7 @@ def test_fedls_cp_covers_the_target(floor, groups, alpha, pi):
 @settings(max_examples=30, deadline=None)
 @given(groups=CLASSES, alpha=levels, pi=SHARES)
 def test_fedls_cp_covers_little_more(groups, alpha, pi):
-    method = FedLSCP(target=tuple(map(float, pi)), n0=0.0)
+    method = FedLSCP(tuple(map(float, pi)), 0.0, min_gap=2, min_class=1)
     groups = distinct(groups)
     found = shares(groups, lambda rest: of_classes(method, rest, alpha))
     n = [len(group) - 1 for group in groups]
@@ -278,16 +293,20 @@ def test_fedls_cp_covers_little_more(groups, alpha, pi):
     assert covered <= 1 - exact(alpha) + above
 
 
-@settings(max_examples=60, deadline=None)
-@given(CLASSES, levels, SHARES, st.integers(0, 10**6))
-def test_fedls_cp_lies_between_the_two_thresholds_of_its_proof(groups, alpha, pi, seed):
+@pytest.mark.parametrize(("min_gap", "min_class"), [(2, 1), (5, 10)])
+@settings(max_examples=40, deadline=None)
+@given(groups=CLASSES, alpha=levels, pi=SHARES, seed=st.integers(0, 10**6))
+def test_fedls_cp_lies_between_the_two_thresholds_of_its_proof(
+    min_gap, min_class, groups, alpha, pi, seed
+):
     """With scores of many digits and larger classes: q* <= q <= q** rounded up."""
     rng = np.random.default_rng(seed)
     own = [rng.uniform(size=len(g) * int(rng.integers(1, 30)) - 1) for g in groups]
     fresh = [np.append(scores, rng.uniform()) for scores in own]
-    method = FedLSCP(target=tuple(map(float, pi)), n0=0.0)
+    method = FedLSCP(tuple(map(float, pi)), 0.0, min_gap=min_gap, min_class=min_class)
     q = of_classes(method, own, alpha)
-    gaps = [max(np.diff((0, *ranks_of(len(x), alpha, 48, 2), len(x) + 1))) for x in own]
+    ranks = [(0, *ranks_of(len(x), alpha, 48, min_gap, min_class), len(x) + 1) for x in own]
+    gaps = [max(np.diff(sent)) for sent in ranks]
     more = sum(
         Fraction(p * int(g), sum(pi) * len(x)) for p, g, x in zip(pi, gaps, fresh, strict=True)
     )
@@ -305,12 +324,14 @@ def test_fedls_cp_lies_between_the_two_thresholds_of_its_proof(groups, alpha, pi
     assert first(1 - exact(alpha)) <= q <= rounded_up(first(1 - exact(alpha) + more))
 
 
-@pytest.mark.guarantee("fedls-cp", "A class without points never counts as covered")
+@pytest.mark.guarantee("fedls-cp", "never counts as covered: with more than alpha of the target")
 def test_fedls_cp_never_covers_a_class_that_it_has_not_seen():
     scores = [list(range(50)), list(range(50)), []]
     rare, common = (FedLSCP(target=(1.0 - p, 0.0, p), n0=0.0) for p in (0.05, 0.11))
     assert of_classes(rare, scores, 0.1) < inf
     assert of_classes(common, scores, 0.1) == inf
+    few = [list(range(50)), list(range(50)), [0.0] * 9]  # below min_class
+    assert of_classes(common, few, 0.1) == inf
 
 
 @pytest.mark.guarantee("fed-crc", "The grid costs at most one step of the threshold.")
@@ -319,3 +340,9 @@ def test_the_grid_costs_one_step(scores, alpha):
     coarse = fw.calibrate({"a": scores}, method=FedCRC(points=10), alpha=alpha).threshold("a")
     fine = fw.calibrate({"a": scores}, method=FedCRC(points=1000), alpha=alpha).threshold("a")
     assert fine == coarse == inf or fine <= coarse < fine + 0.1 + 1e-9
+
+
+@pytest.mark.guarantee("README.md", "(fewer than 19 at alpha = 0.05) has no finite threshold.")
+def test_too_few_points_have_no_finite_threshold():
+    assert fw.conformal_quantile([0.5] * 18, 0.05) == inf
+    assert fw.conformal_quantile([0.5] * 19, 0.05) == 0.5

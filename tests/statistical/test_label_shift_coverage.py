@@ -38,6 +38,7 @@ def coverages(method, counts, pi, alpha, runs):
     return np.array(found)
 
 
+@pytest.mark.guarantee("fedls-cp", "Without ties it is at most 1 - alpha + sum_c pi_c g_c")
 @pytest.mark.parametrize("counts", [(60, 25, 9), (200, 3, 40), (35, 35, 35)])
 @pytest.mark.parametrize("pi", [(0.2, 0.3, 0.5), (0.9, 0.02, 0.08)])
 def test_own_points_cover_a_named_law_within_the_stated_bounds(counts, pi):
@@ -64,6 +65,7 @@ def test_what_is_never_seen_and_not_rare_gives_no_finite_threshold():
     assert FedLSCP(n0=0, target=pi).aggregate(sent, 0.05).values == (inf,)
 
 
+@pytest.mark.guarantee("fedls-cp", "With lending coverage is approximate, and right as far as")
 def test_lending_among_equal_models_covers_classes_never_seen():
     # each agent lacks a class or has few points of it; all have the same F_c
     counts = [(150, 4, 0), (0, 120, 60), (30, 0, 200), (80, 60, 1)]

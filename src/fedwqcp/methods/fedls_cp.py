@@ -104,8 +104,8 @@ class FedLSCP(OneShot[ClassSketches]):
     other agents, nor of agent k's own label shares. Without ties it is at most 1 - alpha + sum_c
     pi_c g_c / (n_c + 1) + max_c pi_c / (n_c + 1), plus what rounding scores up to five digits adds,
     g_c being the largest gap between the ranks sent, 0 and n_c + 1 among them. A class without
-    points never counts as covered: with more than alpha of the target in such classes the threshold
-    is +inf. With lending coverage is approximate, and right as far as other agents' scores of a
+    points, or with fewer than ``min_class``, never counts as covered: with more than alpha of the
+    target in such classes the threshold is +inf. With lending coverage is approximate, and right as far as other agents' scores of a
     class are distributed alike. ``floor`` only adds coverage: bounds from below stay, bounds from
     above do not.
 

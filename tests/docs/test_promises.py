@@ -1,0 +1,44 @@
+"""Every sentence of a guarantee has a test, and the page that lists them is current."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from fedwqcp import methods
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+@pytest.fixture(scope="module")
+def generate():
+    """The module that makes the page."""
+    pytest.importorskip("sklearn")
+    spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("method", methods.available())
+def test_every_sentence_of_a_guarantee_is_held_by_a_test(generate, method):
+    held = {generate.sentence_with(mark) for mark in generate.marks() if mark.source == method}
+    assert [each for each in generate.guarantee_of(method) if each not in held] == []
+
+
+def test_every_marked_test_holds_words_that_are_there(generate):
+    assert [mark for mark in generate.marks() if generate.sentence_with(mark) is None] == []
+
+
+def test_the_page_is_current(generate):
+    page = generate.METHODS_PAGE.read_text()
+    assert generate.with_promises(page) == page, "run python docs/generate.py"
+
+
+def test_a_sentence_that_nobody_holds_and_words_that_are_gone_are_found(generate):
+    gone = generate.Mark("fcp", "coverage at every single agent", "t")
+    assert generate.sentence_with(gone) is None
+    assert generate.sentence_with(gone._replace(source="README.md")) is None
+    assert len(generate.guarantee_of("fcp")) > 5
