@@ -79,10 +79,10 @@ class FCP(SummedCounts, Method[Summary]):
     authors measured to hold with confidence 99 %. ``tdigest`` has no proven error, and no
     guarantee. With ``floor`` the lower bound stays and the upper goes.
 
-    Why coarse counts never give less: what the server counts at v is at most the true count, so that q
-    >= s_(R); below q it counts at most R - 1, the truth at most sum_k (g_k - 1) more. ``kll`` has
-    an error of 1.33 % of n_k beyond 200 scores; its random choices cannot be seeded, so two runs
-    may differ.
+    Why coarse counts never give less: what the server counts at v is at most the true count, so
+    that q >= s_(R); below q it counts at most R - 1, the truth at most sum_k (g_k - 1) more.
+    ``kll`` has an error of 1.33 % of n_k beyond 200 scores; its random choices cannot be seeded, so
+    two runs may differ.
 
     **Cost**: ``bisection`` about 64 / log2(probes + 1) + 1 rounds (17 for 15 probes) of ``probes``
     integers; the others one round, of at most 2 ``points`` numbers (``order``), some hundreds

@@ -105,9 +105,9 @@ class FedLSCP(OneShot[ClassSketches]):
     pi_c g_c / (n_c + 1) + max_c pi_c / (n_c + 1), plus what rounding scores up to five digits adds,
     g_c being the largest gap between the ranks sent, 0 and n_c + 1 among them. A class without
     points, or with fewer than ``min_class``, never counts as covered: with more than alpha of the
-    target in such classes the threshold is +inf. With lending coverage is approximate, and right as far as other agents' scores of a
-    class are distributed alike. ``floor`` only adds coverage: bounds from below stay, bounds from
-    above do not.
+    target in such classes the threshold is +inf. With lending coverage is approximate, and right as
+    far as other agents' scores of a class are distributed alike. ``floor`` only adds coverage:
+    bounds from below stay, bounds from above do not.
 
     The threshold is the smallest q with sum_c pi_c m_c(q) / (n_c + 1) >= 1 - alpha, m_c the scores
     that are surely at most q; the page on label shift proves both bounds. ``mixture`` and ``own``
