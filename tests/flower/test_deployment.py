@@ -164,6 +164,17 @@ def test_a_node_killed_mid_round_is_missing_and_the_quorum_decides(federation, r
     assert audit(record).matches
 
 
+def test_a_round_that_is_stopped_says_so(federation, root):
+    run = submitted(federation, root, "stopped", agents="nobody", deadline=300.0)
+    records = root / "records" / "stopped"
+    wait_until(lambda: any(records.glob("*/log.jsonl")), 60, "the record")
+    federation.commands.flwr("stop", run, "fed")
+    wait_until(lambda: is_over(records), 60, "the end of the record")
+    (log,) = records.glob("*/log.jsonl")
+    last = json.loads(log.read_text().splitlines()[-1])
+    assert (last["event"], last["reason"]) == ("failed", "interrupted: SystemExit")
+
+
 def test_nothing_speaks_to_the_outside(federation):
     env = federation.commands._env
     assert (env["FLWR_TELEMETRY_ENABLED"], env["FLWR_DISABLE_UPDATE_CHECK"]) == ("0", "1")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedwqcp as fw
-from fedwqcp.errors import InputError, OutOfRangeError, QuorumError, WrongRoundError
+from fedwqcp.errors import InputError, OutOfRangeError, QuorumError, RecordError, WrongRoundError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import Plan, choose_method, choose_score, new_id
 from fedwqcp.federation.secure.contribution import (
@@ -21,6 +21,7 @@ from fedwqcp.federation.secure.contribution import (
     words_of,
     words_out_of_range,
 )
+from fedwqcp.federation.secure.sum_audit import from_sums
 from fedwqcp.federation.secure.sums import SumServer
 from fedwqcp.methods import Total
 from fedwqcp.methods._counts import CountAt
@@ -224,6 +225,24 @@ def test_one_agent_out_of_range_makes_the_threshold_infinite_and_no_other_is_tol
     server.hear("abcd", np.sum(words, axis=0).tolist())
     assert server.ended
     assert server.release(1).outcomes == (ToAllWithin(inf, 0.0),)
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        b"", b"7", b"[]", b"{}", b"[" * 99_999, b'{"agents": "abcd", "totals": [0, 0, 0]}',
+        b'{"agents": [1, 2], "totals": [0, 0, 0]}', b'{"agents": [[]], "totals": [0, 0, 0]}',
+        b'{"agents": ["a"], "totals": 5}', b'{"agents": ["a"], "totals": [0, 0, "0"]}',
+        b'{"agents": ["a"], "totals": [0, 0, -1]}', b'{"agents": ["a"], "totals": [0, 0, true]}',
+        b'{"agents": ["a"], "totals": [0, 0, 4294967296]}', b'{"agents": ["a"], "totals": [1e300]}',
+        b'{"agents": ["a"], "totals": [%s]}' % (b"9" * 5000), b"\xff\xfe",
+    ],
+)  # fmt: skip
+def test_a_kept_sum_that_nobody_wrote_is_refused_by_its_name(kept, tmp_path):
+    (tmp_path / "0.json").write_bytes(kept)
+    entries = [{"event": "summed", "file": "0.json"}]
+    with pytest.raises(RecordError, match=r"0\.json: must hold agents and their totals"):
+        from_sums(tmp_path, plan_of().round, entries, {})
 
 
 def test_later_counts_out_of_range_are_nothing():

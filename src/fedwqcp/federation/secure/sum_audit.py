@@ -12,6 +12,7 @@ from fedwqcp.federation.files import read
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.secure.sums import SumServer
 from fedwqcp.wire.codec import decode
+from fedwqcp.wire.masked import MODULUS
 from fedwqcp.wire.release import Release
 from fedwqcp.wire.round import Round
 
@@ -46,14 +47,30 @@ def from_sums(
     server: SumServer | None = None
     for entry in entries:
         if entry["event"] == "summed":
-            kept = json.loads(read(folder / entry["file"]))
             server = server or SumServer(plan)
-            if len(kept["totals"]) != server.width:
+            agents, totals = _kept(folder, entry["file"])
+            if len(totals) != server.width:
                 raise RecordError(f"{entry['file']}: must hold {server.width} sums")
-            server.hear(kept["agents"], kept["totals"])
+            server.hear(agents, totals)
     if server is None or not server.ended:
         raise RecordError("sums: are missing from the record")
     told = decode(read(folder / "record.json"), Release, plan.kinds, "record.json")
     up = {name: told.bytes_up(name) for name in round.agents}
     down = {name: told.bytes_down(name) for name in round.agents}
     return server.release(told.rounds, reasons, up, down)
+
+
+def _kept(folder: Path, name: str) -> tuple[list[str], list[int]]:
+    """Read one sum."""
+    data = read(folder / name)
+    try:
+        kept = json.loads(data)
+        agents, totals = kept["agents"], kept["totals"]
+        sound = isinstance(agents, list) and all(isinstance(agent, str) for agent in agents)
+        sound = sound and isinstance(totals, list)
+        sound = sound and all(type(total) is int and 0 <= total < MODULUS for total in totals)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        sound = False
+    if not sound:
+        raise RecordError(f"{name}: must hold agents and their totals modulo 2^32")
+    return agents, totals
