@@ -41,7 +41,7 @@ from typing import Any
 import numpy as np
 
 import fedwqcp as fw
-from fedwqcp.errors import FedwqcpError, InputError, QuorumError, RoundError
+from fedwqcp.errors import FedwqcpError, InputError, QuorumError, RecordError, RoundError
 from fedwqcp.federation.agent import Agent, thresholds
 from fedwqcp.federation.plan import Plan, choose_method, choose_score
 from fedwqcp.federation.record.audit import audit
@@ -49,6 +49,7 @@ from fedwqcp.federation.record.ledger import Ledger
 from fedwqcp.federation.record.store import parse
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport import folder, local
+from fedwqcp.methods import Summed
 from fedwqcp.scores.custom import Custom
 from fedwqcp.wire.codec import MAX_BYTES, decode, encode
 from fedwqcp.wire.envelope import Answer
@@ -503,6 +504,8 @@ def fuzz_folder(case: Case) -> None:
     with _scratch() as where:
         terms, out = where / "round.json", where / "release.json"
         folder.open_round(setup.plan.round, terms)
+        if random.random() < 0.15:
+            _plant(case, terms, out)
         files: list[Path] = []
         asked: dict[str, bytes | None] = dict.fromkeys(NAMES)
         for step in range(steps_of(setup) or 1):
@@ -526,6 +529,11 @@ def fuzz_folder(case: Case) -> None:
             try:
                 with case.message(f"closing {setup.name}: {'; '.join(case.done[-3:])}"):
                     closed = folder.close_round(terms, files, out)
+            except (InputError, RecordError) as error:
+                case.refused(error)
+                if case.done and "planted" in case.done[0]:  # who put it there can stop the round, not steer it
+                    return
+                raise
             except QuorumError as error:
                 raise Finding(f"honest agents are enough, and the round ends: {error}") from error
             for refusal in closed.refusals:
@@ -533,11 +541,24 @@ def fuzz_folder(case: Case) -> None:
                 if refusal.agent in set(NAMES) - liars:
                     raise Finding(f"honest {refusal.agent} is refused: {refusal}")
             if closed.release is not None:
+                if closed.release.round != setup.plan.round:
+                    raise Finding("the release of another round")
+                if out.read_bytes() != encode(closed.release.public()):
+                    raise Finding("another release is in the file")
                 _check_release(setup, out.read_bytes())
                 if closed.release.rounds and (set(NAMES) - liars) - set(closed.release.used):
                     raise Finding("an honest agent is not used")
                 break
             asked = _asked(closed.asks, [n for n in NAMES if n in asked])
+
+
+def _plant(case: Case, terms: Path, out: Path) -> None:
+    """Put a file of another round, or of nothing, where the server writes its own."""
+    random = case.random
+    path = random.choice((out, terms.with_suffix(".record.json"), terms.with_suffix(".ask-1.json")))
+    other = honest_release(random.choice(setups()))
+    path.write_bytes(random.choice((other, b"", case.mutated(other, [other]))))
+    case.done[:] = [f"planted {path.name}"]
 
 
 def _asked(paths: tuple[Path, ...], names: list[str]) -> dict[str, bytes | None]:
@@ -643,7 +664,6 @@ def fuzz_flower(case: Case) -> None:
     """Run a round over an in-process grid whose Byzantine nodes reply what they like."""
     from flwr.app import Message, RecordDict
 
-    from fedwqcp.federation.transport.flower import calibrate
     from flower.inprocess import lost
 
     setup, random = _setup(case, steps=6), case.random
@@ -687,7 +707,7 @@ def fuzz_flower(case: Case) -> None:
         try:
             with case.message(f"{setup.name} over Flower"):
                 grid = _grid(where, tamper)
-                found = calibrate(grid, setup.plan.round, pace=_pace(), nodes=bound, record=record)
+                found = _calibrate(grid, setup, nodes=bound, record=record)
         except QuorumError as error:
             case.refused(error)
             if (
@@ -716,25 +736,11 @@ def fuzz_secure(case: Case) -> None:
     """Run a secure round whose Byzantine node breaks stages of SecAgg+."""
     from flwr.app import Message, RecordDict
 
-    from fedwqcp.federation.transport.flower import calibrate
     from flower.inprocess import lost
 
     random = case.random
-    chosen = [
-        s
-        for s in setups()
-        if s.plan.round.by is None
-        and s.plan.round.method.name in ("fedwq-cp", "fedavgq-cp", "fcp")
-        and s.plan.round.score.name == "lac"
-        and getattr(s.plan.method, "summable", True)
-    ]
-    setup = random.choice(chosen)
+    setup = random.choice(secure_setups())
     case.setup = setup.name
-    few = {"probes": 4095} if setup.plan.round.method.name == "fcp" else {}
-    method = fw.methods.get(
-        setup.plan.round.method.name, **{**setup.plan.round.method.settings, **few}
-    )
-    round = replace(setup.plan.round, quorum=3, method=choose_method(method), alphas=(0.2,))
     liar = 100 + random.randrange(4)
 
     def tamper(node: int, message: Message, reply: Message) -> list[Message]:
@@ -775,9 +781,7 @@ def fuzz_secure(case: Case) -> None:
         try:
             with case.message(f"{setup.name}, secure"):
                 grid = _grid(where, tamper)
-                found = calibrate(
-                    grid, round, pace=_pace(), nodes=bound, record=record, secure=(0.0, 1.0)
-                )
+                found = _calibrate(grid, setup, secure=True, nodes=bound, record=record)
         except RoundError as error:
             case.refused(error)  # whoever takes part in the masks can spoil a sum
             _check_ledger(record)
@@ -793,6 +797,81 @@ def fuzz_secure(case: Case) -> None:
         result = audit(record)
         if not result.matches:
             raise Finding(f"the record of a round does not match: {result.difference}")
+
+
+def fuzz_site(case: Case) -> None:
+    """Ask a site over Flower what no honest coordinator asks; it replies with a code at worst."""
+    from flwr.app import Message, RecordDict
+
+    from fedwqcp.federation.transport.flower.letters import CODES, OK
+
+    setup, random = _setup(case, steps=6), case.random
+    secure = random.random() < 0.3
+    if secure:
+        setup = random.choice(secure_setups())
+        case.setup = setup.name
+    with _scratch() as where:
+        grid = _grid(where, None)
+        _calibrate(grid, setup, secure=secure)
+        message = random.choice(grid.sent)
+        node = message.metadata.dst_node_id
+        content = RecordDict(dict(message.content))
+        name = random.choice(list(content))
+        if random.random() < 0.1:
+            content = _records(random, content)
+            case.done.append(f"records {list(content)}")
+        else:
+            content[name] = _config(_changed_fields(case, dict(content[name])))
+        kind = message.metadata.message_type
+        changed = Message(content, dst_node_id=node, message_type=kind, ttl=30.0)
+        changed.metadata.__dict__["_message_id"] = "changed"
+        with case.message(f"{setup.name}, {kind}: {case.done[-1]}"):
+            reply = grid.apps[node](changed, grid.contexts[node])
+        status = reply.content["fedwqcp"]["status"]
+        if status != OK and status not in CODES:
+            raise Finding(f"a site replies {status!r}")
+        case.refusals["at a site"] += status != OK
+
+
+def _changed_fields(case: Case, fields: dict[str, Any]) -> dict[str, Any]:
+    """Change one field of a question, its JSON by structure."""
+    random = case.random
+    key = random.choice(list(fields))
+    value = fields[key]
+    if isinstance(value, bytes) and value.startswith(b"{") and random.random() < 0.7:
+        fields[key] = case.mutated(value, [value])
+        case.done[-1] = f"{key}: {case.done[-1]}"
+    elif random.random() < 0.15:
+        del fields[key]
+        case.done.append(f"deleted {key}")
+    else:
+        odd = (float("nan"), float("inf"), -1.0, 1e308, 0.0)
+        fields[key] = random.choice((*odd, *[_like_record(random, value) for _ in range(9)]))
+        case.done.append(f"{key} = {str(fields[key])[:40]!r}")
+    return fields
+
+
+@cache
+def secure_setups() -> tuple[Setup, ...]:
+    """The rounds that masked sums can hold."""
+    found = []
+    for setup in setups():
+        round, method = setup.plan.round, setup.plan.method
+        sums = isinstance(method, Summed) and method.summable and setup.repeats
+        if sums and round.by is None and round.score.name == "lac":
+            few = {"probes": 4095} if round.method.name == "fcp" else {}
+            made = fw.methods.get(round.method.name, **{**round.method.settings, **few})
+            terms = replace(round, quorum=3, method=choose_method(made), alphas=(0.2,))
+            found.append(Setup(Plan.of(terms), True))
+    return tuple(found)
+
+
+def _calibrate(grid: Any, setup: Setup, *, secure: bool = False, **options: Any) -> Any:
+    """Run a round over a grid."""
+    from fedwqcp.federation.transport.flower import calibrate
+
+    scale = (0.0, 1.0) if secure else False
+    return calibrate(grid, setup.plan.round, pace=_pace(), secure=scale, **options)
 
 
 def _flower_value(random: Random) -> Any:
@@ -898,13 +977,14 @@ TARGETS: dict[str, tuple[int, Callable[[Case], None]]] = {
     "record": (5, fuzz_record),
     "flower": (8, fuzz_flower),
     "secure": (4, fuzz_secure),
+    "site": (6, fuzz_site),
 }
 """Each part that reads messages, with its share of the cases."""
 
 
 def available(names: tuple[str, ...] = ()) -> dict[str, int]:
     """Return the targets that can be tried here, with their shares."""
-    need = {"flower": "flwr", "secure": "flwr", "signed": "cryptography"}
+    need = {"flower": "flwr", "secure": "flwr", "site": "flwr", "signed": "cryptography"}
     lacks = {name for name, what in need.items() if importlib.util.find_spec(what) is None}
     found = {name: share for name, (share, _) in TARGETS.items() if name not in lacks}
     return {n: share for n, share in found.items() if not names or n in names}
