@@ -1,14 +1,15 @@
-"""Write the first table of docs/explanation/byzantine.md: ``python tools/byzantine_table.py``.
+"""Write the tables of Byzantine agents: ``python tools/byzantine_table.py``.
 
-Byzantine agents that run none of this package: they read the server's JSON and write JSON. All
-scores are uniform on [0, 1], so the coverage of a threshold q is q itself and nothing is sampled
-to measure it.
+They stand in docs/explanation/byzantine.md and in SECURITY.md. The agents in them run none of this
+package: they read the server's JSON and write JSON. All scores are uniform on [0, 1], so the
+coverage of a threshold q is q itself and nothing is sampled to measure it.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,11 @@ from fedwqcp.methods._class_sketch import ranks_of
 from fedwqcp.wire.codec import encode, terms
 from fedwqcp.wire.round import Choice, Round
 
-PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "byzantine.md"
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "explanation" / "byzantine.md"
 BEGIN, END = "<!-- raw adversaries: python tools/byzantine_table.py -->\n", "<!-- end -->\n"
+SECURITY = ROOT / "SECURITY.md"
+FIRST, LAST = "<!-- parties: python tools/byzantine_table.py -->\n", "<!-- end of parties -->\n"
 
 ALPHA, N, LARGE, SEED = 0.1, 200, 10_000, 0
 NAMES = ("a", "b", "c", "d", "e", "f")
@@ -169,24 +173,177 @@ def coverage(method: str, settings: dict[str, Any], byzantine: dict[str, Raw]) -
     return min(found)
 
 
+@cache
+def cells(method: str) -> tuple[float, ...]:
+    """Return the coverage of the worst honest agent: alone, and under each attack."""
+    same, large, wrong = lowest(method, N), lowest(method, LARGE), breaking(method)
+    cases: tuple[dict[str, Raw], ...] = (
+        {},
+        {"f": same},
+        {"e": same, "f": same},
+        {"f": large},
+        {"f": wrong},
+    )
+    return tuple(coverage(method, METHODS[method], case) for case in cases)
+
+
 def table() -> str:
-    """Return the table."""
+    """Return the table of the page."""
     head = f"one, n = {N} | two, n = {N} | one, n = {LARGE} | one, beyond its claim"
+    lines = [f"| method | nobody | {head} |", "|---|---|---|---|---|---|"]
+    for method in METHODS:
+        row = " | ".join(f"{cell:.3f}" for cell in cells(method))
+        lines.append(f"| `{method}` | {row} |")
+    return "\n".join(lines) + "\n"
+
+
+MEAN = "the mean moves by its share of the weight"
+THRESHOLD = "q_k and n_k"
+SHARED = "the threshold"
+PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
+    "split-cp": (
+        "nothing",
+        "nothing",
+        "nothing",
+        ("methods/test_split_cp.py::test_nothing_is_sent",),
+    ),
+    "guarded-median-cp": (
+        "an honest threshold stays between two of its own agent's",
+        THRESHOLD,
+        "the median before it is guarded",
+        (
+            "methods/test_guarded_median_cp.py::"
+            "test_whatever_others_send_an_honest_threshold_lies_between_two_of_its_own",
+        ),
+    ),
+    "weighted-median-cp": (
+        "the threshold stays between honest ones, up to what the release withstands",
+        THRESHOLD,
+        SHARED,
+        ("methods/test_weighted_median_cp.py::test_what_a_round_withstands_it_withstands",),
+    ),
+    "trimmed-mean-cp": (
+        "the threshold stays between honest ones, up to what the release withstands",
+        THRESHOLD,
+        SHARED,
+        (
+            "methods/test_trimmed_mean_cp.py::"
+            "test_up_to_its_number_of_liars_it_stays_between_honest_thresholds",
+        ),
+    ),
+    "rob-fcp": (
+        "if it looks honest in the histogram, the threshold moves within one bin; else it is left "
+        "out, or an odd honest agent in its place",
+        "two quantiles, a histogram, then counts",
+        "the threshold, who was left out",
+        (
+            "methods/test_rob_fcp.py::test_an_agent_is_bound_to_its_histogram",
+            "methods/test_rob_fcp.py::test_two_liars_of_six_are_left_out",
+        ),
+    ),
+    "fedcp-qq": (
+        "the threshold stays between its honest neighbours",
+        "one order statistic and n_k",
+        "the threshold and its rank",
+        (
+            "federation/test_byzantine.py::"
+            "test_a_quantile_of_quantiles_stays_between_its_honest_neighbours",
+        ),
+    ),
+    "fcp": (
+        "the threshold moves by at most n ranks",
+        "n_k and counts, or points of a sketch",
+        "the threshold, which is one person's score",
+        (
+            "federation/test_byzantine.py::test_fcp_moves_by_at_most_n_ranks_of_the_honest_scores",
+            "federation/test_byzantine.py::test_admitted_counts_are_those_of_one_sample",
+        ),
+    ),
+    "fed-crc": (
+        "the threshold moves by at most n ranks",
+        "sums of losses on a grid, and n_k",
+        "the threshold; with `correction=site` everyone's",
+        (
+            "federation/test_byzantine.py::"
+            "test_fed_crc_moves_by_at_most_n_ranks_of_the_honest_scores",
+        ),
+    ),
+    "fedls-cp": (
+        "another agent's distribution of a class moves by the share it borrows; a `mixture` "
+        "target by n / (N + n)",
+        "class counts and order statistics",
+        "every agent's threshold, and what share of it is borrowed",
+        ("methods/test_fedls_cp.py::test_without_loans_other_agents_change_nothing",),
+    ),
+    "dp-fedcp": (
+        "each step moves by its share of the weighted labels times `local_steps` x `step_size`",
+        "class counts, then increments or counts by class",
+        "every agent's thresholds and ratios of label shares, where targets are `own`",
+        (
+            "federation/test_byzantine.py::"
+            "test_dp_fedcp_moves_by_at_most_the_agents_share_of_every_step",
+        ),
+    ),
+    "cphet": (
+        "n N / N_t of weight towards one agent, or n towards each; **towards a named density "
+        "anything**",
+        "class shares, means and covariances of features, then weighted counts",
+        "class shares, means and covariances of **every** agent's features; with `form=oracle` "
+        "all scores",
+        (
+            "federation/test_byzantine.py::"
+            "test_cphet_moves_by_at_most_n_weights_of_which_other_targets_lack_what_one_has",
+            "federation/test_byzantine.py::"
+            "test_cphet_refuses_the_largest_weight_towards_every_target",
+        ),
+    ),
+    "fedwq-cp": (
+        f"{MEAN}, n / (N + n); +inf under `propagate`",
+        THRESHOLD,
+        SHARED,
+        (
+            "federation/test_byzantine.py::"
+            "test_a_mean_moves_by_at_most_the_agents_share_of_the_range",
+        ),
+    ),
+    "private-fedwq-cp": (
+        f"{MEAN}, n / (N + n); +inf under `propagate`",
+        "a private draw, and n_k (with noise where set)",
+        SHARED,
+        (
+            "federation/test_byzantine.py::"
+            "test_a_mean_moves_by_at_most_the_agents_share_of_the_range",
+            "methods/test_private_fedwq_cp.py::test_an_answer_states_unit_and_budget",
+        ),
+    ),
+    "fedavgq-cp": (
+        f"{MEAN}, 1 / M; +inf under `propagate`",
+        THRESHOLD,
+        SHARED,
+        (
+            "federation/test_byzantine.py::"
+            "test_a_mean_moves_by_at_most_the_agents_share_of_the_range",
+        ),
+    ),
+}
+"""What an agent can do, what the server learns of it, what other agents do, and the tests."""
+
+
+def parties() -> str:
+    """Return the table of SECURITY.md."""
     lines = [
-        f"| method | nobody | {head} |",
+        "| method | one Byzantine agent of n points | worst honest coverage with none, one, two "
+        "of six | the server learns of an agent | other agents, alone or as a pair, learn of it | "
+        "tests |",
         "|---|---|---|---|---|---|",
     ]
-    for method, settings in METHODS.items():
-        same, large, wrong = lowest(method, N), lowest(method, LARGE), breaking(method)
-        cases: tuple[dict[str, Raw], ...] = (
-            {},
-            {"f": same},
-            {"e": same, "f": same},
-            {"f": large},
-            {"f": wrong},
+    for method, (does, server, agents, tests) in PARTIES.items():
+        none, one, two = cells(method)[:3]
+        named = ", ".join(f"`{test}`" for test in tests)
+        lines.append(
+            f"| `{method}` | {does} | {none:.3f}, {one:.3f}, {two:.3f} | {server} | {agents} | "
+            f"{named} |"
         )
-        cells = [coverage(method, settings, case) for case in cases]
-        lines.append(f"| `{method}` | " + " | ".join(f"{cell:.3f}" for cell in cells) + " |")
     return "\n".join(lines) + "\n"
 
 
@@ -196,5 +353,12 @@ def page(text: str) -> str:
     return before + BEGIN + table() + END + rest.split(END, 1)[1]
 
 
+def security(text: str) -> str:
+    """Return SECURITY.md with the table of now."""
+    before, rest = text.split(FIRST)
+    return before + FIRST + parties() + LAST + rest.split(LAST, 1)[1]
+
+
 if __name__ == "__main__":
     PAGE.write_text(page(PAGE.read_text()))
+    SECURITY.write_text(security(SECURITY.read_text()))

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 
 import fedwqcp as fw
 
-TOOL = runpy.run_path(str(Path(__file__).parents[2] / "tools" / "byzantine_table.py"))
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "SECURITY.md").read_text()
+TOOL = runpy.run_path(str(ROOT / "tools" / "byzantine_table.py"))
 
 
-def test_the_table_is_of_now():
-    text = TOOL["PAGE"].read_text()
-    assert TOOL["page"](text) == text, "run python tools/byzantine_table.py"
+def test_the_tables_are_of_now():
+    for path, made in (("PAGE", "page"), ("SECURITY", "security")):
+        text = TOOL[path].read_text()
+        assert TOOL[made](text) == text, "run python tools/byzantine_table.py"
 
 
-def test_every_method_is_in_it():
-    assert set(TOOL["METHODS"]) == set(fw.methods.available())
+def test_every_method_is_in_them():
+    assert set(TOOL["METHODS"]) == set(TOOL["PARTIES"]) == set(fw.methods.available())
+
+
+def test_every_test_that_the_page_on_security_names_is_there():
+    named = re.findall(r"`((?:tests/)?[a-z_]+/[a-z_/]*test_[a-z_]+\.py)(?:::(test_\w+))?`", TEXT)
+    assert len(named) > 20
+    for file, name in named:
+        source = (ROOT / "tests" / file.removeprefix("tests/")).read_text()
+        assert f"def {name}(" in source or not name, (file, name)

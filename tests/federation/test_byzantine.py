@@ -394,6 +394,29 @@ def test_cphet_refuses_the_largest_weight_towards_every_target():
     assert "over all targets together" in release.refused["m"]
 
 
+@pytest.mark.parametrize("method", ["fedwq-cp", "fcp"])
+def test_two_agents_do_what_one_with_both_their_points_does(method):
+    """But for the agents' number M, which raises the rank of fcp."""
+    honest = cals()
+
+    def lowest(n):
+        def raw(step, question):
+            if method == "fedwq-cp":
+                return LocalQuantile(0.0, n)
+            values = getattr(question, "values", ())
+            return Counts(n, tuple(n if value >= 0 else 0 for value in values))
+
+        return raw
+
+    one = play(opened(method), honest, lowest(40)).release()
+    two = play(replace(opened(method), agents=(*HONEST, "m", "o")), honest, lowest(20)).release()
+    assert one.refused == two.refused == {}
+    if method == "fedwq-cp":
+        assert one.threshold("a") == two.threshold("a")
+    else:
+        assert one.threshold("a") <= two.threshold("a")
+
+
 def test_a_wrong_agent_costs_the_round_its_steps_and_nothing_else():
     """Every lost agent makes the dialogue begin again: so many agents, so many times at most."""
     server = play(opened("fcp"), cals(), changes_its_mind)
