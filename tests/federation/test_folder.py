@@ -146,9 +146,15 @@ def test_a_question_that_was_sent_does_not_change(tmp_path):
         close_round(path, later, out)
     (second,) = close_round(path, [*answers[:2], *later], out).asks
     sent = second.read_bytes()
+    closed = close_round(path, [*answers, *later], out)  # c answers step 0 only now
+    assert closed.asks == (second,)
+    assert [(refusal.agent, refusal.reason) for refusal in closed.refusals] == [
+        ("c", "came after step 0 was closed")
+    ]
+    second.write_bytes(sent.replace(b"2", b"3"))
     with pytest.raises(InputError, match="was written before and would change"):
-        close_round(path, [*answers, *later], out)
-    assert second.read_bytes() == sent
+        close_round(path, [*answers[:2], *later], out)
+    second.write_bytes(sent)
     ask.unlink()  # what answers a question that is not there came before it was asked
     closed = close_round(path, [*answers[:2], *later], out)
     assert closed.asks == (ask,)

@@ -5,14 +5,17 @@ the answers it was given and writes ``round.record.json``, which it keeps, and `
 everyone. A round that has a record is closed: nothing changes it any more. Methods of several steps
 go on with ``round.ask-1.json``, ``round.ask-2.json``, ...: closing the round again with the answers
 of all steps so far takes the next step. Every file is written whole or not at all, and running a
-step twice changes nothing.
+step twice changes nothing. ``round.closed-0.json`` and so on keep the digests of the answers that a
+step was closed with: what comes later is refused by name, and changes no question.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 from fedwqcp.errors import (
@@ -180,6 +183,7 @@ def close_round(path: Path, answers: Sequence[Path], out: Path) -> Closed:
         return Closed(_released(load(record), out), already=True)
     server = Server(round)
     letters = [_letter(file, server) for file in answers]
+    counted: list[str] = []
     while not server.ended:
         asks = server.asks()
         now = [letter for letter in letters if letter.step == server.step]
@@ -191,9 +195,11 @@ def close_round(path: Path, answers: Sequence[Path], out: Path) -> Closed:
                 for letter in () if asked else letters:  # nobody can answer what was not asked
                     if letter.step >= server.step:
                         server.refuse(_early(letter, server.step))
+                _write_closed(path, server.step - 1, counted)
                 return Closed(None, _write_asks(files), tuple(server.refusals))
         if not now and any(letter.step == 1 for letter in letters):
             raise QuorumError(f"no answer to step {server.step}: pass the answers of all steps")
+        now = _in_time(path, server, now)
         heard = {letter.agent for letter in now}
         astray = [a for a in letters if a.agent not in heard and not 0 <= a.step <= server.step]
         for letter in (*now, *astray):  # what is of no step so far is refused by name
@@ -201,7 +207,8 @@ def close_round(path: Path, answers: Sequence[Path], out: Path) -> Closed:
             if letter.unread is not None:
                 server.refuse(letter.unread)
                 continue
-            server.receive(letter.data, letter.source, sender)
+            if server.receive(letter.data, letter.source, sender) is None:
+                counted.append(sha256(letter.data).hexdigest())
         server.close_step()
     first = write_atomic(record, encode(server.release()), replace=False)  # now it is closed
     return Closed(_released(load(record), out), (), tuple(server.refusals), already=not first)
@@ -236,6 +243,25 @@ def _write_asks(asks: dict[Path, bytes]) -> tuple[Path, ...]:
     for path, ask in asks.items():
         write_atomic(path, ask)
     return tuple(asks)
+
+
+def _write_closed(round: Path, step: int, counted: list[str]) -> None:
+    """Keep which answers the steps so far were closed with."""
+    digests = json.dumps(sorted(counted), indent=0).encode() + b"\n"
+    write_atomic(round.with_suffix(f".closed-{step}.json"), digests, replace=False)
+
+
+def _in_time(round: Path, server: Server, letters: list[_Letter]) -> list[_Letter]:
+    """Refuse answers that came after their step was closed: the next question went out without."""
+    closed = round.with_suffix(f".closed-{server.step}.json")
+    if not closed.exists():
+        return letters
+    counted = set(re.findall(r"[0-9a-f]{64}", read(closed).decode("ascii", "replace")))
+    for letter in letters:
+        if sha256(letter.data).hexdigest() not in counted:
+            reason = f"came after step {server.step} was closed"
+            server.refuse(letter.unread or WrongRoundError(letter.agent, "step", reason))
+    return [each for each in letters if sha256(each.data).hexdigest() in counted]
 
 
 def _early(letter: _Letter, step: int) -> WrongRoundError:
