@@ -218,6 +218,28 @@ def test_one_unreadable_answer_does_not_stop_the_round(tmp_path):
     assert list(closed.release.refused) == ["b"]
 
 
+def test_what_nobody_foresaw_in_one_file_refuses_that_agent_alone(tmp_path, monkeypatch):
+    def check_terms(answer, *_):
+        if answer.agent == "b":
+            raise KeyError("secret")
+
+    path, answers = opened(tmp_path), write_all(tmp_path)
+    monkeypatch.setattr("fedwqcp.federation.server.check_terms", check_terms)
+    closed = close_round(path, answers, tmp_path / "release.json")
+    assert closed.release.used == ("a", "c")
+    assert closed.release.refused["b"].startswith("internal: KeyError while the message")
+    assert [refusal.field for refusal in closed.refusals] == ["internal"]
+    with pytest.raises(InputError, match="agent 'b': internal: KeyError while the message"):
+        calibrate(CALS, alpha=0.2)
+
+
+def test_the_answer_to_a_secure_round_does_not_leave_as_a_file(tmp_path):
+    secure = replace(ROUND, quorum=3, secure=(0.0, 1.0))
+    with pytest.raises(InputError, match="the terms say that this round is secure"):
+        _write(tmp_path, secure, "a")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_huge_answer_is_refused_unread(tmp_path):
     path, answers = opened(tmp_path), write_all(tmp_path)
     with open(answers[1], "wb") as file:

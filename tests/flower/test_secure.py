@@ -498,6 +498,17 @@ def test_a_dispute_that_nobody_can_settle_ends_the_round_without_blame(tmp_path)
         assert "unmask" not in {stage_of(message) for message in wires.sent}
 
 
+def test_a_site_that_accuses_most_others_is_the_one_that_is_left_out(tmp_path):
+    def falsely(message, reply):
+        fields = {**reply.content["fedwqcp"], "status": "shares", "body": b"[101, 102, 103]"}
+        return [Message(RecordDict({"fedwqcp": ConfigRecord(fields)}), reply_to=message)]
+
+    tamper = at_stage(STAGES[2], 100, falsely)
+    found = calibrate(grid(tmp_path, tamper), round_of_four(), pace=QUICK, secure=RANGE)
+    assert found.release.used == FOUR[1:]
+    assert list(found.release.refused) == ["north"]
+
+
 @pytest.mark.parametrize("accused", [b"", b"103", b"[]", b"[100]", b"[7]", b'["103"]', b"[" * 9999])
 def test_an_accusation_must_name_sites_of_the_sum(accused, tmp_path):
     def falsely(message, reply):

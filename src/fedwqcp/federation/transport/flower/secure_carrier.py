@@ -222,12 +222,17 @@ class Carrier:
                 del sound[node]
 
     def _judge(self, accused: Mapping[int, set[int]], count: int) -> None:
-        """Leave out a node whose shares most others cannot open; a lesser dispute ends the round.
+        """Leave out a node in dispute with most others; a lesser dispute ends the round.
 
         Of two sites in dispute one is at fault, and only they know which. If more than half of the
-        sites follow the protocol, one that more than half of them accuse does not.
+        sites follow the protocol, one in dispute with more than half of them does not.
         """
-        guilty = {node for node, accusers in accused.items() if 2 * len(accusers) > count}
+        against: dict[int, set[int]] = {}
+        for node, accusers in accused.items():
+            for accuser in accusers:
+                against.setdefault(node, set()).add(accuser)
+                against.setdefault(accuser, set()).add(node)
+        guilty = {node for node, others in against.items() if 2 * len(others) > count}
         for node, accusers in accused.items():
             for accuser in accusers:
                 if not guilty & {node, accuser}:
@@ -237,8 +242,8 @@ class Carrier:
                         "which"
                     )
         for node in guilty:
-            self.reasons[node] = "malformed: most sites cannot open its key shares"
-        self.answered = (self.answered | set().union(*accused.values())) - guilty
+            self.reasons[node] = "malformed: its key shares and those of most sites do not fit"
+        self.answered = (self.answered | set(against)) - guilty
         raise LostError
 
 
