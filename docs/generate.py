@@ -9,6 +9,7 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ import typer
 import fedwqcp
 from fedwqcp import methods, scores
 from fedwqcp.cli.main import app
+from fedwqcp.wire.guarantee import KINDS, STRENGTHS
 
 MODULES = ("fedwqcp.metrics", "fedwqcp.theory", "fedwqcp.monitor", "fedwqcp.sklearn")
 """Modules beside the package itself whose public names are documented."""
@@ -25,7 +27,13 @@ MODULES = ("fedwqcp.metrics", "fedwqcp.theory", "fedwqcp.monitor", "fedwqcp.skle
 ROOT = Path(__file__).resolve().parents[1]
 METHODS_PAGE = ROOT / "docs" / "explanation" / "methods.md"
 MADE = "<!-- made by `python docs/generate.py` -->", "<!-- end -->"
-"""Between these lines of the page stands the table of promises and tests."""
+"""Between these lines of the page stand the tables of kinds, promises and tests."""
+HELD = """## Each promise and the test that holds it
+
+Every sentence of a method's guarantee, and promises of other pages, with the tests that would fail
+if it were false. `python docs/generate.py` makes these tables from the docstrings and the tests'
+marks; a test fails where they are stale, or a sentence has no test.
+"""
 
 
 def write(folder: Path) -> None:
@@ -145,6 +153,7 @@ class Mark(NamedTuple):
     test: str
 
 
+@cache
 def marks() -> list[Mark]:
     """Return every ``@pytest.mark.guarantee(source, words)`` of the tests."""
     found = []
@@ -183,7 +192,7 @@ def promises() -> str:
         if sentence is None:
             raise SystemExit(f"{mark.test}: {mark.source} does not say {mark.words!r}")
         held.setdefault((mark.source, sentence), []).append(mark.test)
-    rows = ["| of | promise | held by |", "|---|---|---|"]
+    rows = [HELD, "| of | promise | held by |", "|---|---|---|"]
     for (source, sentence), tests in held.items():
         of = source if source in methods.available() else Path(source).name
         names = ", ".join(f"`{test.partition('/')[2]}`" for test in tests) or "**no test**"
@@ -191,10 +200,19 @@ def promises() -> str:
     return "\n".join(rows)
 
 
+def kinds() -> str:
+    """Return what kinds and strengths of guarantees mean, as Markdown."""
+    parts = []
+    for title, meaning in (("kind", KINDS), ("strength", STRENGTHS)):
+        rows = "\n".join(f"| `{name}` | {text} |" for name, text in meaning.items())
+        parts.append(f"| {title} | |\n|---|---|\n{rows}")
+    return "\n\n".join(parts)
+
+
 def with_promises(page: str) -> str:
-    """Return the page on methods with the table as it is now."""
+    """Return the page on methods with the tables as they are now."""
     begin, end = (page.index(line) for line in MADE)
-    return f"{page[:begin]}{MADE[0]}\n\n{promises()}\n\n{page[end:]}"
+    return f"{page[:begin]}{MADE[0]}\n\n{kinds()}\n\n{promises()}\n\n{page[end:]}"
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedwqcp as fw
-from fedwqcp.errors import InputError
+from fedwqcp.errors import InputError, RecordError
 from fedwqcp.federation.advising import DEMAND, advise_on
 from fedwqcp.methods.fcp import FCP
 from fedwqcp.methods.fedls_cp import FedLSCP
@@ -235,3 +236,19 @@ def test_looks_must_go_together():
         auto(cals, by="label")
     with pytest.raises(InputError, match="name a method"):
         auto(cals, secure=True)
+
+
+@pytest.mark.guarantee("docs/how-to/advise.md", "it is approximate at most.")
+def test_a_method_chosen_by_the_data_promises_less(tmp_path):
+    rng = np.random.default_rng(0)
+    agents = {f"a{k}": (k + 1) / 4 * rng.uniform(size=2000) for k in range(4)}
+    release = fw.calibrate(agents, method="auto", alpha=0.1)
+    own = fw.methods.get(release.round.method.name, **release.round.method.settings).guarantee
+    assert own.strength == "finite-sample"
+    assert release.guarantee == fw.Guarantee(own.kind, "approximate")
+    assert "chosen by the thresholds of these same data" in release.assumption
+    fw.save(release, tmp_path / "r.json")
+    assert fw.load(tmp_path / "r.json").guarantee == release.guarantee
+    fw.save(replace(release, guarantee=fw.Guarantee("target-shift", "approximate")), tmp_path / "f")
+    with pytest.raises(RecordError, match="it was changed"):
+        fw.load(tmp_path / "f")

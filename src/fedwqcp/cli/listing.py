@@ -13,6 +13,7 @@ from rich.text import Text
 from fedwqcp import methods as all_methods
 from fedwqcp import scores as all_scores
 from fedwqcp.cli.output import AsJson, Output
+from fedwqcp.wire.guarantee import KINDS
 
 Which = Annotated[str | None, typer.Argument(help="Show one of them in full.")]
 
@@ -24,12 +25,14 @@ def methods(name: Which = None, as_json: AsJson = False) -> None:
         _show(name, all_methods.find(name), output)
         return
     table = Table("method", "guarantee", "settings", "what it does")
-    listed = []
+    listed: list[dict[str, Any]] = []
     for each in all_methods.available():
         method = all_methods.get(each)
         listed.append({**_told(each, method), "guarantee": method.guarantee})
         table.add_row(each, str(method.guarantee), _settings(method), _first_line(method))
     output.show(table)
+    for kind in sorted({method["guarantee"].kind for method in listed}):
+        output.say(f"{kind}: {KINDS[kind]}")
     output.done(methods=listed)
 
 

@@ -43,7 +43,7 @@ KINDS: dict[GuaranteeKind, str] = {
 
 STRENGTHS: dict[Strength, str] = {
     "none": "nothing is proved",
-    "approximate": "the level is aimed at; how far it can be missed depends on an estimate",
+    "approximate": "the level is aimed at, and may be missed by an amount that is not proved",
     "asymptotic": "the level is reached in the limit of large samples",
     "finite-sample": "the level holds for every sample size",
 }
@@ -70,6 +70,8 @@ class Guarantee:
     --------
     >>> print(Guarantee("marginal-agent", "finite-sample"))
     marginal-agent, finite-sample
+    >>> print(Guarantee("marginal-agent", "finite-sample").after_a_choice())
+    marginal-agent, approximate
     >>> print(NO_GUARANTEE)
     none
     """
@@ -89,6 +91,16 @@ class Guarantee:
                 "guarantee: kind and strength must both be 'none' or neither, got "
                 f"{self.kind!r} and {self.strength!r}"
             )
+
+    def after_a_choice(self) -> Guarantee:
+        """Return what is left of it where the method was chosen by looking at the same data.
+
+        Returns
+        -------
+        Guarantee
+            Approximate at most: no proof accounts for the choice.
+        """
+        return Guarantee(self.kind, "approximate") if self else self
 
     def __bool__(self) -> bool:
         return self.kind != "none"

@@ -109,7 +109,7 @@ def _check(release: Release, method: type[Method[Any]], source: str) -> None:
             f"{source}: outcomes: must be {tasks}, one for each level, group and column of the "
             f"score, got {len(release.outcomes)}"
         )
-    if release.guarantee != guarantee:
+    if release.guarantee not in (guarantee, guarantee.after_a_choice()):
         raise RecordError(
             f"{source}: guarantee: {release.round.method.name} with these settings has "
             f"'{guarantee}', the release says '{release.guarantee}': it was changed"

@@ -28,6 +28,12 @@ OnExchange: TypeAlias = Callable[[int, str, int, int], None]
 """Told of a question and its answer: step, agent, bytes down and bytes up."""
 
 
+_CHOSEN = (
+    "; the method was chosen by the thresholds of these same data, which no proof accounts for"
+)
+"""What ``method="auto"`` adds to the assumption of the method that it chose."""
+
+
 def calibrate(
     agents: Mapping[str, npt.ArrayLike | Calibration],
     *,
@@ -108,7 +114,9 @@ def calibrate(
             )
         options = {"score": score, "rule": rule, "seed": seed, "on_exchange": on_exchange}
         limits = {"allow_samples": allow_samples, "limit": limit}
-        return _as_advised(cals, alpha=alpha, **limits, **options)
+        advised = _as_advised(cals, alpha=alpha, **limits, **options)
+        left = advised.guarantee.after_a_choice()
+        return replace(advised, guarantee=left, assumption=f"{advised.assumption}{_CHOSEN}")
     columns = max((cal.columns for cal in cals.values()), default=1)
     round = Round(
         id=new_id(),
