@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
+import signal
+import subprocess
+import sys
 from dataclasses import replace
+from threading import Barrier, Thread
 
 import numpy as np
 import pytest
 
-from fedwqcp import calibrate
+from fedwqcp import calibrate, methods
 from fedwqcp.errors import InputError, MalformedMessageError, QuorumError
 from fedwqcp.federation import files
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.record.store import load, save
 from fedwqcp.federation.transport.folder import close_round, open_round, read_round, write_answer
 from fedwqcp.methods import Calibration
+from fedwqcp.wire.codec import encode
+from fedwqcp.wire.payload import LocalQuantile, ToAll
 from fedwqcp.wire.round import Choice, Round
 
 RNG = np.random.default_rng(5)
@@ -43,7 +51,8 @@ def test_a_round_of_files_equals_one_in_process(tmp_path):
     assert load(tmp_path / "release.json") == closed.release.public()
     assert load(tmp_path / "round.record.json") == closed.release
     assert sorted(p.name for p in tmp_path.iterdir()) == [
-        "a.json", "b.json", "c.json", "release.json", "round.json", "round.record.json",
+        ".fedwqcp.lock", "a.json", "b.json", "c.json",
+        "release.json", "round.json", "round.record.json",
     ]  # fmt: skip
 
 
@@ -278,3 +287,121 @@ def test_a_senders_words_are_short_and_plain(tmp_path, words):
     reason = close_round(path, answers, tmp_path / "release.json").release.refused["b"]
     assert len(reason) < 400
     assert reason.isprintable()
+
+
+def another(tmp_path, folder="other", alpha=0.4):
+    """A round of the same agents, closed in a folder of its own."""
+    place = tmp_path / folder
+    place.mkdir()
+    other = replace(ROUND, id=f"r-{folder}", alphas=(alpha,))
+    path = opened(place, other)
+    close_round(path, write_all(place, other), place / "release.json")
+    return place
+
+
+@pytest.mark.parametrize("left", ["round.record.json", "round.ask-1.json", "round.ask-2.a.json"])
+def test_a_round_is_not_opened_beside_what_another_left(tmp_path, left):
+    (tmp_path / left).write_text("{}")
+    with pytest.raises(InputError, match=f"{left} is left of another round"):
+        open_round(ROUND, tmp_path / "round.json")
+    assert not (tmp_path / "round.json").exists()
+    open_round(ROUND, tmp_path / "next.json")
+
+
+def test_the_record_of_another_round_is_not_handed_out(tmp_path):
+    other = another(tmp_path)
+    path, answers = opened(tmp_path), write_all(tmp_path)
+    shutil.copy(other / "round.record.json", tmp_path)
+    with pytest.raises(InputError, match=r"is the record of round r-other, not of r1: move it"):
+        close_round(path, answers, tmp_path / "release.json")
+    assert not (tmp_path / "release.json").exists()
+    (tmp_path / "round.record.json").unlink()
+    shutil.copy(other / "release.json", tmp_path)
+    with pytest.raises(InputError, match="belongs to another round"):
+        close_round(path, answers, tmp_path / "release.json")
+
+
+def test_a_planted_release_is_replaced_and_a_planted_record_refused(tmp_path):
+    path, answers = opened(tmp_path), write_all(tmp_path)
+    out = tmp_path / "release.json"
+    true = close_round(path, answers, out).release
+    save(replace(true, outcomes=(ToAll(0.05),)).public(), out)
+    again = close_round(path, [], out)
+    assert (again.already, again.replaced) == (True, True)
+    assert load(out) == true.public()
+    assert close_round(path, answers, out).replaced is False
+    save(replace(true, outcomes=(ToAll(0.05),)), tmp_path / "round.record.json")
+    with pytest.raises(InputError, match="its answers give other thresholds"):
+        close_round(path, [], out)
+    own = {**true.received, "a": (LocalQuantile(0.05, 40),)}
+    answered = [found for (found,) in own.values()]
+    outcome = methods.get("fedwq-cp").aggregate(answered, 0.2)
+    forged = replace(true, received=own, outcomes=(outcome,))
+    save(forged, tmp_path / "round.record.json")
+    with pytest.raises(InputError, match="holds another answer of a than a"):
+        close_round(path, answers, out)
+    assert load(out) == true.public()
+
+
+def at_once(call, count=8):
+    """Call a function from several threads at the same time; tell how many succeeded."""
+    ready, won = Barrier(count), []
+
+    def one(number):
+        ready.wait()
+        with contextlib.suppress(InputError):
+            call(number)
+            won.append(number)
+
+    threads = [Thread(target=one, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return won
+
+
+@pytest.mark.parametrize("trial", range(10))
+def test_of_several_that_open_or_answer_at_once_one_succeeds(tmp_path, trial):
+    path = tmp_path / "round.json"
+    won = at_once(lambda k: open_round(replace(ROUND, id=f"r{k}"), path))
+    assert len(won) == 1
+    assert read_round(path).id == f"r{won[0]}"
+    cals = [Calibration([0.1 + k / 100] * 9) for k in range(8)]
+    won = at_once(lambda k: write_answer(Agent("a", ROUND, cals[k]), tmp_path / "a.json"))
+    assert len(won) == 1
+    assert (tmp_path / "a.json").read_bytes() == Agent("a", ROUND, cals[won[0]]).answer()
+
+
+def test_closing_at_once_with_other_answers_gives_one_release(tmp_path):
+    path = opened(tmp_path, replace(ROUND, quorum=1))
+    answers = write_all(tmp_path, read_round(path))
+    found = {}
+    at_once(lambda k: found.update({k: close_round(path, [answers[k % 3]], tmp_path / "out.json")}))
+    assert len({encode(closed.release) for closed in found.values()}) == 1
+    assert sum(not closed.already for closed in found.values()) == 1
+
+
+def test_who_was_killed_locks_nobody_out_and_leaves_no_part_file(tmp_path):
+    code = (
+        "import os, signal, sys; from pathlib import Path; import fedwqcp.federation.files as f\n"
+        "os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "with f.locked(Path(sys.argv[1])): f.write_atomic(Path(sys.argv[1]) / 'round.json', b'x')"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert {p.name for p in tmp_path.iterdir()} == {".fedwqcp.lock", ".round.json.part"}
+    open_round(ROUND, tmp_path / "round.json")
+    assert {p.name for p in tmp_path.iterdir()} == {".fedwqcp.lock", "round.json"}
+
+
+def test_a_part_file_that_was_planted_leads_nowhere(tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"mine")
+    os.link(secret, tmp_path / ".round.json.part")
+    open_round(ROUND, tmp_path / "round.json")
+    assert secret.read_bytes() == b"mine"
+    (tmp_path / ".a.json.part").symlink_to(secret)
+    with pytest.raises(InputError, match="cannot write"):
+        write_answer(Agent("a", ROUND, CALS["a"]), tmp_path / "a.json")
+    assert secret.read_bytes() == b"mine"

@@ -123,8 +123,10 @@ def close(
         output.say(f"the round goes on: send {names} {_NEXT}")
         output.done(closed=False, asks=closed.asks, refused=refused)
         return
+    if closed.replaced:
+        output.say(f"{out} held something else and was replaced", style="yellow")
     if closed.already:
-        output.say("this round was closed before; no answer was read, its release stands")
+        output.say("this round was closed before: its record decides, and no answer is added")
     else:
         output.say(f"closed: send {out} to the agents; the record beside {round} stays here")
     release = closed.release

@@ -11,6 +11,7 @@ step was closed with: what comes later is refused by name, and changes no questi
 
 from __future__ import annotations
 
+import glob
 import json
 import re
 from collections.abc import Sequence
@@ -26,12 +27,13 @@ from fedwqcp.errors import (
     WrongRoundError,
 )
 from fedwqcp.federation.agent import Agent
-from fedwqcp.federation.files import read, write_atomic
+from fedwqcp.federation.files import locked, read, write_atomic
 from fedwqcp.federation.record.store import load
 from fedwqcp.federation.server import Server
 from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.envelope import Answer
 from fedwqcp.wire.limits import MESSAGE_BYTES
+from fedwqcp.wire.payload import Summary
 from fedwqcp.wire.release import Release
 from fedwqcp.wire.round import Round
 
@@ -49,13 +51,17 @@ class Closed:
     refusals : tuple of MessageError
         What was refused, with the reason.
     already : bool
-        Whether the round had been closed before; then no file was read.
+        Whether the round had been closed before; then its record decides, and answers are only
+        compared with it.
+    replaced : bool
+        Whether another file stood in the place of the release.
     """
 
     release: Release | None
     asks: tuple[Path, ...] = ()
     refusals: tuple[MessageError, ...] = ()
     already: bool = False
+    replaced: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,12 +88,20 @@ def open_round(round: Round, path: Path) -> None:
     Raises
     ------
     InputError
-        If the file exists.
+        If the file exists, or the record or a question of another round would be taken for this
+        one's.
     """
-    if path.exists():
-        raise InputError(f"{path} exists; a round is opened once: choose another --out")
     Server(round)  # refuses terms that nobody could follow
-    write_atomic(path, encode(round))
+    with locked(path.parent):
+        left = [_record_file(path), *sorted(path.parent.glob(f"{glob.escape(path.stem)}.ask-*"))]
+        for other in left:
+            if other.exists():
+                raise InputError(
+                    f"{other} is left of another round, and would be taken for this one's: move it "
+                    "away, or choose another --out"
+                )
+        if not write_atomic(path, encode(round), replace=False):
+            raise InputError(f"{path} exists; a round is opened once: choose another --out")
 
 
 def read_round(path: Path) -> Round:
@@ -139,15 +153,15 @@ def write_answer(agent: Agent, path: Path, ask: Path | None = None) -> bool:
     if agent.plan.round.secure is not None:
         raise InputError("the terms say that this round is secure: its answers go under masks")
     answer = agent.answer(None if ask is None else read(ask))
-    if path.exists():
-        if read(path) == answer:
-            return False
-        raise InputError(
-            f"{path} exists and is another answer or file; if the data were corrected, delete it "
-            "and answer again, or choose another --out"
-        )
-    write_atomic(path, answer)
-    return True
+    with locked(path.parent):
+        if write_atomic(path, answer, replace=False):
+            return True
+    if read(path) == answer:
+        return False
+    raise InputError(
+        f"{path} exists and is another answer or file; if the data were corrected, delete it "
+        "and answer again, or choose another --out"
+    )
 
 
 def close_round(path: Path, answers: Sequence[Path], out: Path) -> Closed:
@@ -175,12 +189,20 @@ def close_round(path: Path, answers: Sequence[Path], out: Path) -> Closed:
     InputError
         If another file is in the way of the release, or a question that was sent would change.
     """
+    with locked(path.parent):
+        return _closed(path, answers, out)
+
+
+def _closed(path: Path, answers: Sequence[Path], out: Path) -> Closed:
+    """Close a round that no other process is closing."""
     round = read_round(path)
-    record = path.with_suffix(".record.json")
-    if out.exists() and load(out).round != round:
+    record = _record_file(path)
+    if out.exists() and load(out).round.id != round.id:
         raise InputError(f"{out} belongs to another round: choose another --out")
     if record.exists():
-        return Closed(_released(load(record), out), already=True)
+        release = load(record)
+        _check_record(release, round, record, [_letter(file, Server(round)) for file in answers])
+        return Closed(release, already=True, replaced=_released(release, out))
     server = Server(round)
     letters = [_letter(file, server) for file in answers]
     counted: list[str] = []
@@ -203,22 +225,75 @@ def close_round(path: Path, answers: Sequence[Path], out: Path) -> Closed:
         heard = {letter.agent for letter in now}
         astray = [a for a in letters if a.agent not in heard and not 0 <= a.step <= server.step]
         for letter in (*now, *astray):  # what is of no step so far is refused by name
-            sender = letter.source if letter.source in round.agents else None
+            sender = letter.source if round.expects(letter.source) else None
             if letter.unread is not None:
                 server.refuse(letter.unread)
                 continue
             if server.receive(letter.data, letter.source, sender) is None:
                 counted.append(sha256(letter.data).hexdigest())
         server.close_step()
-    first = write_atomic(record, encode(server.release()), replace=False)  # now it is closed
-    return Closed(_released(load(record), out), (), tuple(server.refusals), already=not first)
+    release = server.release()
+    write_atomic(record, encode(release), replace=False)  # now it is closed
+    return Closed(release, (), tuple(server.refusals), replaced=_released(release, out))
 
 
-def _released(release: Release, out: Path) -> Release:
-    """Write what agents may see, unless it is there."""
-    if not out.exists():
-        write_atomic(out, encode(release.public()))
-    return release
+def _record_file(round: Path) -> Path:
+    """Return where the record of a round lies."""
+    return round.with_suffix(".record.json")
+
+
+def _released(release: Release, out: Path) -> bool:
+    """Write what agents may see; tell whether another file was in its place."""
+    data = encode(release.public())
+    there = out.exists()
+    other = there and read(out) != data
+    if other or not there:
+        write_atomic(out, data)
+    return other
+
+
+def _check_record(release: Release, round: Round, path: Path, letters: Sequence[_Letter]) -> None:
+    """Refuse a record that is of another round, or does not follow from what agents answered."""
+    if release.round != round:
+        raise InputError(
+            f"{path} is the record of round {release.round.id}, not of {round.id}: move it away, "
+            "and close this round with its own answers"
+        )
+    changed = f"{path} is not what this round's server wrote: move it away and close again"
+    server = Server(round)
+    server.asks()
+    for name in release.used if release.received else ():
+        answer = _answer_of(server, name, release.received.get(name, ()))
+        if server.receive(answer, name, name) is not None:
+            raise InputError(f"{changed} (the answer of {name} would be refused)")
+        for letter in letters:
+            if (letter.agent, letter.step) == (name, 0) and letter.data != answer:
+                raise InputError(
+                    f"{path} holds another answer of {name} than {letter.source}: the round was "
+                    "closed with it; close without answers to see the release, or move the record "
+                    "away if it is not yours"
+                )
+    if release.rounds == 1:  # of further steps the record keeps no answers
+        server.close_step()
+        if not server.ended or server.release().outcomes != release.outcomes:
+            raise InputError(f"{changed} (its answers give other thresholds)")
+
+
+def _answer_of(server: Server, agent: str, answers: tuple[Summary | None, ...]) -> bytes:
+    """Write down a first answer once more."""
+    round = server.round
+    return encode(
+        Answer(
+            round=round.id,
+            terms=server.plan.terms,
+            step=0,
+            agent=agent,
+            method=round.method.name,
+            score=round.score.name,
+            alphas=round.alphas,
+            answers=answers,
+        )
+    )
 
 
 def _ask_files(round: Path, step: int, asks: dict[str, bytes]) -> dict[Path, bytes]:
@@ -294,4 +369,4 @@ def _letter(path: Path, server: Server) -> _Letter:
 def _sender(path: Path, round: Round) -> str:
     """Return whom a file's name speaks of: an agent of the roster, or just the file."""
     name = re.sub(r"\.step-\d+$", "", path.stem)
-    return name if name in round.agents else path.name
+    return name if round.expects(name) else path.name
