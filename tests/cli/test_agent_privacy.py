@@ -56,7 +56,7 @@ def test_a_budget_lasts_from_process_to_process(home):
     refused = calibrate(home, "two", "--privacy-budget", "1", code=2)
     assert "it asks for epsilon = 0.75, and 0.25 of 1.0 is left" in refused
     assert not (home / "answer-two.json").exists()
-    assert len(list((home / "cal.npz.privacy").iterdir())) == 1
+    assert len(list((home / "cal.npz.privacy").glob("0*"))) == 1
     forgotten = calibrate(home, "two", code=2)
     assert "cal.npz.privacy keeps a privacy budget: say how much" in forgotten
 

@@ -54,7 +54,9 @@ def terms_of(method):
 def recorded(folder, method="split-cp"):
     """A round of which nothing but its record is left."""
     terms = terms_of(method)
-    Ledger(folder, terms).released(Server(terms).release())
+    ledger = Ledger(folder, terms)
+    ledger.released(Server(terms).release())
+    ledger.stored(())
     return terms
 
 
@@ -120,6 +122,7 @@ def test_a_secure_round_rests_on_sums(tmp_path):
     ledger.summed(0, terms.agents, totals)
     server.hear(terms.agents, totals)
     ledger.released(server.release(1))
+    ledger.stored(())
     assert recompute(tmp_path).sums == 1
     assert "fedwq-cp, the sums over 3 agents give the release" in run(audit.audit, tmp_path)
 

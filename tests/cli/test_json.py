@@ -148,7 +148,9 @@ def test_advice_after_a_first_look(house):
 
 def test_an_audit(tmp_path):
     terms = Round(new_id(), choose_method("split-cp"), choose_score("lac"), (0.1,), ("a", "b"), 2)
-    Ledger(tmp_path, terms).released(Server(terms).release())
+    ledger = Ledger(tmp_path, terms)
+    ledger.released(Server(terms).release())
+    ledger.stored(())
     told = call("audit", tmp_path)
     assert (told["matches"], told["round"], told["answers"]) == (True, terms.id, 0)
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from scipy import stats
@@ -10,6 +14,7 @@ from typer.testing import CliRunner
 
 from fedwqcp.cli.main import app
 from fedwqcp.errors import InputError
+from fedwqcp.monitor.log import read_log
 
 RUN = CliRunner()
 
@@ -113,3 +118,48 @@ def test_the_tolerance_is_for_all_agents_together(tmp_path):
     assert float(told.partition("below ")[2].split()[0]) < 0.85  # as the smaller asks for
     with pytest.raises(InputError, match="once or for each of 20 agents"):
         call("open", tmp_path / "u", *names, "--alpha", 0.1, *sizes)
+
+
+STOPPED = """
+import os, signal, sys
+from fedwqcp.cli.main import main
+real, left = os.fsync, [int(sys.argv.pop(1))]
+
+def fsync(handle):
+    real(handle)
+    left[0] -= 1
+    if not left[0]:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+os.fsync = fsync
+main()
+"""
+
+
+@pytest.mark.parametrize("after", [1, 2, 3, 4])
+def test_a_kill_at_any_moment_loses_no_line_of_the_log(tmp_path, monkeypatch, after):
+    monkeypatch.chdir(tmp_path)
+    call("open", "s.json", "--agent", "a", "--alpha", 0.1)
+    (tmp_path / "rows.csv").write_text("covered\n1\n0\n")
+    call("update", "s.json", "rows.csv", "--agent", "a")
+    words = ["monitor", "update", "s.json", "rows.csv", "--agent", "a", "--batch", "second"]
+    command = [sys.executable, "-c", STOPPED, str(after), *words]
+    done = subprocess.run(command, check=False, capture_output=True)
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    call("update", "s.json", "rows.csv", "--agent", "a")
+    numbers = [json.loads(line)["update"] for line in Path("s.json.log").read_text().splitlines()]
+    assert numbers == list(range(1, json.loads(Path("s.json").read_text())["updates"] + 1))
+    assert not list(tmp_path.glob(".s.json.*")), "no part file is left"
+
+
+def test_a_line_that_was_cut_short_does_not_swallow_the_next(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    call("open", "s.json", "--agent", "a", "--alpha", 0.1)
+    (tmp_path / "rows.csv").write_text("covered\n1\n0\n")
+    for _ in range(2):
+        call("update", "s.json", "rows.csv", "--agent", "a")
+    log = tmp_path / "s.json.log"
+    log.write_bytes(log.read_bytes() + b'{"version": 1, "upd')
+    assert [entry.update for entry in read_log(log)] == [1, 2]
+    call("update", "s.json", "rows.csv", "--agent", "a")
+    assert [entry.update for entry in read_log(log)] == [1, 2, 3]

@@ -34,7 +34,7 @@ def test_the_same_question_gets_the_same_answer_for_nothing(tmp_path):
     first = agent(tmp_path / "p").answer()
     assert all(agent(tmp_path / "p").answer() == first for _ in range(5))
     assert Budget(tmp_path / "p", 2.0).left == 1.0
-    assert [path.name for path in (tmp_path / "p").iterdir()] == ["000001.json"]
+    assert [path.name for path in (tmp_path / "p").glob("0*")] == ["000001.json"]
     kept = json.loads((tmp_path / "p" / "000001.json").read_text())
     assert (kept["round"], kept["epsilon"], kept["answer"].encode()) == ("r1", "1.0", first)
 
@@ -47,7 +47,7 @@ def test_a_spent_budget_refuses_the_next_round_by_name(tmp_path):
         match=r"does not allow round 'r3': it asks for epsilon = 1, and 0.0 of 2.0 is left; ask",
     ):
         agent(tmp_path, round=replace(ROUND, id="r3")).answer()
-    assert len(list(tmp_path.iterdir())) == 2
+    assert len(list(tmp_path.glob("0*"))) == 2
     agent(tmp_path, round=ROUND).answer()  # what was answered can be had again
 
 
@@ -123,6 +123,33 @@ def test_a_missing_entry_stops_every_answer(tmp_path):
         agent(tmp_path, 9.0).answer()
 
 
+@pytest.mark.parametrize(
+    ("lost", "named"),
+    [
+        (("000002.json",), "000002.json"),
+        (("000001.json", "000002.json"), "000001.json"),
+        (("count.json",), "count.json"),
+    ],
+)
+def test_losing_the_last_entries_gives_no_budget_back(lost, named, tmp_path):
+    for name in ("r1", "r2"):
+        agent(tmp_path, round=replace(ROUND, id=name)).answer()
+    for name in lost:
+        (tmp_path / name).unlink()
+    with pytest.raises(RecordError, match=f"{named} is missing; restore it"):
+        agent(tmp_path, round=replace(ROUND, id="r3")).answer()
+    with pytest.raises(RecordError, match="is missing"):
+        Budget(tmp_path, 2.0).left  # noqa: B018
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"answers": -1}', '{"answers": true}', "[" * 10**5])
+def test_a_damaged_count_stops_every_answer(text, tmp_path):
+    agent(tmp_path).answer()
+    (tmp_path / "count.json").write_text(text)
+    with pytest.raises(RecordError, match=r"count\.json is damaged"):
+        agent(tmp_path, round=replace(ROUND, id="r2")).answer()
+
+
 def test_nothing_leaves_where_nothing_can_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot write"):
@@ -156,8 +183,8 @@ from fedwqcp.wire.codec import decode
 from fedwqcp.wire.round import Round
 home, name, total, crash = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3]), sys.argv[4]
 if crash == "after":
-    synced = privacy._sync
-    privacy._sync = lambda at: os._exit(9) if at.name == "p" else synced(at)
+    synced = privacy.sync_folder
+    privacy.sync_folder = lambda at: os._exit(9) if at.name == "p" else synced(at)
 if crash == "before":
     privacy.write_atomic = lambda *a, **k: os._exit(9)
 round = decode((home / f"{name}.json").read_bytes(), Round)
@@ -215,14 +242,16 @@ def test_processes_that_race_cannot_spend_twice(tmp_path):
         process.stderr.close()
     assert sorted(codes) == [0, 0, 0, 1, 1, 1]
     assert Budget(tmp_path / "p", 3.0).left == 0
-    assert len(list((tmp_path / "p").iterdir())) == 3
+    assert len(list((tmp_path / "p").glob("0*"))) == 3
 
 
 @pytest.mark.parametrize("total", [2.0, 1.0])
 def test_a_number_that_another_process_took_is_counted_first(total, tmp_path, monkeypatch):
     asked = []
 
-    def taken(path, data, *, replace):
+    def taken(path, data, *, replace=True):
+        if path.name == "count.json":
+            return files.write_atomic(path, data, replace=replace)
         asked.append(path.name)
         if len(asked) == 1:
             agent(tmp_path, total, dataclasses.replace(ROUND, id="other")).answer()

@@ -92,7 +92,7 @@ def test_where_there_are_no_locks_changes_are_kept_too(tmp_path, monkeypatch):
 def test_a_folder_that_takes_no_lock_is_told(tmp_path):
     path = tmp_path / "state.json"
     save_monitor(monitor(), path)
-    (tmp_path / ".state.json.lock").mkdir()
+    (tmp_path / ".fedwqcp.lock").mkdir()
     with pytest.raises(InputError, match="cannot write"), changing(path):
         pass
 

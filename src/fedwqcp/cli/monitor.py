@@ -16,14 +16,13 @@ from fedwqcp.monitor import (
     Monitor,
     Standing,
     Terms,
-    append_log,
     calibration_slack,
     changing,
     load_monitor,
     read_batches,
     save_monitor,
 )
-from fedwqcp.monitor.state import shown
+from fedwqcp.monitor.state import log_line, shown
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -100,16 +99,14 @@ def update(
     batches = read_batches(data, agent, None if sets is None else read(sets))
     if not batches:
         Output(as_json).say(f"{rows}: no rows, so nothing was added")
-    found: dict[int, tuple[Standing, ...]] = {}
-    with changing(state) as monitor:
+    said: list[Standing] = []
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    with changing(state, log or state.with_name(f"{state.name}.log")) as monitor:
         for name, own in batches.items():
             standings = monitor.absorb(name, own, batch)
-            found[monitor.updates] = standings
+            monitor.unlogged += (log_line(monitor.updates, now, standings),)
+            said += standings
         others = [alarm for alarm in monitor.alarms if alarm.agent not in batches]
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    for number, standings in found.items():
-        append_log(log or state.with_name(f"{state.name}.log"), number, now, standings)
-    said = [each for standings in found.values() for each in standings]
     _end((*said, *others), check, as_json)  # an alarm stands until its agent is calibrated again
 
 

@@ -138,8 +138,10 @@ def _lock(handle: int) -> None:
                 if error.errno != errno.EDEADLOCK:
                     raise
     else:
-        import fcntl
-
+        try:
+            import fcntl
+        except ImportError:  # such as in a browser, where there is one process
+            return
         fcntl.flock(handle, fcntl.LOCK_EX)
 
 

@@ -3,13 +3,12 @@
 A folder with one numbered file for each answer: what it spent, and the answer itself. A file is
 written whole, and a number only once, also where two processes write at the same time; so neither a
 crash nor a race gives budget back, and the same question gets the same answer again, free of cost.
+``count.json`` says how many there are, so that one that is lost is missed, the last one too.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -17,7 +16,10 @@ from math import inf
 from pathlib import Path
 
 from fedwqcp.errors import BudgetError, InputError, RecordError
-from fedwqcp.federation.files import read, write_atomic
+from fedwqcp.federation.files import locked, read, sync_folder, write_atomic
+
+COUNT = "count.json"
+"""How many answers were ever given."""
 
 
 @dataclass(frozen=True)
@@ -113,9 +115,18 @@ class Budget:
                 _make(self.folder)
             path = self.folder / f"{len(before) + 1:06d}.json"
             entry = _entry(round, question, epsilon, self.total, answer)
+            if not before:
+                write_atomic(self.folder / COUNT, _counted(0), replace=False)
             if write_atomic(path, entry, replace=False):
-                _sync(self.folder)
+                self._count_up(len(before) + 1)
+                sync_folder(self.folder)
                 return answer  # else another process took this number: look again
+
+    def _count_up(self, answers: int) -> None:
+        """Keep how many answers there are; it never falls."""
+        with locked(self.folder):
+            if _count(self.folder / COUNT) < answers:
+                write_atomic(self.folder / COUNT, _counted(answers))
 
     def _check(self, round: str, epsilon: float, before: list[Spending]) -> None:
         """Hold what an answer would spend against what was spent before."""
@@ -144,8 +155,35 @@ class Budget:
         paths = sorted(self.folder.glob("[0-9]*.json"))
         for at, path in enumerate(paths, 1):
             if path.name != f"{at:06d}.json":
-                raise RecordError(f"{self.folder} is damaged: {at:06d}.json is missing; restore it")
-        return [_spending(path) for path in paths]
+                raise _missing(self.folder, f"{at:06d}.json")
+        found = [_spending(path) for path in paths]
+        if (self.folder / COUNT).exists():
+            if _count(self.folder / COUNT) > len(paths):
+                raise _missing(self.folder, f"{len(paths) + 1:06d}.json")
+        elif paths:
+            raise _missing(self.folder, COUNT)
+        return found
+
+
+def _missing(folder: Path, name: str) -> RecordError:
+    """Say that a file of the budget is lost."""
+    return RecordError(f"{folder} is damaged: {name} is missing; restore it")
+
+
+def _counted(answers: int) -> bytes:
+    """Write how many answers were given."""
+    return json.dumps({"answers": answers}).encode() + b"\n"
+
+
+def _count(path: Path) -> int:
+    """Read how many answers were given."""
+    try:
+        found = json.loads(read(path))["answers"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        found = None
+    if type(found) is not int or found < 0:
+        raise RecordError(f"{path} is damaged: it must say how many answers left; restore it")
+    return found
 
 
 def _entry(round: str, question: str, epsilon: float, total: Decimal, answer: bytes) -> bytes:
@@ -162,7 +200,7 @@ def _spending(path: Path) -> Spending:
         epsilon, total = Decimal(found["epsilon"]), Decimal(found["total"])
         sound = epsilon.is_finite() and epsilon > 0 and total.is_finite()
         spending = Spending(str(found["question"]), epsilon, total, found["answer"].encode())
-    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError):
+    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError):
         sound = False
     if not sound:
         raise RecordError(f"{path} is damaged: it must say what an answer spent; restore it")
@@ -180,14 +218,4 @@ def _make(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cannot write {folder}: {error.strerror}") from None
-    _sync(folder.parent)
-
-
-def _sync(folder: Path) -> None:
-    """Bring the names of a folder's files to the disk, where the system can."""
-    with contextlib.suppress(OSError):  # some systems open no folders
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    sync_folder(folder.parent)

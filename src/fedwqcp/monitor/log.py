@@ -13,6 +13,7 @@ from fedwqcp.errors import RecordError
 from fedwqcp.federation.files import read
 from fedwqcp.monitor.standing import Standing
 from fedwqcp.monitor.state import VERSION
+from fedwqcp.wire.limits import LOG_BYTES
 
 _WHOLE = ("calibration", "n", "hits", "before", "since_n", "since_hits")
 _REAL = ("floor", "low", "high", "evidence", "bar")
@@ -57,7 +58,10 @@ def read_log(path: Path) -> tuple[Entry, ...]:
     RecordError
         If a line is damaged or of another version.
     """
-    lines = read(path).splitlines()
+    data = read(path, LOG_BYTES)
+    lines = data.splitlines()
+    if lines and not data.endswith(b"\n") and not lines[-1].endswith(b"}"):
+        lines.pop()  # its writer was stopped; the state keeps this line for the next update
     found = [_entry(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
     return tuple(sorted(found, key=lambda entry: entry.update))
 

@@ -48,6 +48,7 @@ class Monitor:
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
         self.updates = 0
+        self.unlogged: tuple[str, ...] = ()
         self.sites = dict.fromkeys(terms.agents, Site((Track(),) * terms.n_classes))
 
     def update(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedwqcp.errors import InputError, RecordError
-from fedwqcp.federation.files import read, write_atomic
+from fedwqcp.federation.files import append_line, locked, read, write_atomic
 from fedwqcp.monitor.monitor import Monitor
 from fedwqcp.monitor.site import REMEMBERED, Site
 from fedwqcp.monitor.standing import Standing
@@ -44,6 +44,7 @@ def save_monitor(monitor: Monitor, path: Path, *, replace: bool = True) -> None:
         "fedwqcp-monitor": VERSION,
         "terms": asdict(monitor.terms),
         "updates": monitor.updates,
+        "unlogged": list(monitor.unlogged),
         "sites": {name: _without_inf(asdict(site)) for name, site in monitor.sites.items()},
     }
     if not write_atomic(path, json.dumps(state, indent=1).encode() + b"\n", replace=replace):
@@ -84,6 +85,7 @@ def load_monitor(path: Path) -> Monitor:
         monitor = Monitor(Terms(**{key: _tupled(value) for key, value in state["terms"].items()}))
         sites = {name: _site(monitor.terms, kept) for name, kept in state["sites"].items()}
         monitor.updates = _count(state["updates"])
+        monitor.unlogged = tuple(map(str, state["unlogged"]))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise RecordError(f"{path} is damaged: {error}; restore it") from None
     if set(sites) != set(monitor.sites):
@@ -93,26 +95,58 @@ def load_monitor(path: Path) -> Monitor:
 
 
 @contextmanager
-def changing(path: Path) -> Iterator[Monitor]:
+def changing(path: Path, log: Path | None = None) -> Iterator[Monitor]:
     """Give a monitor from its file, and keep it there if nothing goes wrong.
 
-    Two processes that change the same file wait for each other (where the operating system has
-    ``fcntl``), so that no update is lost.
+    Two processes that change files of one folder wait for each other, so that no update is lost.
 
     Parameters
     ----------
     path : Path
-        The state; beside it lies an empty file ``.NAME.lock``.
+        The state; beside it lies an empty file ``.fedwqcp.lock``.
+    log : Path, optional
+        Where ``Monitor.unlogged`` is added once the state is kept. The state holds these lines too,
+        so that the next change adds what a process did not come to.
 
     Yields
     ------
     Monitor
         To be updated.
     """
-    with _locked(path.with_name(f".{path.name}.lock"), needs=path):
+    if not path.is_file():
+        raise InputError(f"cannot read {path}: open it first with `fedwqcp monitor open`")
+    with locked(path.parent):
         monitor = load_monitor(path)
+        if log is not None:
+            _add_lines(log, monitor)
         yield monitor
         save_monitor(monitor, path)
+        if log is not None and monitor.unlogged:
+            _add_lines(log, monitor)
+            save_monitor(monitor, path)
+
+
+def _add_lines(log: Path, monitor: Monitor) -> None:
+    """Add the lines that wait to a log; those that it ends with already were added before."""
+    lines = [line.encode() for line in monitor.unlogged]
+    if lines:
+        last = _tail(log, 2 * sum(len(line) + 1 for line in lines)).splitlines(keepends=True)
+        for line in lines:
+            if line + b"\n" not in last:
+                append_line(log, line)
+    monitor.unlogged = ()
+
+
+def _tail(path: Path, size: int) -> bytes:
+    """Return the last bytes of a file; none where there is no file."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - size))
+            return file.read()
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from None
 
 
 def append_log(path: Path, update: int, when: str, standings: Sequence[Standing]) -> None:
@@ -134,14 +168,13 @@ def append_log(path: Path, update: int, when: str, standings: Sequence[Standing]
     InputError
         If the file cannot be written.
     """
+    append_line(path, log_line(update, when, standings).encode())
+
+
+def log_line(update: int, when: str, standings: Sequence[Standing]) -> str:
+    """Return a line of the log, as `append_log` adds it."""
     rows = [shown(standing) for standing in standings]
-    line = json.dumps({"version": VERSION, "update": update, "time": when, "streams": rows})
-    try:
-        with path.open("ab", buffering=0) as file:
-            file.write(line.encode() + b"\n")
-            os.fsync(file.fileno())
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from None
+    return json.dumps({"version": VERSION, "update": update, "time": when, "streams": rows})
 
 
 def shown(standing: Standing) -> dict[str, object]:
@@ -159,25 +192,6 @@ def shown(standing: Standing) -> dict[str, object]:
     """
     estimates = {"coverage": standing.coverage, "current": standing.current}
     return {**asdict(standing), "status": standing.status, **estimates}
-
-
-@contextmanager
-def _locked(path: Path, needs: Path) -> Iterator[None]:
-    """Hold a file's lock; it ends with the process, whatever happens."""
-    if not needs.is_file():
-        raise InputError(f"cannot read {needs}: open it first with `fedwqcp monitor open`")
-    try:
-        import fcntl
-    except ImportError:  # the operating system has no such locks
-        yield
-        return
-    try:
-        file = path.open("ab")
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from None
-    with file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _site(terms: Terms, kept: dict[str, Any]) -> Site:

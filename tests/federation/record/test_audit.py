@@ -198,3 +198,65 @@ def test_a_record_that_is_no_json_is_named(tmp_path):
     (tmp_path / "record.json").write_text("{")
     rewritten(tmp_path, lambda entry: entry)
     assert audit(tmp_path).difference == "record.json: cannot be read"
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3, 4])
+def test_lines_that_were_cut_off_the_end_are_missed(tmp_path, cut):
+    recorded(tmp_path)
+    lines = (tmp_path / "log.jsonl").read_bytes().splitlines(keepends=True)
+    (tmp_path / "log.jsonl").write_bytes(b"".join(lines[:-cut]))
+    found = audit(tmp_path)
+    assert not found.matches
+    assert "log.jsonl: must end with who stored the release" in found.difference
+
+
+@pytest.mark.parametrize("depth", [500, 10**5])
+@pytest.mark.parametrize("name", ["log.jsonl", "round.json", "record.json", "release.json"])
+def test_nested_files_are_named_and_not_followed(tmp_path, name, depth):
+    recorded(tmp_path)
+    path, nested = tmp_path / name, b"[" * depth + b"]" * depth
+    path.write_bytes(nested + b"\n")
+    if name != "log.jsonl":
+        rewritten(tmp_path, lambda entry: entry)
+    assert name in audit(tmp_path).difference
+
+
+@pytest.mark.parametrize("name", ["\0", "\ud800", "x" * 5000, "loop", "answers", "."])
+def test_names_that_lead_nowhere_are_told(tmp_path, name):
+    recorded(tmp_path)
+    (tmp_path / "loop").symlink_to("loop")
+
+    def change(entry):
+        return {**entry, "file": name} if entry["event"] == "accepted" else entry
+
+    previous, lines = "0" * 64, []
+    for line in (tmp_path / "log.jsonl").read_text().splitlines():
+        entry = {**change(json.loads(line)), "previous": previous}
+        lines.append(json.dumps(entry) + "\n")
+        previous = sha256(lines[-1].encode()).hexdigest()
+    (tmp_path / "log.jsonl").write_text("".join(lines))
+    found = audit(tmp_path)
+    assert not found.matches
+    found.difference.encode()  # can be printed
+
+
+def test_a_log_that_goes_on_after_the_last_step_is_refused(tmp_path):
+    release = recorded(tmp_path)
+    ledger = Ledger.__new__(Ledger)
+    lines = (tmp_path / "log.jsonl").read_bytes().splitlines(keepends=True)
+    ledger.folder, ledger._last = tmp_path, sha256(lines[-1]).hexdigest()
+    ledger.closed(release.rounds)
+    ledger.stored(release.used)
+    assert "goes on after the last step" in audit(tmp_path).difference
+
+
+def test_a_full_disk_is_an_error_of_ours(tmp_path):
+    recorded(tmp_path)
+    (tmp_path / "next").mkdir()
+    (tmp_path / "next" / "answers").write_text("a file where a folder belongs")
+    ledger = Ledger(
+        tmp_path / "next",
+        Round("r", choose_method("fedwq-cp"), choose_score(Custom()), (0.1,), ("a",), 1),
+    )
+    with pytest.raises(InputError, match="cannot write"):
+        ledger.accepted(0, "a", b"{}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import reprlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
@@ -89,6 +90,7 @@ def audit(folder: Path) -> Audit:
     log = read(folder / LOG, LOG_BYTES)
     try:
         entries = list(_entries(folder, log))
+        _check_end(entries)
         return _recomputed(folder, entries)
     except FedwqcpError as error:
         return Audit(str(error))
@@ -135,7 +137,7 @@ def _entries(folder: Path, log: bytes) -> Iterator[dict[str, Any]]:
             entry: dict[str, Any] = json.loads(line)
             follows = entry["previous"] == previous
             sound = all(isinstance(entry[name], str) for name in FIELDS[entry["event"]])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             sound = False
         if not sound:
             raise RecordError(f"{LOG}, line {number}: cannot be read")
@@ -147,10 +149,25 @@ def _entries(folder: Path, log: bytes) -> Iterator[dict[str, Any]]:
         yield entry
 
 
+def _check_end(entries: list[dict[str, Any]]) -> None:
+    """Refuse a log whose last lines are missing: the chain does not tell what came after it."""
+    events = [entry["event"] for entry in entries]
+    last = events[-1] if events else "nothing"
+    if last != "failed" and not (last == "stored" and {"recorded", "released"} <= set(events)):
+        raise RecordError(
+            f"{LOG}: must end with who stored the release, or why there is none; it ends with "
+            f"{last!r}: the round has not ended, its coordinator was stopped, or lines were cut off"
+        )
+
+
 def _check_file(folder: Path, name: str, digest: str) -> None:
     """Refuse a file that is not the one of the log, or lies outside the record."""
     path = folder / name
-    if not path.resolve().is_relative_to(folder.resolve()):
+    try:
+        inside = path.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError, ValueError):  # links in a circle, or a name that no file has
+        raise RecordError(f"{name!a}: cannot be read") from None
+    if not inside:
         raise RecordError(f"{name}: must lie in the folder of the record")
     if sha256(read(path)).hexdigest() != digest:
         raise RecordError(f"{name}: is not the file that the log speaks of")
@@ -164,6 +181,8 @@ def _recomputed(folder: Path, entries: list[dict[str, Any]]) -> Audit:
     answers = 0
     server.asks()
     for entry in entries:
+        if server.ended and entry["event"] in ("accepted", "closed"):
+            raise RecordError(f"{LOG}: goes on after the last step")
         if entry["event"] == "refused":
             reasons[entry["agent"]] = entry["reason"]
         elif entry["event"] == "accepted":
@@ -184,7 +203,7 @@ def _recomputed(folder: Path, entries: list[dict[str, Any]]) -> Audit:
     for name, ours in (("record.json", release), ("release.json", release.public())):
         try:
             theirs = json.loads(read(folder / name))
-        except ValueError:
+        except (ValueError, RecursionError):
             return Audit(f"{name}: cannot be read", answers, release, sums)
         difference = _difference(json.loads(encode(ours)), theirs, "")
         if difference:
@@ -203,5 +222,6 @@ def _difference(ours: Any, theirs: Any, at: str) -> str:
         )
     else:
         same = ours == theirs and type(ours) is type(theirs)
-        return "" if same else f"{at.lstrip('.')}: recomputed {ours!r}, the record says {theirs!r}"
+        said = f"recomputed {reprlib.repr(ours)}, the record says {reprlib.repr(theirs)}"
+        return "" if same else f"{at.lstrip('.')}: {said}"
     return next((place for place in found if place), "")

@@ -15,7 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from fedwqcp.errors import InputError
-from fedwqcp.federation.files import write_atomic
+from fedwqcp.federation.files import append_line, write_atomic
 from fedwqcp.wire.codec import encode
 from fedwqcp.wire.release import AgentRecord, Release
 from fedwqcp.wire.round import Round
@@ -45,10 +45,7 @@ class Ledger:
     def __init__(self, folder: Path, round: Round) -> None:
         if (folder / LOG).exists():
             raise InputError(f"{folder} holds the record of a round already: choose another folder")
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"cannot write {folder}: {error.strerror}") from None
+        _make(folder)
         self.folder = folder
         self._last = START
         self._write("opened", "round.json", encode(round))
@@ -65,7 +62,7 @@ class Ledger:
         data : bytes
             What came.
         """
-        (self.folder / "answers" / f"step-{step}").mkdir(parents=True, exist_ok=True)
+        _make(self.folder / "answers" / f"step-{step}")
         name = f"answers/step-{step}/{agent}.json"
         self._write("accepted", name, data, step=step, agent=agent)
 
@@ -95,7 +92,7 @@ class Ledger:
         totals : sequence of int
             All that the server learned.
         """
-        (self.folder / "sums").mkdir(exist_ok=True)
+        _make(self.folder / "sums")
         kept = {"agents": [*agents], "totals": [*totals]}
         self._write("summed", f"sums/{number}.json", json.dumps(kept).encode() + b"\n")
 
@@ -150,10 +147,17 @@ class Ledger:
 
     def _append(self, entry: Mapping[str, object]) -> None:
         """Add a line that holds the digest of the one before."""
-        line = json.dumps({**entry, "previous": self._last}).encode() + b"\n"
-        with (self.folder / LOG).open("ab") as log:
-            log.write(line)
-        self._last = sha256(line).hexdigest()
+        line = json.dumps({**entry, "previous": self._last}).encode()
+        append_line(self.folder / LOG, line)
+        self._last = sha256(line + b"\n").hexdigest()
+
+
+def _make(folder: Path) -> None:
+    """Make a folder of the record."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot write {folder}: {error.strerror}") from None
 
 
 def with_reasons(release: Release, reasons: Mapping[str, str]) -> Release:

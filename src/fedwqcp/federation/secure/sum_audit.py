@@ -49,6 +49,8 @@ def from_sums(
         if entry["event"] == "summed":
             server = server or SumServer(plan)
             agents, totals = _kept(folder, entry["file"])
+            if server.ended:
+                raise RecordError(f"{entry['file']}: comes after the last step")
             if len(totals) != server.width:
                 raise RecordError(f"{entry['file']}: must hold {server.width} sums")
             server.hear(agents, totals)
