@@ -20,6 +20,7 @@ from fedwqcp.errors import InputError, MalformedMessageError, QuorumError
 from fedwqcp.federation import files
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.record.store import load, save
+from fedwqcp.federation.signing import SigningKey, new_key
 from fedwqcp.federation.transport.folder import close_round, open_round, read_round, write_answer
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.codec import encode
@@ -405,3 +406,20 @@ def test_a_part_file_that_was_planted_leads_nowhere(tmp_path):
     with pytest.raises(InputError, match="cannot write"):
         write_answer(Agent("a", ROUND, CALS["a"]), tmp_path / "a.json")
     assert secret.read_bytes() == b"mine"
+
+
+def test_a_signed_round_can_be_closed_twice(tmp_path):
+    pytest.importorskip("cryptography")
+    keys = {}
+    for name in CALS:
+        new_key(tmp_path / f"{name}.key")
+        keys[name] = SigningKey(tmp_path / f"{name}.key")
+    round = replace(ROUND, keys={name: key.public for name, key in keys.items()})
+    path, answers = opened(tmp_path, round), []
+    for name, key in keys.items():
+        answers.append(tmp_path / f"{name}.json")
+        write_answer(Agent(name, round, CALS[name], sign_key=key), answers[-1])
+    first = close_round(path, answers, tmp_path / "release.json")
+    again = close_round(path, answers, tmp_path / "release.json")
+    assert again.already
+    assert again.release == first.release

@@ -531,7 +531,9 @@ def fuzz_folder(case: Case) -> None:
                     closed = folder.close_round(terms, files, out)
             except (InputError, RecordError) as error:
                 case.refused(error)
-                if case.done and "planted" in case.done[0]:  # who put it there can stop the round, not steer it
+                if (
+                    case.done and "planted" in case.done[0]
+                ):  # who put it there can stop the round, not steer it
                     return
                 raise
             except QuorumError as error:

@@ -73,6 +73,7 @@ class _Letter:
     step: int
     agent: str
     unread: MessageError | None = None
+    read: bool = False
 
 
 def open_round(round: Round, path: Path) -> None:
@@ -262,12 +263,17 @@ def _check_record(release: Release, round: Round, path: Path, letters: Sequence[
     changed = f"{path} is not what this round's server wrote: move it away and close again"
     server = Server(round)
     server.asks()
+    sent: dict[str, list[_Letter]] = {}
+    for letter in letters:
+        if letter.read and letter.step == 0:
+            sent.setdefault(letter.agent, []).append(letter)
     for name in release.used if release.received else ():
-        answer = _answer_of(server, name, release.received.get(name, ()))
-        if server.receive(answer, name, name) is not None:
+        own = release.received.get(name, ())
+        signature = next(iter(release.signatures.get(name, ())), "")
+        if server.receive(_answer_of(server, name, own, signature), name, name) is not None:
             raise InputError(f"{changed} (the answer of {name} would be refused)")
-        for letter in letters:
-            if (letter.agent, letter.step) == (name, 0) and letter.data != answer:
+        for letter in sent.get(name, ()):
+            if decode(letter.data, Answer, server.plan.kinds).answers != own:
                 raise InputError(
                     f"{path} holds another answer of {name} than {letter.source}: the round was "
                     "closed with it; close without answers to see the release, or move the record "
@@ -279,7 +285,9 @@ def _check_record(release: Release, round: Round, path: Path, letters: Sequence[
             raise InputError(f"{changed} (its answers give other thresholds)")
 
 
-def _answer_of(server: Server, agent: str, answers: tuple[Summary | None, ...]) -> bytes:
+def _answer_of(
+    server: Server, agent: str, answers: tuple[Summary | None, ...], signature: str
+) -> bytes:
     """Write down a first answer once more."""
     round = server.round
     return encode(
@@ -292,6 +300,7 @@ def _answer_of(server: Server, agent: str, answers: tuple[Summary | None, ...]) 
             score=round.score.name,
             alphas=round.alphas,
             answers=answers,
+            signature=signature,
         )
     )
 
@@ -363,7 +372,7 @@ def _letter(path: Path, server: Server) -> _Letter:
         answer = decode(data, Answer, server.plan.kinds)
     except Exception:  # the server reads it again, and refuses it by name
         return _Letter(source, data, 0, source)
-    return _Letter(source, data, answer.step, answer.agent)
+    return _Letter(source, data, answer.step, answer.agent, read=True)
 
 
 def _sender(path: Path, round: Round) -> str:
