@@ -300,7 +300,9 @@ def another(tmp_path, folder="other", alpha=0.4):
     return place
 
 
-@pytest.mark.parametrize("left", ["round.record.json", "round.ask-1.json", "round.ask-2.a.json"])
+@pytest.mark.parametrize(
+    "left", ["round.record.json", "round.ask-1.json", "round.ask-2.a.json", "round.closed-0.json"]
+)
 def test_a_round_is_not_opened_beside_what_another_left(tmp_path, left):
     (tmp_path / left).write_text("{}")
     with pytest.raises(InputError, match=f"{left} is left of another round"):

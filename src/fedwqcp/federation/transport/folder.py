@@ -94,8 +94,9 @@ def open_round(round: Round, path: Path) -> None:
     """
     Server(round)  # refuses terms that nobody could follow
     with locked(path.parent):
-        left = [_record_file(path), *sorted(path.parent.glob(f"{glob.escape(path.stem)}.ask-*"))]
-        for other in left:
+        steps = [f"{glob.escape(path.stem)}.{what}-*" for what in ("ask", "closed")]
+        left = sorted(file for pattern in steps for file in path.parent.glob(pattern))
+        for other in (_record_file(path), *left):
             if other.exists():
                 raise InputError(
                     f"{other} is left of another round, and would be taken for this one's: move it "
