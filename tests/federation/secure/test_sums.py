@@ -93,7 +93,7 @@ def test_totals_become_a_threshold_by_hand():
 scores = st.lists(st.floats(-5.0, 5.0), max_size=30)
 
 
-@pytest.mark.guarantee("docs/how-to/secure-aggregation.md", "Coverage is never lost to")
+@pytest.mark.guarantee("docs/how-to/secure-aggregation.md", "Coverage is never lost to rounding.")
 @given(
     agents=st.lists(scores, min_size=3, max_size=6),
     method=st.sampled_from(METHODS),
