@@ -197,6 +197,13 @@ def test_keys_for_trying_out(house):
     assert "keys/ca.crt" in told["files"]
 
 
+def test_keys_that_sign(house):
+    pytest.importorskip("cryptography")
+    made = call("keys", "new", "site.pem")
+    assert made["key"] == "site.pem"
+    assert call("keys", "show", "site.pem")["public"] == made["public"]
+
+
 def test_an_app_of_ones_own(house):
     pytest.importorskip("flwr")
     assert "my-app/pyproject.toml" in call("flower", "new", "my-app")["files"]

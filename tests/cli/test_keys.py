@@ -128,3 +128,15 @@ def test_the_flag_needs_a_key_of_every_agent(site):
     assert "must be a table" in run(*what, code=2)
     (site / "agents.toml").write_text('agents = ["a"]\n[keys]\na = 3\n')
     assert "keys must be text" in run(*what, code=2)
+
+
+def test_the_round_that_is_advised_next_keeps_the_keys(site):
+    opened("--require-signatures")
+    for name in ("north", "south"):
+        answered(name, "--sign-key", f"{name}.pem")
+    closed()
+    told = json.loads(run("advise", "round.record.json", "--json"))
+    (site / "ROSTER").write_text(told["roster"])
+    run(*told["command"][1:])
+    next_round = json.loads((site / "round-2.json").read_bytes())
+    assert next_round["keys"] == json.loads((site / "round.json").read_bytes())["keys"]

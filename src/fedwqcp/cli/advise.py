@@ -62,6 +62,7 @@ def _command(terms: Round, advice: Advice, out: Path) -> list[str]:
         *("--rule", terms.rule),
         *(word for level in advice.levels for word in ("--alpha", repr(level))),
         *("--quorum", str(terms.quorum), "--agents", "ROSTER", "--out", str(out)),
+        *(("--require-signatures",) if terms.keys else ()),
     ]
 
 
@@ -80,7 +81,9 @@ def _roster(terms: Round) -> str:
     """Return the roster of a round, as a file says it."""
     classes = [] if terms.n_classes is None else [f"n_classes = {terms.n_classes}"]
     agents = json.dumps(list(terms.agents))  # a list of such names reads the same in TOML
-    return "\n".join([f"agents = {agents}", f"max_n = {terms.max_n}", *classes])
+    keys = [f"{json.dumps(name)} = {json.dumps(key)}" for name, key in terms.keys.items()]
+    table = ["[keys]", *keys] if keys else []
+    return "\n".join([f"agents = {agents}", f"max_n = {terms.max_n}", *classes, *table])
 
 
 def _next(record: Path) -> Path:
