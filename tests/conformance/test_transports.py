@@ -38,7 +38,7 @@ def by_files(round, cals, home):
             if round.method.name == "split-cp":
                 answers.pop()
                 continue
-            folder.write_answer(Agent(name, round, cal), answers[-1], ask)
+            folder.write_answer(Agent(name, round, cal, limit=None), answers[-1], ask)
         closed = folder.close_round(path, answers, home / "release.json")
         if closed.release is not None:
             return closed.release
@@ -51,7 +51,7 @@ def by_files(round, cals, home):
 def test_files_release_what_one_process_releases(method, tmp_path):
     cals = calibrations()
     round = Round("r1", choose_method(method), Choice("lac"), (0.2,), tuple(cals), 3, n_classes=3)
-    agents = {name: Agent(name, round, cal) for name, cal in cals.items()}
+    agents = {name: Agent(name, round, cal, limit=None) for name, cal in cals.items()}
     here = local.run(Server(round), agents)
     there = by_files(round, cals, tmp_path)
     assert there.outcomes == here.outcomes
