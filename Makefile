@@ -29,7 +29,7 @@ check: $(VENV)/.dev  ## format, lint, types, doors between rooms, docstrings
 
 test-torch: $(VENV)/.torch  ## models and tensors
 	$(BIN)/python -m pytest lab/tests/models tests/tensors lab/tests/test_training.py tests/streaming/test_batches.py \
-	  tests/kernels/test_tensors.py tests/kernels/test_tensors_fused.py \
+	  tests/kernels/test_torch.py tests/kernels/test_triton.py \
 	  lab/src/fedwqcp_lab/models src/fedwqcp/torch src/fedwqcp/kernels -n 2 -m "not slow"
 
 paper: $(VENV)/.torch  ## the paper's experiment: make paper DATA=folder

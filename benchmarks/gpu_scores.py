@@ -30,7 +30,7 @@ except ImportError:  # the messages need it and the kernels do not: go round the
     front.__path__ = [str(Path(__file__).parents[1] / "src" / "fedwqcp")]
     sys.modules["fedwqcp"] = front
 
-from fedwqcp.kernels import tensors_tiles
+from fedwqcp.kernels import torch as passes
 from fedwqcp.scores import LabelScore
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.lac import LAC
@@ -137,7 +137,7 @@ def main() -> None:
     options = parser.parse_args()
     device = torch.device(options.device)
     card = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
-    fused = "Triton" if tensors_tiles.programs() is not None else "no Triton"
+    fused = "Triton" if passes.programs() is not None else "no Triton"
     print(f"{card}, torch {torch.__version__}, {fused}; best of {options.repeats}")
     for classes in options.classes:
         measure(classes, options, device)

@@ -120,14 +120,14 @@ def medians(
 
 def without_numba(work: Callable[[], Any]) -> Callable[[], Any]:
     """The same with numpy alone."""
-    from fedwqcp.kernels import compiled
+    from fedwqcp.kernels import dispatch
 
     def plain() -> Any:
-        loops, compiled._loops = compiled._loops, lambda: None
+        loops, dispatch._loops = dispatch._loops, lambda: None
         try:
             return work()
         finally:
-            compiled._loops = loops
+            dispatch._loops = loops
 
     return plain
 

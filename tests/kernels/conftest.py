@@ -4,52 +4,32 @@ import importlib
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
-from types import ModuleType
 
 import numpy as np
 import pytest
 
-import lanes
+import vectors
 from fedwqcp import kernels
-from fedwqcp.kernels import compiled
-
-ROOM = (
-    "_jit",
-    "_rows",
-    "_few",
-    "_single",
-    "_cross",
-    "_search",
-    "_wide",
-    "_cuts",
-    "_waiting",
-    "_told",
-    "_counted",
-    "_sorted",
-    "_fit",
-    "_spans",
-    "_ends",
-    "_counts",
-    "_loops",
-)
+from fedwqcp.kernels import dispatch
+from fedwqcp.kernels.dispatch import Loops
 
 
-def as_python(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def as_python(monkeypatch: pytest.MonkeyPatch) -> Loops:
     """The loops as numba would see them, uncompiled."""
     numba = pytest.importorskip("numba")
-    importlib.import_module("fedwqcp.kernels._loops")
+    assert dispatch._loops() is not None
     monkeypatch.setattr(numba, "njit", lambda **flags: lambda function: function)
-    for name in ROOM:
+    for name in Loops._fields:
         monkeypatch.setattr(kernels, name, getattr(kernels, name))  # to have it back afterwards
         monkeypatch.delitem(sys.modules, f"fedwqcp.kernels.{name}")
-    monkeypatch.setitem(sys.modules, "fedwqcp.kernels.lanes", lanes)
-    loops = importlib.import_module("fedwqcp.kernels._loops")
-    monkeypatch.setattr("fedwqcp.kernels._sorted.ROWS", 3)
+    monkeypatch.setitem(sys.modules, "fedwqcp.kernels.vectors", vectors)
+    loops = Loops(*(importlib.import_module(f"fedwqcp.kernels.{name}") for name in Loops._fields))
+    monkeypatch.setattr(loops.numba, "ROWS", 3)
     return loops
 
 
 @pytest.fixture
-def uncompiled() -> Iterator[ModuleType]:
+def uncompiled() -> Iterator[Loops]:
     """All loops as Python."""
     with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
         yield as_python(patch)
@@ -60,13 +40,21 @@ def backend(request: pytest.FixtureRequest) -> Iterator[str]:
     """Who serves inputs of any size; lanes that no row uses may hold anything."""
     quiet = np.errstate(all="ignore") if request.param == "python" else nullcontext()
     with pytest.MonkeyPatch.context() as patch, quiet:
-        patch.setattr(compiled, "SMALL", 0)
-        patch.setattr(compiled, "LARGE", 0)
+        patch.setattr(dispatch, "SMALL", 0)
+        patch.setattr(dispatch, "LARGE", 0)
         if request.param == "numpy":
-            patch.setattr(compiled, "_loops", lambda: None)
+            patch.setattr(dispatch, "_loops", lambda: None)
         elif request.param == "python":
             loops = as_python(patch)
-            patch.setattr(compiled, "_loops", lambda: loops)
+            patch.setattr(dispatch, "_loops", lambda: loops)
         else:
             pytest.importorskip("numba")
         yield request.param
+
+
+@pytest.fixture
+def always_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let numba serve inputs of any size."""
+    pytest.importorskip("numba")
+    monkeypatch.setattr(dispatch, "SMALL", 0)
+    monkeypatch.setattr(dispatch, "LARGE", 0)

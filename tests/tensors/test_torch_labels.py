@@ -27,7 +27,7 @@ SCORES = [
 def way(request, monkeypatch: pytest.MonkeyPatch) -> str:
     """Let numpy read the memory of CPU tensors, or treat them as those of any other device."""
     if request.param == "torch":
-        monkeypatch.setattr(labels, "_at_home", lambda p: False)
+        monkeypatch.setattr(labels, "_on_cpu", lambda p: False)
     return request.param
 
 
@@ -37,15 +37,15 @@ def tensors_of(case: Labelled, score) -> tuple:
 
 
 @pytest.mark.parametrize("score", SCORES)
-@pytest.mark.parametrize("at_home", [True, False])
+@pytest.mark.parametrize("on_cpu", [True, False])
 @settings(max_examples=30)
 @given(case=labelled())
-def test_results_are_those_of_numpy(score, at_home, case: Labelled) -> None:
+def test_results_are_those_of_numpy(score, on_cpu, case: Labelled) -> None:
     probs, y, u = tensors_of(case, score)
     share = case.u if score.randomized else None
     tensor_score = TensorLabelScore(score)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(labels, "_at_home", lambda p: at_home)
+        patch.setattr(labels, "_on_cpu", lambda p: on_cpu)
         scores = tensor_score.of(probs, y, u)
         expected = score.of(case.probs, case.labels, u=share)
         np.testing.assert_array_equal(scores.numpy(), expected)
@@ -117,6 +117,6 @@ def test_a_score_without_a_formula_stays_on_the_cpu(monkeypatch: pytest.MonkeyPa
     probs, y = torch.tensor([[0.25, 0.125, 0.5, 0.125]]), torch.tensor([0])
     ordinal = TensorLabelScore(fw.OrdinalAPS())
     assert ordinal.of(probs, y).tolist() == [0.875]
-    monkeypatch.setattr(labels, "_at_home", lambda p: False)
+    monkeypatch.setattr(labels, "_on_cpu", lambda p: False)
     with pytest.raises(InputError, match="CPU alone"):
         ordinal.of(probs, y)

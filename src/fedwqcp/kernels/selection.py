@@ -1,20 +1,19 @@
-"""The value of a given rank, or of a given share of the weight, without sorting.
+"""Order statistics, plain and weighted, without sorting.
 
-A sample says between which two values the answer lies, all but surely. For a rank, passes that only
-count come closer: the counts at both ends say where between them the answer should be. Then one
-pass keeps what lies between. Where the sample was wrong, the full way decides: the answer is exact
-in any case.
+A sample gives a bracket: two values between which the answer lies with near certainty. For a rank,
+passes that only count narrow it, by interpolation between the counts at both ends. Then one pass
+keeps what lies in the bracket. Where the sample was wrong, a full partition or sort decides: the
+answer is exact in any case.
 """
 
 from __future__ import annotations
 
 from math import floor, inf, isfinite, nextafter, sqrt
-from types import ModuleType
 
 import numpy as np
 
 from fedwqcp.arrays import Floats
-from fedwqcp.kernels import compiled
+from fedwqcp.kernels.dispatch import Loops, loops_for
 
 LARGE = 2**13
 """Samples below this size are partitioned or sorted as a whole."""
@@ -24,33 +23,20 @@ SAMPLE, WEIGHTED_SAMPLE = 2**12, 2**14
 
 SPARSE = 96
 BLOCK = 2**16
-"""How many values numpy looks at in one go; they stay in cache."""
+"""How many values numpy compares at a time; they stay in cache."""
 
 PASSES = 5
-"""How many times a bracket is made narrower before it is taken as it is."""
+"""How often a bracket is narrowed before it is taken as it is."""
 
-FEW = 2**8
-"""One value in so many is few enough to be kept."""
+KEPT = 2**8
+"""A bracket of one value in so many is narrow enough: its values are kept."""
 
 SLACK = 0.03
 """How far, in widths of the bracket, values may lie from where even spacing puts them."""
 
 
 def order_statistic(values: Floats, rank: int) -> float:
-    """Return the rank-th smallest value, counted from 1.
-
-    Parameters
-    ----------
-    values : Floats, shape (n,)
-        The sample, without NaN and -inf.
-    rank : int
-        From 1 to n.
-
-    Returns
-    -------
-    float
-        One of the values.
-    """
+    """Return the rank-th smallest of n values without NaN and -inf, for a rank from 1 to n."""
     if len(values) >= LARGE and (found := _by_counting(values, rank)) is not None:
         return found
     return float(np.partition(values, rank - 1)[rank - 1])
@@ -58,12 +44,12 @@ def order_statistic(values: Floats, rank: int) -> float:
 
 def _by_counting(values: Floats, rank: int) -> float | None:
     """Return the value of a rank from a bracket around it, or None where there is no good one."""
-    n, loops = len(values), compiled.kernels(len(values))
+    n, loops = len(values), loops_for(len(values))
     low, high = _bracket(values, rank)  # the answer is at least low, and less than high
     below_low, below_high = _below(values, low, high, loops)
     for _ in range(PASSES):
         inside = below_high - below_low
-        if not below_low < rank <= below_high or inside <= n // FEW or not isfinite(high - low):
+        if not below_low < rank <= below_high or inside <= n // KEPT or not isfinite(high - low):
             break
         if nextafter(low, inf) >= high:  # nothing else lies between
             return low
@@ -95,10 +81,10 @@ def _bracket(values: Floats, rank: int) -> tuple[float, float]:
     return float(low), nextafter(float(high), inf)
 
 
-def _below(values: Floats, low: float, high: float, loops: ModuleType | None) -> tuple[int, int]:
+def _below(values: Floats, low: float, high: float, loops: Loops | None) -> tuple[int, int]:
     """Count the values below either end of a bracket."""
     if loops is not None:
-        below_low, below_high = loops.below(values, low, high)
+        below_low, below_high = loops.numba.count_below(values, low, high)
         return int(below_low), int(below_high)
     below_low, below_high = 0, 0
     for start in range(0, len(values), BLOCK):
@@ -108,13 +94,11 @@ def _below(values: Floats, low: float, high: float, loops: ModuleType | None) ->
     return below_low, below_high
 
 
-def _between(
-    values: Floats, low: float, high: float, inside: int, loops: ModuleType | None
-) -> Floats:
+def _between(values: Floats, low: float, high: float, inside: int, loops: Loops | None) -> Floats:
     """Collect the values of a bracket, which are so many."""
     if loops is not None:
         kept = np.empty(inside + 1)
-        loops.between(values, low, high, kept)
+        loops.numba.keep_between(values, low, high, kept)
         return kept[:inside]
     blocks = (values[start : start + BLOCK] for start in range(0, len(values), BLOCK))
     return np.concatenate([block[(block >= low) & (block < high)] for block in blocks])
@@ -123,21 +107,9 @@ def _between(
 def weighted_order_statistic(
     values: Floats, weights: Floats, share: float, weight_at_inf: float
 ) -> float:
-    """Return the smallest value at which a share of the weight is reached.
+    """Return the smallest value at which a share of the positive weights is reached, or +inf.
 
-    Parameters
-    ----------
-    values, weights : Floats, shape (n,)
-        The sample, and positive weights.
-    share : float
-        Of the sum of all weights.
-    weight_at_inf : float
-        Further weight, at +inf.
-
-    Returns
-    -------
-    float
-        One of the values, or +inf.
+    The share is one of the sum of all weights and of ``weight_at_inf``, which lies at +inf.
     """
     if len(values) >= LARGE:
         target = share * (float(weights.sum()) + weight_at_inf)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedwqcp.arrays import Bools, Floats, as_floats
-from fedwqcp.kernels import spans
+from fedwqcp.kernels import dispatch
 from fedwqcp.scores._base import Score, as_threshold
 from fedwqcp.sets import Intervals
 
@@ -102,7 +102,7 @@ class IntervalScore(Score):
         if not self._is_distance or self.columns > 1:
             return None
         out = as_floats(outputs, *self._wanted(), checked=False)
-        return spans.scores(out, as_floats(y, "y", (len(out),), checked=False))
+        return dispatch.interval_scores(out, as_floats(y, "y", (len(out),), checked=False))
 
     def _fast_invert(self, outputs: npt.ArrayLike, threshold: npt.ArrayLike) -> Intervals | None:
         """Build the intervals in one compiled pass, where that is possible."""
@@ -113,7 +113,7 @@ class IntervalScore(Score):
         if q.ndim == 2:
             return None
         q_low, q_high = np.broadcast_to(q, 2).tolist()
-        ends = spans.ends(out, (q_low, q_high))
+        ends = dispatch.interval_ends(out, (q_low, q_high))
         return None if ends is None else Intervals(*ends)
 
 

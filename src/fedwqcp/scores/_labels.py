@@ -18,9 +18,9 @@ from fedwqcp.arrays import (
     as_uniforms,
 )
 from fedwqcp.errors import InputError
-from fedwqcp.kernels.checks import check
-from fedwqcp.kernels.compiled import Integers
-from fedwqcp.kernels.ranked import blocks
+from fedwqcp.kernels import Integers
+from fedwqcp.kernels.dispatch import check
+from fedwqcp.kernels.numpy import blocks
 from fedwqcp.scores._base import Score, as_threshold
 from fedwqcp.sets import LabelSets
 

@@ -11,11 +11,9 @@ import numpy as np
 
 from fedwqcp.arrays import Bools, Floats, Labels, Probabilities
 from fedwqcp.errors import InputError
-from fedwqcp.kernels import crossing, limits, places, ranked
-from fedwqcp.kernels.compiled import Integers
-from fedwqcp.kernels.crossing import Crossing
-from fedwqcp.kernels.limits import Limits
-from fedwqcp.kernels.ranked import Ranked
+from fedwqcp.kernels import Integers, Ranked, dispatch
+from fedwqcp.kernels.dispatch import Crossing
+from fedwqcp.kernels.numpy import Limits, limits_of, rank_every_label
 from fedwqcp.scores._labels import LabelScore, Rule
 
 Leads: TypeAlias = Literal["mass", "top"]
@@ -40,7 +38,7 @@ class RankedScore(LabelScore):
 
     def _places(self, p: Probabilities) -> Ranked:
         """Return where every label stands."""
-        return ranked.of_every_label(p)
+        return rank_every_label(p)
 
     def _of_every_label(self, p: Probabilities, u: Floats | None) -> Floats:
         return self._formula(self._places(p), 1.0 if u is None else u[:, None])
@@ -48,7 +46,7 @@ class RankedScore(LabelScore):
     def _of_labels(self, p: Probabilities, y: Labels, u: Floats | None) -> Floats:
         if self._leads is None:
             return super()._of_labels(p, y, u)
-        return places.scored(
+        return dispatch.score_labels(
             p, y, lambda place, rows: self._formula(place, 1.0 if u is None else u[rows])
         )
 
@@ -57,8 +55,8 @@ class RankedScore(LabelScore):
             return super()._mask(p, q, rule, u)
         limit = _limits(self, float(q), p.shape[1])
         if u is None and rule == "leq":
-            return crossing.mark(p, limit)
-        found = crossing.find(p, limit, masked=True)
+            return dispatch.mask_within(p, limit)
+        found = dispatch.find_crossings(p, limit, masked=True)
         assert found.mask is not None  # it was asked for
         rows = np.flatnonzero(self._lets_in(found, float(q), rule, u))
         found.mask[rows, found.label[rows]] = True
@@ -71,11 +69,11 @@ class RankedScore(LabelScore):
             return super()._measure(p, y, q, rule, u)
         limit = _limits(self, float(q), p.shape[1])
         if u is None and rule == "leq":
-            return crossing.count(p, limit, y)
-        found = crossing.find(p, limit, labels=y)
-        assert found.ahead is not None  # labels were given
+            return dispatch.count_within(p, limit, y)
+        found = dispatch.find_crossings(p, limit, labels=y)
+        assert found.covered is not None  # labels were given
         more = self._lets_in(found, float(q), rule, u)
-        return found.ahead | (more & (found.label == y)), found.place.rank - 1 + more
+        return found.covered | (more & (found.label == y)), found.place.rank - 1 + more
 
     def _lets_in(self, found: Crossing, q: float, rule: Rule, u: Floats | None) -> Bools:
         """Tell where the first label beyond its limit belongs to the set after all."""
@@ -112,7 +110,7 @@ def _limits(score: RankedScore, q: float, n_classes: int) -> Limits:
         return score._formula(Ranked(m, m, ranks, m), 1.0)
 
     guess = np.nan_to_num(q - scores(np.zeros_like(ranks)))
-    return limits.limits_of(lambda mass: scores(mass) <= q, guess, score._leads == "top")
+    return limits_of(lambda mass: scores(mass) <= q, guess, score._leads == "top")
 
 
 def check_penalty(penalty: float) -> None:

@@ -7,8 +7,8 @@ from typing import Literal
 
 from fedwqcp.arrays import Floats, Labels, Probabilities
 from fedwqcp.errors import InputError
-from fedwqcp.kernels import places, ranked
-from fedwqcp.kernels.ranked import Ranked
+from fedwqcp.kernels import Ranked, dispatch
+from fedwqcp.kernels.numpy import rank_every_label, rank_in_float32
 from fedwqcp.scores._ranked import Leads, RankedScore
 
 
@@ -59,7 +59,7 @@ class APS(RankedScore):
 
     def _of_labels(self, p: Probabilities, y: Labels, u: Floats | None) -> Floats:
         if u is None and self.precision == "exact":
-            return places.masses(p, y)
+            return dispatch.masses_upto(p, y)
         return super()._of_labels(p, y, u)
 
     def _formula(self, place: Ranked, u: Floats | float) -> Floats:
@@ -68,4 +68,4 @@ class APS(RankedScore):
         return place.before + u * (place.upto - place.before)
 
     def _places(self, p: Probabilities) -> Ranked:
-        return ranked.of_every_label(p) if self.precision == "exact" else ranked.in_float32(p)
+        return rank_every_label(p) if self.precision == "exact" else rank_in_float32(p)

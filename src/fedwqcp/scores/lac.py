@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedwqcp.arrays import Bools, Floats, Labels, Probabilities
-from fedwqcp.kernels import counts
-from fedwqcp.kernels.checks import check
-from fedwqcp.kernels.compiled import Integers
+from fedwqcp.kernels import Integers, dispatch
 from fedwqcp.scores._labels import LabelScore, Rule
 
 
@@ -52,7 +50,7 @@ class LAC(LabelScore):
         if q.ndim:
             return super()._measure(p, y, q, rule, u)
         least = _least(float(q), p.dtype == np.float32)
-        covered, sizes = counts.from_least(p, y, least)
+        covered, sizes = dispatch.count_from(p, y, least)
         if rule == "leq_top1":
             empty = np.flatnonzero(sizes == 0)
             covered[empty] = p[empty].argmax(axis=1) == y[empty]
@@ -60,7 +58,7 @@ class LAC(LabelScore):
         return covered, sizes
 
     def _of_labels(self, p: Probabilities, y: Labels, u: Floats | None) -> Floats:
-        check(p)
+        dispatch.check(p)
         return self._of_every_label(np.take_along_axis(p, y[:, None], axis=1), u)[:, 0]
 
 

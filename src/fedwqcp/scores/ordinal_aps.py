@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedwqcp.arrays import Floats, Probabilities
-from fedwqcp.kernels import ranked
-from fedwqcp.kernels.compiled import Integers
-from fedwqcp.kernels.ranked import Ranked
+from fedwqcp.kernels import Integers, Ranked
+from fedwqcp.kernels.numpy import fixed_point, rank_in_order
 from fedwqcp.scores._ranked import Leads, RankedScore
 
 
@@ -50,8 +49,8 @@ class OrdinalAPS(RankedScore):
         return place.before + u * (place.upto - place.before)
 
     def _places(self, p: Probabilities) -> Ranked:
-        fixed = ranked.fixed_point(p)
-        return ranked.in_order(fixed, _grown(fixed))
+        fixed = fixed_point(p)
+        return rank_in_order(fixed, _grown(fixed))
 
 
 def _grown(p: Integers) -> Integers:

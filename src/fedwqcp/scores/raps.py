@@ -9,7 +9,7 @@ import numpy as np
 
 from fedwqcp.arrays import Floats
 from fedwqcp.errors import InputError
-from fedwqcp.kernels.ranked import Ranked
+from fedwqcp.kernels import Ranked
 from fedwqcp.scores._ranked import RankedScore, check_penalty
 
 

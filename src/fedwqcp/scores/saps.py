@@ -8,7 +8,7 @@ from math import inf
 import numpy as np
 
 from fedwqcp.arrays import Floats
-from fedwqcp.kernels.ranked import Ranked
+from fedwqcp.kernels import Ranked
 from fedwqcp.scores._ranked import Leads, RankedScore, check_penalty
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fedwqcp.arrays import Floats, Probabilities
 from fedwqcp.errors import InputError
-from fedwqcp.kernels import ranked
+from fedwqcp.kernels.numpy import rank_every_label
 from fedwqcp.scores._labels import LabelScore
 
 
@@ -57,7 +57,7 @@ class TiltedAPS(LabelScore):
         return 0.0, 1.0
 
     def _of_every_label(self, p: Probabilities, u: Floats | None) -> Floats:
-        place = ranked.of_every_label(p)
+        place = rank_every_label(p)
         own = place.upto - place.before
         mass = place.before + (1.0 if u is None else u[:, None]) * own
         found: Floats = (1 - self.tilt) * mass + self.tilt * (1 - own)

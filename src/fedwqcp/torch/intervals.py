@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from fedwqcp.errors import InputError
-from fedwqcp.kernels._torch import torch
-from fedwqcp.kernels.tensors_intervals import distance, ratio, reach, stretch
+from fedwqcp.kernels.torch import distance, ratio, reach, stretch, torch
 from fedwqcp.scores import IntervalScore
 from fedwqcp.scores.absolute_residual import AbsoluteResidual
 from fedwqcp.scores.cqr import CQR

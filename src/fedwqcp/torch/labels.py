@@ -7,10 +7,8 @@ from typing import NamedTuple, TypeAlias
 
 from fedwqcp.arrays import Floats
 from fedwqcp.errors import InputError
-from fedwqcp.kernels import tensors, tensors_checks, tensors_fused, tensors_lac, tensors_tiles
-from fedwqcp.kernels._torch import torch
-from fedwqcp.kernels.tensors import Formula
-from fedwqcp.kernels.tensors_fused import Cut
+from fedwqcp.kernels import torch as passes
+from fedwqcp.kernels.torch import Formula, FusedSets, torch
 from fedwqcp.scores import LabelScore, Rule
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.lac import LAC
@@ -65,22 +63,22 @@ class TensorLabelScore:
             float64, on the device of the probabilities.
         """
         p, v = self._rows(probs, u)
-        y = tensors_checks.as_labels(labels, p)
-        if _at_home(p):
+        y = passes.as_labels(labels, p)
+        if _on_cpu(p):
             return torch.from_numpy(self.score.of(p.numpy(), y.numpy(), _numpy(v)))
         formula = _formula(self.score)
-        if tensors_tiles.fits(p, whole_rows=False):
+        if passes.triton_serves(p, whole_rows=False):
             if formula is None:
-                scores, flag = tensors_lac.score_labels(p, y)
+                scores, flag = passes.fused_lac_scores(p, y)
             else:
-                scores, flag = tensors_fused.score_labels(formula, p, y, v)
+                scores, flag = passes.fused_scores(formula, p, y, v)
             if bool(flag):
-                _look(p, y, v)
+                _check(p, y, v)
             return scores
-        _look(p, y, v)
+        _check(p, y, v)
         if formula is None:
-            return tensors_lac.scored(p.gather(1, y[:, None])[:, 0])
-        return tensors.scored(formula, tensors.of_labels(p, y), 1.0 if v is None else v)
+            return passes.lac_scores(p.gather(1, y[:, None])[:, 0])
+        return passes.score_places(formula, passes.rank_labels(p, y), 1.0 if v is None else v)
 
     def invert(
         self, probs: Tensor, threshold: object, rule: Rule = "leq", u: Tensor | None = None
@@ -104,20 +102,20 @@ class TensorLabelScore:
             True where the label belongs to the row's set.
         """
         p, v = self._rows(probs, u)
-        q = tensors_checks.as_threshold(threshold, p)
-        if _at_home(p):
+        q = passes.as_threshold(threshold, p)
+        if _on_cpu(p):
             sets = self.score.invert(p.numpy(), q.numpy(), rule, _numpy(v))
             return torch.from_numpy(sets.mask)
         _check_rule(self.score, rule)
         formula = _formula(self.score)
-        cut = _cut(formula, p, v, q, rule=rule, y=None)
-        if cut is not None:
-            assert cut.mask is not None
-            return cut.mask
-        _look(p, None, v)
+        fused = _fused_sets(formula, p, v, q, rule=rule, y=None)
+        if fused is not None:
+            assert fused.mask is not None
+            return fused.mask
+        _check(p, None, v)
         if formula is None:
             return _lac_sets(p, q, rule)
-        return tensors.sets(formula, p, v, q, rule)
+        return passes.sets(formula, p, v, q, rule)
 
     def measure(
         self,
@@ -148,16 +146,16 @@ class TensorLabelScore:
             One entry for each row.
         """
         p, v = self._rows(probs, u)
-        y = tensors_checks.as_labels(labels, p)
-        q = tensors_checks.as_threshold(threshold, p)
-        if _at_home(p):
+        y = passes.as_labels(labels, p)
+        q = passes.as_threshold(threshold, p)
+        if _on_cpu(p):
             found = self.score.measure(p.numpy(), y.numpy(), q.numpy(), rule, _numpy(v))
             return Measured(*map(torch.from_numpy, found))
         _check_rule(self.score, rule)
-        cut = _cut(_formula(self.score), p, v, q, rule=rule, y=y)
-        if cut is not None and cut.covered is not None and cut.sizes is not None:
-            return Measured(cut.covered, cut.sizes)
-        tensors_checks.check_labels(y, p.shape[1])
+        fused = _fused_sets(_formula(self.score), p, v, q, rule=rule, y=y)
+        if fused is not None and fused.covered is not None and fused.sizes is not None:
+            return Measured(fused.covered, fused.sizes)
+        passes.check_labels(y, p.shape[1])
         return self._in_blocks(p, y, q, rule, v)
 
     def _in_blocks(self, p: Tensor, y: Tensor, q: Tensor, rule: Rule, u: Tensor | None) -> Measured:
@@ -165,7 +163,7 @@ class TensorLabelScore:
         covered = torch.empty(len(p), dtype=torch.bool, device=p.device)
         sizes = torch.empty(len(p), dtype=torch.int64, device=p.device)
         by_row = q.ndim == 2 and len(q) > 1
-        for rows in tensors.blocks(p):
+        for rows in passes.blocks(p):
             level = q[rows] if by_row else q
             mask = self.invert(p[rows], level, rule, None if u is None else u[rows])
             covered[rows] = mask.gather(1, y[rows, None])[:, 0]
@@ -174,13 +172,13 @@ class TensorLabelScore:
 
     def _rows(self, probs: Tensor, u: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Check shapes and types, and that u came exactly where it is needed."""
-        p = tensors_checks.as_matrix(probs)
+        p = passes.as_matrix(probs)
         if self.score.randomized != (u is not None):
             need = "needs one uniform per row" if self.score.randomized else "takes no u"
             raise InputError(f"{self.score!r} {need}; see fedwqcp.torch.uniforms")
-        v = None if u is None else tensors_checks.as_uniforms(u, p)
-        if v is not None and _at_home(p):
-            tensors_checks.check_uniforms(v)
+        v = None if u is None else passes.as_uniforms(u, p)
+        if v is not None and _on_cpu(p):
+            passes.check_uniforms(v)
         return p, v
 
 
@@ -199,31 +197,31 @@ def _formula(score: LabelScore) -> Formula | None:
 
 def _check_rule(score: LabelScore, rule: str) -> None:
     """Refuse a rule that is unknown, or does not fit."""
-    if rule not in tensors_fused.RULES:
-        raise InputError(f"rule must be one of {', '.join(tensors_fused.RULES)}, got {rule!r}")
+    if rule not in passes.RULES:
+        raise InputError(f"rule must be one of {', '.join(passes.RULES)}, got {rule!r}")
     if rule == "until" and isinstance(score, LAC):
         raise InputError("rule 'until' reads labels in order and does not fit LAC")
 
 
 def _lac_sets(p: Tensor, q: Tensor, rule: Rule) -> Tensor:
     """Return the sets of LAC."""
-    mask = p >= tensors_lac.smallest(q, p)
+    mask = p >= passes.lac_least(q, p)
     return mask.scatter_(1, p.argmax(1, keepdim=True), True) if rule == "leq_top1" else mask
 
 
-def _cut(
+def _fused_sets(
     formula: Formula | None, p: Tensor, u: Tensor | None, q: Tensor, *, rule: Rule, y: Tensor | None
-) -> Cut | None:
-    """Return sets, or what they say of labels, in one pass; None where that does not fit."""
-    if not tensors_tiles.fits(p, whole_rows=True) or not (formula is None or _by_row(q, p)):
+) -> FusedSets | None:
+    """Return sets, or what they say of labels, by Triton; None where that does not serve."""
+    if not passes.triton_serves(p, whole_rows=True) or not (formula is None or _by_row(q, p)):
         return None
     if formula is None:
-        cut = tensors_lac.cut(p, q, top=rule == "leq_top1", labels=y)
+        fused = passes.fused_lac_sets(p, q, top=rule == "leq_top1", labels=y)
     else:
-        cut = tensors_fused.cut(formula, p, u, q, rule=rule, labels=y)
-    if bool(cut.flag):
-        _look(p, y, u)
-    return cut
+        fused = passes.fused_sets(formula, p, u, q, rule=rule, labels=y)
+    if bool(fused.flag):
+        _check(p, y, u)
+    return fused
 
 
 def _by_row(q: Tensor, p: Tensor) -> bool:
@@ -231,16 +229,16 @@ def _by_row(q: Tensor, p: Tensor) -> bool:
     return q.numel() == 1 or tuple(q.shape) == (len(p), 1)
 
 
-def _look(p: Tensor, y: Tensor | None, u: Tensor | None) -> None:
-    """Look at every row, and refuse what is wrong."""
+def _check(p: Tensor, y: Tensor | None, u: Tensor | None) -> None:
+    """Check every row in full, and refuse what is wrong."""
     if u is not None:
-        tensors_checks.check_uniforms(u)
-    tensors_checks.check_probabilities(p)
+        passes.check_uniforms(u)
+    passes.check_probabilities(p)
     if y is not None:
-        tensors_checks.check_labels(y, p.shape[1])
+        passes.check_labels(y, p.shape[1])
 
 
-def _at_home(p: Tensor) -> bool:
+def _on_cpu(p: Tensor) -> bool:
     """Tell whether numpy can read the tensor's memory."""
     return str(p.device.type) == "cpu"
 

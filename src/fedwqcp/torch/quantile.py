@@ -7,7 +7,7 @@ from math import inf
 from typing import TypeAlias
 
 from fedwqcp.errors import InputError
-from fedwqcp.kernels._torch import torch
+from fedwqcp.kernels.torch import torch
 from fedwqcp.quantile import Overflow, check_overflow, conformal_rank
 from fedwqcp.quantile import conformal_quantile as of_array
 

@@ -1,0 +1,434 @@
+"""Loops on sixteen-lane vectors: ranks of true labels, short rows, interval ends.
+
+A long row is read sixteen numbers at a time. A short row would leave most lanes empty, so each lane
+takes a row of its own: sixteen rows are transposed in registers. `bracket` finds the crossings of
+long rows. Plain loops take two to five times as long for float32, which most models put out; for
+float64 they are in `numba`.
+
+Bits of floats without a sign are in the order of the numbers, so rows are compared as uint32, and a
+sign or a NaN shows as a number above `WHOLE`. Sums in float64 of float32 above `EXACT` are exact,
+as `numba` says; rows for which that is not enough go to its exact loops.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from fedwqcp.arrays import Bools, Floats, Labels, Probabilities
+from fedwqcp.kernels import LANES, Crossings, Integers, Ranked
+from fedwqcp.kernels.numba import (
+    EXACT,
+    SURE,
+    WHOLE,
+    Bool,
+    Int,
+    count_from,
+    cross_short_rows,
+    jit,
+    jit_inline,
+    rank_some,
+    write_ends,
+)
+from fedwqcp.kernels.numpy import Limits, network
+from fedwqcp.kernels.vectors import (
+    as_float32,
+    as_float64,
+    as_int64,
+    as_uint32,
+    broadcast,
+    even_lanes,
+    lane_index,
+    load,
+    logical_not,
+    mask_to_int32,
+    mask_to_uint32,
+    masked_load,
+    movemask,
+    odd_lanes,
+    pointer,
+    popcount,
+    read,
+    reduce_add,
+    reduce_max_uint32,
+    select,
+    sort_descending,
+    store,
+    stream,
+    to_float64,
+    to_int64,
+    trailing_zeros,
+    transpose,
+)
+
+Vector: TypeAlias = Any
+
+# Where the true label stands, in long rows of float32 ---------------------------------------------
+
+
+@jit_inline
+def rank_row(
+    row: tuple[Any, Int, Int], tail: Vector, is_before: tuple[Any, Int], own: Any
+) -> tuple[Any, Int, Any, Any]:
+    """Return mass before a label, its rank, the bits of the largest, and the sum in float32.
+
+    A row is a pointer, where it begins and how long it is. ``is_before`` points to 1 for each label
+    before this one and 0 from it on: added to the bits of a number, it puts ties in order.
+    """
+    rows, at, C = row
+    key, full = as_uint32(broadcast(own)), C // LANES * LANES
+    before, total, top, rank = broadcast(0.0), broadcast(np.float32(0)), key, np.int64(1)
+    for j in range(0, full, LANES):
+        x = load(rows, at + j)
+        ahead = (as_uint32(x) + load(is_before[0], is_before[1] + j)) > key
+        before = before + select(ahead, to_float64(x), broadcast(0.0))
+        total = total + x
+        top = select(as_uint32(x) > top, as_uint32(x), top)
+        rank += popcount(ahead)
+    if full < C:
+        x = masked_load(rows, at + full, tail)
+        ahead = (as_uint32(x) + load(is_before[0], is_before[1] + full)) > key
+        before = before + select(ahead, to_float64(x), broadcast(0.0))
+        total = total + x
+        top = select(as_uint32(x) > top, as_uint32(x), top)
+        rank += popcount(ahead)
+    return reduce_add(before), rank, reduce_max_uint32(top), reduce_add(total)
+
+
+@jit
+def rank_labels(
+    probs: Probabilities, labels: Labels, out: Ranked, is_before: npt.NDArray[np.uint32]
+) -> Bool:
+    """Fill in where the label of each contiguous row of float32 stands.
+
+    ``is_before`` is 1 as many times as there are labels, then 0 as often and sixteen times more.
+    """
+    C, valid = probs.shape[1], True
+    rows, steps = pointer(probs), pointer(is_before)
+    tail = lane_index() < broadcast(np.int32(C % LANES))
+    for i in range(len(labels)):
+        y = labels[i]
+        own = read(rows, i * C + y)
+        before, rank, top, total = rank_row((rows, i * C, C), tail, (steps, C - y), own)
+        if np.float32(own).view(np.uint32) <= EXACT or top > WHOLE or not abs(total - 1) < SURE:
+            valid &= rank_some(i, i + 1, probs, labels, out)
+            continue
+        out.upto[i] = 1.0 if rank == C else min(before + np.float64(own), 1.0)
+        if out.before.size:
+            out.before[i] = min(before, 1.0)
+        if out.top.size:
+            out.top[i] = np.float64(np.uint32(top).view(np.float32))
+        if out.rank.size:
+            out.rank[i] = rank
+    return valid
+
+
+# Short rows of float32: sixteen of them at a time, a lane for each --------------------------------
+
+OWN, LABEL, SCRATCH = 0, LANES, 2 * LANES
+"""Where in the scratch buffer one number of each of sixteen rows begins, and their labels; and its
+length."""
+
+Scratch: TypeAlias = tuple[Probabilities, tuple[int, ...]]
+"""The buffer, and a tuple as long as a row: the compiler must know the length."""
+
+
+@jit_inline
+def grouped_rows(n: Int, C: Int) -> Int:
+    """Return how many of n short rows come in groups of which all lanes can be read.
+
+    Sixteen numbers of every row are read, beyond a row of fewer: the last rows are left.
+    """
+    return max((n * C - LANES) // C + 1, 0) // LANES * LANES
+
+
+@jit_inline
+def sum_is_sure(total: Vector) -> Vector:
+    """Tell which sums are near enough to 1."""
+    return (total < broadcast(np.float32(1 + SURE))) & (total > broadcast(np.float32(1 - SURE)))
+
+
+@jit_inline
+def rank_columns(scratch: Any, columns: Any) -> tuple[Vector, Vector, Vector, Vector]:
+    """Return mass before the labels, their rank, the largest, and whether that is surely exact."""
+    label, key = as_uint32(load(scratch, LABEL)), as_uint32(load(scratch, OWN))
+    before, total = broadcast(0.0), broadcast(np.float32(0))
+    top, rank = key, broadcast(np.int32(1))
+    for j in range(len(columns)):
+        x = columns[j]
+        bits = as_uint32(x)
+        ahead = (bits + mask_to_uint32(broadcast(np.uint32(j)) < label)) > key
+        before = before + select(ahead, to_float64(x), broadcast(0.0))
+        total = total + x
+        top = select(bits > top, bits, top)
+        rank = rank + mask_to_int32(ahead)
+    sure = (broadcast(EXACT) < key) & (top <= broadcast(WHOLE))
+    return before, rank, top, sure & sum_is_sure(total)
+
+
+@jit
+def rank_labels_short(probs: Probabilities, labels: Labels, out: Ranked, scratch: Scratch) -> Bool:
+    """Do what `rank_labels` does, for short rows."""
+    buffer, classes = scratch
+    C, flat = len(classes), probs.reshape(-1)
+    rows, lanes = pointer(flat), pointer(buffer)
+    first, upto = pointer(out.before), pointer(out.upto)
+    tops, ranks = pointer(out.top), pointer(out.rank)
+    bits, one = buffer.view(np.uint32), broadcast(1.0)
+    valid, grouped = True, grouped_rows(len(labels), C)
+    for i in range(0, grouped, LANES):
+        for k in range(LANES):
+            y = np.uint32(labels[i + k])
+            bits[LABEL + k] = y
+            buffer[OWN + k] = flat[np.uint64((i + k) * C) + y]
+        before, rank, top, sure = rank_columns(lanes, transpose(rows, i * C, classes))
+        if movemask(logical_not(sure)):
+            valid &= rank_some(i, i + LANES, probs, labels, out)
+        else:
+            after = before + to_float64(load(lanes, OWN))
+            after = select(rank == broadcast(np.int32(C)), one, select(after < one, after, one))
+            store(upto, i, after)
+            if out.before.size:
+                store(first, i, select(before < one, before, one))
+            if out.top.size:
+                store(tops, i, to_float64(as_float32(top)))
+            if out.rank.size:
+                store(ranks, i, to_int64(rank))
+    return valid & rank_some(grouped, len(labels), probs, labels, out)
+
+
+@jit
+def count_from_short(
+    probs: Probabilities, labels: Labels, least: Any, out: tuple[Bools, Integers], scratch: Scratch
+) -> Bool:
+    """Do what `numba.count_from` does, for short contiguous rows of float32."""
+    buffer, classes = scratch
+    C, n = len(classes), len(probs)
+    rows, lanes, covered, counts = pointer(probs), pointer(buffer), pointer(out[0]), pointer(out[1])
+    low, wrong, grouped = broadcast(least), np.uint64(0), grouped_rows(n, C)
+    for i in range(0, grouped, LANES):
+        for k in range(LANES):
+            buffer[OWN + k] = read(rows, (i + k) * C + labels[i + k])
+        columns = transpose(rows, i * C, classes)
+        total, top = broadcast(np.float32(0)), broadcast(np.uint32(0))
+        found = broadcast(np.int32(0))
+        for j in range(C):
+            x = columns[j]
+            total, found = total + x, found + mask_to_int32(x >= low)
+            top = select(as_uint32(x) > top, as_uint32(x), top)
+        wrong |= movemask(logical_not(sum_is_sure(total) & (top <= broadcast(WHOLE))))
+        store(counts, i, to_int64(found))
+        store(covered, i, load(lanes, OWN) >= low)
+    end = (out[0][grouped:], out[1][grouped:])
+    rest = count_from(probs[grouped:], labels[grouped:], least, end)
+    return rest & (wrong == 0)
+
+
+class ShortLimits(NamedTuple):
+    """What a threshold allows, for short rows."""
+
+    surely: Any
+    """A sum in float32 up to this is surely within, rounding included."""
+    maybe: Any
+    """A sum beyond this is surely not."""
+    exact: Floats
+    """The limits as float64."""
+    network: Integers
+    """A sorting network for such rows."""
+
+
+@lru_cache(maxsize=64)
+def short_limits(limits: Limits) -> ShortLimits:
+    """Return the limits as `cross_short` takes them."""
+    at, n_classes = limits.reals(), len(limits.at) - 1
+    slack = (n_classes + 4) * 2.0**-24  # a sum of so many float32 errs by less
+    surely, maybe = (at - slack).astype(np.float32), (at + slack).astype(np.float32)
+    return ShortLimits(surely, maybe, at, network(n_classes))
+
+
+RETRIES = 64
+"""So many groups of sixteen rows are sorted again on the spot; more are left to the caller, which
+does so for all of them at once."""
+
+NO_ROWS = np.empty(0, np.int64)
+NO_MASSES = np.empty((3, 0))
+NOTHING = np.uint32(2**32 - 1)
+"""More than the bits of any number."""
+
+
+@jit_inline
+def count_fitting(columns: Any, surely: Any, maybe: Any) -> tuple[Vector, Vector, Vector, Vector]:
+    """Return how many labels fit, the bits of the least and of the next, and whether it is sure.
+
+    Columns are sorted; behind those of all labels comes one that no label has. It is not sure where
+    rounding may matter, or where equals lie on both sides of the crossing.
+    """
+    mass, n, most = broadcast(np.float32(0)), broadcast(np.int32(0)), broadcast(np.int32(0))
+    least, beyond, C = broadcast(NOTHING), columns[0], len(columns) - 1
+    for j in range(C):
+        x, rank = columns[j], broadcast(np.int32(j + 1))
+        mass = mass + as_float32(x)
+        fits = mass <= broadcast(read(surely, j + 1))
+        n, least = select(fits, rank, n), select(fits, x, least)
+        beyond = select(fits, columns[j + 1], beyond)
+        most = select(mass <= broadcast(read(maybe, j + 1)), rank, most)
+    tied = (least == beyond) | ((least <= broadcast(EXACT)) & (n < broadcast(np.int32(C))))
+    sure = (columns[0] <= broadcast(WHOLE)) & sum_is_sure(mass)
+    return n, least, beyond, sure & (n == most) & logical_not(tied)
+
+
+@jit
+def sort_again(
+    rows: tuple[Int, Int],
+    probs: Probabilities,
+    labels: Labels,
+    limits: ShortLimits,
+    out: Crossings,
+) -> Int:
+    """Fill in rows from one to another exactly; return how many stay undecided: none, or all."""
+    some = slice(rows[0], rows[1])
+    masses = np.empty((3, rows[1] - rows[0]))  # the caller finds them for all rows together
+    part = Crossings(masses, out.sizes[some], out.label[some], out.covered[some], out.mask[some])
+    y = labels[some] if labels.size else labels
+    if cross_short_rows(probs[some], y, (limits.exact, False), part, limits.network):
+        return 0
+    out.sizes[some] = -1
+    return rows[1] - rows[0]
+
+
+@jit
+def cross_short(
+    probs: Probabilities, labels: Labels, limits: ShortLimits, out: Crossings, scratch: Scratch
+) -> Int:
+    """Fill in crossings of contiguous rows, masses apart; return how many rows are undecided.
+
+    Each lane sorts its row in registers. Undecided rows have size -1: those that are not surely
+    probabilities, and where there are many, those that float32 does not decide.
+    """
+    buffer, classes = scratch
+    C, n = len(classes), len(probs)
+    rows, lanes, side = pointer(probs), pointer(buffer), pointer(buffer.view(np.uint32))
+    sizes, covered, mask = pointer(out.sizes), pointer(out.covered), pointer(out.mask)
+    surely, maybe = pointer(limits.surely), pointer(limits.maybe)
+    flat = pointer(probs.view(np.uint32))
+    undecided, retries, behind = np.int64(0), 0, broadcast(np.uint32(NOTHING - 1))
+    grouped = grouped_rows(n, C)
+    for i in range(0, grouped, LANES):
+        columns = sort_descending(transpose(flat, i * C, classes))
+        found, least, beyond, sure = count_fitting((*columns, behind), surely, maybe)
+        store(sizes, i, to_int64(select(sure, found, broadcast(np.int32(-1)))))
+        if labels.size:
+            for k in range(LANES):
+                buffer[OWN + k] = read(rows, (i + k) * C + labels[i + k])
+            store(covered, i, as_uint32(load(lanes, OWN)) >= least)
+        if out.mask.size:
+            store(side, OWN, least)
+            for k in range(LANES):  # writes beyond the row what the next row overwrites
+                row = load(flat, (i + k) * C)
+                store(mask, (i + k) * C, row >= broadcast(read(side, OWN + k)))
+        if out.label.size:
+            sure = sure & ((beyond > broadcast(EXACT)) | (found == broadcast(np.int32(C))))
+            store(sizes, i, to_int64(select(sure, found, broadcast(np.int32(-1)))))
+            store(side, OWN, beyond)
+            for k in range(LANES):
+                same = load(flat, (i + k) * C) == broadcast(read(side, OWN + k))
+                here = movemask(same & (lane_index() < broadcast(np.int32(C))))
+                out.label[i + k] = trailing_zeros(here) if here else -1
+        unsure = LANES - popcount(sure)
+        if unsure and retries < RETRIES:
+            retries, unsure = retries + 1, sort_again((i, i + LANES), probs, labels, limits, out)
+        undecided += unsure
+    return undecided + sort_again((grouped, n), probs, labels, limits, out)
+
+
+def cross(
+    probs: Probabilities, labels: Labels, limits: Limits, out: Crossings, scratch: Scratch
+) -> Integers:
+    """Fill in crossings of short contiguous rows, masses apart; return which are undecided."""
+    out = out._replace(masses=NO_MASSES)
+    undecided = cross_short(probs, labels, short_limits(limits), out, scratch)
+    return np.flatnonzero(out.sizes < 0) if undecided else NO_ROWS
+
+
+# Both ends of prediction intervals ----------------------------------------------------------------
+#
+# The numbers are those of `numba.interval_ends`. Large outputs are written past the cache: what is
+# not read soon need not be fetched into it first.
+
+LEAST = 5e-324
+"""The float that is nearest to 0."""
+
+
+@jit_inline
+def next_to(y: Vector, up: Bool) -> Vector:
+    """Return the next floats above, or below."""
+    step, least = (np.int64(1), LEAST) if up else (np.int64(-1), -LEAST)
+    bits = as_int64(y)
+    moved = bits + select(bits < broadcast(np.int64(0)), broadcast(-step), broadcast(step))
+    return select(y == broadcast(0.0), broadcast(least), as_float64(moved))
+
+
+@jit_inline
+def lower_end(base: Vector, q: Vector) -> Vector:
+    """Return ``base - q``, raised to the next float where it is farther from the base than q."""
+    y = base - q
+    return select((base - y) > q, next_to(y, True), y)
+
+
+@jit_inline
+def upper_end(base: Vector, q: Vector) -> Vector:
+    """Return ``base + q``, lowered to the next float where it is farther from the base than q."""
+    y = base + q
+    return select((y - base) > q, next_to(y, False), y)
+
+
+@jit_inline
+def store_ends(out: tuple[Any, Any], i: Int, past_cache: Bool, ends: tuple[Vector, Vector]) -> None:
+    """Write both ends of sixteen intervals."""
+    if past_cache:
+        stream(out[0], i, ends[0])
+        stream(out[1], i, ends[1])
+    else:
+        store(out[0], i, ends[0])
+        store(out[1], i, ends[1])
+
+
+@jit
+def ends_of_one(
+    f: Floats, q: tuple[float, float], out: tuple[Floats, Floats], past_cache: Bool
+) -> Bool:
+    """Fill in both ends of every interval around one estimate; tell whether all are finite."""
+    to, down, up = (pointer(out[0]), pointer(out[1])), broadcast(q[0]), broadcast(q[1])
+    estimates, zero = pointer(f), broadcast(0.0)
+    full, finite = len(f) // LANES * LANES, zero < broadcast(1.0)
+    for i in range(0, full, LANES):
+        x = load(estimates, i)
+        finite = finite & ((x - x) == zero)
+        store_ends(to, i, past_cache, (lower_end(x, down), upper_end(x, up)))
+    rest = True
+    for i in range(full, len(f)):
+        rest &= write_ends(f[i], f[i], q, i, out)
+    return rest & (movemask(logical_not(finite)) == 0)
+
+
+@jit
+def ends_of_pairs(
+    flat: Floats, q: tuple[float, float], out: tuple[Floats, Floats], past_cache: Bool
+) -> Bool:
+    """Do so around two estimates of a row, in whatever order they come."""
+    to, down, up = (pointer(out[0]), pointer(out[1])), broadcast(q[0]), broadcast(q[1])
+    estimates, zero, n = pointer(flat), broadcast(0.0), len(out[0])
+    full, finite = n // LANES * LANES, zero < broadcast(1.0)
+    for i in range(0, full, LANES):
+        x, y = load(estimates, 2 * i), load(estimates, 2 * i + LANES)
+        finite = finite & ((x - x) == zero) & ((y - y) == zero)
+        a, b = even_lanes(x, y), odd_lanes(x, y)
+        least, most = select(a < b, a, b), select(a < b, b, a)
+        store_ends(to, i, past_cache, (lower_end(least, down), upper_end(most, up)))
+    rest = True
+    for i in range(full, n):
+        rest &= write_ends(flat[2 * i], flat[2 * i + 1], q, i, out)
+    return rest & (movemask(logical_not(finite)) == 0)

@@ -1,0 +1,53 @@
+"""Rows that are easy or hard to tell apart, and their sets by sorting, to test fast paths."""
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from fedwqcp.kernels import dispatch
+from fedwqcp.scores._ranked import _limits
+from fedwqcp.scores.aps import APS
+from fedwqcp.scores.raps import RAPS
+
+Rows = npt.NDArray[np.floating]
+KINDS = [
+    "spread",
+    "steep",
+    "even",
+    "nearly even",
+    "closer than fixed point",
+    "tied",
+    "one and dust",
+    "sure",
+    "changing",
+]
+
+
+def rows(kind: str, n: int, C: int, seed: int = 0) -> Rows:
+    """Probabilities that are easy, or hard, to tell apart."""
+    rng = np.random.default_rng((seed, C))
+    logits = rng.normal(size=(n, C))
+    weights = {
+        "spread": np.exp(2 * logits),
+        "steep": np.exp(30 * logits),
+        "even": np.ones((n, C)),
+        "nearly even": 1 + 1e-7 * logits,
+        "closer than fixed point": 1 + 3e-16 * rng.integers(-2, 3, (n, C)),
+        "tied": rng.integers(0, 4, (n, C)) + np.eye(C)[rng.integers(0, C, n)],
+        "one and dust": np.eye(C)[rng.integers(0, C, n)] + 1e-12,
+        "sure": np.where(rng.random((n, C)) < 2 / C, 1.0, 1e-12) + 1e-14,
+        "changing": np.exp(rng.choice([0, 0.01, 2, 30], (n, 1)) * logits),
+    }[kind]
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def assert_sets_by_sorting(score: APS | RAPS, p: Rows, q: float) -> None:
+    """Compare sets, coverage and sizes with those by sorting."""
+    C = p.shape[1]
+    limits, y = _limits(score, q, C), np.arange(len(p)) % C
+    found = dispatch.mask_within(p, limits), *dispatch.count_within(p, limits, y)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dispatch, "_loops", lambda: None)
+        wanted = dispatch.mask_within(p, limits), *dispatch.count_within(p, limits, y)
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(one, other)

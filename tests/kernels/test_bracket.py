@@ -1,0 +1,181 @@
+"""The steps of a bracket search, and which rows it settles."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("numba")
+
+from fedwqcp.errors import InputError
+from fedwqcp.kernels import LANES, Crossings, bracket, dispatch
+from fedwqcp.kernels.dispatch import Loops
+from fedwqcp.scores._ranked import _limits
+from fedwqcp.scores.aps import APS
+from fedwqcp.scores.raps import RAPS
+from kernel_rows import Rows, assert_sets_by_sorting, rows
+
+
+def pivot(steps: Any, row: list[int], height: float) -> Any:
+    """A pivot of sixteen equal rows."""
+    above = [x for x in row if x > height]
+    return steps.Pivot(*(np.full(LANES, x, float) for x in (height, len(above), sum(above))))
+
+
+def fitting(row: list[int], limits: list[float]) -> int:
+    """How many of the largest have sums within the limits."""
+    sums = np.cumsum(sorted(row, reverse=True))
+    return int((sums <= limits[1 : len(row) + 1]).sum())
+
+
+@pytest.fixture
+def steps(uncompiled: Loops) -> Any:
+    """The steps of a search, as Python: they are only ever part of a compiled loop."""
+    return uncompiled.bracket
+
+
+@settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    row=st.lists(st.integers(0, 40), min_size=3, max_size=12),
+    share=st.floats(0, 0.999),
+    fall=st.sampled_from([0.0, 0.5, 3.0]),
+    heights=st.tuples(st.floats(-1, 41), st.floats(-1, 41)),
+    data=st.data(),
+)
+def test_what_two_pivots_settle_is_so(steps, row, share, fall, heights, data) -> None:
+    C = len(row)
+    limits = [np.inf, *(share * sum(row) - fall * np.arange(C - 1)), -np.inf, -np.inf]
+    everywhere, zero = np.ones(LANES, bool), np.zeros(LANES)
+    size, all_of = fitting(row, limits), np.full(LANES, float(C))
+    bounds = steps.Bounds(np.array(limits), fall == 0, np.full(LANES, limits[1]), zero)
+    ends = steps.Bracket(pivot(steps, row, 50.0), steps.Pivot(zero - 1, all_of, zero + sum(row)))
+    with np.errstate(all="ignore"):
+        for height in heights:
+            tried = pivot(steps, row, height)
+            ends = steps.tighten(ends, tried, steps.judge(tried, everywhere, all_of, bounds))
+        assert ends.upper.count[0] <= size < ends.lower.count[0]
+        k, settled, about = steps.settle(ends, all_of, bounds)
+        if settled[0]:
+            assert ends.upper.count[0] + k[0] == size
+        high, low = steps.aim(ends, k, about, settled)
+    between = (ends.lower.height[0], ends.upper.height[0])
+    assert not np.isfinite(about[0]) or between[0] <= low[0] <= high[0] <= between[1]
+
+
+def test_a_pivot_between_two_labels_settles_them(steps) -> None:
+    row, C = [40, 30, 20, 10], np.full(LANES, 4.0)
+    bounds = steps.Bounds(np.zeros(0), True, np.full(LANES, 72.0), np.zeros(LANES))
+    ends = [pivot(steps, row, height) for height in (45.0, 25.0, 15.0)]
+    k, settled, _ = steps.settle(steps.Bracket(ends[1], ends[2]), C, bounds)
+    assert settled.all()
+    assert (k == 0).all()  # the third would make 90
+    k, settled, _ = steps.settle(steps.Bracket(ends[0], ends[2]), C, bounds)
+    assert not settled.any()  # 40 + 30 fit, but two of three that weigh 90 could weigh 75
+
+
+def undecided(p: Rows, q: float, masked: bool = False) -> list[int]:
+    """How many rows each compiled search leaves undecided, in float32 and then in float64."""
+    limits, search, found = _limits(APS(randomized=False), q, p.shape[1]), bracket.cross_rows, []
+    y = np.zeros(0 if masked else len(p), np.int64)
+    out = Crossings.allocate(len(p), p.shape[1] if masked else 0, False, not masked)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            bracket, "cross_rows", lambda *given: found.append(search(*given)) or found[-1]
+        )
+        pivots = bracket.first_pivots(p.shape[1])
+        left = bracket.cross(p, y, limits, out, pivots, dispatch.LARGE)
+    assert left.tolist() == np.flatnonzero(out.sizes < 0).tolist()
+    assert len(left) == found[-1]
+    return found
+
+
+@pytest.mark.usefixtures("always_compiled")
+def test_most_rows_are_settled_at_once() -> None:
+    p = rows("spread", 1600, 100).astype(np.float32)
+    for masked in (False, True):
+        assert undecided(p, 0.9, masked)[0] < 0.01 * len(p)
+        assert undecided(p, 0.9, masked)[-1] <= 0.002 * len(p)
+        assert undecided(p.astype(float), 0.9, masked)[0] <= 0.002 * len(p)
+    assert undecided(p[:5], 0.9)[-1] == 0
+
+
+@pytest.mark.usefixtures("always_compiled")
+def test_first_pivots_come_back_from_rows_that_all_cross_at_the_top() -> None:
+    sure = np.tile(np.eye(60, dtype=np.float32), (500, 1))
+    spread = rows("spread", 3200, 60).astype(np.float32)
+    limits = _limits(APS(randomized=False), 0.9, 60)
+    pivots = bracket.first_pivots(60)
+    for p in (sure, spread):
+        out = Crossings.allocate(len(p), 0, False, True)
+        bracket.cross(p, np.zeros(len(p), np.int64), limits, out, pivots, 0)
+        assert (pivots > 0).all()
+        assert (pivots <= 1).all()
+    crossing_at = np.sort(spread, axis=1)[np.arange(3200), -1 - out.sizes]
+    shares = [(crossing_at < pivot).mean() for pivot in np.sort(pivots)]
+    np.testing.assert_allclose(shares, [0.05, 0.35, 0.65, 0.95], atol=0.15)
+
+
+@pytest.mark.usefixtures("always_compiled")
+def test_sums_that_float32_cannot_tell_from_a_limit_are_weighed_exactly() -> None:
+    p = rows("spread", 160, 100).astype(np.float32)
+    for q in np.cumsum(-np.sort(-p[5].astype(np.float64)))[[3, 30, 60]]:
+        for limit in (q, np.nextafter(q, 0), np.nextafter(q, 1)):
+            assert undecided(p, limit) == [0]
+            assert_sets_by_sorting(APS(randomized=False), p, float(limit))
+
+
+@pytest.mark.usefixtures("always_compiled")
+def test_numbers_that_float32_does_not_put_in_order_are_left_to_float64() -> None:
+    single, double = undecided(rows("steep", 160, 100).astype(np.float32), 1 - 1e-9)
+    assert 0 < double < single
+
+
+@pytest.mark.usefixtures("always_compiled")
+def test_for_few_rows_no_other_loop_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    p = rows("steep", 160, 100).astype(np.float32)
+    monkeypatch.setattr(dispatch, "LARGE", 2**20)
+    monkeypatch.setattr(dispatch, "_seen", [2**20])
+    assert len(undecided(p, 1 - 1e-9)) == 1
+    assert_sets_by_sorting(APS(randomized=False), p, 1 - 1e-9)
+
+
+@pytest.mark.usefixtures("always_compiled")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf, -1e-30, -0.0, -0.5, 5.0])
+def test_rows_that_are_not_surely_valid_are_left_undecided(wrong: float, dtype: type) -> None:
+    p = rows("spread", 64, 60).astype(dtype)
+    before = undecided(p, 0.9)[-1]
+    p[7, 3] = wrong
+    assert undecided(p, 0.9)[-1] > before
+    if wrong != 0:
+        with pytest.raises(InputError, match="row 7"):
+            APS(randomized=False).invert(p, 0.9)
+
+
+def near_zeros(n: int, C: int) -> Rows:
+    """Rows of which most labels have probability 0."""
+    p = np.zeros((n, C), np.float32)
+    p[:, : C // 10] = rows("spread", n, C // 10)
+    return p
+
+
+@pytest.mark.usefixtures("always_compiled")
+@pytest.mark.parametrize("n_classes", [300, 1000])
+def test_pivots_among_zeros(n_classes: int) -> None:
+    p, score = near_zeros(48, n_classes), RAPS(penalty=1e-4, randomized=False)
+    for rank in (n_classes // 2, n_classes * 17 // 20):
+        q = 1 + 1e-4 * (rank - 1)
+        for threshold in (q, np.nextafter(q, 0), np.nextafter(np.nextafter(q, 0), 0)):
+            assert_sets_by_sorting(score, p, float(threshold))
+
+
+@pytest.mark.usefixtures("always_compiled")
+def test_pivots_among_zeros_stay_within_their_arrays(uncompiled, monkeypatch) -> None:
+    monkeypatch.setattr(dispatch, "_loops", lambda: uncompiled)
+    q = float(np.nextafter(1 + 1e-4 * 149, 0))
+    assert_sets_by_sorting(APS(randomized=False), near_zeros(16, 300), 0.9)
+    assert_sets_by_sorting(RAPS(penalty=1e-4, randomized=False), near_zeros(16, 300), q)

@@ -1,0 +1,647 @@
+"""Every path gives numpy's results, and each serves the inputs that it is made for."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fedwqcp.arrays import SUM_TOLERANCE
+from fedwqcp.errors import InputError
+from fedwqcp.kernels import dispatch
+from fedwqcp.kernels import numpy as reference
+from fedwqcp.kernels.numpy import Limits
+from fedwqcp.scores._intervals import IntervalScore
+from fedwqcp.scores._ranked import RankedScore, _limits
+from fedwqcp.scores.absolute_residual import AbsoluteResidual
+from fedwqcp.scores.aps import APS
+from fedwqcp.scores.cqr import CQR
+from fedwqcp.scores.lac import LAC
+from fedwqcp.scores.raps import RAPS
+from fedwqcp.scores.saps import SAPS
+from kernel_rows import KINDS, assert_sets_by_sorting, rows
+from strategies import Labelled, labelled
+
+always_compiled = pytest.mark.usefixtures("always_compiled")
+
+
+# numba and threads --------------------------------------------------------------------------------
+
+
+def test_numba_serves_once_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
+    loops = SimpleNamespace()
+    monkeypatch.setattr(dispatch, "_loops", lambda: loops)
+    monkeypatch.setattr(dispatch, "_seen", [0])
+    monkeypatch.setattr(dispatch, "SMALL", 10)
+    monkeypatch.setattr(dispatch, "LARGE", 100)
+    assert dispatch.loops_for(9) is None
+    assert dispatch.loops_for(60) is None  # not worth a compiler yet
+    assert dispatch.loops_for(60) is loops  # 120 in all
+    assert dispatch.loops_for(10) is loops
+    assert dispatch.loops_for(9) is None
+
+
+def test_without_numba_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("numba", "simd", "bracket"):
+        monkeypatch.setitem(sys.modules, f"fedwqcp.kernels.{name}", None)
+        monkeypatch.delattr(f"fedwqcp.kernels.{name}", raising=False)
+    assert dispatch._loops.__wrapped__() is None
+
+
+def test_threads_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    monkeypatch.delenv("FEDWQCP_THREADS", raising=False)
+    assert dispatch.threads() == 1
+    for wanted, granted in (("3", 3), ("999", 8), ("", 1)):
+        monkeypatch.setenv("FEDWQCP_THREADS", wanted)
+        assert dispatch.threads() == granted
+    for wrong in ("0", "-1", "two", "1.5"):
+        monkeypatch.setenv("FEDWQCP_THREADS", wrong)
+        with pytest.raises(InputError, match="FEDWQCP_THREADS must be an integer of at least 1"):
+            dispatch.threads()
+
+
+def test_a_wrong_number_of_threads_is_refused_by_the_first_input(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FEDWQCP_THREADS", "many")
+    dispatch._check_threads.cache_clear()
+    with pytest.raises(InputError, match="or not set, got 'many'"):
+        dispatch.loops_for(100)
+
+
+@pytest.mark.parametrize(("size", "parts"), [(99, 1), (100, 6)])
+def test_only_large_inputs_are_shared(
+    monkeypatch: pytest.MonkeyPatch, size: int, parts: int
+) -> None:
+    monkeypatch.setenv("FEDWQCP_THREADS", "3")
+    monkeypatch.setattr("os.cpu_count", lambda: 3)
+    monkeypatch.setattr(dispatch, "SHARED", 100)
+    monkeypatch.setattr(dispatch, "PARTS", 2)
+    seen: list[slice] = []
+    done = np.zeros(200, int)
+
+    def work(rows: slice) -> bool:
+        seen.append(rows)
+        done[rows] += 1
+        return rows.start != 32  # parts begin at multiples of 16
+
+    assert dispatch.over_rows(200, size, work) is (parts == 1)
+    assert len(seen) == parts
+    assert done.tolist() == [1] * 200
+
+
+def test_neither_import_nor_a_small_input_loads_numba() -> None:
+    code = (
+        "import sys, numpy as np, fedwqcp as fw; s = fw.APS(randomized=False); "
+        "p, y = np.full((100, 4), 0.25), np.zeros(100, int); "
+        "s.of(p, y); s.invert(p, 0.5); s.measure(p, y, 0.5); fw.CQR().of(p[:, :2], y); "
+        "sys.exit('numba' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# Checks ------------------------------------------------------------------------------------------
+
+GOOD = np.random.default_rng(0).dirichlet(np.ones(5), 30)
+
+
+@pytest.mark.parametrize(
+    "probs",
+    [GOOD, GOOD.astype(np.float32), GOOD[::-1, ::-1], GOOD[:0], GOOD * (1 + 0.99 * SUM_TOLERANCE)],
+)
+def test_probabilities_pass(backend: str, probs) -> None:
+    dispatch.check(probs)
+
+
+@pytest.mark.parametrize("wrong", [-1e-30, np.nan, 0.5, np.inf])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_others_do_not(backend: str, wrong: float, dtype) -> None:
+    probs = GOOD.astype(dtype)
+    probs[7, 0] = wrong if wrong != 0.5 else probs[7, 0] + 0.5
+    with pytest.raises(InputError, match="row 7 "):
+        dispatch.check(probs)
+
+
+def test_a_sum_of_very_many_is_not_guessed(backend: str) -> None:
+    dispatch.check(np.full((2, 2**17), 2.0**-17, np.float32))
+
+
+# Scores of true labels ---------------------------------------------------------------------------
+
+FIELDS = ("before", "upto", "rank", "top")
+places = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+def layouts() -> dict[str, npt.NDArray[np.floating]]:
+    """Probabilities of every layout and kind that a loop may stumble over."""
+    rng = np.random.default_rng(0)
+    spread = rng.dirichlet(np.full(7, 0.5), 40)
+    tied = rng.multinomial(6, np.full(7, 1 / 7), 40) / 6
+    read_only = spread.copy()
+    read_only.flags.writeable = False
+    tiny = np.full((40, 7), 2.0**-30)
+    tiny[:, :4] = 2.0**-29, np.nextafter(np.float32(2**-29), np.float32(0)), 1e-20, 1 - 2.0**-27
+    return {
+        "spread": spread,
+        "tied": tied,
+        "saturated": np.eye(7)[rng.integers(0, 7, 40)] * (1 - 1e-17) + 1e-18,
+        "float32": spread.astype(np.float32),
+        "tied float32": tied.astype(np.float32),
+        "tiny float32": tiny.astype(np.float32),
+        "whole float32": np.eye(7, dtype=np.float32)[rng.integers(0, 7, 40)],
+        "columns first": np.asfortranarray(spread),
+        "columns first float32": np.asfortranarray(spread.astype(np.float32)),
+        "backwards": spread[::-1, ::-1],
+        "read only": read_only,
+        "sums above 1": spread * 1.0009,
+        "sums at the limit": spread * (1 + 0.99 * SUM_TOLERANCE),
+        "minus zero": np.array([[1.0, -0.0, 0.0]], np.float32),
+        "no rows": spread[:0],
+    }
+
+
+def assert_same_ranks(probs: npt.NDArray[np.floating], labels: npt.NDArray[np.int64]) -> None:
+    """Compare with the plain count."""
+    plain = reference.rank_labels(probs, labels)
+    for field in FIELDS:
+        found = dispatch.score_labels(
+            probs, labels, lambda place, _, field=field: getattr(place, field)
+        )
+        np.testing.assert_array_equal(found, getattr(plain, field))
+    np.testing.assert_array_equal(dispatch.masses_upto(probs, labels), plain.upto)
+
+
+@pytest.mark.parametrize("kind", list(layouts()))
+def test_places_are_the_same(backend: str, kind: str) -> None:
+    probs = layouts()[kind]
+    for label in range(probs.shape[1]):
+        assert_same_ranks(probs, np.full(len(probs), label))
+
+
+@places
+@given(case=labelled())
+def test_places_are_the_same_everywhere(backend: str, case: Labelled) -> None:
+    assert_same_ranks(case.probs, case.labels)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 10, 15, 16, 17, 32, 100])
+def test_many_short_rows(backend: str, n_classes: int) -> None:
+    """More than go side by side, with a few that are tied, tiny or full among them."""
+    rng = np.random.default_rng(n_classes)
+    n = 30 if backend == "python" else 700
+    probs = np.exp(3 * rng.normal(size=(n, n_classes)))
+    probs[7] = 1
+    probs[11, :2] = 1e30
+    probs = (probs / probs.sum(axis=1, keepdims=True)).astype(np.float32)
+    assert_same_ranks(probs, rng.integers(0, n_classes, n))
+
+
+def test_parts_of_rows_make_the_whole(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "ROWS", 7)
+    for kind in ("spread", "float32"):
+        assert_same_ranks(layouts()[kind], np.arange(40) % 7)
+
+
+def test_the_formula_is_told_which_rows(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "ROWS", 7)
+    rows = np.arange(40.0)
+    found = dispatch.score_labels(
+        layouts()["spread"], np.zeros(40, int), lambda _, some: rows[some]
+    )
+    np.testing.assert_array_equal(found, rows)
+
+
+def test_wide_rows_are_summed_in_full(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "LONG", 6)
+    assert_same_ranks(layouts()["float32"], np.zeros(40, np.int64))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ([0.5, -1e-30, 0.5], "row 1 holds a negative value"),
+        ([0.5, np.nan, 0.5], "row 1 holds NaN"),
+        ([0.5, 0.6, 0.0], r"row 1 sum to 1\.1;"),
+        ([0.5, np.inf, 0.5], "row 1 sum to inf"),
+    ],
+)
+@pytest.mark.parametrize("n_classes", [3, 20, 60])
+def test_what_is_wrong_is_said_in_the_same_words(backend, dtype, row, message, n_classes) -> None:
+    if backend == "python":
+        pytest.skip("numpy warns where machine integers wrap")
+    probs = np.zeros((40, n_classes), dtype)
+    probs[:, 0], probs[1, :3] = 1, row
+    with pytest.raises(InputError, match=message):
+        dispatch.score_labels(probs, np.zeros(40, np.int64), lambda place, _: place.upto)
+
+
+@pytest.mark.parametrize("n_classes", [2, 7, 15, 20])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sizes_and_coverage_of_lac_are_those_of_its_sets(backend, dtype, n_classes) -> None:
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet(np.full(n_classes, 0.4), 50).astype(dtype)
+    labels = rng.integers(0, n_classes, 50)
+    for layout in (probs, np.asfortranarray(probs), probs[::-1, ::-1]):
+        for q in (-1.0, 0.0, 0.6, 1 - float(probs[3, 1]), 0.95, 1.0, np.inf):
+            for rule in ("leq", "leq_top1"):
+                sets = LAC().invert(layout, q, rule)
+                covered, sizes = LAC().measure(layout, labels, q, rule)
+                assert sizes.tolist() == sets.sizes().tolist()
+                assert covered.tolist() == sets.cover(labels).tolist()
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -1e-9, 2.0])
+def test_rows_that_are_not_probabilities_are_refused(backend: str, wrong: float) -> None:
+    probs = np.full((40, 4), 0.25, np.float32)
+    probs[17, 2] = wrong
+    with pytest.raises(InputError, match="row 17"):
+        LAC().measure(probs, np.zeros(40, int), 0.9)
+
+
+def test_a_least_probability_counts_itself(backend: str) -> None:
+    probs = np.array([[0.5, 0.25, 0.25], [1.0, 0.0, 0.0], [0.5049, 0.5, 0.0]])
+    covered, sizes = dispatch.count_from(probs, np.array([2, 2, 1]), np.float64(0.25))
+    assert sizes.tolist() == [3, 1, 2]
+    assert covered.tolist() == [True, False, True]
+    with pytest.raises(InputError, match="row 0 holds a negative value"):
+        dispatch.count_from(np.array([[1.5, -0.5]]), np.zeros(1, int), np.float64(0.25))
+
+
+# Sets --------------------------------------------------------------------------------------------
+
+RANKED = [
+    APS(),
+    APS(randomized=False),
+    RAPS(penalty=0.3, k_reg=2),
+    RAPS(penalty=0.01, randomized=False),
+    SAPS(),
+    SAPS(penalty=0.0, randomized=False),
+]
+ranked = pytest.mark.parametrize("score", RANKED, ids=repr)
+sets = settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+def many_rows(C: int, n: int = 70) -> Iterator[npt.NDArray[np.floating]]:
+    """Probabilities that are spread, tied, steep, flat, saturated, or halved at each label."""
+    rng = np.random.default_rng(C)
+    halves = rng.permuted(np.tile(2.0 ** -np.arange(C), (n, 1)), axis=1)
+    for weights in (
+        rng.exponential(size=(n, C)),
+        rng.integers(0, 4, (n, C)) + np.eye(C)[rng.integers(0, C, n)],
+        np.exp(8 * rng.normal(size=(n, C))),
+        np.ones((n, C)),
+        np.where(rng.random((n, C)) < 0.05, 1, 1e-18),
+        halves,
+    ):
+        yield weights / weights.sum(axis=1, keepdims=True)
+
+
+def assert_sets_of_every_label(score: RankedScore, case: Labelled, q: float) -> None:
+    """Compare sets, coverage and sizes with those of every label's score."""
+    u = case.u if score.randomized else None
+    for rule in ("leq", "leq_top1", "until"):
+        mask = score._block(np.ascontiguousarray(case.probs), np.asarray(q), rule, u)
+        np.testing.assert_array_equal(score.invert(case.probs, q, rule, u=u).mask, mask)
+        covered, sizes = score.measure(case.probs, case.labels, q, rule, u=u)
+        assert covered.tolist() == mask[np.arange(len(mask)), case.labels].tolist()
+        assert sizes.tolist() == mask.sum(axis=1).tolist()
+
+
+def around(score: RankedScore, case: Labelled) -> list[float]:
+    """Thresholds where rounding decides."""
+    of = score.of(case.probs, case.labels, u=case.u if score.randomized else None)[:2]
+    near = [of, np.nextafter(of, np.inf), np.nextafter(of, -np.inf)]
+    return [-1.0, 0.0, 0.9, 1.0, 3.0, np.inf, *np.concatenate(near).tolist()]
+
+
+@ranked
+@sets
+@given(case=labelled())
+def test_sets_are_those_of_every_label(backend: str, score: RankedScore, case: Labelled) -> None:
+    for q in around(score, case)[:8]:
+        assert_sets_of_every_label(score, case, q)
+
+
+@ranked
+@pytest.mark.parametrize("n_classes", [3, 10, 48, 49, 150])
+def test_sets_of_many_rows(backend: str, score: RankedScore, n_classes: int) -> None:
+    rng = np.random.default_rng(1)
+    every = many_rows(n_classes, 6 if backend == "python" else 70)
+    for k, spread in enumerate(every):
+        probs = spread.astype(np.float32) if k % 2 else spread
+        n = len(probs)
+        case = Labelled(probs, rng.integers(0, n_classes, n), rng.random(n))
+        for q in around(score, case)[:: 5 if backend == "python" else 1]:
+            assert_sets_of_every_label(score, case, q)
+
+
+def test_any_layout_serves(backend: str) -> None:
+    probs = next(many_rows(60, 8))
+    rng = np.random.default_rng(2)
+    for layout in (np.asfortranarray(probs), probs[::-1, ::-1], np.repeat(probs, 2, axis=0)[::2]):
+        case = Labelled(layout, rng.integers(0, 60, 8), rng.random(8))
+        assert_sets_of_every_label(APS(), case, 0.7)
+
+
+@pytest.mark.parametrize("n_classes", [5, 60])
+def test_inputs_are_left_as_they_are(backend: str, n_classes: int) -> None:
+    probs = next(many_rows(n_classes, 6))
+    for layout in (probs, np.asfortranarray(probs), probs[:1], probs[:1].astype(np.float32)):
+        before = layout.copy()
+        APS(randomized=False).invert(layout, 0.7)
+        APS(randomized=False).measure(layout, np.zeros(len(layout), int), 0.7)
+        np.testing.assert_array_equal(layout, before)
+
+
+def test_more_labels_than_fit_beside_the_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reference, "PACKED", 8)
+    for probs in many_rows(9, 5):
+        assert_sets_of_every_label(
+            APS(randomized=False), Labelled(probs, np.arange(5), np.ones(5)), 0.6
+        )
+
+
+def test_rows_near_the_tolerance_are_sorted_instead(backend: str) -> None:
+    probs = next(many_rows(60, 8)) * 1.0049
+    assert_sets_of_every_label(APS(), Labelled(probs, np.arange(8), np.linspace(0, 1, 8)), 0.7)
+
+
+def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba")
+    monkeypatch.setattr(dispatch, "SMALL", 0)
+    monkeypatch.setattr(dispatch, "LARGE", 0)
+    monkeypatch.setattr(dispatch, "SHARED", 1)
+    monkeypatch.setenv("FEDWQCP_THREADS", "2")
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    for probs in many_rows(60):
+        assert_sets_of_every_label(
+            APS(randomized=False), Labelled(probs, np.zeros(70, np.int64), np.ones(70)), 0.8
+        )
+
+
+def test_wrong_rows_are_refused(backend: str) -> None:
+    for n_classes in (4, 60):
+        probs = np.full((5, n_classes), 1 / n_classes)
+        probs[3, 1] = -0.5
+        with pytest.raises(InputError, match="row 3 holds a negative value"):
+            APS(randomized=False).invert(probs, 0.5)
+
+
+def test_no_rows(backend: str) -> None:
+    for n_classes in (4, 60):
+        assert APS(randomized=False).invert(np.empty((0, n_classes)), 0.5).mask.shape == (
+            0,
+            n_classes,
+        )
+
+
+@always_compiled
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n_classes", [2, 3, 10, 15, 16, 17, 48, 49, 64, 100, 257, 600])
+def test_sets_are_those_by_sorting(kind: str, n_classes: int, dtype: type) -> None:
+    p = rows(kind, 150, n_classes).astype(dtype)  # nine groups of rows, and six more
+    for score in (APS(randomized=False), RAPS(penalty=0.003, randomized=False)):
+        own = score.of(p[:2], [1, 0])
+        near = float(np.nextafter(own[1], -1))
+        for q in (0.0, 0.3, 0.9, 0.9999, 0.999999, 1.0, 2.0, float(own[0]), near):
+            assert_sets_by_sorting(score, p, q)
+
+
+@always_compiled
+@settings(max_examples=80, deadline=None)
+@given(
+    kind=st.sampled_from(KINDS),
+    n=st.integers(1, 80),
+    n_classes=st.one_of(st.integers(2, 120), st.integers(250, 600)),
+    q=st.floats(0, 1),
+    single=st.booleans(),
+    seed=st.integers(0, 2**32),
+)
+def test_any_rows(kind, n, n_classes, q, single, seed) -> None:
+    p = rows(kind, n, n_classes, seed)
+    assert_sets_by_sorting(APS(randomized=False), p.astype(np.float32) if single else p, q)
+
+
+@always_compiled
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_that_do_not_follow_each_other(dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "COPIED", 2**11)  # twenty rows at a time
+    p = rows("changing", 90, 100).astype(dtype)
+    for layout in (np.asfortranarray(p), p[::-1], p[::2], p[:, ::-1]):
+        assert_sets_by_sorting(APS(randomized=False), layout, 0.9)
+
+
+@always_compiled
+@pytest.mark.parametrize("n_classes", [10, 30, 100])
+def test_labels_that_do_not_follow_each_other(n_classes: int) -> None:
+    p, y = rows("spread", 50, n_classes).astype(np.float32), np.arange(100) % n_classes
+    for labels in (y[::2], y[:50][::-1], y[:50].astype(np.int8), y[:50].astype(">i8")):
+        found = APS(randomized=False).measure(p, labels, 0.9)
+        wanted = APS(randomized=False).measure(p, labels.astype(np.int64, order="C").copy(), 0.9)
+        np.testing.assert_array_equal(found, wanted)
+        sets = APS(randomized=False).invert(p, 0.9)
+        assert found[0].tolist() == sets.cover(labels).tolist()
+
+
+@always_compiled
+@pytest.mark.parametrize("n_classes", [10, 100])
+def test_threads_share_nothing(n_classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "SHARED", 0)
+    monkeypatch.setattr(dispatch, "PARTS", 20)
+    monkeypatch.setenv("FEDWQCP_THREADS", "4")
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    p = rows("changing", 20_000, n_classes).astype(np.float32)
+    for _ in range(3):
+        assert_sets_by_sorting(APS(randomized=False), p, 0.9)
+
+
+@always_compiled
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n_classes", [3, 10, 15, 49, 100])
+def test_randomised_sets_are_those_by_sorting(kind: str, n_classes: int, dtype: type) -> None:
+    p = rows(kind, 60, n_classes).astype(dtype)
+    u, y = np.random.default_rng(0).random(60), np.arange(60) % n_classes
+    for score in (APS(), RAPS(penalty=0.003)):
+        own = float(score.of(p[:1], [1], u=u[:1])[0])
+        for q in (0.0, 0.3, 0.9, 0.999999, 1.0, own):
+            for rule in ("leq", "leq_top1", "until"):
+                found = score.invert(p, q, rule, u=u).mask, *score.measure(p, y, q, rule, u=u)
+                with pytest.MonkeyPatch.context() as patch:
+                    patch.setattr(dispatch, "_loops", lambda: None)
+                    wanted = score.invert(p, q, rule, u=u).mask, *score.measure(p, y, q, rule, u=u)
+                for one, other in zip(found, wanted, strict=True):
+                    np.testing.assert_array_equal(one, other)
+
+
+@always_compiled
+@pytest.mark.parametrize("n_classes", [3, 20, 60])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_numbers_above_one(n_classes: int, dtype: type) -> None:
+    """Within the tolerance they count as 1; beyond it, and four infinities, they are refused."""
+    p = np.zeros((40, n_classes), dtype)
+    p[:, 0] = 1
+    p[5, 0] = 1.003
+    y, u = np.zeros(40, int), np.full(40, 0.9)
+    assert APS().of(p, y, u=u)[5] == pytest.approx(0.9)
+    assert APS(randomized=False).of(p, y)[5] == 1
+    assert not APS().invert(p, 0.2, u=u).mask.any()
+    assert not APS().measure(p, y, 0.2, u=u)[0].any()
+    p[5, 0] = 1.0075
+    for work in (APS(randomized=False).invert, lambda p, q: APS(randomized=False).of(p, y)):
+        with pytest.raises(InputError, match="row 5"):
+            work(p, 0.5)
+    if n_classes > 4:
+        p[5, :5] = np.inf, np.inf, np.inf, np.inf, 1
+        with pytest.raises(InputError, match="row 5"):
+            APS(randomized=False).of(p, y)
+
+
+@always_compiled
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("wrong", [-1e-17, -1e-20, -1e-30])
+def test_a_sign_that_fixed_point_loses_is_seen(wrong: float, dtype: type) -> None:
+    p = rows("spread", 64, 60).astype(dtype)
+    p[7, 1] += p[7, 0]
+    p[7, 0] = wrong
+    y, u = np.ones(64, int), np.full(64, 0.5)
+    for work in (
+        lambda: APS(randomized=False).measure(p, y, 0.9),
+        lambda: APS(randomized=False).invert(p, 0.9),
+        lambda: APS().measure(p, y, 0.9, u=u),
+    ):
+        with pytest.raises(InputError, match="row 7"):
+            work()
+
+
+@always_compiled
+def test_two_that_are_no_numbers_do_not_cancel() -> None:
+    p = rows("spread", 32, 100).astype(np.float32)
+    p[7, 13] = p[7, 14] = np.nan
+    with pytest.raises(InputError, match="row 7"):
+        APS(randomized=False).measure(p, np.zeros(32, int), 0.9)
+
+
+@always_compiled
+def test_compiled_rows_near_the_tolerance_are_sorted_instead() -> None:
+    assert_sets_by_sorting(APS(randomized=False), rows("spread", 40, 60) * 1.0048, 0.9)
+    assert_sets_by_sorting(
+        APS(randomized=False), (rows("spread", 40, 9) * 1.0048).astype(np.float32), 0.9
+    )
+
+
+def test_which_loop_serves_which_rows() -> None:
+    p, limits = rows("spread", 20, 60).astype(np.float32), _limits(APS(randomized=False), 0.9, 60)
+    assert dispatch._path(p, limits) == dispatch._path(p.astype(float), limits) == "bracket"
+    assert dispatch._path(p, Limits(limits.at, by_top=True)) == "exact"
+    assert dispatch._path(p, _limits(APS(randomized=False), 1.0, 60)) == "exact"  # all fit
+    assert dispatch._path(np.full((20, 9000), 1 / 9000), limits) == "exact"
+    short = rows("spread", 20, 10).astype(np.float32)
+    assert dispatch._path(short, limits) == "short"
+    assert dispatch._path(short.astype(float), limits) == "exact"
+    assert dispatch._path(short[::2], limits) == "exact"
+
+
+# Intervals ---------------------------------------------------------------------------------------
+
+INTERVALS = [AbsoluteResidual(), CQR(), CQR(symmetric=False)]
+interval = pytest.mark.parametrize("score", INTERVALS, ids=repr)
+Array = npt.NDArray[np.float64]
+finite = st.floats(allow_nan=False, allow_infinity=False)
+
+
+def assert_same_intervals(score: IntervalScore, outputs: Array, y: Array, q: float) -> None:
+    """Compare with numpy's way."""
+    with np.errstate(over="ignore"):
+        plain = score._of(np.ascontiguousarray(outputs), y)
+        at = np.full(len(y), q)
+        ends = score._invert(np.ascontiguousarray(outputs), at, at)
+    np.testing.assert_array_equal(score.of(outputs, y), plain)
+    found = score.invert(outputs, q)
+    np.testing.assert_array_equal(found.lower, ends.lower)
+    np.testing.assert_array_equal(found.upper, ends.upper)
+
+
+@interval
+@settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(a=finite, b=finite, y=finite, q=st.floats(allow_nan=False))
+def test_numbers_are_the_same_over_all_floats(backend, score, a, b, y, q) -> None:
+    if backend == "python":
+        with np.errstate(over="ignore"):
+            check_one(score, a, b, y, q)
+    else:
+        check_one(score, a, b, y, q)
+
+
+def check_one(score: IntervalScore, a: float, b: float, y: float, q: float) -> None:
+    """One point, more often than there are lanes, and thresholds at its own score."""
+    outputs = np.array([[a, b]] * 17) if score.width == 2 else np.array([a] * 17)
+    value = np.array([y] * 17)
+    near = np.ravel(score.of(outputs, value))[0]
+    with np.errstate(over="ignore"):
+        thresholds = (q, float(near), float(np.nextafter(near, -np.inf)))
+    for threshold in thresholds:
+        assert_same_intervals(score, outputs, value, threshold)
+
+
+@interval
+def test_layouts_and_threads(score: IntervalScore, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba")
+    for name, value in (("SMALL", 0), ("LARGE", 0), ("SHARED", 1)):
+        monkeypatch.setattr(dispatch, name, value)
+    monkeypatch.setenv("FEDWQCP_THREADS", "2")
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    rng = np.random.default_rng(0)
+    outputs, y = rng.normal(size=(100, score.width)), rng.normal(size=100)
+    for layout in (outputs, np.asfortranarray(outputs), outputs[::-1]):
+        assert_same_intervals(score, layout if score.width == 2 else layout[:, 0], y, 0.3)
+
+
+@interval
+def test_large_outputs_are_the_same(backend: str, score: IntervalScore, monkeypatch) -> None:
+    """Written past the cache, with a few left over."""
+    monkeypatch.setattr(dispatch, "PAST_CACHE", 0)
+    rng = np.random.default_rng(1)
+    outputs = rng.normal(size=(250, 2)) * 10.0 ** rng.integers(-300, 300, (250, 2))
+    outputs[40:60] = 0
+    outputs = outputs if score.width == 2 else outputs[:, 0].copy()
+    assert_same_intervals(score, outputs, rng.normal(size=250), 0.3)
+    for row in (7, 12, 249):
+        wrong = outputs.copy()
+        wrong[row] = np.nan
+        assert dispatch.interval_ends(wrong, (1.0, 1.0)) is None
+
+
+@interval
+def test_what_is_not_finite_is_refused(backend: str, score: IntervalScore) -> None:
+    outputs, y = np.zeros((3, score.width)), np.zeros(3)
+    outputs[2, -1] = np.inf
+    outputs = outputs if score.width == 2 else outputs[:, 0]
+    message = "must be finite numbers, row 2 is not"
+    with np.errstate(invalid="ignore"), pytest.raises(InputError, match=message):
+        score.of(outputs, y)
+    with np.errstate(invalid="ignore"), pytest.raises(InputError, match=message):
+        score.invert(outputs, 1.0)
+    y[1] = np.nan
+    with pytest.raises(InputError, match="y must be finite numbers, row 1 is not"):
+        score.of(np.zeros_like(outputs), y)
+
+
+def test_thresholds_per_row_and_per_column(backend: str) -> None:
+    outputs = np.array([[1.0, 3.0], [1.0, 3.0]])
+    assert list(CQR().invert(outputs, [[0.5], [1.0]])) == [(0.5, 3.5), (0.0, 4.0)]
+    assert CQR(symmetric=False).invert(outputs, [0.5, 1.0])[0] == (0.5, 4.0)
