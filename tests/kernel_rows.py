@@ -5,7 +5,7 @@ import numpy.typing as npt
 import pytest
 
 from fedwqcp.kernels import dispatch
-from fedwqcp.scores._ranked import _limits
+from fedwqcp.scores._base import _limits
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.raps import RAPS
 

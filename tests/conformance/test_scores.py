@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 
 from fedwqcp import scores
 from fedwqcp.scores import IntervalScore, LabelScore, Score
-from fedwqcp.scores._ranked import RankedScore
+from fedwqcp.scores._base import RankedScore
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.scores.normalized_residual import NormalizedResidual

@@ -12,7 +12,7 @@ pytest.importorskip("numba")
 from fedwqcp.errors import InputError
 from fedwqcp.kernels import LANES, Crossings, bracket, dispatch
 from fedwqcp.kernels.dispatch import Loops
-from fedwqcp.scores._ranked import _limits
+from fedwqcp.scores._base import _limits
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.raps import RAPS
 from kernel_rows import Rows, assert_sets_by_sorting, rows

@@ -16,8 +16,7 @@ from fedwqcp.errors import InputError
 from fedwqcp.kernels import dispatch
 from fedwqcp.kernels import numpy as reference
 from fedwqcp.kernels.numpy import Limits
-from fedwqcp.scores._intervals import IntervalScore
-from fedwqcp.scores._ranked import RankedScore, _limits
+from fedwqcp.scores._base import IntervalScore, RankedScore, _limits
 from fedwqcp.scores.absolute_residual import AbsoluteResidual
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.cqr import CQR

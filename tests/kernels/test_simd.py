@@ -7,7 +7,7 @@ pytest.importorskip("numba")
 
 from fedwqcp.errors import InputError
 from fedwqcp.kernels import Crossings, dispatch, simd
-from fedwqcp.scores._ranked import _limits
+from fedwqcp.scores._base import _limits
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.raps import RAPS
 from kernel_rows import Rows, rows

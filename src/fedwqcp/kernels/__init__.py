@@ -18,7 +18,7 @@ mass; it decides only where the bound leaves no doubt and hands other rows to an
 ===============  ==================================================================================
 file             what it holds
 ===============  ==================================================================================
-``numpy.py``     the reference: ranks, limits, crossings by sorting; serves small inputs
+``numpy.py``     the reference: ranks, limits, crossings by sorting, intervals; serves small inputs
 ``selection.py`` order statistics, plain and weighted, without sorting
 ``dispatch.py``  which path serves which input, on how many threads; what `scores` calls
 ``numba.py``     compiled loops in plain Python: exact for every input

@@ -533,8 +533,8 @@ def cross_short_rows(
 
 # Regression: scores and interval ends, checks included --------------------------------------------
 #
-# The numbers are those of the interval scores in numpy; the moves by one unit in the last place are
-# made on the bits of the float. All loops return whether all numbers were finite.
+# The numbers are those of `distance` and `reach` in numpy; the moves by one unit in the last place
+# are made on the bits of the float. All loops return whether all numbers were finite.
 
 
 @jit

@@ -1,4 +1,4 @@
-"""The reference passes, in numpy: ranks, limits of a threshold, crossings by sorting.
+"""The reference passes, in numpy: ranks, limits of a threshold, crossings by sorting, intervals.
 
 Every other path must give these numbers to the last bit. They also serve inputs that are too small
 for a compiler, and machines without numba. Rows are worked on in blocks that stay in cache.
@@ -294,3 +294,45 @@ def _comparisons(n: int) -> Iterator[tuple[int, int]]:
                         yield a, a + gap
             gap //= 2
         run *= 2
+
+
+# Intervals: distances and their exact inversion ---------------------------------------------------
+#
+# In floating point ``y <= f + q`` and ``y - f <= q`` are different statements. Here a score and its
+# interval are two sides of one: `distance` is raised by one unit in the last place where rounding
+# would lose y, and `reach` is lowered by one where rounding would gain a y of larger distance. Then
+# ``distance(f, y) <= q`` holds exactly where ``y <= reach(f, q)`` does, for all floats; likewise
+# `ratio` and `stretch`. One unit is always enough, because rounding is monotone and keeps floats.
+
+
+def distance(base: Floats, y: Floats) -> Floats:
+    """Return y - base, or the next float: the smallest q with ``y <= reach(base, q)``.
+
+    -base and -y measure downwards.
+    """
+    q = y - base
+    return _nudged(q, base + q < y, np.inf)
+
+
+def reach(base: Floats, q: Floats) -> Floats:
+    """Return base + q, or the float before: the largest y with ``distance(base, y) <= q``."""
+    y = base + q
+    return _nudged(y, distance(base, y) > q, -np.inf)
+
+
+def ratio(length: Floats, scale: Floats) -> Floats:
+    """Return length / scale, or the next float: the smallest q with length <= stretch(q, scale)."""
+    q = length / scale
+    return _nudged(q, q * scale < length, np.inf)
+
+
+def stretch(q: Floats, scale: Floats) -> Floats:
+    """Return q * scale, or the float before: the largest length with ratio(length, scale) <= q."""
+    length = q * scale
+    return _nudged(length, ratio(length, scale) > q, -np.inf)
+
+
+def _nudged(values: Floats, where: Bools, towards: float) -> Floats:
+    """Move some values, which are the caller's own, by one unit in the last place."""
+    values[where] = np.nextafter(values[where], towards)
+    return values

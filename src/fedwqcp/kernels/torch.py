@@ -275,7 +275,7 @@ def lac_least(q: Tensor, like: Tensor) -> Tensor:
     return torch.where(short.to(torch.float64) < least, up, short)
 
 
-# Intervals: the twins of scores of regressors, to the last bit ------------------------------------
+# Intervals, as in numpy ---------------------------------------------------------------------------
 
 
 def distance(base: Tensor, y: Tensor) -> Tensor:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from fedwqcp.registry import Registry
-from fedwqcp.scores._base import Score
-from fedwqcp.scores._intervals import IntervalScore
-from fedwqcp.scores._labels import LabelScore, Rule
+from fedwqcp.scores._base import IntervalScore, LabelScore, Rule, Score
 from fedwqcp.scores._temperature import fit_temperature, softmax
 from fedwqcp.scores._uniforms import row_ids, uniforms
 

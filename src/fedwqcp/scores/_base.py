@@ -1,15 +1,34 @@
-"""What every score is, and the shapes of its threshold."""
+"""What a score is: of labels, of a label's place in its row, of real values.
+
+Files whose names begin with an underscore are no scores: the registry takes every other file of
+this folder for one.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from math import isnan
+from functools import lru_cache
+from math import inf, isnan
+from typing import ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp.arrays import Floats
+from fedwqcp.arrays import (
+    Bools,
+    Floats,
+    Labels,
+    Probabilities,
+    as_floats,
+    as_labels,
+    as_probabilities,
+    as_uniforms,
+)
 from fedwqcp.errors import InputError
+from fedwqcp.kernels import Integers, Ranked, dispatch
+from fedwqcp.kernels.dispatch import Crossing
+from fedwqcp.kernels.numpy import Limits, blocks, limits_of, rank_every_label
+from fedwqcp.sets import Intervals, LabelSets
 
 
 class Score(ABC):
@@ -41,26 +60,413 @@ class Score(ABC):
         """
 
 
+Rule: TypeAlias = Literal["leq", "leq_top1", "until"]
+"""How a threshold becomes a set of labels.
+
+``leq``: the labels with V <= q. ``leq_top1``: these and the most probable label. ``until``: labels
+in order until their score, random part left out, first reaches q, the crossing label and all of
+``leq`` included; never empty.
+"""
+
+
+class LabelScore(Score):
+    """A score of class probabilities and a label."""
+
+    def of(
+        self, probs: npt.ArrayLike, labels: npt.ArrayLike, u: npt.ArrayLike | None = None
+    ) -> Floats:
+        """Return the score of one label per row, shape (n,).
+
+        Parameters
+        ----------
+        probs : array_like, shape (n, C)
+            Class probabilities.
+        labels : array_like, shape (n,)
+            Labels from 0 to C - 1.
+        u : array_like, shape (n,), optional
+            Uniforms of a randomised score, as `uniforms` gives them.
+
+        Returns
+        -------
+        Floats
+            The scores.
+        """
+        p = as_probabilities(probs, checked=False)
+        y = as_labels(labels, len(p), p.shape[1])
+        return self._of_labels(p, y, self._uniforms(u, len(p)))
+
+    def of_every_label(self, probs: npt.ArrayLike, u: npt.ArrayLike | None = None) -> Floats:
+        """Return the score of every label, shape (n, C).
+
+        Parameters
+        ----------
+        probs : array_like, shape (n, C)
+            Class probabilities.
+        u : array_like, shape (n,), optional
+            Uniforms of a randomised score; one serves all labels of a row.
+
+        Returns
+        -------
+        Floats
+            The scores.
+        """
+        p = as_probabilities(probs)
+        return self._of_every_label(p, self._uniforms(u, len(p)))
+
+    def invert(
+        self,
+        probs: npt.ArrayLike,
+        threshold: npt.ArrayLike,
+        rule: Rule = "leq",
+        u: npt.ArrayLike | None = None,
+    ) -> LabelSets:
+        """Return the prediction sets {y : V(x, y) <= threshold}.
+
+        Parameters
+        ----------
+        probs : array_like, shape (n, C)
+            Class probabilities.
+        threshold : array_like
+            Shape () for one threshold, (C,) for one per label, (n, 1) for one per row.
+        rule : {"leq", "leq_top1", "until"}, optional
+            How the threshold becomes a set; see `Rule`.
+        u : array_like, shape (n,), optional
+            Uniforms of a randomised score.
+
+        Returns
+        -------
+        LabelSets
+            One set per row.
+        """
+        p = as_probabilities(probs, checked=False)
+        v = self._uniforms(u, len(p))
+        q = as_threshold(threshold, p.shape)
+        return LabelSets(self._mask(p, q, self.fitting(rule), v))
+
+    def measure(
+        self,
+        probs: npt.ArrayLike,
+        labels: npt.ArrayLike,
+        threshold: npt.ArrayLike,
+        rule: Rule = "leq",
+        u: npt.ArrayLike | None = None,
+    ) -> tuple[Bools, Integers]:
+        """Return which sets hold their label, and how large they are, without building them.
+
+        Parameters
+        ----------
+        probs : array_like, shape (n, C)
+            Class probabilities.
+        labels : array_like, shape (n,)
+            The true labels.
+        threshold : array_like
+            As `invert` takes it.
+        rule : {"leq", "leq_top1", "until"}, optional
+            How the threshold becomes a set; see `Rule`.
+        u : array_like, shape (n,), optional
+            Uniforms of a randomised score.
+
+        Returns
+        -------
+        tuple of Bools and Integers, each of shape (n,)
+            What `LabelSets.cover` and `LabelSets.sizes` give for the sets of `invert`.
+        """
+        p = as_probabilities(probs, checked=False)
+        y = as_labels(labels, len(p), p.shape[1])
+        v = self._uniforms(u, len(p))
+        q = as_threshold(threshold, p.shape)
+        return self._measure(p, y, q, self.fitting(rule), v)
+
+    @abstractmethod
+    def _of_every_label(self, p: Probabilities, u: Floats | None) -> Floats:
+        """Score every label of checked probabilities."""
+
+    def _of_labels(self, p: Probabilities, y: Labels, u: Floats | None) -> Floats:
+        """Check probabilities and score one label per row."""
+        dispatch.check(p)
+        found = np.empty(len(p))
+        for rows in blocks(*p.shape):
+            scores = self._of_every_label(p[rows], None if u is None else u[rows])
+            found[rows] = np.take_along_axis(scores, y[rows, None], axis=1)[:, 0]
+        return found
+
+    def _mask(self, p: Probabilities, q: Floats, rule: Rule, u: Floats | None) -> Bools:
+        """Check probabilities and mark the labels of each set."""
+        dispatch.check(p)
+        mask = np.empty(p.shape, np.bool_)
+        for rows in blocks(*p.shape):
+            mask[rows] = self._block(
+                p[rows], _of_rows(q, rows), rule, None if u is None else u[rows]
+            )
+        return mask
+
+    def _measure(
+        self, p: Probabilities, y: Labels, q: Floats, rule: Rule, u: Floats | None
+    ) -> tuple[Bools, Integers]:
+        """Check probabilities, and look at the sets of a block of rows at a time."""
+        dispatch.check(p)
+        covered, sizes = np.empty(len(p), np.bool_), np.empty(len(p), np.int64)
+        for rows in blocks(*p.shape):
+            part = None if u is None else u[rows]
+            sets = LabelSets(self._block(p[rows], _of_rows(q, rows), rule, part))
+            covered[rows], sizes[rows] = sets.cover(y[rows]), sets.sizes()
+        return covered, sizes
+
+    def _block(self, p: Probabilities, q: Floats, rule: Rule, u: Floats | None) -> Bools:
+        """Mark the labels of each set by scoring every label."""
+        mask = self._of_every_label(p, u) <= q
+        return mask | self._top(p) if rule == "leq_top1" else mask
+
+    def fitting(self, rule: Rule) -> Rule:
+        """Refuse a rule that is unknown or does not fit.
+
+        Parameters
+        ----------
+        rule : str
+            How a threshold becomes a set of labels.
+
+        Returns
+        -------
+        str
+            The same.
+
+        Raises
+        ------
+        InputError
+            Naming the rules that fit.
+        """
+        if rule not in get_args(Rule):
+            raise InputError(f"rule must be one of {', '.join(get_args(Rule))}, got {rule!r}")
+        if rule == "until":
+            raise InputError(
+                f"rule 'until' reads labels in order and does not fit {type(self).__name__}; "
+                "use 'leq' or 'leq_top1'"
+            )
+        return rule
+
+    def _top(self, p: Probabilities) -> Bools:
+        """Mark the most probable label of each row, the first of equals."""
+        return np.asarray(p.argmax(axis=1)[:, None] == np.arange(p.shape[1]))
+
+    def _uniforms(self, u: npt.ArrayLike | None, n: int) -> Floats | None:
+        """Check that u came exactly where it is needed."""
+        if not self.randomized:
+            if u is not None:
+                raise InputError(f"{self!r} is not randomised: leave u out")
+            return None
+        if u is None:
+            raise InputError(
+                f"{self!r} is randomised and needs one uniform per row: "
+                "pass u=uniforms(key, ids), or use randomized=False"
+            )
+        return as_uniforms(u, n)
+
+
+def _of_rows(q: Floats, rows: slice) -> Floats:
+    """Return the thresholds of some rows."""
+    return q[rows] if q.ndim == 2 and len(q) > 1 else q
+
+
+Leads: TypeAlias = Literal["mass", "top"]
+"""What a score with u = 1 grows with, beside the rank: the mass up to the label, or the largest
+probability of the row."""
+
+RULES = get_args(Rule)
+
+
+class RankedScore(LabelScore):
+    """A score that is a formula of where the label stands in its row."""
+
+    @property
+    def _leads(self) -> Leads | None:
+        """What decides which labels come before the threshold; None if all must be scored."""
+        return "mass"
+
+    @abstractmethod
+    def _formula(self, place: Ranked, u: Floats | float) -> Floats:
+        """Return the score of labels at these places; u = 1 where nothing is random."""
+
+    def _places(self, p: Probabilities) -> Ranked:
+        """Return where every label stands."""
+        return rank_every_label(p)
+
+    def _of_every_label(self, p: Probabilities, u: Floats | None) -> Floats:
+        return self._formula(self._places(p), 1.0 if u is None else u[:, None])
+
+    def _of_labels(self, p: Probabilities, y: Labels, u: Floats | None) -> Floats:
+        if self._leads is None:
+            return super()._of_labels(p, y, u)
+        return dispatch.score_labels(
+            p, y, lambda place, rows: self._formula(place, 1.0 if u is None else u[rows])
+        )
+
+    def _mask(self, p: Probabilities, q: Floats, rule: Rule, u: Floats | None) -> Bools:
+        if q.ndim or self._leads is None:
+            return super()._mask(p, q, rule, u)
+        limit = _limits(self, float(q), p.shape[1])
+        if u is None and rule == "leq":
+            return dispatch.mask_within(p, limit)
+        found = dispatch.find_crossings(p, limit, masked=True)
+        assert found.mask is not None  # it was asked for
+        rows = np.flatnonzero(self._lets_in(found, float(q), rule, u))
+        found.mask[rows, found.label[rows]] = True
+        return found.mask
+
+    def _measure(
+        self, p: Probabilities, y: Labels, q: Floats, rule: Rule, u: Floats | None
+    ) -> tuple[Bools, Integers]:
+        if q.ndim or self._leads is None:
+            return super()._measure(p, y, q, rule, u)
+        limit = _limits(self, float(q), p.shape[1])
+        if u is None and rule == "leq":
+            return dispatch.count_within(p, limit, y)
+        found = dispatch.find_crossings(p, limit, labels=y)
+        assert found.covered is not None  # labels were given
+        more = self._lets_in(found, float(q), rule, u)
+        return found.covered | (more & (found.label == y)), found.place.rank - 1 + more
+
+    def _lets_in(self, found: Crossing, q: float, rule: Rule, u: Floats | None) -> Bools:
+        """Tell where the first label beyond its limit belongs to the set after all."""
+        place, more = found.place, np.zeros(len(found.label), np.bool_)
+        if u is not None:
+            more |= self._formula(place, u) <= q
+        if rule != "leq":
+            more |= place.rank == 1
+        if rule == "until":
+            more |= self._formula(place.previous(), 1.0) < q
+        return more & (found.label >= 0)
+
+    def _block(self, p: Probabilities, q: Floats, rule: Rule, u: Floats | None) -> Bools:
+        mask = super()._block(p, q, rule, u)
+        if rule == "until":
+            place = self._places(p)
+            mask |= (self._formula(place.previous(), 1.0) < q) | (place.rank == 1)
+        return mask
+
+    def fitting(self, rule: Rule) -> Rule:
+        return rule if rule in RULES else super().fitting(rule)
+
+    def _top(self, p: Probabilities) -> Bools:
+        return np.asarray(self._places(p).rank == 1)
+
+
+@lru_cache(maxsize=64)
+def _limits(score: RankedScore, q: float, n_classes: int) -> Limits:
+    """Return what one threshold allows at each rank, by the score's own formula."""
+    ranks = np.arange(1, n_classes + 1)
+
+    def scores(mass: Integers) -> Floats:
+        m = np.ldexp(mass.astype(np.float64), -52)
+        return score._formula(Ranked(m, m, ranks, m), 1.0)
+
+    guess = np.nan_to_num(q - scores(np.zeros_like(ranks)))
+    return limits_of(lambda mass: scores(mass) <= q, guess, score._leads == "top")
+
+
+def check_penalty(penalty: float) -> None:
+    """Refuse a penalty on ranks that is not a finite number of at least 0."""
+    if isinstance(penalty, bool) or not isinstance(penalty, int | float) or not 0 <= penalty < inf:
+        raise InputError(f"penalty must be a finite number of at least 0, got {penalty!r}")
+
+
+class IntervalScore(Score):
+    """A score of a regressor's output and a real y."""
+
+    width: ClassVar[int] = 1
+    """Numbers a model puts out for each row."""
+
+    _is_distance: ClassVar[bool] = False  # whether V is how far y lies outside all outputs
+
+    def bounds(self, n_classes: int | None = None) -> tuple[float, float]:
+        del n_classes  # an interval has no classes
+        return 0.0, np.inf
+
+    def of(self, outputs: npt.ArrayLike, y: npt.ArrayLike) -> Floats:
+        """Return the scores, shape (n,) or (n, columns).
+
+        A score is the smallest threshold whose interval holds y, rounding included.
+
+        Parameters
+        ----------
+        outputs : array_like, shape (n,) or (n, width)
+            What the model put out.
+        y : array_like, shape (n,)
+            The true values.
+
+        Returns
+        -------
+        Floats
+            The scores.
+        """
+        if (fast := self._fast_of(outputs, y)) is not None:
+            return fast
+        out = self._outputs(outputs)
+        values = as_floats(y, "y", (len(out),))
+        with np.errstate(over="ignore"):  # a distance beyond the largest float is +inf
+            return self._of(out, values)
+
+    def invert(self, outputs: npt.ArrayLike, threshold: npt.ArrayLike) -> Intervals:
+        """Return the prediction intervals {y : V(x, y) <= threshold}.
+
+        Parameters
+        ----------
+        outputs : array_like, shape (n,) or (n, width)
+            What the model put out.
+        threshold : array_like
+            Shape () for one threshold, (n, 1) for one per row, (columns,) for one per column.
+
+        Returns
+        -------
+        Intervals
+            One interval per row.
+        """
+        if (fast := self._fast_invert(outputs, threshold)) is not None:
+            return fast
+        out = self._outputs(outputs)
+        shape = (len(out), self.columns)
+        q = np.broadcast_to(as_threshold(threshold, shape), shape)
+        with np.errstate(over="ignore"):
+            return self._invert(out, q[:, 0], q[:, -1])
+
+    @abstractmethod
+    def _of(self, out: Floats, y: Floats) -> Floats:
+        """Score checked outputs."""
+
+    @abstractmethod
+    def _invert(self, out: Floats, q_low: Floats, q_high: Floats) -> Intervals:
+        """Build the intervals of checked outputs; both thresholds are one, if a point has one."""
+
+    def _outputs(self, outputs: npt.ArrayLike) -> Floats:
+        """Check the model's outputs."""
+        return as_floats(outputs, *self._wanted())
+
+    def _wanted(self) -> tuple[str, tuple[int | None, ...]]:
+        """Say what outputs are and what shape they must have."""
+        shape = (None,) if self.width == 1 else (None, self.width)
+        return f"outputs for {type(self).__name__}", shape
+
+    def _fast_of(self, outputs: npt.ArrayLike, y: npt.ArrayLike) -> Floats | None:
+        """Score in one compiled pass, where that is possible."""
+        if not self._is_distance or self.columns > 1:
+            return None
+        out = as_floats(outputs, *self._wanted(), checked=False)
+        return dispatch.interval_scores(out, as_floats(y, "y", (len(out),), checked=False))
+
+    def _fast_invert(self, outputs: npt.ArrayLike, threshold: npt.ArrayLike) -> Intervals | None:
+        """Build the intervals in one compiled pass, where that is possible."""
+        if not self._is_distance:
+            return None
+        out = as_floats(outputs, *self._wanted(), checked=False)
+        q = as_threshold(threshold, (len(out), self.columns))
+        if q.ndim == 2:
+            return None
+        q_low, q_high = np.broadcast_to(q, 2).tolist()
+        ends = dispatch.interval_ends(out, (q_low, q_high))
+        return None if ends is None else Intervals(*ends)
+
+
 def as_threshold(threshold: npt.ArrayLike, shape: tuple[int, ...]) -> Floats:
-    """Return a threshold that broadcasts against scores of the given shape.
-
-    Parameters
-    ----------
-    threshold : array_like
-        Numbers, +inf or -inf among them.
-    shape : tuple of int
-        Shape of the score matrix.
-
-    Returns
-    -------
-    Floats
-        The threshold.
-
-    Raises
-    ------
-    InputError
-        If it is NaN or does not broadcast.
-    """
+    """Return a threshold that broadcasts against scores of the given shape, or refuse it."""
     try:
         q = np.asarray(threshold, dtype=np.float64)
     except (TypeError, ValueError):

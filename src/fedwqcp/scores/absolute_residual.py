@@ -8,7 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from fedwqcp.arrays import Floats
-from fedwqcp.scores._intervals import IntervalScore, distance, reach
+from fedwqcp.kernels.numpy import distance, reach
+from fedwqcp.scores._base import IntervalScore
 from fedwqcp.sets import Intervals
 
 

@@ -9,7 +9,7 @@ from fedwqcp.arrays import Floats, Labels, Probabilities
 from fedwqcp.errors import InputError
 from fedwqcp.kernels import Ranked, dispatch
 from fedwqcp.kernels.numpy import rank_every_label, rank_in_float32
-from fedwqcp.scores._ranked import Leads, RankedScore
+from fedwqcp.scores._base import Leads, RankedScore
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedwqcp.arrays import Bools, Floats, Labels, Probabilities
 from fedwqcp.kernels import Integers, dispatch
-from fedwqcp.scores._labels import LabelScore, Rule
+from fedwqcp.scores._base import LabelScore, Rule
 
 
 @dataclass(frozen=True)

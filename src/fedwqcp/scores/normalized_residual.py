@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from fedwqcp.arrays import Floats
 from fedwqcp.errors import InputError
-from fedwqcp.scores._intervals import IntervalScore, distance, ratio, reach, stretch
+from fedwqcp.kernels.numpy import distance, ratio, reach, stretch
+from fedwqcp.scores._base import IntervalScore
 from fedwqcp.sets import Intervals
 
 

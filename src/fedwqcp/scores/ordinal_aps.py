@@ -9,7 +9,7 @@ import numpy as np
 from fedwqcp.arrays import Floats, Probabilities
 from fedwqcp.kernels import Integers, Ranked
 from fedwqcp.kernels.numpy import fixed_point, rank_in_order
-from fedwqcp.scores._ranked import Leads, RankedScore
+from fedwqcp.scores._base import Leads, RankedScore
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 from fedwqcp.arrays import Floats
 from fedwqcp.errors import InputError
 from fedwqcp.kernels import Ranked
-from fedwqcp.scores._ranked import RankedScore, check_penalty
+from fedwqcp.scores._base import RankedScore, check_penalty
 
 
 @dataclass(frozen=True)

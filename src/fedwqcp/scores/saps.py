@@ -9,7 +9,7 @@ import numpy as np
 
 from fedwqcp.arrays import Floats
 from fedwqcp.kernels import Ranked
-from fedwqcp.scores._ranked import Leads, RankedScore, check_penalty
+from fedwqcp.scores._base import Leads, RankedScore, check_penalty
 
 
 @dataclass(frozen=True)
