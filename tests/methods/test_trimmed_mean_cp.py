@@ -80,14 +80,31 @@ def test_a_round_that_cannot_withstand_so_many_is_refused(pairs: list, settings:
 @pytest.mark.guarantee(
     "trimmed-mean-cp", "Breakdown point: as long as no more agents are Byzantine"
 )
-@given(st.lists(anything, min_size=1, max_size=6), st.data())
+@given(
+    st.lists(anything | st.just(LocalQuantile(inf, 0)), min_size=1, max_size=6),
+    st.data(),
+    st.sampled_from(["propagate", "exclude"]),
+    st.none() | st.integers(1, 10**9),
+)
 def test_up_to_its_number_of_liars_it_stays_between_honest_thresholds(
-    honest: list, data: st.DataObject
+    honest: list, data: st.DataObject, overflow: str, cap: int | None
 ) -> None:
-    liars = data.draw(st.integers(0, len(honest) - 1))
+    """Honest agents may be empty, excluded or huge; the others send what they like."""
+    liars = data.draw(st.integers(0, 4))
     lies = data.draw(st.lists(anything, min_size=liars, max_size=liars))
-    found = TrimmedMeanCP(byzantine=liars).aggregate([*lies, *honest], 0.1).value
-    assert min(s.threshold for s in honest) <= found <= max(s.threshold for s in honest)
+    method = TrimmedMeanCP(byzantine=liars, cap=cap, overflow=overflow)
+
+    def count(sent: list) -> list:
+        return [s for s in sent if s.n and (overflow == "propagate" or s.threshold < inf)]
+
+    counts = count(honest)
+    try:
+        found = method.aggregate([*lies, *honest], 0.1).value
+    except QuorumError:
+        assert 0 < len(count([*lies, *honest])) <= 2 * liars
+        return
+    if counts:
+        assert min(s.threshold for s in counts) <= found <= max(s.threshold for s in counts)
 
 
 @pytest.mark.guarantee("trimmed-mean-cp", "One more can move it anywhere.")
