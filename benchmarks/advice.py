@@ -26,9 +26,9 @@ import fedwqcp as fw
 from fedwqcp.federation.advising import advise_on
 from fedwqcp.methods import Method
 from fedwqcp.methods.fedls_cp import FedLSCP
-from fedwqcp_lab.compare import shown
-from fedwqcp_lab.plans import PresetPlan
-from fedwqcp_lab.scored import Scored, prepare
+from fedwqcp_lab.comparison import shown
+from fedwqcp_lab.evaluation import Scored, prepare
+from fedwqcp_lab.experiment import PresetPlan
 from fedwqcp_lab.unit import Unit, load
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -21,11 +21,9 @@ from statistics import fmean, geometric_mean, median
 import numpy as np
 
 import fedwqcp as fw
-from fedwqcp_lab.compare import shown
-from fedwqcp_lab.pages import read
-from fedwqcp_lab.result import Result
-from fedwqcp_lab.stress import journal_of
-from fedwqcp_lab.stressed import Stressed
+from fedwqcp_lab.comparison import shown
+from fedwqcp_lab.results import Result, read_results
+from fedwqcp_lab.studies.stress import Stressed, journal_of
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results" / "beyond"
@@ -93,7 +91,7 @@ TEMPERATURES = {
 
 def tables() -> Iterator[tuple[str, str]]:
     """Yield each table of the page with its name."""
-    results = read(RESULTS)
+    results = read_results(RESULTS)
     stressed = journal_of(ROOT / "results" / "stress").read()
     yield "summary", _table(_summary(results))
     yield "simulated", _table(_simulated())
@@ -108,7 +106,7 @@ def tables() -> Iterator[tuple[str, str]]:
 
 def tuning() -> str:
     """Return what settings were chosen on: held-out training rows of seeds 0 to 4."""
-    results = read(TUNING)
+    results = read_results(TUNING)
     rows = [["score", "method", "gap", "worst agent", "size ratio"]]
     for row in dict.fromkeys((r.preset, r.method) for r in results):
         if "n0" in row[1] and row[0] != "tilted APS, 0.07":
@@ -372,7 +370,7 @@ def draw() -> None:
 
     from fedwqcp.report.figures import COLOURS, MARKERS, STYLE, save
 
-    results = read(RESULTS)
+    results = read_results(RESULTS)
     rows = dict.fromkeys((r.preset, r.method) for r in results if r.dataset == "mnist")
     scores = list(dict.fromkeys(preset for preset, _ in rows))
     methods = list(dict.fromkeys(method for _, method in rows))

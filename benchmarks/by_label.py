@@ -13,9 +13,9 @@ from pathlib import Path
 from statistics import fmean
 
 from fedwqcp_lab import unit as units
-from fedwqcp_lab.evaluate import evaluate
+from fedwqcp_lab.evaluation import evaluate
 from fedwqcp_lab.experiment import load
-from fedwqcp_lab.result import Result
+from fedwqcp_lab.results import Result
 
 METHODS = ("fedwq-cp", "fcp", "fedls-cp")
 PRESET = "tilted APS"

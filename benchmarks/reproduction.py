@@ -12,10 +12,8 @@ from math import inf, isfinite
 from pathlib import Path
 from statistics import fmean, median
 
-from fedwqcp_lab.compare import Cell, cells, half_width, judge
-from fedwqcp_lab.pages import read
-from fedwqcp_lab.published import place, published
-from fedwqcp_lab.result import Result
+from fedwqcp_lab.comparison import Cell, cells, half_width, judge, place, published
+from fedwqcp_lab.results import Result, read_results
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 DATASETS = (
@@ -47,7 +45,7 @@ VERDICTS = ("inside", "overlapping", "outside")
 
 def tables() -> Iterator[tuple[str, str]]:
     """Yield each table of the page with its name."""
-    results, conventions = read(RESULTS), read(RESULTS / "conventions")
+    results, conventions = read_results(RESULTS), read_results(RESULTS / "conventions")
     found = [cell for cell in cells(results) if cell.preset == "paper"]
     yield "verdicts", _table(_verdicts(found))
     yield "outside", _table(_outside(found))

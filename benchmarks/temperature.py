@@ -21,9 +21,9 @@ import numpy as np
 from fedwqcp.errors import InputError
 from fedwqcp.scores import fit_temperature, uniforms
 from fedwqcp_lab import unit as units
-from fedwqcp_lab.evaluate import evaluate
+from fedwqcp_lab.evaluation import evaluate
 from fedwqcp_lab.experiment import load
-from fedwqcp_lab.result import Result
+from fedwqcp_lab.results import Result
 from fedwqcp_lab.unit import Unit
 
 SHARE = 0.2

@@ -10,9 +10,9 @@ pytest.importorskip("vl_convert", reason="needs fedwqcp[report]")
 from fedwqcp.errors import InputError
 from fedwqcp.report.html.blocks import Cards
 from fedwqcp.report.html.vega import unchecked
-from fedwqcp_lab.compare import cells
+from fedwqcp_lab.comparison import cells
 from fedwqcp_lab.html_page import read, write
-from fedwqcp_lab.pages import read as read_results
+from fedwqcp_lab.results import read_results
 from pages import Read
 
 ROOT = Path(__file__).resolve().parents[2]

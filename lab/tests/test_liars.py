@@ -18,12 +18,11 @@ from fedwqcp.wire.envelope import Answer
 from fedwqcp.wire.round import Round
 from fedwqcp_lab import liars, liars_run
 from fedwqcp_lab import unit as units
-from fedwqcp_lab.agree import agree
+from fedwqcp_lab.evaluation import agree, prepare
 from fedwqcp_lab.liars_forgery import FAR, KINDS, TIMES, forged
 from fedwqcp_lab.liars_record import NOBODY, Lied, read, write
 from fedwqcp_lab.liars_rows import PLAIN, ROBUST
-from fedwqcp_lab.scored import prepare
-from fedwqcp_lab.stages import Folder
+from fedwqcp_lab.pipeline import Folder
 from units import experiment, labels_unit, lines_unit
 
 HONEST = {

@@ -4,8 +4,7 @@ import numpy as np
 
 from fedwqcp.demo.partition import by_label
 from fedwqcp.methods.cphet import law_of
-from fedwqcp_lab.experiment import Experiment
-from fedwqcp_lab.plans import DatasetPlan, MethodPlan, PresetPlan
+from fedwqcp_lab.experiment import DatasetPlan, Experiment, MethodPlan, PresetPlan
 from fedwqcp_lab.unit import Setting, Side, Unit
 
 AGENTS = ("S0", "S1", "W2")

@@ -29,19 +29,19 @@ from fedwqcp.cli.main import run as run_app
 from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.errors import FedwqcpError, InputError
 from fedwqcp.report.figures import FigureSource, draw
-from fedwqcp_lab import drawn, html_page, liars_page, liars_run, overview, stress, study
-from fedwqcp_lab.compare import Cell, cells
+from fedwqcp_lab import figures, html_page, liars_page, liars_run
+from fedwqcp_lab.comparison import Cell, cells
 from fedwqcp_lab.datasets import catalog
 from fedwqcp_lab.datasets import files as dataset_files
 from fedwqcp_lab.datasets.catalog import Dataset
 from fedwqcp_lab.datasets.files import fetch as fetch_files
 from fedwqcp_lab.datasets.loading import Loaded
 from fedwqcp_lab.datasets.loading import load as load_dataset
-from fedwqcp_lab.experiment import Experiment, embedded, load, paper
-from fedwqcp_lab.pages import read, write
-from fedwqcp_lab.run import OnStep, Where, run
-from fedwqcp_lab.stress_figure import write as write_stress
-from fedwqcp_lab.toml import parse_seeds
+from fedwqcp_lab.experiment import Experiment, embedded, load, paper, parse_seeds
+from fedwqcp_lab.pipeline import OnStep, Where, run
+from fedwqcp_lab.results import read_results
+from fedwqcp_lab.studies import stress
+from fedwqcp_lab.tables import standings, terminal_tables, verdict_table, write
 
 app = typer.Typer(
     help="The laboratory of fedwqcp: experiments, studies and their tables.",
@@ -118,10 +118,10 @@ def reproduce(
         experiment = embedded()
     where = Where(out=out, data=data, outputs=outputs, device=device, jobs=jobs, executor=executor)
     _run(_narrowed(experiment, datasets, seeds), where, resume, output.console)
-    files, results = write(out, out / "tables"), read(out)
+    files, results = write(out, out / "tables"), read_results(out)
     _show(cells(results), 1 - results[0].alpha, output)
     output.say(f"Written: {', '.join(str(file) for file in files)}")
-    output.done(methods=overview.standings(cells(results)), files=files)
+    output.done(methods=standings(cells(results)), files=files)
 
 
 @app.command("stress")
@@ -141,13 +141,13 @@ def stress_command(
     as_json: AsJson = False,
 ) -> None:
     """Vary one thing about the federation at a time, and show where each method fails."""
-    chosen = study.load(config)
+    chosen = stress.load(config)
     chosen = replace(chosen, experiment=_narrowed(chosen.experiment, datasets, seeds))
     where = Where(out=out, data=data, outputs=outputs, device=device, jobs=jobs, executor=executor)
     output = Output(as_json)
     with _progress(output.console) as on_step:
         done = stress.run(chosen, where, resume=resume, on_step=on_step)
-    files = write_stress(stress.journal_of(out).read(), out)
+    files = stress.write_figures(stress.journal_of(out).read(), out)
     output.say(f"{done} federations evaluated")
     output.say(f"Written: {', '.join(str(file) for file in files)}")
     output.done(federations=done, files=files)
@@ -180,9 +180,9 @@ def _run(experiment: Experiment, where: Where, resume: bool, console: Console) -
 
 def _show(found: Sequence[Cell], nominal: float, output: Output) -> None:
     """Print how the methods stand, and what agrees with the paper."""
-    for table in overview.tables(found, nominal, ascii=output.console.options.ascii_only):
+    for table in terminal_tables(found, nominal, ascii=output.console.options.ascii_only):
         output.show(table)
-    verdicts = overview.verdicts(found)
+    verdicts = verdict_table(found)
     if verdicts is not None:
         output.show(verdicts)
 
@@ -260,7 +260,7 @@ def tables(
 
 @app.command()
 def figure(
-    name: Annotated[str, typer.Argument(help=f"One of: {', '.join(drawn.FIGURES)}.")],
+    name: Annotated[str, typer.Argument(help=f"One of: {', '.join(figures.FIGURES)}.")],
     source: Annotated[
         Path, typer.Argument(help="Folder of the demo, a benchmark or a study; or a release.")
     ],
@@ -274,7 +274,7 @@ def figure(
     as_json: AsJson = False,
 ) -> None:
     """Draw one figure for a paper; the same records give the same bytes."""
-    _written([draw(name, FigureSource(source, preset), out, drawn.FIGURES)], as_json)
+    _written([draw(name, FigureSource(source, preset), out, figures.FIGURES)], as_json)
 
 
 @app.command()

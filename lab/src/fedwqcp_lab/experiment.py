@@ -1,20 +1,171 @@
-"""What an experiment is: data, agents, presets and methods, read from TOML."""
+"""The parts of an experiment: a dataset, a preset, a method."""
 
 from __future__ import annotations
 
+import dataclasses
+import difflib
 import json
 import tomllib
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
 from importlib.resources import files
 from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
+from fedwqcp import methods, scores
 from fedwqcp.arrays import as_alpha
 from fedwqcp.demo.lines import check_types
 from fedwqcp.errors import InputError
-from fedwqcp_lab.plans import DatasetPlan, MethodPlan, PresetPlan
-from fedwqcp_lab.toml import build, nearest
+from fedwqcp.quantile import Overflow, check_overflow
+from fedwqcp.scores import Rule, Score
+from fedwqcp.wire.round import Setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetPlan:
+    """How one dataset is used.
+
+    Parameters
+    ----------
+    name : str
+        As records name it: its name in the catalogue, or any other if ``data`` says that.
+    data : str, optional
+        Its name in the catalogue, where the same data are used twice in different ways.
+    strong_epochs, weak_epochs : int, optional
+        Passes over the training data; by default the experiment's.
+    batch : int, optional
+        Batch size of the training.
+    components : int, optional
+        Principal components of the pixels that methods for covariate shift see, at most 32.
+    ordinal : int or None, optional
+        For a regression on ordinal labels: how many there are, counted from 0.
+    """
+
+    name: str
+    data: str = ""
+    strong_epochs: int | None = None
+    weak_epochs: int | None = None
+    batch: int = 64
+    components: int = 32
+    ordinal: int | None = None
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        if self.batch < 1 or not 1 <= self.components <= 32:
+            raise InputError(
+                f"dataset {self.name!r}: batch must be at least 1 and components from 1 to 32"
+            )
+        if min(self.strong_epochs or 1, self.weak_epochs or 1) < 1:
+            raise InputError(f"dataset {self.name!r}: epochs must be at least 1")
+
+    @property
+    def source(self) -> str:
+        """Its name in the catalogue."""
+        return self.data or self.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class PresetPlan:
+    """A score, a set rule and an overflow rule that belong together.
+
+    Parameters
+    ----------
+    name : str
+        As records name it.
+    labels, intervals : dict, optional
+        Score of a classification and of a regression: its ``name`` and settings. Without one, the
+        preset leaves such data out.
+    rule : {"leq", "leq_top1", "until"}, optional
+        How a threshold becomes a set of labels.
+    overflow : {"propagate", "clip", "exclude"}, optional
+        What an agent with too few points does, for every method that has the choice.
+    spread : tuple of float, optional
+        For normalised residuals: a and b, where a + b f is the spread of a prediction f, which is
+        cut to the range of ordinal labels first.
+    """
+
+    name: str
+    labels: dict[str, Setting] = field(default_factory=dict)
+    intervals: dict[str, Setting] = field(default_factory=dict)
+    rule: Rule = "leq"
+    overflow: Overflow = "propagate"
+    spread: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        check_overflow(self.overflow)
+        normal = self.intervals.get("name") == "normalized-residual"
+        if normal != (len(self.spread) == 2) or min((0.0, *self.spread)) < 0:
+            raise InputError(
+                f"preset {self.name!r}: spread must be two numbers of at least 0 for the score "
+                f"normalized-residual, and left out for others, got {self.spread}"
+            )
+        for task in ("classification", "regression"):
+            self.score(task)
+
+    def score(self, task: str) -> Score | None:
+        """Return the score for a task.
+
+        Parameters
+        ----------
+        task : {"classification", "regression"}
+            What is predicted.
+
+        Returns
+        -------
+        Score or None
+            None where the preset leaves such data out.
+        """
+        chosen = dict(self.labels if task == "classification" else self.intervals)
+        name = chosen.pop("name", None)
+        if name is None:
+            return None
+        return scores.get(str(name), **chosen)  # type: ignore[arg-type]  # checked there
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodPlan:
+    """One row of the comparison.
+
+    Parameters
+    ----------
+    name : str
+        As records name the row; what stands before a bracket names the published row.
+    method : str
+        The method.
+    aim : {"", "training", "own"}, optional
+        For a method that corrects a shift: the law of the training data, or the agent's own.
+    take : {"release", "maximum"}, optional
+        What the row uses: the method's thresholds, or the largest that any agent sent.
+    rule : str, optional
+        A set rule of its own, whatever the preset says.
+    by : {"", "label"}, optional
+        With ``"label"`` each class has a threshold of its own; for classifications alone.
+    samples : bool, optional
+        Whether scores of single people may leave an agent; the round is refused where they must.
+    settings : dict, optional
+        Settings of the method; ``overflow`` comes from the preset.
+    """
+
+    name: str
+    method: str
+    aim: Literal["", "training", "own"] = ""
+    take: Literal["release", "maximum"] = "release"
+    rule: Rule | Literal[""] = ""
+    by: Literal["", "label"] = ""
+    samples: bool = False
+    settings: dict[str, Setting] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        methods.get(self.method, **self.settings)
+        if self.by and (self.aim == "training" or self.take == "maximum"):
+            raise InputError(
+                f"method {self.name!r}: by = 'label' leaves no law of labels to aim at, and has no "
+                "largest threshold: leave aim = 'training' and take = 'maximum' out"
+            )
+
 
 SHIPPED = ("paper.toml", "beyond.toml")
 """Experiments that come with the software."""
@@ -215,3 +366,119 @@ def embedded() -> Experiment:
         strong_epochs=40,
         datasets=(DatasetPlan(name="digits", components=8), DatasetPlan(name="friedman")),
     )
+
+
+T = TypeVar("T")
+
+
+def build(kind: type[T], table: Mapping[str, Any], where: str) -> T:
+    """Return a dataclass made of a table.
+
+    Parameters
+    ----------
+    kind : type
+        The dataclass; a field that is a tuple of dataclasses takes an array of tables.
+    table : mapping
+        What the file holds.
+    where : str
+        File and table, for errors.
+
+    Returns
+    -------
+    dataclass
+        The object.
+
+    Raises
+    ------
+    InputError
+        If a key is unknown or missing, or the dataclass refuses a value.
+    """
+    hints = get_type_hints(kind)
+    fields = {f.name: f for f in dataclasses.fields(kind)}  # type: ignore[arg-type]  # all are dataclasses
+    for key in table:
+        if key not in fields:
+            raise InputError(f"{where}: unknown key {key!r}{nearest(key, fields)}")
+    for name, own in fields.items():
+        if name not in table and own.default is own.default_factory:
+            raise InputError(f"{where}: {name} is missing")
+    values = {key: _value(hints[key], value, f"{where}: {key}") for key, value in table.items()}
+    try:
+        return kind(**values)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return the end of an error: the nearest known name, and all of them.
+
+    Parameters
+    ----------
+    name : str
+        What came.
+    known : iterable of str
+        What could have come.
+
+    Returns
+    -------
+    str
+        Text that begins with a semicolon.
+    """
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    return (f"; did you mean {near[0]!r}?" if near else "") + f"; known: {', '.join(names)}"
+
+
+def parse_seeds(text: str) -> tuple[int, ...]:
+    """Read seeds such as ``0-9`` or ``0,2,5-7``.
+
+    Parameters
+    ----------
+    text : str
+        Numbers and ranges with commas.
+
+    Returns
+    -------
+    tuple of int
+        The seeds.
+
+    Raises
+    ------
+    InputError
+        If the text is of another form.
+
+    Examples
+    --------
+    >>> parse_seeds("0,2,5-7")
+    (0, 2, 5, 6, 7)
+    """
+    found: list[int] = []
+    for part in text.split(","):
+        low, dash, high = part.strip().partition("-")
+        if not (low.isdecimal() and (high.isdecimal() if dash else True)):
+            raise InputError(f"seeds are written like 0-9 or 0,2,5-7, got {text!r}")
+        found += range(int(low), int(high or low) + 1)
+    return tuple(found)
+
+
+def _value(kind: Any, value: Any, where: str) -> Any:
+    """Turn a value of TOML into what a field takes."""
+    parts = get_args(kind)
+    if get_origin(kind) is tuple and dataclasses.is_dataclass(parts[0]):
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+            raise InputError(f"{where}: must be an array of tables")
+        return tuple(
+            build(parts[0], item, f"{where} {item.get('name', at)!r}")  # type: ignore[arg-type]  # a type
+            for at, item in enumerate(value)
+        )
+    if kind == tuple[int, ...] and isinstance(value, str):
+        return parse_seeds(value)
+    return _frozen(value, whole=kind is not float)
+
+
+def _frozen(value: Any, *, whole: bool = True) -> Any:
+    """Turn lists into tuples, and a whole number into a float where one is wanted."""
+    if isinstance(value, list):
+        return tuple(_frozen(item) for item in value)
+    if isinstance(value, dict):
+        return {key: _frozen(item) for key, item in value.items()}
+    return float(value) if isinstance(value, int) and not whole else value

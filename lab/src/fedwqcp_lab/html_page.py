@@ -17,10 +17,8 @@ from fedwqcp.report.html.panels import partition
 from fedwqcp.report.html.words import counted, interval, number, rate_of, some
 from fedwqcp.theory import Finding, diagnose
 from fedwqcp.wire.payload import LocalQuantile
-from fedwqcp_lab.compare import INTERVAL, half_width, shown
-from fedwqcp_lab.journal import Journal
-from fedwqcp_lab.pages import read as read_results
-from fedwqcp_lab.result import Result, Share
+from fedwqcp_lab.comparison import INTERVAL, half_width, shown
+from fedwqcp_lab.results import Journal, Result, Share, read_results
 
 STANDS_IN = {
     "reconstruction": "A reconstruction of the published data, made from its source.",

@@ -15,15 +15,12 @@ from fedwqcp.federation.plan import Plan, choose_method, choose_score, new_id
 from fedwqcp.federation.server import Server
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.round import Round
-from fedwqcp_lab import versions
-from fedwqcp_lab.agree import method_of
-from fedwqcp_lab.boards import Measured
-from fedwqcp_lab.evaluate import fits
+from fedwqcp_lab.evaluation import Measured, Scored, fits, method_of, prepare
+from fedwqcp_lab.evaluation import code_versions as code
+from fedwqcp_lab.experiment import MethodPlan, PresetPlan
 from fedwqcp_lab.liars_forgery import KINDS, forged
 from fedwqcp_lab.liars_record import NOBODY, Lied
 from fedwqcp_lab.liars_rows import COMPONENTS, FEW, PLAIN, ROBUST
-from fedwqcp_lab.plans import MethodPlan, PresetPlan
-from fedwqcp_lab.scored import Scored, prepare
 from fedwqcp_lab.unit import Setting, Unit
 
 UNBOUNDED = 10_000_000
@@ -117,7 +114,7 @@ class _Trial:
             truthful_size=truthful_size,
             threshold=threshold,
             refused=refused,
-            code=versions.code(),
+            code=code(),
         )
 
     def _lied(

@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 from fedwqcp.report.figures import COLOURS, MARKERS, STYLE, require_matplotlib, save
-from fedwqcp_lab.compare import shown
+from fedwqcp_lab.comparison import shown
 from fedwqcp_lab.liars_record import Lied
 from fedwqcp_lab.liars_tables import lies_of, pooled_coverage
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedwqcp_lab.plans import MethodPlan
+from fedwqcp_lab.experiment import MethodPlan
 
 ROBUST = (
     MethodPlan(name="weighted-median-cp", method="weighted-median-cp"),

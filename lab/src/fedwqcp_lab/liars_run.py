@@ -7,12 +7,10 @@ from pathlib import Path
 
 from fedwqcp.errors import InputError
 from fedwqcp_lab import unit as units
-from fedwqcp_lab.executors import workers
-from fedwqcp_lab.experiment import Experiment, embedded, paper
+from fedwqcp_lab.experiment import Experiment, PresetPlan, embedded, paper
 from fedwqcp_lab.liars import evaluate
 from fedwqcp_lab.liars_record import Lied, write
-from fedwqcp_lab.plans import PresetPlan
-from fedwqcp_lab.stages import Folder
+from fedwqcp_lab.pipeline import Folder, workers
 
 PRESETS = ("sound", "paper")
 """The presets that are looked at."""

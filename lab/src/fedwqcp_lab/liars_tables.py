@@ -7,9 +7,9 @@ from itertools import product
 from math import inf
 from statistics import median
 
-from fedwqcp_lab.compare import shown
+from fedwqcp_lab.comparison import shown
 from fedwqcp_lab.liars_record import NOBODY, Lied
-from fedwqcp_lab.markdown import table
+from fedwqcp_lab.tables import markdown_table
 
 KEPT = 0.02
 """How far the worst honest agent's coverage may move for a method to have kept it."""
@@ -61,7 +61,7 @@ def cost(records: Sequence[Lied], preset: str) -> str:
             row.append(_number([r.coverage[0] for r in here], "{:.3f}"))
             row.append(_number([r.size[0] for r in here], "{:.2f}"))
         rows.append(row)
-    return table(rows)
+    return markdown_table(rows)
 
 
 def effect(records: Sequence[Lied], preset: str, liars: int) -> str:
@@ -125,7 +125,7 @@ def _by_lie(own: Sequence[Lied], cell: Callable[[Sequence[Lied]], str]) -> str:
     for method in _methods(own):
         here = [r for r in own if r.method == method]
         rows.append([method, *(cell([r for r in here if _lie(r) == lie]) for lie in lies)])
-    return table(rows)
+    return markdown_table(rows)
 
 
 def kept(records: Sequence[Lied], preset: str, liars: int) -> str:
@@ -157,7 +157,7 @@ def kept(records: Sequence[Lied], preset: str, liars: int) -> str:
             ends = f"{_signed(min(changes))} to {_signed(max(changes))}"
             row.append(f"{mark}{_signed(median(changes))}{mark} ({ends})")
         rows.append(row)
-    return table(rows)
+    return markdown_table(rows)
 
 
 def keepers(records: Sequence[Lied], preset: str, liars: int, lies: Sequence[str]) -> list[str]:

@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from numpy.random import Generator
 
+from fedwqcp.arrays import Floats
+from fedwqcp.demo import embedded, partition
+from fedwqcp.demo.agents import Recipe, outputs_of
+from fedwqcp.demo.partition import Indices
 from fedwqcp.demo.streams import stream
-from fedwqcp_lab import small
+from fedwqcp.methods.cphet import law_of
 from fedwqcp_lab.datasets import catalog, files
-from fedwqcp_lab.datasets.loading import Split, load
-from fedwqcp_lab.experiment import Experiment
-from fedwqcp_lab.plans import DatasetPlan
-from fedwqcp_lab.settings import Material, division, setting_of
+from fedwqcp_lab.datasets.catalog import Dataset
+from fedwqcp_lab.datasets.loading import Split, load, split
+from fedwqcp_lab.experiment import DatasetPlan, Experiment
 from fedwqcp_lab.unit import Numbers, Setting, Side, Unit
 
 if TYPE_CHECKING:
@@ -86,10 +90,10 @@ def train_units(
         If torch, or scikit-learn for embedded data, is not installed.
     """
     if catalog.find(plan.source).embedded:
-        material = small.material_of(plan.source)
+        material = material_of(plan.source)
         for done, seed in enumerate(seeds):
             on_share(f"{plan.name}: training seed {seed}", done / len(seeds))
-            yield small.unit_of(material, plan, experiment, seed)
+            yield unit_of(material, plan, experiment, seed)
         return
     on_share(f"{plan.name}: reading", 0.0)
     loaded = load(plan.source, data)
@@ -240,3 +244,289 @@ def _padded(rows: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
     for line, own in zip(padded, rows, strict=True):
         line[: len(own)] = own
     return padded
+
+
+FRIEDMAN_ROWS = 3000
+"""Rows of the synthetic regression; one in five is for testing."""
+
+RATES = {"S": 0.003, "W": 0.1}
+"""Learning rates of strong and weak models."""
+
+
+def material_of(name: str) -> Material:
+    """Return an embedded dataset.
+
+    Parameters
+    ----------
+    name : {"digits", "friedman"}
+        Which.
+
+    Returns
+    -------
+    Material
+        Inputs between 0 and 1; every fifth row is for testing.
+    """
+    entry = catalog.find(name)
+    if name == "digits":
+        data = embedded.digits()
+    else:
+        data = embedded.friedman(FRIEDMAN_ROWS, stream(0, "friedman"))
+    test = np.arange(len(data)) % 5 == 4
+    return Material(
+        entry,
+        entry.published.status,
+        entry.published.note,
+        data.inputs[~test],
+        data.targets[~test],
+        data.inputs[test],
+        data.targets[test],
+    )
+
+
+def unit_of(material: Material, plan: DatasetPlan, experiment: Experiment, seed: int) -> Unit:
+    """Train one small model for each agent: a network, or a linear model that saw the data once.
+
+    Parameters
+    ----------
+    material : Material
+        The data.
+    plan : DatasetPlan
+        How they are used.
+    experiment : Experiment
+        Agents and epochs.
+    seed : int
+        Seed of the run.
+
+    Returns
+    -------
+    Unit
+        What the models say.
+    """
+    setting = setting_of(material, plan, experiment, seed, "cpu")
+    rows = division(material, seed, experiment.held_out)
+    inputs = np.concatenate([material.inputs, material.test_inputs])
+    targets = np.concatenate([material.targets, material.test_targets])
+    data = embedded.Dataset(
+        plan.source, inputs, targets, setting.n_classes if setting.label_law.size else None
+    )
+    tested = rows.held_out if experiment.held_out else np.arange(len(material.inputs), len(inputs))
+    sides = []
+    for place, name in enumerate(experiment.agents):
+        strong = name.startswith("S")
+        recipe = Recipe(name, (32 + 16 * place,) if strong else (), RATES[name[0]])
+        epochs = plan.strong_epochs or experiment.strong_epochs
+        said = outputs_of(recipe, data, rows.train, seed, epochs)
+        if setting.label_law.size:
+            said = np.log(np.maximum(said, np.finfo(np.float32).tiny))  # logits of the same softmax
+        own = setting.rows if experiment.pool else setting.rows[setting.part(place)]
+        sides.append(Side(name, said[own], said[tested]))
+    return Unit(setting, tuple(sides))
+
+
+LAW_ROWS = 10_000
+"""Most training rows that the law of the components is estimated from."""
+
+
+@dataclass(frozen=True, eq=False)
+class Material:
+    """A dataset in memory.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Its entry in the catalogue.
+    status, note : str
+        How this copy stands to the published data.
+    inputs, test_inputs : ndarray
+        Images or other numbers, one row each.
+    targets, test_targets : ndarray
+        Classes or real values.
+    """
+
+    dataset: Dataset
+    status: str
+    note: str
+    inputs: Numbers
+    targets: Numbers
+    test_inputs: Numbers
+    test_targets: Numbers
+
+
+def division(material: Material, seed: int, held_out: float = 0.0) -> Split:
+    """Return which rows train, which calibrate and which are held out.
+
+    Parameters
+    ----------
+    material : Material
+        The data.
+    seed : int
+        Seed of the run.
+    held_out : float, optional
+        Share of the training rows that does not train.
+
+    Returns
+    -------
+    Split
+        Rows of the official training data.
+    """
+    return split(len(material.inputs), material.dataset.name, seed, held_out=held_out)
+
+
+def setting_of(
+    material: Material, plan: DatasetPlan, experiment: Experiment, seed: int, device: str
+) -> Setting:
+    """Divide the calibration points between the agents, and write down the training data's laws.
+
+    Parameters
+    ----------
+    material : Material
+        The data.
+    plan : DatasetPlan
+        How they are used.
+    experiment : Experiment
+        Agents and skew.
+    seed : int
+        Seed of the run.
+    device : str
+        Where the models are trained.
+
+    Returns
+    -------
+    Setting
+        Everything but the models' outputs.
+    """
+    name, classes = material.dataset.name, material.dataset.n_classes
+    rows = division(material, seed, experiment.held_out)
+    rng = stream(seed, name, "components")
+    shared = fit_components(material.inputs, rows.train, plan.components, rng)
+    some = np.sort(rng.permutation(rows.train)[:LAW_ROWS])
+    train, kept = material.targets[rows.train], material.targets[some]
+    labelled = material.dataset.task == "classification" and classes is not None
+    tested = material.targets[rows.held_out] if experiment.held_out else material.test_targets
+    law = np.bincount(train.astype(np.int64), minlength=classes or 0) / max(1, len(train))
+    density = law_of(shared.of(material.inputs, some), kept.astype(np.int64) if labelled else None)
+    return Setting(
+        dataset=plan.name,
+        title=f"{material.dataset.title} ({plan.name})" if plan.data else material.dataset.title,
+        status=material.status,
+        note=material.note,
+        task=material.dataset.task,
+        n_classes=classes if labelled else plan.ordinal,
+        seed=seed,
+        device=device,
+        agents=experiment.agents,
+        owners=_owners(material, rows.calibration, experiment, seed),
+        rows=rows.calibration,
+        labels=_truth(material.targets[rows.calibration], labelled=labelled),
+        test_labels=_truth(tested, labelled=labelled),
+        features=shared.of(material.inputs, rows.calibration),
+        label_law=law if labelled else np.zeros(0),
+        feature_law=np.array(density),
+    )
+
+
+def _owners(material: Material, rows: Indices, experiment: Experiment, seed: int) -> Indices:
+    """Return the place of the agent that each calibration point belongs to."""
+    rng = stream(seed, material.dataset.name, "partition")
+    agents, beta = len(experiment.agents), experiment.beta
+    if material.dataset.task == "classification":
+        parts = partition.by_label(material.targets[rows], agents, rng, beta=beta)
+    else:
+        scale = 255.0 if material.inputs.dtype == np.uint8 else 1.0
+        flat = material.inputs[rows].reshape(len(rows), -1) / scale
+        parts = partition.by_cluster(flat, agents, rng, beta=beta, n_clusters=experiment.clusters)
+    owners = np.empty(len(rows), dtype=np.int64)
+    for place, part in enumerate(parts):
+        owners[part] = place
+    return owners
+
+
+def _truth(targets: Numbers, *, labelled: bool) -> Numbers:
+    """Return classes as whole numbers, and everything else as floats."""
+    return targets.astype(np.int64 if labelled else np.float64)
+
+
+FIT_ROWS = 4096
+"""Most training rows that the components are fitted on."""
+
+PASSES = 4
+"""Passes of the subspace iteration; more changes no digit that a density estimate could see."""
+
+CHUNK = 4096
+"""Rows that are turned into floats at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """A linear map from pixels to components.
+
+    Parameters
+    ----------
+    mean : Floats, shape (p,)
+        Mean pixel values, between 0 and 1.
+    directions : Floats, shape (p, d)
+        Orthonormal columns, largest variance first.
+    """
+
+    mean: Floats
+    directions: Floats
+
+    def of(self, inputs: Numbers, rows: Indices) -> Floats:
+        """Return the components of some rows.
+
+        Parameters
+        ----------
+        inputs : ndarray, shape (n, ...)
+            Images of bytes, or numbers between 0 and 1.
+        rows : Indices
+            Which.
+
+        Returns
+        -------
+        Floats, shape (m, d)
+            One line for each row.
+        """
+        parts = [
+            (_pixels(inputs, rows[at : at + CHUNK]) - self.mean) @ self.directions
+            for at in range(0, len(rows), CHUNK)
+        ]
+        empty = np.empty((0, self.directions.shape[1]))
+        return np.concatenate([empty, *parts]).astype(np.float64)
+
+
+def fit_components(inputs: Numbers, rows: Indices, dimensions: int, rng: Generator) -> Components:
+    """Fit principal components by subspace iteration on some of the rows.
+
+    Parameters
+    ----------
+    inputs : ndarray, shape (n, ...)
+        Images of bytes, or numbers between 0 and 1.
+    rows : Indices
+        The training rows; of more than `FIT_ROWS` a random part is used.
+    dimensions : int
+        How many; no more than inputs have numbers, nor rows less one.
+    rng : numpy.random.Generator
+        Source of the choice of rows and of the start.
+
+    Returns
+    -------
+    Components
+        The map.
+    """
+    chosen = np.sort(rng.permutation(rows)[:FIT_ROWS])
+    x = _pixels(inputs, chosen)
+    mean = x.mean(axis=0)
+    x = x - mean
+    d = min(dimensions, x.shape[1], max(1, len(x) - 1))
+    basis = rng.standard_normal((x.shape[1], min(x.shape[1], d + 10)), dtype=np.float32)
+    for _ in range(PASSES):
+        basis = np.linalg.qr(x.T @ (x @ basis))[0]
+    inner = np.linalg.svd(x @ basis, full_matrices=False)[2].T[:, :d]
+    return Components(mean, basis @ inner)
+
+
+def _pixels(inputs: Numbers, rows: Indices) -> npt.NDArray[np.float32]:
+    """Return rows as flat vectors between 0 and 1."""
+    flat = inputs[rows].reshape(len(rows), -1)
+    scale = np.float32(255 if inputs.dtype == np.uint8 else 1)
+    return np.asarray(flat, dtype=np.float32) / scale

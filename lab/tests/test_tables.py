@@ -1,15 +1,28 @@
+"""The benchmark in the terminal, from cells made by hand."""
+
+from __future__ import annotations
+
 import csv
 from dataclasses import replace
+from io import StringIO
 
 import pytest
+from rich.console import Console
 
 from fedwqcp.errors import InputError
-from fedwqcp_lab import ablation, latex, markdown
-from fedwqcp_lab.compare import cells
-from fedwqcp_lab.evaluate import evaluate, shares
-from fedwqcp_lab.pages import write
-from fedwqcp_lab.plans import MethodPlan
-from fedwqcp_lab.stages import Folder
+from fedwqcp_lab.comparison import AVERAGE, Cell, Figure, ablation_rows, cells
+from fedwqcp_lab.evaluation import evaluate, shares
+from fedwqcp_lab.experiment import MethodPlan
+from fedwqcp_lab.figures import draw_ablation
+from fedwqcp_lab.pipeline import Folder
+from fedwqcp_lab.tables import (
+    latex_escape,
+    markdown_page,
+    standings,
+    terminal_tables,
+    verdict_table,
+    write,
+)
 from units import experiment, labels_unit, lines_unit
 
 pytest.importorskip("matplotlib")
@@ -99,7 +112,7 @@ def test_latex_is_balanced_and_escaped(written):
     text = (written / "tables.tex").read_text()
     assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == 6
     assert text.count("{") == text.count("}")
-    assert latex.escape("a_b & 5%") == r"a\_b \& 5\%"
+    assert latex_escape("a_b & 5%") == r"a\_b \& 5\%"
     columns = {
         line.count("&") for line in text.split(r"\end{tabular}")[0].splitlines() if "&" in line
     }
@@ -118,23 +131,79 @@ def test_figures_mark_stand_ins(written):
 
 def test_without_published_figures(folder):
     found = cells(Folder(folder).results.read(), against=False)
-    page = markdown.page(found, ablation.rows(found))
+    page = markdown_page(found, ablation_rows(found))
     assert "4.84" not in page
     assert "no published figure" in page
 
 
 def test_the_ablation_says_which_way_it_goes(folder):
     found = cells(Folder(folder).results.read())
-    rows = ablation.rows(found)
+    rows = ablation_rows(found)
     assert len(rows) == 1 + 5
     for _, _, weighted, plain, word in rows[1:]:
         gap = float(plain) - float(weighted)
         assert word == ("alike" if abs(gap) < 5e-4 else "less" if gap < 0 else "more")
     only = [c for c in found if c.method != "fedavgq-cp"]
-    assert len(ablation.rows(only)) == 1
-    assert ablation.draw(only, 0.9, folder / "none") == ()
+    assert len(ablation_rows(only)) == 1
+    assert draw_ablation(only, 0.9, folder / "none") == ()
 
 
 def test_a_folder_without_records_says_what_to_do(tmp_path):
     with pytest.raises(InputError, match="fedwqcp-lab run"):
         write(tmp_path, tmp_path / "out")
+
+
+BASE = Cell(
+    dataset="digits", title="digits", status="published", preset="sound", method="fcp",
+    metric="coverage", agent=AVERAGE, seeds=2, median=0.93, half=0.01, figure=None, verdict="",
+)  # fmt: skip
+CELLS = (
+    replace(BASE, agent="S0", median=0.99),
+    replace(BASE, agent="W1", median=0.87),
+    BASE,
+    replace(BASE, metric="size", median=1.5),
+    replace(BASE, method="split-cp", agent="S0", median=0.9),
+    replace(BASE, method="split-cp", agent="W1", median=0.94),
+    replace(BASE, method="split-cp", median=0.92),
+    replace(BASE, method="split-cp", metric="size", median=float("inf")),
+)
+
+
+def said(thing):
+    text = StringIO()
+    Console(file=text, width=120).print(thing)
+    return text.getvalue()
+
+
+def test_every_method_has_its_worst_agent():
+    fcp, split = standings(CELLS)
+    assert (fcp.worst_agent, fcp.worst, fcp.coverage, fcp.size) == ("W1", 0.87, 0.93, 1.5)
+    assert (split.worst_agent, split.worst) == ("S0", 0.9)
+
+
+def test_a_table_for_each_dataset_and_preset():
+    found = terminal_tables((*CELLS, *(replace(cell, preset="paper") for cell in CELLS)), 0.9)
+    assert [table.title for table in found] == [
+        "digits, preset sound, 2 seeds",
+        "digits, preset paper, 2 seeds",
+    ]
+    text = said(found[0])
+    assert "0.930 ± 0.010" in text
+    assert "median over seeds ± 1.96 sd / sqrt(seeds)" in text
+    assert "W1 0.870" in text
+    assert "inf" in text
+    assert "●" in text
+    assert "●" not in said(terminal_tables(CELLS, 0.9, ascii=True)[0])
+
+
+def test_a_stand_in_is_marked_in_the_terminal_too():
+    (table,) = terminal_tables(
+        [replace(c, title="TissueMNIST", status="subset") for c in CELLS], 0.9
+    )
+    assert "TissueMNIST [subset], preset sound, 2 seeds" in said(table)
+
+
+def test_verdicts_only_where_something_was_published():
+    assert verdict_table(CELLS) is None
+    judged = replace(BASE, figure=Figure(0.93, 0.01, 4), verdict="inside")
+    assert "100 %" in said(verdict_table((judged,)))

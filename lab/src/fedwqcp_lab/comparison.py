@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from math import inf, isfinite, sqrt
 from statistics import fmean, median, stdev
 from typing import Literal, TypeAlias
 
 from fedwqcp.errors import InputError
-from fedwqcp_lab.published import Figure, place, plain, published
-from fedwqcp_lab.result import Result
+from fedwqcp_lab.results import Result
 
 Verdict: TypeAlias = Literal["inside", "overlapping", "outside", ""]
 """Our median lies in the published interval; the intervals meet; neither; nothing to compare."""
@@ -275,3 +277,241 @@ def _order(row: tuple[str, str, str]) -> tuple[int, str, int, str, int, str]:
 def _at(name: str, known: Sequence[str]) -> int:
     """Return the place of a name."""
     return known.index(name) if name in known else len(known)
+
+
+AGENTS_FIRST = "coverage"
+"""The metric that is shown for every agent."""
+
+
+@dataclass(frozen=True)
+class MethodRow:
+    """One method on one dataset.
+
+    Parameters
+    ----------
+    dataset, method : str
+        As shown.
+    cells : dict of str to Cell
+        By agent for a coverage table, by metric for a size table.
+    less, published_less : float or None
+        By which share FedWQ-CP's sets are smaller: ours, and from the published medians.
+    """
+
+    dataset: str
+    method: str
+    cells: dict[str, Cell]
+    less: float | None = None
+    published_less: float | None = None
+
+
+def coverage_rows(found: Sequence[Cell]) -> tuple[MethodRow, ...]:
+    """Return the coverage table: agents, their mean, and the seconds of the calibration.
+
+    Parameters
+    ----------
+    found : sequence of Cell
+        The cells of one preset.
+
+    Returns
+    -------
+    tuple of MethodRow
+        Cells by agent, "Avg" and "all".
+    """
+    rows = []
+    for own in _by_row(found):
+        chosen = {c.agent: c for c in own if c.metric == AGENTS_FIRST}
+        chosen[ALL] = next(c for c in own if c.metric == "runtime_s")
+        rows.append(MethodRow(own[0].shown, own[0].method, chosen))
+    return tuple(rows)
+
+
+def size_rows(found: Sequence[Cell]) -> tuple[MethodRow, ...]:
+    """Return the size table, with what FedWQ-CP saves against each method.
+
+    Parameters
+    ----------
+    found : sequence of Cell
+        The cells of one preset.
+
+    Returns
+    -------
+    tuple of MethodRow
+        Cells by metric: "size", and for ordinal labels "clipped" and "labels".
+    """
+    ours = {c.dataset: c for c in found if c.method == OURS and c.metric == "size"}
+    rows = []
+    for own in _by_row(found):
+        chosen = {
+            c.metric: c
+            for c in own
+            if c.metric in ("size", "clipped", "labels") and c.agent == AVERAGE
+        }
+        size, best = chosen["size"], ours.get(own[0].dataset)
+        less = published_less = None
+        if best is not None and best.method != size.method:
+            less = reduction(size.median, best.median)
+            if size.figure is not None and best.figure is not None:
+                published_less = reduction(size.figure.median, best.figure.median)
+        rows.append(MethodRow(own[0].shown, own[0].method, chosen, less, published_less))
+    return tuple(rows)
+
+
+def agents_of(rows: Sequence[MethodRow]) -> tuple[str, ...]:
+    """Return the columns of a coverage table, without the runtime.
+
+    Parameters
+    ----------
+    rows : sequence of MethodRow
+        A coverage table.
+
+    Returns
+    -------
+    tuple of str
+        Agents, and "Avg" last.
+    """
+    names = dict.fromkeys(name for row in rows for name in row.cells)
+    return (*(name for name in names if name not in (ALL, AVERAGE)), AVERAGE)
+
+
+def _by_row(found: Sequence[Cell]) -> list[list[Cell]]:
+    """Return cells of one dataset and method together, in their order."""
+    rows: dict[tuple[str, str], list[Cell]] = {}
+    for cell in found:
+        rows.setdefault((cell.dataset, cell.method), []).append(cell)
+    return list(rows.values())
+
+
+Place: TypeAlias = tuple[str, str, str, str]
+"""Dataset, method, metric and agent, written without hyphens in small letters, agents apart."""
+
+DECIMALS = {"coverage": 4, "size": 2, "runtime_s": 3}
+"""Decimals that the paper prints."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A printed median and half the width of its interval.
+
+    Parameters
+    ----------
+    median, half : float
+        As printed.
+    decimals : int
+        To how many decimals.
+    """
+
+    median: float
+    half: float
+    decimals: int
+
+    @property
+    def low(self) -> float:
+        """Lower end of the interval, lowered by what rounding may have taken."""
+        return round(self.median - self.half - 0.5 * 10.0**-self.decimals, self.decimals + 1)
+
+    @property
+    def high(self) -> float:
+        """Upper end of the interval, raised by what rounding may have taken."""
+        return round(self.median + self.half + 0.5 * 10.0**-self.decimals, self.decimals + 1)
+
+
+def place(dataset: str, method: str, metric: str, agent: str) -> Place:
+    """Return where a figure stands, whatever the spelling.
+
+    Parameters
+    ----------
+    dataset, method : str
+        Names; what stands in brackets behind a method does not count.
+    metric, agent : str
+        As in the file.
+
+    Returns
+    -------
+    tuple of str
+        A key of `published`.
+
+    Examples
+    --------
+    >>> place("cifar10", "fedcp-qq (exact)", "size", "Avg")
+    ('cifar10', 'fedcpqq', 'size', 'Avg')
+    """
+    return plain(dataset), plain(method.partition(" (")[0]), metric, agent
+
+
+def plain(name: str) -> str:
+    """Return a name in small letters without hyphens.
+
+    Parameters
+    ----------
+    name : str
+        Such as ``"CIFAR-10"``.
+
+    Returns
+    -------
+    str
+        Such as ``"cifar10"``.
+    """
+    return name.lower().replace("-", "")
+
+
+@cache
+def published() -> dict[Place, Figure]:
+    """Return all printed figures.
+
+    Returns
+    -------
+    dict
+        By place, in the order of the file.
+    """
+    text = (files("fedwqcp_lab") / "published.csv").read_text(encoding="utf-8")
+    return {
+        place(row["dataset"], row["method"], row["metric"], row["agent"]): Figure(
+            float(row["median"]), float(row["ci95_half_width"]), DECIMALS[row["metric"]]
+        )
+        for row in csv.DictReader(text.splitlines())
+    }
+
+
+PLAIN_MEAN = "fedavgq-cp"
+"""The ablation: every agent counts alike."""
+
+SEPARATE = 0.0005
+"""Differences of coverage below this are called none: half the last digit shown."""
+
+
+def ablation_rows(found: Sequence[Cell]) -> list[list[str]]:
+    """Return what the plain mean does to the weak agents' coverage.
+
+    Parameters
+    ----------
+    found : sequence of Cell
+        Every cell.
+
+    Returns
+    -------
+    list of list of str
+        One row for each preset and dataset; the first one holds the names of the columns.
+    """
+    lines = [["preset", "dataset", "weak, FedWQ-CP", "weak, FedAvgQ-CP", "plain mean covers"]]
+    for preset, dataset in dict.fromkeys((c.preset, c.dataset) for c in found):
+        own = [c for c in found if (c.preset, c.dataset) == (preset, dataset)]
+        weighted, plain = (_weak_coverage(own, method) for method in (OURS, PLAIN_MEAN))
+        if weighted is None or plain is None:
+            continue
+        gap = plain - weighted
+        word = "alike" if abs(gap) < SEPARATE else "less" if gap < 0 else "more"
+        lines.append([preset, own[0].shown, f"{weighted:.4f}", f"{plain:.4f}", word])
+    return lines
+
+
+def agent_coverage(found: Sequence[Cell], method: str) -> list[Cell]:
+    """Return a method's coverage, agent by agent."""
+    return [
+        c for c in found if c.method == method and c.metric == "coverage" and c.agent != AVERAGE
+    ]
+
+
+def _weak_coverage(found: Sequence[Cell], method: str) -> float | None:
+    """Return the mean over weak agents of the median coverages."""
+    own = [c.median for c in agent_coverage(found, method) if c.agent.startswith("W")]
+    return fmean(own) if own else None

@@ -1,13 +1,23 @@
+"""Kill a run at random points: what it resumes to is what an undisturbed run gives."""
+
+from __future__ import annotations
+
+import builtins
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from fedwqcp.errors import InputError, RecordError
+from fedwqcp.errors import InputError, MissingExtraError, RecordError
 from fedwqcp_lab import unit as units
-from fedwqcp_lab.plans import MethodPlan
-from fedwqcp_lab.run import Where, run
-from fedwqcp_lab.stages import Folder, Keeper, evaluate_saved, pending
+from fedwqcp_lab.experiment import MethodPlan
+from fedwqcp_lab.pipeline import Folder, Keeper, Where, evaluate_saved, pending, run, workers
 from units import experiment, labels_unit, lines_unit
 
 SMALL = experiment()
@@ -135,3 +145,164 @@ def test_ray_gives_the_same_records(tmp_path):
 
 def repr_without_times(result):
     return repr(replace(result, calibration_s=0.0, sets_s=0.0))
+
+
+def threads(number):
+    return number, os.environ["OPENBLAS_NUM_THREADS"], os.getpid()
+
+
+def spread(task, arguments, **settings):
+    with workers(task, **settings) as pool:
+        for each in arguments:
+            pool.submit(*each)
+        return list(pool.finished(wait=True))
+
+
+def die(number):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_every_task_runs_once_in_another_process_with_one_thread():
+    before = dict(os.environ)
+    found = spread(threads, [(0,), (1,), (2,)], jobs=2)
+    assert sorted(number for number, _, _ in found) == [0, 1, 2]
+    assert {count for _, count, _ in found} == {"1"}
+    assert os.getpid() not in {pid for _, _, pid in found}
+    assert dict(os.environ) == before
+
+
+def test_nothing_to_do_starts_nothing():
+    assert spread(die, [], jobs=1) == []
+
+
+def test_what_is_there_can_be_had_while_tasks_still_come():
+    with workers(threads) as pool:
+        assert list(pool.finished()) == []
+        for number in (0, 1):
+            pool.submit(number)
+            while not (found := list(pool.finished())):
+                time.sleep(0.01)
+            assert [each[0] for each in found] == [number]
+        assert list(pool.finished(wait=True)) == []
+
+
+def test_a_killed_process_is_told():
+    with pytest.raises(InputError, match="a process was killed"):
+        spread(die, [(0,)])
+
+
+def test_ray_is_an_extra(monkeypatch):
+    real = builtins.__import__
+
+    def without(name, *args, **kwargs):
+        if name == "ray":
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(MissingExtraError, match=r"fedwqcp\[ray\]"):
+        spread(threads, [(0,)], executor="ray")
+
+
+CONFIG = """
+name = "tiny"
+alpha = 0.1
+beta = 0.5
+seeds = "0-2"
+strong = 1
+weak = 1
+strong_epochs = 2
+datasets = [{ name = "digits", components = 4 }, { name = "friedman", components = 4 }]
+
+[[presets]]
+name = "paper"
+labels = { name = "aps", randomized = false, precision = "float32" }
+intervals = { name = "absolute-residual" }
+rule = "leq_top1"
+overflow = "clip"
+
+[[presets]]
+name = "sound"
+labels = { name = "aps" }
+intervals = { name = "absolute-residual" }
+
+[[methods]]
+name = "split-cp"
+method = "split-cp"
+
+[[methods]]
+name = "fedwq-cp"
+method = "fedwq-cp"
+
+[[methods]]
+name = "cphet"
+method = "cphet"
+aim = "training"
+
+[[methods]]
+name = "dp-fedcp"
+method = "dp-fedcp"
+aim = "training"
+settings = { rounds = 5, noise = 0.1 }
+"""
+
+
+def start(config, out):
+    code = "import sys; from fedwqcp_lab.cli import app; app(sys.argv[1:])"
+    return subprocess.Popen(
+        [sys.executable, "-c", code, "run", str(config), "--out", str(out), "--resume"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def finish(config, out):
+    process = start(config, out)
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors.decode()
+    folder = Folder(out)
+    key = lambda record: record.key  # noqa: E731
+    return sorted(folder.results.read(), key=key), sorted(folder.shares.read(), key=key)
+
+
+def kill_some_time(process, out, rng):
+    """Kill after a while, or in the middle of the next change of a file; tell whether it ran."""
+    seen = _size(out)
+    until = time.monotonic() + rng.uniform(0.5, 4.0)
+    watching = rng.random() < 0.5
+    while process.poll() is None and time.monotonic() < until:
+        if watching and _size(out) > seen:
+            break
+    running = process.poll() is None
+    if running:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    return running
+
+
+def _size(out):
+    sizes = 0
+    for path in (out / "records.jsonl", out / "partitions.jsonl"):
+        if path.exists():
+            sizes += path.stat().st_size
+    return sizes
+
+
+@pytest.mark.slow
+def test_a_run_killed_ten_times_ends_as_an_undisturbed_one(tmp_path):
+    pytest.importorskip("sklearn")
+    config = tmp_path / "tiny.toml"
+    config.write_text(CONFIG)
+    wanted = finish(config, tmp_path / "calm")
+    assert len(wanted[0]) == 3 * 2 * (2 * 4 + 2 * 3)
+    rng = np.random.default_rng(20)
+    kills = rounds = 0
+    while kills < 10:
+        out = tmp_path / f"killed-{rounds}"
+        for _ in range(10 - kills):
+            if not kill_some_time(start(config, out), out, rng):
+                break  # it ended before; the next round begins anew
+            kills += 1
+        assert finish(config, out) == wanted
+        rounds += 1

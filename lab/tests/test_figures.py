@@ -1,5 +1,7 @@
 """Figures by name, in every format."""
 
+from __future__ import annotations
+
 import sys
 from dataclasses import replace
 
@@ -13,13 +15,11 @@ from fedwqcp.demo.shown import Portrait
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.federation.outputs.reading import load_outputs
 from fedwqcp.report.figures import FigureSource, draw, portrait
-from fedwqcp_lab.drawn import FIGURES
-from fedwqcp_lab.evaluate import evaluate, shares
-from fedwqcp_lab.plans import MethodPlan
-from fedwqcp_lab.points import medians
-from fedwqcp_lab.stages import Folder
-from fedwqcp_lab.stress import journal_of
-from fedwqcp_lab.stressed import stressed
+from fedwqcp_lab.evaluation import evaluate, shares
+from fedwqcp_lab.experiment import MethodPlan
+from fedwqcp_lab.figures import FIGURES, medians
+from fedwqcp_lab.pipeline import Folder
+from fedwqcp_lab.studies.stress import journal_of, stressed
 from records import record
 from units import experiment, labels_unit
 

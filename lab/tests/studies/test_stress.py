@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 from dataclasses import replace
 
 import numpy as np
@@ -5,15 +7,23 @@ import pytest
 
 from fedwqcp.errors import InputError, RecordError
 from fedwqcp_lab import unit as units
-from fedwqcp_lab.evaluate import evaluate
-from fedwqcp_lab.run import Where
-from fedwqcp_lab.stages import Folder
-from fedwqcp_lab.stress import journal_of, run
-from fedwqcp_lab.stress_figure import write
-from fedwqcp_lab.stressed import stressed
-from fedwqcp_lab.study import Factor, Stress, load, shape_of
+from fedwqcp_lab.evaluation import evaluate
+from fedwqcp_lab.pipeline import Folder, Where
+from fedwqcp_lab.studies.stress import (
+    FEW,
+    Factor,
+    Shape,
+    Stress,
+    federate,
+    journal_of,
+    load,
+    run,
+    shape_of,
+    stressed,
+    write_figures,
+)
 from fedwqcp_lab.unit import Side, Unit
-from units import experiment, labels_unit
+from units import experiment, labels_unit, lines_unit
 
 STUDY = Stress(
     experiment=experiment(
@@ -72,7 +82,7 @@ def test_a_study_is_resumed_and_drawn(tmp_path):
     other = replace(STUDY, experiment=replace(STUDY.experiment, alpha=0.3))
     with pytest.raises(RecordError, match="made with other settings"):
         run(other, Where(out=tmp_path), resume=True)
-    names = {file.name for file in write(whole, tmp_path)}
+    names = {file.name for file in write_figures(whole, tmp_path)}
     assert names >= {"stress.csv", "stress-paper.svg", "stress-sound.png"}
     assert (tmp_path / "stress.csv").read_text().count("\n") == 1 + 3 * 2 * 2
 
@@ -99,3 +109,66 @@ def test_wrong_studies_are_refused(tmp_path):
     file.write_text("factors = 3")
     with pytest.raises(InputError, match=r"s\.toml"):
         load(file)
+
+
+def pool(seed=0):
+    """Return models that spoke of all calibration points: row i says (model, i)."""
+    unit = labels_unit(seed)
+    n = len(unit.setting.labels)
+    sides = tuple(
+        Side(side.name, np.stack([np.full(n, at), np.arange(n)] * 2, axis=1), side.test)
+        for at, side in enumerate(unit.sides)
+    )
+    return Unit(unit.setting, sides)
+
+
+def test_every_point_has_one_owner_and_the_owners_model_speaks_of_it():
+    found = federate(pool(), Shape(agents=5, strong=0.4, beta=0.5))
+    assert found.setting.agents == ("S0", "S1", "W2", "W3", "W4")
+    assert np.bincount(found.setting.owners, minlength=5).sum() == 240
+    models = [0, 1, 2, 2, 2]  # two strong models in turn, one weak model
+    for at, side in enumerate(found.sides):
+        rows = found.setting.part(at)
+        assert np.array_equal(side.calibration[:, 1], rows)
+        assert (side.calibration[:, 0] == models[at]).all()
+        assert side.test is pool().sides[models[at]].test or len(side.test) == 90
+
+
+def test_tiny_agents_keep_few_points_and_the_rest_belongs_to_nobody():
+    plain, tiny = (federate(pool(), Shape(agents=3, beta=5.0, tiny=t)) for t in (0, 2))
+    sizes = [len(side.calibration) for side in tiny.sides]
+    assert sizes[0] == len(plain.sides[0].calibration)
+    assert sizes[1:] == [FEW, FEW]
+    assert (tiny.setting.owners == -1).sum() == 240 - sum(sizes)
+
+
+def test_quantity_skew_leaves_the_labels_alone():
+    unit = federate(pool(), Shape(agents=2, skew="quantity", beta=10.0))
+    shares = [
+        np.bincount(unit.setting.labels[unit.setting.part(at)], minlength=4) / len(side.calibration)
+        for at, side in enumerate(unit.sides)
+    ]
+    assert np.abs(shares[0] - shares[1]).max() < 0.25  # 120 points: sd of a share is 0.04
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"agents": 0}, "at least one agent"),
+        ({"strong": 1.5}, "from 0 to 1"),
+        ({"tiny": 7}, "no more tiny"),
+        ({"alpha": 0.0}, "alpha"),
+        ({"skew": "size"}, "skew"),
+    ],
+)
+def test_what_is_no_federation_is_refused(wrong, told):
+    with pytest.raises(InputError, match=told):
+        Shape(**wrong)
+
+
+def test_a_pool_must_fit():
+    with pytest.raises(InputError, match="models that classify"):
+        federate(lines_unit(), Shape())
+    strong = pool()
+    with pytest.raises(InputError, match="every kind"):
+        federate(Unit(strong.setting, strong.sides[:2]), Shape(strong=0.5))

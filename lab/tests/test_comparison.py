@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 from dataclasses import replace
 from fractions import Fraction
 from math import inf, sqrt
@@ -8,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedwqcp.errors import InputError
-from fedwqcp_lab.compare import cells, counts, judge, reduction, shown
-from fedwqcp_lab.evaluate import evaluate
-from fedwqcp_lab.published import Figure, place, published
+from fedwqcp_lab.comparison import Figure, cells, counts, judge, place, published, reduction, shown
+from fedwqcp_lab.evaluation import evaluate
 from units import experiment, labels_unit
 
 

@@ -1,0 +1,568 @@
+"""Where units are evaluated: in processes of this machine, or on a Ray cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor
+from concurrent.futures import wait as futures_wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+from fedwqcp.errors import InputError, MissingExtraError, RecordError
+from fedwqcp.federation.files import write_atomic
+from fedwqcp_lab import unit as units
+from fedwqcp_lab.evaluation import applicable, evaluate, shares
+from fedwqcp_lab.experiment import Experiment, digest
+from fedwqcp_lab.results import Journal, Result, Share
+from fedwqcp_lab.training import check_data, train_units
+
+Executor: TypeAlias = Literal["processes", "ray"]
+"""What runs the tasks."""
+
+T = TypeVar("T")
+
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+"""A task computes in one thread: its matrices are small, and its numbers then depend on nothing."""
+
+
+class Workers(ABC, Generic[T]):
+    """Processes that work off one task for many arguments, which may come one after another."""
+
+    @abstractmethod
+    def submit(self, *arguments: Any) -> None:
+        """Queue a call.
+
+        Parameters
+        ----------
+        *arguments : object
+            What it gets.
+        """
+
+    @abstractmethod
+    def finished(self, *, wait: bool = False) -> Iterator[T]:
+        """Yield what calls returned that was not yielded before, in no fixed order.
+
+        Parameters
+        ----------
+        wait : bool, optional
+            Until all calls have ended; otherwise only what is there.
+
+        Yields
+        ------
+        object
+            What a call returned.
+
+        Raises
+        ------
+        InputError
+            If a process was killed.
+        """
+
+
+@contextmanager
+def workers(
+    task: Callable[..., T], *, jobs: int = 1, executor: Executor = "processes"
+) -> Iterator[Workers[T]]:
+    """Start workers, and stop them at the end; calls that have not begun by then are dropped.
+
+    Parameters
+    ----------
+    task : callable
+        A function of a module.
+    jobs : int, optional
+        Processes of this machine.
+    executor : {"processes", "ray"}, optional
+        This machine, or the Ray cluster that ``RAY_ADDRESS`` names, whose machines see the same
+        files and which decides itself how many calls run at a time.
+
+    Yields
+    ------
+    Workers
+        They start with the first call.
+
+    Raises
+    ------
+    InputError
+        If there are no jobs.
+    MissingExtraError
+        If Ray is asked for and not installed.
+    """
+    if jobs < 1:
+        raise InputError(f"jobs must be at least 1, got {jobs}")
+    if executor == "ray":
+        yield _OnRay(task)
+        return
+    pool = ProcessPoolExecutor(jobs, get_context("spawn"))
+    try:
+        yield _InProcesses(task, pool)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+class _InProcesses(Workers[T]):
+    """Fresh processes of this machine."""
+
+    def __init__(self, task: Callable[..., T], pool: ProcessPoolExecutor) -> None:
+        self._task, self._pool = task, pool
+        self._waiting: set[Future[T]] = set()
+
+    def submit(self, *arguments: Any) -> None:
+        with _environment(ONE_THREAD):  # a call may start a process
+            self._waiting.add(self._pool.submit(self._task, *arguments))
+
+    def finished(self, *, wait: bool = False) -> Iterator[T]:
+        try:
+            while self._waiting:
+                limit = None if wait else 0
+                done, self._waiting = futures_wait(self._waiting, limit, FIRST_COMPLETED)
+                for future in done:
+                    yield future.result()
+                if not wait:
+                    return
+        except BrokenProcessPool:
+            raise InputError(
+                "a process was killed, as by a lack of memory; use fewer --jobs and --resume"
+            ) from None
+
+
+class _OnRay(Workers[T]):
+    """A Ray cluster."""
+
+    def __init__(self, task: Callable[..., T]) -> None:
+        try:
+            import ray
+        except ImportError:
+            raise MissingExtraError("--executor ray", "ray") from None
+        if not ray.is_initialized():
+            ray.init(log_to_driver=False, runtime_env={"env_vars": ONE_THREAD})
+        self._ray, self._remote = ray, ray.remote(task)
+        self._waiting: list[Any] = []
+
+    def submit(self, *arguments: Any) -> None:
+        self._waiting.append(self._remote.remote(*arguments))
+
+    def finished(self, *, wait: bool = False) -> Iterator[T]:
+        while self._waiting:
+            limit = None if wait else 0
+            done, self._waiting = self._ray.wait(self._waiting, timeout=limit)
+            yield from self._ray.get(done)
+            if not done:
+                return
+
+
+@contextmanager
+def _environment(changes: dict[str, str]) -> Iterator[None]:
+    """Set variables for processes that start meanwhile."""
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+Task: TypeAlias = tuple[str, int]
+"""A unit of work: dataset and seed."""
+
+Evaluated: TypeAlias = tuple[tuple[Result, ...], tuple[Share, ...]]
+"""What one unit gives."""
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Where a run keeps its files.
+
+    Parameters
+    ----------
+    root : Path
+        The folder.
+    outputs : Path or None, optional
+        Where model outputs are kept; by default ``outputs`` inside.
+    """
+
+    root: Path
+    outputs: Path | None = None
+
+    @property
+    def results(self) -> Journal[Result]:
+        """The results, ``records.jsonl``."""
+        return Journal(self.root / "records.jsonl", Result)
+
+    @property
+    def shares(self) -> Journal[Share]:
+        """The partitions, ``partitions.jsonl``."""
+        return Journal(self.root / "partitions.jsonl", Share)
+
+    def unit(self, experiment: Experiment, task: Task) -> Path:
+        """Return where the model outputs of a unit are.
+
+        Parameters
+        ----------
+        experiment : Experiment
+            The experiment; outputs of other training settings lie elsewhere.
+        task : tuple
+            Dataset and seed.
+
+        Returns
+        -------
+        Path
+            Its folder.
+        """
+        dataset, seed = task
+        settings = training_settings(experiment, dataset)
+        root = self.outputs or self.root / "outputs"
+        return root / f"{dataset}-{digest(settings)}" / f"seed-{seed}"
+
+    def begin(self, *, resume: bool) -> None:
+        """Make the folder, and refuse records of before unless the run goes on from them.
+
+        Parameters
+        ----------
+        resume : bool
+            Whether to go on.
+
+        Raises
+        ------
+        InputError
+            If the folder cannot be made, or holds records and the run does not resume.
+        """
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            raise InputError(
+                f"--out must be a folder that can be written, got {self.root}"
+            ) from None
+        if not resume and (self.results.exists or self.shares.exists):
+            raise InputError(
+                f"{self.results.path} is there already: go on with --resume, or choose another "
+                "folder with --out"
+            )
+        self.results.mend()
+        self.shares.mend()
+
+
+def training_settings(experiment: Experiment, dataset: str) -> dict[str, object]:
+    """Return what the model outputs of a dataset depend on.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        The experiment.
+    dataset : str
+        Name of the data.
+
+    Returns
+    -------
+    dict
+        Settings by name.
+    """
+    known: tuple[str, ...] = ("alpha", "beta", "strong", "weak", "held_out", "pool")
+    known += ("strong_epochs", "weak_epochs", "clusters")
+    plan = next(plan for plan in experiment.datasets if plan.name == dataset)
+    return {**{name: getattr(experiment, name) for name in known}, "dataset": asdict(plan)}
+
+
+def pending(experiment: Experiment, folder: Folder) -> tuple[Task, ...]:
+    """Return the units whose records are not all there.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        The experiment.
+    folder : Folder
+        Where the records are.
+
+    Returns
+    -------
+    tuple of Task
+        Dataset by dataset, seed by seed.
+
+    Raises
+    ------
+    RecordError
+        If a record was made with other settings.
+    """
+    done = {result.key: result for result in folder.results.read()}
+    ended = {share.key: share for share in folder.shares.read()}
+    _check_settings(experiment, done.values())
+    found = []
+    for plan in experiment.datasets:
+        for seed in experiment.seeds:
+            own = [ended.get((plan.name, seed, agent)) for agent in experiment.agents]
+            first = own[0]
+            if first is None or None in own:
+                found.append((plan.name, seed))
+                continue
+            rows = applicable(experiment, first.task, quantiles=first.quantiles)
+            keys = {
+                (plan.name, seed, preset.name, method.name, agent)
+                for preset, method in rows
+                for agent in experiment.agents
+            }
+            if not keys <= done.keys():
+                found.append((plan.name, seed))
+    return tuple(found)
+
+
+def evaluate_saved(path: Path, experiment: Experiment) -> Evaluated:
+    """Evaluate one unit from its saved model outputs.
+
+    Parameters
+    ----------
+    path : Path
+        Its folder.
+    experiment : Experiment
+        What to compare.
+
+    Returns
+    -------
+    tuple
+        Results and shares.
+    """
+    unit = units.load(path)
+    return evaluate(unit, experiment), shares(unit)
+
+
+class Keeper:
+    """Appends what units give, and nothing twice.
+
+    Parameters
+    ----------
+    folder : Folder
+        Where to.
+    """
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._results = {result.key for result in folder.results.read()}
+        self._shares = {share.key for share in folder.shares.read()}
+
+    def keep(self, evaluated: Evaluated) -> None:
+        """Append what is not there yet; the shares last, since they end a unit.
+
+        Parameters
+        ----------
+        evaluated : tuple
+            What one unit gave.
+        """
+        results = [result for result in evaluated[0] if result.key not in self._results]
+        self._folder.results.append(results)
+        self._results.update(result.key for result in results)
+        parts = [share for share in evaluated[1] if share.key not in self._shares]
+        self._folder.shares.append(parts)
+        self._shares.update(share.key for share in parts)
+
+
+def write_configs(experiment: Experiment, folder: Folder) -> None:
+    """Write down the settings behind every fingerprint.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        The experiment.
+    folder : Folder
+        Where to: ``configs.json``.
+    """
+    path = folder.root / "configs.json"
+    known = json.loads(path.read_bytes()) if path.exists() else {}
+    known |= {digest(config): config for _, config in _configs(experiment)}
+    write_atomic(path, (json.dumps(known, indent=1, sort_keys=True) + "\n").encode())
+
+
+def _configs(experiment: Experiment) -> Iterator[tuple[tuple[str, str, str], dict[str, object]]]:
+    """Yield dataset, preset and method of every row, and its settings."""
+    for dataset in experiment.datasets:
+        for preset in experiment.presets:
+            for method in experiment.methods:
+                row = dataset.name, preset.name, method.name
+                yield row, experiment.config(*row)
+
+
+def _check_settings(experiment: Experiment, results: Iterable[Result]) -> None:
+    """Refuse to mix results of different settings in one file."""
+    wanted = {row: digest(config) for row, config in _configs(experiment)}
+    for result in results:
+        row = result.dataset, result.preset, result.method
+        if wanted.get(row, result.config) != result.config:
+            raise RecordError(
+                f"the records of {result.method} on {result.dataset} were made with other settings "
+                f"({result.config}, now {wanted[row]}): choose another folder with --out"
+            )
+
+
+OnStep: TypeAlias = Callable[[str, str, float], None]
+"""Told the stage ("outputs" or "records"), what comes next, and the share that is done."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Where:
+    """Where a run reads, computes and writes.
+
+    Parameters
+    ----------
+    out : Path
+        Folder of the records.
+    data : Path or None, optional
+        Folder with data.
+    outputs : Path or None, optional
+        Folder of the model outputs; by default inside ``out``.
+    device : str, optional
+        Where models are trained: "auto", "cpu" or "cuda".
+    jobs : int, optional
+        Processes that evaluate.
+    executor : {"processes", "ray"}, optional
+        What runs them.
+    """
+
+    out: Path
+    data: Path | None = None
+    outputs: Path | None = None
+    device: str = "auto"
+    jobs: int = 1
+    executor: Executor = "processes"
+
+
+def run(
+    experiment: Experiment, where: Where, *, resume: bool = False, on_step: OnStep | None = None
+) -> int:
+    """Run an experiment; what is there already is not made again.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        What to compare.
+    where : Where
+        Folders, device and processes.
+    resume : bool, optional
+        Go on from the records that are there.
+    on_step : callable, optional
+        Told how far it is.
+
+    Returns
+    -------
+    int
+        Units whose records were made.
+
+    Raises
+    ------
+    InputError
+        If data are missing, or records are there and the run does not resume.
+    RecordError
+        If records were made with other settings, or are damaged.
+    """
+    tell = on_step or silent
+    folder = Folder(where.out, where.outputs)
+    folder.begin(resume=resume)
+    todo = pending(experiment, folder)
+    write_configs(experiment, folder)
+    with workers(evaluate_saved, jobs=where.jobs, executor=where.executor) as pool:
+        records = _Records(pool, Keeper(folder), len(todo), tell)
+        ready = prepared(experiment, folder, todo, where, tell=tell, meanwhile=records.collect)
+        for _, path in ready:
+            pool.submit(path, experiment)
+        records.collect(wait=True)
+    tell("records", "done", 1.0)
+    return len(todo)
+
+
+def prepared(
+    experiment: Experiment,
+    folder: Folder,
+    todo: Sequence[Task],
+    where: Where,
+    *,
+    tell: OnStep,
+    meanwhile: Callable[[], None],
+) -> Iterator[tuple[Task, Path]]:
+    """Yield units as soon as their model outputs are there; where they are not, train.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        What is compared.
+    folder : Folder
+        Where the outputs are kept.
+    todo : sequence of Task
+        The units.
+    where : Where
+        Data and device.
+    tell : callable
+        Told how far the training is.
+    meanwhile : callable
+        Called between steps of the training.
+
+    Yields
+    ------
+    tuple
+        A unit, and the folder of its outputs.
+
+    Raises
+    ------
+    InputError
+        If data are missing; before anything is trained.
+    """
+    paths = {task: folder.unit(experiment, task) for task in todo}
+    lacking = [task for task, path in paths.items() if not units.found(path)]
+    plans = [plan for plan in experiment.datasets if any(name == plan.name for name, _ in lacking)]
+    check_data(plans, where.data)
+    for task, path in paths.items():
+        if task not in lacking:
+            yield task, path
+    for done, plan in enumerate(plans):
+
+        def on_share(what: str, share: float, done: int = done) -> None:
+            tell("outputs", what, (done + share) / len(plans))
+            meanwhile()
+
+        seeds = [seed for name, seed in lacking if name == plan.name]
+        for unit in train_units(
+            plan, experiment, seeds, data=where.data, device=where.device, on_share=on_share
+        ):
+            task = plan.name, unit.setting.seed
+            units.save(unit, paths[task])
+            yield task, paths[task]
+    tell("outputs", "model outputs are there", 1.0)
+
+
+@dataclass
+class _Records:
+    """Keeps what the workers have found so far."""
+
+    pool: Workers[Evaluated]
+    keeper: Keeper
+    total: int
+    tell: OnStep
+    done: int = 0
+
+    def collect(self, *, wait: bool = False) -> None:
+        """Append the records that are there."""
+        for evaluated in self.pool.finished(wait=wait):
+            self.keeper.keep(evaluated)
+            self.done += 1
+            last = evaluated[1][0]
+            what = f"{last.dataset}: seed {last.seed} done"
+            self.tell("records", what, self.done / self.total)
+
+
+def silent(stage: str, what: str, share: float) -> None:
+    """Tell nobody how far a run is.
+
+    Parameters
+    ----------
+    stage, what : str
+        What is being done.
+    share : float
+        The share that is done.
+    """
+    del stage, what, share  # nobody listens

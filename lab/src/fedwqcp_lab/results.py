@@ -1,0 +1,322 @@
+"""What a benchmark leaves behind: results and partitions, one line for each agent."""
+
+from __future__ import annotations
+
+import lzma
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+
+from fedwqcp.demo.lines import check_types, from_line, to_line
+from fedwqcp.errors import InputError, RecordError
+from fedwqcp.federation.files import write_atomic
+from fedwqcp.wire.payload import Number
+
+VERSION = 1
+"""Version of both formats; a file of another version is refused."""
+
+Key: TypeAlias = tuple[str, int, str, str, str]
+"""Dataset, seed, preset, method and agent."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What one method gave one agent, on one dataset, under one seed and preset.
+
+    Parameters
+    ----------
+    dataset, title : str
+        Name of the data, and as tables show it.
+    status : str
+        How the copy in use stands to the published data.
+    task : {"classification", "regression"}
+        What is predicted.
+    seed : int
+        Seed of split, partition and models.
+    alpha : float
+        Miscoverage level.
+    preset, method : str
+        Which settings, and which row of the comparison.
+    agent : str
+        Name of the agent.
+    model : {"strong", "weak"}
+        What kind of model it has.
+    n_cal : int
+        Its calibration points.
+    local : float
+        Its own conformal threshold under the preset's overflow rule.
+    threshold : float or tuple of float
+        The threshold in use, or one for each label.
+    n_test, hits : int
+        Test points, and those whose set held the truth.
+    size : float
+        Mean number of labels, or mean length of the intervals.
+    clipped, labels : float or None
+        For ordinal labels: mean length within their range, and mean number of labels inside.
+    worst_class : float or None
+        For class labels: the smallest coverage of a class; None also where it was not recorded.
+    rounds : int
+        Round trips.
+    bytes_up, bytes_down : int
+        Encoded bytes that the agent sent and was sent.
+    samples : bool
+        Whether scores of single people left the agent.
+    guarantee : str
+        What is proved.
+    config : str
+        Fingerprint of all settings.
+    code, device : str
+        Versions of the software, and where the models were trained.
+    calibration_s : float
+        Seconds of all agents and the server: scores of the calibration points, and the round.
+    sets_s : float
+        The same, and every agent's sets on the test data from saved model outputs. Neither time
+        counts when results are compared.
+    version : int
+        Version of the format.
+    """
+
+    dataset: str
+    title: str
+    status: str
+    task: Literal["classification", "regression"]
+    seed: int
+    alpha: float
+    preset: str
+    method: str
+    agent: str
+    model: Literal["strong", "weak"]
+    n_cal: int
+    local: float
+    threshold: Number
+    n_test: int
+    hits: int
+    size: float
+    clipped: float | None
+    labels: float | None
+    worst_class: float | None = None
+    rounds: int
+    bytes_up: int
+    bytes_down: int
+    samples: bool
+    guarantee: str
+    config: str
+    code: str
+    device: str
+    calibration_s: float = field(compare=False)
+    sets_s: float = field(compare=False)
+    version: int = VERSION
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        if not 0 <= self.hits <= self.n_test or self.n_test == 0:
+            raise InputError(
+                f"hits: must be from 0 to n_test and n_test at least 1, "
+                f"got {self.hits} of {self.n_test}"
+            )
+
+    @property
+    def coverage(self) -> float:
+        """Share of test points that were covered."""
+        return self.hits / self.n_test
+
+    @property
+    def key(self) -> Key:
+        """What no two results of a run share."""
+        return self.dataset, self.seed, self.preset, self.method, self.agent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """How many calibration points of each class one agent got. Its line ends a unit of work.
+
+    Parameters
+    ----------
+    dataset, title, status : str
+        As in `Result`.
+    task : {"classification", "regression"}
+        What is predicted.
+    seed : int
+        Seed of the partition.
+    agent : str
+        Name of the agent.
+    counts : tuple of int
+        Points of each class; of each ordinal label; or in all.
+    quantiles : bool
+        Whether models with quantile heads were trained too.
+    version : int
+        Version of the format.
+    """
+
+    dataset: str
+    title: str
+    status: str
+    task: Literal["classification", "regression"]
+    seed: int
+    agent: str
+    counts: tuple[int, ...]
+    quantiles: bool
+    version: int = VERSION
+
+    def __post_init__(self) -> None:
+        check_types(self)
+
+    @property
+    def key(self) -> tuple[str, int, str]:
+        """What no two shares of a run have in common."""
+        return self.dataset, self.seed, self.agent
+
+
+class Line(Protocol):
+    """A record: a frozen dataclass that knows what makes it one of its kind."""
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What no other record of the file shares."""
+
+
+R = TypeVar("R", bound=Line)
+
+
+class Journal(Generic[R]):
+    """Records of one kind in one file of JSON lines.
+
+    Parameters
+    ----------
+    path : Path
+        The file; it need not exist. A finished one may lie there packed, as ``.xz`` beside it.
+    kind : type
+        Their dataclass.
+    """
+
+    def __init__(self, path: Path, kind: type[R]) -> None:
+        self.path = path
+        self._packed = path.with_name(f"{path.name}.xz")
+        self._kind: type[R] = kind
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a file, plain or packed."""
+        return self.path.exists() or self._packed.exists()
+
+    def read(self) -> tuple[R, ...]:
+        """Return the records in their order.
+
+        Returns
+        -------
+        tuple of records
+            None where there is no file. A last line without an end was torn and is left out.
+
+        Raises
+        ------
+        RecordError
+            If the file cannot be read, a line is damaged or of another version, or a key returns.
+        """
+        if not self.exists:
+            return ()
+        text = self._text()
+        try:
+            lines = text[: _whole(text)].decode("utf-8").splitlines()
+        except UnicodeDecodeError as error:
+            raise RecordError(f"{self.path} cannot be read as records: {error}") from error
+        records = tuple(
+            from_line(line, self._kind, VERSION, f"{self.path}, line {number}")
+            for number, line in enumerate(lines, 1)
+        )
+        if len({record.key for record in records}) < len(records):
+            raise RecordError(f"{self.path}: the same row occurs twice; run the experiment again")
+        return records
+
+    def mend(self) -> bool:
+        """Make ready for `append`: cut off a torn last line, which a kill can leave, and unpack.
+
+        Returns
+        -------
+        bool
+            Whether there was a torn line.
+
+        Raises
+        ------
+        RecordError
+            If the file cannot be read.
+        """
+        if not self.exists:
+            return False
+        text = self._text()
+        if not self.path.exists():  # an appended plain file would hide the packed one
+            write_atomic(self.path, text)
+        whole = _whole(text)
+        if whole == self.path.stat().st_size:
+            return False
+        os.truncate(self.path, whole)
+        return True
+
+    def append(self, records: Sequence[R]) -> None:
+        """Write records behind the others, and wait until the disk has them.
+
+        Parameters
+        ----------
+        records : sequence
+            The records of one unit of work.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be written, as when the disk is full; `mend` cuts off what was begun.
+        """
+        text = "".join(to_line(record) for record in records).encode()
+        try:
+            with self.path.open("ab", buffering=0) as file:
+                while text:  # a disk that becomes full takes a part, and only then refuses
+                    text = text[file.write(text) :]
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise InputError(
+                f"cannot write {self.path}: {error.strerror}; "
+                "make room, then run the same command with --resume"
+            ) from None
+
+    def _text(self) -> bytes:
+        """Read the file, packed or not."""
+        try:
+            if self.path.exists():
+                return self.path.read_bytes()
+            return lzma.decompress(self._packed.read_bytes())
+        except (OSError, EOFError, lzma.LZMAError) as error:
+            raise RecordError(f"{self.path} cannot be read as records: {error}") from error
+
+
+def _whole(text: bytes) -> int:
+    """Return the length of the text up to the end of its last whole line."""
+    return text.rfind(b"\n") + 1
+
+
+def read_results(folder: Path) -> tuple[Result, ...]:
+    """Read the results of a run.
+
+    Parameters
+    ----------
+    folder : Path
+        Where ``records.jsonl`` is.
+
+    Returns
+    -------
+    tuple of Result
+        At least one.
+
+    Raises
+    ------
+    InputError
+        If there are none.
+    RecordError
+        If they are damaged.
+    """
+    results = Journal(folder / "records.jsonl", Result).read()
+    if not results:
+        raise InputError(
+            f"{folder / 'records.jsonl'} holds no results; first: fedwqcp-lab run paper.toml "
+            f"--out {folder}"
+        )
+    return results

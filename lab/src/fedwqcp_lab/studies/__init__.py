@@ -1,0 +1,1 @@
+"""Studies beside the comparison of the paper: one file each."""

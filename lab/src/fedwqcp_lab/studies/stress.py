@@ -1,0 +1,650 @@
+"""The stress study: train a pool of models, and evaluate federations of many shapes."""
+
+from __future__ import annotations
+
+import csv
+import json
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from importlib.resources import files
+from io import StringIO
+from itertools import groupby, product
+from math import ceil
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from fedwqcp.arrays import Labels, as_alpha
+from fedwqcp.demo import partition
+from fedwqcp.demo.lines import check_types
+from fedwqcp.demo.streams import stream
+from fedwqcp.errors import InputError, RecordError
+from fedwqcp.federation.files import write_atomic
+from fedwqcp.report.figures import COLOURS, MARKERS, STYLE, require_matplotlib, save_all
+from fedwqcp_lab import unit as units
+from fedwqcp_lab.comparison import shown
+from fedwqcp_lab.evaluation import applicable, evaluate
+from fedwqcp_lab.experiment import Experiment, build, digest
+from fedwqcp_lab.pipeline import (
+    Folder,
+    OnStep,
+    Task,
+    Where,
+    Workers,
+    prepared,
+    silent,
+    workers,
+    write_configs,
+)
+from fedwqcp_lab.results import VERSION, Journal, Result
+from fedwqcp_lab.unit import Side, Unit
+
+
+def run(study: Stress, where: Where, *, resume: bool = False, on_step: OnStep | None = None) -> int:
+    """Run a study; what is there already is not made again.
+
+    Parameters
+    ----------
+    study : Stress
+        What to vary.
+    where : Where
+        Folders, device and processes; records go to ``stress.jsonl``.
+    resume : bool, optional
+        Go on from the records that are there.
+    on_step : callable, optional
+        Told how far it is.
+
+    Returns
+    -------
+    int
+        Federations that were evaluated.
+
+    Raises
+    ------
+    InputError
+        If data are missing, or records are there and the run does not resume.
+    RecordError
+        If records were made with other settings, or are damaged.
+    """
+    tell = on_step or silent
+    folder, journal = Folder(where.out, where.outputs), journal_of(where.out)
+    folder.begin(resume=resume)
+    if journal.exists and not resume:
+        raise InputError(
+            f"{journal.path} is there already: go on with --resume, or choose another folder with "
+            "--out"
+        )
+    journal.mend()
+    _check_settings(study.experiment, folder)
+    write_configs(study.experiment, folder)
+    todo = _pending(study, journal)
+    with workers(evaluate_point, jobs=where.jobs, executor=where.executor) as pool:
+        collect = _Collector(pool, journal, sum(map(len, todo.values())), tell)
+        ready = prepared(study.experiment, folder, tuple(todo), where, tell=tell, meanwhile=collect)
+        for task, path in ready:
+            for point in todo[task]:
+                pool.submit(path, study, point)
+        collect(wait=True)
+    return collect.done
+
+
+def journal_of(folder: Path) -> Journal[Stressed]:
+    """Return the records of a study.
+
+    Parameters
+    ----------
+    folder : Path
+        Where it was written.
+
+    Returns
+    -------
+    Journal
+        ``stress.jsonl``.
+    """
+    return Journal(folder / "stress.jsonl", Stressed)
+
+
+def evaluate_point(path: Path, study: Stress, point: Point) -> tuple[Stressed, ...]:
+    """Evaluate every preset and method on one federation.
+
+    Parameters
+    ----------
+    path : Path
+        Folder of the pool.
+    study : Stress
+        The study.
+    point : tuple
+        Factor and value.
+
+    Returns
+    -------
+    tuple of Stressed
+        One for each preset and method.
+    """
+    shape = shape_of(point, study.start)
+    unit = federate(units.load(path), shape)
+    return stressed(evaluate(unit, replace(study.experiment, alpha=shape.alpha)), *point)
+
+
+def _check_settings(experiment: Experiment, folder: Folder) -> None:
+    """Refuse to mix lines of different settings; what those of before had is written down."""
+    path = folder.root / "configs.json"
+    known = json.loads(path.read_bytes()) if path.exists() else {}
+    parts = "dataset", "preset", "method"
+    before = {tuple(own[part]["name"] for part in parts): key for key, own in known.items()}
+    for row in product(experiment.datasets, experiment.presets, experiment.methods):
+        dataset, preset, method = names = tuple(plan.name for plan in row)
+        now = digest(experiment.config(dataset, preset, method))
+        if before.get(names, now) != now:
+            raise RecordError(
+                f"the records of {method} on {dataset} were made with other settings "
+                f"({before[names]}, now {now}): choose another folder with --out"
+            )
+
+
+def _pending(study: Stress, journal: Journal[Stressed]) -> dict[Task, list[Point]]:
+    """Return the points of each unit whose lines are not all there."""
+    done = {line.key for line in journal.read()}
+    rows = applicable(study.experiment, "classification", quantiles=False)
+    found: dict[Task, list[Point]] = {}
+    for plan in study.experiment.datasets:
+        for seed in study.experiment.seeds:
+            for point in study.points:
+                keys: set[Key] = {
+                    (plan.name, seed, *point, preset.name, method.name) for preset, method in rows
+                }
+                if not keys <= done:
+                    found.setdefault((plan.name, seed), []).append(point)
+    return found
+
+
+@dataclass
+class _Collector:
+    """Keeps the lines that the workers have made so far."""
+
+    pool: Workers[tuple[Stressed, ...]]
+    journal: Journal[Stressed]
+    total: int
+    tell: OnStep
+    done: int = 0
+
+    def __post_init__(self) -> None:
+        self._kept = {line.key for line in self.journal.read()}
+
+    def __call__(self, *, wait: bool = False) -> None:
+        for lines in self.pool.finished(wait=wait):
+            self.journal.append([line for line in lines if line.key not in self._kept])
+            self.done += 1
+            what = f"{lines[0].dataset}: seed {lines[0].seed}, {lines[0].factor} {lines[0].value:g}"
+            self.tell("records", what, self.done / self.total)
+
+
+Point: TypeAlias = tuple[str, float]
+"""A factor and its value."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Factor:
+    """What is varied.
+
+    Parameters
+    ----------
+    name : {"alpha", "agents", "strong", "label", "quantity", "tiny"}
+        A field of `Shape`; "label" and "quantity" are the concentrations of the two skews.
+    values : tuple of float
+        Its values.
+    """
+
+    name: Literal["alpha", "agents", "strong", "label", "quantity", "tiny"]
+    values: tuple[int | float, ...]
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        if not self.values or len({*self.values}) < len(self.values):
+            raise InputError(f"values must be different, at least one; got {self.values}")
+        for value in self.values:
+            shape_of((self.name, float(value)), Shape())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stress:
+    """A stress study.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        Datasets, seeds, presets and methods; its models are a pool.
+    factors : tuple of Factor
+        What is varied, each from the experiment's own alpha, beta and agents.
+    """
+
+    experiment: Experiment
+    factors: tuple[Factor, ...]
+
+    def __post_init__(self) -> None:
+        names = [factor.name for factor in self.factors]
+        if not names or len({*names}) < len(names):
+            raise InputError(f"factors must have different names, at least one; got {names}")
+
+    @property
+    def start(self) -> Shape:
+        """The federation that is varied."""
+        own = self.experiment
+        agents = own.strong + own.weak
+        return Shape(alpha=own.alpha, agents=agents, strong=own.strong / agents, beta=own.beta)
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """All factors with all their values."""
+        return tuple((f.name, float(value)) for f in self.factors for value in f.values)
+
+
+def shape_of(point: Point, start: Shape) -> Shape:
+    """Return the federation of a point.
+
+    Parameters
+    ----------
+    point : tuple
+        Factor and value.
+    start : Shape
+        What is varied.
+
+    Returns
+    -------
+    Shape
+        The same with one thing changed.
+
+    Raises
+    ------
+    InputError
+        If the value does not fit.
+    """
+    name, value = point
+    changed: dict[str, Any] = {name: value}
+    if name in ("label", "quantity"):
+        changed = {"skew": name, "beta": value}
+    elif name in ("agents", "tiny"):
+        if value != int(value):
+            raise InputError(f"{name}: must be a whole number, got {value}")
+        changed = {name: int(value)}
+    return replace(start, **changed)
+
+
+def load(path: Path | None = None) -> Stress:
+    """Read a stress study.
+
+    Parameters
+    ----------
+    path : Path, optional
+        A TOML file: an experiment, and tables ``[[factors]]``. By default the study that comes with
+        the software.
+
+    Returns
+    -------
+    Stress
+        What it says.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, a key is unknown or missing, or a value is wrong.
+    """
+    path = path or Path(str(files("fedwqcp_lab") / "stress.toml"))
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"{path} cannot be read as a stress study: {error}") from None
+    factors = table.pop("factors", [])
+    experiment = build(Experiment, {**table, "pool": True}, path.name)
+    return build(Stress, {"experiment": experiment, "factors": factors}, path.name)
+
+
+FEW = 10
+"""Points that a tiny agent keeps."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """A federation.
+
+    Parameters
+    ----------
+    alpha : float
+        Miscoverage level.
+    agents : int
+        How many agents.
+    strong : float
+        Share of them with strong models, from 0 to 1.
+    skew : {"label", "quantity"}
+        Whether agents differ in what they hold, or in how much.
+    beta : float
+        Dirichlet concentration of the skew.
+    tiny : int
+        Agents, the last ones, that keep no more than `FEW` points.
+    """
+
+    alpha: float = 0.05
+    agents: int = 6
+    strong: float = 0.5
+    skew: Literal["label", "quantity"] = "label"
+    beta: float = 0.3
+    tiny: int = 0
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        as_alpha(self.alpha)
+        if self.agents < 1 or not 0 <= self.tiny <= self.agents or not 0 <= self.strong <= 1:
+            raise InputError(
+                "a federation must have at least one agent, a share of strong ones from 0 to 1 and "
+                f"no more tiny ones than agents, got {self.agents}, {self.strong} and {self.tiny}"
+            )
+
+
+def federate(pool: Unit, shape: Shape) -> Unit:
+    """Divide the calibration points of a pool anew, and give every agent a model of its kind.
+
+    Parameters
+    ----------
+    pool : Unit
+        Models that spoke of all calibration points of a classification.
+    shape : Shape
+        The federation.
+
+    Returns
+    -------
+    Unit
+        Agents take the models of their kind in turn. Points beyond `FEW` of a tiny agent belong to
+        nobody.
+
+    Raises
+    ------
+    InputError
+        If the pool has no model of a kind that is needed, or is a regression.
+    """
+    setting = pool.setting
+    if setting.task != "classification":
+        raise InputError("a federation is drawn from models that classify")
+    strong = round(shape.strong * shape.agents)
+    kinds = ["strong"] * strong + ["weak"] * (shape.agents - strong)
+    models = {kind: [side for side in pool.sides if side.model == kind] for kind in {*kinds}}
+    if not all(models.values()):
+        raise InputError("the pool must hold models of every kind that the federation has")
+    names = tuple(f"{kind[0].upper()}{at}" for at, kind in enumerate(kinds))
+    owners = _owners(pool, shape)
+    sides = []
+    for at, (name, kind) in enumerate(zip(names, kinds, strict=True)):
+        model = models[kind][at % len(models[kind])]
+        sides.append(Side(name, model.calibration[owners == at], model.test))
+    return Unit(replace(setting, agents=names, owners=owners), tuple(sides))
+
+
+def _owners(pool: Unit, shape: Shape) -> Labels:
+    """Return the agent of each calibration point, -1 for nobody."""
+    labels = pool.setting.labels
+    rng = stream(pool.setting.seed, pool.setting.dataset, "federation", shape.skew)
+    if shape.skew == "label":
+        parts = partition.by_label(labels, shape.agents, rng, beta=shape.beta)
+    else:
+        parts = partition.by_quantity(len(labels), shape.agents, rng, beta=shape.beta)
+    owners = np.full(len(labels), -1, dtype=np.int64)
+    for at, part in enumerate(parts):
+        tiny = at >= shape.agents - shape.tiny
+        owners[rng.permutation(part)[:FEW] if tiny else part] = at
+    return owners
+
+
+Key: TypeAlias = tuple[str, int, str, float, str, str]
+"""Dataset, seed, factor, value, preset and method."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stressed:
+    """Coverage and size over the agents of one federation.
+
+    Parameters
+    ----------
+    dataset, title, status : str
+        Name of the data, as tables show it, and how the copy in use stands to the published one.
+    seed : int
+        Seed of models and partition.
+    factor : str
+        What was varied.
+    value : float
+        To which value.
+    alpha : float
+        Miscoverage level.
+    preset, method : str
+        Which settings, and which row.
+    agents, fewest : int
+        Agents, and the calibration points of the one with fewest.
+    gap : float
+        Mean over agents of the distance of coverage from 1 - alpha.
+    short : float
+        Mean over agents of what coverage lacks to 1 - alpha.
+    worst : float
+        Coverage of the worst agent.
+    size : float
+        Mean number of labels.
+    bytes_up : float
+        Mean bytes that an agent sent.
+    code, device : str
+        Versions of the software, and where the models were trained.
+    calibration_s : float
+        Seconds of scoring and the round.
+    version : int
+        Version of the format.
+    """
+
+    dataset: str
+    title: str
+    status: str
+    seed: int
+    factor: str
+    value: float
+    alpha: float
+    preset: str
+    method: str
+    agents: int
+    fewest: int
+    gap: float
+    short: float
+    worst: float
+    size: float
+    bytes_up: float
+    code: str
+    device: str
+    calibration_s: float = field(compare=False)
+    version: int = VERSION
+
+    def __post_init__(self) -> None:
+        check_types(self)
+
+    @property
+    def key(self) -> Key:
+        """What no two lines share."""
+        return self.dataset, self.seed, self.factor, self.value, self.preset, self.method
+
+
+def stressed(results: Sequence[Result], factor: str, value: float) -> tuple[Stressed, ...]:
+    """Sum up what the agents of one federation got.
+
+    Parameters
+    ----------
+    results : sequence of Result
+        All rows of one federation, each row's agents together.
+    factor : str
+        What was varied.
+    value : float
+        To which value.
+
+    Returns
+    -------
+    tuple of Stressed
+        One for each preset and method.
+    """
+    rows = groupby(results, key=lambda result: (result.preset, result.method))
+    return tuple(_summed(tuple(row), factor, value) for _, row in rows)
+
+
+def _summed(row: Sequence[Result], factor: str, value: float) -> Stressed:
+    """Sum up one row."""
+    first, level = row[0], 1 - row[0].alpha
+    return Stressed(
+        dataset=first.dataset,
+        title=first.title,
+        status=first.status,
+        seed=first.seed,
+        factor=factor,
+        value=value,
+        alpha=first.alpha,
+        preset=first.preset,
+        method=first.method,
+        agents=len(row),
+        fewest=min(result.n_cal for result in row),
+        gap=fmean(abs(result.coverage - level) for result in row),
+        short=fmean(max(0.0, level - result.coverage) for result in row),
+        worst=min(result.coverage for result in row),
+        size=fmean(result.size for result in row),
+        bytes_up=fmean(result.bytes_up for result in row),
+        code=first.code,
+        device=first.device,
+        calibration_s=first.calibration_s,
+    )
+
+
+AXES = {
+    "label": "label skew: concentration",
+    "quantity": "quantity skew: concentration",
+    "agents": "agents",
+    "tiny": "agents with ten points",
+    "strong": "share of strong models",
+    "alpha": "miscoverage level",
+}
+"""Factors in the order of the panels, with their axes; the first three are logarithmic."""
+
+LOGARITHMIC = ("label", "quantity", "agents")
+
+
+def write_figures(lines: Sequence[Stressed], out: Path) -> tuple[Path, ...]:
+    """Write a figure for each preset, and one table.
+
+    Parameters
+    ----------
+    lines : sequence of Stressed
+        The study.
+    out : Path
+        Folder for the files.
+
+    Returns
+    -------
+    tuple of Path
+        ``stress.csv``, and ``stress-PRESET.svg`` and ``.png``.
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+    """
+    require_matplotlib()
+    table = out / "stress.csv"
+    write_atomic(table, _stress_csv(lines).encode())
+    files = [table]
+    for preset in _distinct(line.preset for line in lines):
+        stem = out / f"stress-{preset.lower().replace(' ', '-')}"
+        files += draw_stress([line for line in lines if line.preset == preset], stem)
+    return tuple(files)
+
+
+def draw_stress(
+    lines: Sequence[Stressed], stem: Path, endings: Sequence[str] = (".svg", ".png")
+) -> tuple[Path, ...]:
+    """Draw what the worst agent's coverage lacks, against every factor, for each dataset.
+
+    Parameters
+    ----------
+    lines : sequence of Stressed
+        The lines of one preset.
+    stem : Path
+        Where to, without ending.
+    endings : sequence of str, optional
+        In which formats.
+
+    Returns
+    -------
+    tuple of Path
+        The files.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    datasets = _distinct(line.dataset for line in lines)
+    factors = [name for name in AXES if any(line.factor == name for line in lines)]
+    methods = _distinct(line.method for line in lines)
+    with mpl.rc_context(STYLE):
+        figure = Figure((2.3 * len(factors) + 1, 2.1 * len(datasets) + 0.9), layout="constrained")
+        panels = figure.subplots(len(datasets), len(factors), sharey="row", squeeze=False)
+        for row, dataset in zip(panels, datasets, strict=True):
+            for panel, factor in zip(row, factors, strict=True):
+                own = [x for x in lines if (x.dataset, x.factor) == (dataset, factor)]
+                _stress_panel(panel, own, methods)
+                panel.set_xscale("log" if factor in LOGARITHMIC else "linear")
+            first = next(line for line in lines if line.dataset == dataset)
+            row[0].set_ylabel(f"{shown(first.title, first.status)}\nworst agent lacks")
+        for panel, factor in zip(panels[-1], factors, strict=True):
+            panel.set_xlabel(AXES[factor])
+        handles, names = panels[0][0].get_legend_handles_labels()
+        figure.legend(
+            handles, names, loc="outside upper center", ncols=ceil(len(names) / 2), frameon=False
+        )
+        return save_all(figure, stem, endings)
+
+
+def _stress_panel(panel: Any, lines: Sequence[Stressed], methods: Sequence[str]) -> None:
+    """Draw one panel: medians over seeds."""
+    panel.axhline(0, color="0.6", linewidth=0.8)
+    values = sorted({line.value for line in lines})
+    for place, method in enumerate(methods):
+        lacks = [
+            [
+                1 - line.alpha - line.worst
+                for line in lines
+                if (line.method, line.value) == (method, value)
+            ]
+            for value in values
+        ]
+        there = [
+            (value, median(found)) for value, found in zip(values, lacks, strict=True) if found
+        ]
+        panel.plot(
+            *zip(*there, strict=True) if there else ((), ()),
+            color=COLOURS[place % len(COLOURS)],
+            marker=MARKERS[place % len(MARKERS)],
+            markersize=4,
+            linewidth=1.2,
+            linestyle="-" if place < len(COLOURS) else "--",
+            label=method,
+        )
+
+
+def _stress_csv(lines: Sequence[Stressed]) -> str:
+    """Return medians over seeds."""
+    columns = ("gap", "short", "worst", "size", "fewest", "bytes_up", "calibration_s")
+    text = StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(["dataset", "status", "factor", "value", "preset", "method", "seeds", *columns])
+    groups: dict[tuple[str, str, str, float, str, str], list[Stressed]] = {}
+    for line in lines:
+        key = line.dataset, line.status, line.factor, line.value, line.preset, line.method
+        groups.setdefault(key, []).append(line)
+    for key, own in sorted(groups.items()):
+        figures = (f"{median(getattr(line, name) for line in own):.5g}" for name in columns)
+        rows.writerow([*key[:3], f"{key[3]:g}", *key[4:], len(own), *figures])
+    return text.getvalue()
+
+
+def _distinct(values: Any) -> list[str]:
+    """Return values once each, in the order in which they came."""
+    return list(dict.fromkeys(values))

@@ -1,0 +1,527 @@
+"""Everything that a folder of records gives: Markdown, LaTeX, CSV and figures."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import isinf
+from pathlib import Path
+
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from fedwqcp.errors import InputError
+from fedwqcp.federation.files import write_atomic
+from fedwqcp.report.bars import scale
+from fedwqcp_lab.comparison import (
+    ALL,
+    AVERAGE,
+    INTERVAL,
+    Cell,
+    MethodRow,
+    ablation_rows,
+    agents_of,
+    cells,
+    counts,
+    coverage_rows,
+    size_rows,
+)
+from fedwqcp_lab.figures import draw_ablation, draw_partition
+from fedwqcp_lab.results import Journal, Share, read_results
+
+COLUMNS = (
+    "preset",
+    "dataset",
+    "status",
+    "method",
+    "metric",
+    "agent",
+    "seeds",
+    "median",
+    "half_width",
+    "published",
+    "published_half_width",
+    "verdict",
+)
+
+
+def write(folder: Path, out: Path, *, against: bool = True) -> tuple[Path, ...]:
+    """Write all tables and figures of a run; the same records give the same bytes.
+
+    Parameters
+    ----------
+    folder : Path
+        Where ``records.jsonl`` and ``partitions.jsonl`` are.
+    out : Path
+        Where to; it is made where it is missing.
+    against : bool, optional
+        Whether published figures are set beside ours.
+
+    Returns
+    -------
+    tuple of Path
+        The files.
+
+    Raises
+    ------
+    InputError
+        If there are no records, or the folder cannot be written.
+    RecordError
+        If they are damaged.
+    MissingExtraError
+        If matplotlib is not installed.
+    """
+    results = read_results(folder)
+    found = cells(results, against=against)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        raise InputError(f"--out must be a folder that can be written, got {out}") from None
+    texts = {
+        "tables.md": markdown_page(found, ablation_rows(found)),
+        "tables.tex": latex_page(found),
+        "cells.csv": cells_csv(found),
+        "verdicts.csv": _csv(verdict_rows(found)),
+    }
+    for name, text in texts.items():
+        write_atomic(out / name, text.encode())
+    drawn: tuple[Path, ...] = ()
+    for preset in dict.fromkeys(cell.preset for cell in found):
+        own = [cell for cell in found if cell.preset == preset]
+        drawn += draw_ablation(own, 1 - results[0].alpha, out / f"ablation-{preset}")
+    shares = Journal(folder / "partitions.jsonl", Share).read()
+    drawn += draw_partition(shares, out / "partitions")
+    return (*(out / name for name in texts), *drawn)
+
+
+def cells_csv(found: Sequence[Cell]) -> str:
+    """Return every cell as a line of CSV.
+
+    Parameters
+    ----------
+    found : sequence of Cell
+        The cells.
+
+    Returns
+    -------
+    str
+        With a line of column names first.
+    """
+    rows = [list(COLUMNS)]
+    for cell in found:
+        figure = cell.figure
+        rows.append(
+            [
+                cell.preset,
+                cell.title,
+                cell.status,
+                cell.method,
+                cell.metric,
+                cell.agent,
+                str(cell.seeds),
+                f"{cell.median:.6g}",
+                f"{cell.half:.6g}",
+                "" if figure is None else f"{figure.median:.{figure.decimals}f}",
+                "" if figure is None else f"{figure.half:.{figure.decimals}f}",
+                cell.verdict,
+            ]
+        )
+    return _csv(rows)
+
+
+def _csv(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows as CSV."""
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerows(rows)
+    return buffer.getvalue()
+
+
+MARKDOWN_MARKS = {"inside": "=", "overlapping": "~", "outside": "x", "": ""}
+"""How a verdict is written in a cell."""
+
+LEGEND = """\
+Each cell: median over seeds ± 1.96 sd / sqrt(number of seeds); in brackets what the paper prints,
+and how both stand to each other: `=` our median lies inside the published interval (widened by half
+a unit of its last digit), `~` the two intervals meet, `x` they do not. Avg is the mean over agents.
+Seconds are those of the calibration, on another machine than the paper's: no verdict. A dataset
+with a word in brackets behind its name is not the published data but what the word says."""
+
+SIZES = """\
+Size: mean number of labels, or mean length of the intervals. Less: (other - FedWQ-CP) / other of
+the medians, in brackets the same of the published medians. For ordinal labels from 0: length
+within their range, and mean number of labels inside the interval."""
+
+
+def markdown_page(found: Sequence[Cell], ablation: Sequence[Sequence[str]]) -> str:
+    """Return all tables as one page.
+
+    Parameters
+    ----------
+    found : sequence of Cell
+        Every cell.
+    ablation : sequence of sequence of str
+        Rows of the ablation, the first one holds the names of the columns.
+
+    Returns
+    -------
+    str
+        Markdown.
+    """
+    parts = ["# Results beside the published figures", LEGEND]
+    for preset in dict.fromkeys(cell.preset for cell in found):
+        own = [cell for cell in found if cell.preset == preset]
+        parts += [f"## Coverage, preset `{preset}`", _markdown_coverage(coverage_rows(own))]
+        parts += [f"## Size, preset `{preset}`", SIZES, _markdown_sizes(size_rows(own))]
+    parts += ["## Verdicts", _markdown_verdicts(found)]
+    if len(ablation) > 1:
+        parts += ["## Ablation: FedAvgQ-CP against FedWQ-CP", markdown_table(ablation)]
+    return "\n\n".join(parts) + "\n"
+
+
+def number(value: float, decimals: int) -> str:
+    """Write a number with fixed decimals.
+
+    Parameters
+    ----------
+    value : float
+        A number, or +inf.
+    decimals : int
+        How many.
+
+    Returns
+    -------
+    str
+        The text.
+    """
+    return "inf" if isinf(value) else f"{value:.{decimals}f}"
+
+
+def verdict_rows(found: Iterable[Cell]) -> list[list[str]]:
+    """Return how many cells of each row stand how.
+
+    Parameters
+    ----------
+    found : iterable of Cell
+        Cells.
+
+    Returns
+    -------
+    list of list of str
+        The first one holds the names of the columns.
+    """
+    rows = [["preset", "method", "metric", "cells", "inside", "overlapping", "outside", "share"]]
+    for (preset, method, metric), tally in counts(found).items():
+        total = sum(tally.values())
+        good = tally["inside"] + tally["overlapping"]
+        split = [str(tally[name]) for name in ("inside", "overlapping", "outside")]
+        rows.append([preset, method, metric, str(total), *split, f"{100 * good / total:.0f} %"])
+    return rows
+
+
+def _markdown_coverage(rows: Sequence[MethodRow]) -> str:
+    """Return a coverage table."""
+    agents = agents_of(rows)
+    lines = [["dataset", "method", *agents, "seconds"]]
+    for row in rows:
+        cells = [_markdown_cell(row.cells.get(agent), 4) for agent in agents]
+        lines.append([row.dataset, row.method, *cells, _markdown_cell(row.cells.get(ALL), 3)])
+    return markdown_table(lines)
+
+
+def _markdown_sizes(rows: Sequence[MethodRow]) -> str:
+    """Return a size table."""
+    ordinal = any("labels" in row.cells for row in rows)
+    extra = ["within range", "labels inside"] if ordinal else []
+    lines = [["dataset", "method", "size", "less", *extra]]
+    for row in rows:
+        less = "" if row.less is None else f"{100 * row.less:.1f} %"
+        if row.published_less is not None:
+            less += f" ({100 * row.published_less:.1f} %)"
+        more = (
+            [_markdown_cell(row.cells.get(name), 2) for name in ("clipped", "labels")]
+            if ordinal
+            else []
+        )
+        lines.append([row.dataset, row.method, _markdown_cell(row.cells["size"], 2), less, *more])
+    return markdown_table(lines)
+
+
+def _markdown_verdicts(found: Sequence[Cell]) -> str:
+    """Return the counts of verdicts."""
+    rows = verdict_rows(found)
+    return (
+        markdown_table(rows) if len(rows) > 1 else "There is no published figure to compare with."
+    )
+
+
+def _markdown_cell(cell: Cell | None, decimals: int) -> str:
+    """Write one cell."""
+    if cell is None:
+        return ""
+    text = f"{number(cell.median, decimals)} ± {number(cell.half, decimals)}"
+    if cell.figure is None:
+        return text
+    printed = f"{cell.figure.median:.{decimals}f} ± {cell.figure.half:.{decimals}f}"
+    return f"{text} ({printed} {MARKDOWN_MARKS[cell.verdict]}".rstrip() + ")"
+
+
+def markdown_table(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows as a table.
+
+    Parameters
+    ----------
+    rows : sequence of sequence of str
+        The first one is the head.
+
+    Returns
+    -------
+    str
+        Markdown.
+    """
+    head, *body = rows
+    lines = [head, ["---"] * len(head), *body]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+LATEX_MARKS = {"inside": "=", "overlapping": r"\sim", "outside": r"\times", "": ""}
+"""How a verdict is written."""
+
+LATEX_HEAD = r"""% \usepackage{booktabs}; made from records, do not edit
+% median over seeds, 1.96 sd / sqrt(seeds) below; then the published figure, and
+% = inside the published interval, \sim the intervals meet, \times neither"""
+
+
+def latex_page(found: Sequence[Cell]) -> str:
+    """Return all tables.
+
+    Parameters
+    ----------
+    found : sequence of Cell
+        Every cell.
+
+    Returns
+    -------
+    str
+        LaTeX, one table for coverage and one for size of each preset.
+    """
+    parts = [LATEX_HEAD]
+    for preset in dict.fromkeys(cell.preset for cell in found):
+        own = [cell for cell in found if cell.preset == preset]
+        parts.append(_latex_coverage(coverage_rows(own), preset))
+        parts.append(_latex_sizes(size_rows(own), preset))
+    return "\n\n".join(parts) + "\n"
+
+
+def latex_escape(text: str) -> str:
+    """Return text that LaTeX prints as it is.
+
+    Parameters
+    ----------
+    text : str
+        Any text.
+
+    Returns
+    -------
+    str
+        With special characters escaped.
+    """
+    special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    return "".join(special.get(c, f"\\{c}" if c in "&%$#_{}" else c) for c in text)
+
+
+def _latex_coverage(rows: Sequence[MethodRow], preset: str) -> str:
+    """Return a coverage table."""
+    agents = agents_of(rows)
+    lines = [["Dataset", "Method", *agents, "Runtime (s)"]]
+    for row in rows:
+        cells = [_latex_cell(row.cells.get(agent), 4) for agent in agents]
+        lines.append(
+            [
+                latex_escape(row.dataset),
+                latex_escape(row.method),
+                *cells,
+                _latex_cell(row.cells.get(ALL), 3),
+            ]
+        )
+    return _tabular(lines, f"coverage, preset {preset}")
+
+
+def _latex_sizes(rows: Sequence[MethodRow], preset: str) -> str:
+    """Return a size table."""
+    lines = [["Dataset", "Method", "Avg size", r"\% less", r"\% less, published"]]
+    for row in rows:
+        shares = ["" if x is None else f"{100 * x:.1f}" for x in (row.less, row.published_less)]
+        cell = _latex_cell(row.cells["size"], 2)
+        lines.append([latex_escape(row.dataset), latex_escape(row.method), cell, *shares])
+    return _tabular(lines, f"size, preset {preset}")
+
+
+def _latex_cell(cell: Cell | None, decimals: int) -> str:
+    """Write one cell."""
+    if cell is None:
+        return ""
+    half = number(cell.half, decimals).replace("inf", r"\infty")
+    middle = number(cell.median, decimals).replace("inf", r"\infty")
+    text = f"{middle}_{{\\pm {half}}}"
+    if cell.figure is None:
+        return f"${text}$"
+    printed = f"{cell.figure.median:.{decimals}f}_{{\\pm {cell.figure.half:.{decimals}f}}}"
+    mark = f"{{}}{LATEX_MARKS[cell.verdict]}{{}}" if cell.verdict else r"\;"
+    return f"${text} {mark} {printed}$"
+
+
+def _tabular(lines: Sequence[Sequence[str]], what: str) -> str:
+    """Return rows as a tabular; a dataset's name stands on its first row only."""
+    head, *body = lines
+    text = [f"% {what}", f"\\begin{{tabular}}{{ll{'c' * (len(head) - 2)}}}", r"\toprule"]
+    text += [" & ".join(head) + r" \\"]
+    last = None
+    for dataset, *rest in body:
+        if dataset != last:
+            text.append(r"\midrule")
+        text.append(" & ".join(["" if dataset == last else dataset, *rest]) + r" \\")
+        last = dataset
+    return "\n".join([*text, r"\bottomrule", r"\end{tabular}"])
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One method on one dataset, as medians over seeds.
+
+    Parameters
+    ----------
+    preset, dataset, method : str
+        Settings, data as shown, and row.
+    coverage, half : float
+        Mean over agents, and 1.96 sd / sqrt(seeds) of it.
+    worst : float
+        Coverage of the worst agent.
+    worst_agent : str
+        Whose it is.
+    size : float
+        Mean size of the sets.
+    seeds : int
+        How many runs.
+    """
+
+    preset: str
+    dataset: str
+    method: str
+    coverage: float
+    half: float
+    worst: float
+    worst_agent: str
+    size: float
+    seeds: int
+
+
+def standings(found: Sequence[Cell]) -> tuple[Standing, ...]:
+    """Return how every method stands.
+
+    Parameters
+    ----------
+    found : sequence of Cell
+        Every cell.
+
+    Returns
+    -------
+    tuple of Standing
+        In the order of the cells.
+    """
+    rows: dict[tuple[str, str, str], list[Cell]] = {}
+    for cell in found:
+        rows.setdefault((cell.preset, cell.shown, cell.method), []).append(cell)
+    return tuple(_standing(own) for own in rows.values())
+
+
+def terminal_tables(
+    found: Sequence[Cell], nominal: float, *, ascii: bool = False
+) -> tuple[Table, ...]:
+    """Return one table for each preset and dataset.
+
+    Parameters
+    ----------
+    found : sequence of Cell
+        Every cell.
+    nominal : float
+        The coverage that is asked for.
+    ascii : bool, optional
+        Whether the terminal knows no other characters.
+
+    Returns
+    -------
+    tuple of Table
+        One row for each method.
+    """
+    rows = standings(found)
+    made = []
+    for preset, dataset in dict.fromkeys((row.preset, row.dataset) for row in rows):
+        own = [row for row in rows if (row.preset, row.dataset) == (preset, dataset)]
+        ends = (end for r in own for end in (r.coverage - r.half, r.coverage + r.half, r.worst))
+        bars = scale((min(1.0, max(0.0, end)) for end in ends), nominal, ascii=ascii)
+        title = escape(f"{dataset}, preset {preset}, {own[0].seeds} seeds")  # "[subset]" must stay
+        table = Table(
+            title=title,
+            title_justify="left",
+            caption=f"coverage: median over seeds ± {INTERVAL}",
+            caption_justify="left",
+        )
+        table.add_column("method", overflow="fold")
+        for name in ("coverage", "worst agent", "size"):
+            table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(f"coverage, {bars.left:g} to {bars.right:g}", no_wrap=True)
+        for row in own:
+            bar = bars.bar(row.coverage - row.half, row.coverage, row.coverage + row.half)
+            table.add_row(
+                row.method,
+                f"{row.coverage:.3f} ± {row.half:.3f}",
+                f"{row.worst_agent} {row.worst:.3f}",
+                number(row.size, 2),
+                Text(bar, no_wrap=True),
+            )
+        made.append(table)
+    return tuple(made)
+
+
+def verdict_table(found: Sequence[Cell]) -> Table | None:
+    """Return how many figures agree with what the paper prints.
+
+    Parameters
+    ----------
+    found : sequence of Cell
+        Every cell.
+
+    Returns
+    -------
+    Table or None
+        None where nothing was published.
+    """
+    head, *body = verdict_rows(found)
+    if not body:
+        return None
+    table = Table(*head, title="beside the published figures", title_justify="left")
+    for row in body:
+        table.add_row(*row)
+    return table
+
+
+def _standing(own: Sequence[Cell]) -> Standing:
+    """Sum up one method on one dataset."""
+    coverages = {cell.agent: cell for cell in own if cell.metric == "coverage"}
+    mean = coverages.pop(AVERAGE)
+    worst = min(coverages.values(), key=lambda cell: cell.median)
+    size = next(cell for cell in own if cell.metric == "size")
+    return Standing(
+        preset=mean.preset,
+        dataset=mean.shown,
+        method=mean.method,
+        coverage=mean.median,
+        half=mean.half,
+        worst=worst.median,
+        worst_agent=worst.agent,
+        size=size.median,
+        seeds=mean.seeds,
+    )

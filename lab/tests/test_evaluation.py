@@ -1,0 +1,394 @@
+"""A threshold for each class as a row of the benchmark, and the worst class in its record."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fedwqcp
+from fedwqcp import metrics
+from fedwqcp.errors import InputError
+from fedwqcp.federation.transport.local import calibrate
+from fedwqcp.quantile import conformal_quantile
+from fedwqcp.scores import uniforms
+from fedwqcp.scores.absolute_residual import AbsoluteResidual
+from fedwqcp.scores.aps import APS
+from fedwqcp.scores.cqr import CQR
+from fedwqcp.scores.lac import LAC
+from fedwqcp_lab.evaluation import (
+    IntervalBoard,
+    LabelBoard,
+    _of,
+    agree,
+    applicable,
+    code_versions,
+    evaluate,
+    method_of,
+    prepare,
+    probabilities,
+    shares,
+)
+from fedwqcp_lab.experiment import MethodPlan, PresetPlan, digest, paper
+from fedwqcp_lab.results import Journal, Result
+from units import AGENTS, experiment, labels_unit, lines_unit
+
+
+def short(plan):
+    """Take a few rounds where the paper takes 200."""
+    rounds = {"rounds": 3} if plan.settings.get("solver") == "rounds" else {}
+    return dataclasses.replace(plan, settings={**plan.settings, **rounds})
+
+
+ALL = dataclasses.replace(
+    paper(),
+    strong=2,
+    weak=1,
+    alpha=0.1,
+    datasets=experiment().datasets,
+    seeds=(0,),
+    methods=tuple(short(plan) for plan in paper().methods),
+)
+
+
+def test_every_row_gives_one_result_for_each_agent():
+    for unit, presets, methods in ((labels_unit(), 2, 13), (lines_unit(), 3, 9)):
+        results = evaluate(unit, ALL)
+        assert len({r.key for r in results}) == len(results) == presets * methods * len(AGENTS)
+        for r in results:
+            assert (r.n_test, r.status) == (90, unit.setting.status)
+            assert 0 < r.calibration_s <= r.sets_s
+
+
+def test_rows_that_do_not_fit_are_left_out():
+    heads = applicable(ALL, "regression", quantiles=True)
+    assert "dp-fedcp" not in {plan.method for _, plan in heads}
+    assert {p.name for p, _ in heads} == {"paper", "sound", "sound-cqr"}
+    assert {p.name for p, _ in applicable(ALL, "regression", quantiles=False)} == {"paper", "sound"}
+    labels = applicable(ALL, "classification", quantiles=False)
+    assert {p.name for p, _ in labels} == {"paper", "sound"}
+
+
+def test_results_are_what_the_field_gives():
+    unit = labels_unit()
+    found = {r.agent: r for r in evaluate(unit, experiment()) if r.preset == "paper"}
+    score = experiment().presets[0].score("classification")
+    cals = {
+        side.name: score.of(
+            probabilities(side.calibration, score), unit.setting.labels[unit.setting.part(at)]
+        )
+        for at, side in enumerate(unit.sides)
+    }
+    release = calibrate(
+        cals,
+        method=method_of(
+            unit.setting, experiment().methods[1], prepare(unit, experiment().presets[0])
+        ),
+        alpha=0.1,
+        score=score,
+        rule="leq_top1",
+    )
+    for side in unit.sides:
+        q = release.threshold(side.name)
+        sets = score.invert(probabilities(side.test, score), q, "leq_top1")
+        assert found[side.name].threshold == q
+        assert found[side.name].hits == int(sets.cover(unit.setting.test_labels).sum())
+        assert found[side.name].size == sets.sizes().mean()
+        assert found[side.name].local == conformal_quantile(cals[side.name], 0.1, "clip")
+        assert found[side.name].n_cal == len(cals[side.name])
+
+
+def test_the_same_unit_gives_the_same_results_times_apart():
+    assert evaluate(labels_unit(), ALL) == evaluate(labels_unit(), ALL)
+    assert evaluate(lines_unit(), ALL) == evaluate(lines_unit(), ALL)
+
+
+def test_a_method_more_changes_no_other_number():
+    fewer = dataclasses.replace(ALL, methods=ALL.methods[-2:])
+    some = evaluate(labels_unit(), fewer)
+    by = {r.key: r for r in evaluate(labels_unit(), ALL)}
+    assert all(by[r.key] == r for r in some)
+
+
+def test_the_maximum_of_local_quantiles_is_a_reading_without_proof():
+    plan = MethodPlan(name="fedcp-qq (paper's rows)", method="fedwq-cp", take="maximum")
+    results = evaluate(labels_unit(), experiment(methods=(plan,)))
+    own = [r for r in results if r.preset == "paper"]
+    assert {r.threshold for r in own} == {max(r.local for r in own if r.n_cal)}
+    assert {(r.guarantee, r.rounds) for r in own} == {("none", 1)}
+    wrong = dataclasses.replace(plan, method="fcp", samples=True, settings={"sketch": "exact"})
+    unit = labels_unit()
+    with pytest.raises(InputError, match="local quantiles"):
+        agree(unit.setting, prepare(unit, experiment().presets[0]), wrong, 0.1)
+
+
+def test_scores_of_people_leave_only_where_a_row_says_so():
+    plan = MethodPlan(name="fcp", method="fcp", settings={"sketch": "exact"})
+    with pytest.raises(InputError, match="single people"):
+        evaluate(labels_unit(), experiment(methods=(plan,)))
+    open_ = dataclasses.replace(plan, samples=True)
+    assert all(r.samples for r in evaluate(labels_unit(), experiment(methods=(open_,))))
+
+
+def test_methods_are_aimed_and_take_the_presets_overflow():
+    unit = labels_unit()
+    plans = {plan.name: plan for plan in ALL.methods}
+    paper = prepare(unit, experiment().presets[0])
+
+    def _of(name):
+        return method_of(unit.setting, plans[name], paper)
+
+    assert _of("fedwq-cp").overflow == "clip"
+    assert _of("dp-fedcp").target == (0.25,) * 4
+    assert _of("dp-fedcp (own law)").target == "own"
+    assert _of("cphet").target == tuple(unit.setting.feature_law.tolist())
+    assert _of("cphet (paper's rows)").scope == "local"
+
+
+@pytest.mark.parametrize(("score", "high"), [("lac", 1.0), ("raps", 1.03)])
+def test_private_methods_take_the_range_of_the_score(score, high):
+    unit = labels_unit()
+    scored = prepare(unit, PresetPlan(name=score, labels={"name": score}))
+    plan = MethodPlan(name="private", method="private-fedwq-cp")
+    assert method_of(unit.setting, plan, scored).bounds == (0.0, high)
+
+
+def test_a_row_may_have_a_set_rule_of_its_own():
+    plain = MethodPlan(name="plain", method="fedwq-cp", rule="leq")
+    forced = MethodPlan(name="forced", method="fedwq-cp")
+    results = evaluate(labels_unit(), experiment(methods=(plain, forced)))
+    size = {(r.method, r.agent): r.size for r in results if r.preset == "paper"}
+    assert all(size["plain", a] <= size["forced", a] for a in AGENTS)
+    assert any(size["plain", a] < size["forced", a] for a in AGENTS)
+
+
+def test_shares_count_labels():
+    for unit, classes in ((labels_unit(), 4), (lines_unit(), 5)):
+        found = shares(unit)
+        counts = np.array([share.counts for share in found])
+        assert counts.shape == (3, classes)
+        assert np.array_equal(counts.sum(axis=0), np.bincount(unit.setting.labels.astype(int)))
+    real = lines_unit()
+    real = dataclasses.replace(real, setting=dataclasses.replace(real.setting, n_classes=None))
+    assert sum(share.counts[0] for share in shares(real)) == 240
+
+
+def test_a_preset_that_does_not_fit_is_refused():
+    with pytest.raises(InputError, match="does not fit"):
+        prepare(labels_unit(), experiment().presets[2])
+    with pytest.raises(InputError, match="does not fit"):
+        prepare(lines_unit(quantiles=False), experiment().presets[2])
+
+
+def test_normalised_residuals_take_their_spread_from_the_prediction():
+    unit = lines_unit()
+    preset = PresetPlan(
+        name="n", intervals={"name": "normalized-residual"}, spread=(0.5, 1.0), overflow="clip"
+    )
+    scored = prepare(unit, preset)
+    side, part = unit.sides[1], unit.setting.part(1)
+    f = np.clip(side.calibration, 0, 4)
+    wanted = np.abs(unit.setting.labels[part] - f) / (0.5 + f)
+    assert scored.calibrations["S1"].scores == pytest.approx(wanted)
+    sets = scored.boards["S1"].sets(0.8, "leq")
+    g = np.clip(side.test, 0, 4)
+    assert sets.upper == pytest.approx(g + 0.8 * (0.5 + g))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"intervals": {"name": "normalized-residual"}},
+        {"intervals": {"name": "absolute-residual"}, "spread": (0.5, 1.0)},
+        {"intervals": {"name": "normalized-residual"}, "spread": (-0.5, 1.0)},
+    ],
+)
+def test_a_spread_belongs_to_normalised_residuals(wrong):
+    with pytest.raises(InputError, match="spread must be two numbers"):
+        PresetPlan(name="n", **wrong)
+
+
+NAMES = ("split-cp", "fedwq-cp", "fedls-cp")
+ROWS = dataclasses.replace(
+    experiment(),
+    presets=experiment().presets[1:2],
+    methods=tuple(MethodPlan(name=f"{name} by label", method=name, by="label") for name in NAMES),
+)
+
+
+def test_a_class_has_the_threshold_of_its_own_points():
+    unit = labels_unit(n=1200)
+    found = {r.agent: r for r in evaluate(unit, ROWS) if r.method == "split-cp by label"}
+    cals = prepare(unit, ROWS.presets[0]).calibrations
+    for name, cal in cals.items():
+        own = [conformal_quantile(cal.scores[cal.labels == c], ROWS.alpha) for c in range(4)]
+        assert found[name].threshold == tuple(map(float, own))
+
+
+def test_every_method_gives_one_for_each_class():
+    found = evaluate(labels_unit(), ROWS)
+    assert {r.method for r in found} == {f"{name} by label" for name in NAMES}
+    assert all(len(r.threshold) == 4 for r in found)
+
+
+def test_a_regression_has_no_classes():
+    assert applicable(ROWS, "regression", quantiles=True) == ()
+    assert {r.worst_class for r in evaluate(lines_unit(), experiment())} == {None}
+
+
+def test_the_worst_class_is_recorded():
+    unit = labels_unit()
+    truth = unit.setting.test_labels
+    scored = prepare(unit, ROWS.presets[0])
+    for r in evaluate(unit, ROWS):
+        sets = scored.boards[r.agent].sets(np.array(r.threshold), "leq")
+        assert r.worst_class == min(rate.coverage for rate in metrics.by_class(sets, truth))
+
+
+def test_a_class_without_test_points_is_not_the_worst():
+    unit = labels_unit()
+    some = unit.setting.test_labels != 2
+    setting = dataclasses.replace(unit.setting, test_labels=unit.setting.test_labels[some])
+    sides = tuple(dataclasses.replace(side, test=side.test[some]) for side in unit.sides)
+    found = evaluate(dataclasses.replace(unit, setting=setting, sides=sides), ROWS)
+    assert min(r.worst_class for r in found) > 0.5
+
+
+def test_records_of_before_the_worst_class_are_still_read(tmp_path):
+    result = evaluate(labels_unit(), ROWS)[0]
+    journal = Journal(tmp_path / "records.jsonl", Result)
+    journal.append([result])
+    assert journal.read() == (result,)
+    older = journal.path.read_text().replace(f'"worst_class": {result.worst_class!r}, ', "")
+    assert "worst_class" not in older
+    journal.path.write_text(older)
+    assert journal.read() == (dataclasses.replace(result, worst_class=None),)
+
+
+def test_rows_without_groups_keep_their_fingerprint():
+    plain = experiment()
+    row = ("blobs", "sound", "fedwq-cp")
+    assert "by" not in plain.config(*row)["method"]
+    grouped = dataclasses.replace(
+        plain, methods=(MethodPlan(name="fedwq-cp", method="fedwq-cp", by="label"),)
+    )
+    assert digest(grouped.config(*row)) != digest(plain.config(*row))
+
+
+@pytest.mark.parametrize("wrong", [{"aim": "training"}, {"take": "maximum"}])
+def test_what_has_no_meaning_by_label_is_refused(wrong):
+    with pytest.raises(InputError, match="by = 'label' leaves no law of labels to aim at"):
+        MethodPlan(name="x", method="fedls-cp", by="label", **wrong)
+
+
+LABEL_SHIFT = dataclasses.replace(
+    experiment(),
+    presets=(
+        PresetPlan(
+            name="tilted", labels={"name": "tilted-aps"}, intervals={"name": "absolute-residual"}
+        ),
+    ),
+    methods=(
+        MethodPlan(name="fedls-cp", method="fedls-cp"),
+        MethodPlan(name="training law", method="fedls-cp", aim="training"),
+        MethodPlan(name="strata", method="fedls-cp", settings={"strata": (0.0,)}),
+    ),
+)
+
+
+def test_a_regression_needs_strata():
+    assert [p.name for _, p in applicable(LABEL_SHIFT, "regression", quantiles=False)] == ["strata"]
+    assert len(applicable(LABEL_SHIFT, "classification", quantiles=False)) == 3
+    assert {r.method for r in evaluate(lines_unit(), LABEL_SHIFT)} == {"strata"}
+
+
+def test_every_agent_gets_a_threshold_in_one_round():
+    found = evaluate(labels_unit(), LABEL_SHIFT)
+    assert len(found) == 3 * len(AGENTS)
+    assert all(r.rounds == 1 and 0 <= r.threshold <= 1 for r in found)
+    assert all(r.guarantee == "target-shift, approximate" for r in found)
+
+
+def test_it_can_aim_at_the_training_data():
+    unit = labels_unit()
+    found = method_of(
+        unit.setting,
+        LABEL_SHIFT.methods[1],
+        prepare(unit, LABEL_SHIFT.presets[0]),
+    )
+    assert found.target == tuple(unit.setting.label_law.tolist())
+
+
+SCORES = [
+    APS(),
+    APS(randomized=False),
+    APS(randomized=False, precision="float32"),
+    LAC(),
+]
+
+
+@pytest.mark.parametrize("score", SCORES, ids=repr)
+@pytest.mark.parametrize("rule", ["leq", "leq_top1", "until"])
+@pytest.mark.parametrize("threshold", [0.0, 0.37, 0.95, 1.0, np.inf, "each", "per label"])
+def test_a_board_gives_what_the_score_inverts_to(score, rule, threshold):
+    if rule == "until" and isinstance(score, LAC):
+        pytest.skip("until reads labels in order")
+    unit = labels_unit()
+    probs, truth = probabilities(unit.sides[0].test, score), unit.setting.test_labels
+    u = uniforms("k", np.arange(len(truth))) if score.randomized else None
+    if threshold == "each":  # a value that some score has exactly
+        threshold = float(np.sort(score.of_every_label(probs, u).ravel())[len(truth)])
+    if threshold == "per label":
+        threshold = np.array([0.2, 0.9, 1.0, np.inf])
+    board = LabelBoard(score, probs, truth, u)
+    sets = score.invert(probs, threshold, rule, u)
+    wanted = metrics.measure("a", sets, truth)
+    found = board.measure(threshold, rule)
+    assert np.array_equal(board.sets(threshold, rule).mask, sets.mask)
+    assert (found.n, found.hits, found.size) == (wanted.n, wanted.hits, wanted.size)
+    assert found.clipped is None
+
+
+@given(st.floats(-1, 6) | st.just(np.inf))
+def test_intervals_are_measured_raw_clipped_and_as_labels(threshold):
+    unit = lines_unit()
+    side, truth = unit.sides[0], unit.setting.test_labels
+    for score, outputs in ((AbsoluteResidual(), side.test), (CQR(), side.test_quantiles)):
+        sets = score.invert(outputs, threshold)
+        found = IntervalBoard(score, outputs, truth, 5).measure(threshold, "leq_top1")
+        assert found.hits == int(sets.cover(truth).sum())
+        assert found.hits == int(sets.labels(5).cover(truth.astype(int)).sum())
+        assert found.size == sets.sizes().mean()
+        assert found.clipped <= min(4.0, found.size) + 1e-12
+        assert found.labels <= 5
+
+
+def test_a_hand_made_interval():
+    board = IntervalBoard(AbsoluteResidual(), np.array([0.0, 2.0]), np.array([1.0, 2.0]), 5)
+    found = board.measure(1.5, "leq")
+    assert (found.n, found.hits, found.size) == (2, 2, 3.0)
+    assert found.clipped == (1.5 + 3.0) / 2
+    assert found.labels == (2 + 3) / 2
+
+
+def test_real_values_have_no_labels():
+    board = IntervalBoard(AbsoluteResidual(), np.zeros(1), np.zeros(1), None)
+    assert board.measure(1.0, "leq").labels is None
+
+
+def test_the_code_says_what_numbers_depend_on():
+    text = code_versions()
+    assert text.startswith(f"fedwqcp {fedwqcp.__version__}")
+    assert f"numpy {np.__version__}" in text
+
+
+def test_a_package_that_is_not_there_is_left_out():
+    assert _of("no-such-distribution") == ""
+
+
+def test_a_copy_without_its_repository_can_be_told_its_commit(monkeypatch):
+    monkeypatch.setenv("FEDWQCP_COMMIT", "abc123")
+    assert code_versions.__wrapped__().startswith(f"fedwqcp {fedwqcp.__version__} (abc123), ")
