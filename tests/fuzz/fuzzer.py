@@ -1135,6 +1135,11 @@ def _counts(counter: Counter[str]) -> str:
     return ", ".join(f"{name} {count}" for name, count in counter.most_common())
 
 
+def _ends(text: str) -> str:
+    """Shorten a long text in its middle."""
+    return text if len(text) <= 200 else f"{text[:60]} ... {text[-130:]}"
+
+
 def main() -> None:
     """Run the fuzzer from the command line."""
     parser = argparse.ArgumentParser(description="hostile messages to every part that reads one")
@@ -1151,6 +1156,8 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (12 * 2**30, 12 * 2**30))
     seed = int(time.time()) if given.seed is None else given.seed
     names = tuple(given.target)
+    for setup in setups():  # loads what methods need, which is no cost of a message
+        honest_release(setup)
     if given.case is not None:
         case, finding, text = run_case(seed, given.case, available(names))
         print(f"{case.target}, {case.setup}\n" + "\n".join(case.done) + f"\n{text or 'no finding'}")
@@ -1162,9 +1169,9 @@ def main() -> None:
     print(f"\ncases: {sum(result.cases.values())} ({_counts(result.cases)})")
     print(f"messages: {result.messages}")
     print(f"refusals: {_counts(result.refusals)}")
-    print(f"slowest message: {result.slowest[0]:.3f} s ({result.slowest[1][:160]})")
+    print(f"slowest message: {result.slowest[0]:.3f} s ({_ends(result.slowest[1])})")
     print(
-        f"largest memory increase: {result.largest[0] / 2**20:.1f} MiB ({result.largest[1][:160]})"
+        f"largest memory increase: {result.largest[0] / 2**20:.1f} MiB ({_ends(result.largest[1])})"
     )
     print(f"findings: {len(result.findings)}")
     for finding, (count, first, _) in sorted(result.findings.items(), key=lambda item: -item[1][0]):
