@@ -18,7 +18,7 @@ from fedwqcp.federation.record.ledger import Ledger, with_reasons
 from fedwqcp.federation.server import Server
 from fedwqcp.scores.custom import Custom
 from fedwqcp.wire.codec import encode
-from fedwqcp.wire.round import Round
+from fedwqcp.wire.round import Choice, Round
 
 DATA = {"a": np.arange(1, 11) / 10, "b": np.arange(1, 6) / 7, "c": np.arange(1, 21) / 50}
 
@@ -260,3 +260,28 @@ def test_a_full_disk_is_an_error_of_ours(tmp_path):
     )
     with pytest.raises(InputError, match="cannot write"):
         ledger.accepted(0, "a", b"{}")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"agents": ["nobody"]},
+        {"agents": ["a", "a"]},
+        {"agents": "a"},
+        {"agents": [["a"]]},
+        {"agents": None},
+        {"reason": 3},
+        {"more": "words"},
+    ],
+)
+def test_the_last_line_says_what_a_server_can_say(change, tmp_path):
+    terms = Round("r", Choice("split-cp"), Choice("lac"), (0.1,), ("a", "b"), 2)
+    ledger = Ledger(tmp_path, terms)
+    ledger.released(Server(terms).release())
+    ledger.stored(("a",))
+    assert audit(tmp_path).matches
+    *lines, last = (tmp_path / "log.jsonl").read_bytes().splitlines(keepends=True)
+    spaced = json.dumps(json.loads(last), indent=1).replace("\n", "").encode() + b"\n"
+    for changed in (spaced, json.dumps({**json.loads(last), **change}).encode() + b"\n"):
+        (tmp_path / "log.jsonl").write_bytes(b"".join([*lines, changed]))
+        assert "log.jsonl" in audit(tmp_path).difference

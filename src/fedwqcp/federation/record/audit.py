@@ -90,7 +90,7 @@ def audit(folder: Path) -> Audit:
     log = read(folder / LOG, LOG_BYTES)
     try:
         entries = list(_entries(folder, log))
-        _check_end(entries)
+        _check_end(entries, log)
         return _recomputed(folder, entries)
     except FedwqcpError as error:
         return Audit(str(error))
@@ -149,7 +149,7 @@ def _entries(folder: Path, log: bytes) -> Iterator[dict[str, Any]]:
         yield entry
 
 
-def _check_end(entries: list[dict[str, Any]]) -> None:
+def _check_end(entries: list[dict[str, Any]], log: bytes) -> None:
     """Refuse a log whose last lines are missing: the chain does not tell what came after it."""
     events = [entry["event"] for entry in entries]
     last = events[-1] if events else "nothing"
@@ -158,6 +158,21 @@ def _check_end(entries: list[dict[str, Any]]) -> None:
             f"{LOG}: must end with who stored the release, or why there is none; it ends with "
             f"{last!r}: the round has not ended, its coordinator was stopped, or lines were cut off"
         )
+    # No line after it holds the last one, so it must at least be as a server writes it.
+    if not log.endswith(b"\n" + json.dumps(entries[-1]).encode() + b"\n"):
+        raise RecordError(f"{LOG}, line {len(entries)}: is not as a server writes it")
+
+
+def _check_stored(entries: list[dict[str, Any]], round: Round) -> None:
+    """Refuse lines of who stored the release that name others, an agent twice, or more."""
+    for entry in entries:
+        agents, known = entry.get("agents"), {"event", "agents", "reason", "previous"}
+        names = agents if isinstance(agents, list) else [None]
+        texts = all(isinstance(name, str) for name in (*names, entry.get("reason", "")))
+        if not texts or len(set(names)) != len(names) or not set(names) <= set(round.agents):
+            raise RecordError(f"{LOG}: those who stored the release must be agents, each once")
+        if set(entry) - known:
+            raise RecordError(f"{LOG}: says more of who stored the release than a server does")
 
 
 def _check_file(folder: Path, name: str, digest: str) -> None:
@@ -176,6 +191,7 @@ def _check_file(folder: Path, name: str, digest: str) -> None:
 def _recomputed(folder: Path, entries: list[dict[str, Any]]) -> Audit:
     """Hold the dialogue again with the accepted answers alone."""
     round = decode(read(folder / "round.json"), Round, source="round.json")
+    _check_stored([entry for entry in entries if entry["event"] == "stored"], round)
     server = Server(round)
     reasons: dict[str, str] = {}
     answers = 0

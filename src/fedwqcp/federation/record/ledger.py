@@ -3,7 +3,8 @@
 A record is a folder: ``round.json``, ``answers/step-K/AGENT.json`` exactly as they came (in a
 secure round ``sums/K.json``, since the server has no more than totals),
 ``record.json`` and ``release.json`` at the end, and ``log.jsonl``, which only grows: each line
-holds the digest of the line before it and of the file it speaks of.
+holds the digest of the line before it and of the file it speaks of. No line holds the last one,
+who acknowledged the release: that is the server's word.
 """
 
 from __future__ import annotations
