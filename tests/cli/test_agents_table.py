@@ -1,5 +1,6 @@
 """The table of ``server close``, from a release made in this process."""
 
+from dataclasses import replace
 from io import StringIO
 
 import numpy as np
@@ -40,3 +41,16 @@ def test_no_dots_without_a_common_threshold_or_two_local_ones():
         text = said(calibrate(cals, method=method, alpha=0.1))
         assert " to " not in text
         assert "used" in text
+
+
+def test_of_thousands_of_agents_the_unused_come_first():
+    names = tuple(f"a{k:04d}" for k in range(1000))
+    release = calibrate({name: [0.1] * 9 for name in names}, alpha=0.1)
+    last = replace(release.agents[-1], status="refused", reason="n: too large")
+    text = StringIO()
+    Console(file=text, width=160).print(
+        agents_table(replace(release, agents=(*release.agents[:-1], last), received={}))
+    )
+    assert "n: too large" in text.getvalue()
+    assert "and 800 more agents" in text.getvalue()
+    assert "a0500" not in text.getvalue()

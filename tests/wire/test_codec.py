@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedwqcp.errors import InputError, MalformedMessageError, MessageError, RecordError
+from fedwqcp.federation.agent import Agent
 from fedwqcp.methods import Calibration
 from fedwqcp.wire import codec
 from fedwqcp.wire.codec import MAX_BYTES, decode, encode, method_of, terms
@@ -239,3 +240,16 @@ def test_the_size_limit_is_checked_before_reading(monkeypatch):
     monkeypatch.setattr(codec, "MESSAGE_BYTES", Limit("message", 0, 10, ""))
     with pytest.raises(MalformedMessageError, match="at most 10 bytes"):
         decode(encode(ROUND), Round)
+
+
+def test_a_payload_says_its_kind_also_where_there_is_only_one():
+    cal = Calibration([0.1] * 50)
+    round = Round("r1", Choice("fedwq-cp"), Choice("lac"), (0.1,), ("a",), 1)
+    honest = json.loads(Agent("a", round, cal).answer())
+    for kind in (None, "-", "counts", 7):
+        said = {**honest["answers"][0], "kind": kind}
+        if kind is None:
+            del said["kind"]
+        data = json.dumps({**honest, "answers": [said]}).encode()
+        with pytest.raises(MalformedMessageError):
+            decode(data, Answer, (LocalQuantile,))

@@ -13,6 +13,9 @@ from fedwqcp.report.released import always_left_out, released
 from fedwqcp.wire.payload import LocalQuantile, ToAll
 from fedwqcp.wire.release import Release
 
+MOST_SHOWN = 200
+"""Agents in the table."""
+
 
 def agents_table(release: Release, *, ascii: bool = False) -> Table:
     """Return a row for each agent; with local thresholds, each as a dot on a common scale.
@@ -44,7 +47,12 @@ def agents_table(release: Release, *, ascii: bool = False) -> Table:
         table.add_column(f"{scale.left:.3g} to {scale.right:.3g}", no_wrap=True)
     for heading in ("bytes up", "reason"):
         table.add_column(heading, overflow="fold")
-    for agent in release.agents:
+    shown = release.agents
+    if len(shown) > MOST_SHOWN:  # a terminal shows thousands slowly, and nobody reads them
+        shown = tuple(sorted(shown, key=lambda agent: agent.status == "used")[:MOST_SHOWN])
+        left = len(release.agents) - len(shown)
+        table.caption = f"and {left} more agents, all in the record; unused ones come first here"
+    for agent in shown:
         own = local.get(agent.name)
         row = [agent.name, "left out" if agent.name in out else agent.status]
         if local:

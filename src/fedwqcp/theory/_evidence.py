@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from math import ceil, inf, isfinite, sqrt
 from typing import Literal, TypeAlias
 
@@ -53,12 +54,12 @@ class Evidence:
     alpha: float
     bounds: tuple[float, float] | None
 
-    @property
+    @cached_property
     def some(self) -> dict[str, LocalQuantile]:
         """Agents that have points."""
         return {name: s for name, s in self.sent.items() if s.n}
 
-    @property
+    @cached_property
     def finite(self) -> dict[str, LocalQuantile]:
         """Agents that sent a finite threshold."""
         return {name: s for name, s in self.some.items() if s.threshold < inf}

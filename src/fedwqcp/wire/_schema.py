@@ -87,13 +87,18 @@ def wire_type(cls: Any, kinds: Kinds) -> Any:
     return _cached(cls, kinds)
 
 
+class _NoKind(msgspec.Struct, tag_field="kind", tag="-"):
+    """Never sent: msgspec asks for the kind only where there are several to choose from."""
+
+
 @lru_cache(maxsize=256)
 def _cached(cls: Any, kinds: Kinds) -> Any:
     """Build each type once."""
     if cls is float:
         return _union(float, Literal["inf"])
     if cls in (Summary, Question, Outcome):
-        return _union(*(wire_type(kind, kinds) for kind in kinds if issubclass(kind, cls)), None)
+        found = [wire_type(kind, kinds) for kind in kinds if issubclass(kind, cls)]
+        return _union(*found, _NoKind, None) if found else None
     if dataclasses.is_dataclass(cls):
         return _struct(cls, kinds)
     origin, parts = get_origin(cls), get_args(cls)
@@ -133,7 +138,14 @@ def _made(cls: Any, kinds: Kinds) -> Builder:
         return _builder_of_members(parts, kinds)
     if cls in (Summary, Question, Outcome):
         tagged = {kind.kind: builder(kind, kinds) for kind in kinds if issubclass(kind, cls)}
-        return lambda read: None if read is None else tagged[read.__struct_config__.tag](read)
+
+        def of_kind(read: Any) -> Any:
+            """Build what the kind stands for."""
+            if isinstance(read, _NoKind):
+                raise InputError("kind: must be one that the round's method sends")
+            return None if read is None else tagged[read.__struct_config__.tag](read)
+
+        return of_kind
     if dataclasses.is_dataclass(cls):
         return _builder_of_fields(cls, kinds)
     if origin is tuple and parts[0] is float:  # long lists of numbers are most of a long message
