@@ -111,6 +111,6 @@ $(VENV)/.demo: $(VENV)/bin/python pyproject.toml
 	touch $@
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml
-	$(PIP) install --quiet -e ".[fast,sketch,parquet,sklearn,demo]" --group test --group check
+	$(PIP) install --quiet -e ".[fast,sketch,parquet,sklearn,demo,sign]" --group test --group check
 	$(PIP) install --quiet --no-deps -e lab  # torch comes with test-torch and paper
 	touch $@

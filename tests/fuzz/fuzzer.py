@@ -347,13 +347,14 @@ def fuzz_server(case: Case) -> None:
                 if may is not None:
                     used[name] = may
         seen += honest.values()
+        counted = len(server.refusals)
         try:
             with case.message(f"{setup.name}, closing step {step}: {'; '.join(case.done[-3:])}"):
                 server.close_step()
         except QuorumError as error:
             case.refused(error)
             raise Finding(f"honest agents are enough, and the round ends: {error}") from error
-        for refusal in server.refusals:
+        for refusal in server.refusals[counted:]:
             case.refused(refusal)
             if refusal.agent in set(NAMES) - liars:
                 raise Finding(f"honest {refusal.agent} is refused: {refusal}")
