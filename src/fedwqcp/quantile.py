@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from fractions import Fraction
 from functools import lru_cache
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import bdtr, bdtrc
 
 from fedwqcp.arrays import Floats, as_alpha, as_scores
 from fedwqcp.errors import InputError
@@ -228,3 +230,118 @@ def check_overflow(overflow: str) -> None:
     """
     if overflow not in OVERFLOWS:
         raise InputError(f"overflow must be one of {', '.join(OVERFLOWS)}, got {overflow!r}")
+
+
+SHARE = 10
+"""An agent sends at most one order statistic of its tail for so many scores."""
+SAFE_ERROR, UNSAFE_ERROR = 0.05, 0.02
+"""Error of calling an agent's coverage sufficient, and that of any of M agents insufficient."""
+
+
+def least_coverage(alpha: float) -> float:
+    """Return 1 - alpha - alpha/2, the least coverage at which a shared threshold counts as safe.
+
+    Parameters
+    ----------
+    alpha : float
+        Miscoverage level; above one half, 1 - alpha takes the place of alpha in the last term.
+
+    Returns
+    -------
+    float
+        The coverage.
+    """
+    level = exact_level(alpha)
+    return float(level - min(level, 1 - level) / 2)
+
+
+def sufficient_count(n: int, coverage: float, error: float = SAFE_ERROR) -> int:
+    """Return how many of n scores must lie at or below a threshold to show that it covers enough.
+
+    The smallest c with P(Binomial(n, coverage) >= c) <= error: a one-sided Clopper-Pearson test.
+
+    Parameters
+    ----------
+    n : int
+        Sample size.
+    coverage : float
+        What must be shown.
+    error : float, optional
+        Probability of showing what is not so.
+
+    Returns
+    -------
+    int
+        The count; n + 1 where no sample of this size shows it.
+
+    Examples
+    --------
+    >>> sufficient_count(1000, 0.925), sufficient_count(30, 0.925)
+    (939, 31)
+    """
+    return bisect_left(
+        range(n + 1), True, key=lambda c: c > 0 and bdtrc(c - 1, n, coverage) <= error
+    )
+
+
+def insufficient_count(n: int, coverage: float, error: float) -> int:
+    """Return how few of n scores at or below a threshold show that it covers too little.
+
+    The largest c with P(Binomial(n, coverage) <= c) <= error.
+
+    Parameters
+    ----------
+    n : int
+        Sample size.
+    coverage : float
+        What is shown to be missed.
+    error : float
+        Probability of showing what is not so.
+
+    Returns
+    -------
+    int
+        The count; -1 where no sample of this size shows it.
+
+    Examples
+    --------
+    >>> insufficient_count(1000, 0.925, 0.02 / 6), insufficient_count(20, 0.925, 0.02 / 6)
+    (901, 13)
+    """
+    return bisect_left(range(n + 1), True, key=lambda c: bdtr(c, n, coverage) > error) - 1
+
+
+def tail_ranks(n: int, alpha: float, most: int = 16) -> tuple[int, ...]:
+    """Return the ranks of the order statistics that tell whether a shared threshold is safe.
+
+    A threshold t is at or above the order statistic of rank c exactly if c scores lie at or below
+    t. So the ranks that matter are those where a verdict turns: the one that shows enough coverage,
+    and those that show too little among up to 4, 16, 64 and 256 agents. What is left of the number
+    goes to ranks that tell how much an agent could miss.
+
+    Parameters
+    ----------
+    n : int
+        Sample size.
+    alpha : float
+        Miscoverage level.
+    most : int, optional
+        How many; never more than one for ten scores, so that a small sample stays hidden.
+
+    Returns
+    -------
+    tuple of int
+        Increasing, from 1 to n.
+
+    Examples
+    --------
+    >>> tail_ranks(80, 0.1)
+    (24, 40, 48, 56, 57, 58, 59, 60, 62, 74)
+    """
+    bar, own = least_coverage(alpha), conformal_rank(n, alpha)
+    turns = [insufficient_count(n, bar, UNSAFE_ERROR / agents) + 1 for agents in (256, 16, 64, 4)]
+    shares = [1 - (1 - bar) * times for times in (2, 3, 1, 4, 1.5, 5, 6, 0.8, 2.5, 8, 0.9, 1.2, 10)]
+    spread = [int(n * share) for share in shares]
+    wanted = dict.fromkeys([*turns[:2], sufficient_count(n, bar), *turns[2:], *spread])
+    ranks = [rank for rank in wanted if 0 < rank <= n and rank != own]
+    return tuple(sorted(ranks[: min(most, n // SHARE)]))

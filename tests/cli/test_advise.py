@@ -59,17 +59,19 @@ def opened(output, folder):
 
 
 PAPER = APS(randomized=False, precision="float32")
-CLIP = methods.get("fedwq-cp", overflow="clip")
+CLIP = methods.get("fedwq-cp", overflow="clip", tail=16)
+GUARDED = methods.get("fcp", sketch="order", floor=True, own=True)
+SPLIT_CLIP = methods.get("split-cp", overflow="clip")
 
 
 @pytest.mark.parametrize(
     ("score", "options", "method"),
     [
-        (PAPER, {"method": CLIP, "rule": "leq_top1"}, methods.get("fcp", floor=True)),
-        (PAPER, {"method": CLIP, "rule": "leq_top1", "spread": False}, CLIP),
-        (APS(), {"alpha": 0.0123456789}, methods.get("fcp", floor=True)),
-        (RAPS(penalty=0.1, k_reg=2), {"alpha": (0.1, 0.3)}, methods.get("fcp", floor=True)),
-        (APS(), {"spread": False, "rule": "until"}, methods.get("fedwq-cp")),
+        (PAPER, {"method": CLIP, "rule": "leq_top1"}, SPLIT_CLIP),
+        (PAPER, {"rule": "leq_top1", "spread": False}, GUARDED),
+        (APS(), {"alpha": 0.0123456789}, GUARDED),
+        (RAPS(penalty=0.1, k_reg=2), {"alpha": (0.1, 0.3)}, GUARDED),
+        (APS(), {"spread": False, "rule": "until"}, GUARDED),
     ],
 )
 def test_the_command_opens_a_round_on_the_same_terms(score, options, method, tmp_path):
@@ -85,13 +87,26 @@ def test_the_command_opens_a_round_on_the_same_terms(score, options, method, tmp
     assert (tmp_path / "round.json").read_text() == "the first round"
 
 
-def test_where_the_score_changes_nothing_is_said_of_coverage(tmp_path):
-    output = told("advise", saved(made("lac"), tmp_path))
-    assert "use fcp, floor=True on aps" in output
-    assert "covered less" not in output
-    assert opened(output, tmp_path).score.settings == {"randomized": True, "precision": "exact"}
-    stays = told("advise", saved(made(PAPER), tmp_path, "paper.record.json"))
-    assert "no agent is covered less" in stays
+def test_a_round_says_how_to_find_out_and_then_does(tmp_path):
+    two = told("advise", saved(made("lac"), tmp_path))
+    assert "use fcp, sketch=order, floor=True, own=True on lac" in two
+    assert "open a round of fedwq-cp with tail=16" in two
+    assert "predicts with --calibration" in two
+    more = made("lac", methods.get("fedwq-cp", tail=16))
+    found = told("advise", saved(more, tmp_path, "more.record.json"))
+    assert "use split-cp on lac. Averaging is unsafe" in found
+
+
+def test_what_is_in_use_needs_no_new_round(tmp_path):
+    rng = np.random.default_rng(0)
+    cals = {name: rng.uniform(size=3000) for name in "abc"}
+    method = methods.get("fedwq-cp", tail=16)
+    path = saved(fw.calibrate(cals, method=method, alpha=0.1, score="aps"), tmp_path)
+    output = told("advise", path)
+    assert "keep fedwq-cp on aps. Averaging is safe" in output
+    assert "server open" not in output
+    found = json.loads(told("advise", path, "--json"))
+    assert (found["command"], found["advice"]["keep"]) == ([], True)
 
 
 def test_one_level_of_several_is_the_next_rounds_level(tmp_path):
@@ -127,8 +142,9 @@ def test_scripts_get_the_command_and_the_roster(tmp_path):
     found = json.loads(told("advise", saved(made(PAPER), tmp_path), "--json"))
     assert found["command"][:5] == ["fedwqcp", "server", "open", "--method", "fcp"]
     assert found["roster"] == 'agents = ["a", "b", "c"]\nmax_n = 12345\nn_classes = 4'
-    assert found["advice"]["price"].startswith("larger sets: the common threshold rises")
-    assert found["advice"]["levels"] == {"0.1": "spread"}
+    assert found["advice"]["price"].startswith("larger sets: every threshold rises")
+    assert found["advice"]["levels"] == {"0.1": "cannot-tell"}
+    assert found["advice"]["verdict"] == "cannot tell"
 
 
 @pytest.mark.parametrize(

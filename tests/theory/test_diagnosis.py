@@ -1,17 +1,38 @@
+"""The assessment of a round: its verdict, its errors, and what it says of each agent."""
+
+from __future__ import annotations
+
+import re
 from math import inf
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 import fedwqcp as fw
 from fedwqcp.errors import InputError
 from fedwqcp.methods.private_fedwq_cp import REPLACED, PrivateQuantile
-from fedwqcp.quantile import conformal_quantile, conformal_rank
-from fedwqcp.theory import Diagnosis, Finding, ScoreLaw, diagnose
-from fedwqcp.theory.diagnosis import averaged, excluded
-from fedwqcp.wire.payload import LocalQuantile
+from fedwqcp.quantile import (
+    conformal_quantile,
+    conformal_rank,
+    insufficient_count,
+    least_coverage,
+    sufficient_count,
+    tail_ranks,
+)
+from fedwqcp.theory import (
+    Diagnosis,
+    Finding,
+    ScoreLaw,
+    diagnose,
+    diagnose_groups,
+    diagnose_release,
+    judge,
+)
+from fedwqcp.theory.diagnosis import excluded
+from fedwqcp.wire.payload import LocalQuantile, QuantileAndTail
 
 Q = LocalQuantile
 
@@ -25,62 +46,172 @@ def only(found: Diagnosis, code: str) -> Finding:
     return finding
 
 
-@pytest.mark.parametrize("bounds", [None, (0.0, 1.0), (0.0, inf)])
-def test_the_designed_in_failure_is_unsafe(bounds: tuple[float, float] | None) -> None:
+def sent(agents, alpha, tail=16):
+    """Return what agents with these scores send to FedWQ-CP."""
+    method = fw.methods.get("fedwq-cp", **({"tail": tail} if tail else {}))
+    return {
+        f"a{k}": method.summarize(fw.Calibration(scores), alpha) for k, scores in enumerate(agents)
+    }
+
+
+# ---- what was wrong before
+
+
+@pytest.mark.parametrize("tail", [0, 16])
+@pytest.mark.parametrize(("n", "M"), [(80, 6), (100, 100)])
+def test_identical_agents_are_hardly_ever_called_unsafe(n: int, M: int, tail: int) -> None:
+    rng = np.random.default_rng(n)
+    unsafe = 0
+    for _ in range(100):
+        found = diagnose(sent(rng.beta(1, 6, size=(M, n)), 0.05, tail), 0.05)
+        unsafe += str(found).startswith("averaging is UNSAFE")
+    # at most 2 % of rounds: 7 or more of 100 have probability 0.004
+    assert unsafe <= 6
+
+
+@pytest.mark.parametrize("tail", [0, 16])
+def test_no_line_refutes_itself(tail: int) -> None:
+    rng = np.random.default_rng(1)
+    fine = 0
+    for n in (40, 400, 3000):
+        for M in (2, 5, 9):
+            for a in (1.0, 0.9, 0.3):
+                agents = [rng.beta(1, 6 if k % 2 else 6 * a, size=n) for k in range(M)]
+                text = str(diagnose(sent(agents, 0.1, tail), 0.1, (0.0, 1.0)))
+                assert "noise" not in text
+                for line in re.findall(r"\[ok\] .*", text):
+                    (missed,) = re.findall(r"could miss up to ([\d.]+)%", line)
+                    assert float(missed) <= 15.0
+                    fine += 1
+    assert fine >= (tail > 0)
+
+
+def test_the_designed_in_failure() -> None:
     law = ScoreLaw((0.1, 1.0), "uniform")
-    strong, weak = law.quantile(0.9, np.eye(2))
+    strong, weak = (law.quantile(0.9, np.eye(2))).tolist()
     threshold = (900 * strong + 100 * weak) / 1000
     assert threshold == pytest.approx(0.171)
     assert law.cdf(threshold, np.eye(2)) == pytest.approx([1.0, 0.171])
-
-    found = diagnose({"strong": Q(float(strong), 900), "weak": Q(float(weak), 100)}, 0.1, bounds)
-    assert not found.safe
-    assert codes(found) == [("spread", "unsafe"), ("dominance", "caution")]
-    assert found.findings[0].agents == ("strong", "weak")
-    assert "split-cp" in found.advice[0]
-    assert "fcp" in found.advice[0]
-    assert "randomised APS" in found.advice[0]
-
-
-@pytest.mark.parametrize("bounds", [None, (0.0, 1.0)])
-def test_six_like_agents_are_safe(bounds: tuple[float, float] | None) -> None:
-    found = diagnose({f"a{k}": Q(0.9 + k / 500, 300 + k) for k in range(6)}, 0.1, bounds)
-    assert found.safe
-    assert codes(found) == [("spread", "ok")]
-    assert found.advice == ()
+    two = diagnose({"strong": Q(strong, 900), "weak": Q(weak, 100)}, 0.1)
+    assert two.verdict == "cannot tell"  # the weak agent's scores below 0.9 are not known
+    assert two.coverage["weak"] == (0.0, pytest.approx(0.96, abs=0.02))
+    assert "weak could miss up to 100.0%" in only(two, "coverage").says
+    assert "tail=16" in two.advice[0]
+    rng = np.random.default_rng(0)
+    more = diagnose(sent([rng.uniform(0, 0.1, 900), rng.uniform(0, 1, 100)], 0.1), 0.1)
+    assert more.verdict == "unsafe"
+    assert only(more, "coverage").agents == ("a1",)
+    assert "split-cp" in more.advice[0]
+    assert "own=True" in more.advice[0]
 
 
-@pytest.mark.parametrize("family", ["uniform", "exponential"])
-@pytest.mark.parametrize(
-    ("n", "alpha", "alarms"), [(20, 0.1, 3), (40, 0.1, 0), (80, 0.05, 0), (400, 0.05, 0)]
+# ---- the tests behind the verdict
+
+
+@given(st.integers(1, 400), st.sampled_from([0.02, 0.05, 0.1, 0.4, 0.8]), st.integers(1, 300))
+def test_critical_counts_are_those_of_the_binomial(n: int, alpha: float, M: int) -> None:
+    bar = least_coverage(alpha)
+    assert 0 < bar < 1 - alpha
+    c = sufficient_count(n, bar)
+    assert binom.sf(c - 1, n, bar) <= 0.05 * (1 + 1e-9)
+    assert c == 0 or binom.sf(c - 2, n, bar) > 0.05 * (1 - 1e-9)
+    few = insufficient_count(n, bar, 0.02 / M)
+    assert few == -1 or binom.cdf(few, n, bar) <= 0.02 / M * (1 + 1e-9)
+    assert binom.cdf(few + 1, n, bar) > 0.02 / M * (1 - 1e-9)
+
+
+@given(st.integers(0, 3000), st.sampled_from([0.01, 0.05, 0.1, 0.3, 0.7]), st.integers(1, 16))
+def test_ranks_of_the_tail(n: int, alpha: float, most: int) -> None:
+    ranks = tail_ranks(n, alpha, most)
+    assert len(ranks) <= min(most, n // 8)  # far from the whole sample
+    assert list(ranks) == sorted(set(ranks))
+    assert all(1 <= rank <= n for rank in ranks)
+    assert conformal_rank(n, alpha) not in ranks  # which is the threshold itself
+
+
+def test_a_tail_decides_as_the_whole_sample_would() -> None:
+    rng = np.random.default_rng(0)
+    verdicts = set()
+    for _ in range(60):
+        scale = rng.choice([1.0, 1.02, 1.1, 1.5])
+        agents = [rng.uniform(size=1000) * (scale if k else 1) for k in range(4)]
+        found = diagnose(sent(agents, 0.1), 0.1)
+        counts = [int((scores <= found.threshold).sum()) for scores in agents]
+        assert found.verdict == str(judge(counts, counts, [1000] * 4, 0.1))
+        verdicts.add(found.verdict)
+    assert verdicts == {"safe", "unsafe", "cannot tell"}
+
+
+@given(
+    st.lists(st.integers(1, 60), min_size=1, max_size=5),
+    st.sampled_from([0.05, 0.1, 0.3]),
+    st.integers(0, 2**32 - 1),
 )
-def test_noise_alone_hardly_ever_alarms(family: str, n: int, alpha: float, alarms: int) -> None:
-    law, rng = ScoreLaw((1.0,), family), np.random.default_rng(n)
-    bounds = (0.0, 1.0) if family == "uniform" else (0.0, inf)
-    unsafe = 0
-    for draw in law.sample(n, np.ones((100, 6, 1)), rng):
-        sent = {str(k): Q(conformal_quantile(own, alpha), n) for k, own in enumerate(draw)}
-        unsafe += not diagnose(sent, alpha, bounds).safe
-    assert unsafe <= alarms
+def test_bounds_hold_the_counts_of_the_sample(sizes: list[int], alpha: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    agents = [np.round(rng.uniform(size=n), 1) for n in sizes]  # many ties
+    found = diagnose(sent(agents, alpha, 0), alpha)
+    sharper = diagnose(sent(agents, alpha), alpha)
+    assert set(found.coverage) == set(sharper.coverage)
+    for k, scores in enumerate(agents):
+        share = (scores <= found.threshold).mean()
+        for low, high in (found.coverage[f"a{k}"], sharper.coverage[f"a{k}"]):
+            assert low <= share <= high or found.threshold == inf
+        assert sharper.coverage[f"a{k}"][0] >= found.coverage[f"a{k}"][0]
+        assert sharper.coverage[f"a{k}"][1] <= found.coverage[f"a{k}"][1]
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.integers(25, 9999)), min_size=2, max_size=9))
+def test_two_numbers_an_agent_never_show_more_than_that_nothing_changed(agents) -> None:
+    found = diagnose({f"a{k}": Q(q, n) for k, (q, n) in enumerate(agents)}, 0.05)
+    same = len({q for q, _ in agents}) == 1
+    assert found.verdict == ("safe" if same else "cannot tell")
+    if not same:
+        assert max(1 - least for least, _ in found.coverage.values()) == 1
+
+
+def test_more_agents_need_more_evidence() -> None:
+    counts = np.full(100, 1000)
+    counts[0] = insufficient_count(1000, 0.925, 0.02 / 3)
+    assert judge(counts[:3], counts[:3], [1000] * 3, 0.05) == "unsafe"
+    assert judge(counts, counts, [1000] * 100, 0.05) == "cannot tell"
+
+
+def test_one_byzantine_agent_cannot_have_another_called_safe() -> None:
+    rng = np.random.default_rng(0)
+    honest = sent([rng.uniform(size=900) for _ in range(4)], 0.1)
+    for claim in (0.0, 0.5):
+        liar = QuantileAndTail(claim, 10**6, (10**5, 850_588), (claim, claim))
+        found = diagnose({**honest, "liar": liar}, 0.1, (0.0, 1.0))
+        assert found.verdict == "unsafe"
+        assert set(only(found, "coverage").agents) == set(honest)
+        assert only(found, "dominance").agents == ("liar",)
+
+
+# ---- certain facts
 
 
 def test_nobody_has_data() -> None:
-    for sent in ({}, {"a": Q(inf, 0), "b": Q(inf, 0)}):
-        found = diagnose(sent, 0.05)
-        assert codes(found) == [("no-data", "unsafe")]
-        assert (found.agents, found.N) == (len(sent), 0)
+    for none in ({}, {"a": Q(inf, 0), "b": Q(inf, 0)}):
+        found = diagnose(none, 0.05)
+        assert (found.verdict, codes(found)) == ("unsafe", [("no-data", "unsafe")])
+        assert (found.agents, found.N) == (len(none), 0)
         assert found.advice == ("at least 19 points at some agent",)
 
 
 def test_overflow_says_how_many_points_are_missing() -> None:
-    found = diagnose({"st-mary": Q(inf, 12), "a": Q(0.9, 200), "b": Q(0.9, 200)}, 0.05)
+    agents = {"st-mary": Q(inf, 12), "a": Q(0.9, 200), "b": Q(0.9, 200)}
+    found = diagnose(agents, 0.05)
     finding = only(found, "overflow")
-    assert (finding.severity, finding.agents) == ("unsafe", ("st-mary",))
+    assert (found.verdict, finding.severity, finding.agents) == ("unsafe", "unsafe", ("st-mary",))
     assert "st-mary (n=12)" in finding.says
     assert "alpha=0.05 needs 19 points" in finding.says
     assert "themselves +inf" not in finding.says
     assert "fcp" in finding.instead
-    assert not found.safe
+    left_out = diagnose(agents, 0.05, overflow="exclude")
+    assert left_out.verdict == "cannot tell"  # nothing is known of st-mary
+    assert "exclude" not in str(left_out.advice)  # it is in use
+    assert only(left_out, "excluded").agents == ("st-mary",)
 
 
 def test_overflow_with_enough_points_means_infinite_scores() -> None:
@@ -106,46 +237,17 @@ def test_private_overflow_means_too_few_points_for_epsilon() -> None:
     assert "exclude" not in alone.instead  # nobody would be left
 
 
-def test_private_thresholds_are_not_taken_for_order_statistics() -> None:
+def test_of_private_thresholds_nothing_is_known_and_nothing_more_is_asked() -> None:
     like = {"a": (1.0, 5), "b": (1.0, 20), "c": (0.2, 900)}  # too few points, and few
     plain = diagnose({name: Q(*s) for name, s in like.items()}, 0.1, (0.0, 1.0))
-    assert {"clipped", "tiny", "spread"} <= {code for code, _ in codes(plain)}
+    assert {"clipped", "tiny", "saturated"} <= {code for code, _ in codes(plain)}
     drawn = diagnose({name: private(*s) for name, s in like.items()}, 0.1, (0.0, 1.0))
-    assert codes(drawn) == [("spread", "unsafe"), ("dominance", "caution")]
-    assert "fcp" in str(plain)
+    assert codes(drawn) == [("coverage", "caution"), ("dominance", "caution")]
+    assert drawn.verdict == "cannot tell"
+    assert set(drawn.coverage.values()) == {(0.0, 1.0)}
     assert "fcp" not in str(drawn)
+    assert "tail" not in str(drawn)
     assert "split-cp" in str(drawn)
-
-
-@pytest.mark.parametrize(
-    ("method", "settings", "who"),
-    [
-        ("fedwq-cp", {}, {"a", "b", "few"}),
-        ("fedavgq-cp", {"overflow": "exclude"}, {"a", "b"}),
-        ("private-fedwq-cp", {"epsilon": 50.0}, {"a", "b", "few"}),
-        ("private-fedwq-cp", {"epsilon": 50.0, "combine": "weighted-median-cp"}, set()),
-        ("weighted-median-cp", {}, set()),
-        ("trimmed-mean-cp", {}, set()),
-        ("guarded-median-cp", {}, set()),
-        ("fcp", {}, set()),
-        ("split-cp", {}, set()),
-    ],
-)
-def test_only_thresholds_that_were_averaged_are_judged(
-    method: str, settings: dict, who: set
-) -> None:
-    scores = np.arange(1, 101) / 101
-    cals = {"a": scores, "b": scores / 2, "few": scores[:3]}
-    release = fw.calibrate(cals, method=fw.methods.get(method, **settings), alpha=0.1)
-    assert set(averaged(release, 0)) == who
-    assert excluded(release, 0) == (("few",) if "overflow" in settings else ())
-
-
-def test_nobody_is_excluded_where_all_are_infinite() -> None:
-    method = fw.methods.get("fedwq-cp", overflow="exclude")
-    release = fw.calibrate({"a": [0.1], "b": [0.2]}, method=method, alpha=0.1)
-    assert excluded(release, 0) == ()
-    assert set(averaged(release, 0)) == {"a", "b"}
 
 
 def test_fcp_is_not_advised_where_it_overflows_too() -> None:
@@ -167,13 +269,13 @@ def test_a_level_too_small_for_any_sample() -> None:
 
 
 def test_clipped_thresholds_give_themselves_away() -> None:
-    # like agents: (100 * 96/101 + 5 * 5/6) / 105 = 0.9449, within a quarter of alpha of 0.95
-    few = diagnose({"a": Q(0.9, 100), "b": Q(0.85, 5)}, 0.05)
+    # identical agents: (100 * 96/101 + 5 * 5/6) / 105 = 0.9449, within alpha/2 of 0.95
+    few = diagnose({"a": Q(0.9, 100), "b": Q(0.85, 5)}, 0.05, overflow="clip")
     assert only(few, "clipped").severity == "caution"
     assert only(few, "clipped").agents == ("b",)
     assert "cover 0.945 on average" in only(few, "clipped").says
-    every = diagnose({"a": Q(0.9, 5), "b": Q(0.85, 5)}, 0.05)  # 5/6 on average
-    assert only(every, "clipped").severity == "unsafe"
+    every = diagnose({"a": Q(0.9, 5), "b": Q(0.85, 5)}, 0.05, overflow="clip")  # 5/6 on average
+    assert (every.verdict, only(every, "clipped").severity) == ("unsafe", "unsafe")
     assert "0.833" in only(every, "clipped").says
     assert "tiny" not in dict(codes(every))
 
@@ -184,87 +286,32 @@ def test_tiny_agents() -> None:
     finding = only(found, "tiny")
     assert (finding.severity, finding.agents) == ("caution", ("b",))
     assert "0.065 (standard deviation)" in finding.says
-    assert found.safe
-
-
-@pytest.mark.parametrize(
-    ("top", "severity"), [(0.94, "ok"), (1.02, "caution"), (1.09, "caution"), (1.2, "unsafe")]
-)
-def test_spread_against_the_range(top: float, severity: str) -> None:
-    # n = 10^6: no noise to speak of. alpha = 0.1: caution above 0.1, unsafe above 0.2 of the range
-    found = diagnose({"a": Q(0.9, 10**6), "b": Q(top, 10**6)}, 0.1, (0.0, 1.0))
-    assert only(found, "spread").severity == severity
-    twice = diagnose({"a": Q(1.8, 10**6), "b": Q(2 * top, 10**6)}, 0.1, (0.0, 2.0))
-    assert only(twice, "spread").severity == severity
-
-
-@pytest.mark.parametrize(
-    ("top", "severity"), [(1.4, "ok"), (1.5, "caution"), (1.85, "caution"), (1.9, "unsafe")]
-)
-def test_spread_against_the_median(top: float, severity: str) -> None:
-    # alpha log(1 / alpha) = 0.2303: caution above 0.434 of the median, unsafe above 0.869
-    found = diagnose({"a": Q(1.0, 10**6), "b": Q(top, 10**6)}, 0.1)
-    assert only(found, "spread").severity == severity
-
-
-def test_spread_less_than_noise_is_no_finding() -> None:
-    far, near = (diagnose({"a": Q(0.7, n), "b": Q(0.95, n)}, 0.1, (0, 1)) for n in (10**6, 30))
-    assert only(far, "spread").severity == "unsafe"
-    assert only(near, "spread").severity == "ok"
-
-
-def test_beyond_one_half_the_level_itself_is_the_room() -> None:
-    found = diagnose({"a": Q(0.1, 10**6), "b": Q(0.35, 10**6)}, 0.9, (0, 1))
-    assert only(found, "spread").severity == "unsafe"
-
-
-@pytest.mark.parametrize("bounds", [None, (-inf, inf)])
-def test_negative_thresholds_carry_no_scale(bounds: tuple[float, float] | None) -> None:
-    apart = diagnose({"a": Q(-0.2, 500), "b": Q(0.3, 500)}, 0.1, bounds)
-    assert only(apart, "spread").severity == "caution"
-    assert "pass bounds" in only(apart, "spread").says
-    same = diagnose({"a": Q(-0.2, 500), "b": Q(-0.2, 500)}, 0.1, bounds)
-    assert codes(same) == [("spread", "ok")]
 
 
 def test_thresholds_at_the_bound() -> None:
     # deterministic APS: more than alpha of the strong agent's scores are tied at 1
-    sent = {"strong": Q(1.0, 500), "weak": Q(0.97, 500)}
-    found = diagnose(sent, 0.05, (0.0, 1.0))
-    assert codes(found) == [("saturated", "unsafe"), ("spread", "ok")]
+    agents = {"strong": Q(1.0, 500), "weak": Q(0.97, 500)}
+    found = diagnose(agents, 0.05, (0.0, 1.0))
+    assert codes(found) == [("coverage", "caution"), ("saturated", "caution")]
     assert only(found, "saturated").agents == ("strong",)
-    assert diagnose(sent, 0.05).safe  # without bounds nobody can see it
+    assert "saturated" not in dict(codes(diagnose(agents, 0.05)))  # nobody can see it
+    same = diagnose({"a": Q(1.0, 500), "b": Q(1.0, 500)}, 0.05, (0.0, 1.0))
+    assert (same.verdict, codes(same)) == ("safe", [("coverage", "ok")])
 
 
-def test_thresholds_near_the_bound() -> None:
-    found = diagnose({"a": Q(0.996, 500), "b": Q(0.97, 500)}, 0.05, (0.0, 1.0))
-    assert codes(found) == [("saturated", "caution"), ("spread", "ok")]
-    assert only(found, "saturated").agents == ("a",)
-
-
-@pytest.mark.parametrize(
-    "sent",
-    [
-        {"a": Q(1.0, 500), "b": Q(1.0, 500)},  # all alike: the mean is the bound
-        {"a": Q(0.999, 25), "b": Q(0.95, 500)},  # a maximum of few points may lie anywhere
-        {"a": Q(0.994, 500), "b": Q(0.95, 500)},
-    ],
-)
-def test_thresholds_not_at_the_bound(sent: dict[str, LocalQuantile]) -> None:
-    assert "saturated" not in dict(codes(diagnose(sent, 0.05, (0.0, 1.0))))
-
-
-def test_one_agent_dominates() -> None:
-    found = diagnose({"a": Q(0.9, 501), "b": Q(0.9, 500)}, 0.1)
+def test_one_agent_dominates_unless_all_count_alike() -> None:
+    agents = {"a": Q(0.9, 501), "b": Q(0.8, 500)}
+    found = diagnose(agents, 0.1)
     assert only(found, "dominance").agents == ("a",)
     assert "50%" in only(found, "dominance").says
-    assert codes(diagnose({"a": Q(0.9, 500), "b": Q(0.9, 500)}, 0.1)) == [("spread", "ok")]
+    assert "dominance" not in dict(codes(diagnose(agents, 0.1, method="fedavgq-cp")))
+    assert "dominance" not in dict(codes(diagnose({"a": Q(0.9, 5), "b": Q(0.8, 5)}, 0.3)))
 
 
 def test_a_single_agent_and_an_empty_one() -> None:
     found = diagnose({"a": Q(0.9, 500), "b": Q(inf, 0)}, 0.1)
     assert codes(found) == [("empty", "caution"), ("single", "ok")]
-    assert (found.safe, found.agents, found.N) == (True, 2, 500)
+    assert (found.verdict, found.agents, found.N) == ("safe", 2, 500)
     assert only(found, "empty").agents == ("b",)
     assert codes(diagnose({"a": Q(0.9, 500)}, 0.1)) == [("single", "ok")]
 
@@ -278,14 +325,18 @@ def test_many_agents_are_counted() -> None:
 def test_it_prints_as_a_report() -> None:
     text = str(diagnose({"strong": Q(0.09, 900), "weak": Q(0.9, 100)}, 0.1, (0.0, 1.0)))
     lines = text.splitlines()
-    assert lines[0] == "averaging is UNSAFE: 2 agents, N=1000, alpha=0.1"
-    assert lines[1].startswith("  [unsafe] spread: thresholds run from 0.09 (strong) to 0.9 (weak)")
+    assert lines[0] == (
+        "whether averaging is safe cannot be told from this: 2 agents, N=1000, alpha=0.1"
+    )
+    assert lines[1].startswith(
+        "  [caution] coverage: at the shared threshold 0.171 weak could miss"
+    )
     assert lines[2].startswith("  [caution] dominance: strong holds 90%")
-    assert lines[3] == "what to use instead:"
+    assert lines[3] == "what to do:"
     assert len(lines) == 6
     safe = str(diagnose({"a": Q(0.9, 500)}, 0.1))
-    assert safe.splitlines()[0] == "nothing unsafe was found: 1 agent, N=500, alpha=0.1"
-    assert "instead" not in safe
+    assert safe.splitlines()[0] == "averaging is safe: 1 agent, N=500, alpha=0.1"
+    assert "what to do" not in safe
 
 
 summaries = st.one_of(
@@ -295,14 +346,15 @@ summaries = st.one_of(
 
 
 @given(st.lists(summaries, max_size=6), st.sampled_from([0.05, 0.1, 0.3]), st.randoms())
-def test_order_and_unit_do_not_matter(sent: list[Q], alpha: float, random: object) -> None:
-    agents = [(f"a{k}", s) for k, s in enumerate(sent)]
-    found = diagnose(dict(agents), alpha, (0.0, 1.0))
-    assert found.safe == all(f.severity != "unsafe" for f in found.findings)
-    scaled = {name: Q(4 * s.threshold, s.n) for name, s in agents}
-    assert codes(diagnose(scaled, alpha, (0.0, 4.0))) == codes(found)
-    random.shuffle(agents)
-    assert codes(diagnose(dict(agents), alpha, (0.0, 1.0))) == codes(found)
+def test_order_and_unit_do_not_matter(agents: list[Q], alpha: float, random: object) -> None:
+    named = [(f"a{k}", s) for k, s in enumerate(agents)]
+    found = diagnose(dict(named), alpha, (0.0, 1.0))
+    scaled = {name: Q(4 * s.threshold, s.n) for name, s in named}
+    again = diagnose(scaled, alpha, (0.0, 4.0))
+    assert (again.verdict, codes(again)) == (found.verdict, codes(found))
+    random.shuffle(named)
+    again = diagnose(dict(named), alpha, (0.0, 1.0))
+    assert (again.verdict, codes(again)) == (found.verdict, codes(found))
 
 
 def test_what_is_refused() -> None:
@@ -310,3 +362,106 @@ def test_what_is_refused() -> None:
         diagnose({}, 0.1, (1.0, 0.0))
     with pytest.raises(InputError, match="alpha must be strictly between 0 and 1"):
         diagnose({}, 5)
+
+
+# ---- of rounds
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "who"),
+    [
+        ("fedwq-cp", {}, {"a", "b", "few"}),
+        ("fedwq-cp", {"tail": 16, "overflow": "exclude"}, {"a", "b", "few"}),
+        ("fedavgq-cp", {"overflow": "exclude"}, {"a", "b", "few"}),
+        ("private-fedwq-cp", {"epsilon": 50.0}, {"a", "b", "few"}),
+        ("private-fedwq-cp", {"epsilon": 50.0, "combine": "weighted-median-cp"}, set()),
+        ("weighted-median-cp", {}, set()),
+        ("trimmed-mean-cp", {}, set()),
+        ("guarded-median-cp", {}, set()),
+        ("fcp", {}, set()),
+        ("split-cp", {}, set()),
+    ],
+)
+def test_only_thresholds_that_were_averaged_are_judged(
+    method: str, settings: dict, who: set
+) -> None:
+    scores = np.arange(1, 101) / 101
+    cals = {"a": scores, "b": scores / 2, "few": scores[:3]}
+    release = fw.calibrate(cals, method=fw.methods.get(method, **settings), alpha=0.1)
+    found = diagnose_release(release, 0, 0.1)
+    assert set(found.coverage if found else ()) == who
+    assert excluded(release, 0) == (("few",) if "overflow" in settings else ())
+    if found is not None:
+        assert found.threshold == release.threshold("a")
+
+
+def test_the_plain_mean_is_judged_where_it_lies() -> None:
+    rng = np.random.default_rng(0)
+    cals = {"large": rng.uniform(0, 1, 3000), "small": rng.uniform(0, 2, 300)}
+    release = fw.calibrate(cals, method="fedavgq-cp", alpha=0.1)
+    found = diagnose_release(release, 0, 0.1)
+    own = [float(conformal_quantile(scores, 0.1)) for scores in cals.values()]
+    assert found.threshold == pytest.approx(sum(own) / 2)
+
+
+def test_nobody_is_excluded_where_all_are_infinite() -> None:
+    method = fw.methods.get("fedwq-cp", overflow="exclude")
+    release = fw.calibrate({"a": [0.1], "b": [0.2]}, method=method, alpha=0.1)
+    assert excluded(release, 0) == ()
+    assert diagnose_release(release, 0, 0.1).verdict == "unsafe"
+
+
+# ---- of groups
+
+AGENTS = {
+    "a": fw.Calibration([0.1, 0.2, 0.3, 0.4, 0.5] * 8, groups=["f"] * 38 + ["m"] * 2),
+    "b": fw.Calibration([0.1, 0.2, 0.3, 0.4, 0.5] * 8, groups=["f"] * 40),
+}
+
+
+def test_groups_without_a_finite_threshold_are_named():
+    release = fw.calibrate(AGENTS, alpha=(0.1, 0.4), by="group", score="lac")
+    found = diagnose_groups(release, 0.1, (0.0, 1.0))
+    assert found.infinite == {"m": ("a", "b")}
+    assert found.absent == {"m": ("b",)}
+    assert set(found.averaged) == {"f", "m"}
+    text = str(found)
+    assert "by group, alpha=0.1" in text
+    assert "m: at a, b" in text
+    assert "no point of m at b" in text
+    assert "m: overflow: a (n=2) sent +inf" in text
+    assert "what to do" in text
+    finite = diagnose_groups(release, 0.4)
+    assert finite.infinite == {}
+    assert "infinite" not in str(finite)
+
+
+def test_methods_that_do_not_average_are_not_judged_as_if_they_did():
+    release = fw.calibrate(AGENTS, method="weighted-median-cp", alpha=0.1, by="group", score="lac")
+    found = diagnose_groups(release)
+    assert found.averaged == {}
+    assert set(found.infinite) == {"m"}
+
+
+def test_private_groups_are_not_sent_to_a_method_that_is_not():
+    method = fw.methods.get("private-fedwq-cp", epsilon=1.0)
+    text = str(diagnose_groups(fw.calibrate(AGENTS, method=method, alpha=0.1, by="group")))
+    assert "coarser groups, or a larger epsilon" in text
+    assert "fcp" not in text
+
+
+def test_agents_of_their_own_are_told_apart():
+    release = fw.calibrate(AGENTS, method="split-cp", alpha=0.4, by="group")
+    assert diagnose_groups(release).infinite == {"m": ("b",)}
+    assert diagnose_groups(release.public()).infinite == {}  # not known to the server
+
+
+def test_nothing_to_say():
+    cal = fw.Calibration([i / 400 for i in range(400)], groups=["f", "m"] * 200)
+    release = fw.calibrate({"a": cal}, method="fcp", alpha=0.1, by="group")
+    assert "every group has a finite threshold" in str(diagnose_groups(release))
+
+
+def test_without_groups_there_is_another_function():
+    with pytest.raises(InputError, match="no groups"):
+        diagnose_groups(fw.calibrate({"a": [0.1]}, alpha=0.5))

@@ -199,7 +199,7 @@ def _diagnosis(results: Sequence[Result], seeds: int) -> Section:
             for r in results
             if r.seed == seed and r.method == method and (r.n_cal or not isfinite(r.local))
         }
-        for finding in diagnose(sent, results[0].alpha).findings:
+        for finding in diagnose(sent, results[0].alpha).findings:  # two numbers an agent
             key = (finding.severity, finding.code)
             tally[key] += 1
             said.setdefault(key, finding)

@@ -1,4 +1,4 @@
-"""``fedwqcp advise``: which method, score and overflow rule to use, from a first look."""
+"""``fedwqcp advise``: which method to use, from the record of a round."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from fedwqcp.federation.advising import advise_on
 from fedwqcp.federation.plan import choose_score
 from fedwqcp.federation.record.store import load
 from fedwqcp.theory import Advice
+from fedwqcp.wire.payload import ToAll
 from fedwqcp.wire.round import Round, Setting
 
 
 def advise(
     records: Annotated[
         list[Path],
-        typer.Argument(help="The server's records of first looks: files, or folders of rounds."),
+        typer.Argument(help="The server's records of rounds: files, or folders of rounds."),
     ],
     alpha: Annotated[
         float | None, typer.Option(help="One level of several; by default all are judged.")
@@ -32,19 +33,24 @@ def advise(
     as_json: AsJson = False,
 ) -> None:
     """Say which method to use for the agents of a round, and why."""
-    looks = [load(path / "record.json" if path.is_dir() else path) for path in records]
-    advice = advise_on(*looks, alpha=alpha)
-    terms, output = looks[0].round, Output(as_json)
+    rounds = [load(path / "record.json" if path.is_dir() else path) for path in records]
+    advice = advise_on(*rounds, alpha=alpha)
+    terms, output = rounds[0].round, Output(as_json)
+    if advice.keep:
+        output.say(advice)
+        output.say("this method is in use already: no new round is needed")
+        output.done(advice=advice, command=[], roster="")
+        return
     command, roster = _command(terms, advice, _next(records[0])), _roster(terms)
     output.say(advice)
     output.say(
         f"next round, on the same terms:\n{shlex.join(command)}\nwhere ROSTER says:\n{roster}"
     )
-    if advice.method == "split-cp":
-        output.say(
-            "split-cp asks for no answers: close the round without any; each agent predicts with "
-            "--calibration, its own calibration outputs"
-        )
+    method = methods.get(advice.method, **advice.settings)
+    if not method.questions:
+        output.say(f"{advice.method} asks for no answers: close the round without any")
+    if ToAll not in method.outcomes or advice.settings.get("own"):
+        output.say("each agent predicts with --calibration, its own calibration outputs")
     output.done(advice=advice, command=command, roster=roster)
 
 

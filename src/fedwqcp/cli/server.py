@@ -20,8 +20,7 @@ from fedwqcp.federation.roster import Roster, load_roster
 from fedwqcp.federation.transport import folder
 from fedwqcp.report.released import released
 from fedwqcp.scores import Score
-from fedwqcp.theory import Diagnosis, GroupDiagnosis, diagnose, diagnose_groups
-from fedwqcp.theory.diagnosis import averaged
+from fedwqcp.theory import Diagnosis, GroupDiagnosis, diagnose_groups, diagnose_release
 from fedwqcp.wire.release import Release
 from fedwqcp.wire.round import Round
 
@@ -38,7 +37,7 @@ def open_(
     agents: Annotated[Path, typer.Option(help="Roster: a TOML file that names the agents.")],
     alpha: Annotated[list[float], typer.Option(help="Miscoverage level; repeat for several.")],
     method: Annotated[
-        str, typer.Option(help="Name of a method; `fedwqcp advise` chooses one from a first look.")
+        str, typer.Option(help="Name of a method; `fedwqcp advise` chooses one from a record.")
     ] = "fedwq-cp",
     setting: Annotated[
         list[str] | None, typer.Option(help="Setting of the method, name=value.")
@@ -168,7 +167,7 @@ def _first_given(*values: int | None) -> int:
 
 
 def _diagnoses(release: Release) -> Iterator[Diagnosis | GroupDiagnosis]:
-    """Tell from the summaries whether averaging thresholds was safe, where they were averaged."""
+    """Assess from the summaries whether averaging was safe, where thresholds were averaged."""
     score = scores.get(release.round.score.name, **release.round.score.settings)  # type: ignore[arg-type]  # checked there
     bounds = score.bounds(release.round.n_classes)
     for alpha in release.round.alphas:
@@ -177,5 +176,5 @@ def _diagnoses(release: Release) -> Iterator[Diagnosis | GroupDiagnosis]:
             continue
         tasks = release.tasks_of(alpha)
         for task in tasks:
-            if local := averaged(release, task):
-                yield diagnose(local, alpha / len(tasks), bounds)
+            if found := diagnose_release(release, task, alpha / len(tasks), bounds):
+                yield found

@@ -1,40 +1,51 @@
-"""Advice from what rounds have shown, and calibration that follows it."""
+"""Advice from the records of rounds, and calibration that follows it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from math import inf
+from typing import Any, cast
+
+import numpy as np
 
 from fedwqcp import methods, scores
-from fedwqcp.errors import InputError
-from fedwqcp.federation.looks import NEEDED, check_look, counts_in, thresholds_in
+from fedwqcp.errors import InputError, MessageError, RecordError
+from fedwqcp.federation.admission import check_answers
+from fedwqcp.federation.plan import Plan
 from fedwqcp.methods import Method
+from fedwqcp.methods._class_cdf import read_cells
+from fedwqcp.methods._class_sketch import ClassSketches, SketchesAndThreshold
+from fedwqcp.methods._label_counts import LabelCounts
 from fedwqcp.methods.fedls_cp import FedLSCP
 from fedwqcp.methods.fedwq_cp import FedWQCP
-from fedwqcp.theory import Advice, advise
+from fedwqcp.quantile import conformal_rank
+from fedwqcp.theory import Advice, advise, diagnose_release
+from fedwqcp.wire.envelope import Answer
+from fedwqcp.wire.masked import ToAllWithin
+from fedwqcp.wire.payload import MOST_TAIL, Begin, LocalQuantile, Summary
 from fedwqcp.wire.release import Release
 
-DEMAND = ("outlier", "label-shift", "spread", "models", "tiny", "single", "no-data", "alike")
-"""The rules of `advise`; of several levels the one whose rule stands first decides for all."""
+DEMAND = ("guarded-median-cp", "fedls-cp", "fcp", "split-cp", "fedwq-cp")
+"""What `advise` chooses from; of several levels the one whose method stands first decides."""
 
 
-def advise_on(*looks: Release, alpha: float | None = None) -> Advice:
-    """Choose a method from what one or more rounds with the same agents have shown.
+def advise_on(*records: Release, alpha: float | None = None) -> Advice:
+    """Choose a method from the records of one or more rounds with the same agents.
 
     Parameters
     ----------
-    *looks : Release
-        The server's records of rounds: of a method whose agents send thresholds (``fedwq-cp``),
-        class counts, or both (``fedls-cp``).
+    *records : Release
+        The server's records: of a method whose agents send thresholds (``fedwq-cp``, best with
+        ``tail=16``), class counts, or both (``fedls-cp``).
     alpha : float, optional
         Which level; by default every level of the first round is judged, and the most demanding
-        verdict decides for all (`DEMAND`; among equals the smallest level).
+        choice decides for all (`DEMAND`; among equals the smallest level).
 
     Returns
     -------
     Advice
-        What to use and why; ``levels`` tells the verdict at each level where there are several.
+        What to use and why; ``levels`` names the rule at each level where there are several.
 
     Raises
     ------
@@ -44,20 +55,23 @@ def advise_on(*looks: Release, alpha: float | None = None) -> Advice:
     RecordError
         If a record holds answers that the server cannot have admitted.
     """
-    if len({(str(look.round.score), look.round.rule) for look in looks}) != 1:
+    if len({(str(record.round.score), record.round.rule) for record in records}) != 1:
         raise InputError(
             "advice needs records of at least one round, all with the same score and rule"
         )
-    for look in looks:
-        check_look(look)
-    levels = looks[0].round.alphas if alpha is None else (alpha,)
-    found = [_at_level(looks, level) for level in levels]
-    first = min(found, key=lambda each: (DEMAND.index(each.code), each.alpha))
-    return replace(first, levels={each.alpha: each.code for each in found})
+    for record in records:
+        check_record(record)
+    levels = records[0].round.alphas if alpha is None else (alpha,)
+    found = [_at_level(records, level) for level in levels]
+    first = min(
+        found, key=lambda each: (DEMAND.index(each.method), each.code == "no-data", each.alpha)
+    )
+    keep = any(_is_in_use(record, first) for record in records)
+    return replace(first, levels={each.alpha: each.code for each in found}, keep=keep)
 
 
 def calibrate_as_advised(attempt: Callable[[Method[Any]], Release], *, labelled: bool) -> Release:
-    """Look first, then calibrate with the method that is advised.
+    """Assess a first round, then calibrate with the method that is advised.
 
     Parameters
     ----------
@@ -69,53 +83,203 @@ def calibrate_as_advised(attempt: Callable[[Method[Any]], Release], *, labelled:
     Returns
     -------
     Release
-        Of the method chosen, with the advice; rounds and bytes count the first looks too.
+        Of the method chosen, with the advice; rounds and bytes count the first rounds too.
     """
-    looks: dict[Method[Any], Release] = {FedWQCP(): attempt(FedWQCP())}
-    advice = advise_on(*looks.values())
-    if labelled and advice.code == "spread":
-        second = FedLSCP(floor=True)  # what is then advised, if label laws differ
-        looks[second] = attempt(second)
-        advice = advise_on(*looks.values())
+    first = FedWQCP(tail=MOST_TAIL)
+    done: dict[Method[Any], Release] = {first: attempt(first)}
+    advice = advise_on(*done.values())
+    if labelled and advice.code in ("unsafe", "cannot-tell"):
+        second = FedLSCP(floor=True)  # what is then advised, if label distributions differ
+        done[second] = attempt(second)
+        advice = advise_on(*done.values())
     chosen = methods.get(advice.method, **advice.settings)
-    if chosen not in looks:
-        looks[chosen] = attempt(chosen)
-    last = looks[chosen]
-    given = last.round.score.name
-    note = "" if advice.score == given else f" These scores are still those of {given}."
+    if advice.method == "fedwq-cp" and not advice.settings:
+        chosen = first  # its threshold is the same, and nothing more is sent
+    if chosen not in done:
+        done[chosen] = attempt(chosen)
+    last = done[chosen]
     return replace(
         last,
-        advice=f"{advice}{note}",
-        rounds=sum(look.rounds for look in looks.values()),
+        advice=str(replace(advice, keep=False)),
+        rounds=sum(each.rounds for each in done.values()),
         agents=tuple(
             replace(
                 agent,
-                bytes_up=sum(look.bytes_up(agent.name) for look in looks.values()),
-                bytes_down=sum(look.bytes_down(agent.name) for look in looks.values()),
+                bytes_up=sum(each.bytes_up(agent.name) for each in done.values()),
+                bytes_down=sum(each.bytes_down(agent.name) for each in done.values()),
             )
             for agent in last.agents
         ),
     )
 
 
-def _at_level(looks: Sequence[Release], alpha: float) -> Advice:
+def _at_level(records: Sequence[Release], alpha: float) -> Advice:
     """Return the advice at one level."""
-    own = [thresholds_in(look, alpha) for look in looks]
-    thresholds = next((found for found in own if found), None)
-    if thresholds is None:
+    holding = next((each for each in records if thresholds_in(each, alpha)), None)
+    if holding is None:
         raise InputError(NEEDED)
-    counts = [found for look in looks if (found := counts_in(look, alpha))]
+    thresholds = thresholds_in(holding, alpha)
+    counts = [found for each in records if (found := counts_in(each, alpha))]
     fitting = next((found for found in counts if set(found) == set(thresholds)), None)
-    terms = looks[0].round
+    terms = records[0].round
     score = scores.get(terms.score.name, **terms.score.settings)  # type: ignore[arg-type]  # checked there
+    bounds = score.bounds(terms.n_classes)
+    (task,) = holding.tasks_of(alpha)
     advice = advise(
         thresholds,
         alpha,
         counts=fitting,
         score=terms.score.name,
-        bounds=score.bounds(terms.n_classes),
+        bounds=bounds,
+        diagnosis=diagnose_release(holding, task, alpha, bounds),
     )
     if not counts or fitting is not None:
         return advice
     note = "Class counts were not used: they are of other agents than the thresholds."
-    return replace(advice, notes=(note,))
+    return replace(advice, notes=(*advice.notes, note))
+
+
+def _is_in_use(record: Release, advice: Advice) -> bool:
+    """Tell whether a round already used what is advised."""
+    method = record.round.method
+    return method.name == advice.method and all(
+        method.settings.get(name) == value for name, value in advice.settings.items()
+    )
+
+
+# ---- what a record holds
+
+
+NEEDED = (
+    "advice needs the record of a round whose agents sent thresholds or class sketches, such as "
+    "fedwq-cp or fedls-cp: give the server's record, not the release"
+)
+"""What is said of a record that tells nothing."""
+
+
+def check_record(record: Release) -> None:
+    """Refuse a record that nothing can be advised on.
+
+    Parameters
+    ----------
+    record : Release
+        The server's record of a round.
+
+    Raises
+    ------
+    InputError
+        If the round was private or masked, has groups, or a score of several columns, or nothing
+        was sent.
+    RecordError
+        If its answers are not those that the server could have admitted.
+    """
+    plan = Plan.of(record.round)
+    if plan.method.spends < inf:
+        raise InputError(
+            f"advice needs thresholds as they are: those of {record.round.method.name} carry "
+            "noise, and every method that could be advised would send numbers that are not "
+            "private. Stay with it; where one agent may be wrong, set combine=weighted-median-cp. "
+            "Or open a round of fedwq-cp, if the agents agree to send their thresholds"
+        )
+    if any(isinstance(outcome, ToAllWithin) for outcome in record.outcomes):
+        raise InputError(
+            "advice needs each agent's own threshold: of masked sums the server has the totals "
+            "alone, and what could be advised would show it more. Stay with this method; or open a "
+            "round without masks, if the agents agree"
+        )
+    if record.round.by is not None:
+        raise InputError("advice looks at all points together: give a round without groups")
+    if plan.score.columns > 1:
+        raise InputError("advice needs a score of one column")
+    if not record.received:
+        raise InputError(NEEDED)
+    _check_received(record, plan)
+
+
+def _check_received(record: Release, plan: Plan) -> None:
+    """Refuse answers of strangers, and those that the server would not have admitted."""
+    terms, received = record.round, record.received
+    if set(received) != set(record.used):
+        odd = ", ".join(sorted(set(received) ^ set(record.used)))
+        raise RecordError(
+            f"the record of round {terms.id!r} is damaged: it must hold the answers of the agents "
+            f"that were used, and of no others; see {odd}"
+        )
+    for name, answers in received.items():
+        answer = Answer(
+            terms.id, "", 0, name, terms.method.name, terms.score.name, terms.alphas, answers
+        )
+        try:
+            check_answers(answer, plan, (Begin(),) * len(plan.tasks))
+        except MessageError as error:
+            raise RecordError(f"the record of round {terms.id!r} is damaged: {error}") from None
+    kinds = {type(answer) for answers in received.values() for answer in answers}
+    if len(kinds) > 1:
+        raise RecordError(
+            f"the record of round {terms.id!r} is damaged: all agents must have answered alike"
+        )
+
+
+def counts_in(record: Release, alpha: float) -> dict[str, tuple[int, ...]]:
+    """Return the points of each class, where agents sent them.
+
+    Parameters
+    ----------
+    record : Release
+        The server's record of a round.
+    alpha : float
+        Which level.
+
+    Returns
+    -------
+    dict
+        By agent; empty where they did not.
+    """
+    kinds = ClassSketches | LabelCounts
+    sent = _sent(record, alpha)
+    return {name: answer.counts for name, answer in sent.items() if isinstance(answer, kinds)}
+
+
+def thresholds_in(record: Release, alpha: float) -> dict[str, LocalQuantile]:
+    """Return the agents' own thresholds: as sent, or read from their sketches.
+
+    Parameters
+    ----------
+    record : Release
+        The server's record of a round.
+    alpha : float
+        Which level.
+
+    Returns
+    -------
+    dict
+        By agent; empty where they sent neither.
+    """
+    sent = _sent(record, alpha)
+    found = {name: answer for name, answer in sent.items() if isinstance(answer, LocalQuantile)}
+    if found or record.round.method.name != "fedls-cp":
+        return found
+    method = cast(FedLSCP, methods.get("fedls-cp", **record.round.method.settings))
+    limits = method.points, method.min_gap, method.min_class
+    return {
+        name: _own_threshold(answer, alpha, limits)
+        for name, answer in sent.items()
+        if isinstance(answer, ClassSketches)
+    }
+
+
+def _sent(record: Release, alpha: float) -> Mapping[str, Summary | None]:
+    """Return what each agent sent in answer to the first question, at one level."""
+    (task,) = record.tasks_of(alpha)
+    return {name: answers[task] for name, answers in record.received.items()}
+
+
+def _own_threshold(sketch: ClassSketches, alpha: float, limits: tuple[int, ...]) -> LocalQuantile:
+    """Return its threshold, or the smallest score sent that surely has enough scores up to it."""
+    if isinstance(sketch, SketchesAndThreshold):
+        return sketch.local
+    n, cells = sum(sketch.counts), read_cells(sketch, alpha, limits) or ()
+    places = np.unique(np.concatenate([cell.values for cell in cells] or [np.zeros(0)]))
+    below = sum((cell.at_least(places) for cell in cells), np.zeros(len(places)))
+    enough = places[below >= conformal_rank(n, alpha)]
+    return LocalQuantile(float(enough[0]) if len(enough) else inf, n)

@@ -1,18 +1,37 @@
-"""FedWQ-CP's threshold as the least that another method may give."""
+"""FedWQ-CP's threshold and an agent's own as the least that another method may give."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from math import inf
 
 from fedwqcp.methods._mean import weighted_mean
-from fedwqcp.wire.payload import LocalQuantile
+from fedwqcp.wire.payload import LocalQuantile, Outcome, check_score
 
 ADDS = (
     "; a threshold below FedWQ-CP's is raised to it, which only adds coverage: bounds from below "
     "stay, bounds from above do not"
 )
 """What a floor does to a promise."""
+
+
+@dataclass(frozen=True)
+class AtLeast(Outcome):
+    """A shared threshold that an agent raises to its own where that is higher.
+
+    Parameters
+    ----------
+    value : float
+        The shared threshold.
+    """
+
+    value: float
+
+    same_for_all = True
+
+    def __post_init__(self) -> None:
+        check_score(self.value, "value")
 
 
 def mean_threshold(sent: Iterable[LocalQuantile]) -> float:

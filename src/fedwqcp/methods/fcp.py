@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, Literal, TypeAlias, get_args
 
+import numpy as np
 from numpy.random import Generator as Random
 
+from fedwqcp.arrays import Floats
 from fedwqcp.errors import InputError
 from fedwqcp.methods._answers import expect, of_kind, stacked
 from fedwqcp.methods._base import Disclosure, Each, Method, Terms
@@ -16,7 +18,7 @@ from fedwqcp.methods._bisection import Bracket
 from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._counts import CountAt, CountClaims, Counts, SummedCounts
 from fedwqcp.methods._datasketches import kll_error, kll_sketch, tdigest_sketch
-from fedwqcp.methods._floor import ADDS, mean_threshold
+from fedwqcp.methods._floor import ADDS, AtLeast, mean_threshold
 from fedwqcp.methods._mean import weighted_mean
 from fedwqcp.methods._sketch import (
     PooledScores,
@@ -31,7 +33,7 @@ from fedwqcp.quantile import conformal_quantile, conformal_rank
 from fedwqcp.wire.guarantee import NO_GUARANTEE, Guarantee, Strength
 from fedwqcp.wire.limits import POINTS, SIZE
 from fedwqcp.wire.masked import ToAllWithin
-from fedwqcp.wire.payload import Begin, LocalQuantile, Question, Summary, ToAll
+from fedwqcp.wire.payload import Begin, LocalQuantile, Outcome, Question, Summary, ToAll
 
 Sketch: TypeAlias = Literal["bisection", "order", "tdigest", "kll", "exact"]
 """How the agents' scores reach the server."""
@@ -66,6 +68,9 @@ class FCP(SummedCounts, Method[Summary]):
         Whether the threshold is never below FedWQ-CP's of the same scores, agents with too few left
         out (``overflow="exclude"``): every set then contains FedWQ-CP's. Not for ``kll`` and
         ``tdigest``, whose points may lie below the threshold of an agent.
+    own : bool, optional
+        Whether an agent's threshold is never below its own conformal threshold. An agent with too
+        few points for one of its own uses the shared threshold.
 
     Notes
     -----
@@ -77,7 +82,9 @@ class FCP(SummedCounts, Method[Summary]):
     s_(R + sum_k (g_k - 1)), g_k being the largest gap between the ranks that agent k sends. ``kll``
     is approximate: R is raised by the rank error of each agent's sketch, which the library's
     authors measured to hold with confidence 99 %. ``tdigest`` has no proven error, and no
-    guarantee. With ``floor`` the lower bound stays and the upper goes.
+    guarantee. With ``floor`` or ``own`` the lower bound stays and the upper goes. With ``own`` an
+    agent with enough points for a threshold of its own is also covered with probability at least
+    1 - alpha on test points that are exchangeable with its calibration points.
 
     Why coarse counts never give less: what the server counts at v is at most the true count, so
     that q >= s_(R); below q it counts at most R - 1, the truth at most sum_k (g_k - 1) more.
@@ -91,7 +98,7 @@ class FCP(SummedCounts, Method[Summary]):
     the same result; without masks the server sees each agent's counts. The threshold is one
     person's score, or a floor. ``floor`` adds an agent's own threshold to its first answer to
     ``bisection``, which cannot be masked then; ``order`` and ``exact`` already hold it, or a point
-    above it.
+    above it. ``own`` sends nothing more; the agent needs its calibration data once more to predict.
 
     References
     ----------
@@ -112,10 +119,11 @@ class FCP(SummedCounts, Method[Summary]):
     count_gap: int = 1
     count_empty: bool = True
     floor: bool = False
+    own: bool = False
 
     summaries = (Counts, LocalQuantile, WeightedPoints, PooledScores)
     questions = (Begin, CountAt)
-    outcomes = (ToAll, ToAllWithin)
+    outcomes = (ToAll, ToAllWithin, AtLeast)
 
     def __post_init__(self) -> None:
         if self.sketch not in get_args(Sketch):
@@ -151,6 +159,11 @@ class FCP(SummedCounts, Method[Summary]):
             "a test point comes from agent k with probability (n_k + 1) / (N + M) and is then "
             "exchangeable with that agent's scores"
         ) + (ADDS if self.floor else "")
+        if self.own:
+            mixture += (
+                "; where an agent's own conformal threshold is higher it uses that, which covers "
+                "test points that are exchangeable with its own calibration points"
+            )
         if self.sketch == "kll":
             return (
                 f"{mixture}; and every sketch keeps its rank error, each with confidence 99 % as "
@@ -175,8 +188,8 @@ class FCP(SummedCounts, Method[Summary]):
 
     @property
     def summable(self) -> bool:
-        """Whether sums over the agents are all it needs: by bisection, without a floor."""
-        return self.sketch == "bisection" and not self.floor
+        """Whether sums over the agents are all it needs: by bisection, one threshold for all."""
+        return self.sketch == "bisection" and not self.floor and not self.own
 
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
         del rng  # nothing is random
@@ -211,7 +224,28 @@ class FCP(SummedCounts, Method[Summary]):
             return CountClaims.of_ranks(own.n, low=terms.low)
         return CountClaims.of_ranks(own.n, (own.threshold, rank), low=terms.low)
 
-    def exchange(self, alpha: float) -> Generator[Question | Each, Sequence[Summary], ToAll]:
+    def exchange(self, alpha: float) -> Generator[Question | Each, Sequence[Summary], Outcome]:
+        shared = yield from self._shared(alpha)
+        return AtLeast(shared) if self.own and shared < inf else ToAll(shared)
+
+    def localize(
+        self,
+        outcome: Outcome,
+        cal: Calibration | None,
+        position: int | None,
+        alpha: float,
+        features: Floats | None = None,
+    ) -> Floats:
+        if not isinstance(outcome, AtLeast):
+            return super().localize(outcome, cal, position, alpha, features)
+        if cal is None:
+            raise InputError("fcp with own=True needs the agent's calibration data to predict")
+        enough = conformal_rank(cal.n, alpha) <= cal.n
+        own = conformal_quantile(cal.scores, alpha) if enough else -inf
+        return np.asarray(max(outcome.value, own))
+
+    def _shared(self, alpha: float) -> Generator[Question | Each, Sequence[Summary], float]:
+        """Find the threshold of the pooled scores, or the floor above it."""
         answers = yield Begin()
         sizes = [sum(answer.sizes()) for answer in answers]
         M = len(sizes) if self.count_empty else sum(n > 0 for n in sizes)
@@ -219,18 +253,18 @@ class FCP(SummedCounts, Method[Summary]):
         R = conformal_rank(N, alpha, extra=M)
         floor = self._least(answers, alpha) if self.floor else -inf
         if R > N:
-            return ToAll(inf)
+            return inf
         if self.sketch != "bisection":
             points = of_kind(answers, WeightedPoints)
             error = sum(map(kll_error, sizes)) if self.sketch == "kll" else 0
-            return ToAll(max(pooled_quantile(points, min(R + error, N)), floor))
+            return max(pooled_quantile(points, min(R + error, N)), floor)
         bracket = Bracket()
         while bracket.open:
             values = bracket.probes(self.probes)
             answers = yield CountAt(values)
             counts = stacked([answer.counts for answer in of_kind(answers, Counts)], len(values))
             bracket = bracket.narrow(values, [int(total) for total in counts.sum(axis=0)], R)
-        return ToAll(max(bracket.value, floor))
+        return max(bracket.value, floor)
 
     def _own(self, cal: Calibration, alpha: float) -> float:
         """Return the agent's own threshold, or the next of the points that it counts by."""

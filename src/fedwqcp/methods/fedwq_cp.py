@@ -5,15 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
+from typing import Any
 
-from fedwqcp.methods._base import OneShot
+import numpy as np
+
+from fedwqcp.errors import InputError
+from fedwqcp.methods._base import Disclosure, OneShot, Terms, one_score
 from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._mean import weighted_mean
 from fedwqcp.methods._sums import SummedMean
-from fedwqcp.quantile import Overflow, check_overflow, conformal_quantile
+from fedwqcp.quantile import (
+    Overflow,
+    check_overflow,
+    conformal_quantile,
+    conformal_rank,
+    tail_ranks,
+)
 from fedwqcp.wire.guarantee import NO_GUARANTEE
 from fedwqcp.wire.masked import ToAllWithin
-from fedwqcp.wire.payload import LocalQuantile, ToAll
+from fedwqcp.wire.payload import MOST_TAIL, LocalQuantile, QuantileAndTail, Question, Summary, ToAll
 
 
 @dataclass(frozen=True)
@@ -26,13 +36,18 @@ class FedWQCP(SummedMean, OneShot[LocalQuantile]):
     ----------
     overflow : {"propagate", "clip", "exclude"}, optional
         What an agent with too few points does: +inf for everyone, its largest score, or nothing.
+    tail : int, optional
+        How many more order statistics each agent sends, 16 at most; an agent with n points sends at
+        most n/10. The threshold does not depend on them: they show whether it is safe
+        (`fedwqcp.theory.diagnose`), which two numbers an agent cannot.
 
     Notes
     -----
     **Guarantee**: none in finite samples, not even with identical agents; a heuristic. The
     threshold lies between the smallest and the largest local one.
 
-    **Cost**: one round; one float and one integer per agent.
+    **Cost**: one round; one float and one integer per agent, and ``tail`` more of each. Each order
+    statistic is one person's score. With ``tail`` it cannot be had from masked sums.
 
     References
     ----------
@@ -45,8 +60,9 @@ class FedWQCP(SummedMean, OneShot[LocalQuantile]):
     """
 
     overflow: Overflow = "propagate"
+    tail: int = 0
 
-    summaries = (LocalQuantile,)
+    summaries = (LocalQuantile, QuantileAndTail)
     outcomes = (ToAll, ToAllWithin)
     guarantee = NO_GUARANTEE
     assumption = (
@@ -56,10 +72,39 @@ class FedWQCP(SummedMean, OneShot[LocalQuantile]):
 
     def __post_init__(self) -> None:
         check_overflow(self.overflow)
+        if type(self.tail) is not int or not 0 <= self.tail <= MOST_TAIL:
+            raise InputError(f"tail must be an integer from 0 to {MOST_TAIL}, got {self.tail!r}")
+
+    @property
+    def summable(self) -> bool:
+        """Whether sums over the agents are all it needs."""
+        return not self.tail
 
     def summarize(self, cal: Calibration, alpha: float) -> LocalQuantile:
         q_k = conformal_quantile(cal.scores, alpha, self.overflow)  # line 3
+        if self.tail:
+            ranks = tail_ranks(cal.n, alpha, self.tail)
+            ordered = np.sort(cal.scores)
+            return QuantileAndTail(q_k, cal.n, ranks, tuple(float(ordered[r - 1]) for r in ranks))
         return LocalQuantile(threshold=q_k, n=cal.n)  # line 4
+
+    def reveals(
+        self, cal: Calibration, alpha: float, *, steps: int, agents: int
+    ) -> tuple[Disclosure, ...]:
+        del steps, agents
+        (own,) = one_score(cal, alpha, self.overflow)
+        tail = len(tail_ranks(cal.n, alpha, self.tail)) if self.tail else 0
+        return (Disclosure(cal.n, own.scores + tail),)
+
+    def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
+        tail = isinstance(answer, QuantileAndTail)
+        if tail != (self.tail > 0):
+            asked = self.tail or "no"
+            raise InputError(f"answers: must hold {asked} more order statistics, as the round asks")
+        if isinstance(answer, QuantileAndTail):
+            rank = conformal_rank(answer.n, terms.alpha)
+            answer.check(min(rank, answer.n) if self.overflow == "clip" else rank)
+        return super().check(question, answer, earlier, terms)
 
     def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> ToAll:
         del alpha  # already inside every local threshold

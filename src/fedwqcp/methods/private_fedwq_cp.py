@@ -242,5 +242,5 @@ def _most_noise(size_epsilon: float) -> int:
 
 def _takes_thresholds(method: type[Method[Any]]) -> bool:
     """Tell whether a method makes one threshold of thresholds and sizes, and of nothing else."""
-    takes = issubclass(method, OneShot) and method.summaries == (LocalQuantile,)
+    takes = issubclass(method, OneShot) and method.summaries[:1] == (LocalQuantile,)
     return takes and any(issubclass(kind, ToAll) for kind in method.outcomes)

@@ -8,6 +8,7 @@ from math import inf
 from typing import Literal
 
 from fedwqcp.methods._claims import RobustToAll
+from fedwqcp.methods._floor import AtLeast
 from fedwqcp.methods._robust import RobustThreshold
 from fedwqcp.methods.guarded_median_cp import Proposal
 from fedwqcp.theory.diagnosis import excluded
@@ -32,6 +33,8 @@ class Released:
         label.
     proposed : tuple of float
         Where agents find their own near a value that was sent: that value.
+    at_least : tuple of float
+        Where agents raise a shared value to their own threshold: that value.
     left_out : tuple of str
         Used agents whose answers the thresholds do not rest on.
     why : str
@@ -47,6 +50,7 @@ class Released:
     whose: Literal["all", "each", "own"]
     thresholds: tuple[Number, ...] = ()
     proposed: tuple[float, ...] = ()
+    at_least: tuple[float, ...] = ()
     left_out: tuple[str, ...] = ()
     why: str = ""
     loss: float | None = None
@@ -76,6 +80,8 @@ class Released:
                 f"each agent's own threshold: it takes the proposed {_joined(self.proposed)} only "
                 "as far as its own data allow"
             )
+        if self.at_least:
+            return f"threshold {_joined(self.at_least)}, or an agent's own where that is higher"
         return "each agent's own threshold"
 
 
@@ -141,6 +147,7 @@ def _released(release: Release, alpha: float, group: str | None, tasks: range) -
         whose="all" if common else "each" if isinstance(outcomes[0], ToEach) else "own",
         thresholds=common,
         proposed=tuple(outcome.value for outcome in outcomes if isinstance(outcome, Proposal)),
+        at_least=tuple(outcome.value for outcome in outcomes if isinstance(outcome, AtLeast)),
         left_out=tuple(out),
         why=why if out else "",
         loss=max((outcome.loss for outcome in robust), default=None),

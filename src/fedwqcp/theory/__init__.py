@@ -3,9 +3,7 @@
 Nothing here is needed to run a method; it says what to expect of one.
 """
 
-from fedwqcp.theory._advice_rules import Advice
-from fedwqcp.theory._evidence import Finding
-from fedwqcp.theory.advice import advise
+from fedwqcp.theory.advice import Advice, advise
 from fedwqcp.theory.bounds import (
     ShiftBound,
     label_shift_bound,
@@ -14,8 +12,15 @@ from fedwqcp.theory.bounds import (
     total_variation,
 )
 from fedwqcp.theory.decomposition import Decomposition, decompose, mixture_quantile
-from fedwqcp.theory.diagnosis import Diagnosis, diagnose
-from fedwqcp.theory.groups import GroupDiagnosis, diagnose_groups
+from fedwqcp.theory.diagnosis import (
+    Diagnosis,
+    Finding,
+    GroupDiagnosis,
+    diagnose,
+    diagnose_groups,
+    diagnose_release,
+    judge,
+)
 from fedwqcp.theory.laws import ScoreLaw
 from fedwqcp.theory.simulation import Simulation, many_agents_limit, simulate
 
@@ -32,6 +37,8 @@ __all__ = [
     "decompose",
     "diagnose",
     "diagnose_groups",
+    "diagnose_release",
+    "judge",
     "label_shift_bound",
     "many_agents_limit",
     "mixture_quantile",

@@ -1,15 +1,92 @@
-"""Which method, score and overflow rule to use, told from a first look at the summaries."""
+"""Which method to use, from the assessment of a first round."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field
+from math import inf, nan, sqrt
 
-from fedwqcp.arrays import as_alpha
+import numpy as np
+
 from fedwqcp.errors import InputError
-from fedwqcp.theory._advice_rules import RULES, Advice, apart, unclipped
-from fedwqcp.theory._evidence import Evidence
+from fedwqcp.quantile import conformal_rank
+from fedwqcp.theory.diagnosis import (
+    Diagnosis,
+    Evidence,
+    Verdict,
+    diagnose,
+    dominant,
+    listed,
+    named,
+    noise,
+)
 from fedwqcp.wire.payload import LocalQuantile
+from fedwqcp.wire.round import Setting
+
+FINE = 1 / 4
+"""Agents use thresholds of their own where their coverage varies by at most this share of alpha."""
+SURE = 4.0
+"""Standard deviations of a chi-squared statistic that count as chance."""
+GUARDED: dict[str, Setting] = {"sketch": "order", "floor": True, "own": True}
+"""Settings of FCP: one round, within an agent's usual disclosure limit; no threshold below FedWQ-CP's
+nor below the agent's own."""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What to use, and why; it prints as what to use, the reason and the price.
+
+    Parameters
+    ----------
+    method : str
+        Name of the method.
+    score : str
+        Name of the score, which stays as it is.
+    code : str
+        Name of the rule that decided.
+    why : str
+        What was seen, and what the advice rests on.
+    verdict : {"safe", "unsafe", "cannot tell"}
+        The verdict of `diagnose` on averaging these thresholds.
+    settings : dict
+        Settings of the method, where they are not the default.
+    agents : tuple of str
+        The agents that it concerns.
+    price : str
+        What it does to the size of sets, as far as summaries tell; empty where thresholds are
+        FedWQ-CP's.
+    alpha : float
+        The level that decided.
+    levels : dict
+        Which rule decided at each level of a round; empty where one level was judged by itself.
+    notes : tuple of str
+        What else to know, in sentences.
+    keep : bool
+        Whether the method is already in use, so that nothing needs to change.
+    """
+
+    method: str
+    score: str
+    code: str
+    why: str
+    verdict: Verdict
+    settings: dict[str, Setting] = field(default_factory=dict)
+    agents: tuple[str, ...] = ()
+    price: str = ""
+    alpha: float = nan
+    levels: dict[float, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    keep: bool = False
+
+    def __str__(self) -> str:
+        settings = "".join(f", {name}={value}" for name, value in self.settings.items())
+        others = [f"{level}: {code}" for level, code in self.levels.items() if level != self.alpha]
+        at = f" at alpha={self.alpha}" if others else ""
+        decided = f"; decided{at} ({', '.join(others)})" if others else ""
+        price = [f"Price{at}: {self.price}."] if self.price and not self.keep else []
+        said = " ".join([self.why, *price, *self.notes])
+        verb = "keep" if self.keep else "use"
+        return f"{verb} {self.method}{settings} on {self.score}{decided}. {said}"
 
 
 def advise(
@@ -19,14 +96,15 @@ def advise(
     counts: Mapping[str, Sequence[int]] | None = None,
     score: str = "custom",
     bounds: tuple[float, float] | None = None,
+    diagnosis: Diagnosis | None = None,
 ) -> Advice:
-    """Choose a method, a score and an overflow rule.
+    """Choose a method from what each agent sent to FedWQ-CP.
 
     Parameters
     ----------
     thresholds : mapping of str to LocalQuantile
-        What each agent sent to FedWQ-CP: its threshold, +inf where it has too few points, and its
-        size.
+        What each agent sent to FedWQ-CP: its threshold, +inf where it has too few points, its size,
+        and with ``tail`` more order statistics.
     alpha : float
         Miscoverage level.
     counts : mapping of str to sequence of int, optional
@@ -35,12 +113,13 @@ def advise(
         Name of the score.
     bounds : tuple of float, optional
         Range of the score, as ``score.bounds(C)`` gives it.
+    diagnosis : Diagnosis, optional
+        The assessment of the round, where it is at hand; by default `diagnose` makes it.
 
     Returns
     -------
     Advice
-        What to use, why, and what it does to the size of sets. It looks at summaries alone;
-        `diagnose` lists what they hide.
+        What to use, why, and what it does to the size of sets.
 
     Raises
     ------
@@ -49,53 +128,227 @@ def advise(
 
     Notes
     -----
-    The rules, in their order:
+    It starts from the verdict of `diagnose`. The rules, in their order:
 
     - **no-data**: no agent has enough points, nor have all together for FCP. ``fedwq-cp``, +inf.
     - **single**: one agent has points. ``split-cp``.
-    - **outlier**: at least four agents agree, and one is so far off that its misses at their
-      threshold would be four times alpha or a fourth, beyond four standard deviations; or one has
-      enough points and sent +inf. ``weighted-median-cp``, which no single message can move far.
-    - **tiny**: agents with too few points for a finite threshold. If they hold at most a tenth of
-      all points, and the others agree and have 4 (1 - alpha)/alpha points each, or if all together
-      are too few for FCP, ``fedwq-cp`` with ``overflow="exclude"``; otherwise go on with methods
-      that pool.
-    - **alike**: the mean of thresholds is expected to miss at most 1.1 alpha. ``fedwq-cp``.
-    - **label-shift**: it is expected to miss more, and label laws differ. ``fedls-cp``, which gives
-      each agent a threshold for the common mixture of labels.
-    - **models**: it is expected to miss more, label laws do not differ, and every agent has
-      64 (1 - alpha)/alpha points. ``split-cp``: each its own threshold, whose coverage then has a
-      standard deviation of alpha/8.
-    - **spread**: it is expected to miss more, and counts are not known or an agent is smaller.
-      ``fcp``; for LAC, whose scale is the model's confidence, randomised APS for the next round.
-
-    ``fedls-cp`` and ``fcp`` are advised with ``floor=True``: no threshold is below FedWQ-CP's of
-    the same scores, so every set contains FedWQ-CP's by the same rule, and no agent is covered
-    less. Where agents have too few points that is FedWQ-CP with ``overflow="exclude"``. It is not
-    so by construction for another score, for ``split-cp``, which may lower the threshold of an
-    agent to its own, and for ``weighted-median-cp``, which a floor at the mean would open to the
-    one that is far off.
-
-    What the mean q of the thresholds q_k is expected to miss, as a multiple of alpha, is the
-    size-weighted mean of (b - q)/(b - q_k) for a score with upper bound b, whose scores above q_k
-    are taken to lie evenly up to b. It is never below 1: a mean of thresholds tends to miss too
-    many. For a positive score without a bound it is the mean of alpha^(q/q_k - 1). Twice what
-    chance gives like agents is taken off.
+    - **safe**: no agent's coverage falls short by more than alpha/2. ``fedwq-cp``.
+    - **suspect**: of three agents or more, one holds more than half of all points, or sent +inf
+      though it has enough points. Whether it is right cannot be told. ``guarded-median-cp``, where
+      each agent keeps at least the coverage of its own threshold whatever the others send.
+    - **label-shift**: class counts differ by more than chance. ``fedls-cp`` with ``floor=True``,
+      for test data whose labels follow the mixture of all agents.
+    - **few**: some agents have a finite threshold, but all points together are too few for FCP.
+      ``fedwq-cp`` with ``overflow="exclude"``.
+    - **unsafe**, and every agent has 16 (1 - alpha)/alpha points, 304 at alpha = 0.05.
+      ``split-cp``: each its own threshold, whose coverage has a standard deviation of alpha/4.
+    - **unsafe** otherwise, and **cannot-tell**: ``fcp`` with ``sketch="order"`` (one round),
+      ``floor=True`` and ``own=True``. The threshold of an agent is the largest of its own, the
+      pooled one and FedWQ-CP's, so no agent is covered less than by any of the three; sets are
+      larger.
 
     Examples
     --------
-    >>> alike = {"a": LocalQuantile(0.94, 800), "b": LocalQuantile(0.95, 900)}
-    >>> advise(alike, 0.05, score="aps", bounds=(0.0, 1.0)).code
-    'alike'
-    >>> apart = {"strong": LocalQuantile(0.05, 800), "weak": LocalQuantile(0.9, 900)}
-    >>> print(advise(apart, 0.05, score="lac", bounds=(0.0, 1.0)))  # doctest: +ELLIPSIS
-    use fcp, floor=True on aps. Thresholds lie so far apart that their mean would miss about ...
+    >>> two = {"a": LocalQuantile(0.94, 800), "b": LocalQuantile(0.95, 900)}
+    >>> found = advise(two, 0.05, score="aps", bounds=(0.0, 1.0))
+    >>> found.code, found.method, found.settings
+    ('cannot-tell', 'fcp', {'sketch': 'order', 'floor': True, 'own': True})
     """
     if not thresholds:
         raise InputError("thresholds must hold at least one agent's summary, got none")
     if counts is not None and set(counts) != set(thresholds):
         raise InputError("counts must be of the same agents as thresholds")
-    evidence = unclipped(Evidence(dict(thresholds), as_alpha(alpha), bounds))
-    found = (rule(evidence, score) for rule in RULES)
-    advice = next((each for each in found if each is not None), None)
-    return replace(advice or apart(evidence, score, counts), alpha=evidence.alpha)
+    found = diagnose(thresholds, alpha, bounds) if diagnosis is None else diagnosis
+    evidence = Evidence(dict(thresholds), found.alpha, bounds, found.threshold, "", "")
+    shift = None if counts is None else label_shift(list(counts.values()))
+    code, method, settings, why, price, agents = _choose(evidence, found, shift)
+    return Advice(
+        method, score, code, why, found.verdict, settings, agents, price, found.alpha,
+        notes=_notes(evidence, score, code),
+    )  # fmt: skip
+
+
+_Choice = tuple[str, str, dict[str, Setting], str, str, tuple[str, ...]]
+
+
+def _choose(evidence: Evidence, found: Diagnosis, shift: float | None) -> _Choice:
+    """Return code, method, settings, reason, price and agents of the first rule that applies."""
+    some, enough = evidence.some, {
+        name: s for name, s in evidence.finite.items() if s.n >= evidence.needed
+    }  # fmt: skip
+    M, N, alpha = len(some), evidence.N, found.alpha
+    pooled = conformal_rank(N, alpha, extra=M) <= N
+    if not enough and not pooled:
+        why = (
+            f"All {len(evidence.sent)} agents together have {N} points, too few for a finite "
+            f"threshold at alpha={alpha}. Every set will hold every label: collect more points "
+            "first."
+        )
+        return "no-data", "fedwq-cp", {}, why, "", ()
+    if M == 1:
+        (name,) = some
+        why = (
+            f"{name} alone has calibration points, and nothing is gained by a round. Its own "
+            "threshold covers test data like its calibration data; others have none."
+        )
+        return "single", "split-cp", {}, why, "", (name,)
+    if found.verdict == "safe":
+        missed = 1 - min(least for least, _ in found.coverage.values())
+        why = (
+            "Averaging is safe: at the mean of the thresholds no agent misses more than alpha/2 "
+            f"beyond alpha (each could miss up to {missed:.1%} at most, with confidence 95 %)."
+        )
+        if evidence.unchanged:
+            why = "All agents have the same threshold: averaging changes nothing."
+        return "safe", "fedwq-cp", {}, why, "", ()
+    if (name := _suspect(evidence)) is not None:
+        why = (
+            f"{name} would decide every averaged or pooled threshold, and whether its answer is "
+            "right cannot be told from here: ask. guarded-median-cp limits every size, and each "
+            "agent keeps at least the coverage of its own threshold, whatever the others send."
+        )
+        price = "no agent's threshold is below its own; a higher median raises it within the slack"
+        return "suspect", "guarded-median-cp", {"slack": 0.5}, why, price, (name,)
+    if shift is not None:
+        why = (
+            f"{_seen(evidence, found)}, and label distributions differ (total variation "
+            f"{shift:.2f}). Where test labels follow the mixture of all agents, fedls-cp gives "
+            "each agent its threshold for it, right if scores within a class stay as they are; no "
+            "agent is covered less than by FedWQ-CP. Where test data are like an agent's own "
+            "calibration data, use fcp with own=True instead."
+        )
+        return "label-shift", "fedls-cp", {"floor": True}, why, _above(evidence), ()
+    if not pooled:
+        few = {name: s for name, s in some.items() if s.n < evidence.needed}
+        why = (
+            f"Too few points for a finite threshold at {listed(few)}, and all together are too few "
+            "to pool: those with enough decide for all. Coverage at the others rests on their "
+            "being like these."
+        )
+        return "few", "fedwq-cp", {"overflow": "exclude"}, why, "", tuple(few)
+    code = "unsafe" if found.verdict == "unsafe" else "cannot-tell"
+    seen, concerned = _seen(evidence, found), found.findings[0].agents
+    if (
+        code == "unsafe"
+        and len(enough) == len(evidence.sent)
+        and all(own_suffices(s.n, alpha) for s in enough.values())
+    ):
+        why = f"{seen}. Each agent's own threshold covers test data like its calibration data."
+        return code, "split-cp", {}, why, _above(evidence), concerned
+    settings = GUARDED if len(evidence.sent) == M else {**GUARDED, "count_empty": False}
+    why = (
+        f"{seen}. The pooled threshold covers the mixture of all agents; an agent whose own "
+        "threshold is higher uses that, and none is covered less than by FedWQ-CP."
+    )
+    return code, "fcp", settings, why, _raised(evidence), concerned
+
+
+def own_suffices(n: int, alpha: float) -> bool:
+    """Tell whether the coverage of a threshold of n points varies little: Beta(r, n + 1 - r)."""
+    return noise(n, alpha) <= FINE * alpha
+
+
+def label_shift(counts: Sequence[Sequence[int]]) -> float | None:
+    """Return how far label distributions lie from their mixture if that is no chance, else None.
+
+    Pearson's chi-squared of the table, against its mean plus four standard deviations; then the
+    size-weighted mean total variation.
+    """
+    table = np.array([row for row in counts if sum(row)], dtype=np.float64)
+    table = table[:, table.sum(axis=0) > 0]
+    freedom = (table.shape[0] - 1) * (table.shape[1] - 1)
+    if freedom < 1:
+        return None
+    n = table.sum(axis=1, keepdims=True)
+    expected = n * table.sum(axis=0) / table.sum()
+    statistic = ((table - expected) ** 2 / expected).sum()
+    if statistic <= freedom + SURE * sqrt(2 * freedom):
+        return None
+    return float(np.abs(table - expected).sum() / 2 / table.sum())
+
+
+def _suspect(evidence: Evidence) -> str | None:
+    """Return the agent that alone would decide a mean or a pooled quantile."""
+    if len(evidence.some) < 3:
+        return None
+    infinite = [
+        name
+        for name, s in evidence.some.items()
+        if s.threshold == inf and s.n >= evidence.needed and len(evidence.finite) >= 2
+    ]
+    return infinite[0] if len(infinite) == 1 else dominant(evidence.some)
+
+
+def _seen(evidence: Evidence, found: Diagnosis) -> str:
+    """Say why averaging will not do, in a clause."""
+    if not evidence.finite:
+        return "No agent sent a finite threshold"
+    if found.threshold == inf:
+        few = [name for name, s in evidence.some.items() if s.threshold == inf]
+        return f"No mean is finite: {named(few)} sent +inf"
+    first = found.findings[0]
+    if found.verdict == "unsafe" and first.code == "coverage":
+        return f"Averaging is unsafe: {first.says}"
+    if found.verdict == "unsafe":
+        return f"Averaging is unsafe ({first.code}): {first.says}"
+    missed = 1 - min(least for least, _ in found.coverage.values())
+    return (
+        "Whether averaging is safe cannot be told from this: at the mean of the thresholds an "
+        f"agent could miss up to {missed:.1%} where alpha={found.alpha} is asked"
+    )
+
+
+def _notes(evidence: Evidence, score: str, code: str) -> tuple[str, ...]:
+    """Say what could be found out, and what else would help."""
+    notes = []
+    if code == "cannot-tell" and not evidence.tails:
+        notes.append(
+            "To find out, open a round of fedwq-cp with tail=16: each agent then sends up to "
+            "sixteen more order statistics of its scores, as far as it lets them out."
+        )
+    if score == "lac" and code in ("unsafe", "cannot-tell"):
+        notes.append(
+            "LAC's scale is the model's confidence; randomised APS is uniform under every "
+            "calibrated model, so its thresholds can be averaged where models are calibrated."
+        )
+    return tuple(notes)
+
+
+def _raised(evidence: Evidence) -> str:
+    """Say how far thresholds can rise: a pooled one no further than the largest local one.
+
+    At the largest threshold each agent has at least ceil((n_k + 1)(1 - alpha)) scores up to it, all
+    together no fewer than ceil((N + M)(1 - alpha)).
+    """
+    if not evidence.finite:
+        return "how large sets become cannot be told, since no agent sent a finite threshold"
+    before = f"{_before(evidence):.4g}"
+    if len(evidence.finite) < len(evidence.some):
+        return (
+            f"larger sets: thresholds rise from {before}, the mean of those that are finite, and "
+            "the agents without one hide how far"
+        )
+    largest = max(s.threshold for s in evidence.finite.values())
+    return (
+        f"larger sets: every threshold rises from FedWQ-CP's {before}, to {largest:.4g} at most, "
+        "the largest that was sent"
+    )
+
+
+def _above(evidence: Evidence) -> str:
+    """Say how many agents lie above the mean, and by how much."""
+    if not evidence.finite:
+        return "how large sets become cannot be told, since no agent sent a finite threshold"
+    before = _before(evidence)
+    own = [s.threshold for s in evidence.finite.values()]
+    higher = [q - before for q in own if q > before]
+    return (
+        f"larger sets at some agents: beside FedWQ-CP's {before:.4g}, {len(higher)} of {len(own)} "
+        f"agents sent a higher threshold, by up to {max(higher, default=0.0):.4g}"
+    )
+
+
+def _before(evidence: Evidence) -> float:
+    """Return FedWQ-CP's threshold, of those that sent a finite one."""
+    own = evidence.finite.values()
+    return float(np.average([s.threshold for s in own], weights=[s.n for s in own]))

@@ -1,64 +1,175 @@
-"""When averaging thresholds is unsafe, told from the agents' summaries alone."""
+"""Whether averaging thresholds is safe for every agent: one assessment of what the agents sent.
+
+`diagnose`, `advise`, ``method="auto"``, ``server close`` and the report all rest on `judge`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from math import inf
+from fractions import Fraction
+from functools import cached_property
+from math import ceil, inf, isfinite, sqrt
+from typing import Literal, TypeAlias, cast
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import betaincinv
 
 from fedwqcp.arrays import as_alpha
 from fedwqcp.errors import InputError
-from fedwqcp.theory._checks import CHECKS, PRIVATE_CHECKS
-from fedwqcp.theory._evidence import Evidence, Finding
-from fedwqcp.wire.payload import LocalQuantile
+from fedwqcp.quantile import (
+    SAFE_ERROR,
+    UNSAFE_ERROR,
+    conformal_rank,
+    exact_level,
+    insufficient_count,
+    least_coverage,
+    sufficient_count,
+)
+from fedwqcp.wire.payload import LocalQuantile, QuantileAndTail
 from fedwqcp.wire.release import Release
+
+Verdict: TypeAlias = Literal["safe", "unsafe", "cannot tell"]
+Severity: TypeAlias = Literal["ok", "caution", "unsafe"]
 
 AVERAGING = ("fedwq-cp", "fedavgq-cp")
 """Methods whose threshold is a mean of the agents' own; private-fedwq-cp combines by any rule."""
 
 _ORDER = ("unsafe", "caution", "ok")
+_SHOWN = 5  # how many agents a sentence names
+_SMALLEST_ALPHA = Fraction(1, 10**9)  # smaller levels are read as zero by `exact_level`
+
+ASK = (
+    "ask each agent for up to sixteen more order statistics, which can decide it: fedwq-cp with "
+    "tail=16"
+)
+GUARDED = "fcp with own=True and floor=True, whose threshold is never below an agent's own"
+SPLIT = "split-cp, where every agent has many points"
+PRIVATELY = (
+    "split-cp, which sends nothing, where an agent's test data are like its calibration data"
+)
+
+
+def judge(
+    least: npt.ArrayLike, most: npt.ArrayLike, n: npt.ArrayLike, alpha: float
+) -> npt.NDArray[np.str_]:
+    """Return the verdict on a shared threshold t from how many scores of each agent lie below it.
+
+    With F_k(t) agent k's coverage and b = 1 - alpha - alpha/2: **safe** if for every agent the
+    one-sided 95 % Clopper-Pearson bound from below on F_k(t), taken at the least count, is at least
+    b; **unsafe** if for some of M agents the bound from above at level 1 - 0.02/M, taken at the
+    most, is below b; otherwise **cannot tell**.
+
+    Parameters
+    ----------
+    least, most : array_like of int, shape (..., M)
+        Bounds on the number of agent k's scores at or below t.
+    n : array_like of int, shape (M,)
+        Sample sizes, at least 1.
+    alpha : float
+        Miscoverage level.
+
+    Returns
+    -------
+    ndarray of str, shape (...)
+        ``"safe"``, ``"unsafe"`` or ``"cannot tell"``.
+
+    Notes
+    -----
+    Each of the M tests of "too little" has error 0.02/M, so all agents sufficiently covered are
+    called unsafe in at most 2 % of rounds. Safe needs all M tests to reject, so one agent that is
+    covered too little is called safe in at most 5 % of rounds (an intersection-union test needs no
+    correction). Both take t as fixed; it is a mean of the same scores, which pulls t and an
+    agent's counts in one direction. ``benchmarks/assessment.py`` measures the errors of both.
+
+    Examples
+    --------
+    >>> str(judge([952, 951], [952, 951], [1000, 1000], alpha=0.05))
+    'safe'
+    >>> judge([[952, 850], [952, 0]], [[952, 850], [952, 951]], [1000, 1000], 0.05).tolist()
+    ['unsafe', 'cannot tell']
+    """
+    sizes = np.asarray(n)
+    bar, M = least_coverage(alpha), len(sizes)
+    enough = {int(size): sufficient_count(int(size), bar) for size in sizes}
+    few = {int(size): insufficient_count(int(size), bar, UNSAFE_ERROR / M) for size in sizes}
+    safe = (np.asarray(least) >= [enough[int(size)] for size in sizes]).all(axis=-1)
+    unsafe = (np.asarray(most) <= [few[int(size)] for size in sizes]).any(axis=-1)
+    return np.where(unsafe, "unsafe", np.where(safe, "safe", "cannot tell"))
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that the summaries show.
+
+    Parameters
+    ----------
+    code : str
+        Name of the rule, such as ``"overflow"``.
+    severity : {"ok", "caution", "unsafe"}
+        How grave it is.
+    says : str
+        What was found, in plain words.
+    instead : str, optional
+        What to use or do instead.
+    agents : tuple of str, optional
+        The agents it concerns.
+    """
+
+    code: str
+    severity: Severity
+    says: str
+    instead: str = ""
+    agents: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What the summaries say about averaging their thresholds; it prints as a short report.
+    """Whether a shared threshold is safe for every agent; it prints as a short report.
 
     Parameters
     ----------
+    verdict : {"safe", "unsafe", "cannot tell"}
+        See `diagnose`.
     alpha : float
         Miscoverage level.
     agents : int
         Agents that answered.
     N : int
         Their calibration points.
+    threshold : float
+        The shared threshold that was judged.
+    coverage : dict
+        For each agent with points, the bounds from below and above on its coverage at the
+        threshold.
     findings : tuple of Finding
         The gravest first.
     """
 
+    verdict: Verdict
     alpha: float
     agents: int
     N: int
+    threshold: float
+    coverage: dict[str, tuple[float, float]]
     findings: tuple[Finding, ...]
 
     @property
-    def safe(self) -> bool:
-        """Whether nothing was found unsafe; cautions may remain."""
-        return all(finding.severity != "unsafe" for finding in self.findings)
-
-    @property
     def advice(self) -> tuple[str, ...]:
-        """What to use instead, each advice once, the most pressing first."""
+        """What to do, each advice once, the most pressing first."""
         return tuple(dict.fromkeys(f.instead for f in self.findings if f.instead))
 
     def __str__(self) -> str:
-        cautions = sum(finding.severity == "caution" for finding in self.findings)
-        count = "1 caution" if cautions == 1 else f"{cautions} cautions"
-        noted = f"nothing unsafe, {count}" if cautions else "nothing unsafe was found"
-        verdict = noted if self.safe else "averaging is UNSAFE"
+        verdict = {
+            "safe": "averaging is safe",
+            "unsafe": "averaging is UNSAFE",
+            "cannot tell": "whether averaging is safe cannot be told from this",
+        }[self.verdict]
         agents = "1 agent" if self.agents == 1 else f"{self.agents} agents"
         lines = [f"{verdict}: {agents}, N={self.N}, alpha={self.alpha:g}"]
         lines += [f"  [{f.severity}] {f.code}: {f.says}" for f in self.findings]
-        lines += ["what to do:" if self.safe else "what to use instead:"] if self.advice else []
+        lines += ["what to do:"] if self.advice else []
         lines += [f"  - {advice}" for advice in self.advice]
         return "\n".join(lines)
 
@@ -67,22 +178,33 @@ def diagnose(
     thresholds: Mapping[str, LocalQuantile],
     alpha: float,
     bounds: tuple[float, float] | None = None,
+    *,
+    threshold: float | None = None,
+    method: str = "fedwq-cp",
+    overflow: str = "propagate",
 ) -> Diagnosis:
-    """Tell from the summaries alone whether their thresholds may be averaged.
+    """Assess from the summaries alone whether their thresholds may be averaged.
 
     Parameters
     ----------
     thresholds : mapping of str to LocalQuantile
-        What each agent sent to FedWQ-CP: its threshold q_k and its size n_k.
+        What each agent sent to FedWQ-CP: its threshold q_k and its size n_k, and with ``tail`` more
+        order statistics of its scores.
     alpha : float
         Miscoverage level.
     bounds : tuple of float, optional
         Range of the score, as ``score.bounds(C)`` gives it.
+    threshold : float, optional
+        The shared threshold; by default FedWQ-CP's.
+    method : str, optional
+        The method in use, which is not recommended again.
+    overflow : {"propagate", "clip", "exclude"}, optional
+        Its rule for agents with too few points.
 
     Returns
     -------
     Diagnosis
-        Findings and advice.
+        Verdict, bounds on each agent's coverage, findings and what to do.
 
     Raises
     ------
@@ -91,58 +213,74 @@ def diagnose(
 
     Notes
     -----
-    The rules, with r_k = r(n_k, alpha):
+    Averaging costs agent k what its coverage F_k(t) at the shared threshold t falls short of
+    1 - alpha. The verdict is **safe** if the cost is shown to be at most alpha/2 at every agent,
+    **unsafe** if it is shown to be more at some agent, and otherwise **cannot tell**; `judge`
+    states the two tests and their errors.
+
+    Of agent k the order statistic v of rank r is known for r = ceil((n_k + 1)(1 - alpha)), where it
+    is q_k, and for the ranks of its tail. If v <= t, at least r of its scores lie at or below t; if
+    v > t, at most r - 1 do. These counts bound F_k(t), and 1 minus the bound from below is what the
+    agent "could miss". Where q_k > t and nothing else was sent, the least count is 0 and the agent
+    could miss everything: two numbers an agent say nothing of its scores below q_k. So from two
+    numbers the verdict is "cannot tell", unless all q_k are equal and averaging changes nothing.
+
+    Certain facts come first, with r_k = r(n_k, alpha):
 
     - **no-data** (unsafe): no agent has a calibration point.
     - **overflow** (unsafe): an agent sent +inf. A finite threshold needs (1 - alpha) / alpha
-      points, 19 at alpha = 0.05; one +inf makes the mean +inf.
+      points, 19 at alpha = 0.05; one +inf makes the mean +inf, and every set holds everything.
     - **clipped**: an agent with fewer points than that sent a finite threshold, so it was clipped
       to its largest score and covers n_k / (n_k + 1) on average. Unsafe where the mean level
-      sum_k (n_k / N) min(r_k, n_k) / (n_k + 1), which is the coverage of like agents with uniform
-      scores, falls short of 1 - alpha by more than alpha / 4; otherwise a caution.
+      sum_k (n_k / N) min(r_k, n_k) / (n_k + 1), which is the coverage of identical agents with
+      uniform scores, falls short of 1 - alpha by more than alpha / 2; otherwise a caution.
+    - **coverage**: the verdict of the tests.
     - **tiny** (caution): the agent's own coverage, Beta(r_k, n_k + 1 - r_k), has a standard
       deviation above alpha / 2, about n_k < 4 (1 - alpha) / alpha: q_k is largely noise.
-    - **spread**: max q_k - min q_k over finite thresholds, turned into a difference of coverage by
-      a reference law: uniform over the bounds where they are finite (randomised APS of a
-      calibrated model is uniform), else exponential with the size-weighted median threshold q as
-      its quantile, whose coverage moves by alpha log(1 / alpha) per relative change of q. Three
-      standard deviations of the difference of the two extreme agents' coverages are taken off as
-      noise, so that like agents who are not tiny hardly ever alarm. What remains is a caution above
-      alpha and unsafe above twice alpha (1 - alpha in place of alpha above one half): an agent at
-      the edge may then miss two to three times what was promised.
-      Thresholds at or below zero, as CQR has them, carry no scale: without bounds, a caution.
-    - **saturated**: with finite bounds, an agent that is not tiny has q_k within a tenth of alpha
-      of the upper bound, relative to the range: its scores pile up there, as deterministic APS
-      does. A caution; unsafe where q_k is the bound itself and another agent's is not: the mean
-      then lies below the bound, and fewer than r_k of that agent's scores lie at or below it.
+    - **saturated** (caution): with finite bounds, q_k is the upper bound and t lies below it: many
+      scores are tied there, as deterministic APS has them, and t covers none of these.
     - **dominance** (caution): one of several agents holds more than half of N.
     - **empty** (caution): an agent has no points and takes no part in the mean.
-    - **single** (ok): one agent alone; averaging changes nothing.
 
-    A private threshold is drawn, not read off the scores: it is +inf already where n_k is too small
-    for its epsilon, and **clipped**, **tiny** and **saturated** do not speak of it.
+    A private threshold is drawn, not read off the scores: its rank is not known, so nothing is
+    known of F_k(t), and **clipped**, **tiny** and **saturated** do not speak of it.
 
-    Summaries do not show everything: ties below the threshold, the shape of the score laws, test
-    data unlike the calibration data, a maximum that stands in for +inf scores, and whether n_k and
-    q_k are honest. A safe diagnosis is no guarantee.
+    Summaries do not show test data unlike the calibration data, nor whether an agent is honest: a
+    Byzantine agent can have itself called unsafe, or move t, but it cannot have another agent
+    called safe at a t that does not cover that agent.
 
     Examples
     --------
     >>> found = diagnose({"strong": LocalQuantile(0.09, 900), "weak": LocalQuantile(0.9, 100)}, 0.1)
-    >>> found.safe, [finding.code for finding in found.findings]
-    (False, ['spread', 'dominance'])
+    >>> found.verdict, found.coverage["weak"][0]
+    ('cannot tell', 0.0)
+    >>> weak = QuantileAndTail(0.9, 100, (30, 50), (0.27, 0.49))
+    >>> found = diagnose({"strong": LocalQuantile(0.09, 900), "weak": weak}, 0.1)
+    >>> found.verdict, round(found.coverage["weak"][1], 2)
+    ('unsafe', 0.4)
     """
     if bounds is not None and not bounds[0] < bounds[1]:
         raise InputError(f"bounds must be a range, lowest before highest, got {bounds}")
-    evidence = Evidence(dict(thresholds), as_alpha(alpha), bounds)
-    checks = CHECKS if evidence.epsilon is None else PRIVATE_CHECKS
-    found = [finding for check in checks if (finding := check(evidence)) is not None]
+    t = _mean(thresholds, overflow) if threshold is None else threshold
+    evidence = Evidence(dict(thresholds), as_alpha(alpha), bounds, t, method, overflow)
+    found = [finding for check in _CHECKS if (finding := check(evidence)) is not None]
     found.sort(key=lambda finding: _ORDER.index(finding.severity))
-    return Diagnosis(evidence.alpha, len(thresholds), evidence.N, tuple(found))
+    unsafe = any(finding.severity == "unsafe" for finding in found)
+    return Diagnosis(
+        "unsafe" if unsafe else evidence.verdict,
+        evidence.alpha,
+        len(thresholds),
+        evidence.N,
+        t,
+        evidence.coverage,
+        tuple(found),
+    )
 
 
-def averaged(release: Release, task: int) -> dict[str, LocalQuantile]:
-    """Return the thresholds whose mean an outcome is.
+def diagnose_release(
+    release: Release, task: int, alpha: float, bounds: tuple[float, float] | None = None
+) -> Diagnosis | None:
+    """Assess one outcome of a round; None where its method does not average thresholds.
 
     Parameters
     ----------
@@ -150,17 +288,24 @@ def averaged(release: Release, task: int) -> dict[str, LocalQuantile]:
         As the server has it, with what was received.
     task : int
         Which outcome.
+    alpha : float
+        Its level.
+    bounds : tuple of float, optional
+        Range of the score.
 
     Returns
     -------
-    dict
-        By agent, for `diagnose`; empty where the method does not average.
+    Diagnosis or None
+        None also where the server has no summaries.
     """
-    method = release.round.method
-    if method.settings.get("combine", method.name) not in AVERAGING:
-        return {}
-    out = excluded(release, task)
-    return {name: own for name, own in _local(release, task).items() if name not in out}
+    settings = release.round.method.settings
+    name = str(settings.get("combine", release.round.method.name))
+    local = local_thresholds(release, task)
+    shared = release.outcomes[task].threshold(None)
+    if name not in AVERAGING or not local or not isinstance(shared, float):
+        return None
+    rule = str(settings.get("overflow", "propagate"))
+    return diagnose(local, alpha, bounds, threshold=shared, method=name, overflow=rule)
 
 
 def excluded(release: Release, task: int) -> tuple[str, ...]:
@@ -180,15 +325,458 @@ def excluded(release: Release, task: int) -> tuple[str, ...]:
     """
     if release.round.method.settings.get("overflow") != "exclude":
         return ()
-    local = _local(release, task)
+    local = local_thresholds(release, task)
     over = tuple(name for name, own in local.items() if own.threshold == inf)
     return over if len(over) < len(local) else ()
 
 
-def _local(release: Release, task: int) -> dict[str, LocalQuantile]:
-    """Return the thresholds that agents sent for an outcome."""
+def local_thresholds(release: Release, task: int) -> dict[str, LocalQuantile]:
+    """Return the thresholds that agents sent for an outcome.
+
+    Parameters
+    ----------
+    release : Release
+        As the server has it, with what was received.
+    task : int
+        Which outcome.
+
+    Returns
+    -------
+    dict
+        By agent.
+    """
     return {
         name: answer
         for name, answers in release.received.items()
         if isinstance(answer := answers[task], LocalQuantile)
     }
+
+
+@dataclass(frozen=True)
+class GroupDiagnosis:
+    """What a round with groups came to at one level; it prints as a short report.
+
+    Parameters
+    ----------
+    alpha : float
+        Miscoverage level.
+    by : str
+        ``"label"`` or ``"group"``.
+    infinite : dict
+        By group, the agents whose threshold is +inf: there no set of theirs excludes anything.
+    absent : dict
+        By group, the agents that have no calibration point of it.
+    averaged : dict
+        By group, whether its thresholds may be averaged, for methods that average them.
+    private : bool
+        Whether the method is private, so that its thresholds need more points.
+    """
+
+    alpha: float
+    by: str
+    infinite: dict[str, tuple[str, ...]]
+    absent: dict[str, tuple[str, ...]]
+    averaged: dict[str, Diagnosis]
+    private: bool = False
+
+    def __str__(self) -> str:
+        lines = [f"by {self.by}, alpha={self.alpha:g}:"]
+        if self.infinite:
+            what = "such a label is in every set" if self.by == "label" else "its sets hold all"
+            lines.append(f"  [unsafe] infinite: the threshold is +inf in a group, and {what}:")
+            lines += [f"    {group}: at {named(at)}" for group, at in self.infinite.items()]
+        lines += [
+            f"  [caution] absent: no point of {group} at {named(at)}"
+            for group, at in self.absent.items()
+            if at
+        ]
+        for group, found in self.averaged.items():
+            lines += [
+                f"  [{finding.severity}] {group}: {finding.code}: {finding.says}"
+                for finding in found.findings
+                if finding.severity != "ok" and finding.code != "no-data"
+            ]
+        if len(lines) == 1:
+            averaged = ", and averaging is safe in each" if self.averaged else ""
+            lines.append(f"  every group has a finite threshold{averaged}")
+        if self.infinite:
+            pooled = "fcp, which pools the agents' points of a group"
+            last = "a larger epsilon" if self.private else pooled
+            lines.append(f"what to do: more points of these groups, coarser groups, or {last}")
+        return "\n".join(lines)
+
+
+def diagnose_groups(
+    release: Release, alpha: float | None = None, bounds: tuple[float, float] | None = None
+) -> GroupDiagnosis:
+    """Tell which groups have no finite threshold, and assess each group's shared threshold.
+
+    Parameters
+    ----------
+    release : Release
+        What a round with groups ended with.
+    alpha : float, optional
+        Which level, where the round has several.
+    bounds : tuple of float, optional
+        Range of the score, as ``score.bounds(C)`` gives it.
+
+    Returns
+    -------
+    GroupDiagnosis
+        Thresholds that agents find for themselves are known only in their own process.
+
+    Raises
+    ------
+    InputError
+        If the round has no groups, or no such level.
+
+    Examples
+    --------
+    >>> import fedwqcp as fw
+    >>> cal = fw.Calibration([0.1, 0.2, 0.3, 0.4, 0.5], groups=["f", "f", "f", "f", "m"])
+    >>> found = diagnose_groups(fw.calibrate({"a": cal}, alpha=0.3, by="group"))
+    >>> found.infinite
+    {'m': ('a',)}
+    """
+    round = release.round
+    if round.by is None:
+        raise InputError("the round has no groups: use diagnose on its summaries")
+    level = round.alphas[0] if alpha is None else alpha
+    infinite, averaged = {}, {}
+    for place, group in enumerate(round.group_names):
+        tasks = release.tasks_of(alpha, place)
+        if at := tuple(name for name in release.used if _is_infinite(release, name, alpha, group)):
+            infinite[group] = at
+        if (found := diagnose_release(release, tasks[0], level / len(tasks), bounds)) is not None:
+            averaged[group] = found
+    private = "epsilon" in round.method.settings
+    return GroupDiagnosis(level, round.by, infinite, release.absent, averaged, private)
+
+
+def _is_infinite(release: Release, agent: str, alpha: float | None, group: str) -> bool:
+    """Tell whether a known threshold is +inf."""
+    try:
+        return bool((np.asarray(release.threshold(agent, alpha, group)) == inf).any())
+    except InputError:  # the agent's own data decide, and they are elsewhere
+        return False
+
+
+# ---- what the checks ask of the summaries
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The summaries, the level and the shared threshold, with what every check asks of them."""
+
+    sent: Mapping[str, LocalQuantile]
+    alpha: float
+    bounds: tuple[float, float] | None
+    threshold: float
+    method: str
+    overflow: str
+
+    @cached_property
+    def some(self) -> dict[str, LocalQuantile]:
+        """Agents that have points."""
+        return {name: s for name, s in self.sent.items() if s.n}
+
+    @cached_property
+    def finite(self) -> dict[str, LocalQuantile]:
+        """Agents that sent a finite threshold."""
+        return {name: s for name, s in self.some.items() if s.threshold < inf}
+
+    @cached_property
+    def N(self) -> int:
+        """Points of all agents."""
+        return sum(s.n for s in self.sent.values())
+
+    @cached_property
+    def epsilon(self) -> float | None:
+        """What a private threshold spent, which its summary says; None where none is private."""
+        spent = [getattr(s, "epsilon", None) for s in self.some.values()]
+        return max((epsilon for epsilon in spent if epsilon is not None), default=None)
+
+    @cached_property
+    def needed(self) -> int:
+        """Fewest points that give a finite threshold."""
+        level = exact_level(self.alpha)
+        return ceil(level / max(1 - level, _SMALLEST_ALPHA))
+
+    @cached_property
+    def tails(self) -> bool:
+        """Whether agents sent more order statistics."""
+        return any(isinstance(s, QuantileAndTail) for s in self.some.values())
+
+    @cached_property
+    def unchanged(self) -> bool:
+        """Whether the shared threshold is that of every agent."""
+        return all(s.threshold == self.threshold for s in self.some.values())
+
+    @cached_property
+    def counts(self) -> dict[str, tuple[int, int]]:
+        """Bounds on how many scores of an agent lie at or below the shared threshold."""
+        return {name: self._count(s) for name, s in self.some.items()}
+
+    @cached_property
+    def coverage(self) -> dict[str, tuple[float, float]]:
+        """Clopper-Pearson bounds on each agent's coverage at the shared threshold."""
+        error, sizes = UNSAFE_ERROR / max(1, len(self.some)), self.some
+        return {
+            name: (
+                float(betaincinv(least, sizes[name].n - least + 1, SAFE_ERROR)) if least else 0.0,
+                float(betaincinv(most + 1, sizes[name].n - most, 1 - error))
+                if most < sizes[name].n
+                else 1.0,
+            )
+            for name, (least, most) in self.counts.items()
+        }
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """What the tests say; certain facts may say more."""
+        if not self.some:
+            return "unsafe"
+        if self.unchanged:
+            return "safe"
+        least, most = zip(*self.counts.values(), strict=True)
+        verdict = str(judge(least, most, [s.n for s in self.some.values()], self.alpha))
+        return cast(Verdict, verdict)
+
+    @cached_property
+    def shown(self) -> dict[str, Verdict]:
+        """What the tests say of each agent, at the same errors as the verdict."""
+        bar, error = least_coverage(self.alpha), UNSAFE_ERROR / max(1, len(self.some))
+        found: dict[str, Verdict] = {}
+        for name, (least, most) in self.counts.items():
+            n = self.some[name].n
+            low = most <= insufficient_count(n, bar, error)
+            high = least >= sufficient_count(n, bar)
+            found[name] = "unsafe" if low else "safe" if high else "cannot tell"
+        return found
+
+    def _count(self, sent: LocalQuantile) -> tuple[int, int]:
+        """Bound the count from the order statistics that an agent sent."""
+        known: list[tuple[int, float]] = []
+        if self.epsilon is None and (sent.threshold < inf or sent.n >= self.needed):
+            known = [(self.rank(sent.n), sent.threshold)]
+        if isinstance(sent, QuantileAndTail):
+            known += zip(sent.ranks, sent.values, strict=True)
+        least = max((rank for rank, value in known if value <= self.threshold), default=0)
+        most = min((rank - 1 for rank, value in known if value > self.threshold), default=sent.n)
+        return least, max(least, most)
+
+    def rank(self, n: int) -> int:
+        """Rank of a finite threshold of n points."""
+        return min(conformal_rank(n, self.alpha), n)
+
+
+def noise(n: int, alpha: float) -> float:
+    """Return the standard deviation of the coverage of a finite threshold of n points."""
+    r = min(conformal_rank(n, alpha), n)
+    return sqrt(r * (n + 1 - r) / (n + 2)) / (n + 1)
+
+
+def named(agents: Iterable[str]) -> str:
+    """Name some agents, and count the others."""
+    names = list(agents)
+    rest = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + rest
+
+
+def listed(agents: Mapping[str, LocalQuantile]) -> str:
+    """Name some agents with their sizes."""
+    return named(f"{name} (n={s.n})" for name, s in agents.items())
+
+
+def _mean(sent: Mapping[str, LocalQuantile], overflow: str) -> float:
+    """Return FedWQ-CP's threshold."""
+    some = [s for s in sent.values() if s.n]
+    if overflow == "exclude":
+        some = [s for s in some if s.threshold < inf] or some
+    if not some or any(s.threshold == inf for s in some):
+        return inf
+    first = some[0].threshold  # deviations from it are summed, so that equal thresholds stay
+    N = sum(s.n for s in some)
+    return first + sum(s.n * (s.threshold - first) for s in some) / N
+
+
+# ---- the checks; `diagnose` states their rules
+
+
+def _no_data(evidence: Evidence) -> Finding | None:
+    if evidence.some:
+        return None
+    says = "no agent has a calibration point: the threshold is +inf and every set holds everything"
+    return Finding("no-data", "unsafe", says, f"at least {evidence.needed} points at some agent")
+
+
+def _overflow(evidence: Evidence) -> Finding | None:
+    """Find agents that sent +inf."""
+    over = {name: s for name, s in evidence.some.items() if s.threshold == inf}
+    if not over:
+        return None
+    few = {name: s for name, s in over.items() if s.n < evidence.needed}
+    if evidence.threshold < inf:  # they were left out
+        says = f"{listed(over)} sent +inf and took no part in the mean"
+        return Finding("excluded", "caution", says, agents=tuple(over))
+    if evidence.epsilon is not None:
+        return _private_overflow(evidence, over, evidence.epsilon)
+    says = f"{listed(over)} sent +inf, which makes the mean +inf: every set holds everything"
+    if few:
+        says += f"; alpha={evidence.alpha:g} needs {evidence.needed} points for a finite threshold"
+    if len(few) < len(over):
+        says += "; with enough points, +inf means that too many scores are themselves +inf"
+    options = ["more points there"]
+    if evidence.overflow != "exclude" and evidence.finite:
+        options.append('overflow="exclude", which lets the other agents decide')
+    M = len(evidence.sent)
+    if conformal_rank(evidence.N, evidence.alpha, extra=M) <= evidence.N:
+        options.append("fcp, which needs no finite threshold of each agent")
+    return Finding("overflow", "unsafe", says, "; or ".join(options), tuple(over))
+
+
+def _private_overflow(
+    evidence: Evidence, over: Mapping[str, LocalQuantile], epsilon: float
+) -> Finding:
+    """Say why private thresholds are +inf: it takes more points to hide one of them."""
+    says = (
+        f"{listed(over)} sent +inf, which makes the mean +inf: n is too small for "
+        f"epsilon={epsilon:g} and alpha={evidence.alpha:g}, or too many scores lie beyond bounds "
+        "that were set"
+    )
+    instead = "a larger epsilon, or more points"
+    if evidence.finite and evidence.overflow != "exclude":
+        instead += '; or overflow="exclude", which lets the other agents decide'
+    return Finding("overflow", "unsafe", says, instead, tuple(over))
+
+
+def _clipped(evidence: Evidence) -> Finding | None:
+    """Find agents whose finite threshold can only be their largest score."""
+    own = {name: s for name, s in evidence.finite.items() if s.n < evidence.needed}
+    if not own or evidence.epsilon is not None:
+        return None
+    finite = evidence.finite.values()
+    N = sum(s.n for s in finite)
+    mean = sum(s.n * evidence.rank(s.n) / (s.n + 1) for s in finite) / N
+    says = (
+        f"{listed(own)} sent a finite threshold with fewer than the {evidence.needed} points that "
+        f"alpha={evidence.alpha:g} needs: it was clipped to the largest score and is too low; "
+        f"identical agents would cover {mean:.3f} on average"
+    )
+    severity: Severity = "unsafe" if mean < least_coverage(evidence.alpha) else "caution"
+    instead = 'overflow="propagate" or "exclude" in place of "clip"; or fcp'
+    return Finding("clipped", severity, says, instead, tuple(own))
+
+
+def _coverage(evidence: Evidence) -> Finding | None:
+    """Say what the tests of every agent's coverage show."""
+    if not evidence.some or evidence.threshold == inf:
+        return None
+    if len(evidence.some) == 1:
+        says = "one agent alone: the mean is its own split-conformal threshold"
+        return Finding("single", "ok", says, agents=tuple(evidence.some))
+    t, alpha = f"at the shared threshold {evidence.threshold:.4g}", evidence.alpha
+    if evidence.unchanged:
+        says = "every agent's own threshold is the shared one: averaging changes nothing"
+        return Finding("coverage", "ok", says)
+    coverage, shown = evidence.coverage, evidence.shown
+    missed = {name: 1 - least for name, (least, _) in coverage.items()}
+    worst = max(missed, key=lambda name: missed[name])
+    most = f"{worst} could miss up to {missed[worst]:.1%} of its points"
+    asked = f"alpha={alpha:g} is asked"
+    if evidence.verdict == "safe":
+        says = f"{t} no agent misses more than alpha/2 beyond alpha: {most} where {asked}"
+        return Finding("coverage", "ok", says)
+    if evidence.verdict == "unsafe":
+        lost = {name: 1 - coverage[name][1] for name, is_ in shown.items() if is_ == "unsafe"}
+        first = max(lost, key=lambda name: lost[name])
+        says = (
+            f"{t} {named(lost)} {'is' if len(lost) == 1 else 'are'} covered too little: {first} "
+            f"misses at least {lost[first]:.1%} and could miss up to {missed[first]:.1%} of its "
+            f"points where {asked}"
+        )
+        return Finding("coverage", "unsafe", says, f"{SPLIT}; or {GUARDED}", tuple(lost))
+    open_ = tuple(name for name, is_ in shown.items() if is_ != "safe")
+    says = f"{t} {most} where {asked}; not shown to be covered: {named(open_)}"
+    if evidence.epsilon is not None:
+        return Finding("coverage", "caution", says, PRIVATELY, open_)
+    if not evidence.tails:
+        says += "; a threshold and a size say nothing of the scores below that threshold"
+        return Finding("coverage", "caution", says, f"{ASK}; or {GUARDED}", open_)
+    return Finding("coverage", "caution", says, f"more points; or {GUARDED}", open_)
+
+
+def _tiny(evidence: Evidence) -> Finding | None:
+    """Find agents whose threshold is largely noise."""
+    own = {
+        name: s
+        for name, s in evidence.finite.items()
+        if s.n >= evidence.needed and noise(s.n, evidence.alpha) > evidence.alpha / 2
+    }
+    if not own or evidence.epsilon is not None:
+        return None
+    worst = max(noise(s.n, evidence.alpha) for s in own.values())
+    says = (
+        f"few points at {listed(own)}: the coverage of such a threshold varies by up to "
+        f"{worst:.3f} (standard deviation), more than half of alpha={evidence.alpha:g}"
+    )
+    return Finding("tiny", "caution", says, "fcp, which pools the agents' points", tuple(own))
+
+
+def _saturated(evidence: Evidence) -> Finding | None:
+    """Find thresholds that are the upper bound of the score, where many scores are tied."""
+    if evidence.bounds is None or not isfinite(evidence.bounds[1]) or evidence.epsilon is not None:
+        return None
+    highest = evidence.bounds[1]
+    tied = {name: s for name, s in evidence.finite.items() if s.threshold >= highest}
+    if not tied or evidence.threshold >= highest:
+        return None
+    says = (
+        f"the threshold of {listed(tied)} is the upper bound {highest:g} of the score, where "
+        "scores are tied; the shared threshold lies below and covers none of these"
+    )
+    return Finding(
+        "saturated", "caution", says, "a score without ties: randomised APS", tuple(tied)
+    )
+
+
+def _dominance(evidence: Evidence) -> Finding | None:
+    """Find one agent that decides."""
+    name = dominant(evidence.some)
+    if name is None or evidence.method == "fedavgq-cp":  # which counts all agents alike
+        return None
+    share = evidence.some[name].n / evidence.N
+    says = f"{name} holds {share:.0%} of all points: its threshold outweighs all others together"
+    instead = "guarded-median-cp or split-cp: no agent's coverage then rests on another's answer"
+    if evidence.epsilon is not None:
+        instead = PRIVATELY
+    return Finding("dominance", "caution", says, instead, (name,))
+
+
+def dominant(some: Mapping[str, LocalQuantile]) -> str | None:
+    """Return the agent of several that holds more than half of all points."""
+    largest = max(some, key=lambda name: some[name].n, default=None)
+    if largest is None or len(some) < 2 or 2 * some[largest].n <= sum(s.n for s in some.values()):
+        return None
+    return largest
+
+
+def _empty(evidence: Evidence) -> Finding | None:
+    """Find agents without points beside others that have some."""
+    own = tuple(name for name, s in evidence.sent.items() if not s.n)
+    if not own or not evidence.some:
+        return None
+    says = f"no calibration points at {named(own)}: the threshold was made without"
+    return Finding("empty", "caution", says, "points there, before those sets are trusted", own)
+
+
+_CHECKS: tuple[Callable[[Evidence], Finding | None], ...] = (
+    _no_data,
+    _overflow,
+    _clipped,
+    _coverage,
+    _saturated,
+    _tiny,
+    _dominance,
+    _empty,
+)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from math import inf
 from typing import ClassVar, Literal, TypeAlias
 
@@ -20,6 +21,8 @@ Number: TypeAlias = float | tuple[float, ...]
 
 OPTIONAL = {"optional": True}
 """Metadata of a field, text or object, that is left out of a message where it is empty."""
+MOST_TAIL = 16
+"""Most order statistics that an agent sends beside its threshold."""
 
 
 class Payload:
@@ -120,6 +123,44 @@ class LocalQuantile(Summary):
 
     def scores(self) -> tuple[float, ...]:
         return (self.threshold,)
+
+
+@dataclass(frozen=True)
+class QuantileAndTail(LocalQuantile):
+    """One agent's threshold and size with a few more order statistics of its scores.
+
+    Parameters
+    ----------
+    ranks : tuple of int
+        Their ranks, counted from 1, strictly increasing, at most 16.
+    values : tuple of float
+        The order statistics.
+    """
+
+    ranks: tuple[int, ...] = ()
+    values: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        LocalQuantile.__post_init__(self)
+        if len(self.ranks) != len(self.values) or len(self.ranks) > MOST_TAIL:
+            raise InputError(f"ranks: must be as many as values, {MOST_TAIL} at most")
+        for rank in self.ranks:
+            check_size(rank, "ranks")
+        for value in self.values:
+            check_score(value, "values")
+        if any(after <= before for before, after in pairwise((0, *self.ranks, self.n + 1))):
+            raise InputError("ranks: must be strictly increasing, from 1 to n")
+        if any(after < before for before, after in pairwise(self.values)):
+            raise InputError("values: must never decrease")
+
+    def check(self, rank: int) -> None:
+        """Refuse order statistics that contradict the threshold, which is the one of this rank."""
+        for r, value in zip(self.ranks, self.values, strict=True):
+            if (r <= rank and value > self.threshold) or (r >= rank and value < self.threshold):
+                raise InputError("values: must be in one order with the threshold and its rank")
+
+    def scores(self) -> tuple[float, ...]:
+        return (self.threshold, *self.values)
 
 
 @dataclass(frozen=True)

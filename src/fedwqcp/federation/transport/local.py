@@ -58,8 +58,8 @@ def calibrate(
         or features. An agent may be empty.
     method : str or Method, optional
         Name of a method, or a method with settings: ``methods.get("fedwq-cp", overflow="clip")``.
-        ``"auto"`` looks at the agents' thresholds first (and at class counts, if it must) and uses
-        what `fedwqcp.theory.advise` then says; the release tells why.
+        ``"auto"`` asks for thresholds and up to sixteen more order statistics first (and for class
+        counts, if it must) and uses what `fedwqcp.theory.advise` then says; the release tells why.
     alpha : float or sequence of float
         Miscoverage level, or several: each gets a threshold of its own.
     score : str or Score, optional
@@ -109,7 +109,7 @@ def calibrate(
     if method == "auto":
         if by is not None or secure:
             raise InputError(
-                'method="auto" looks at the thresholds of all agents: name a method for rounds by '
+                'method="auto" needs the thresholds of all agents: name a method for rounds by '
                 "label or group, and for masked sums"
             )
         options = {"score": score, "rule": rule, "seed": seed, "on_exchange": on_exchange}
@@ -155,7 +155,7 @@ def calibrate(
 
 
 def _as_advised(cals: Mapping[str, Calibration], **terms: Any) -> Release:
-    """Look first, then calibrate with what is advised."""
+    """Assess a first round, then calibrate with what is advised."""
     from fedwqcp.federation.advising import calibrate_as_advised
 
     labelled = all(cal.labels is not None or not cal.n for cal in cals.values())

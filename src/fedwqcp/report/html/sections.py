@@ -18,6 +18,12 @@ _TONES: dict[str, tuple[Tone, str]] = {
     "ok": ("good", "fine"),
 }
 
+_VERDICTS = {
+    "safe": "Averaging is safe: no agent misses more than alpha/2 beyond alpha.",
+    "unsafe": "Averaging is unsafe.",
+    "cannot tell": "Whether averaging is safe cannot be told from this.",
+}
+
 
 def diagnosis(found: Diagnosis) -> Section:
     """Tell what the agents' summaries show, and what to do next.
@@ -36,15 +42,13 @@ def diagnosis(found: Diagnosis) -> Section:
     for finding in found.findings:
         tone, word = _TONES[finding.severity]
         blocks.append(Text([sentence(finding.says)], tone, f"{word}: {finding.code}"))
-    if not found.findings:
-        blocks.append(Text(["Nothing was found against averaging."], "good", "nothing found"))
     if found.advice:
         blocks.append(Text(found.advice, title="What to do next"))
     return Section(
         "diagnosis",
         "Diagnosis, and what to do next",
-        "Read from the agents' thresholds and sizes alone, so the server can tell it too. It "
-        "cannot see test data that differ from calibration data: nothing found is no guarantee.",
+        f"{_VERDICTS[found.verdict]} Read from what the agents sent, so the server can tell it "
+        "too. It cannot see test data that differ from calibration data.",
         blocks,
     )
 

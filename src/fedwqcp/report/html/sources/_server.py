@@ -18,8 +18,7 @@ from fedwqcp.report.html.charts import own_and_released
 from fedwqcp.report.html.page import Section, Verdict, View
 from fedwqcp.report.html.words import counted, number, thresholds
 from fedwqcp.report.released import Released, always_left_out, released
-from fedwqcp.theory import Diagnosis, diagnose
-from fedwqcp.theory.diagnosis import averaged
+from fedwqcp.theory import Diagnosis, diagnose_release
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.envelope import Answer
 from fedwqcp.wire.payload import LocalQuantile
@@ -59,8 +58,7 @@ def view(release: Release, folder: Path, alpha: float) -> View:
         for name, answers in release.received.items()
         if isinstance(answer := answers[task], LocalQuantile)
     }
-    means = averaged(release, task)
-    found = diagnose(means, own_alpha, plan.bounds) if means else None
+    found = diagnose_release(release, task, own_alpha, plan.bounds)
     here = [each for each in released(release) if each.alpha == alpha]
     method = round.method.name
     about = [_agents(release, alpha, local, own_alpha, always_left_out(here))]
@@ -94,11 +92,14 @@ def _verdict(
     for told in here:
         group = f"{told.group}, " if told.group else ""
         said += "".join(f" {sections.sentence(group + note)}" for note in told.notes)
-    if found is not None and not found.safe:
-        worst = found.findings[0].code
-        return Verdict("bad", "Averaging is unsafe", f"{said} The thresholds alone show: {worst}.")
+    if found is not None and found.verdict == "unsafe":
+        worst = sections.sentence(found.findings[0].says)
+        return Verdict("bad", "Averaging is unsafe", f"{said} {worst}")
     if used < all_:
         return Verdict("caution", f"{all_ - used} left out", said)
+    if found is not None and found.verdict == "cannot tell":
+        title = "Cannot tell whether averaging is safe"
+        return Verdict("caution", title, f"{said} {sections.sentence(found.findings[0].says)}")
     if found is not None and any(f.severity == "caution" for f in found.findings):
         return Verdict("caution", "Read the cautions", said)
     return Verdict("plain", "Closed", said)

@@ -1,0 +1,398 @@
+"""How often the assessment of a round errs, and what `method="auto"` makes of it, by simulation.
+
+Run: python benchmarks/assessment.py           (simulate; results/assessment/kinds.csv)
+and: python benchmarks/assessment.py --page    (tables and figure of docs/explanation/assessment.md)
+
+A kind of federation is a distribution of scores, a level, M agents of n points, and who deviates.
+Deviating agents have larger scores, by as much as makes averaging cost each of them a given
+coverage once n is large. All agents of a kind are drawn anew in each of 1,000 federations; one
+draw of uniforms serves all kinds of one n and M, as quantiles of their scores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit, logit, ndtr, ndtri
+
+from fedwqcp.quantile import conformal_rank, tail_ranks
+from fedwqcp.theory import judge
+from fedwqcp.theory.advice import own_suffices
+
+ROOT = Path(__file__).resolve().parents[1]
+RECORDS = ROOT / "results" / "assessment" / "kinds.csv"
+PAGE = ROOT / "docs" / "explanation" / "assessment.md"
+FIGURE = ROOT / "docs" / "images" / "assessment-power.png"
+RUNS, SEED = 1000, 20261116
+SIZES, AGENTS, ALPHAS = (20, 40, 80, 200, 500, 1000), (3, 6, 20, 100), (0.05, 0.1)
+WHO = ("identical", "one", "half")
+DEVIATING = {"identical": lambda M: 0, "one": lambda M: 1, "half": lambda M: (M + 1) // 2}
+COSTS = (0.3, 0.55, 1.0, 2.5)
+"""What averaging costs a deviating agent, as a multiple of alpha; up to 0.5 counts as safe."""
+VERDICTS = ("safe", "unsafe", "cannot tell")
+METHODS = ("split-cp", "fcp", "fedwq-cp", "auto")
+
+
+@dataclass(frozen=True)
+class Family:
+    """Scores V = g(T, shift) of an agent, where T has one fixed distribution of its own.
+
+    A shift moves T in a way that keeps the order of scores, so pooled ranks are found on T.
+    """
+
+    of_uniform: Callable[[Any], Any]
+    to_uniform: Callable[[Any], Any]
+    moved: Callable[[Any, Any], Any]
+    moved_back: Callable[[Any, Any], Any]
+    score: Callable[[Any], Any]
+    from_score: Callable[[Any], Any]
+    largest: float
+
+
+FAMILIES = {
+    "uniform": Family(
+        lambda u: u, lambda t: np.clip(t, 0, 1), lambda t, s: t * (1 + s), lambda t, s: t / (1 + s),
+        lambda t: t, lambda v: v, 1e3,
+    ),
+    "Beta(1, 6)": Family(  # -log(1 - V) is exponential with rate 6, and less for deviating agents
+        lambda u: -np.log1p(-u) / 6, lambda t: -np.expm1(-6 * t),
+        lambda t, s: t * (1 + s), lambda t, s: t / (1 + s),
+        lambda t: -np.expm1(-t), lambda v: -np.log1p(-v), 1e3,
+    ),
+    "LAC": Family(  # 1 - p of the true class, with logit N(5.5, 1): 95 % of the scores below 0.02
+        ndtri, ndtr, lambda t, s: t + s, lambda t, s: t - s,
+        lambda t: expit(t - 5.5), lambda v: logit(v) + 5.5, 20.0,
+    ),
+}  # fmt: skip
+
+
+def coverage(family: Family, threshold: Any, shift: Any) -> Any:
+    """Return F_k(threshold) of agents with these shifts."""
+    return family.to_uniform(family.moved_back(family.from_score(threshold), shift))
+
+
+def shifts(family: Family, who: str, cost: float, M: int, alpha: float) -> Any:
+    """Return each agent's shift, such that averaging costs a deviating agent cost * alpha."""
+    deviating = DEVIATING[who](M)
+    pattern = np.zeros(M)
+    if not deviating:
+        return pattern
+    pattern[-deviating:] = 1.0
+
+    def lost(shift: float) -> float:
+        """Return what averaging costs beyond what is wanted."""
+        own = family.score(family.moved(family.of_uniform(1 - alpha), pattern * shift))
+        return float(1 - alpha - coverage(family, own.mean(), shift) - cost * alpha)
+
+    return pattern * brentq(lost, 0.0, family.largest)
+
+
+def largest(u: Any, deviating: Any, alpha: float) -> list[tuple[bool, Any]]:
+    """Return, of agents that deviate and of the others, the numbers that FCP's rank can rest on.
+
+    FCP's threshold is the K-th largest of all scores, so the K largest of either sort are enough;
+    no shift changes their order.
+    """
+    runs, M, n = u.shape
+    K = M * n - conformal_rank(M * n, alpha, extra=M) + 1
+    found = []
+    for sort in (False, True):
+        part = u[:, deviating == sort].reshape(runs, -1)
+        kept = min(K, part.shape[1])
+        if kept:
+            found.append((sort, np.partition(part, part.shape[1] - kept, axis=1)[:, -kept:]))
+    return found
+
+
+def simulate(
+    u: Any, family: Family, pattern: Any, alpha: float, tops: list[tuple[bool, Any]] | None = None
+) -> dict[str, Any]:
+    """Return the verdict on each federation and each agent's coverage under every method.
+
+    Parameters
+    ----------
+    u : ndarray, shape (runs, M, n)
+        Sorted uniform numbers of each agent.
+    family : Family
+        The distribution of scores.
+    pattern : ndarray, shape (M,)
+        Shift of each agent.
+    alpha : float
+        Miscoverage level.
+    tops : list, optional
+        As `largest` gives them, where they are at hand.
+
+    Returns
+    -------
+    dict
+        ``verdict`` (runs,), ``thresholds`` by method (runs, M) and ``coverage`` by method.
+    """
+    runs, M, n = u.shape
+    sizes, rank, tail = np.full(M, n), conformal_rank(n, alpha), tail_ranks(n, alpha)
+
+    def scores(ranks: Any) -> Any:
+        """Return the order statistics of these ranks of every agent."""
+        return family.score(family.moved(family.of_uniform(u[:, :, ranks - 1]), pattern[:, None]))
+
+    known = np.array(sorted({rank, *tail}))
+    at = scores(known)
+    own = at[:, :, np.flatnonzero(known == rank)[0]]
+    mean = own.mean(axis=1)
+    reached = (at <= mean[:, None, None]).sum(axis=2)  # how many of the known lie at or below it
+    ends = np.array([0, *known, n + 1])
+    verdict = judge(ends[reached], ends[reached + 1] - 1, sizes, alpha)
+    R = conformal_rank(M * n, alpha, extra=M)
+    shift = pattern.max()
+    moved = np.concatenate(
+        [
+            family.moved(family.of_uniform(part), shift * sort)
+            for sort, part in tops or largest(u, pattern > 0, alpha)
+        ],
+        axis=1,
+    )
+    place = moved.shape[1] - (M * n - R + 1)
+    pooled = family.score(np.partition(moved, place, axis=1)[:, place])
+    thresholds = {
+        "split-cp": own,
+        "fcp": np.broadcast_to(pooled[:, None], own.shape),
+        "fedwq-cp": np.broadcast_to(mean[:, None], own.shape),
+    }
+    m = min(64, n // 5)  # FCP's points by sketch="order"
+    ranks = -(-np.arange(1, m + 1) * n // m)
+    points = scores(ranks)
+    floor = points[:, :, np.searchsorted(ranks, rank)].mean(axis=1)
+    weights = np.broadcast_to(np.diff(ranks, prepend=0), points.shape).reshape(runs, M * m)
+    order = np.argsort(points.reshape(runs, M * m), axis=1)
+    counted = np.cumsum(np.take_along_axis(weights, order, axis=1), axis=1)
+    first = np.take_along_axis(order, (counted < R).sum(axis=1, keepdims=True), axis=1)
+    coarse = np.take_along_axis(points.reshape(runs, M * m), first, axis=1)[:, 0]
+    guarded = np.maximum(own, np.maximum(floor, coarse)[:, None])
+    unsafe = own if own_suffices(n, alpha) else guarded
+    thresholds["auto"] = np.select(
+        [verdict[:, None] == "safe", verdict[:, None] == "unsafe"],
+        [thresholds["fedwq-cp"], unsafe],
+        guarded,
+    )
+    covered = {name: coverage(family, q, pattern) for name, q in thresholds.items()}
+    return {"verdict": verdict, "thresholds": thresholds, "coverage": covered}
+
+
+def draws(n: int, M: int, runs: int, seed: int) -> Iterator[Any]:
+    """Give sorted uniform numbers of so many federations, in batches of about a million."""
+    rng = np.random.default_rng([seed, n, M])
+    left, batch = runs, max(1, 1_000_000 // (n * M))
+    while left:
+        part = rng.uniform(size=(min(batch, left), M, n))
+        part.sort(axis=2)
+        left -= len(part)
+        yield part
+
+
+def kinds() -> Iterator[tuple[str, float, str, float]]:
+    """Give distribution, level, who deviates and what it costs."""
+    for name in FAMILIES:
+        for alpha in ALPHAS:
+            yield name, alpha, "identical", 0.0
+            for who in WHO[1:]:
+                for cost in COSTS:
+                    yield name, alpha, who, cost
+
+
+def measure(n: int, M: int, runs: int = RUNS, seed: int = SEED) -> list[dict[str, Any]]:
+    """Return one record for each kind with M agents of n points."""
+    every = list(kinds())
+    patterns = [shifts(FAMILIES[f], who, cost, M, a) for f, a, who, cost in every]
+    found: list[list[dict[str, Any]]] = [[] for _ in every]
+    for u in draws(n, M, runs, seed):
+        tops = {
+            (who, alpha): largest(u, np.arange(M) >= M - DEVIATING[who](M), alpha)
+            for who in WHO
+            for alpha in ALPHAS
+        }
+        for place, (name, alpha, who, _) in enumerate(every):
+            part = simulate(u, FAMILIES[name], patterns[place], alpha, tops[who, alpha])
+            found[place].append(part)
+    rows = []
+    for (name, alpha, who, cost), parts in zip(every, found, strict=True):
+        verdict = np.concatenate([part["verdict"] for part in parts])
+        worst = {
+            m: np.concatenate([part["coverage"][m].min(axis=1) for part in parts]) for m in METHODS
+        }
+        mean = {m: np.mean([part["coverage"][m].mean() for part in parts]) for m in METHODS}
+        lost = worst["fedwq-cp"] < 1 - 1.5 * alpha
+        rows.append({
+            "scores": name, "alpha": alpha, "deviating": who, "cost": cost, "M": M, "n": n,
+            "runs": len(verdict),
+            **{v: round(float((verdict == v).mean()), 4) for v in VERDICTS},
+            "lost": round(float(lost.mean()), 4),
+            "safe and lost": round(float((lost & (verdict == "safe")).mean()), 4),
+            **{f"worst {m}": round(float(worst[m].mean()), 4) for m in METHODS},
+            **{f"mean {m}": round(float(mean[m]), 4) for m in METHODS},
+        })  # fmt: skip
+    return rows
+
+
+def read() -> list[dict[str, Any]]:
+    """Return the records."""
+    words = ("scores", "deviating")
+    with RECORDS.open() as file:
+        return [
+            {key: value if key in words else float(value) for key, value in row.items()}
+            for row in csv.DictReader(file)
+        ]
+
+
+def shortfall(row: dict[str, Any]) -> float:
+    """Return how far auto's worst agent lies below that of the best fixed method."""
+    return max(float(row[f"worst {m}"]) for m in METHODS[:3]) - float(row["worst auto"])
+
+
+def tables(rows: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Return the tables of the page, from the records alone."""
+    return [
+        ("identical", _identical(rows)),
+        ("missed", _missed(rows)),
+        ("power", _power(rows)),
+        ("auto", _auto(rows)),
+    ]
+
+
+def _identical(rows: list[dict[str, Any]]) -> str:
+    """Show how often identical agents were called unsafe, at most over scores and numbers."""
+    lines = [
+        ["n", "alpha", "kinds", "federations", "unsafe: most of a kind", "safe: least", "most"]
+    ]
+    for n in SIZES:
+        for alpha in ALPHAS:
+            own = [r for r in rows if (r["n"], r["alpha"], r["deviating"]) == (n, alpha, WHO[0])]
+            safe = [r["safe"] for r in own]
+            lines.append([
+                str(n), f"{alpha:g}", str(len(own)), f"{int(sum(r['runs'] for r in own)):,}",
+                f"{max(r['unsafe'] for r in own):.1%}", f"{min(safe):.1%}", f"{max(safe):.1%}",
+            ])  # fmt: skip
+    return _table(lines)
+
+
+def _missed(rows: list[dict[str, Any]]) -> str:
+    """Show how often federations that lose more than alpha/2 were called safe."""
+    lines = [["n", "alpha", "deviating kinds", "called safe: most of a kind", "at cost 0.55 alpha",
+              "at cost alpha", "any kind: safe, and this draw lost more"]]  # fmt: skip
+    for n in SIZES:
+        for alpha in ALPHAS:
+            every = [r for r in rows if (r["n"], r["alpha"]) == (n, alpha)]
+            own = [r for r in every if r["cost"] > 0.5]
+            by = {c: max(r["safe"] for r in own if r["cost"] == c) for c in COSTS[1:]}
+            lines.append([
+                str(n), f"{alpha:g}", str(len(own)), f"{max(by.values()):.1%}", f"{by[0.55]:.1%}",
+                f"{by[1.0]:.1%}", f"{max(r['safe and lost'] for r in every):.1%}",
+            ])  # fmt: skip
+    return _table(lines)
+
+
+def _power(rows: list[dict[str, Any]]) -> str:
+    """Show how often a clear loss is called unsafe."""
+    head = ["alpha", "deviating", "cost", "M"]
+    lines = [head + [f"n = {n}" for n in SIZES]]
+    for alpha in ALPHAS:
+        for who in WHO[1:]:
+            for cost in COSTS:
+                for M in AGENTS:
+                    shares = [_unsafe(rows, alpha, who, cost, M, n) for n in SIZES]
+                    line = [f"{alpha:g}", who, f"{cost:g} alpha", str(M)]
+                    lines.append(line + [f"{share:.0%}" for share in shares])
+    return _table(lines)
+
+
+def _unsafe(rows: list[dict[str, Any]], *key: object) -> float:
+    """Return the share called unsafe, over the distributions of scores."""
+    own = [r for r in rows if (r["alpha"], r["deviating"], r["cost"], r["M"], r["n"]) == key]
+    return float(np.mean([r["unsafe"] for r in own]))
+
+
+def _auto(rows: list[dict[str, Any]]) -> str:
+    """Show the worst agent under auto beside that of the fixed methods."""
+    lines = [["deviating", "cost", "alpha", "kinds", *(f"worst agent: {m}" for m in METHODS),
+              "below the best: most of a kind", "mean coverage under auto"]]  # fmt: skip
+    for who in WHO:
+        for cost in COSTS if who != WHO[0] else (0.0,):
+            for alpha in ALPHAS:
+                key = (who, cost, alpha)
+                own = [r for r in rows if (r["deviating"], r["cost"], r["alpha"]) == key]
+                lines.append([
+                    who, f"{cost:g} alpha", f"{alpha:g}", str(len(own)),
+                    *(f"{np.mean([r[f'worst {m}'] for r in own]):.3f}" for m in METHODS),
+                    f"{max(shortfall(r) for r in own):.3f}",
+                    f"{np.mean([r['mean auto'] for r in own]):.3f}",
+                ])  # fmt: skip
+    return _table(lines)
+
+
+def _table(rows: list[list[str]]) -> str:
+    """Write rows as Markdown."""
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
+
+
+def draw(rows: list[dict[str, Any]]) -> None:
+    """Draw the power of "unsafe" against n."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, panels = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True, layout="constrained")
+    for panel, alpha in zip(panels, ALPHAS, strict=True):
+        for cost, style in zip(COSTS[2:], ("--", "-"), strict=True):
+            for colour, M in enumerate(AGENTS):
+                shares = [_unsafe(rows, alpha, "one", cost, M, n) for n in SIZES]
+                label = f"M = {M}, cost {cost:g} alpha"
+                panel.plot(SIZES, shares, style, color=f"C{colour}", marker="o", ms=3, label=label)
+        panel.set_xscale("log")
+        panel.set_xticks(SIZES, [str(n) for n in SIZES])
+        panel.minorticks_off()
+        panel.set_xlabel("points of each agent, n")
+        panel.set_title(f"alpha = {alpha:g}, one deviating agent", loc="left", fontsize=10)
+    panels[0].set_ylabel("called unsafe")
+    panels[1].legend(frameon=False, fontsize=7)
+    figure.savefig(FIGURE, dpi=110)
+
+
+def main() -> None:
+    """Simulate, or write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--page", action="store_true")
+    parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--seed", type=int, default=SEED)
+    given = parser.parse_args()
+    if given.page:
+        rows, page = read(), PAGE.read_text()
+        for name, text in tables(rows):
+            mark = rf"(<!-- {name} -->\n\n).*?(\n\n|\Z)"
+            page = re.sub(mark, rf"\g<1>{text}\g<2>", page, count=1, flags=re.DOTALL)
+        PAGE.write_text(page)
+        draw(rows)
+        return
+    found: list[dict[str, Any]] = []
+    for n in SIZES:
+        for M in AGENTS:
+            began = time.perf_counter()
+            found += measure(n, M, given.runs, given.seed)
+            print(f"n={n} M={M}: {time.perf_counter() - began:.1f} s", flush=True)
+    RECORDS.parent.mkdir(parents=True, exist_ok=True)
+    with RECORDS.open("w", newline="") as file:
+        writer = csv.DictWriter(file, found[0], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(found)
+
+
+if __name__ == "__main__":
+    main()
