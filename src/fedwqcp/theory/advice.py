@@ -201,14 +201,14 @@ def _choose(evidence: Evidence, found: Diagnosis, shift: float | None) -> _Choic
         if evidence.unchanged:
             why = "All agents have the same threshold: averaging changes nothing."
         return "safe", "fedwq-cp", {}, why, "", ()
-    if (name := _suspect(evidence)) is not None:
+    if (suspect := _suspect(evidence)) is not None:
         why = (
-            f"{name} would decide every averaged or pooled threshold, and whether its answer is "
+            f"{suspect} would decide every averaged or pooled threshold, and whether its answer is "
             "right cannot be told from here: ask. guarded-median-cp limits every size, and each "
             "agent keeps at least the coverage of its own threshold, whatever the others send."
         )
         price = "no agent's threshold is below its own; a higher median raises it within the slack"
-        return "suspect", "guarded-median-cp", {"slack": 0.5}, why, price, (name,)
+        return "suspect", "guarded-median-cp", {"slack": 0.5}, why, price, (suspect,)
     if shift is not None:
         why = (
             f"{_seen(evidence, found)}, and label distributions differ (total variation "

@@ -167,7 +167,8 @@ def test_a_median_is_not_judged_as_a_mean(tmp_path):
     assert "every agent finds its own threshold" in verdict.text
     assert not {"diagnosis", "thresholds"} & sections
     verdict, _, sections = closed(tmp_path, "fedwq-cp", scores)
-    assert verdict.word == "Averaging is unsafe"
+    assert verdict.word == "Cannot tell whether averaging is safe"
+    assert "could miss up to 100.0%" in verdict.text
     assert {"diagnosis", "thresholds"} <= sections
 
 
