@@ -35,7 +35,6 @@ FIGURE = ROOT / "docs" / "images" / "assessment-power.png"
 RUNS, SEED = 1000, 20261116
 SIZES, AGENTS, ALPHAS = (20, 40, 80, 200, 500, 1000), (3, 6, 20, 100), (0.05, 0.1)
 WHO = ("identical", "one", "half")
-DEVIATING = {"identical": lambda M: 0, "one": lambda M: 1, "half": lambda M: (M + 1) // 2}
 COSTS = (0.3, 0.55, 1.0, 2.5)
 """What averaging costs a deviating agent, as a multiple of alpha; up to 0.5 counts as safe."""
 VERDICTS = ("safe", "unsafe", "cannot tell")
@@ -80,13 +79,17 @@ def coverage(family: Family, threshold: Any, shift: Any) -> Any:
     return family.to_uniform(family.moved_back(family.from_score(threshold), shift))
 
 
+def deviating(who: str, M: int) -> int:
+    """Return how many of M agents deviate."""
+    return {"identical": 0, "one": 1, "half": (M + 1) // 2}[who]
+
+
 def shifts(family: Family, who: str, cost: float, M: int, alpha: float) -> Any:
     """Return each agent's shift, such that averaging costs a deviating agent cost * alpha."""
-    deviating = DEVIATING[who](M)
     pattern = np.zeros(M)
-    if not deviating:
+    if who == "identical":
         return pattern
-    pattern[-deviating:] = 1.0
+    pattern[-deviating(who, M) :] = 1.0
 
     def lost(shift: float) -> float:
         """Return what averaging costs beyond what is wanted."""
@@ -96,7 +99,7 @@ def shifts(family: Family, who: str, cost: float, M: int, alpha: float) -> Any:
     return pattern * brentq(lost, 0.0, family.largest)
 
 
-def largest(u: Any, deviating: Any, alpha: float) -> list[tuple[bool, Any]]:
+def largest(u: Any, moved: Any, alpha: float) -> list[tuple[bool, Any]]:
     """Return, of agents that deviate and of the others, the numbers that FCP's rank can rest on.
 
     FCP's threshold is the K-th largest of all scores, so the K largest of either sort are enough;
@@ -106,7 +109,7 @@ def largest(u: Any, deviating: Any, alpha: float) -> list[tuple[bool, Any]]:
     K = M * n - conformal_rank(M * n, alpha, extra=M) + 1
     found = []
     for sort in (False, True):
-        part = u[:, deviating == sort].reshape(runs, -1)
+        part = u[:, moved == sort].reshape(runs, -1)
         kept = min(K, part.shape[1])
         if kept:
             found.append((sort, np.partition(part, part.shape[1] - kept, axis=1)[:, -kept:]))
@@ -214,7 +217,7 @@ def measure(n: int, M: int, runs: int = RUNS, seed: int = SEED) -> list[dict[str
     found: list[list[dict[str, Any]]] = [[] for _ in every]
     for u in draws(n, M, runs, seed):
         tops = {
-            (who, alpha): largest(u, np.arange(M) >= M - DEVIATING[who](M), alpha)
+            (who, alpha): largest(u, np.arange(M) >= M - deviating(who, M), alpha)
             for who in WHO
             for alpha in ALPHAS
         }

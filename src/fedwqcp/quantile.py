@@ -336,7 +336,7 @@ def tail_ranks(n: int, alpha: float, most: int = 16) -> tuple[int, ...]:
     Examples
     --------
     >>> tail_ranks(80, 0.1)
-    (24, 40, 48, 56, 57, 58, 59, 60, 62, 74)
+    (31, 43, 55, 56, 58, 59, 68, 74)
     """
     bar, own = least_coverage(alpha), conformal_rank(n, alpha)
     turns = [insufficient_count(n, bar, UNSAFE_ERROR / agents) + 1 for agents in (256, 16, 64, 4)]

@@ -142,7 +142,7 @@ def test_scripts_get_the_command_and_the_roster(tmp_path):
     found = json.loads(told("advise", saved(made(PAPER), tmp_path), "--json"))
     assert found["command"][:5] == ["fedwqcp", "server", "open", "--method", "fcp"]
     assert found["roster"] == 'agents = ["a", "b", "c"]\nmax_n = 12345\nn_classes = 4'
-    assert found["advice"]["price"].startswith("larger sets: every threshold rises")
+    assert found["advice"]["price"].startswith("larger sets: no threshold is below")
     assert found["advice"]["levels"] == {"0.1": "cannot-tell"}
     assert found["advice"]["verdict"] == "cannot tell"
 

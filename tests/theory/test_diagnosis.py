@@ -13,6 +13,7 @@ from scipy.stats import binom
 
 import fedwqcp as fw
 from fedwqcp.errors import InputError
+from fedwqcp.federation.agent import DisclosureLimit
 from fedwqcp.methods.private_fedwq_cp import REPLACED, PrivateQuantile
 from fedwqcp.quantile import (
     conformal_quantile,
@@ -123,7 +124,8 @@ def test_critical_counts_are_those_of_the_binomial(n: int, alpha: float, M: int)
 @given(st.integers(0, 3000), st.sampled_from([0.01, 0.05, 0.1, 0.3, 0.7]), st.integers(1, 16))
 def test_ranks_of_the_tail(n: int, alpha: float, most: int) -> None:
     ranks = tail_ranks(n, alpha, most)
-    assert len(ranks) <= min(most, n // 8)  # far from the whole sample
+    assert len(ranks) <= min(most, n // 10)
+    assert 1 + len(ranks) <= DisclosureLimit().scores_of(n)  # the threshold is one more
     assert list(ranks) == sorted(set(ranks))
     assert all(1 <= rank <= n for rank in ranks)
     assert conformal_rank(n, alpha) not in ranks  # which is the threshold itself

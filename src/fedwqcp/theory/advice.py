@@ -28,8 +28,8 @@ FINE = 1 / 4
 SURE = 4.0
 """Standard deviations of a chi-squared statistic that count as chance."""
 GUARDED: dict[str, Setting] = {"sketch": "order", "floor": True, "own": True}
-"""Settings of FCP: one round, within an agent's usual disclosure limit; no threshold below FedWQ-CP's
-nor below the agent's own."""
+"""Settings of FCP: one round, within an agent's usual disclosure limit; no threshold below
+FedWQ-CP's nor below the agent's own."""
 
 
 @dataclass(frozen=True)
@@ -315,10 +315,11 @@ def _notes(evidence: Evidence, score: str, code: str) -> tuple[str, ...]:
 
 
 def _raised(evidence: Evidence) -> str:
-    """Say how far thresholds can rise: a pooled one no further than the largest local one.
+    """Say how far thresholds can rise.
 
     At the largest threshold each agent has at least ceil((n_k + 1)(1 - alpha)) scores up to it, all
-    together no fewer than ceil((N + M)(1 - alpha)).
+    together no fewer than ceil((N + M)(1 - alpha)): a pooled threshold of exact counts lies no
+    higher. Points that stand for several scores may lie beyond.
     """
     if not evidence.finite:
         return "how large sets become cannot be told, since no agent sent a finite threshold"
@@ -330,8 +331,8 @@ def _raised(evidence: Evidence) -> str:
         )
     largest = max(s.threshold for s in evidence.finite.values())
     return (
-        f"larger sets: every threshold rises from FedWQ-CP's {before}, to {largest:.4g} at most, "
-        "the largest that was sent"
+        f"larger sets: no threshold is below FedWQ-CP's {before}; pooled and own ones lie up to "
+        f"{largest:.4g}, the largest that was sent, or a little beyond where agents have few points"
     )
 
 
