@@ -365,7 +365,8 @@ def draw(rows: list[dict[str, Any]]) -> None:
         panel.set_xlabel("points of each agent, n")
         panel.set_title(f"alpha = {alpha:g}, one deviating agent", loc="left", fontsize=10)
     panels[0].set_ylabel("called unsafe")
-    panels[1].legend(frameon=False, fontsize=7)
+    lines, labels = panels[1].get_legend_handles_labels()
+    figure.legend(lines, labels, loc="outside right center", frameon=False, fontsize=8)
     figure.savefig(FIGURE, dpi=110)
 
 

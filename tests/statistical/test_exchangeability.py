@@ -131,6 +131,28 @@ def test_fcp(method, groups, alpha):
         assert mixture(distinct(groups)) <= 1 - exact(alpha) + Fraction(len(groups), total)
 
 
+@pytest.mark.guarantee("fcp", "With ``own`` too, and an agent with enough points")
+@pytest.mark.parametrize("settings_", [{}, {"floor": True}, {"sketch": "order", "min_gap": 2}])
+@settings(max_examples=15, deadline=None)
+@given(groups=GROUPS, alpha=levels)
+def test_fcp_raised_to_the_agents_own(settings_, groups, alpha):
+    method, bare = FCP(own=True, **settings_), FCP(**settings_)
+
+    def threshold(rest):
+        cals = [Calibration(own) for own in rest]
+        shared = solve(bare, cals, alpha).value
+        outcome = solve(method, cals, alpha)
+        found = [float(method.localize(outcome, c, k, alpha)) for k, c in enumerate(cals)]
+        assert min(found) >= shared  # what is proved of the mixture from below stays
+        return found
+
+    for k, group in enumerate(groups):
+        n = len(group) - 1
+        if fw.conformal_quantile(np.zeros(n), alpha) < inf:
+            covered = [tests[k] <= threshold(rest)[k] for tests, rest in held_out(groups)]
+            assert Fraction(sum(covered), len(covered)) >= 1 - exact(alpha)
+
+
 @pytest.mark.guarantee("fcp", "Nothing is promised at a single agent.")
 def test_fcp_promises_nothing_at_a_single_agent():
     easy, hard = list(range(20)), [100.0, 101.0]
