@@ -18,7 +18,7 @@ from fedwqcp.federation.advising import advise_on
 from fedwqcp.federation.plan import choose_score
 from fedwqcp.federation.record.store import load
 from fedwqcp.theory import Advice
-from fedwqcp.wire.payload import ToAll
+from fedwqcp.wire.payload import ToAll, ToEach
 from fedwqcp.wire.round import Round, Setting
 
 
@@ -49,7 +49,8 @@ def advise(
     method = methods.get(advice.method, **advice.settings)
     if not method.questions:
         output.say(f"{advice.method} asks for no answers: close the round without any")
-    if ToAll not in method.outcomes or advice.settings.get("own"):
+    sent = any(issubclass(kind, ToAll | ToEach) for kind in method.outcomes)
+    if not sent or advice.settings.get("own"):
         output.say("each agent predicts with --calibration, its own calibration outputs")
     output.done(advice=advice, command=command, roster=roster)
 
