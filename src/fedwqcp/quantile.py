@@ -255,6 +255,7 @@ def least_coverage(alpha: float) -> float:
     return float(level - min(level, 1 - level) / 2)
 
 
+@lru_cache(maxsize=4096)
 def sufficient_count(n: int, coverage: float, error: float = SAFE_ERROR) -> int:
     """Return how many of n scores must lie at or below a threshold to show that it covers enough.
 
@@ -284,6 +285,7 @@ def sufficient_count(n: int, coverage: float, error: float = SAFE_ERROR) -> int:
     )
 
 
+@lru_cache(maxsize=4096)
 def insufficient_count(n: int, coverage: float, error: float) -> int:
     """Return how few of n scores at or below a threshold show that it covers too little.
 
