@@ -64,7 +64,7 @@ def test_identical_agents_are_hardly_ever_called_unsafe(n: int, M: int, tail: in
     rng = np.random.default_rng(n)
     unsafe = 0
     for _ in range(100):
-        found = diagnose(sent(rng.beta(1, 6, size=(M, n)), 0.05, tail), 0.05)
+        found = diagnose(sent(rng.beta(1, 6, size=(M, n)), 0.05, tail), 0.05, (0.0, 1.0))
         unsafe += str(found).startswith("averaging is UNSAFE")
     # at most 2 % of rounds: 7 or more of 100 have probability 0.004
     assert unsafe <= 6
