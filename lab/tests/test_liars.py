@@ -12,7 +12,7 @@ from fedwqcp import Calibration, methods
 from fedwqcp.errors import ImplausibleValueError, InputError, RecordError
 from fedwqcp.federation.plan import choose_method, choose_score, new_id
 from fedwqcp.federation.server import Server
-from fedwqcp.methods._robust import Span
+from fedwqcp.methods.rob_fcp import Span
 from fedwqcp.wire.codec import encode, terms
 from fedwqcp.wire.envelope import Answer
 from fedwqcp.wire.round import Round

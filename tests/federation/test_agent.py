@@ -15,8 +15,8 @@ from fedwqcp.federation.agent import Agent, DisclosureLimit, thresholds
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.local import run
 from fedwqcp.methods import Calibration, OneShot
-from fedwqcp.methods._class_sketch import ClassSketches
-from fedwqcp.methods._counts import CountAt
+from fedwqcp.methods._search import CountAt
+from fedwqcp.methods.fedls_cp.class_sketches import ClassSketches
 from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.envelope import Answer, Ask
 from fedwqcp.wire.guarantee import NO_GUARANTEE

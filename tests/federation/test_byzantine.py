@@ -19,16 +19,15 @@ from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import choose_method
 from fedwqcp.federation.server import Server
 from fedwqcp.methods import Calibration, Terms
-from fedwqcp.methods._counts import CountAt, Counts
-from fedwqcp.methods._label_counts import LabelCounts, NoisyCounts
-from fedwqcp.methods._laws import Fitted
 from fedwqcp.methods._pinball import Step
-from fedwqcp.methods._reweighting import Weighed, WeightedScores
-from fedwqcp.methods._robust import Span
-from fedwqcp.methods._weighted_search import Sums
+from fedwqcp.methods._search import CountAt, Counts, Sums
+from fedwqcp.methods.cphet.densities import Fitted
+from fedwqcp.methods.cphet.reweighting import Weighed, WeightedScores
+from fedwqcp.methods.dp_fedcp.label_shift import LabelCounts, NoisyCounts
 from fedwqcp.methods.fed_crc import LossCurve
 from fedwqcp.methods.fedcp_qq import SampleSize
 from fedwqcp.methods.private_fedwq_cp import ADDED, PrivateQuantile
+from fedwqcp.methods.rob_fcp import Span
 from fedwqcp.quantile import conformal_rank
 from fedwqcp.wire.codec import decode, encode, terms
 from fedwqcp.wire.envelope import Answer, Ask

@@ -10,12 +10,12 @@ from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import choose_method
 from fedwqcp.federation.server import Server
 from fedwqcp.methods import Calibration
-from fedwqcp.methods._label_counts import LabelCounts
-from fedwqcp.methods._laws import Fitted
 from fedwqcp.methods._pinball import Step
-from fedwqcp.methods._sketch import order_sketch
-from fedwqcp.methods._weighted_search import Sums
+from fedwqcp.methods._search import Sums
+from fedwqcp.methods._sketches import order_sketch
 from fedwqcp.methods.cphet import law_of
+from fedwqcp.methods.cphet.densities import Fitted
+from fedwqcp.methods.dp_fedcp.label_shift import LabelCounts
 from fedwqcp.methods.fcp import Counts
 from fedwqcp.methods.fedcp_qq import SampleSize
 from fedwqcp.wire.codec import encode, terms

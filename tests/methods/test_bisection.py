@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedwqcp.errors import InputError
-from fedwqcp.methods._bisection import Bracket, from_key, to_key
+from fedwqcp.methods._search import Bracket, from_key, to_key
 from worked import kth_smallest
 
 numbers = st.floats(allow_nan=False)

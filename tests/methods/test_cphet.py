@@ -11,11 +11,16 @@ import pytest
 import fedwqcp as fw
 from fedwqcp.errors import InputError
 from fedwqcp.federation.agent import thresholds
-from fedwqcp.methods._laws import Fitted, Laws
-from fedwqcp.methods._pooling import pooled_weights
-from fedwqcp.methods._ratios import local_ratios, quantiles_at, ratio
-from fedwqcp.methods._reweighting import DescendToward, SumsAt, Weigh, Weighed, WeightedScores
 from fedwqcp.methods.cphet import CPhet, law_of
+from fedwqcp.methods.cphet.densities import Fitted, Laws, local_ratios, quantiles_at, ratio
+from fedwqcp.methods.cphet.reweighting import (
+    DescendToward,
+    SumsAt,
+    Weigh,
+    Weighed,
+    WeightedScores,
+    pooled_weights,
+)
 from fedwqcp.wire.payload import Begin
 
 # --- the specification ----------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from fedwqcp.errors import InputError
-from fedwqcp.methods._density import fit_mixture, law_of, read_mixture
+from fedwqcp.methods.cphet.densities import fit_mixture, law_of, read_mixture
 
 SQUARE = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 4.0], [2.0, 4.0]])
 

@@ -13,17 +13,19 @@ from hypothesis import strategies as st
 
 import fedwqcp as fw
 from fedwqcp.errors import InputError
-from fedwqcp.methods import _weighted_search
-from fedwqcp.methods._label_counts import (
+from fedwqcp.methods import _search
+from fedwqcp.methods._search import AIM, LIMIT, Sums, most_probes, search, sums_at
+from fedwqcp.methods.dp_fedcp import DPFedCP
+from fedwqcp.methods.dp_fedcp.label_shift import (
+    CountFirst,
+    CountsAt,
+    DescendFrom,
     LabelCounts,
     NoisyCounts,
     count_labels,
     discrete_gaussian,
     label_weights,
 )
-from fedwqcp.methods._label_shift import CountFirst, CountsAt, DescendFrom
-from fedwqcp.methods._weighted_search import AIM, LIMIT, Sums, most_probes, search, sums_at
-from fedwqcp.methods.dp_fedcp import DPFedCP
 from fedwqcp.wire.payload import Begin
 
 # --- the specification, in plain Python and exact fractions ---------------------------------------
@@ -421,7 +423,7 @@ def test_search_ends_although_an_agent_contradicts_itself():
 
 def test_search_bounds_its_questions(monkeypatch):
     """Where an answer may hold the numbers of one probe alone, one range is searched at a time."""
-    monkeypatch.setattr(_weighted_search, "LIMIT", 512)
+    monkeypatch.setattr(_search, "LIMIT", 512)
     groups, sizes = 512, []
 
     def ask(probes):
@@ -450,7 +452,7 @@ def test_search_never_asks_more_than_agents_answer(limit, problems, groups, aim,
         return CountsAt(probes, None)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_weighted_search, "LIMIT", limit)
+        patch.setattr(_search, "LIMIT", limit)
         talk = search(ask, lambda sums: sums[:, :1] >= ranks, problems, groups, aim=aim)
         held(
             talk,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import fedwqcp as fw
 from fedwqcp.errors import InputError
 from fedwqcp.methods import UnfitAnswerError
-from fedwqcp.methods._sketch import PooledScores, order_sketch
+from fedwqcp.methods._sketches import PooledScores, order_sketch
 from fedwqcp.methods.fcp import FCP, CountAt, Counts
 from strategies import alphas
 from worked import ABC, EMPTY, A, B, C, kth_smallest, pooled, samples, threshold

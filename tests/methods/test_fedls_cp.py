@@ -12,10 +12,17 @@ from hypothesis import strategies as st
 import fedwqcp as fw
 from fedwqcp.errors import InputError
 from fedwqcp.methods import UnfitAnswerError
-from fedwqcp.methods._class_cdf import Cell, grid_of, read_cells
-from fedwqcp.methods._class_sketch import ClassSketches, ranks_of, rounded_up, sketch_classes
-from fedwqcp.methods._lending import Loan, dispersion
 from fedwqcp.methods.fedls_cp import FedLSCP, LabelShifted
+from fedwqcp.methods.fedls_cp.class_sketches import (
+    Cell,
+    ClassSketches,
+    grid_of,
+    ranks_of,
+    read_cells,
+    rounded_up,
+    sketch_classes,
+)
+from fedwqcp.methods.fedls_cp.shrinkage import Loan, dispersion
 
 sizes = st.integers(0, 400)
 
@@ -67,7 +74,7 @@ def test_between_sent_scores_the_others_are_spread_evenly():
 
 
 def test_of_very_many_places_some_are_kept(monkeypatch):
-    monkeypatch.setattr("fedwqcp.methods._class_cdf.MOST_READ", 3)
+    monkeypatch.setattr("fedwqcp.methods.fedls_cp.class_sketches.MOST_READ", 3)
     cell = Cell(np.arange(10.0), np.arange(1, 11))
     assert grid_of([[cell]]).tolist() == [0, 4, 9]
 
@@ -122,7 +129,9 @@ def test_without_loans_the_classes_add_up_by_hand():
 
 
 def test_without_loans_other_agents_change_nothing(monkeypatch):
-    monkeypatch.setattr("fedwqcp.methods._class_cdf.MOST_READ", 8)  # too many places to read all
+    monkeypatch.setattr(
+        "fedwqcp.methods.fedls_cp.class_sketches.MOST_READ", 8
+    )  # too many places to read all
     rng = np.random.default_rng(2)
     one = agent(rng.uniform(size=90), np.arange(90) % 2)
     others = {f"o{k}": agent(5 + rng.uniform(size=90), np.arange(90) % 2) for k in range(3)}

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 import fedwqcp as fw
 from fedwqcp.errors import InputError
 from fedwqcp.methods import UnfitAnswerError
-from fedwqcp.methods._class_sketch import ClassSketches, SketchesAndThreshold
-from fedwqcp.methods._counts import Counts
-from fedwqcp.methods._floor import mean_threshold
+from fedwqcp.methods._averages import mean_threshold
+from fedwqcp.methods._search import Counts
 from fedwqcp.methods.fcp import FCP
 from fedwqcp.methods.fedls_cp import FedLSCP
+from fedwqcp.methods.fedls_cp.class_sketches import ClassSketches, SketchesAndThreshold
 from fedwqcp.wire.payload import Begin, LocalQuantile
 from strategies import alphas
 from worked import samples, threshold

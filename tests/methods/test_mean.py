@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fedwqcp.methods._mean import weighted_mean
+from fedwqcp.methods._averages import weighted_mean
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 weight = st.one_of(st.integers(1, 10**7), st.integers(1, 2**63 - 1), st.integers(1, 10**30))

@@ -16,7 +16,7 @@ from fedwqcp.federation.plan import choose_method
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.local import run
 from fedwqcp.methods import Calibration, Terms
-from fedwqcp.methods._private_quantile import count_bins, edges_of, mechanism
+from fedwqcp.methods._noise import count_bins, edges_of, mechanism
 from fedwqcp.methods._sums import Total
 from fedwqcp.methods.private_fedwq_cp import ADDED, REPLACED, PrivateFedWQCP, PrivateQuantile
 from fedwqcp.wire.codec import decode

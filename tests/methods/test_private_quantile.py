@@ -12,13 +12,16 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedwqcp.errors import InputError
-from fedwqcp.methods._exact_draws import draw_by_cost, integer_below, noised_size, size_margin
-from fedwqcp.methods._private_quantile import (
+from fedwqcp.methods._noise import (
     Mechanism,
     check_private,
     count_bins,
+    draw_by_cost,
     edges_of,
+    integer_below,
     mechanism,
+    noised_size,
+    size_margin,
 )
 
 EXAMPLE = {"epsilon": 1.0, "bins": 1000, "gamma": 0.1, "failure": 0.01}

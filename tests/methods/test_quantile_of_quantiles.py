@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedwqcp.methods._quadrature import integrate
-from fedwqcp.methods._quantile_of_quantiles import (
+from fedwqcp.methods.fedcp_qq import (
     _shortfalls,
     choose_k,
     choose_pair,
+    integrate,
     mean_coverages,
     pair_coverages,
 )

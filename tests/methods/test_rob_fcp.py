@@ -11,7 +11,12 @@ from hypothesis import given, settings
 import fedwqcp as fw
 from fedwqcp.errors import InputError
 from fedwqcp.methods import Terms, UnfitAnswerError
-from fedwqcp.methods._byzantine import (
+from fedwqcp.methods._search import CountAt, Counts
+from fedwqcp.methods.rob_fcp import (
+    NOTHING,
+    RobFCP,
+    RobustThreshold,
+    Span,
     bin_edges,
     by_maliciousness,
     copies,
@@ -19,9 +24,6 @@ from fedwqcp.methods._byzantine import (
     estimated_liars,
     vectors,
 )
-from fedwqcp.methods._counts import CountAt, Counts
-from fedwqcp.methods._robust import NOTHING, RobustThreshold, Span
-from fedwqcp.methods.rob_fcp import RobFCP
 from fedwqcp.wire.payload import Begin
 from strategies import alphas
 from worked import ABC, EMPTY, A, samples, threshold

@@ -11,20 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedwqcp.errors import InputError, MissingExtraError
-from fedwqcp.methods._datasketches import (
+from fedwqcp.methods._sketches import (
     KLL_SIZE,
     TDIGEST_SIZE,
+    PooledScores,
+    WeightedPoints,
     centroids,
     kll_error,
     kll_sketch,
-    tdigest_sketch,
-)
-from fedwqcp.methods._sketch import (
-    PooledScores,
-    WeightedPoints,
     order_sketch,
     pooled_quantile,
     pooled_scores,
+    tdigest_sketch,
     weighted_points,
 )
 from strategies import scores

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import fedwqcp as fw
 from fedwqcp.errors import InputError, QuorumError
-from fedwqcp.methods._claims import capped
+from fedwqcp.methods._byzantine import capped
 from fedwqcp.methods.weighted_median_cp import WeightedMedianCP
 from fedwqcp.wire.payload import LocalQuantile
 from worked import ABC, EMPTY, threshold

@@ -8,7 +8,7 @@ from math import inf
 import numpy as np
 
 import fedwqcp as fw
-from fedwqcp.methods._robust import RobustThreshold
+from fedwqcp.methods.rob_fcp import RobustThreshold
 from fedwqcp.report.released import always_left_out, released
 from fedwqcp.wire.payload import ToAll
 

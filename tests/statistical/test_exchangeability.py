@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 
 import fedwqcp as fw
 from fedwqcp.methods import Calibration, Each
-from fedwqcp.methods._class_sketch import ranks_of, rounded_up
 from fedwqcp.methods.fcp import FCP
 from fedwqcp.methods.fed_crc import FedCRC
 from fedwqcp.methods.fedcp_qq import FedCPQQ
 from fedwqcp.methods.fedls_cp import FedLSCP
+from fedwqcp.methods.fedls_cp.class_sketches import ranks_of, rounded_up
 from fedwqcp.methods.guarded_median_cp import GuardedMedianCP
 from fedwqcp.methods.split_cp import SplitCP
 from fedwqcp.wire.payload import Local, LocalQuantile

@@ -14,10 +14,9 @@ from fedwqcp.errors import InputError, MessageError, RecordError
 from fedwqcp.federation.admission import check_answers
 from fedwqcp.federation.plan import Plan
 from fedwqcp.methods import Method
-from fedwqcp.methods._class_cdf import read_cells
-from fedwqcp.methods._class_sketch import ClassSketches, SketchesAndThreshold
-from fedwqcp.methods._label_counts import LabelCounts
+from fedwqcp.methods.dp_fedcp.label_shift import LabelCounts
 from fedwqcp.methods.fedls_cp import FedLSCP
+from fedwqcp.methods.fedls_cp.class_sketches import ClassSketches, SketchesAndThreshold, read_cells
 from fedwqcp.methods.fedwq_cp import FedWQCP
 from fedwqcp.quantile import conformal_rank
 from fedwqcp.theory import Advice, advise, diagnose_release

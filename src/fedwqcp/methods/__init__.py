@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedwqcp.methods._base import Disclosure, Each, Method, OneShot, Terms, UnfitAnswerError
-from fedwqcp.methods._calibration import Calibration
+from fedwqcp.methods._base import (
+    Calibration,
+    Disclosure,
+    Each,
+    Method,
+    OneShot,
+    Terms,
+    UnfitAnswerError,
+)
 from fedwqcp.methods._sums import Summed, Total
 from fedwqcp.registry import Registry
 from fedwqcp.wire.round import Setting

@@ -3,20 +3,191 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Sequence
+from collections import Counter
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 from numpy.random import Generator as Random
 
-from fedwqcp.arrays import Floats
+from fedwqcp.arrays import (
+    Floats,
+    Labels,
+    Texts,
+    as_floats,
+    as_groups,
+    as_labels,
+    as_scores,
+    real_array,
+)
 from fedwqcp.errors import InputError
-from fedwqcp.methods._calibration import Calibration
 from fedwqcp.quantile import Overflow, conformal_rank
 from fedwqcp.wire.guarantee import Guarantee
-from fedwqcp.wire.payload import Begin, LocalQuantile, Outcome, Question, Summary, ToAll, ToEach
+from fedwqcp.wire.payload import Begin, LocalQuantile, Outcome, Question, Summary, ToAll
+
+SUM_TOLERANCE = 1e-9
+"""How far the weights of a point may pass 1 by rounding."""
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Calibration:
+    """Scores of an agent's calibration points, with what else a method or a round needs of them.
+
+    Parameters
+    ----------
+    scores : array_like, shape (n,) or (n, columns)
+        Nonconformity scores, as ``score.of`` gives them.
+    labels : array_like, shape (n,), optional
+        Class labels, for methods that correct for label shift and for thresholds by label.
+    features : array_like, shape (n, d), optional
+        Features of the inputs, for methods that correct for covariate shift.
+    n_classes : int, optional
+        Number of classes; needed where labels are used; `calibrate` finds it
+        from the labels of all agents.
+    groups : array_like, shape (n,), optional
+        Group of each point, text or integers, for thresholds by group.
+    weights : array_like, shape (n, m), optional
+        For methods that control a risk: a point then has m scores, and its loss at a threshold is
+        the weight of those above it. Not negative, at most 1 in each row.
+
+    Raises
+    ------
+    InputError
+        If a score is NaN or -inf, or lengths differ.
+    """
+
+    scores: Floats
+    labels: Labels | None
+    features: Floats | None
+    n_classes: int | None
+    groups: Texts | None
+    weights: Floats | None
+
+    def __init__(
+        self,
+        scores: npt.ArrayLike,
+        labels: npt.ArrayLike | None = None,
+        features: npt.ArrayLike | None = None,
+        n_classes: int | None = None,
+        *,
+        groups: npt.ArrayLike | None = None,
+        weights: npt.ArrayLike | None = None,
+    ) -> None:
+        values = real_array(scores, "scores")
+        if values.ndim == 2 and values.shape[1]:
+            values = np.stack([as_scores(column) for column in values.T], axis=1)
+        else:
+            values = as_scores(values)
+        n = len(values)
+        most = np.iinfo(np.int64).max if n_classes is None else n_classes
+        fields = {
+            "scores": values,
+            "labels": None if labels is None else as_labels(labels, n, most),
+            "features": None if features is None else as_floats(features, "features", (n, None)),
+            "n_classes": n_classes,
+            "groups": None if groups is None else as_groups(groups, n),
+            "weights": None if weights is None else _as_weights(weights, values.shape),
+        }
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def n(self) -> int:
+        """Number of calibration points."""
+        return len(self.scores)
+
+    @property
+    def columns(self) -> int:
+        """Number of scores of a point that have a threshold of their own."""
+        return 1 if self.scores.ndim == 1 or self.weights is not None else self.scores.shape[1]
+
+    def column(self, index: int) -> Calibration:
+        """Return the same points with one column of the scores.
+
+        Parameters
+        ----------
+        index : int
+            Which column.
+
+        Returns
+        -------
+        Calibration
+            Scores of shape (n,); all m scores where they have weights.
+        """
+        if self.scores.ndim == 1 or self.weights is not None:
+            return self
+        return self._with(self.scores[:, index], slice(None))
+
+    def take(self, rows: npt.NDArray[Any] | slice) -> Calibration:
+        """Return some of the points.
+
+        Parameters
+        ----------
+        rows : ndarray or slice
+            Which: their places, or a truth value for each.
+
+        Returns
+        -------
+        Calibration
+            These points alone.
+        """
+        return self._with(self.scores[rows], rows)
+
+    def labelled(self, method: str) -> tuple[Labels, int]:
+        """Return labels and number of classes, for a method that cannot do without.
+
+        Parameters
+        ----------
+        method : str
+            Name of the method, for the error.
+
+        Returns
+        -------
+        tuple
+            Labels of shape (n,), and C.
+
+        Raises
+        ------
+        InputError
+            If there are no labels.
+        """
+        if self.labels is None or self.n_classes is None:
+            raise InputError(
+                f"{method} needs the labels of the calibration points: "
+                "pass Calibration(scores, labels=..., n_classes=...)"
+            )
+        return self.labels, self.n_classes
+
+    def _with(self, scores: Floats, rows: npt.NDArray[Any] | slice) -> Calibration:
+        """Return these scores with the other data of some points."""
+        return Calibration(
+            scores,
+            None if self.labels is None else self.labels[rows],
+            None if self.features is None else self.features[rows],
+            self.n_classes,
+            groups=None if self.groups is None else self.groups[rows],
+            weights=None if self.weights is None else self.weights[rows],
+        )
+
+    def __repr__(self) -> str:
+        parts = [f"n={self.n}"]
+        more = ("labels", "features", "groups", "weights")
+        parts += [name for name in more if getattr(self, name) is not None]
+        return f"Calibration({', '.join(parts)})"
+
+
+def _as_weights(weights: npt.ArrayLike, shape: tuple[int, ...]) -> Floats:
+    """Check the weights of scores."""
+    if len(shape) != 2:
+        raise InputError("weights need scores of shape (n, m), one for each weight")
+    found = as_floats(weights, "weights", shape)
+    if found.size and not (found.min() >= 0 and found.sum(axis=1).max() <= 1 + SUM_TOLERANCE):
+        raise InputError("weights must not be negative, and at most 1 in each row")
+    return found
+
 
 S = TypeVar("S", bound=Summary)
 
@@ -355,14 +526,141 @@ def one_score(
     return (Disclosure(cal.n, int(finite)),)
 
 
-__all__ = [
-    "Calibration",
-    "Disclosure",
-    "Each",
-    "Method",
-    "OneShot",
-    "Terms",
-    "ToAll",
-    "ToEach",
-    "UnfitAnswerError",
-]
+K = TypeVar("K", bound=Summary)
+
+
+def of_kind(answers: Sequence[Summary], kind: type[K]) -> list[K]:
+    """Return the answers, all of the kind that the question asked for.
+
+    Parameters
+    ----------
+    answers : sequence of Summary
+        What the agents sent.
+    kind : type
+        What they were asked for.
+
+    Returns
+    -------
+    list of Summary
+        The same answers.
+
+    Raises
+    ------
+    UnfitAnswerError
+        If one is of another kind.
+    """
+    found = [answer for answer in answers if isinstance(answer, kind)]
+    if len(found) != len(answers):
+        position = next(i for i, answer in enumerate(answers) if not isinstance(answer, kind))
+        other = answers[position].kind
+        raise UnfitAnswerError(position, f"must be of kind {kind.kind!r}, got {other!r}")
+    return found
+
+
+def expect(answer: Summary, kind: type[K]) -> K:
+    """Return one agent's answer, if it is of the kind that its question asked for."""
+    if not isinstance(answer, kind):
+        raise InputError(f"kind: must be {kind.kind!r}, got {answer.kind!r}")
+    return answer
+
+
+def stacked(rows: Sequence[tuple[float, ...]], columns: int | None = None) -> Floats:
+    """Return one row of numbers for each agent.
+
+    Parameters
+    ----------
+    rows : sequence of tuple
+        What each agent sent.
+    columns : int, optional
+        How many numbers each must have; by default as many as most of them have.
+
+    Returns
+    -------
+    Floats, shape (M, columns)
+        The numbers.
+
+    Raises
+    ------
+    UnfitAnswerError
+        If an agent sent more or fewer.
+    """
+    if columns is None:
+        columns = usual(len(row) for row in rows)
+    for position, row in enumerate(rows):
+        if len(row) != columns:
+            raise UnfitAnswerError(position, f"must hold {columns} numbers, got {len(row)}")
+    return np.array(rows, dtype=np.float64).reshape(len(rows), columns)
+
+
+def usual(values: Iterable[int]) -> int:
+    """Return the value that most agents have; of equally frequent ones the largest.
+
+    Parameters
+    ----------
+    values : iterable of int
+        One for each agent.
+
+    Returns
+    -------
+    int
+        The value.
+    """
+    counts = Counter(values)
+    return max(counts, key=lambda value: (counts[value], value))
+
+
+def summed(values: Floats) -> Floats:
+    """Return the sum over agents, the same to the last bit in whatever order they stand.
+
+    Parameters
+    ----------
+    values : Floats, shape (M, ...)
+        One entry for each agent.
+
+    Returns
+    -------
+    Floats, shape (...)
+        The sum.
+    """
+    return np.asarray(np.sort(values, axis=0).sum(axis=0))
+
+
+def check_asked(question: Question, kinds: tuple[type[Question], ...]) -> None:
+    """Refuse a question that the settings do not need.
+
+    Parameters
+    ----------
+    question : Question
+        What the server asks.
+    kinds : tuple of type
+        The kinds of question that the settings lead to.
+
+    Raises
+    ------
+    InputError
+        If it is of another kind.
+    """
+    if not isinstance(question, kinds):
+        known = ", ".join(kind.kind for kind in kinds) or "nothing"
+        raise InputError(
+            f"the server must ask what this method's settings need ({known}), got {question.kind!r}"
+        )
+
+
+def check_probes(asked: int, most: int) -> None:
+    """Refuse a question with more probes than the search asks at a time.
+
+    Parameters
+    ----------
+    asked : int
+        How many probes it has.
+    most : int
+        How many an honest server asks at most.
+
+    Raises
+    ------
+    InputError
+        If it has more.
+    """
+    if asked > most:
+        raise InputError(f"the server must ask at most {most} probes at a time, got {asked}")

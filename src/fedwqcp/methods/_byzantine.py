@@ -1,181 +1,143 @@
-"""Who of several agents is least like the others: the part of Rob-FCP that finds liars.
-
-Each agent's scores are characterised by a vector v_k, the shares of its sample in H bins. An
-agent's maliciousness is the sum of its distances to the M_b - 1 agents that are nearest to it, M_b
-being the number of honest ones: an honest agent has so many honest ones around it.
-"""
+"""How much of a claimed sample size counts, and how many Byzantine agents that leaves harmless."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import sqrt
+from dataclasses import dataclass
+from itertools import accumulate
 
-import numpy as np
+from fedwqcp.errors import InputError, QuorumError
+from fedwqcp.wire.payload import ToAll, check_size
 
-from fedwqcp.arrays import Floats
 
-
-def bin_edges(low: float, high: float, bins: int) -> tuple[float, ...]:
-    """Return the values that cut a range into bins, of which the outer two have no end.
+@dataclass(frozen=True)
+class RobustToAll(ToAll):
+    """One threshold for every agent, and how many Byzantine agents it withstands.
 
     Parameters
     ----------
-    low, high : float
-        Where most scores lie; both finite.
-    bins : int
-        How many, at least 3.
-
-    Returns
-    -------
-    tuple of float
-        ``bins - 1`` values, strictly increasing; fewer where the range has no room for them.
-
-    Examples
-    --------
-    >>> bin_edges(0.0, 1.0, 6)
-    (0.0, 0.25, 0.5, 0.75, 1.0)
+    value : float
+        The threshold.
+    withstands : int
+        As long as no more agents are Byzantine, the threshold lies between the smallest and the
+        largest local threshold of the others.
     """
-    cuts = bins - 2
-    return tuple(sorted({low * (1 - j / cuts) + high * (j / cuts) for j in range(cuts + 1)}))
+
+    withstands: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_size(self.withstands, "withstands")
 
 
-def vectors(cumulative: Floats, sizes: Sequence[int]) -> Floats:
-    """Return the shares of every agent's scores in the bins.
+def capped(sizes: Sequence[int], cap: int | None) -> list[int]:
+    """Return the sizes, none of them above the cap.
+
+    Without a cap the lower median of the sizes is taken: more than half of the agents then count in
+    full and alike, and fewer than half cannot raise it above every honest size.
 
     Parameters
     ----------
-    cumulative : Floats, shape (M, H - 1)
-        How many of its scores are at most each edge.
     sizes : sequence of int
-        Sample sizes, at least 1.
-
-    Returns
-    -------
-    Floats, shape (M, H)
-        Each row sums to 1.
-    """
-    n = np.array(sizes, dtype=np.float64)
-    counts = np.diff(np.column_stack([np.zeros_like(n), cumulative, n]), axis=1)
-    return np.asarray(counts / n[:, None])
-
-
-def by_maliciousness(v: Floats, liars: int) -> list[int]:
-    """Return the agents, those that are most like their neighbours first.
-
-    Parameters
-    ----------
-    v : Floats, shape (M, H)
-        Characterisation vectors.
-    liars : int
-        How many agents lie, less than M / 2.
+        What agents claim, at least 1 each.
+    cap : int or None
+        Largest size that counts.
 
     Returns
     -------
     list of int
-        Places of the agents; the last ``liars`` are those to leave out. Equals keep their order,
-        by their vectors.
+        In the same order.
 
     Examples
     --------
-    >>> by_maliciousness(np.array([[0.5, 0.5], [0.0, 1.0], [0.4, 0.6], [0.6, 0.4]]), liars=1)
-    [0, 2, 3, 1]
+    >>> capped([50, 1_000_000, 80, 60], cap=None)
+    [50, 60, 60, 60]
     """
-    M = len(v)
-    distances = np.sqrt(np.square(v[:, None] - v[None]).sum(axis=2))
-    nearest = np.sort(distances, axis=1)[:, : M - liars]  # the first is its own, 0
-    maliciousness = nearest.sum(axis=1)
-    return sorted(range(M), key=lambda k: (maliciousness[k], *v[k]))
+    if not sizes:
+        return []
+    most = sorted(sizes)[(len(sizes) - 1) // 2] if cap is None else cap
+    return [min(n, most) for n in sizes]
 
 
-def estimated_liars(v: Floats, most: int) -> int:
-    """Return the number of liars under which honest vectors are likeliest and the others least.
-
-    For each number z the M - z least malicious agents are taken for honest, with a normal law
-    fitted to their vectors; z maximises their mean log-likelihood less that of the z others. With
-    fewer agents than bins only one variance for all bins can be fitted, and the difference is then
-    the others' mean squared distance from the honest mean in units of the honest ones' own.
+def check_cap(cap: int | None) -> None:
+    """Refuse a cap that is no size.
 
     Parameters
     ----------
-    v : Floats, shape (M, H)
-        Characterisation vectors.
-    most : int
-        Largest number to consider.
+    cap : int or None
+        The setting.
+
+    Raises
+    ------
+    InputError
+        If it is not an integer of at least 1.
+    """
+    if cap is not None and (isinstance(cap, bool) or not isinstance(cap, int) or cap < 1):
+        raise InputError(f"cap must be an integer of at least 1, or none, got {cap!r}")
+
+
+def fewer_than_half(weights: Sequence[int]) -> int:
+    """Return the most agents of whom any choice holds less than half of the weight.
+
+    Parameters
+    ----------
+    weights : sequence of int
+        One for each agent.
 
     Returns
     -------
     int
-        From 1 to ``most``, the smallest of equally good ones; 0 where ``most`` is.
+        How many of the heaviest stay below half together; 0 where one holds half.
 
     Examples
     --------
-    >>> honest, liars = np.eye(5) / 10 + 0.18, np.eye(5)[:2]
-    >>> estimated_liars(np.vstack([honest, liars]), most=3)
-    2
+    >>> fewer_than_half([50, 60, 60, 60]), fewer_than_half([10, 10])
+    (1, 0)
     """
-    best, found = -1.0, 0
-    for z in range(1, most + 1):
-        order = by_maliciousness(v, z)
-        honest, others = order[: len(v) - z], order[len(v) - z :]
-        squares = np.square(v - v[honest].mean(axis=0)).sum(axis=1)
-        spread = max(float(squares[honest].mean()), np.finfo(np.float64).tiny)
-        if squares[others].mean() / spread > best:
-            best, found = float(squares[others].mean()) / spread, z
-    return found
+    heaviest = accumulate(sorted(weights, reverse=True))
+    return sum(2 * together < sum(weights) for together in heaviest)
 
 
-def copies(cumulative: Floats, sizes: Sequence[int], fewest: int) -> list[int]:
-    """Return the agents whose whole answer another one gave before.
+def check_byzantine(byzantine: int | None) -> None:
+    """Refuse what is no number of Byzantine agents.
 
     Parameters
     ----------
-    cumulative : Floats, shape (M, H - 1)
-        How many of an agent's scores are at most each edge.
-    sizes : sequence of int
-        Sample sizes.
-    fewest : int
-        A smaller sample is left alone: small honest ones may agree by chance.
+    byzantine : int or None
+        The setting.
 
-    Returns
-    -------
-    list of int
-        All but the first of those that agree.
+    Raises
+    ------
+    InputError
+        If it is not an integer of at least 0.
     """
-    answers = [(n, *row) for n, row in zip(sizes, cumulative.tolist(), strict=True)]
-    return [k for k, own in enumerate(answers) if own[0] >= fewest and own in answers[:k]]
+    if byzantine is not None and (
+        isinstance(byzantine, bool) or not isinstance(byzantine, int) or byzantine < 0
+    ):
+        raise InputError(f"byzantine must be an integer of at least 0, or none, got {byzantine!r}")
 
 
-def coverage_loss(bins: int, n: int, honest: int, liars: int, beta: float = 0.05) -> float:
-    """Return the most coverage that liars cost Rob-FCP, with probability 1 - beta.
-
-    H z / (2 sqrt(n)) (1 + 2 tau / (1 - tau)), with z the normal quantile at 1 - beta / (2 H M_b)
-    and tau = M_m / M_b, for M_b honest agents of n scores from one law and M_m < M_b liars.
+def check_withstands(byzantine: int | None, withstands: int, left: int, answers: int) -> None:
+    """Refuse a round whose answers cannot keep what its settings promise.
 
     Parameters
     ----------
-    bins : int
-        H.
-    n : int
-        Scores of an honest agent, at least 1; the fewest, where they differ.
-    honest, liars : int
-        M_b, at least 1, and M_m.
-    beta : float, optional
-        Probability with which it may be more.
+    byzantine : int or None
+        How many Byzantine agents the round is to withstand.
+    withstands : int
+        How many it does.
+    left, answers : int
+        How many agents count, of how many that answered.
 
-    Returns
-    -------
-    float
-        At most 1, which says nothing.
-
-    Examples
-    --------
-    >>> round(coverage_loss(bins=20, n=10**6, honest=4, liars=2), 3)
-    0.103
+    Raises
+    ------
+    QuorumError
+        If the promise cannot be kept; where no agent counts, nothing can be moved.
     """
-    from scipy.special import ndtri
-
-    if liars >= honest:
-        return 1.0
-    z = float(ndtri(1 - beta / (2 * bins * honest)))
-    tau = liars / honest
-    return min(1.0, bins * z / (2 * sqrt(n)) * (1 + 2 * tau / (1 - tau)))
+    if byzantine is not None and left and withstands < byzantine:
+        raise QuorumError(
+            f"the round is to withstand byzantine={byzantine} agents, and its answers withstand "
+            f"{withstands}: {left} of {answers} agents that answered have a threshold that counts; "
+            "wait for more agents, or open a round with a smaller byzantine, a cap on sizes, or "
+            "overflow='propagate'"
+        )

@@ -17,8 +17,7 @@ from numpy.random import Generator as Random
 
 from fedwqcp.arrays import Floats
 from fedwqcp.errors import InputError
-from fedwqcp.methods._answers import of_kind, stacked, summed
-from fedwqcp.methods._base import Each
+from fedwqcp.methods._base import Each, of_kind, stacked, summed
 from fedwqcp.wire.limits import LOCAL_STEPS, NOISE, NUMBER, ROUNDS
 from fedwqcp.wire.payload import Question, Summary
 

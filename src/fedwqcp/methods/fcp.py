@@ -12,22 +12,29 @@ from numpy.random import Generator as Random
 
 from fedwqcp.arrays import Floats
 from fedwqcp.errors import InputError
-from fedwqcp.methods._answers import expect, of_kind, stacked
-from fedwqcp.methods._base import Disclosure, Each, Method, Terms
-from fedwqcp.methods._bisection import Bracket
-from fedwqcp.methods._calibration import Calibration
-from fedwqcp.methods._counts import CountAt, CountClaims, Counts, SummedCounts
-from fedwqcp.methods._datasketches import kll_error, kll_sketch, tdigest_sketch
-from fedwqcp.methods._floor import ADDS, AtLeast, mean_threshold
-from fedwqcp.methods._mean import weighted_mean
-from fedwqcp.methods._sketch import (
+from fedwqcp.methods._averages import ADDS, AtLeast, mean_threshold, weighted_mean
+from fedwqcp.methods._base import (
+    Calibration,
+    Disclosure,
+    Each,
+    Method,
+    Terms,
+    expect,
+    of_kind,
+    stacked,
+)
+from fedwqcp.methods._search import Bracket, CountAt, CountClaims, Counts, SummedCounts
+from fedwqcp.methods._sketches import (
     PooledScores,
     WeightedPoints,
     counts_at,
+    kll_error,
+    kll_sketch,
     order_sketch,
     pooled_quantile,
     pooled_scores,
     sketch_size,
+    tdigest_sketch,
 )
 from fedwqcp.quantile import conformal_quantile, conformal_rank
 from fedwqcp.wire.guarantee import NO_GUARANTEE, Guarantee, Strength

@@ -12,10 +12,8 @@ import numpy as np
 
 from fedwqcp.arrays import Floats
 from fedwqcp.errors import InputError
-from fedwqcp.methods._answers import stacked, summed
-from fedwqcp.methods._base import Disclosure, OneShot
-from fedwqcp.methods._calibration import Calibration
-from fedwqcp.methods._sketch import sketch_size
+from fedwqcp.methods._base import Calibration, Disclosure, OneShot, stacked, summed
+from fedwqcp.methods._sketches import sketch_size
 from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level
 from fedwqcp.wire.guarantee import NO_GUARANTEE, Guarantee
 from fedwqcp.wire.limits import POINTS

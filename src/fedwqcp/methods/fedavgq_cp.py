@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
-from fedwqcp.methods._base import OneShot
-from fedwqcp.methods._calibration import Calibration
-from fedwqcp.methods._mean import weighted_mean
+from fedwqcp.methods._averages import weighted_mean
+from fedwqcp.methods._base import Calibration, OneShot
 from fedwqcp.methods._sums import SummedMean
 from fedwqcp.quantile import Overflow, check_overflow, conformal_quantile
 from fedwqcp.wire.guarantee import NO_GUARANTEE

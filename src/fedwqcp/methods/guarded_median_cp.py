@@ -10,9 +10,8 @@ import numpy as np
 
 from fedwqcp.arrays import Floats
 from fedwqcp.errors import InputError
-from fedwqcp.methods._base import OneShot
-from fedwqcp.methods._calibration import Calibration
-from fedwqcp.methods._claims import check_cap
+from fedwqcp.methods._base import Calibration, OneShot
+from fedwqcp.methods._byzantine import check_cap
 from fedwqcp.methods.weighted_median_cp import WeightedMedianCP
 from fedwqcp.quantile import Overflow, check_overflow, conformal_quantile
 from fedwqcp.wire.guarantee import NO_GUARANTEE, Guarantee

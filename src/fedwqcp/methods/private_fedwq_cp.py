@@ -11,19 +11,26 @@ from typing import Any
 from numpy.random import Generator as Random
 
 from fedwqcp.errors import InputError, OutOfRangeError
-from fedwqcp.methods._answers import expect
-from fedwqcp.methods._asked import check_asked
-from fedwqcp.methods._base import Disclosure, Each, Method, OneShot, Terms
-from fedwqcp.methods._calibration import Calibration
-from fedwqcp.methods._claims import RobustToAll
-from fedwqcp.methods._exact_draws import noised_size, size_margin
-from fedwqcp.methods._private_quantile import (
+from fedwqcp.methods._base import (
+    Calibration,
+    Disclosure,
+    Each,
+    Method,
+    OneShot,
+    Terms,
+    check_asked,
+    expect,
+)
+from fedwqcp.methods._byzantine import RobustToAll
+from fedwqcp.methods._noise import (
     Form,
     check_epsilon,
     check_private,
     count_bins,
     edges_of,
     mechanism,
+    noised_size,
+    size_margin,
 )
 from fedwqcp.methods._sums import SummedMean
 from fedwqcp.quantile import Overflow, check_overflow

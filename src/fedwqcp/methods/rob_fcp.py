@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
-from math import floor, inf
+from math import floor, inf, sqrt
 from typing import Any
 
 import numpy as np
@@ -12,25 +12,255 @@ from numpy.random import Generator as Random
 
 from fedwqcp.arrays import Floats
 from fedwqcp.errors import InputError
-from fedwqcp.methods._answers import expect, of_kind, stacked
-from fedwqcp.methods._base import Disclosure, Each, Method, Terms
-from fedwqcp.methods._bisection import Bracket
-from fedwqcp.methods._byzantine import (
-    bin_edges,
-    by_maliciousness,
-    copies,
-    coverage_loss,
-    estimated_liars,
-    vectors,
+from fedwqcp.methods._base import (
+    Calibration,
+    Disclosure,
+    Each,
+    Method,
+    Terms,
+    expect,
+    of_kind,
+    stacked,
 )
-from fedwqcp.methods._calibration import Calibration
-from fedwqcp.methods._claims import capped, check_byzantine, check_cap, check_withstands
-from fedwqcp.methods._counts import CountAt, CountClaims, Counts
-from fedwqcp.methods._robust import NOTHING, RobustThreshold, Span
+from fedwqcp.methods._byzantine import capped, check_byzantine, check_cap, check_withstands
+from fedwqcp.methods._search import Bracket, CountAt, CountClaims, Counts
 from fedwqcp.quantile import conformal_rank, exact_level, order_statistic
 from fedwqcp.wire.guarantee import Guarantee
 from fedwqcp.wire.limits import BINS, POINTS
-from fedwqcp.wire.payload import Begin, Outcome, Question, Summary
+from fedwqcp.wire.payload import Begin, Outcome, Question, Summary, check_score, check_size
+
+
+@dataclass(frozen=True)
+class Span(Summary):
+    """Where an agent's scores lie, and how many there are.
+
+    Parameters
+    ----------
+    low, high : float
+        Its alpha- and (1 - alpha)-quantile; +inf where there are no scores.
+    n : int
+        Sample size, at least 0.
+    """
+
+    low: float
+    high: float
+    n: int
+
+    def __post_init__(self) -> None:
+        check_size(self.n, "n")
+        for name in ("low", "high"):
+            check_score(getattr(self, name), name)
+        if self.low > self.high:
+            raise InputError("low: must not be above high")
+
+    def sizes(self) -> tuple[int, ...]:
+        return (self.n,)
+
+    def scores(self) -> tuple[float, ...]:
+        return (self.low, self.high)
+
+
+@dataclass(frozen=True)
+class RobustThreshold(Outcome):
+    """One threshold for every agent, and whose answers it does not rest on.
+
+    Parameters
+    ----------
+    value : float
+        The threshold.
+    left_out : tuple of int
+        Places of the agents whose answers were left out, among those that were used.
+    loss : float
+        Most coverage that liars cost, with probability 0.95, if honest scores share one law; 1 says
+        nothing.
+    """
+
+    value: float
+    left_out: tuple[int, ...]
+    loss: float
+
+    same_for_all = True
+
+    def __post_init__(self) -> None:
+        check_score(self.value, "value")
+        for place in self.left_out:
+            check_size(place, "left_out")
+        if not 0 <= self.loss <= 1:
+            raise InputError(f"loss: must be from 0 to 1, got {self.loss}")
+
+    def threshold(self, position: int | None) -> float:
+        del position  # it is the same for all
+        return self.value
+
+
+NOTHING = RobustThreshold(inf, (), 1.0)
+"""Without finite scores there is no finite threshold."""
+
+
+def bin_edges(low: float, high: float, bins: int) -> tuple[float, ...]:
+    """Return the values that cut a range into bins, of which the outer two have no end.
+
+    Parameters
+    ----------
+    low, high : float
+        Where most scores lie; both finite.
+    bins : int
+        How many, at least 3.
+
+    Returns
+    -------
+    tuple of float
+        ``bins - 1`` values, strictly increasing; fewer where the range has no room for them.
+
+    Examples
+    --------
+    >>> bin_edges(0.0, 1.0, 6)
+    (0.0, 0.25, 0.5, 0.75, 1.0)
+    """
+    cuts = bins - 2
+    return tuple(sorted({low * (1 - j / cuts) + high * (j / cuts) for j in range(cuts + 1)}))
+
+
+def vectors(cumulative: Floats, sizes: Sequence[int]) -> Floats:
+    """Return the shares of every agent's scores in the bins.
+
+    Parameters
+    ----------
+    cumulative : Floats, shape (M, H - 1)
+        How many of its scores are at most each edge.
+    sizes : sequence of int
+        Sample sizes, at least 1.
+
+    Returns
+    -------
+    Floats, shape (M, H)
+        Each row sums to 1.
+    """
+    n = np.array(sizes, dtype=np.float64)
+    counts = np.diff(np.column_stack([np.zeros_like(n), cumulative, n]), axis=1)
+    return np.asarray(counts / n[:, None])
+
+
+def by_maliciousness(v: Floats, liars: int) -> list[int]:
+    """Return the agents, those that are most like their neighbours first.
+
+    Parameters
+    ----------
+    v : Floats, shape (M, H)
+        Characterisation vectors.
+    liars : int
+        How many agents lie, less than M / 2.
+
+    Returns
+    -------
+    list of int
+        Places of the agents; the last ``liars`` are those to leave out. Equals keep their order,
+        by their vectors.
+
+    Examples
+    --------
+    >>> by_maliciousness(np.array([[0.5, 0.5], [0.0, 1.0], [0.4, 0.6], [0.6, 0.4]]), liars=1)
+    [0, 2, 3, 1]
+    """
+    M = len(v)
+    distances = np.sqrt(np.square(v[:, None] - v[None]).sum(axis=2))
+    nearest = np.sort(distances, axis=1)[:, : M - liars]  # the first is its own, 0
+    maliciousness = nearest.sum(axis=1)
+    return sorted(range(M), key=lambda k: (maliciousness[k], *v[k]))
+
+
+def estimated_liars(v: Floats, most: int) -> int:
+    """Return the number of liars under which honest vectors are likeliest and the others least.
+
+    For each number z the M - z least malicious agents are taken for honest, with a normal law
+    fitted to their vectors; z maximises their mean log-likelihood less that of the z others. With
+    fewer agents than bins only one variance for all bins can be fitted, and the difference is then
+    the others' mean squared distance from the honest mean in units of the honest ones' own.
+
+    Parameters
+    ----------
+    v : Floats, shape (M, H)
+        Characterisation vectors.
+    most : int
+        Largest number to consider.
+
+    Returns
+    -------
+    int
+        From 1 to ``most``, the smallest of equally good ones; 0 where ``most`` is.
+
+    Examples
+    --------
+    >>> honest, liars = np.eye(5) / 10 + 0.18, np.eye(5)[:2]
+    >>> estimated_liars(np.vstack([honest, liars]), most=3)
+    2
+    """
+    best, found = -1.0, 0
+    for z in range(1, most + 1):
+        order = by_maliciousness(v, z)
+        honest, others = order[: len(v) - z], order[len(v) - z :]
+        squares = np.square(v - v[honest].mean(axis=0)).sum(axis=1)
+        spread = max(float(squares[honest].mean()), np.finfo(np.float64).tiny)
+        if squares[others].mean() / spread > best:
+            best, found = float(squares[others].mean()) / spread, z
+    return found
+
+
+def copies(cumulative: Floats, sizes: Sequence[int], fewest: int) -> list[int]:
+    """Return the agents whose whole answer another one gave before.
+
+    Parameters
+    ----------
+    cumulative : Floats, shape (M, H - 1)
+        How many of an agent's scores are at most each edge.
+    sizes : sequence of int
+        Sample sizes.
+    fewest : int
+        A smaller sample is left alone: small honest ones may agree by chance.
+
+    Returns
+    -------
+    list of int
+        All but the first of those that agree.
+    """
+    answers = [(n, *row) for n, row in zip(sizes, cumulative.tolist(), strict=True)]
+    return [k for k, own in enumerate(answers) if own[0] >= fewest and own in answers[:k]]
+
+
+def coverage_loss(bins: int, n: int, honest: int, liars: int, beta: float = 0.05) -> float:
+    """Return the most coverage that liars cost Rob-FCP, with probability 1 - beta.
+
+    H z / (2 sqrt(n)) (1 + 2 tau / (1 - tau)), with z the normal quantile at 1 - beta / (2 H M_b)
+    and tau = M_m / M_b, for M_b honest agents of n scores from one law and M_m < M_b liars.
+
+    Parameters
+    ----------
+    bins : int
+        H.
+    n : int
+        Scores of an honest agent, at least 1; the fewest, where they differ.
+    honest, liars : int
+        M_b, at least 1, and M_m.
+    beta : float, optional
+        Probability with which it may be more.
+
+    Returns
+    -------
+    float
+        At most 1, which says nothing.
+
+    Examples
+    --------
+    >>> round(coverage_loss(bins=20, n=10**6, honest=4, liars=2), 3)
+    0.103
+    """
+    from scipy.special import ndtri
+
+    if liars >= honest:
+        return 1.0
+    z = float(ndtri(1 - beta / (2 * bins * honest)))
+    tau = liars / honest
+    return min(1.0, bins * z / (2 * sqrt(n)) * (1 + 2 * tau / (1 - tau)))
 
 
 @dataclass(frozen=True)

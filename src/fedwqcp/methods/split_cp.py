@@ -10,8 +10,7 @@ from numpy.random import Generator as Random
 
 from fedwqcp.arrays import Floats
 from fedwqcp.errors import InputError
-from fedwqcp.methods._base import Disclosure, Each, Method
-from fedwqcp.methods._calibration import Calibration
+from fedwqcp.methods._base import Calibration, Disclosure, Each, Method
 from fedwqcp.quantile import Overflow, check_overflow, conformal_quantile
 from fedwqcp.wire.guarantee import NO_GUARANTEE, Guarantee
 from fedwqcp.wire.payload import Local, Outcome, Question, Summary

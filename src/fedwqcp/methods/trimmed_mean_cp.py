@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
-from fedwqcp.methods._base import OneShot
-from fedwqcp.methods._calibration import Calibration
-from fedwqcp.methods._claims import (
+from fedwqcp.methods._averages import weighted_mean
+from fedwqcp.methods._base import Calibration, OneShot
+from fedwqcp.methods._byzantine import (
     RobustToAll,
     capped,
     check_byzantine,
     check_cap,
     check_withstands,
 )
-from fedwqcp.methods._mean import weighted_mean
 from fedwqcp.quantile import Overflow, check_overflow, conformal_quantile
 from fedwqcp.wire.guarantee import NO_GUARANTEE
 from fedwqcp.wire.payload import LocalQuantile

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
-from fedwqcp.methods._base import OneShot
-from fedwqcp.methods._calibration import Calibration
-from fedwqcp.methods._claims import (
+from fedwqcp.methods._base import Calibration, OneShot
+from fedwqcp.methods._byzantine import (
     RobustToAll,
     capped,
     check_byzantine,

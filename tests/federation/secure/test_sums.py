@@ -24,7 +24,7 @@ from fedwqcp.federation.secure.contribution import (
 from fedwqcp.federation.secure.sum_audit import from_sums
 from fedwqcp.federation.secure.sums import SumServer
 from fedwqcp.methods import Total
-from fedwqcp.methods._counts import CountAt
+from fedwqcp.methods._search import CountAt
 from fedwqcp.wire.codec import encode, terms
 from fedwqcp.wire.envelope import Ask
 from fedwqcp.wire.masked import FixedPoint, ToAllWithin

@@ -12,13 +12,18 @@ from numpy.random import Generator as Random
 
 from fedwqcp.arrays import Floats, as_floats
 from fedwqcp.errors import InputError
-from fedwqcp.methods._aim import Aim, check_weights, weighed
-from fedwqcp.methods._answers import expect, of_kind, stacked, summed
-from fedwqcp.methods._asked import check_asked
-from fedwqcp.methods._base import Disclosure, Each, Method, Terms
-from fedwqcp.methods._calibration import Calibration
-from fedwqcp.methods._density import FEWEST, law_of
-from fedwqcp.methods._laws import Fitted, gather_laws
+from fedwqcp.methods._base import (
+    Calibration,
+    Disclosure,
+    Each,
+    Method,
+    Terms,
+    check_asked,
+    expect,
+    of_kind,
+    stacked,
+    summed,
+)
 from fedwqcp.methods._pinball import (
     Average,
     SmoothedPinball,
@@ -28,15 +33,17 @@ from fedwqcp.methods._pinball import (
     descend,
     federated_quantiles,
 )
-from fedwqcp.methods._pooling import (
-    first_guess,
-    oracle,
-    pooled_quantiles,
-    pooled_weights,
-    reweighted,
+from fedwqcp.methods._search import ROUNDING, SumClaims, Sums, sums_at
+from fedwqcp.methods.cphet.densities import (
+    FEWEST,
+    Fitted,
+    check_target,
+    gather_laws,
+    largest_ratios,
+    law_of,
 )
-from fedwqcp.methods._ratios import check_target, largest_ratios
-from fedwqcp.methods._reweighting import (
+from fedwqcp.methods.cphet.reweighting import (
+    Aim,
     DescendToward,
     PooledScores,
     ReweightedToAll,
@@ -46,9 +53,16 @@ from fedwqcp.methods._reweighting import (
     Weigh,
     Weighed,
     WeightedScores,
+    check_extent,
+    check_weights,
+    first_guess,
+    oracle,
+    pooled_quantiles,
+    pooled_weights,
+    reweighted,
+    search_sums,
+    weighed,
 )
-from fedwqcp.methods._sum_search import check_extent, search_sums
-from fedwqcp.methods._weighted_search import ROUNDING, SumClaims, Sums, sums_at
 from fedwqcp.wire.guarantee import Guarantee
 from fedwqcp.wire.payload import Begin, Local, Outcome, Question, Summary
 

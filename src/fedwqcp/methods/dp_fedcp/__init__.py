@@ -12,25 +12,16 @@ from numpy.random import Generator as Random
 
 from fedwqcp.arrays import Bools, Floats
 from fedwqcp.errors import InputError
-from fedwqcp.methods._answers import expect, of_kind, stacked
-from fedwqcp.methods._asked import check_asked
-from fedwqcp.methods._base import Disclosure, Each, Method, Terms
-from fedwqcp.methods._calibration import Calibration
-from fedwqcp.methods._label_counts import (
-    LabelCounts,
-    NoisyCounts,
-    check_labels,
-    count_labels,
-    counts_at,
-    label_weights,
-)
-from fedwqcp.methods._label_shift import (
-    CountFirst,
-    CountsAt,
-    DescendFrom,
-    LabelShift,
-    check_extent,
-    draw_sizes,
+from fedwqcp.methods._base import (
+    Calibration,
+    Disclosure,
+    Each,
+    Method,
+    Terms,
+    check_asked,
+    expect,
+    of_kind,
+    stacked,
 )
 from fedwqcp.methods._pinball import (
     Average,
@@ -41,7 +32,21 @@ from fedwqcp.methods._pinball import (
     descend,
     federated_quantiles,
 )
-from fedwqcp.methods._weighted_search import SumClaims, Sums, search
+from fedwqcp.methods._search import SumClaims, Sums, search
+from fedwqcp.methods.dp_fedcp.label_shift import (
+    CountFirst,
+    CountsAt,
+    DescendFrom,
+    LabelCounts,
+    LabelShift,
+    NoisyCounts,
+    check_extent,
+    check_labels,
+    count_labels,
+    counts_at,
+    draw_sizes,
+    label_weights,
+)
 from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level
 from fedwqcp.wire.guarantee import Guarantee
 from fedwqcp.wire.payload import Begin, Outcome, Question, Summary, ToAll, ToEach

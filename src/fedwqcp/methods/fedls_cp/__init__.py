@@ -12,20 +12,28 @@ import numpy as np
 
 from fedwqcp.arrays import Floats, Labels
 from fedwqcp.errors import InputError
-from fedwqcp.methods._answers import expect, of_kind, usual
-from fedwqcp.methods._base import Disclosure, OneShot, Terms, UnfitAnswerError, one_score
-from fedwqcp.methods._calibration import Calibration
-from fedwqcp.methods._class_cdf import Cell, read_cells
-from fedwqcp.methods._class_sketch import (
+from fedwqcp.methods._averages import ADDS, mean_threshold
+from fedwqcp.methods._base import (
+    Calibration,
+    Disclosure,
+    OneShot,
+    Terms,
+    UnfitAnswerError,
+    expect,
+    of_kind,
+    one_score,
+    usual,
+)
+from fedwqcp.methods.fedls_cp.class_sketches import (
     MOST_POINTS,
+    Cell,
     ClassSketches,
     SketchesAndThreshold,
     ranks_of,
+    read_cells,
     sketch_classes,
 )
-from fedwqcp.methods._floor import ADDS, mean_threshold
-from fedwqcp.methods._lending import Loan
-from fedwqcp.methods._mixture_quantile import mixture_thresholds
+from fedwqcp.methods.fedls_cp.shrinkage import Loan, mixture_thresholds
 from fedwqcp.quantile import conformal_quantile
 from fedwqcp.wire.guarantee import Guarantee
 from fedwqcp.wire.payload import Question, Summary, ToEach

@@ -1,0 +1,518 @@
+"""Order statistics from counts alone: a search over the ordered float64 numbers.
+
+Float64 numbers in their order are as good as integers: `to_key` numbers them without gaps. A search
+over these integers ends at one number, whatever the scale, sign and ties of the scores.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
+from math import inf, isnan, nextafter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fedwqcp.arrays import Bools, Floats
+from fedwqcp.errors import InputError, OutOfRangeError
+from fedwqcp.methods._base import Each, of_kind, stacked, summed
+from fedwqcp.methods._sums import Summed, Total
+from fedwqcp.quantile import conformal_rank
+from fedwqcp.wire.limits import NUMBER
+from fedwqcp.wire.masked import FixedPoint, ToAllWithin
+from fedwqcp.wire.payload import Begin, Outcome, Question, Summary, check_score, check_size
+
+_MAGNITUDE = 2**63 - 1
+
+
+def to_key(value: float) -> int:
+    """Return the place of a number among all float64 numbers; 0 and -0 share the place 0.
+
+    Parameters
+    ----------
+    value : float
+        A number; infinities have a place too.
+
+    Returns
+    -------
+    int
+        ``a < b`` exactly where ``to_key(a) < to_key(b)``; neighbours differ by 1.
+
+    Raises
+    ------
+    InputError
+        If the value is NaN.
+
+    Examples
+    --------
+    >>> to_key(0.0), to_key(5e-324), to_key(-5e-324)
+    (0, 1, -1)
+    """
+    if isnan(value):
+        raise InputError("value must be a number, got NaN")
+    (bits,) = struct.unpack("<q", struct.pack("<d", value))
+    return int(bits) if bits >= 0 else -(int(bits) & _MAGNITUDE)
+
+
+def from_key(key: int) -> float:
+    """Return the number at a place, the inverse of `to_key`.
+
+    Parameters
+    ----------
+    key : int
+        A place from ``to_key(-inf)`` to ``to_key(inf)``.
+
+    Returns
+    -------
+    float
+        The number.
+
+    Raises
+    ------
+    InputError
+        If no number has this place.
+
+    Examples
+    --------
+    >>> from_key(to_key(0.1)), from_key(-1)
+    (0.1, -5e-324)
+    """
+    if abs(key) > to_key(inf):
+        raise InputError(f"key must be at most {to_key(inf)} in magnitude, got {key}")
+    (value,) = struct.unpack("<d", struct.pack("<q", abs(key)))
+    return float(value) if key >= 0 else -float(value)
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """Where the smallest number with enough scores at or below it can be: from place low to high.
+
+    It begins with every number that a score can be, +inf included, and each step cuts it into
+    ``probes + 1`` parts, so about 64 / log2(probes + 1) steps end it at one number.
+
+    Parameters
+    ----------
+    low, high : int, optional
+        The first and the last place.
+
+    Examples
+    --------
+    >>> scores, bracket = [0.3, -2.0, 0.1, float("inf")], Bracket()
+    >>> while bracket.open:
+    ...     values = bracket.probes(15)
+    ...     counts = [sum(score <= value for score in scores) for value in values]
+    ...     bracket = bracket.narrow(values, counts, rank=2)
+    >>> bracket.value
+    0.1
+    """
+
+    low: int = to_key(-inf) + 1  # a score is never -inf
+    high: int = to_key(inf)
+
+    @classmethod
+    def steps(cls, probes: int) -> int:
+        """Return how many questions of so many probes close a bracket, whatever the counts."""
+        width, found = cls().high - cls().low, 0
+        while width:
+            width, found = width // (probes + 1), found + 1
+        return found
+
+    @property
+    def open(self) -> bool:
+        """Whether more than one place is left."""
+        return self.low < self.high
+
+    @property
+    def value(self) -> float:
+        """The largest number left; the result, once the bracket is closed."""
+        return from_key(self.high)
+
+    def probes(self, count: int) -> tuple[float, ...]:
+        """Return values that cut the bracket evenly.
+
+        Parameters
+        ----------
+        count : int
+            How many, at least 1; fewer are given where fewer places are left.
+
+        Returns
+        -------
+        tuple of float
+            Strictly increasing, all below the last place.
+        """
+        width = self.high - self.low
+        keys = {self.low + width * j // (count + 1) for j in range(1, count + 1)}
+        return tuple(from_key(key) for key in sorted(keys))
+
+    def narrow(self, values: Sequence[float], counts: Sequence[int], rank: int) -> Bracket:
+        """Return the part that holds the smallest number whose count reaches a rank.
+
+        Parameters
+        ----------
+        values : sequence of float
+            What `probes` gave.
+        counts : sequence of int
+            How many scores are at most each of them.
+        rank : int
+            At least 1.
+
+        Returns
+        -------
+        Bracket
+            A smaller bracket.
+        """
+        first = sum(count < rank for count in counts)
+        low = to_key(values[first - 1]) + 1 if first else self.low
+        high = to_key(values[first]) if first < len(values) else self.high
+        return Bracket(low, high)
+
+
+@dataclass(frozen=True)
+class CountAt(Question):
+    """How many of your scores are at most each of these values.
+
+    Parameters
+    ----------
+    values : tuple of float
+        Strictly increasing.
+    """
+
+    values: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        for value in self.values:
+            check_score(value, "values")
+        if not self.values or any(b <= a for a, b in pairwise(self.values)):
+            raise InputError("values: must be at least one, strictly increasing")
+
+
+@dataclass(frozen=True)
+class Counts(Summary):
+    """An agent's sample size, and its counts at the values of a question.
+
+    Parameters
+    ----------
+    n : int
+        Sample size, at least 0.
+    counts : tuple of int
+        From 0 to n, never decreasing; none in the first answer.
+    """
+
+    n: int
+    counts: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_size(self.n, "n")
+        for count in self.counts:
+            check_size(count, "counts")
+        if any(b < a for a, b in pairwise((*self.counts, self.n))):
+            raise InputError("counts: must never decrease, nor pass n")
+
+    def sizes(self) -> tuple[int, ...]:
+        return (self.n,)
+
+
+@dataclass(frozen=True, slots=True)  # a server may hold a million
+class CountClaims:
+    """What an agent said of its empirical distribution function: bounds on F at some values.
+
+    Counts that keep to them are those of some sample of n scores, whoever made them up.
+
+    Parameters
+    ----------
+    n : int
+        The sample size of its first answer.
+    low, least : tuple
+        F(low) >= least; both never decrease.
+    high, most : tuple
+        F(high) <= most; both never decrease.
+    """
+
+    n: int
+    low: tuple[float, ...] = ()
+    least: tuple[int, ...] = ()
+    high: tuple[float, ...] = ()
+    most: tuple[int, ...] = ()
+
+    @classmethod
+    def of_ranks(cls, n: int, *ranked: tuple[float, int], low: float = -inf) -> CountClaims:
+        """Bind an agent to its size, the range of scores, and order statistics that it sent.
+
+        Nothing lies below ``low``; a score s of rank r has F(s) >= r, and F(v) < r for v < s.
+        """
+        values = tuple(value for value, _ in sorted(ranked))
+        ranks = tuple(rank for _, rank in sorted(ranked))
+        edges = ((low, 1), *sorted(ranked)) if low > -inf else tuple(sorted(ranked))
+        below = tuple(nextafter(value, -inf) for value, _ in edges)
+        return cls(n, values, ranks, below, tuple(rank - 1 for _, rank in edges))
+
+    def extended(self, values: tuple[float, ...], answer: Counts) -> CountClaims:
+        """Return the bounds with the counts of one more answer, which must fit them."""
+        counts = answer.counts
+        if answer.n != self.n:
+            raise InputError(f"n: must be {self.n} as in the first answer, got {answer.n}")
+        if len(counts) != len(values):
+            raise InputError(
+                f"counts: must be {len(values)}, one for each value, got {len(counts)}"
+            )
+        for value, count in zip(values, counts, strict=True):
+            below, above = bisect_right(self.low, value), bisect_left(self.high, value)
+            if (below and count < self.least[below - 1]) or (
+                above < len(self.high) and count > self.most[above]
+            ):
+                raise InputError("counts: must fit those given before")
+        # a search narrows: what lies beyond its nearest bounds is never asked again
+        low, least = _merged(self.low, self.least, values, counts)
+        high, most = _merged(self.high, self.most, values, counts)
+        falling = tuple(accumulate(reversed(most), min))
+        return CountClaims(self.n, low, tuple(accumulate(least, max)), high, falling[::-1])
+
+
+def _merged(
+    known: tuple[float, ...],
+    bounds: tuple[int, ...],
+    values: tuple[float, ...],
+    counts: tuple[int, ...],
+) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    """Join bounds, without those beyond the nearest on either side of the new values."""
+    first = max(0, bisect_right(known, values[0]) - 1)
+    last = bisect_left(known, values[-1]) + 1
+    old = zip(known[first:last], bounds[first:last], strict=True)
+    pairs = sorted((*old, *zip(values, counts, strict=True)))
+    return tuple(value for value, _ in pairs), tuple(bound for _, bound in pairs)
+
+
+class SummedCounts(Summed):
+    """The R-th smallest of all scores from sums of counts: exactly the one without masks.
+
+    Goes with a method that answers `Begin` and `CountAt` with `Counts`. The first sum is of n_k, of
+    agents that have any and of agents out of range; each further one of the counts at ``probes``
+    values.
+    """
+
+    if TYPE_CHECKING:
+        probes: int
+        count_empty: bool
+
+    def width(self, question: Question) -> int:
+        return len(question.values) if isinstance(question, CountAt) else 3
+
+    def words(self, answer: Summary, question: Question, scale: FixedPoint) -> tuple[int, ...]:
+        if not isinstance(answer, Counts):
+            raise InputError(f"only counts can be summed, got {answer.kind!r}")
+        if answer.n > scale.max_n:
+            raise OutOfRangeError(f"n: must be from 0 to the round's max_n = {scale.max_n}")
+        return answer.counts if isinstance(question, CountAt) else (answer.n, int(answer.n > 0), 0)
+
+    def out_of_range(self, question: Question) -> tuple[int, ...]:
+        return (0,) * len(question.values) if isinstance(question, CountAt) else (0, 0, 1)
+
+    def from_sums(self, alpha: float, scale: FixedPoint) -> Generator[Question, Total, Outcome]:
+        del scale  # counts are whole numbers already
+        total = yield Begin()
+        N, nonempty, out_of_range = total.words
+        M = total.agents if self.count_empty else nonempty
+        R = conformal_rank(N, alpha, extra=M)
+        if R > N or out_of_range:
+            return ToAllWithin(inf, 0.0)
+        bracket = Bracket()
+        while bracket.open:
+            values = bracket.probes(self.probes)
+            total = yield CountAt(values)
+            bracket = bracket.narrow(values, total.words, R)
+        return ToAllWithin(bracket.value, 0.0)
+
+
+AIM = 512
+"""An answer holds about this many numbers, where there are few problems."""
+
+LIMIT = 2**17
+"""No answer holds more numbers than this, or those of one probe; further problems wait."""
+
+ROUNDING = 1e-9
+"""Share of a whole mass by which sums of the same weights in another order may differ."""
+
+
+@dataclass(frozen=True)
+class Sums(Summary):
+    """Masses of an agent's scores at or below each probe.
+
+    Parameters
+    ----------
+    values : tuple of float
+        For each probe, one mass for each group; a mass of equal weights is a count.
+    """
+
+    values: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not all(0 <= value <= NUMBER.most for value in self.values):
+            raise InputError(f"values: must be numbers from 0 to {NUMBER.most:g}")
+
+
+@dataclass(frozen=True, eq=False)
+class SumClaims:
+    """The sums that an agent gave so far, which no later one may contradict.
+
+    Parameters
+    ----------
+    totals : Floats, shape (G,)
+        Its whole mass in each group.
+    slack : float
+        Share of a total that rounding may add; 0 for counts.
+    probes : Floats, shape (B,)
+        What it was asked so far, in order.
+    sums : Floats, shape (B, G)
+        What it answered.
+    """
+
+    totals: Floats
+    slack: float
+    probes: Floats = field(default_factory=lambda: np.zeros(0))
+    sums: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+
+    @classmethod
+    def of(cls, totals: Floats, *, low: float, slack: float) -> SumClaims:
+        """Bind an agent to its whole mass, none of which lies below the range of the scores."""
+        if low == -inf:
+            return cls(totals, slack)
+        return cls(totals, slack, np.array([nextafter(low, -inf)]), np.zeros((1, len(totals))))
+
+    def extended(self, probes: Sequence[float], answer: Sums) -> SumClaims:
+        """Return the sums with those of one more answer, which must fit them."""
+        G = len(self.totals)
+        if len(answer.values) != len(probes) * G:
+            raise InputError(
+                f"values: must be {len(probes) * G}, one for each probe and group, "
+                f"got {len(answer.values)}"
+            )
+        new = np.array(answer.values, dtype=np.float64).reshape(len(probes), G)
+        if not self.slack and not (new % 1 == 0).all():
+            raise InputError("values: must be whole numbers, as counts are")
+        at = np.concatenate([self.probes, probes])
+        order = np.argsort(at, kind="stable")
+        at, sums = at[order], np.vstack([self.sums.reshape(-1, G), new])[order]
+        slack = self.slack * self.totals
+        if (sums[-1:] > self.totals + slack).any():
+            raise InputError("values: must not pass the agent's whole mass, as it said before")
+        steps, same = np.diff(sums, axis=0), np.diff(at) == 0
+        if (steps < -slack).any() or (steps[same] > slack).any():
+            raise InputError("values: must fit those given before, and never fall")
+        return SumClaims(self.totals, self.slack, at, sums)
+
+
+def sums_at(probes: Sequence[float], scores: Floats, weights: Floats) -> Floats:
+    """Return the weight of the scores at or below each probe.
+
+    Parameters
+    ----------
+    probes : sequence of float
+        In increasing order.
+    scores : Floats, shape (n,)
+        Scores.
+    weights : Floats, shape (G, n)
+        Their weights in each group.
+
+    Returns
+    -------
+    Floats, shape (B, G)
+        Never decreasing from probe to probe.
+
+    Examples
+    --------
+    >>> sums_at([0.2, 0.4], np.array([0.4, 0.1]), np.array([[1.0, 1.0], [2.0, 0.0]]))
+    array([[1., 0.],
+           [2., 2.]])
+    """
+    first = np.searchsorted(np.asarray(probes), scores)  # the first probe that is not below
+    length = len(probes) + 1
+    columns = [np.bincount(first, weights=row, minlength=length) for row in weights]
+    sums: Floats = np.cumsum(np.stack(columns, axis=1), axis=0, dtype=np.float64)
+    return sums[:-1]
+
+
+def search(
+    ask: Callable[[tuple[float, ...]], Question | Each],
+    reached: Callable[[Floats], Bools],
+    problems: int,
+    groups: int,
+    *,
+    bounds: tuple[float, float] = (-inf, inf),
+    aim: int = AIM,
+) -> Generator[Question | Each, Sequence[Summary], Floats]:
+    """Find, for each problem, the smallest number at which the sums of all agents reach its level.
+
+    Parameters
+    ----------
+    ask : callable
+        Turns probes into the question whose answer is `Sums`.
+    reached : callable
+        Given sums over agents of shape (B, G), says for each probe and problem, shape (B, P),
+        whether the level is reached.
+    problems, groups : int
+        P and G.
+    bounds : tuple of float, optional
+        Lowest and highest possible result; the highest is returned where no lower number reaches
+        the level. Scores are never -inf.
+    aim : int, optional
+        About how many numbers an answer holds, where there are few problems; more numbers make
+        fewer rounds.
+
+    Yields
+    ------
+    Question or Each
+        What to ask next.
+
+    Returns
+    -------
+    Floats, shape (P,)
+        The thresholds.
+    """
+    lowest = to_key(bounds[0]) + (bounds[0] == -inf)  # -inf cannot travel
+    lows, highs = [lowest] * problems, [to_key(bounds[1])] * problems
+    while keys := _keys(lows, highs, groups, aim):
+        probes = tuple(from_key(key) for key in keys)
+        answers = of_kind((yield ask(probes)), Sums)
+        total = summed(stacked([answer.values for answer in answers], len(keys) * groups))
+        hits = reached(total.reshape(len(keys), groups))
+        firsts = np.where(hits.any(axis=0), hits.argmax(axis=0), len(keys))
+        for p, first in enumerate(int(i) for i in firsts):
+            if first > 0:
+                lows[p] = max(lows[p], keys[first - 1] + 1)
+            if first < len(keys):
+                highs[p] = min(highs[p], keys[first])
+    return np.array([from_key(high) for high in highs])
+
+
+def most_probes(problems: int, groups: int, aim: int = AIM) -> int:
+    """Return how many probes a question of `search` has at most.
+
+    Parameters
+    ----------
+    problems, groups, aim : int
+        As `search` takes them.
+
+    Returns
+    -------
+    int
+        All that an agent needs to answer at a time.
+
+    Examples
+    --------
+    >>> most_probes(problems=30, groups=10), most_probes(problems=300, groups=10)
+    (51, 300)
+    """
+    return max(aim // groups, min(problems, max(1, LIMIT // groups)))
+
+
+def _keys(lows: list[int], highs: list[int], groups: int, aim: int) -> list[int]:
+    """Return the places to probe next: several in each range that is still open."""
+    ranges = sorted({(low, high) for low, high in zip(lows, highs, strict=True) if low < high})
+    ranges = ranges[: max(1, LIMIT // groups)]
+    parts = 1 + max(1, aim // (groups * max(1, len(ranges))))
+    return sorted(
+        {low + (high - low) * j // parts for low, high in ranges for j in range(1, parts)}
+    )

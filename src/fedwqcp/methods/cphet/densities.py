@@ -1,0 +1,534 @@
+"""Gaussian mixtures in feature space: fitting, evaluating, and writing down as numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil, exp, inf, isfinite
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from fedwqcp.arrays import Bools, Floats, Labels, as_floats, as_labels
+from fedwqcp.errors import InputError
+from fedwqcp.methods._base import UnfitAnswerError, usual
+from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level
+from fedwqcp.wire.payload import Payload, Summary, check_size
+
+MAX_DIMENSIONS = 32
+"""Covariances of more dimensions are neither estimated well nor sent."""
+
+LARGEST = 1e100
+"""No number of a law is larger, and no standard deviation smaller than 1 / sqrt of it."""
+
+RIDGE = 1e-3
+"""Share of the mean variance that is added to the diagonal of a covariance."""
+
+FEWEST = 2
+"""A component has at least this many points; the mean of one would be that person's features."""
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianMixture:
+    """A mixture of k Gaussians in d dimensions.
+
+    Parameters
+    ----------
+    weights : Floats, shape (k,)
+        Positive, with sum 1.
+    means : Floats, shape (k, d)
+        Means.
+    covariances : Floats, shape (k, d, d)
+        Positive definite.
+    """
+
+    weights: Floats
+    means: Floats
+    covariances: Floats
+
+    @cached_property
+    def inverses(self) -> Floats:
+        """Inverses of the covariances' lower Cholesky factors, shape (k, d, d)."""
+        return np.asarray(np.linalg.inv(np.linalg.cholesky(self.covariances)))
+
+    def log_density(self, x: Floats) -> Floats:
+        """Return the logarithm of the density.
+
+        Parameters
+        ----------
+        x : Floats, shape (n, d)
+            Where.
+
+        Returns
+        -------
+        Floats, shape (n,)
+            Log density; no value underflows.
+        """
+        halves = np.log(np.diagonal(self.inverses, axis1=1, axis2=2)).sum(axis=1)
+        constants = np.log(self.weights) + halves - 0.5 * x.shape[1] * np.log(2 * np.pi)
+        terms = [
+            constant - 0.5 * np.square((x - mean) @ inverse.T).sum(axis=1)
+            for constant, mean, inverse in zip(constants, self.means, self.inverses, strict=True)
+        ]
+        return np.asarray(np.logaddexp.reduce(terms, axis=0))
+
+    def numbers(self) -> tuple[float, ...]:
+        """Write the mixture down: k, d, weights, means, upper triangles of the covariances.
+
+        Returns
+        -------
+        tuple of float
+            2 + k (1 + d + d (d + 1) / 2) numbers; `read_mixture` is the inverse.
+        """
+        k, d = self.means.shape
+        upper = self.covariances[:, *np.triu_indices(d)]
+        parts = (np.array([k, d]), self.weights, self.means.ravel(), upper.ravel())
+        return tuple(np.concatenate(parts).tolist())
+
+
+def fit_mixture(features: Floats, labels: Labels | None = None) -> GaussianMixture | None:
+    """Fit one Gaussian for each label, or a single one without labels.
+
+    Component y has weight n_y / n, the label's mean, and the label's covariance (divided by n_y)
+    plus eps I, eps = 1e-3 tr / d. All labels with fewer than two points take mean and covariance of
+    the whole sample, in one component.
+
+    Parameters
+    ----------
+    features : Floats, shape (n, d)
+        Features.
+    labels : Labels, shape (n,), optional
+        Labels.
+
+    Returns
+    -------
+    GaussianMixture or None
+        None where there are fewer than two points: one point has no law.
+
+    Raises
+    ------
+    InputError
+        If there are no dimensions or more than 32.
+
+    Examples
+    --------
+    >>> fit_mixture(np.array([[0.0], [2.0]])).covariances
+    array([[[1.001]]])
+    """
+    n, d = features.shape
+    if not 1 <= d <= MAX_DIMENSIONS:
+        raise InputError(
+            f"features must have 1 to {MAX_DIMENSIONS} dimensions, got {d}: "
+            f"reduce features to at most {MAX_DIMENSIONS} dimensions, for example by PCA"
+        )
+    if n < FEWEST:
+        return None
+    groups = (
+        np.zeros(n, dtype=np.int64) if labels is None else np.unique(labels, return_inverse=True)[1]
+    )
+    sizes = np.bincount(groups)
+    common = np.mean(np.var(features, axis=0)) or 1.0  # stands in where a label's points coincide
+    parts = [_component(features, groups == g, common) for g in np.flatnonzero(sizes >= FEWEST)]
+    if rest := int(sizes[sizes < FEWEST].sum()):
+        _, mean, covariance = _component(features, np.ones(n, dtype=np.bool_), common)
+        parts.append((rest / n, mean, covariance))
+    weights, means, covariances = zip(*parts, strict=True)
+    return GaussianMixture(np.array(weights), np.stack(means), np.stack(covariances))
+
+
+def read_mixture(numbers: tuple[float, ...]) -> GaussianMixture:
+    """Read what `GaussianMixture.numbers` wrote.
+
+    Parameters
+    ----------
+    numbers : tuple of float
+        k, d, weights, means, upper triangles.
+
+    Returns
+    -------
+    GaussianMixture
+        The mixture.
+
+    Raises
+    ------
+    InputError
+        If the numbers are too large, too many or too few, or no mixture has them.
+    """
+    values = np.array(numbers, dtype=np.float64)
+    if not (np.abs(values) <= LARGEST).all():
+        raise InputError(f"density: must hold numbers of at most {LARGEST:g}: scale the features")
+    if len(values) < 2 or not (values[:2] % 1 == 0).all():
+        raise InputError("density: must begin with two whole numbers, k and d")
+    k, d = int(values[0]), int(values[1])
+    triangle = d * (d + 1) // 2
+    if k < 1 or not 1 <= d <= MAX_DIMENSIONS or len(values) != 2 + k * (1 + d + triangle):
+        raise InputError("density: must hold k weights, means and upper triangles of d dimensions")
+    weights, means, upper = np.split(values[2:], [k, k + k * d])
+    if not (weights > 0).all() or abs(weights.sum() - 1) > 1e-9:
+        raise InputError("density: weights must be positive and sum to 1")
+    rows, columns = np.triu_indices(d)
+    covariances = np.empty((k, d, d))
+    covariances[:, rows, columns] = covariances[:, columns, rows] = upper.reshape(k, triangle)
+    mixture = GaussianMixture(weights, means.reshape(k, d), covariances)
+    _check_definite(mixture)
+    return mixture
+
+
+def law_of(features: npt.ArrayLike, labels: npt.ArrayLike | None = None) -> tuple[float, ...]:
+    """Write down the law of some inputs as a target: one Gaussian per label.
+
+    Parameters
+    ----------
+    features : array_like, shape (n, d)
+        Features, at most 32 dimensions.
+    labels : array_like, shape (n,), optional
+        Labels.
+
+    Returns
+    -------
+    tuple of float
+        For the setting ``target`` of `cphet`.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two rows, or more than 32 dimensions.
+
+    Examples
+    --------
+    >>> law_of([[0.0], [2.0]])
+    (1.0, 1.0, 1.0, 1.0, 1.001)
+    """
+    x = as_floats(features, "features", (None, None))
+    y = None if labels is None else as_labels(labels, len(x), np.iinfo(np.int64).max)
+    mixture = fit_mixture(x, y)
+    if mixture is None:
+        raise InputError(f"features must have at least {FEWEST} rows, got {len(x)}")
+    return mixture.numbers()
+
+
+def _check_definite(mixture: GaussianMixture) -> None:
+    """Refuse covariances without an inverse, or with one so large that densities overflow."""
+    try:
+        largest = np.abs(mixture.inverses).max()
+    except np.linalg.LinAlgError:
+        raise InputError("density: covariances must be positive definite") from None
+    if not largest <= np.sqrt(LARGEST):
+        raise InputError("density: covariances must not be so narrow: scale the features")
+
+
+def _component(features: Floats, chosen: Bools, common: float) -> tuple[float, Floats, Floats]:
+    """Return share, mean and regularised covariance of some of the points."""
+    x = features[chosen]
+    mean = x.mean(axis=0)
+    covariance = (x - mean).T @ (x - mean) / len(x)
+    eps = RIDGE * (np.trace(covariance) / x.shape[1] or common)
+    return len(x) / len(features), mean, covariance + eps * np.eye(x.shape[1])
+
+
+@dataclass(frozen=True)
+class Fitted(Summary):
+    """An agent's size and the law of its features.
+
+    Parameters
+    ----------
+    n : int
+        N_i.
+    density : tuple of float
+        A Gaussian mixture in numbers; empty where there are too few points or none is needed.
+    """
+
+    n: int
+    density: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        check_size(self.n, "n")
+        if self.density:
+            read_mixture(self.density)
+
+    def sizes(self) -> tuple[int, ...]:
+        return (self.n,)
+
+
+@dataclass(frozen=True)
+class Laws(Payload):
+    """Sizes and laws of all agents, as they go to every agent.
+
+    Parameters
+    ----------
+    sizes : tuple of int
+        N_i.
+    densities : tuple of tuple of float
+        Gaussian mixtures in numbers; an empty one has no law.
+    """
+
+    sizes: tuple[int, ...]
+    densities: tuple[tuple[float, ...], ...]
+
+    def __post_init__(self) -> None:
+        for n in self.sizes:
+            check_size(n, "sizes")
+        if not self.sizes or len(self.sizes) != len(self.densities):
+            raise InputError("densities: must be at least one, and as many as sizes")
+        if any(law and (len(law) < 2 or not isfinite(law[1])) for law in self.densities):
+            raise InputError("densities: must each be empty or begin with two whole numbers")
+        dimensions = {int(density[1]) for density in self.densities if density}
+        if len(dimensions) > 1:
+            raise InputError(
+                f"densities: all agents must have features of one dimension, got {dimensions}"
+            )
+
+    def log_densities(self, x: Floats) -> Floats:
+        """Return every agent's log density.
+
+        Parameters
+        ----------
+        x : Floats, shape (n, d)
+            Where.
+
+        Returns
+        -------
+        Floats, shape (M, n)
+            -inf for an agent without a law.
+        """
+        none = np.full(len(x), -inf)
+        rows = [read_mixture(law).log_density(x) if law else none for law in self.densities]
+        return np.stack(rows)
+
+    def log_mixture(self, log_densities: Floats) -> Floats:
+        """Return the log density of the agents' mixture with shares N_i / N.
+
+        Parameters
+        ----------
+        log_densities : Floats, shape (M, n)
+            As `log_densities` gives them.
+
+        Returns
+        -------
+        Floats, shape (n,)
+            -inf where no agent has a law.
+        """
+        sizes = np.array(
+            [n if law else 0 for n, law in zip(self.sizes, self.densities, strict=True)]
+        )
+        with np.errstate(divide="ignore"):
+            parts = log_densities + np.log(sizes / max(1, sizes.sum()))[:, None]
+        return np.asarray(np.logaddexp.reduce(np.sort(parts, axis=0), axis=0))
+
+
+def gather_laws(answers: Sequence[Fitted]) -> Laws:
+    """Return the laws of all agents.
+
+    Parameters
+    ----------
+    answers : sequence of Fitted
+        What the agents sent.
+
+    Returns
+    -------
+    Laws
+        The same in one.
+
+    Raises
+    ------
+    UnfitAnswerError
+        If an agent's features have another dimension than most agents' have.
+    """
+    dimensions = [int(answer.density[1]) for answer in answers if answer.density]
+    d = usual(dimensions) if dimensions else 0
+    for position, answer in enumerate(answers):
+        if answer.density and int(answer.density[1]) != d:
+            raise UnfitAnswerError(position, f"features must have {d} dimensions, as most have")
+    return Laws(tuple(a.n for a in answers), tuple(a.density for a in answers))
+
+
+Target: TypeAlias = str | tuple[float, ...]
+"""``"own"``, ``"mixture"``, or a Gaussian mixture in numbers."""
+
+LARGEST_LOG_RATIO = 100.0
+"""Log density ratios are cut here, so that weights and their squares stay finite."""
+
+
+def check_target(target: Target) -> None:
+    """Refuse a target that is neither a known word nor a law.
+
+    Parameters
+    ----------
+    target : str or tuple of float
+        The target.
+
+    Raises
+    ------
+    InputError
+        If it is another word, or its numbers are no mixture.
+    """
+    if not isinstance(target, str):
+        read_mixture(target)
+    elif target not in ("own", "mixture"):
+        raise InputError(f"target must be 'own', 'mixture' or numbers from law_of, got {target!r}")
+
+
+def pooled_ratios(target: Target, laws: Laws, x: Floats) -> Floats:
+    """Return lambda(x) = P*(x) / sum_i (N_i / N) P_i(x) for each target.
+
+    Parameters
+    ----------
+    target : "own" or tuple of float
+        Each agent's own law, or one that the caller names.
+    laws : Laws
+        Laws of all agents.
+    x : Floats, shape (n, d)
+        Features.
+
+    Returns
+    -------
+    Floats, shape (T, n)
+        One row for each agent where each aims at its own law, otherwise one row.
+    """
+    check_features(x, laws.densities)
+    logs = laws.log_densities(x)
+    mixture = laws.log_mixture(logs)
+    return ratio(logs if isinstance(target, str) else _log_named(target, x), mixture)
+
+
+def largest_ratios(target: Target, laws: Laws) -> Floats:
+    """Return what no ratio of `pooled_ratios` passes, for each target, shape (T,).
+
+    The mixture holds (N_t / N) P_t, so towards agent t's own law a ratio is at most N / N_t,
+    wherever the point lies. Towards a law that the caller names there is only the cut.
+    """
+    if not isinstance(target, str):
+        return np.array([exp(LARGEST_LOG_RATIO)])
+    sizes = np.array(
+        [n if law else 0 for n, law in zip(laws.sizes, laws.densities, strict=True)], np.float64
+    )
+    top = np.full(len(sizes), sizes.sum())
+    return np.asarray(np.divide(top, sizes, out=np.zeros(len(sizes)), where=sizes > 0))
+
+
+def local_ratios(
+    target: Target, own: GaussianMixture | None, laws: Laws | None, x: Floats
+) -> Floats:
+    """Return P*(x) / P_i(x), which re-weights the scores of agent i alone.
+
+    Parameters
+    ----------
+    target : "mixture" or tuple of float
+        The agents' mixture, or a law that the caller names.
+    own : GaussianMixture or None
+        P_i; without it nothing has weight.
+    laws : Laws or None
+        Laws of all agents, where their mixture is the target.
+    x : Floats, shape (n, d)
+        Features.
+
+    Returns
+    -------
+    Floats, shape (1, n)
+        The ratios.
+    """
+    if own is None:
+        return np.zeros((1, len(x)))
+    check_features(x, (own.numbers(), *(laws.densities if laws else ())))
+    if laws is not None:
+        return ratio(laws.log_mixture(laws.log_densities(x))[None], own.log_density(x))
+    if isinstance(target, str):
+        raise InputError("the agents' mixture needs the laws of all agents")
+    return ratio(_log_named(target, x), own.log_density(x))
+
+
+def check_features(x: Floats, densities: Sequence[tuple[float, ...]]) -> None:
+    """Refuse features that do not fit the laws.
+
+    Parameters
+    ----------
+    x : Floats, shape (n, d)
+        Features.
+    densities : sequence of tuple of float
+        Gaussian mixtures in numbers.
+
+    Raises
+    ------
+    InputError
+        If the dimension is another.
+    """
+    for density in densities:
+        if density and int(density[1]) != x.shape[1]:
+            raise InputError(
+                f"features must have {int(density[1])} dimensions, as the laws of this round, "
+                f"got {x.shape[1]}"
+            )
+
+
+def ratio(log_target: Floats, log_source: Floats) -> Floats:
+    """Return the density ratio target / source.
+
+    Parameters
+    ----------
+    log_target, log_source : Floats
+        Log densities; they broadcast.
+
+    Returns
+    -------
+    Floats
+        At most exp(100); 0 where the target has no density.
+    """
+    with np.errstate(invalid="ignore"):
+        logs = np.minimum(log_target - log_source, LARGEST_LOG_RATIO)
+    return np.where(np.isneginf(log_target), 0.0, np.exp(logs))
+
+
+def clip_weights(weights: Floats, level: float) -> Floats:
+    """Cut weights at a quantile of an agent's own.
+
+    Parameters
+    ----------
+    weights : Floats, shape (T, n)
+        One row for each target.
+    level : float
+        From 0 to 1; 1 cuts nothing.
+
+    Returns
+    -------
+    Floats, shape (T, n)
+        Weights, none above the ceil(level n)-th smallest of its row.
+    """
+    n = weights.shape[1]
+    rank = max(1, ceil(level * n - 1e-9))
+    if rank >= n:
+        return weights
+    return np.minimum(weights, np.sort(weights, axis=1)[:, rank - 1 : rank])
+
+
+def quantiles_at(scores: Floats, weights: Floats, alpha: float, at_inf: Floats) -> Floats:
+    """Return the weighted quantile for each of many masses at infinity.
+
+    Parameters
+    ----------
+    scores, weights : Floats, shape (n,)
+        Scores and their weights.
+    alpha : float
+        Miscoverage level.
+    at_inf : Floats
+        Masses at +inf; an infinite one gives +inf.
+
+    Returns
+    -------
+    Floats
+        `weighted_quantile` for each mass, in the shape of ``at_inf``.
+    """
+    some = weights > 0
+    order = np.argsort(scores[some], kind="stable")
+    values = np.append(scores[some][order], inf)
+    reached = np.cumsum(weights[some][order])
+    total = (reached[-1] if len(reached) else 0.0) + at_inf
+    at = np.searchsorted(reached, (float(exact_level(alpha)) - LEVEL_TOLERANCE) * total)
+    return np.asarray(values[at])
+
+
+def _log_named(target: tuple[float, ...], x: Floats) -> Floats:
+    """Return the log density of a law that the caller names, shape (1, n)."""
+    check_features(x, (target,))
+    return read_mixture(target).log_density(x)[None]

@@ -1,0 +1,658 @@
+"""What agents and server of CPhet say to each other once the laws are known."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from fedwqcp.arrays import Bools, Floats
+from fedwqcp.errors import InputError
+from fedwqcp.methods._base import Calibration, Each, UnfitAnswerError, check_probes, stacked, summed
+from fedwqcp.methods._search import AIM, LIMIT, most_probes, search
+from fedwqcp.methods.cphet.densities import (
+    GaussianMixture,
+    Laws,
+    Target,
+    clip_weights,
+    fit_mixture,
+    local_ratios,
+    pooled_ratios,
+    quantiles_at,
+)
+from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level, weighted_quantile
+from fedwqcp.wire.limits import NUMBER
+from fedwqcp.wire.payload import Number, Outcome, Question, Summary, ToAll, ToEach, check_score
+
+
+@dataclass(frozen=True)
+class Weigh(Question):
+    """How much the agent's points weigh at each target.
+
+    Parameters
+    ----------
+    laws : Laws
+        Laws of all agents.
+    """
+
+    laws: Laws
+
+
+@dataclass(frozen=True)
+class SumsAt(Question):
+    """How much weight lies at or below each probe.
+
+    Parameters
+    ----------
+    probes : tuple of float
+        In increasing order.
+    laws : Laws
+        Laws of all agents; an agent keeps nothing from one question to the next.
+    """
+
+    probes: tuple[float, ...]
+    laws: Laws
+
+    def __post_init__(self) -> None:
+        if any(a >= b for a, b in zip(self.probes, self.probes[1:], strict=False)):
+            raise InputError("probes: must be strictly increasing")
+
+
+@dataclass(frozen=True)
+class DescendToward(Question):
+    """Where an agent gets to from q by its local steps.
+
+    Parameters
+    ----------
+    q : tuple of float
+        For each target, where the server stands.
+    laws : Laws
+        Laws of all agents; an agent keeps nothing from one question to the next.
+    """
+
+    q: tuple[float, ...]
+    laws: Laws
+
+    def __post_init__(self) -> None:
+        if not all(abs(q) <= NUMBER.most for q in self.q):
+            raise InputError(f"q: must hold numbers of at most {NUMBER.most:g}")
+
+
+@dataclass(frozen=True)
+class Weighed(Summary):
+    """Sums of an agent's weights at each target.
+
+    Parameters
+    ----------
+    totals, squares : tuple of float
+        Lambda_i, and the sum of squared weights.
+    quantiles : tuple of float
+        The agent's own weighted quantiles, where the descent starts from them.
+    """
+
+    totals: tuple[float, ...]
+    squares: tuple[float, ...]
+    quantiles: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.totals) != len(self.squares):
+            raise InputError("squares: must be as many as totals")
+        if not all(0 <= value <= NUMBER.most for value in (*self.totals, *self.squares)):
+            raise InputError(f"totals: must be from 0 to {NUMBER.most:g}, as squares must")
+        for quantile in self.quantiles:
+            check_score(quantile, "quantiles")
+
+    def scores(self) -> tuple[float, ...]:
+        return self.quantiles
+
+
+@dataclass(frozen=True)
+class WeightedScores(Summary):
+    """All scores of an agent, with their weights at each target.
+
+    Parameters
+    ----------
+    values : tuple of float
+        The scores.
+    weights : tuple of tuple of float
+        For each target, one weight for each score.
+    """
+
+    reveals: ClassVar[Literal["statistic", "samples"]] = "samples"
+
+    values: tuple[float, ...]
+    weights: tuple[tuple[float, ...], ...]
+
+    def __post_init__(self) -> None:
+        for value in self.values:
+            check_score(value, "values")
+        for row in self.weights:
+            if len(row) != len(self.values) or not all(0 <= w <= NUMBER.most for w in row):
+                raise InputError(
+                    f"weights: must be one number from 0 to {NUMBER.most:g} for each score"
+                )
+
+    def sizes(self) -> tuple[int, ...]:
+        return (len(self.values),)
+
+    def scores(self) -> tuple[float, ...]:
+        return self.values
+
+
+@dataclass(frozen=True)
+class ReweightedToAll(ToAll):
+    """One threshold for all agents, with the effective sample size behind it.
+
+    Parameters
+    ----------
+    value : float
+        The threshold.
+    effective : float
+        (sum w)^2 / sum w^2.
+    """
+
+    effective: float
+
+
+@dataclass(frozen=True)
+class ReweightedToEach(ToEach):
+    """A threshold for each agent, with the effective sample sizes behind them.
+
+    Parameters
+    ----------
+    values : tuple of float
+        The thresholds.
+    effective : tuple of float
+        (sum w)^2 / sum w^2 of each.
+    """
+
+    effective: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class TowardLaws(Outcome):
+    """The laws that each agent re-weights its own scores with.
+
+    Parameters
+    ----------
+    laws : Laws
+        Laws of all agents.
+    """
+
+    laws: Laws
+
+
+@dataclass(frozen=True)
+class PooledScores(Outcome):
+    """All that a threshold for each test input needs.
+
+    Parameters
+    ----------
+    values : tuple of float
+        Scores of all agents.
+    weights : tuple of tuple of float
+        For each target, one weight for each score.
+    laws : Laws
+        Laws of all agents, for the weight of a test input.
+    largest : tuple of float
+        For each target, the threshold of an input of the largest weight; no input has more.
+    effective : tuple of float
+        For each target, (sum w)^2 / sum w^2.
+    shared : bool
+        Whether there is one target for all agents.
+    """
+
+    values: tuple[float, ...]
+    weights: tuple[tuple[float, ...], ...]
+    laws: Laws
+    largest: tuple[float, ...]
+    effective: tuple[float, ...]
+    shared: bool
+
+    def row(self, position: int | None) -> int | None:
+        """Return which target an agent aims at.
+
+        Parameters
+        ----------
+        position : int or None
+            Place of the agent among those whose answers were used.
+
+        Returns
+        -------
+        int or None
+            None where the agent has no target here.
+        """
+        return 0 if self.shared else position
+
+    def threshold(self, position: int | None) -> Number | None:
+        at = self.row(position)
+        return None if at is None else self.largest[at]
+
+
+WEIGHT_ROUNDING = 1e-6
+"""Share by which rounding may raise a weight: of a log density of -1e9 the last bit is 1e-7."""
+
+
+@dataclass(frozen=True)
+class Aim:
+    """A target, whose scores are weighted towards it, and where weights are cut.
+
+    Parameters
+    ----------
+    target : str or tuple of float
+        ``"own"``, ``"mixture"``, or a law in numbers.
+    local : bool
+        Whether an agent's own scores are weighted, not those of all.
+    clip : float
+        Level at which weights are cut; 1 cuts none.
+    """
+
+    target: Target
+    local: bool
+    clip: float
+
+    @property
+    def even(self) -> bool:
+        """Whether the target is where the scores come from: all weights are 1."""
+        return self.target == ("own" if self.local else "mixture")
+
+    def law(self, cal: Calibration) -> GaussianMixture | None:
+        """Return the law of an agent's features.
+
+        Parameters
+        ----------
+        cal : Calibration
+            The agent's data.
+
+        Returns
+        -------
+        GaussianMixture or None
+            None where none is needed, or there are too few points.
+
+        Raises
+        ------
+        InputError
+            If there are points without features.
+        """
+        if self.even or cal.n == 0:
+            return None
+        if cal.features is None:
+            raise InputError(
+                "cphet needs the features of the calibration points: "
+                "pass Calibration(scores, features=...)"
+            )
+        return fit_mixture(cal.features, cal.labels)
+
+    def ratios(self, x: Floats, laws: Laws | None, own: GaussianMixture | None) -> Floats:
+        """Return density ratios, uncut.
+
+        Parameters
+        ----------
+        x : Floats, shape (n, d)
+            Features.
+        laws : Laws or None
+            Laws of all agents, where they are needed.
+        own : GaussianMixture or None
+            The agent's law.
+
+        Returns
+        -------
+        Floats, shape (T, n)
+            One row for each target.
+        """
+        if self.even:
+            return np.ones((1, len(x)))
+        if self.local or laws is None:
+            return local_ratios(self.target, own, laws, x)
+        return pooled_ratios(self.target, laws, x)
+
+    def weights(self, cal: Calibration, laws: Laws | None) -> Floats:
+        """Return the weights of an agent's points, cut at its own quantile.
+
+        Parameters
+        ----------
+        cal : Calibration
+            The agent's data.
+        laws : Laws or None
+            Laws of all agents, where they are needed.
+
+        Returns
+        -------
+        Floats, shape (T, n)
+            One row for each target.
+        """
+        own = self.law(cal)
+        if self.even or cal.n == 0 or cal.features is None:
+            rows = len(laws.sizes) if laws and self.target == "own" else 1
+            return np.ones((rows, cal.n))
+        return clip_weights(self.ratios(cal.features, laws, own), self.clip)
+
+    def of_own(
+        self, cal: Calibration, laws: Laws | None, alpha: float, x: Floats | None, *, oracle: bool
+    ) -> Floats:
+        """Return the threshold from an agent's own scores.
+
+        Parameters
+        ----------
+        cal : Calibration
+            The agent's data.
+        laws : Laws or None
+            Laws of all agents, where their mixture is the target.
+        alpha : float
+            Miscoverage level.
+        x : Floats, shape (m, d), or None
+            Features of the test inputs.
+        oracle : bool
+            Whether a test input adds its mass at +inf.
+
+        Returns
+        -------
+        Floats, shape () or (m, 1)
+            One threshold, or one for each input.
+        """
+        weights = self.weights(cal, laws)[0]
+        if not oracle:
+            return quantiles_at(cal.scores, weights, alpha, np.array(0.0))
+        ratios = None if x is None else self.ratios(x, laws, self.law(cal))[0]
+        return self.thresholds(cal.scores, weights, alpha, ratios)
+
+    def thresholds(
+        self, scores: Floats, weights: Floats, alpha: float, ratios: Floats | None
+    ) -> Floats:
+        """Return thresholds with the test input's mass at +inf.
+
+        Parameters
+        ----------
+        scores, weights : Floats, shape (n,)
+            Scores and their weights.
+        alpha : float
+            Miscoverage level.
+        ratios : Floats, shape (m,), or None
+            Uncut ratios of the test inputs.
+
+        Returns
+        -------
+        Floats, shape (m, 1) or ()
+            One for each input; without ratios the largest that any input can get.
+        """
+        uncut = self.clip == 1 and not self.even
+        largest = inf if uncut else float(weights.max(initial=0.0))
+        if ratios is None:
+            return quantiles_at(scores, weights, alpha, np.array(largest))
+        return quantiles_at(scores, weights, alpha, np.minimum(ratios, largest))[:, None]
+
+
+def check_weights(
+    sent: Weighed | WeightedScores, n: int, largest: Floats, *, exact: bool
+) -> Floats:
+    """Refuse weights that n points cannot have; return their totals.
+
+    A weight is at most the largest of its target. Towards all agents' own densities, moreover,
+    sum_t (N_t / N) lambda_t(x) = 1 at every x, so that the weights of a point, each in units of the
+    largest, sum to at most 1: what an agent adds towards one target it lacks towards the others.
+    ``exact`` says that every point weighs the largest: 1, where the target is the mixture.
+    """
+    T = len(largest)
+    units = np.divide(1.0, largest, out=np.zeros(T), where=largest > 0)
+    most = 1 + WEIGHT_ROUNDING
+    if isinstance(sent, WeightedScores):
+        if len(sent.values) != n:
+            raise InputError(f"values: must be {n} scores as in the first answer")
+        if len(sent.weights) != T:
+            raise InputError(f"weights: must be {T} rows, one per target")
+        rows = np.array(sent.weights, dtype=np.float64).reshape(T, n)
+        totals, squares = rows.sum(axis=1), np.square(rows).sum(axis=1)
+        if (rows > largest[:, None] * most).any() or (units @ rows > most).any():
+            raise InputError("weights: must not pass the largest that the round's densities allow")
+    else:
+        if len(sent.totals) != T or len(sent.quantiles) not in (0, T):
+            raise InputError(f"totals: must be {T}, one per target, as quantiles where asked for")
+        totals, squares = np.array(sent.totals), np.array(sent.squares)
+    if (totals > n * largest * most).any() or (exact and (totals != n * largest).any()):
+        raise InputError(f"totals: must not pass n = {n} times the largest weight")
+    if units @ totals > n * most:
+        raise InputError(f"totals: must not pass n = {n} points over all targets together")
+    low, high = np.square(totals) / max(1, n), totals * largest
+    if (squares * most < low).any() or (squares > high * most).any():
+        raise InputError("squares: must be those of n weights with these totals")
+    return np.asarray(totals)
+
+
+def weighed(scores: Floats, weights: Floats, alpha: float, *, quantiles: bool) -> Weighed:
+    """Return the sums of an agent's weights.
+
+    Parameters
+    ----------
+    scores : Floats, shape (n,)
+        Scores.
+    weights : Floats, shape (T, n)
+        Their weights at each target.
+    alpha : float
+        Miscoverage level.
+    quantiles : bool
+        Whether the agent's own weighted quantiles are needed too.
+
+    Returns
+    -------
+    Weighed
+        What the agent sends.
+    """
+    return Weighed(
+        totals=tuple(weights.sum(axis=1).tolist()),
+        squares=tuple(np.square(weights).sum(axis=1).tolist()),
+        quantiles=tuple(weighted_quantile(scores, row, alpha) for row in weights if quantiles),
+    )
+
+
+def reweighted(
+    q: Floats, totals: Floats, squares: Floats, *, shared: bool
+) -> ReweightedToAll | ReweightedToEach:
+    """Return thresholds with their effective sample sizes; without weight a threshold is +inf.
+
+    Parameters
+    ----------
+    q : Floats, shape (T,)
+        Thresholds.
+    totals, squares : Floats, shape (T,)
+        Sums of weights and of squared weights.
+    shared : bool
+        Whether there is one target for all agents.
+
+    Returns
+    -------
+    ReweightedToAll or ReweightedToEach
+        The outcome.
+    """
+    values = np.where(totals > 0, q, inf).tolist()
+    effective = effective_sizes(totals, squares)
+    if shared:
+        return ReweightedToAll(values[0], effective[0])
+    return ReweightedToEach(tuple(values), effective)
+
+
+def effective_sizes(totals: Floats, squares: Floats) -> tuple[float, ...]:
+    """Return (sum w)^2 / sum w^2.
+
+    Parameters
+    ----------
+    totals, squares : Floats, shape (T,)
+        Sums of weights and of squared weights.
+
+    Returns
+    -------
+    tuple of float
+        0 where there is no weight.
+    """
+    return tuple((np.square(totals) / np.where(squares > 0, squares, 1.0)).tolist())
+
+
+def pooled_weights(answers: Sequence[WeightedScores], rows: int) -> tuple[Floats, Floats]:
+    """Return all agents' scores and weights.
+
+    Parameters
+    ----------
+    answers : sequence of WeightedScores
+        What the agents sent.
+    rows : int
+        Number of targets T.
+
+    Returns
+    -------
+    tuple of Floats
+        Scores of shape (N,) and weights of shape (T, N).
+
+    Raises
+    ------
+    UnfitAnswerError
+        If an agent sent weights for another number of targets.
+    """
+    for position, answer in enumerate(answers):
+        if len(answer.weights) != rows:
+            raise UnfitAnswerError(position, f"must hold {rows} rows of weights, one per target")
+    scores = np.array([value for answer in answers for value in answer.values], dtype=np.float64)
+    return scores, np.hstack([stacked(a.weights, len(a.values)) for a in answers])
+
+
+def oracle(scores: Floats, weights: Floats, alpha: float, aim: Aim, laws: Laws) -> PooledScores:
+    """Return all that thresholds of single inputs need.
+
+    Parameters
+    ----------
+    scores : Floats, shape (N,)
+        Scores of all agents.
+    weights : Floats, shape (T, N)
+        Their weights.
+    alpha : float
+        Miscoverage level.
+    aim : Aim
+        What is aimed at.
+    laws : Laws
+        Laws of all agents.
+
+    Returns
+    -------
+    PooledScores
+        The outcome.
+    """
+    return PooledScores(
+        values=tuple(scores.tolist()),
+        weights=tuple(tuple(row) for row in weights.tolist()),
+        laws=laws,
+        largest=tuple(float(aim.thresholds(scores, row, alpha, None)) for row in weights),
+        effective=effective_sizes(weights.sum(axis=1), np.square(weights).sum(axis=1)),
+        shared=aim.target != "own",
+    )
+
+
+def pooled_quantiles(
+    scores: Floats, weights: Floats, alpha: float, *, shared: bool
+) -> ReweightedToAll | ReweightedToEach:
+    """Return the weighted quantile for each target.
+
+    Parameters
+    ----------
+    scores : Floats, shape (N,)
+        Scores of all agents.
+    weights : Floats, shape (T, N)
+        Their weights.
+    alpha : float
+        Miscoverage level.
+    shared : bool
+        Whether there is one target for all agents.
+
+    Returns
+    -------
+    ReweightedToAll or ReweightedToEach
+        The outcome.
+    """
+    q = np.array([weighted_quantile(scores, row, alpha) for row in weights])
+    return reweighted(q, weights.sum(axis=1), np.square(weights).sum(axis=1), shared=shared)
+
+
+def first_guess(answers: Sequence[Weighed], shares: Floats, start: float | None) -> Floats:
+    """Return where the descent starts: by default the weighted mean of the agents' own quantiles.
+
+    Parameters
+    ----------
+    answers : sequence of Weighed
+        What the agents sent.
+    shares : Floats, shape (M, T)
+        Their shares of the weight at each target.
+    start : float or None
+        Where the descent of every target starts, if it is given.
+
+    Returns
+    -------
+    Floats, shape (T,)
+        An infinite quantile counts as 0.
+    """
+    if start is not None:
+        return np.full(shares.shape[1], start)
+    local = stacked([answer.quantiles for answer in answers], shares.shape[1])
+    return summed(shares * np.where(np.isfinite(local), local, 0.0))
+
+
+def search_sums(
+    totals: Floats, laws: Laws, alpha: float
+) -> Generator[Question | Each, Sequence[Summary], Floats]:
+    """Search for the weighted quantiles on sums of weights.
+
+    Parameters
+    ----------
+    totals : Floats, shape (T,)
+        Sum of all weights at each target.
+    laws : Laws
+        Laws of all agents.
+    alpha : float
+        Miscoverage level.
+
+    Yields
+    ------
+    Question or Each
+        What to ask next.
+
+    Returns
+    -------
+    Floats, shape (T,)
+        The thresholds.
+    """
+    level = (float(exact_level(alpha)) - LEVEL_TOLERANCE) * totals
+    T = len(totals)
+
+    def ask(probes: tuple[float, ...]) -> Question:
+        return SumsAt(probes, laws)
+
+    def reached(sums: Floats) -> Bools:
+        return sums >= level
+
+    return (yield from search(ask, reached, T, T, aim=_aim_beside(laws)))
+
+
+def check_extent(question: Question, targets: int) -> None:
+    """Refuse a question with more probes or problems than there can be for these targets.
+
+    Parameters
+    ----------
+    question : Question
+        What the server asks.
+    targets : int
+        T.
+
+    Raises
+    ------
+    InputError
+        If no honest server asks it.
+    """
+    if isinstance(question, SumsAt):
+        most = most_probes(targets, max(1, targets), _aim_beside(question.laws))
+        check_probes(len(question.probes), most)
+    if isinstance(question, DescendToward) and len(question.q) != targets:
+        raise InputError(f"the server must ask from {targets} numbers, one for each target")
+
+
+def _aim_beside(laws: Laws) -> int:
+    """About how many sums to ask for: more, in fewer questions, where each repeats long laws."""
+    return min(LIMIT, max(AIM, sum(len(density) for density in laws.densities) // 4))
