@@ -23,6 +23,7 @@ THRESHOLD = "the local threshold q_k, one of its scores, and n_k"
 ROWS: tuple[tuple[str, dict[str, object], str], ...] = (
     ("split-cp", {}, "nothing"),
     ("fedwq-cp", {}, THRESHOLD),
+    ("fedwq-cp", {"tail": 16}, "also up to 16 order statistics, at most one for ten scores"),
     ("fedavgq-cp", {}, THRESHOLD),
     ("weighted-median-cp", {}, THRESHOLD),
     ("trimmed-mean-cp", {}, THRESHOLD),

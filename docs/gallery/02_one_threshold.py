@@ -19,7 +19,6 @@ import fedwqcp as fw
 from fedwqcp.demo import partition
 from fedwqcp.report.figures import COLOURS, STYLE
 from fedwqcp.theory import diagnose
-from fedwqcp.wire.payload import LocalQuantile
 
 X, y = load_digits(return_X_y=True)
 train, first, second, test = partition.iid(len(y), (2, 1, 1, 2), np.random.default_rng(1))
@@ -72,11 +71,12 @@ plt.show()
 # piles a strong model's scores up near 1, where a small step of the threshold costs much coverage.
 # Under a calibrated model randomised APS is uniform, whatever the model's strength: the curves come
 # close, and so do the coverages. What is left is that neither model is quite calibrated.
-# ``fedwqcp.theory.diagnose`` tells the difference from what the agents sent.
+# ``fedwqcp.theory.diagnose`` tells the difference from a few order statistics of each agent.
 
 lac = fw.LAC()
+asking = fw.methods.get("fedwq-cp", tail=16)  # the threshold, and up to sixteen order statistics
 sent = {
-    name: LocalQuantile(fw.conformal_quantile(lac.of(probs, labels), 0.1), len(labels))
+    name: asking.summarize(fw.Calibration(lac.of(probs, labels)), 0.1)
     for name, (probs, labels, _, _) in outputs.items()
 }
 print(diagnose(sent, 0.1, lac.bounds(10)))
