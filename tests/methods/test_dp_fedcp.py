@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 import fedwqcp as fw
 from fedwqcp.errors import InputError
-from fedwqcp.methods import _search
-from fedwqcp.methods._search import AIM, LIMIT, Sums, most_probes, search, sums_at
+from fedwqcp.methods._search import AIM, Sums
 from fedwqcp.methods.dp_fedcp import DPFedCP
 from fedwqcp.methods.dp_fedcp.label_shift import (
     CountFirst,
@@ -390,81 +389,3 @@ def test_server_refuses_counts_of_another_kind():
 def test_messages_state_their_invariants(kind, fields):
     with pytest.raises(InputError):
         kind(*fields)
-
-
-# --- the search -----------------------------------------------------------------------------------
-
-
-def held(talk, answer, most=500):
-    """Hold a search to its end and return what it found."""
-    question = next(talk)
-    for _ in range(most):
-        try:
-            question = talk.send([Sums(tuple(answer(question.probes).ravel().tolist()))])
-        except StopIteration as end:
-            return end.value
-    raise AssertionError("the search must end")
-
-
-@settings(max_examples=80, deadline=None)
-@given(st.lists(st.floats(allow_nan=False), min_size=1, max_size=8), st.integers(1, 8))
-def test_search_ends_at_an_order_statistic_of_any_scale(scores, rank):
-    v = np.array([max(s, -1.7e308) for s in scores])
-    talk = search(lambda at: CountsAt(at, None), lambda sums: sums >= rank, 1, 1)
-    found = held(talk, lambda probes: sums_at(probes, v, np.ones((1, len(v)))))
-    assert found.tolist() == [np.sort(v)[rank - 1] if rank <= len(v) else inf]
-
-
-def test_search_ends_although_an_agent_contradicts_itself():
-    rng = np.random.default_rng(0)
-    talk = search(lambda at: CountsAt(at, None), lambda sums: sums[:, :1] >= [1, 2, 3], 3, 2)
-    assert len(held(talk, lambda probes: rng.uniform(0, 4, size=2 * len(probes)))) == 3
-
-
-def test_search_bounds_its_questions(monkeypatch):
-    """Where an answer may hold the numbers of one probe alone, one range is searched at a time."""
-    monkeypatch.setattr(_search, "LIMIT", 512)
-    groups, sizes = 512, []
-
-    def ask(probes):
-        sizes.append(len(probes))
-        return CountsAt(probes, None)
-
-    v = np.array([0.25, 0.75])
-    talk = search(ask, lambda sums: sums[:, :1] >= [1, 2], 2, groups, bounds=(0.0, 1.0))
-    found = held(
-        talk, lambda probes: np.repeat(sums_at(probes, v, np.ones((1, 2))), groups, axis=1)
-    )
-    assert found.tolist() == [0.25, 0.75]
-    assert set(sizes) == {1}
-
-
-@pytest.mark.parametrize("limit", [64, LIMIT])
-@settings(max_examples=30, deadline=None)
-@given(st.integers(1, 90), st.integers(1, 70), st.integers(1, 80), st.integers(0, 2**32))
-def test_search_never_asks_more_than_agents_answer(limit, problems, groups, aim, seed):
-    rng, asked = np.random.default_rng(seed), []
-    ranks = rng.integers(0, 200, size=problems)
-    v = rng.random(200)
-
-    def ask(probes):
-        asked.append(len(probes))
-        return CountsAt(probes, None)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_search, "LIMIT", limit)
-        talk = search(ask, lambda sums: sums[:, :1] >= ranks, problems, groups, aim=aim)
-        held(
-            talk,
-            lambda probes: np.repeat(sums_at(probes, v, np.ones((1, 200))), groups, axis=1),
-            most=10_000,
-        )
-        assert asked[0] == max(1, aim // groups)
-        assert max(asked) <= most_probes(problems, groups, aim)
-
-
-def test_most_probes_by_hand():
-    assert most_probes(1, 1) == AIM
-    assert most_probes(300, 10) == 300  # one for each problem
-    assert most_probes(10 * LIMIT, 10) == LIMIT // 10
-    assert most_probes(5, 2 * LIMIT) == 1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from math import inf
+from fractions import Fraction
+from itertools import product
+from math import comb, inf
 
 import numpy as np
 import pytest
@@ -12,7 +14,18 @@ from hypothesis import strategies as st
 import fedwqcp as fw
 from fedwqcp.errors import InputError
 from fedwqcp.methods import UnfitAnswerError
-from fedwqcp.methods.fedcp_qq import FedCPQQ, QuantileOfQuantiles, RankOf, SampleSize
+from fedwqcp.methods.fedcp_qq import (
+    FedCPQQ,
+    QuantileOfQuantiles,
+    RankOf,
+    SampleSize,
+    _shortfalls,
+    choose_k,
+    choose_pair,
+    integrate,
+    mean_coverages,
+    pair_coverages,
+)
 from fedwqcp.wire.payload import Begin, LocalQuantile
 from strategies import alphas
 from worked import ABC, EMPTY, A, B, C, samples, threshold
@@ -240,3 +253,202 @@ def test_an_answer_to_another_question_is_told_by_its_place() -> None:
     with pytest.raises(UnfitAnswerError, match="must be of kind 'local-quantile'") as unfit:
         talk.send([LocalQuantile(0.5, 9), SampleSize(9)])
     assert unfit.value.position == 1
+
+
+def exact_m(m: int, n: int, rank: int, k: int) -> Fraction:
+    """M_{l,k} as the double sum of the paper, in integers, for tiny m and n."""
+    total = Fraction(0)
+    for j in range(k, m + 1):
+        for counts in product(*[range(rank, n + 1)] * j, *[range(rank)] * (m - j)):
+            term = 1
+            for i in counts:
+                term *= comb(n, i)
+            total += Fraction(comb(m, j) * term, comb(m * n, sum(counts)))
+    return 1 - total / (m * n + 1)
+
+
+def exact_coverages(ranks: list[int], sizes: list[int]) -> list[Fraction]:
+    """M for every k by integer polynomials in the number of scores below the test point."""
+    N = sum(sizes)
+    by_successes = [{0: 1}]
+    for rank, n in zip(ranks, sizes, strict=True):
+        grown: list[dict[int, int]] = [{} for _ in range(len(by_successes) + 1)]
+        for successes, terms in enumerate(by_successes):
+            for t, ways in terms.items():
+                for i in range(n + 1):
+                    into = grown[successes + (i >= rank)]
+                    into[t + i] = into.get(t + i, 0) + ways * comb(n, i)
+        by_successes = grown
+    chance = [
+        sum((Fraction(ways, (N + 1) * comb(N, t)) for t, ways in terms.items()), Fraction(0))
+        for terms in by_successes
+    ]
+    return [sum(chance[:k], Fraction(0)) for k in range(1, len(sizes) + 1)]
+
+
+def test_the_two_exact_forms_agree() -> None:
+    for rank, k in product(range(1, 4), range(1, 4)):
+        assert exact_coverages([rank] * 3, [3] * 3)[k - 1] == exact_m(3, 3, rank, k)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "alpha", "pair", "coverage"),
+    [
+        (5, 10, Fraction(1, 10), (10, 3), Fraction(20000, 21607)),
+        (6, 4, Fraction(1, 20), (4, 6), Fraction(24, 25)),
+        (3, 5, Fraction(1, 5), (4, 3), Fraction(74, 91)),
+    ],
+)
+def test_check_values_in_fractions(m, n, alpha, pair, coverage) -> None:
+    assert exact_coverages([pair[0]] * m, [n] * m)[pair[1] - 1] == coverage
+    chosen = choose_pair(m, n, float(1 - alpha))
+    assert chosen is not None
+    assert (chosen.rank, chosen.k) == pair
+    assert chosen.coverage == pytest.approx(float(coverage), abs=1e-12)
+
+
+def test_check_values_in_decimals() -> None:
+    chosen = choose_pair(6, 19, 0.95)
+    assert chosen is not None
+    assert chosen[:2] == (19, 3)
+    assert chosen.coverage == pytest.approx(0.95154, abs=5e-6)
+    assert choose_pair(6, 3, 0.95) is None
+    conditional = choose_pair(6, 100, 0.95, delta=0.2)
+    assert conditional is not None
+    assert conditional[:2] == (97, 3)
+
+
+def test_ranks_of_the_worked_example() -> None:
+    k, coverage = choose_k([9, 5, 17], [10, 5, 20], 0.8)
+    assert (k, round(coverage, 10)) == (2, 0.8296594581)
+    k, coverage = choose_k([10, 5, 20], [10, 5, 20], 0.95)
+    assert (k, round(coverage, 4)) == (3, 0.9722)
+    assert choose_k([3] * 6, [3] * 6, 0.95) is None
+
+
+agents = st.lists(
+    st.integers(1, 12).flatmap(lambda n: st.tuples(st.integers(1, n), st.just(n))),
+    min_size=1,
+    max_size=4,
+)
+
+
+@settings(max_examples=50, deadline=None)
+@given(agents)
+def test_quadrature_equals_the_integers(pairs: list) -> None:
+    ranks, sizes = zip(*pairs, strict=True)
+    exact = [float(f) for f in exact_coverages(list(ranks), list(sizes))]
+    assert mean_coverages(ranks, sizes) == pytest.approx(exact, abs=1e-12)
+
+
+@pytest.mark.parametrize(("m", "n"), [(1, 9), (9, 1), (2, 40), (5, 10), (6, 19)])
+def test_pairs_equal_the_integers(m: int, n: int) -> None:
+    k = np.arange(1, m + 1)
+    for rank in {1, n // 2 + 1, n}:
+        exact = [float(f) for f in exact_coverages([rank] * m, [n] * m)]
+        assert pair_coverages(np.full(m, rank), k, m, n) == pytest.approx(exact, abs=1e-12)
+        assert mean_coverages([rank] * m, [n] * m) == pytest.approx(exact, abs=1e-12)
+
+
+def test_both_quadratures_agree_on_large_samples() -> None:
+    m, n, rank = 40, 50_000, 45_010
+    k = np.arange(1, m + 1)
+    assert mean_coverages([rank] * m, [n] * m) == pytest.approx(
+        pair_coverages(np.full(m, rank), k, m, n), abs=1e-12
+    )
+
+
+@pytest.mark.parametrize("sizes", [[10**5, 2 * 10**5, 3 * 10**5] * 20, [5, 6, 7, 10**4, 10**6]])
+def test_sharp_tails_are_not_missed(sizes: list) -> None:
+    from scipy.special import betainc
+
+    ranks = [min(-(-(n + 1) * 9 // 10), n) for n in sizes]
+    fine = np.concatenate([np.linspace(0, 0.85, 100), np.linspace(0.85, 0.95, 2001)[1:], [1.0]])
+    nodes, weights = np.polynomial.legendre.leggauss(8)
+    half = np.diff(fine)[:, None] / 2
+    u = (fine[:-1, None] + half * (1 + nodes)).ravel()
+    chance = [np.ones_like(u)]  # of each number of successes so far
+    for rank, n in zip(ranks, sizes, strict=True):
+        p = betainc(rank, n - rank + 1, u)
+        stay = [c * (1 - p) for c in chance] + [0 * u]
+        chance = [s + c * p for s, c in zip(stay, [0 * u, *chance], strict=True)]
+    survival = np.cumsum(chance[:-1], axis=0)
+    expected = survival @ (half * weights).ravel()
+    assert mean_coverages(ranks, sizes) == pytest.approx(expected, abs=2e-12)
+
+
+def test_closed_forms() -> None:
+    assert mean_coverages([7], [9])[0] == pytest.approx(7 / 10, abs=1e-13)
+    assert mean_coverages([1] * 4, [1] * 4) == pytest.approx([0.2, 0.4, 0.6, 0.8], abs=1e-13)
+    assert mean_coverages([8] * 5, [8] * 5)[-1] == pytest.approx(40 / 41, abs=1e-13)
+    assert mean_coverages([10, 10**6], [10, 10**6])[-1] == pytest.approx(1000010 / 1000011)
+
+
+@given(st.integers(1, 6), st.integers(2, 60), st.data())
+def test_coverage_grows_with_both_ranks(m: int, n: int, data: st.DataObject) -> None:
+    rank = data.draw(st.integers(1, n - 1))
+    k = np.arange(1, m + 1)
+    lower, upper = (pair_coverages(np.full(m, r), k, m, n) for r in (rank, rank + 1))
+    assert (lower < upper).all()
+    assert (np.diff(lower) > 0).all()
+
+
+@pytest.mark.parametrize("n", [9, 19, 99, 999])
+def test_an_exact_hit_counts(n: int) -> None:
+    # one agent: M_{l,1} = l / (n + 1), so the level 1 - 1/(n+1) is hit at l = n
+    assert choose_pair(1, n, 1 - 1 / (n + 1))[:2] == (n, 1)
+    assert choose_k([n], [n], 1 - 1 / (n + 1))[0] == 1
+    assert choose_pair(n, 1, 1 - 1 / (n + 1))[:2] == (1, n)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 5), st.integers(1, 12), st.sampled_from([0.5, 0.7, 0.8, 0.9, 0.95]))
+def test_the_pair_is_the_least_that_suffices(m: int, n: int, level: float) -> None:
+    target = Fraction(str(level))
+    table = {
+        (value, rank, k): None
+        for rank in range(1, n + 1)
+        for k, value in enumerate(exact_coverages([rank] * m, [n] * m), start=1)
+        if value >= target
+    }
+    chosen = choose_pair(m, n, level)
+    if not table:
+        assert chosen is None
+    else:
+        assert chosen[:2] == min(table)[1:]  # smaller M, then smaller l, then smaller k
+
+
+@pytest.mark.guarantee("fedcp-qq", "With ``delta``, coverage given the calibration data")
+def test_coverage_given_the_data_by_simulation() -> None:
+    rng = np.random.default_rng(7)
+    ranks, sizes, draws = [9, 5, 17], [10, 5, 20], 200_000
+    local = [rng.beta(r, n - r + 1, draws) for r, n in zip(ranks, sizes, strict=True)]
+    by_k = np.sort(local, axis=0)
+    means = mean_coverages(ranks, sizes)
+    assert by_k.mean(axis=1) == pytest.approx(means, abs=6 * 0.5 / np.sqrt(draws))
+    short = (by_k <= 0.8).mean(axis=1)
+    assert short == pytest.approx(_shortfalls(ranks, sizes, 0.8), abs=6 * 0.5 / np.sqrt(draws))
+
+
+def test_the_conditional_choice_of_unequal_agents() -> None:
+    ranks, sizes = [97] * 6, [100] * 6
+    k, level = choose_k(ranks, sizes, 0.95, delta=0.2)
+    assert (k, level) == (3, pytest.approx(choose_pair(6, 100, 0.95, delta=0.2).coverage))
+    assert _shortfalls(ranks, sizes, level)[k - 1] == pytest.approx(0.2, abs=1e-9)
+    assert _shortfalls(ranks, sizes, 0.95)[k - 2] > 0.2 >= _shortfalls(ranks, sizes, 0.95)[k - 1]
+    assert choose_k([3] * 6, [3] * 6, 0.95, delta=0.01) is None
+
+
+def test_a_thousand_agents_of_every_size() -> None:
+    rng = np.random.default_rng(3)
+    sizes = np.round(10 ** rng.uniform(0, 5, 1000), -1).astype(int) + 1
+    ranks = np.minimum(np.ceil((sizes + 1) * 0.9), sizes).astype(int)
+    k, coverage = choose_k(ranks, sizes, 0.9)
+    sample = np.sort(rng.beta(ranks, sizes - ranks + 1, (400, 1000)), axis=1)[:, k - 1]
+    assert coverage == pytest.approx(sample.mean(), abs=6 * sample.std() / 20)
+    assert 0.9 <= coverage < 0.9005
+
+
+def test_a_step_between_the_nodes_is_found() -> None:
+    found = integrate(lambda u: np.tanh((u - 0.3) * 1e4)[:, None], np.array([0.0, 1.0]), 1e-14)
+    assert found[0] == pytest.approx(0.4, abs=1e-12)

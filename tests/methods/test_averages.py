@@ -1,18 +1,19 @@
-"""No threshold below FedWQ-CP's: by hand, over all scores, levels, groups and columns."""
+"""The mean of thresholds is the exact ratio of two sums, rounded once."""
 
 from __future__ import annotations
 
+from fractions import Fraction
 from math import inf
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import fedwqcp as fw
 from fedwqcp.errors import InputError
 from fedwqcp.methods import UnfitAnswerError
-from fedwqcp.methods._averages import mean_threshold
+from fedwqcp.methods._averages import mean_threshold, weighted_mean
 from fedwqcp.methods._search import Counts
 from fedwqcp.methods.fcp import FCP
 from fedwqcp.methods.fedls_cp import FedLSCP
@@ -20,6 +21,46 @@ from fedwqcp.methods.fedls_cp.class_sketches import ClassSketches, SketchesAndTh
 from fedwqcp.wire.payload import Begin, LocalQuantile
 from strategies import alphas
 from worked import samples, threshold
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+weight = st.one_of(st.integers(1, 10**7), st.integers(1, 2**63 - 1), st.integers(1, 10**30))
+
+
+def by_definition(values, weights):
+    """The same in fractions."""
+    pairs = zip(values, weights, strict=True)
+    return float(sum(Fraction(v) * w for v, w in pairs) / sum(weights))
+
+
+@example([(0.1, 1), (0.2, 2**63)])
+@example([(0.1, 2**63 - 1), (0.2, 2**63)])
+@given(st.lists(st.tuples(finite, weight), min_size=1, max_size=30))
+def test_it_is_the_ratio_of_exact_sums(pairs):
+    values, weights = zip(*pairs, strict=True)
+    assert weighted_mean(values, weights) == by_definition(values, weights)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_long_runs_of_the_largest_parts_do_not_overflow(sign):
+    largest = sign * np.nextafter(2.0, 1.0)  # a mantissa of ones
+    values, weights = np.full(10_000, largest), np.full(10_000, 2**48 - 1)
+    values[::7] /= 4
+    expected = by_definition(values.tolist(), weights.tolist())
+    assert weighted_mean(values, weights) == expected
+
+
+def test_arrays_and_lists_give_the_same_bits():
+    rng = np.random.default_rng(5)
+    values, weights = rng.random(9_000) ** 9, rng.integers(1, 10**6, 9_000)
+    expected = by_definition(values.tolist(), weights.tolist())
+    assert weighted_mean(values, weights) == expected
+    assert weighted_mean(values.tolist(), weights.tolist()) == expected
+
+
+def test_nothing_and_infinity():
+    assert weighted_mean([], []) == inf
+    assert weighted_mean([0.5, inf], [10**9, 1]) == inf
+
 
 # at alpha = 0.4 the third smallest of four: 0.8 and 0.1, their mean 0.45; one point is too few
 A, B, FEW = [0.1, 0.2, 0.8, 0.9], [0.0, 0.1, 0.1, 0.2], [5.0]
