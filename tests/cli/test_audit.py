@@ -16,8 +16,7 @@ from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import Plan, choose_method, choose_score, new_id
 from fedwqcp.federation.record.audit import audit as recompute
 from fedwqcp.federation.record.ledger import Ledger
-from fedwqcp.federation.secure.contribution import inner_ask, secure_round, words_of
-from fedwqcp.federation.secure.sums import SumServer
+from fedwqcp.federation.secure import SecureServer, plain_ask, secure_round, words_of
 from fedwqcp.federation.server import Server
 from fedwqcp.wire.round import Round
 
@@ -113,14 +112,14 @@ def test_what_can_be_audited_is_told(tmp_path):
 def test_a_secure_round_rests_on_sums(tmp_path):
     terms = secure_round(terms_of("fedwq-cp"), (0.0, 1.0))
     plan, ledger = Plan.of(terms), Ledger(tmp_path, terms)
-    server = SumServer(plan)
+    server = SecureServer(plan)
     cal = fw.Calibration(np.arange(1, 41) / 40)
     agents = [Agent(name, terms, cal) for name in terms.agents]
     ask = server.ask()
-    words = [words_of(plan, ask, a.answer(inner_ask(plan, ask))) for a in agents]
+    words = [words_of(plan, ask, a.answer(plain_ask(plan, ask))) for a in agents]
     totals = [int(total) for total in np.sum(words, axis=0)]
     ledger.summed(0, terms.agents, totals)
-    server.hear(terms.agents, totals)
+    server.receive(terms.agents, totals)
     ledger.released(server.release(1))
     ledger.stored(())
     assert recompute(tmp_path).sums == 1

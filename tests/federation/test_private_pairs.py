@@ -10,9 +10,7 @@ from fedwqcp.errors import BudgetError, InputError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import Plan, choose_method
 from fedwqcp.federation.privacy import Budget
-from fedwqcp.federation.secure.contribution import secure_round
-from fedwqcp.federation.secure.sums import SumServer
-from fedwqcp.federation.transport.masked import run_masked
+from fedwqcp.federation.secure import SecureServer, run_masked, secure_round
 from fedwqcp.wire.round import Choice, Round
 
 CALS = {f"a{i}": np.random.default_rng(i).uniform(size=800) for i in range(4)}
@@ -61,8 +59,8 @@ def test_masked_rounds_spend_the_budget_too(tmp_path):
             for name, cal in CALS.items()
         }
 
-    first = run_masked(SumServer(plan), agents())
-    again = run_masked(SumServer(plan), agents())
+    first = run_masked(SecureServer(plan), agents())
+    again = run_masked(SecureServer(plan), agents())
     assert first.threshold("a0") == again.threshold("a0") < np.inf
     assert Budget(tmp_path / "a0", 1.0).left == 0
 

@@ -14,7 +14,7 @@ from fedwqcp.errors import InputError, MissingExtraError, QuorumError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import Plan, choose_method, choose_score
 from fedwqcp.federation.privacy import Budget
-from fedwqcp.federation.secure.contribution import secure_round
+from fedwqcp.federation.secure import secure_round
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport import local
 from fedwqcp.wire.codec import decode, encode

@@ -21,8 +21,7 @@ import fedwqcp as fw
 from fedwqcp.errors import InputError, QuorumError, RoundError
 from fedwqcp.federation.plan import Plan, new_id
 from fedwqcp.federation.record.audit import audit
-from fedwqcp.federation.secure.contribution import secure_round
-from fedwqcp.federation.secure.sums import SumServer
+from fedwqcp.federation.secure import SecureServer, secure_round
 from fedwqcp.federation.transport.flower import Pace, calibrate, client_app
 from fedwqcp.federation.transport.flower.letters import ASK, READY, Ask, write_ask
 from fedwqcp.federation.transport.flower.secure_masks import expand
@@ -166,7 +165,7 @@ def test_an_agent_with_more_points_than_max_n_says_so_under_the_mask(method, tmp
 
 def ready(wires, round, node=103):
     """What a site answers to the question whether it can take part, without the nonce."""
-    body = SumServer(Plan.of(round)).ask()
+    body = SecureServer(Plan.of(round)).ask()
     message = write_ask(node, READY, Ask("0" * 32, encode(round), body, 60.0), 60.0, None)
     (reply,) = wires.send_and_receive([message])
     return {key: value for key, value in reply.content["fedwqcp"].items() if key != "nonce"}

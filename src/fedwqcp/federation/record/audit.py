@@ -14,7 +14,7 @@ from fedwqcp.errors import FedwqcpError, RecordError
 from fedwqcp.federation.files import read
 from fedwqcp.federation.record.ledger import LOG, START, with_reasons
 from fedwqcp.federation.record.store import load
-from fedwqcp.federation.secure.sum_audit import from_sums
+from fedwqcp.federation.secure import replay_sums
 from fedwqcp.federation.server import Server
 from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.envelope import Answer
@@ -213,7 +213,7 @@ def _recomputed(folder: Path, entries: list[dict[str, Any]]) -> Audit:
             return Audit(f"the round ended without a release: {entry['reason']}", answers)
     sums = sum(entry["event"] == "summed" for entry in entries)
     if sums:
-        release = from_sums(folder, round, entries, reasons)
+        release = replay_sums(folder, round, entries, reasons)
     else:
         release = with_reasons(server.release(), reasons)
     for name, ours in (("record.json", release), ("release.json", release.public())):

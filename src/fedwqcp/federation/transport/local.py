@@ -13,10 +13,8 @@ from fedwqcp.arrays import Floats
 from fedwqcp.errors import InputError, QuorumError
 from fedwqcp.federation.agent import Agent, DisclosureLimit, localize
 from fedwqcp.federation.plan import Plan, as_alphas, choose_method, choose_score, new_id
-from fedwqcp.federation.secure.contribution import secure_round
-from fedwqcp.federation.secure.sums import SumServer
+from fedwqcp.federation.secure import SecureServer, run_masked, secure_round
 from fedwqcp.federation.server import Server
-from fedwqcp.federation.transport.masked import run_masked
 from fedwqcp.methods import Calibration, Method
 from fedwqcp.scores import Rule, Score
 from fedwqcp.scores.custom import Custom
@@ -149,7 +147,7 @@ def calibrate(
         for (name, cal), own in zip(cals.items(), seeds, strict=True)
     }
     if secure:
-        return run_masked(SumServer(plan), sides)
+        return run_masked(SecureServer(plan), sides)
     release = run(Server(plan), sides, on_exchange)
     return replace(release, local=_localized(plan, release, cals))
 

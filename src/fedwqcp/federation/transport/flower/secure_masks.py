@@ -19,7 +19,7 @@ from flwr.app import Context, Message
 from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_STATE
 
 from fedwqcp.errors import InputError
-from fedwqcp.federation.secure.masks import Words, stream
+from fedwqcp.federation.secure import Words, mask_stream
 from fedwqcp.wire.masked import MODULUS
 
 _SITE = "flwr.client.mod.secure_aggregation.secaggplus_mod"
@@ -119,5 +119,5 @@ def expand(seed: bytes, num_range: int, dimensions_list: list[tuple[int, ...]]) 
     if num_range != MODULUS:
         raise InputError(f"masks are words modulo 2^32, got {num_range}")
     ends = np.cumsum([prod(shape) for shape in dimensions_list])
-    parts = np.split(stream(seed, int(ends[-1])), ends[:-1])
+    parts = np.split(mask_stream(seed, int(ends[-1])), ends[:-1])
     return [part.reshape(shape) for part, shape in zip(parts, dimensions_list, strict=True)]

@@ -9,12 +9,7 @@ from flwr.clientapp import ClientApp
 
 from fedwqcp.errors import OutOfRangeError
 from fedwqcp.federation.plan import Plan
-from fedwqcp.federation.secure.contribution import (
-    inner_ask,
-    scale_of,
-    words_of,
-    words_out_of_range,
-)
+from fedwqcp.federation.secure import plain_ask, scale_of, words_of, words_out_of_range
 from fedwqcp.federation.transport.flower.client_app import OutputsOf, answer
 from fedwqcp.federation.transport.flower.letters import MODEL, OK, READY, SUM, Ask
 from fedwqcp.federation.transport.flower.replies import RefusedError, reply, told_as
@@ -111,7 +106,7 @@ def words(site: Site, ask: Ask, outputs: OutputsOf, context: Context) -> bytes:
     with told_as("terms"):
         plan = Plan.of(decode(ask.round, Round, source="server"))
         scale_of(plan)  # refuses terms that are not those of a secure round
-        inner = inner_ask(plan, ask.body)
+        inner = plain_ask(plan, ask.body)
     plain = Ask(ask.nonce, ask.round, inner or b"", ask.seconds)
     try:
         own = answer(site, plain, lambda: outputs(context), masked=True)

@@ -11,7 +11,7 @@ from flwr.serverapp import Grid
 
 from fedwqcp.errors import QuorumError
 from fedwqcp.federation.plan import Plan
-from fedwqcp.federation.secure.sums import SumServer
+from fedwqcp.federation.secure import SecureServer
 from fedwqcp.federation.transport.flower.drive import Pace, collect
 from fedwqcp.federation.transport.flower.letters import CODES, OK, READY, Ask, Reply
 from fedwqcp.federation.transport.flower.secure_carrier import Carrier, LostError
@@ -47,7 +47,7 @@ class SecureSitting(Sitting):
         nodes: Mapping[str, int] | None,
         record: Path | None,
     ) -> None:
-        self.sums = SumServer(Plan.of(round))  # before anything is written
+        self.sums = SecureServer(Plan.of(round))  # before anything is written
         super().__init__(grid, round, pace, nodes, record)
         self.grid = grid
         self.trips = 0
@@ -88,7 +88,7 @@ class SecureSitting(Sitting):
             left = {names[node]: node for node in nodes}
             if self.ledger:
                 self.ledger.summed(self.sums.sums, tuple(left), totals)
-            self.sums.hear(tuple(left), totals)
+            self.sums.receive(tuple(left), totals)
         except LostError:
             left = {name: there[name] for name in there if there[name] in carrier.answered}
         finally:

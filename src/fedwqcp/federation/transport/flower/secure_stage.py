@@ -21,7 +21,7 @@ from flwr.compat.common.recorddict_compat import fitres_to_recorddict
 
 from fedwqcp.errors import InputError
 from fedwqcp.federation.plan import Plan
-from fedwqcp.federation.secure.contribution import scale_of
+from fedwqcp.federation.secure import scale_of
 from fedwqcp.federation.transport.flower.letters import OK, RECORD, Ask, read_ask, write_reply
 from fedwqcp.federation.transport.flower.replies import RefusedError, told_as
 from fedwqcp.federation.transport.flower.secure_carrier import CHECK, are_shares

@@ -8,7 +8,7 @@ from pathlib import Path
 from flwr.app import ArrayRecord, Context
 from flwr.serverapp import Grid, ServerApp
 
-from fedwqcp.federation.secure.contribution import secure_round
+from fedwqcp.federation.secure import secure_round
 from fedwqcp.federation.transport.flower.drive import Pace
 from fedwqcp.federation.transport.flower.sitting import Calibrated, Sitting
 from fedwqcp.federation.transport.flower.terms import nodes_of, pace_of, round_of, secure_of

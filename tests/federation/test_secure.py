@@ -9,20 +9,25 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 import fedwqcp as fw
 from fedwqcp.errors import InputError, OutOfRangeError, QuorumError, RecordError, WrongRoundError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import Plan, choose_method, choose_score, new_id
-from fedwqcp.federation.secure.contribution import (
-    inner_ask,
+from fedwqcp.federation.secure import (
+    SecureServer,
+    mask_stream,
+    mask_words,
+    masked_vectors,
+    plain_ask,
+    replay_sums,
     scale_of,
     secure_round,
+    sum_words,
     words_of,
     words_out_of_range,
 )
-from fedwqcp.federation.secure.sum_audit import from_sums
-from fedwqcp.federation.secure.sums import SumServer
 from fedwqcp.methods import Total
 from fedwqcp.methods._search import CountAt
 from fedwqcp.wire.codec import encode, terms
@@ -60,7 +65,7 @@ def plan_of(*terms, **more):
 
 def totals(plan, ask, agents):
     """The sums over some agents."""
-    return np.sum([words_of(plan, ask, a.answer(inner_ask(plan, ask))) for a in agents], axis=0)
+    return np.sum([words_of(plan, ask, a.answer(plain_ask(plan, ask))) for a in agents], axis=0)
 
 
 def test_words_of_a_threshold_by_hand():
@@ -167,11 +172,11 @@ def test_where_an_agent_is_lost_all_sums_are_of_the_others():
     plan = plan_of(fw.methods.get("fcp", probes=255))
     cals = {name: fw.Calibration(x, n_classes=2) for name, x in data.items()}
     agents = {name: Agent(name, plan, cal, limit=None) for name, cal in cals.items()}
-    server = SumServer(plan)
-    server.hear("abcd", totals(plan, server.ask(), agents.values()))
+    server = SecureServer(plan)
+    server.receive("abcd", totals(plan, server.ask(), agents.values()))
     del agents["b"]
     while not server.ended:
-        server.hear(tuple(agents), totals(plan, server.ask(), agents.values()))
+        server.receive(tuple(agents), totals(plan, server.ask(), agents.values()))
     expected = fw.calibrate({n: data[n] for n in "acd"}, method="fcp", alpha=0.2).threshold("a")
     release = server.release(9, {"b": "answer: no"})
     assert release.threshold("a") == expected
@@ -183,18 +188,18 @@ def test_where_an_agent_is_lost_all_sums_are_of_the_others():
 
 
 def test_a_sum_of_fewer_than_the_quorum_is_refused():
-    server = SumServer(plan_of())
+    server = SecureServer(plan_of())
     with pytest.raises(QuorumError, match="2 of 4 agents took part in the sum, the round needs 3"):
-        server.hear("ab", (0, 0, 0))
+        server.receive("ab", (0, 0, 0))
 
 
 def test_an_agent_adds_only_to_sums_of_its_round():
     plan, other = plan_of(), plan_of()
     with pytest.raises(WrongRoundError, match="not of round"):
-        inner_ask(plan, SumServer(other).ask())
+        plain_ask(plan, SecureServer(other).ask())
     with pytest.raises(WrongRoundError, match="not of round"):
-        inner_ask(plan, encode(Ask(plan.round.id, 0, (Begin(), Begin()))))
-    assert inner_ask(plan, SumServer(plan).ask()) is None
+        plain_ask(plan, encode(Ask(plan.round.id, 0, (Begin(), Begin()))))
+    assert plain_ask(plan, SecureServer(plan).ask()) is None
 
 
 def test_the_range_is_one_of_the_terms():
@@ -202,7 +207,7 @@ def test_the_range_is_one_of_the_terms():
     ranges = [secure_round(round, (0.0, high)) for high in (0.5, 0.75)]
     assert len({terms(made) for made in (round, *ranges)}) == 3
     with pytest.raises(InputError, match="the terms of a secure round state the range"):
-        SumServer(Plan.of(round))
+        SecureServer(Plan.of(round))
     for wrong in ((0.5,), (0.5, 0.5), (1.0, 0.0), (0.0, inf), ()):
         with pytest.raises(InputError, match="secure: must be two finite numbers"):
             replace(round, secure=wrong)
@@ -218,12 +223,12 @@ def test_one_agent_out_of_range_makes_the_threshold_infinite_and_no_other_is_tol
     agents = {name: Agent(name, plan, small, limit=None) for name in "abc"}
     with pytest.raises(OutOfRangeError, match="at most the round's max_n = 100"):
         Agent("d", plan, large)
-    server = SumServer(plan)
+    server = SecureServer(plan)
     ask = server.ask()
-    words = [words_of(plan, ask, a.answer(inner_ask(plan, ask))) for a in agents.values()]
+    words = [words_of(plan, ask, a.answer(plain_ask(plan, ask))) for a in agents.values()]
     words.append(words_out_of_range(plan, ask))
     assert {len(found) for found in words} == {server.width}
-    server.hear("abcd", np.sum(words, axis=0).tolist())
+    server.receive("abcd", np.sum(words, axis=0).tolist())
     assert server.ended
     assert server.release(1).outcomes == (ToAllWithin(inf, 0.0),)
 
@@ -243,9 +248,92 @@ def test_a_kept_sum_that_nobody_wrote_is_refused_by_its_name(kept, tmp_path):
     (tmp_path / "0.json").write_bytes(kept)
     entries = [{"event": "summed", "file": "0.json"}]
     with pytest.raises(RecordError, match=r"0\.json: must hold agents and their totals"):
-        from_sums(tmp_path, plan_of().round, entries, {})
+        replay_sums(tmp_path, plan_of().round, entries, {})
 
 
 def test_later_counts_out_of_range_are_nothing():
     question = CountAt((0.1, 0.2, 0.3))
     assert fw.methods.get("fcp").out_of_range(question) == (0, 0, 0)
+
+
+RARE = 1e-6
+
+
+def test_masks_cancel_in_the_sum_and_only_there():
+    words = [np.array([1, 2**29, 0]), np.array([5, 7, 1]), np.array([2**29, 0, 3])]
+    ab, ac, bc = b"a" * 32, b"b" * 32, b"c" * 32
+    hidden = [
+        mask_words(words[0], [ab, ac], []),
+        mask_words(words[1], [bc], [ab]),
+        mask_words(words[2], [], [ac, bc]),
+    ]
+    assert sum_words(hidden) == tuple(np.sum(words, axis=0).tolist())
+    assert all((h != w).all() for h, w in zip(hidden, words, strict=True))
+    assert sum_words(hidden[:2]) != tuple((words[0] + words[1]).tolist())
+
+
+def test_a_mask_depends_on_every_byte_of_its_seed():
+    seed = bytes(range(32))
+    swapped = seed[4:8] + seed[:4] + seed[8:]  # the same if folded to four bytes
+    assert (mask_stream(seed, 50) != mask_stream(swapped, 50)).all()
+    assert (mask_stream(seed, 50) == mask_stream(seed, 80)[:50]).all()
+    assert mask_stream(seed, 10_000).max() > 2**32 - 2**20
+
+
+def federation(thresholds):
+    """Three agents of ten equal scores, so that each has its score as threshold."""
+    scores = {name: np.full(10, q) for name, q in zip("abc", thresholds, strict=True)}
+    round = Round(
+        id=new_id(), method=choose_method("fedwq-cp"), score=choose_score("lac"), alphas=(0.2,),
+        agents=tuple("abc"), quorum=3, max_n=10, n_classes=2,
+    )  # fmt: skip
+    plan = Plan.of(secure_round(round))
+    agents = {
+        name: Agent(name, plan, fw.Calibration(values, n_classes=2))
+        for name, values in scores.items()
+    }
+    return SecureServer(plan), agents
+
+
+def test_equal_sums_of_different_values_leave_the_same_noise():
+    """What the server sees passes one uniformity test for both; the words themselves fail it."""
+    seen, totals = [], []
+    for thresholds in ((0.25, 0.5, 0.75), (0.5, 0.5, 0.5)):
+        server, agents = federation(thresholds)
+        ask = server.ask()
+        plain = [words_of(a.plan, ask, a.answer(plain_ask(a.plan, ask))) for a in agents.values()]
+        totals.append(np.sum(plain, axis=0).tolist())
+        views = [dict(masked_vectors(agents, ask)) for _ in range(1500)]
+        seen.append(np.array([[view[name] for name in "abc"] for view in views]) / 2**32)
+        bare = np.repeat(np.array(plain)[:, 0], 1500) / 2**32
+        assert stats.kstest(bare, "uniform").pvalue < RARE, "without masks the test fails"
+    assert totals[0][1:] == totals[1][1:] == [30, 0]
+    assert abs(totals[0][0] - totals[1][0]) <= 1, "equal sums, up to the rounding of one word"
+    for views in seen:
+        for agent in range(3):
+            for word in range(3):
+                assert stats.kstest(views[:, agent, word], "uniform").pvalue > RARE
+        cells = np.bincount((views * 64).astype(int).ravel(), minlength=64)
+        assert stats.chisquare(cells).pvalue > RARE
+    for agent in range(3):
+        pair = (views[:, agent, 0] for views in seen)
+        assert stats.ks_2samp(*pair).pvalue > RARE
+
+
+def test_two_of_three_masked_vectors_tell_nothing_of_their_words():
+    server, agents = federation((0.25, 0.5, 0.75))
+    ask = server.ask()
+    pairs = []
+    for _ in range(1500):
+        view = dict(masked_vectors(agents, ask))
+        pairs.append((view["a"][0] + view["b"][0]) % 2**32)
+    assert stats.kstest(np.array(pairs) / 2**32, "uniform").pvalue > RARE
+
+
+@pytest.mark.parametrize("thresholds", [(0.25, 0.5, 0.75), (0.5, 0.5, 0.5)])
+def test_the_sum_gives_the_threshold(thresholds):
+    server, agents = federation(thresholds)
+    server.receive(tuple("abc"), sum_words([v for _, v in masked_vectors(agents, server.ask())]))
+    assert server.ended
+    (outcome,) = server.release(1).outcomes
+    assert 0.5 <= outcome.value <= 0.5 + outcome.margin < 0.5 + 1e-8

@@ -1,0 +1,358 @@
+"""Secure aggregation: rounds in which the server learns sums over the agents, and nothing else.
+
+An agent turns its answer into whole numbers modulo 2^32, its words (`words_of`). The words leave
+it under masks that cancel in the sum over all agents. `SecureServer` sees the totals alone. Like
+`Server` it does no input or output: a transport gives each agent what `SecureServer.ask` returns,
+adds the masked words and hands the totals to `SecureServer.receive`, until the round has ended.
+`run_masked` is that transport for agents of one process; over Flower, SecAgg+ carries the sums.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
+from hashlib import shake_256
+from itertools import combinations
+from math import isfinite
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from fedwqcp import methods
+from fedwqcp.errors import InputError, QuorumError, RecordError, WrongRoundError
+from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.files import read
+from fedwqcp.federation.plan import Plan
+from fedwqcp.methods import Summed, Total
+from fedwqcp.wire.codec import decode, encode
+from fedwqcp.wire.envelope import Answer, Ask
+from fedwqcp.wire.masked import FEWEST, MODULUS, FixedPoint, ToAllWithin
+from fedwqcp.wire.payload import Begin, Outcome, Question
+from fedwqcp.wire.release import AgentRecord, Release
+from fedwqcp.wire.round import Round
+
+Words: TypeAlias = npt.NDArray[np.int64]
+"""Whole numbers modulo 2^32."""
+
+
+# The terms of a secure round.
+
+
+def secure_round(round: Round, secure: bool | tuple[float, float] = True) -> Round:
+    """Return a round with secure aggregation; `secure` is the range of its thresholds.
+
+    True takes the score's own range. The range is one of the terms: agents answer for no other.
+    """
+    plan = Plan.of(round)
+    low, high = plan.bounds
+    if not isinstance(secure, bool):
+        if not _is_pair_of_numbers(secure):
+            raise InputError(f"secure must be True, or two numbers (low, high), got {secure!r}")
+        low, high = max(low, secure[0]), min(high, secure[1])
+    _summed_method(plan)
+    if not (isfinite(low) and isfinite(high)):
+        raise InputError(
+            f"{round.score.name} has no finite range, and masked sums need one: state bounds "
+            "that every agent's threshold keeps, such as secure=(-50, 50)"
+        )
+    found = replace(round, secure=(float(low), float(high)))
+    scale_of(Plan.of(found))
+    return found
+
+
+def scale_of(plan: Plan) -> FixedPoint:
+    """Return how the numbers of a round become words, with as many bits as the roster allows."""
+    _summed_method(plan)
+    round = plan.round
+    if round.quorum < FEWEST:
+        raise InputError(
+            f"quorum: a secure round needs at least {FEWEST} agents, got {round.quorum}: with "
+            "two, each would know the other's number"
+        )
+    if round.secure is None:
+        raise InputError("secure: the terms of a secure round state the range of its thresholds")
+    low, high = round.secure
+    return FixedPoint(low, high, round.max_n, len(round.agents))
+
+
+def _summed_method(plan: Plan) -> Summed:
+    """Return the method of a round, if its server needs no more than sums."""
+    method, name = plan.method, plan.round.method.name
+    if plan.round.by is not None:
+        raise InputError("a secure round has one threshold for all groups: leave `by` out")
+    if plan.round.signed:
+        raise InputError(
+            "a secure round cannot require signatures: an agent's numbers leave it under masks, "
+            "and no signature of theirs can be checked; leave the keys out"
+        )
+    if isinstance(method, Summed) and method.summable:
+        return method
+    fit = [known for known in methods.available() if issubclass(methods.find(known), Summed)]
+    what = f"{name} with these settings" if isinstance(method, Summed) else name
+    raise InputError(
+        f"{what} cannot be secure: masks hide every single value, and it does more than add them "
+        f"up. Methods that can: {', '.join(fit)} (fcp with sketch='bisection' and no floor)"
+    )
+
+
+def _is_pair_of_numbers(secure: object) -> bool:
+    """Tell whether something is two numbers; `FixedPoint` checks that they are a range."""
+    return (
+        isinstance(secure, tuple | list)
+        and len(secure) == 2
+        and all(isinstance(end, int | float) and not isinstance(end, bool) for end in secure)
+    )
+
+
+# What an agent adds to a sum.
+
+
+def plain_ask(plan: Plan, ask: bytes) -> bytes | None:
+    """Return the question of a sum as a plain round puts it; None for the first one."""
+    asked = _asked(plan, ask)
+    first = all(isinstance(question, Begin) for question in asked.questions)
+    return None if first else ask
+
+
+def words_of(plan: Plan, ask: bytes, answer: bytes) -> tuple[int, ...]:
+    """Return the words of an agent's answer to `plain_ask`; only their masked form may leave it.
+
+    Raises `OutOfRangeError` if its sample size or threshold lies outside the round's range.
+    """
+    method, scale = _summed_method(plan), scale_of(plan)
+    answers = decode(answer, Answer, plan.kinds, "own").answers
+    return tuple(
+        word
+        for summary, question in zip(answers, _asked(plan, ask).questions, strict=True)
+        if summary is not None and question is not None
+        for word in method.words(summary, question, scale)
+    )
+
+
+def words_out_of_range(plan: Plan, ask: bytes) -> tuple[int, ...]:
+    """Return the words of an agent whose numbers lie outside the round's range.
+
+    They are masked like any others, so nobody else learns which agent added them.
+    """
+    method = _summed_method(plan)
+    questions = _asked(plan, ask).questions
+    return tuple(
+        word for question in questions if question for word in method.out_of_range(question)
+    )
+
+
+def _asked(plan: Plan, ask: bytes) -> Ask:
+    """Read the questions of a sum."""
+    asked = decode(ask, Ask, plan.kinds, "server")
+    if asked.round != plan.round.id or len(asked.questions) != len(plan.tasks):
+        raise WrongRoundError("server", "round", f"the question is not of round {plan.round.id}")
+    return asked
+
+
+# The server, which sees the totals.
+
+
+class SecureServer:
+    """The server of a secure round: it sees the totals of each sum and no agent's own numbers."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.scale = scale_of(plan)
+        self.sums = 0
+        self.used: tuple[str, ...] = ()
+        self._method = _summed_method(plan)
+        self._begin()
+
+    @property
+    def ended(self) -> bool:
+        """Whether every task has its outcome."""
+        return all(outcome is not None for outcome in self._outcomes)
+
+    @property
+    def width(self) -> int:
+        """How many words the current sum has."""
+        return sum(self._method.width(question) for question in self._pending if question)
+
+    def ask(self) -> bytes:
+        """Return the encoded questions of the current sum, the same for every agent."""
+        return encode(Ask(self.plan.round.id, self.sums, tuple(self._pending)))
+
+    def receive(self, agents: Sequence[str], totals: Sequence[int]) -> None:
+        """Take the totals over some agents, and go one step on.
+
+        All sums of a round must be over the same agents. Where one was lost since the last sum,
+        the dialogue begins again without it.
+        """
+        self.sums += 1
+        present = tuple(name for name in self.plan.round.agents if name in set(agents))
+        if len(present) < self.plan.round.quorum:
+            raise QuorumError(
+                f"{len(present)} of {len(self.plan.round.agents)} agents took part in the sum, the "
+                f"round needs {self.plan.round.quorum}"
+            )
+        lost_one = bool(self.used) and present != self.used
+        self.used = present
+        if lost_one:
+            self._begin()
+            return
+        start = 0
+        for task, question in enumerate(self._pending):
+            if question is not None:
+                end = start + self._method.width(question)
+                self._advance(task, Total(tuple(totals[start:end]), len(present)))
+                start = end
+
+    def release(
+        self,
+        rounds: int,
+        reasons: Mapping[str, str] | None = None,
+        bytes_up: Mapping[str, int] | None = None,
+        bytes_down: Mapping[str, int] | None = None,
+    ) -> Release:
+        """Return what the round ended with; the transport states its round trips and bytes."""
+        reasons, up, down = reasons or {}, bytes_up or {}, bytes_down or {}
+
+        def _record(name: str) -> AgentRecord:
+            status = "used" if name in self.used else "refused" if name in reasons else "missing"
+            reason = "" if status == "used" else reasons.get(name, "")
+            return AgentRecord(name, status, reason, up.get(name, 0), down.get(name, 0))  # type: ignore[arg-type]  # one of three
+
+        outcomes = tuple(outcome for outcome in self._outcomes if outcome is not None)
+        margin = max(o.margin if isinstance(o, ToAllWithin) else 0.0 for o in outcomes)
+        return Release(
+            round=self.plan.round,
+            guarantee=self.plan.method.guarantee,
+            assumption=f"{self.plan.method.assumption}; {_accuracy(self.sums, margin)}",
+            rounds=rounds,
+            agents=tuple(_record(name) for name in self.plan.round.agents),
+            outcomes=outcomes,
+        )
+
+    def _begin(self) -> None:
+        """Begin the dialogue of every task."""
+        self._dialogues: list[Generator[Question, Total, Outcome]] = []
+        self._pending: list[Question | None] = []
+        self._outcomes: list[Outcome | None] = []
+        for task in self.plan.tasks:
+            self._dialogues.append(self._method.from_sums(task.alpha, self.scale))
+            self._pending.append(next(self._dialogues[-1]))
+            self._outcomes.append(None)
+
+    def _advance(self, task: int, total: Total) -> None:
+        """Move one task to its next question or its outcome."""
+        try:
+            self._pending[task] = self._dialogues[task].send(total)
+        except StopIteration as end:
+            self._pending[task], self._outcomes[task] = None, end.value
+
+
+def _accuracy(sums: int, margin: float) -> str:
+    """Say what masked sums add to a method's assumption."""
+    exact = f"at most {margin:.3g} above it" if margin else "equal to it"
+    found = "one masked sum" if sums == 1 else f"{sums} masked sums"
+    return f"found from {found}: never below the threshold without masks, and {exact}"
+
+
+# Masks. Each pair of agents shares a seed; one adds its mask, the other subtracts it.
+
+
+def mask_stream(seed: bytes, count: int) -> Words:
+    """Return the mask of a secret seed: SHAKE-256 of the whole seed, read as words."""
+    digest = shake_256(b"fedwqcp mask" + seed).digest(4 * count)
+    return np.frombuffer(digest, dtype="<u4").astype(np.int64)
+
+
+def mask_words(words: npt.ArrayLike, add: Sequence[bytes], subtract: Sequence[bytes]) -> Words:
+    """Hide words under the masks of some seeds, modulo 2^32."""
+    hidden = np.asarray(words, dtype=np.int64)
+    for seed in add:
+        hidden = hidden + mask_stream(seed, len(hidden))
+    for seed in subtract:
+        hidden = hidden - mask_stream(seed, len(hidden))
+    return np.asarray(hidden % MODULUS)
+
+
+def sum_words(vectors: Sequence[Words]) -> tuple[int, ...]:
+    """Add masked vectors modulo 2^32; each mask was added and subtracted once, so none is left."""
+    return tuple((np.sum(vectors, axis=0) % MODULUS).tolist())
+
+
+# A secure round between agents of one process.
+
+
+def run_masked(server: SecureServer, agents: Mapping[str, Agent]) -> Release:
+    """Carry the sums of a round until it ends; each sum is one round trip of four bytes a word."""
+    up = dict.fromkeys(agents, 0)
+    down = dict.fromkeys(agents, 0)
+    while not server.ended:
+        ask = server.ask()
+        vectors = dict(masked_vectors(agents, ask))
+        for name, vector in vectors.items():
+            up[name] += 4 * len(vector)
+            down[name] += len(ask)
+        server.receive(tuple(vectors), sum_words(list(vectors.values())))
+    return server.release(server.sums, bytes_up=up, bytes_down=down)
+
+
+def masked_vectors(agents: Mapping[str, Agent], ask: bytes) -> Iterator[tuple[str, Words]]:
+    """Yield all that the server sees of one sum: each agent's name and its words under its masks.
+
+    The seeds are drawn here for all agents, since they share a process anyway; between machines the
+    agents agree on them. Nobody gets lost within a process, so no mask needs to be recovered.
+    """
+    seeds = {pair: secrets.token_bytes(32) for pair in combinations(agents, 2)}
+    for name, agent in agents.items():
+        try:
+            words = words_of(agent.plan, ask, agent.answer(plain_ask(agent.plan, ask)))
+        except InputError as error:
+            raise InputError(f"agent {name!r}: {error}") from None
+        add = [seed for (first, _), seed in seeds.items() if first == name]
+        subtract = [seed for (_, second), seed in seeds.items() if second == name]
+        yield name, mask_words(words, add, subtract)
+
+
+# The audit: the release again, from the sums that the server recorded.
+
+
+class _RecordedSum(msgspec.Struct):
+    """One sum as `Ledger.summed` writes it."""
+
+    agents: list[str]
+    totals: list[Annotated[int, msgspec.Meta(ge=0, lt=MODULUS)]]
+
+
+def replay_sums(
+    folder: Path, round: Round, entries: Sequence[Mapping[str, Any]], reasons: Mapping[str, str]
+) -> Release:
+    """Compute the release of a secure round again from its record, given the lines of its log.
+
+    Round trips and bytes are taken from the record: sums do not show them.
+    """
+    plan = Plan.of(round)
+    server: SecureServer | None = None
+    for entry in entries:
+        if entry["event"] == "summed":
+            server = server or SecureServer(plan)
+            recorded = _read_sum(folder, entry["file"])
+            if server.ended:
+                raise RecordError(f"{entry['file']}: comes after the last step")
+            if len(recorded.totals) != server.width:
+                raise RecordError(f"{entry['file']}: must hold {server.width} sums")
+            server.receive(recorded.agents, recorded.totals)
+    if server is None or not server.ended:
+        raise RecordError("sums: are missing from the record")
+    stated = decode(read(folder / "record.json"), Release, plan.kinds, "record.json")
+    up = {name: stated.bytes_up(name) for name in round.agents}
+    down = {name: stated.bytes_down(name) for name in round.agents}
+    return server.release(stated.rounds, reasons, up, down)
+
+
+def _read_sum(folder: Path, name: str) -> _RecordedSum:
+    try:
+        return msgspec.json.decode(read(folder / name), type=_RecordedSum)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise RecordError(f"{name}: must hold agents and their totals modulo 2^32") from None

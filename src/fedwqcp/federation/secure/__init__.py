@@ -1,1 +1,0 @@
-"""Rounds on masked sums, in which the server hears no agent's own numbers."""
