@@ -21,7 +21,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fedwqcp.demo.streams import stream
+from fedwqcp.demo.data import stream
 from fedwqcp_lab.models._torch import torch
 from fedwqcp_lab.models.engine import Engine, find_device, place
 from fedwqcp_lab.models.networks import (

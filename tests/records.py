@@ -1,6 +1,6 @@
 """A hand-made record of a demo, for tests of what reads and writes records."""
 
-from fedwqcp.demo.record import Record
+from fedwqcp.demo.records import Record
 
 
 def record(**changes):

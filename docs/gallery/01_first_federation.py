@@ -18,19 +18,19 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
 import fedwqcp as fw
-from fedwqcp.demo import partition
+from fedwqcp.demo.data import by_label, iid
 from fedwqcp.metrics import measure
 from fedwqcp.report.figures import COLOURS, STYLE
 
 rng = np.random.default_rng(0)
 X, y = load_digits(return_X_y=True)
-train, held, test = partition.iid(len(y), (1, 1, 1), rng)
+train, held, test = iid(len(y), (1, 1, 1), rng)
 models = {
     "logistic": LogisticRegression(max_iter=5000),
     "neighbours": KNeighborsClassifier(20),
     "bayes": GaussianNB(var_smoothing=0.1),
 }
-shares = partition.by_label(y[held], len(models), rng, beta=1.0)
+shares = by_label(y[held], len(models), rng, beta=1.0)
 
 # %%
 # Each agent scores its own calibration points. The random part of the score is a keyed hash of the

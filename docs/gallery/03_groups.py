@@ -15,20 +15,20 @@ from sklearn.datasets import load_digits
 from sklearn.naive_bayes import GaussianNB
 
 import fedwqcp as fw
-from fedwqcp.demo import partition
+from fedwqcp.demo.data import by_label, iid
 from fedwqcp.metrics import by_class
 from fedwqcp.report.figures import COLOURS, STYLE
 
 X, y = load_digits(return_X_y=True)
 rng = np.random.default_rng(2)
-train, held, test = partition.iid(len(y), (1, 3, 3), rng)
+train, held, test = iid(len(y), (1, 3, 3), rng)
 probs = GaussianNB(var_smoothing=0.05).fit(X[train], y[train]).predict_proba(X)
 score = fw.LAC()
 agents = {
     f"agent-{k}": fw.Calibration(
         score.of(probs[held[share]], y[held[share]]), labels=y[held[share]], n_classes=10
     )
-    for k, share in enumerate(partition.by_label(y[held], 4, rng, beta=1.0))
+    for k, share in enumerate(by_label(y[held], 4, rng, beta=1.0))
 }
 
 # %%

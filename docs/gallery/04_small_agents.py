@@ -16,11 +16,11 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 import fedwqcp as fw
-from fedwqcp.demo import partition
+from fedwqcp.demo.data import iid
 from fedwqcp.report.figures import COLOURS, MARKERS, STYLE
 
 X, y = load_digits(return_X_y=True)
-train, held, test = partition.iid(len(y), (1, 3, 3), np.random.default_rng(3))
+train, held, test = iid(len(y), (1, 3, 3), np.random.default_rng(3))
 probs = LogisticRegression(C=0.0005, max_iter=5000).fit(X[train], y[train]).predict_proba(X)
 score = fw.APS()
 u = fw.uniforms("gallery", np.arange(len(y)))

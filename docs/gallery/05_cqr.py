@@ -15,15 +15,15 @@ from sklearn.datasets import make_friedman1
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 import fedwqcp as fw
-from fedwqcp.demo import partition
+from fedwqcp.demo.data import by_cluster, iid
 from fedwqcp.metrics import by_group
 from fedwqcp.report.figures import COLOURS, STYLE
 
 rng = np.random.default_rng(4)
 X, mean = make_friedman1(9000, random_state=4)
 y = mean + 4 * X[:, 0] * rng.standard_normal(len(mean))
-train, held, test = partition.iid(len(y), (2, 1, 1), rng)
-shares = partition.by_cluster(X[held], 4, rng, beta=1.0)
+train, held, test = iid(len(y), (2, 1, 1), rng)
+shares = by_cluster(X[held], 4, rng, beta=1.0)
 
 
 def fitted(quantile=None):

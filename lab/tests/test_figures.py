@@ -9,12 +9,10 @@ import numpy as np
 import pytest
 
 import fedwqcp as fw
-from fedwqcp.demo import shown as kept
-from fedwqcp.demo.record import save
-from fedwqcp.demo.shown import Portrait
+from fedwqcp.demo.records import REPORT_FILE, AgentProfile, save_records, save_report
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.federation.outputs.reading import load_outputs
-from fedwqcp.report.figures import FigureSource, draw, portrait
+from fedwqcp.report.figures import FigureSource, agent_profile, draw
 from fedwqcp_lab.evaluation import evaluate, shares
 from fedwqcp_lab.experiment import MethodPlan
 from fedwqcp_lab.figures import FIGURES, medians
@@ -25,7 +23,7 @@ from units import experiment, labels_unit
 
 pytest.importorskip("matplotlib")
 
-PORTRAIT = Portrait(
+PROFILE = AgentProfile(
     dataset="digits", agent="S0", counts=(4, 16), edges=(0.0, 0.5, 1.0), people=(10, 10), local=0.9,
     released=0.8, mixture=float("inf"), level=0.9, coverage=0.8, coverage_mixture=1.0,
 )  # fmt: skip
@@ -38,8 +36,8 @@ def sources(tmp_path_factory):
     demo, run, study = (root / name for name in ("demo", "run", "study"))
     for folder in (demo, run, study):
         folder.mkdir()
-    save(demo / "records.jsonl", [record(agent=name) for name in ("S0", "W1")])
-    kept.save(demo / kept.FILE, [PORTRAIT, replace(PORTRAIT, agent="W1", people=(), edges=())])
+    save_records(demo / "records.jsonl", [record(agent=name) for name in ("S0", "W1")])
+    save_report(demo / REPORT_FILE, [PROFILE, replace(PROFILE, agent="W1", people=(), edges=())])
     plans = tuple(MethodPlan(name=name, method=name) for name in ("fedwq-cp", "fedavgq-cp"))
     small = replace(experiment(), methods=plans)
     for seed in (0, 1):
@@ -88,7 +86,7 @@ def test_an_agents_own_scores_beside_a_release(tmp_path):
     asked = FigureSource(tmp_path / "release.json", agent="here", outputs=tmp_path / "cal.npz")
     svg = draw("ecdf", asked, tmp_path / "own.svg", FIGURES).read_text()
     assert "lac, fedwq-cp" in svg
-    own = portrait(release, "here", load_outputs(tmp_path / "cal.npz"))
+    own = agent_profile(release, "here", load_outputs(tmp_path / "cal.npz"))
     assert own.local == own.released == release.threshold("here")
     assert own.coverage == 0.91  # the 91st of 100
     assert min(own.people) >= 10
@@ -97,7 +95,7 @@ def test_an_agents_own_scores_beside_a_release(tmp_path):
     cal = fw.Calibration(score.of(probs, labels), labels=labels, n_classes=3)
     by = fw.calibrate({"here": cal}, method="fcp", alpha=0.1, score=score, by="label")
     with pytest.raises(InputError, match="one for each label"):
-        portrait(by, "here", load_outputs(tmp_path / "cal.npz"))
+        agent_profile(by, "here", load_outputs(tmp_path / "cal.npz"))
 
 
 def test_points_of_a_benchmark_are_medians(sources):

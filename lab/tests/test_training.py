@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedwqcp.demo.streams import stream
+from fedwqcp.demo.data import stream
 from fedwqcp.errors import InputError
 from fedwqcp_lab import training
 from fedwqcp_lab.datasets import catalog

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fedwqcp.demo.partition import by_label
+from fedwqcp.demo.data import by_label
 from fedwqcp.methods.cphet import law_of
 from fedwqcp_lab.experiment import DatasetPlan, Experiment, MethodPlan, PresetPlan
 from fedwqcp_lab.unit import Setting, Side, Unit

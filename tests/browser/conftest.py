@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from fedwqcp import methods
-from fedwqcp.demo import shown
 from fedwqcp.demo.demo import Demo, run
-from fedwqcp.demo.record import load, save
+from fedwqcp.demo.records import REPORT_FILE, load_records, save_records, save_report
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 FEW = ("fcp", "fedavgq-cp", "fedwq-cp", "split-cp")
@@ -56,12 +55,12 @@ def folder(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(methods, "available", lambda: FEW)
         results = run(Demo(digits=600, friedman=400, epochs=3))
-    save(out / "records.jsonl", results.records)
-    shown.save(out / shown.FILE, results.shown)
+    save_records(out / "records.jsonl", results.records)
+    save_report(out / REPORT_FILE, results.report)
     html.write(out, out / "report.html", html.Wanted(examples=4))
     return out
 
 
 @pytest.fixture(scope="session")
 def records(folder):
-    return [r for r in load(folder / "records.jsonl") if r.experiment == "methods"]
+    return [r for r in load_records(folder / "records.jsonl") if r.experiment == "methods"]

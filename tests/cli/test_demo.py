@@ -6,7 +6,7 @@ import pytest
 from fedwqcp import methods
 from fedwqcp.cli import demo as command
 from fedwqcp.demo import demo as bench
-from fedwqcp.demo.record import load
+from fedwqcp.demo.records import load_records
 from fedwqcp.errors import InputError, MissingExtraError
 
 pytest.importorskip("altair", reason="needs fedwqcp[report]")
@@ -36,7 +36,7 @@ def test_tables_figure_and_records(tmp_path, capsys, monkeypatch):
         "shown.jsonl",
     ]
     assert said.rstrip().endswith(f"Report: {out / 'report.html'}")
-    records = load(out / "records.jsonl")
+    records = load_records(out / "records.jsonl")
     assert {r.experiment for r in records} == {"methods", "overflow"}
     assert {r.seed for r in records} == {3}
 

@@ -1,11 +1,19 @@
+"""Masked sums give the plain thresholds on every dataset of the demo, negative scores included."""
+
+from __future__ import annotations
+
 from math import inf
 
+import numpy as np
 import pytest
 
+import fedwqcp as fw
 from fedwqcp import methods
-from fedwqcp.demo.agents import AGENTS
+from fedwqcp.demo import records as demo_records
+from fedwqcp.demo.agents import AGENTS, prepare
+from fedwqcp.demo.data import digits, friedman, stream
 from fedwqcp.demo.demo import Demo, run
-from fedwqcp.errors import InputError
+from fedwqcp.errors import InputError, RecordError
 
 SMALL = Demo(digits=400, friedman=400, epochs=3)
 
@@ -164,3 +172,121 @@ def test_progress_runs_from_nothing_to_almost_all(two_methods):
 def test_wrong_settings_are_refused(settings, message):
     with pytest.raises(InputError, match=message):
         Demo(**settings)
+
+
+@pytest.fixture(scope="module")
+def results_of_shown():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(methods, "available", lambda: ("fcp", "fedwq-cp", "split-cp"))
+        return run(Demo(digits=400, friedman=400, epochs=2))
+
+
+def of_of_shown(results_of_shown, kind):
+    return [s for s in results_of_shown.report if isinstance(s, kind)]
+
+
+def test_what_was_kept_survives_its_file(results_of_shown, tmp_path):
+    demo_records.save_report(tmp_path / demo_records.REPORT_FILE, results_of_shown.report)
+    assert demo_records.load_report(tmp_path / demo_records.REPORT_FILE) == results_of_shown.report
+
+
+def test_no_file_is_nothing_kept(tmp_path):
+    assert demo_records.load_report(tmp_path / demo_records.REPORT_FILE) == ()
+
+
+def test_infinite_ends_of_an_interval_survive(tmp_path):
+    one = demo_records.Example(
+        dataset="d", agent="a", row=0, truth=1.0, said=0.5, probability=None, pixels=(),
+        sets={"fedwq-cp": (-inf, inf)},
+    )  # fmt: skip
+    demo_records.save_report(tmp_path / "x", [one])
+    assert demo_records.load_report(tmp_path / "x") == (one,)
+
+
+def test_profiles_agree_with_the_records(results_of_shown):
+    for p in of_of_shown(results_of_shown, demo_records.AgentProfile):
+        own = [
+            r
+            for r in results_of_shown.records
+            if (r.experiment, r.dataset, r.agent) == ("methods", p.dataset, p.agent)
+        ]
+        by = {r.method: r for r in own}
+        assert sum(p.counts) == by["fedwq-cp"].n
+        assert p.local == by["split-cp"].threshold
+        assert p.released == by["fedwq-cp"].threshold
+        assert p.coverage == by["fedwq-cp"].coverage
+        assert not p.people or (min(p.people) >= 10 and sum(p.people) == by["fedwq-cp"].n)
+
+
+def test_messages_add_up_to_the_bytes_of_the_records(results_of_shown):
+    sent = {
+        (t.dataset, t.method, t.agent): t
+        for t in of_of_shown(results_of_shown, demo_records.Traffic)
+    }
+    for r in results_of_shown.records:
+        if r.experiment == "methods":
+            t = sent[r.dataset, r.method, r.agent]
+            assert (sum(t.up), sum(t.down), len(t.up)) == (r.bytes_up, r.bytes_down, r.rounds)
+
+
+def test_examples_are_the_same_points_for_all_agents_and_hold_every_method(results_of_shown):
+    for dataset in ("digits", "synthetic (Friedman)"):
+        rows = {}
+        for e in of_of_shown(results_of_shown, demo_records.Example):
+            if e.dataset == dataset:
+                rows.setdefault(e.agent, []).append(e.row)
+                assert set(e.sets) == {"fcp", "fedwq-cp", "split-cp"}
+        assert list(rows) == [agent.name for agent in AGENTS]
+        assert len({tuple(own) for own in rows.values()}) == 1
+    first = of_of_shown(results_of_shown, demo_records.Example)[0]
+    assert len(first.pixels) == 64
+    assert 0 <= first.probability < np.mean([0.5])
+
+
+@pytest.mark.parametrize(
+    "line", ["no json", "{}", '{"kind": "other"}', '{"kind": "traffic", "version": 9}']
+)
+def test_damaged_lines_are_refused(line, tmp_path):
+    (tmp_path / "x").write_text(line + "\n")
+    with pytest.raises(RecordError, match="line 1"):
+        demo_records.load_report(tmp_path / "x")
+
+
+def test_a_histogram_needs_one_edge_more_than_bins(results_of_shown):
+    p = of_of_shown(results_of_shown, demo_records.AgentProfile)[0]
+    with pytest.raises(InputError, match="edges"):
+        demo_records.AgentProfile(**{**vars(p), "edges": (0.0,), "people": (10,)})
+    with pytest.raises(InputError, match="as many"):
+        demo_records.Traffic(dataset="d", method="m", agent="a", down=(1,), up=())
+
+
+pytest.importorskip("sklearn")
+
+
+METHODS = (
+    fw.methods.get("fedwq-cp"),
+    fw.methods.get("fedavgq-cp"),
+    fw.methods.get("fcp", probes=255),
+)
+
+
+@pytest.fixture(scope="module", params=["digits", "friedman", "friedman-cqr"])
+def scores(request):
+    """Every agent's scores; bands of half-width 1 make residuals scores of CQR."""
+    data = digits() if request.param == "digits" else friedman(900, stream(0, "friedman"))
+    federation = prepare(data, 0, beta=1.0, epochs=1, on_step=lambda _: None)
+    shift = 1.0 if request.param == "friedman-cqr" else 0.0
+    return {agent.model.name: agent.calibration.scores - shift for agent in federation.agents}
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize("alpha", [0.1, 0.3])
+def test_the_demo_data(scores, method, alpha):
+    plain = fw.calibrate(scores, method=method, alpha=alpha)
+    secure = fw.calibrate(scores, method=method, alpha=alpha, secure=(-1.0, 60.0))
+    (outcome,) = secure.outcomes
+    first = next(iter(scores))
+    q = plain.threshold(first)
+    assert q <= outcome.value <= q + outcome.margin or q == outcome.value
+    assert outcome.margin < 1e-5
+    assert secure.used == tuple(scores)

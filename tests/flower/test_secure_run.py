@@ -9,8 +9,7 @@ import pytest
 
 import fedwqcp as fw
 from fedwqcp.demo.agents import prepare
-from fedwqcp.demo.embedded import digits, friedman
-from fedwqcp.demo.streams import stream
+from fedwqcp.demo.data import digits, friedman, stream
 from fedwqcp.federation.record.audit import audit
 from fedwqcp.federation.transport.flower.demo import is_over
 from fedwqcp.federation.transport.flower.loopback import Loopback
@@ -47,7 +46,7 @@ def scores():
     labels = prepare(digits(), 0, **options)
     numbers = prepare(friedman(1500, stream(0, "friedman")), 0, **options)
     held = {"aps": {}, "cqr": {}}
-    for name, one, other in zip(SITES, labels.sides, numbers.sides, strict=False):
+    for name, one, other in zip(SITES, labels.agents, numbers.agents, strict=False):
         held["aps"][name] = one.calibration.scores
         held["cqr"][name] = other.calibration.scores - 1.0
     return held

@@ -4,7 +4,7 @@ from math import inf
 import pytest
 from rich.console import Console
 
-from fedwqcp.demo.shown import Skipped
+from fedwqcp.demo.records import Skipped
 from fedwqcp.report.tables import methods_table, notes, overflow_table, show, verdict
 from records import record
 

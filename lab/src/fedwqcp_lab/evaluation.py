@@ -21,7 +21,7 @@ import numpy.typing as npt
 import fedwqcp
 from fedwqcp import methods
 from fedwqcp.arrays import Floats, as_labels
-from fedwqcp.demo.streams import stream
+from fedwqcp.demo.data import stream
 from fedwqcp.errors import InputError
 from fedwqcp.federation.transport.local import calibrate
 from fedwqcp.methods import Calibration, Method

@@ -13,9 +13,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
+import msgspec
+
 from fedwqcp import methods, scores
 from fedwqcp.arrays import as_alpha
-from fedwqcp.demo.lines import check_types
 from fedwqcp.errors import InputError
 from fedwqcp.quantile import Overflow, check_overflow
 from fedwqcp.scores import Rule, Score
@@ -51,7 +52,6 @@ class DatasetPlan:
     ordinal: int | None = None
 
     def __post_init__(self) -> None:
-        check_types(self)
         if self.batch < 1 or not 1 <= self.components <= 32:
             raise InputError(
                 f"dataset {self.name!r}: batch must be at least 1 and components from 1 to 32"
@@ -93,7 +93,6 @@ class PresetPlan:
     spread: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        check_types(self)
         check_overflow(self.overflow)
         normal = self.intervals.get("name") == "normalized-residual"
         if normal != (len(self.spread) == 2) or min((0.0, *self.spread)) < 0:
@@ -158,7 +157,6 @@ class MethodPlan:
     settings: dict[str, Setting] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_types(self)
         methods.get(self.method, **self.settings)
         if self.by and (self.aim == "training" or self.take == "maximum"):
             raise InputError(
@@ -217,7 +215,6 @@ class Experiment:
     methods: tuple[MethodPlan, ...]
 
     def __post_init__(self) -> None:
-        check_types(self)
         as_alpha(self.alpha)
         if self.beta <= 0:
             raise InputError(f"beta must be positive, got {self.beta}")
@@ -472,13 +469,7 @@ def _value(kind: Any, value: Any, where: str) -> Any:
         )
     if kind == tuple[int, ...] and isinstance(value, str):
         return parse_seeds(value)
-    return _frozen(value, whole=kind is not float)
-
-
-def _frozen(value: Any, *, whole: bool = True) -> Any:
-    """Turn lists into tuples, and a whole number into a float where one is wanted."""
-    if isinstance(value, list):
-        return tuple(_frozen(item) for item in value)
-    if isinstance(value, dict):
-        return {key: _frozen(item) for key, item in value.items()}
-    return float(value) if isinstance(value, int) and not whole else value
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{where}: {error}") from None

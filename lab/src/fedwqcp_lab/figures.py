@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, TypeVar
 
-from fedwqcp.demo.shown import Portrait
+from fedwqcp.demo.records import AgentProfile
 from fedwqcp.errors import InputError
 from fedwqcp.report import figures
 from fedwqcp.report.figures import COLOURS, STYLE, FigureSource, require_matplotlib, save_all
@@ -24,7 +24,7 @@ def _partition(asked: FigureSource, stem: Path, endings: Sequence[str]) -> tuple
     """Draw who has which calibration points."""
     if demo.known(asked.source):
         return draw_partition(
-            [_share(p) for p in figures.demo_portraits(asked.source)], stem, endings
+            [_share(p) for p in figures.demo_profiles(asked.source)], stem, endings
         )
     return draw_partition(Journal(asked.source / "partitions.jsonl", Share).read(), stem, endings)
 
@@ -62,16 +62,16 @@ FIGURES: dict[str, figures.Draw] = {
 """Every figure by its name."""
 
 
-def _share(portrait: Portrait) -> Share:
+def _share(profile: AgentProfile) -> Share:
     """Return an agent's part of the data as a benchmark keeps it."""
     return Share(
-        dataset=portrait.dataset,
-        title=portrait.dataset,
+        dataset=profile.dataset,
+        title=profile.dataset,
         status="published",
-        task="classification" if len(portrait.counts) > 1 else "regression",
+        task="classification" if len(profile.counts) > 1 else "regression",
         seed=0,
-        agent=portrait.agent,
-        counts=portrait.counts,
+        agent=profile.agent,
+        counts=profile.counts,
         quantiles=False,
     )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from fedwqcp.demo.lines import check_types, from_line, to_line
+from fedwqcp.demo.records import from_line, to_line
 from fedwqcp.errors import InputError, RecordError
 from fedwqcp.federation.files import write_atomic
 
@@ -84,7 +84,6 @@ class Lied:
     version: int = VERSION
 
     def __post_init__(self) -> None:
-        check_types(self)
         lists = (self.truthful, self.size, self.truthful_size, self.threshold, self.refused)
         if not self.coverage or any(len(each) != len(self.coverage) for each in lists):
             raise InputError("coverage: must be one for each choice of the liars, as all lists")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
-from fedwqcp.demo.lines import check_types, from_line, to_line
+from fedwqcp.demo.records import from_line, to_line
 from fedwqcp.errors import InputError, RecordError
 from fedwqcp.federation.files import write_atomic
 from fedwqcp.wire.payload import Number
@@ -110,7 +110,6 @@ class Result:
     version: int = VERSION
 
     def __post_init__(self) -> None:
-        check_types(self)
         if not 0 <= self.hits <= self.n_test or self.n_test == 0:
             raise InputError(
                 f"hits: must be from 0 to n_test and n_test at least 1, "
@@ -159,9 +158,6 @@ class Share:
     counts: tuple[int, ...]
     quantiles: bool
     version: int = VERSION
-
-    def __post_init__(self) -> None:
-        check_types(self)
 
     @property
     def key(self) -> tuple[str, int, str]:

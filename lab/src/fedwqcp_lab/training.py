@@ -12,10 +12,9 @@ import numpy.typing as npt
 from numpy.random import Generator
 
 from fedwqcp.arrays import Floats
-from fedwqcp.demo import embedded, partition
-from fedwqcp.demo.agents import Recipe, outputs_of
-from fedwqcp.demo.partition import Indices
-from fedwqcp.demo.streams import stream
+from fedwqcp.demo.agents import ModelSettings, train_and_predict
+from fedwqcp.demo.data import Dataset as EmbeddedDataset
+from fedwqcp.demo.data import Indices, by_cluster, by_label, digits, friedman, stream
 from fedwqcp.methods.cphet import law_of
 from fedwqcp_lab.datasets import catalog, files
 from fedwqcp_lab.datasets.catalog import Dataset
@@ -267,10 +266,7 @@ def material_of(name: str) -> Material:
         Inputs between 0 and 1; every fifth row is for testing.
     """
     entry = catalog.find(name)
-    if name == "digits":
-        data = embedded.digits()
-    else:
-        data = embedded.friedman(FRIEDMAN_ROWS, stream(0, "friedman"))
+    data = digits() if name == "digits" else friedman(FRIEDMAN_ROWS, stream(0, "friedman"))
     test = np.arange(len(data)) % 5 == 4
     return Material(
         entry,
@@ -306,16 +302,16 @@ def unit_of(material: Material, plan: DatasetPlan, experiment: Experiment, seed:
     rows = division(material, seed, experiment.held_out)
     inputs = np.concatenate([material.inputs, material.test_inputs])
     targets = np.concatenate([material.targets, material.test_targets])
-    data = embedded.Dataset(
+    data = EmbeddedDataset(
         plan.source, inputs, targets, setting.n_classes if setting.label_law.size else None
     )
     tested = rows.held_out if experiment.held_out else np.arange(len(material.inputs), len(inputs))
     sides = []
     for place, name in enumerate(experiment.agents):
         strong = name.startswith("S")
-        recipe = Recipe(name, (32 + 16 * place,) if strong else (), RATES[name[0]])
+        recipe = ModelSettings(name, (32 + 16 * place,) if strong else (), RATES[name[0]])
         epochs = plan.strong_epochs or experiment.strong_epochs
-        said = outputs_of(recipe, data, rows.train, seed, epochs)
+        said = train_and_predict(recipe, data, rows.train, seed, epochs)
         if setting.label_law.size:
             said = np.log(np.maximum(said, np.finfo(np.float32).tiny))  # logits of the same softmax
         own = setting.rows if experiment.pool else setting.rows[setting.part(place)]
@@ -430,11 +426,11 @@ def _owners(material: Material, rows: Indices, experiment: Experiment, seed: int
     rng = stream(seed, material.dataset.name, "partition")
     agents, beta = len(experiment.agents), experiment.beta
     if material.dataset.task == "classification":
-        parts = partition.by_label(material.targets[rows], agents, rng, beta=beta)
+        parts = by_label(material.targets[rows], agents, rng, beta=beta)
     else:
         scale = 255.0 if material.inputs.dtype == np.uint8 else 1.0
         flat = material.inputs[rows].reshape(len(rows), -1) / scale
-        parts = partition.by_cluster(flat, agents, rng, beta=beta, n_clusters=experiment.clusters)
+        parts = by_cluster(flat, agents, rng, beta=beta, n_clusters=experiment.clusters)
     owners = np.empty(len(rows), dtype=np.int64)
     for place, part in enumerate(parts):
         owners[part] = place

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedwqcp.arrays import Floats, Labels
-from fedwqcp.demo.partition import Indices
+from fedwqcp.demo.data import Indices
 from fedwqcp.errors import InputError, RecordError
 from fedwqcp.federation.files import write_atomic
 

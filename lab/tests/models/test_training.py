@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from fedwqcp.demo.streams import stream
+from fedwqcp.demo.data import stream
 from fedwqcp.errors import InputError
 from fedwqcp_lab.models.engine import Engine
 from fedwqcp_lab.models.networks import Classes, LargeCNN, Mean, Quantiles, VeryWeakLinear

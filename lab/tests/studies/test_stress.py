@@ -98,7 +98,7 @@ def test_the_study_that_comes_along_begins_at_the_papers_point():
 def test_wrong_studies_are_refused(tmp_path):
     with pytest.raises(InputError, match="whole number"):
         Factor(name="agents", values=(2.5,))
-    with pytest.raises(InputError, match="name: must be one of 'alpha', 'agents'"):
+    with pytest.raises(InputError, match="a factor must be one of label, quantity, agents"):
         Factor(name="size", values=(1,))
     with pytest.raises(InputError, match="values must be different"):
         Factor(name="agents", values=(2, 2.0))

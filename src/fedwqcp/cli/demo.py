@@ -10,9 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from fedwqcp.cli.output import AsJson, Output
-from fedwqcp.demo import shown
 from fedwqcp.demo.demo import Demo, Results, run
-from fedwqcp.demo.record import save
+from fedwqcp.demo.records import REPORT_FILE, save_records, save_report
 from fedwqcp.errors import InputError
 from fedwqcp.report import html
 from fedwqcp.report.figures import coverage_against_size, require_matplotlib
@@ -40,9 +39,9 @@ def demo(
     output = Output(as_json, WIDTH)
     results = _run(settings, output.console)
     main = [r for r in results.records if r.experiment == "methods"]
-    save(out / "records.jsonl", results.records)
-    shown.save(out / shown.FILE, results.shown)
-    files = (*coverage_against_size(main, out / "demo"), out / "records.jsonl", out / shown.FILE)
+    save_records(out / "records.jsonl", results.records)
+    save_report(out / REPORT_FILE, results.report)
+    files = (*coverage_against_size(main, out / "demo"), out / "records.jsonl", out / REPORT_FILE)
     report = html.write(out, out / "report.html", html.Wanted(examples=EXAMPLES))
     show(results.records, results.skipped, output.console)
     output.say(f"Written: {', '.join(str(file) for file in files)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -9,13 +10,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.random import Generator
 
+from fedwqcp import methods
 from fedwqcp.arrays import Floats, Labels
-from fedwqcp.demo import partition
-from fedwqcp.demo.embedded import Dataset
-from fedwqcp.demo.partition import Indices
-from fedwqcp.demo.streams import stream
+from fedwqcp.demo.data import Dataset, Indices, by_cluster, by_label, iid, stream
 from fedwqcp.errors import MissingExtraError
-from fedwqcp.methods import Calibration
+from fedwqcp.methods import Calibration, Method
+from fedwqcp.quantile import conformal_rank
 from fedwqcp.scores import IntervalScore, LabelScore, uniforms
 from fedwqcp.scores.absolute_residual import AbsoluteResidual
 from fedwqcp.scores.aps import APS
@@ -24,63 +24,49 @@ from fedwqcp.sets import Intervals, LabelSets
 FEATURES = 8
 """Most principal components that stand for an image."""
 
+RANGE = 30.0
+"""Friedman's function runs from 0 to 30: the range of residuals that is stated beforehand."""
+
+EPSILON = 4.0
+"""What a private threshold spends here: at 1, most agents have too few points."""
+
 
 @dataclass(frozen=True)
-class Recipe:
-    """How an agent's model is made.
-
-    Parameters
-    ----------
-    name : str
-        The agent.
-    hidden : tuple of int
-        Widths of the hidden layers of a strong model; none makes a weak linear model.
-    rate : float
-        Learning rate.
-    """
+class ModelSettings:
+    """How an agent's model is made."""
 
     name: str
     hidden: tuple[int, ...]
     rate: float
 
     @property
-    def model(self) -> Literal["strong", "weak"]:
+    def strength(self) -> Literal["strong", "weak"]:
         """What kind of model it is."""
         return "strong" if self.hidden else "weak"
 
 
 AGENTS = (
-    Recipe("S0", (32,), 0.003),
-    Recipe("S1", (64,), 0.003),
-    Recipe("S2", (32, 32), 0.003),
-    Recipe("W3", (), 0.05),
-    Recipe("W4", (), 0.1),
-    Recipe("W5", (), 0.2),
+    ModelSettings("S0", (32,), 0.003),
+    ModelSettings("S1", (64,), 0.003),
+    ModelSettings("S2", (32, 32), 0.003),
+    ModelSettings("W3", (), 0.05),
+    ModelSettings("W4", (), 0.1),
+    ModelSettings("W5", (), 0.2),
 )
 """Strong agents: small networks. Weak agents: linear models that saw the data once."""
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
-    """One agent after training.
+class TrainedAgent:
+    """One agent after training."""
 
-    Parameters
-    ----------
-    recipe : Recipe
-        Its model.
-    calibration : Calibration
-        Its share of the calibration data.
-    outputs : Floats
-        What its model says of the test inputs: shape (n, C), or (n,) for a regression.
-    """
-
-    recipe: Recipe
+    model: ModelSettings
     calibration: Calibration
     outputs: Floats
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class Federation:
     """Trained agents and the test data they share.
 
     Parameters
@@ -89,13 +75,13 @@ class Problem:
         Name of the data.
     score : LabelScore or IntervalScore
         The score of all agents.
-    sides : tuple of Side
+    agents : tuple of TrainedAgent
         The agents.
     inputs, targets : Floats, shape (n, d), and Labels or Floats, shape (n,)
         The test inputs, and the truth at them.
     uniforms : Floats, shape (n,)
         The random part of the score at the test inputs.
-    label_law : tuple of float or None
+    label_shares : tuple of float or None
         Share of each class in the training data, which test data resemble; None for a regression.
     scarce : str, optional
         The agent that was left with too few calibration points.
@@ -103,11 +89,11 @@ class Problem:
 
     dataset: str
     score: LabelScore | IntervalScore
-    sides: tuple[Side, ...]
+    agents: tuple[TrainedAgent, ...]
     inputs: Floats
     targets: Labels | Floats
     uniforms: Floats
-    label_law: tuple[float, ...] | None
+    label_shares: tuple[float, ...] | None
     scarce: str = ""
 
     @property
@@ -115,66 +101,29 @@ class Problem:
         """What is to be predicted."""
         return "classification" if isinstance(self.score, LabelScore) else "regression"
 
-    def predict(self, side: Side, threshold: float | Floats) -> LabelSets | Intervals:
-        """Return an agent's sets on the test inputs.
-
-        Parameters
-        ----------
-        side : Side
-            The agent.
-        threshold : float or Floats
-            Its threshold.
-
-        Returns
-        -------
-        LabelSets or Intervals
-            One for each test input.
-        """
+    def predict(self, agent: TrainedAgent, threshold: float | Floats) -> LabelSets | Intervals:
+        """Return an agent's sets on the test inputs."""
         if isinstance(self.score, LabelScore):
-            return self.score.invert(side.outputs, threshold, u=self.uniforms)
-        return self.score.invert(side.outputs, threshold)
+            return self.score.invert(agent.outputs, threshold, u=self.uniforms)
+        return self.score.invert(agent.outputs, threshold)
 
 
 def prepare(
     data: Dataset, seed: int, *, beta: float, epochs: int, on_step: Callable[[str], None]
-) -> Problem:
-    """Split the data in thirds, train every agent, and divide the calibration data.
-
-    Parameters
-    ----------
-    data : Dataset
-        The data.
-    seed : int
-        Seed of the run.
-    beta : float
-        Dirichlet concentration of the agents' calibration data, over classes or clusters.
-    epochs : int
-        Passes over the training data of a strong model.
-    on_step : callable
-        Told what comes next.
-
-    Returns
-    -------
-    Problem
-        The trained agents.
-
-    Raises
-    ------
-    MissingExtraError
-        If scikit-learn is not installed.
-    """
-    train, held, test = partition.iid(len(data), (1, 1, 1), stream(seed, data.name, "split"))
+) -> Federation:
+    """Split the data in thirds, train every agent, and divide the calibration data."""
+    train, held, test = iid(len(data), (1, 1, 1), stream(seed, data.name, "split"))
     rng = stream(seed, data.name, "partition")
     if data.n_classes is None:
-        parts = partition.by_cluster(data.inputs[held], len(AGENTS), rng, beta=beta)
+        parts = by_cluster(data.inputs[held], len(AGENTS), rng, beta=beta)
     else:
-        parts = partition.by_label(data.targets[held], len(AGENTS), rng, beta=beta)
+        parts = by_label(data.targets[held], len(AGENTS), rng, beta=beta)
     features = _features(data, train)
     u = uniforms(f"demo {data.name} {seed}", np.arange(len(data)))
-    score, sides = AbsoluteResidual() if data.n_classes is None else APS(), []
-    for recipe, part in zip(AGENTS, parts, strict=True):
-        on_step(f"{data.name}: training {recipe.name} ({recipe.model})")
-        outputs = outputs_of(recipe, data, train, seed, epochs)
+    score, agents = AbsoluteResidual() if data.n_classes is None else APS(), []
+    for model, part in zip(AGENTS, parts, strict=True):
+        on_step(f"{data.name}: training {model.name} ({model.strength})")
+        outputs = train_and_predict(model, data, train, seed, epochs)
         rows = held[part]
         y, x = data.targets[rows], features[rows]
         if isinstance(score, LabelScore):
@@ -182,40 +131,63 @@ def prepare(
             calibration = Calibration(own, labels=y, features=x, n_classes=data.n_classes)
         else:
             calibration = Calibration(score.of(outputs[rows], y), features=x)
-        sides.append(Side(recipe, calibration, outputs[test]))
+        agents.append(TrainedAgent(model, calibration, outputs[test]))
     tested = data.inputs[test], data.targets[test], u[test]
-    return Problem(data.name, score, tuple(sides), *tested, _label_law(data, train))
+    return Federation(data.name, score, tuple(agents), *tested, _label_shares(data, train))
 
 
-def outputs_of(recipe: Recipe, data: Dataset, train: Indices, seed: int, epochs: int) -> Floats:
-    """Train a model, and return what it says of every row of the data.
-
-    Parameters
-    ----------
-    recipe, data, train : Recipe, Dataset, Indices
-        How it is made, all rows, and those it is trained on.
-    seed, epochs : int
-        Seed of the run, and passes over the training data of a strong model.
-
-    Returns
-    -------
-    Floats, shape (n, C) or (n,)
-        Probabilities or predictions.
-    """
+def train_and_predict(
+    model: ModelSettings, data: Dataset, train: Indices, seed: int, epochs: int
+) -> Floats:
+    """Train a model, and return what it says of every row of the data."""
     x, y = data.inputs[train], data.targets[train]
-    model = _model(recipe, data, len(train), stream(seed, data.name, "train", recipe.name))
-    passes = epochs if recipe.hidden else 1
+    network = _untrained(model, data, len(train), stream(seed, data.name, "train", model.name))
+    passes = epochs if model.hidden else 1
     if data.n_classes is not None:
         for _ in range(passes):
-            model.partial_fit(x, y, classes=np.arange(data.n_classes))
-        return np.asarray(model.predict_proba(data.inputs), dtype=np.float64)
+            network.partial_fit(x, y, classes=np.arange(data.n_classes))
+        return np.asarray(network.predict_proba(data.inputs), dtype=np.float64)
     centre, spread = y.mean(), y.std()
     for _ in range(passes):
-        model.partial_fit(x, (y - centre) / spread)
-    return np.asarray(centre + spread * model.predict(data.inputs), dtype=np.float64)
+        network.partial_fit(x, (y - centre) / spread)
+    return np.asarray(centre + spread * network.predict(data.inputs), dtype=np.float64)
 
 
-def _model(recipe: Recipe, data: Dataset, rows: int, rng: Generator) -> Any:
+def configured_method(name: str, federation: Federation) -> Method[Any]:
+    """Return a method, set up for these data.
+
+    A method that would aim at each agent's own distribution aims at that of the test data. A
+    private threshold takes the range of the scores without looking at them, and an epsilon at which
+    agents of a hundred points can have one at all; agents that still have too few are left out.
+    """
+    method = methods.get(name)
+    if method.needs_bounds:
+        bounds = (0.0, RANGE) if federation.task == "regression" else None
+        return methods.get(name, epsilon=EPSILON, form="tight", overflow="exclude", bounds=bounds)
+    if getattr(method, "target", None) != "own":
+        return method
+    if method.corrects_shift_of == "features":
+        return methods.get(name, target="mixture")
+    return (
+        method
+        if federation.label_shares is None
+        else methods.get(name, target=federation.label_shares)
+    )
+
+
+def with_scarce_agent(federation: Federation, *, keep: int, alpha: float, seed: int) -> Federation:
+    """Take the agent with most calibration points down to fewer than a finite threshold needs."""
+    while keep and conformal_rank(keep, alpha) <= keep:
+        keep -= 1
+    most = max(federation.agents, key=lambda agent: agent.calibration.n)
+    rng = stream(seed, federation.dataset, "scarce")
+    kept = np.sort(rng.permutation(most.calibration.n)[:keep])
+    poor = dataclasses.replace(most, calibration=_rows(most.calibration, kept))
+    agents = tuple(poor if agent is most else agent for agent in federation.agents)
+    return dataclasses.replace(federation, agents=agents, scarce=poor.model.name)
+
+
+def _untrained(model: ModelSettings, data: Dataset, rows: int, rng: Generator) -> Any:
     """Return an untrained model of scikit-learn."""
     try:
         from sklearn.linear_model import SGDClassifier, SGDRegressor
@@ -223,15 +195,15 @@ def _model(recipe: Recipe, data: Dataset, rows: int, rng: Generator) -> Any:
     except ImportError as error:
         raise MissingExtraError("training the demo's models", "demo") from error
     start = int(rng.integers(2**31))
-    if recipe.hidden:
-        network = MLPRegressor if data.n_classes is None else MLPClassifier
+    if model.hidden:
+        kind = MLPRegressor if data.n_classes is None else MLPClassifier
         small = {"batch_size": min(32, rows), "random_state": start}
-        return network(hidden_layer_sizes=recipe.hidden, learning_rate_init=recipe.rate, **small)
-    steady = {"learning_rate": "constant", "eta0": recipe.rate, "random_state": start}
+        return kind(hidden_layer_sizes=model.hidden, learning_rate_init=model.rate, **small)
+    steady = {"learning_rate": "constant", "eta0": model.rate, "random_state": start}
     return SGDRegressor(**steady) if data.n_classes is None else SGDClassifier("log_loss", **steady)
 
 
-def _label_law(data: Dataset, train: Indices) -> tuple[float, ...] | None:
+def _label_shares(data: Dataset, train: Indices) -> tuple[float, ...] | None:
     """Return the share of each class in the training data."""
     if data.n_classes is None:
         return None
@@ -246,3 +218,10 @@ def _features(data: Dataset, train: Indices) -> Floats:
     centred = data.inputs - data.inputs[train].mean(axis=0)
     directions = np.linalg.svd(centred[train], full_matrices=False)[2][:FEATURES]
     return np.asarray(centred @ directions.T)
+
+
+def _rows(cal: Calibration, rows: Indices) -> Calibration:
+    """Keep some of the calibration points."""
+    labels = None if cal.labels is None else cal.labels[rows]
+    features = None if cal.features is None else cal.features[rows]
+    return Calibration(cal.scores[rows], labels, features, cal.n_classes)

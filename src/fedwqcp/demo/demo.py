@@ -1,31 +1,37 @@
-"""The main job on small data: every method side by side, and what scarce data do."""
+"""The main job on small data: every method agent by agent, and what scarce data do."""
 
 from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import count
+from math import isqrt
 from typing import Any
 
 import numpy as np
 
 import fedwqcp
-from fedwqcp import methods, metrics
+from fedwqcp import methods, metrics, theory
 from fedwqcp.arrays import Floats, as_alpha
-from fedwqcp.demo.agents import AGENTS, Problem, prepare
-from fedwqcp.demo.aimed import aimed
-from fedwqcp.demo.embedded import digits, friedman
-from fedwqcp.demo.portraits import examples, portraits, traffic
-from fedwqcp.demo.record import Record
-from fedwqcp.demo.scarce import with_scarce_agent
-from fedwqcp.demo.shown import Shown, Skipped, Traffic
-from fedwqcp.demo.streams import stream
+from fedwqcp.demo.agents import (
+    AGENTS,
+    Federation,
+    TrainedAgent,
+    configured_method,
+    prepare,
+    with_scarce_agent,
+)
+from fedwqcp.demo.data import digits, friedman, stream
+from fedwqcp.demo.records import AgentProfile, Example, Record, ReportRecord, Skipped, Traffic
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.federation.transport.local import calibrate
 from fedwqcp.methods import Method
+from fedwqcp.metrics import histogram
+from fedwqcp.quantile import conformal_quantile
+from fedwqcp.scores import LabelScore
 from fedwqcp.theory.diagnosis import excluded
 from fedwqcp.wire.release import Release
 from fedwqcp.wire.round import Setting
@@ -33,10 +39,16 @@ from fedwqcp.wire.round import Setting
 POLICIES = ("propagate", "clip", "exclude")
 """What an agent with too few points may do."""
 
+EXAMPLES = 12
+"""Examples of each dataset."""
+
+OURS = "fedwq-cp"
+"""The method whose coverage gap the report decomposes, and that meets scarce data."""
+
 
 @dataclass(frozen=True)
 class Demo:
-    """Settings of the demo.
+    """Settings of the demo: two datasets, six agents.
 
     Parameters
     ----------
@@ -80,35 +92,17 @@ class Results:
         Experiment ``"methods"``: every method; ``"overflow"``: FedWQ-CP with one scarce agent.
     skipped : tuple of Skipped
         Methods that could not do a task.
-    shown : tuple of Portrait, Traffic, Example and Skipped
+    report : tuple of AgentProfile, Traffic, Example and Skipped
         What a report shows beside the records.
     """
 
     records: tuple[Record, ...]
     skipped: tuple[Skipped, ...]
-    shown: tuple[Shown, ...] = ()
+    report: tuple[ReportRecord, ...] = ()
 
 
 def run(demo: Demo, on_step: Callable[[str, float], None] | None = None) -> Results:
-    """Train the agents, calibrate with every available method and measure.
-
-    Parameters
-    ----------
-    demo : Demo
-        The settings.
-    on_step : callable, optional
-        Told what comes next, and which share of the work is done.
-
-    Returns
-    -------
-    Results
-        The records.
-
-    Raises
-    ------
-    MissingExtraError
-        If scikit-learn is not installed.
-    """
+    """Train the agents, calibrate with every available method and measure."""
     total = 2 * (len(AGENTS) + len(methods.available()) + 1)
     done = count()
 
@@ -119,56 +113,58 @@ def run(demo: Demo, on_step: Callable[[str, float], None] | None = None) -> Resu
 
     records: list[Record] = []
     skipped: list[Skipped] = []
-    shown: list[Shown] = []
+    report: list[ReportRecord] = []
     for data in (
         digits(demo.digits),
         friedman(demo.friedman, stream(demo.seed, "friedman")),
     ):
-        problem = prepare(data, demo.seed, beta=demo.beta, epochs=demo.epochs, on_step=_step)
+        federation = prepare(data, demo.seed, beta=demo.beta, epochs=demo.epochs, on_step=_step)
         own: list[Record] = []
         for name in methods.available():
-            _step(f"{problem.dataset}: {name}")
+            _step(f"{federation.dataset}: {name}")
             try:
-                found, sent = _measure(demo, problem, "methods", aimed(name, problem))
+                found, sent = _measure(
+                    demo, federation, "methods", configured_method(name, federation)
+                )
             except (InputError, MissingExtraError) as error:
-                skipped.append(Skipped(dataset=problem.dataset, method=name, reason=str(error)))
+                skipped.append(Skipped(dataset=federation.dataset, method=name, reason=str(error)))
                 continue
             own += found
-            shown += sent
-        shown += (*portraits(problem, own), *examples(problem, own))
-        _step(f"{problem.dataset}: an agent with too few points")
-        scarce = with_scarce_agent(problem, keep=demo.scarce, alpha=demo.alpha, seed=demo.seed)
+            report += sent
+        report += (*profiles(federation, own), *examples(federation, own))
+        _step(f"{federation.dataset}: an agent with too few points")
+        scarce = with_scarce_agent(federation, keep=demo.scarce, alpha=demo.alpha, seed=demo.seed)
         for policy in POLICIES:
-            method = methods.get("fedwq-cp", overflow=policy)
+            method = methods.get(OURS, overflow=policy)
             own += _measure(demo, scarce, "overflow", method)[0]
         records += own
-    return Results(tuple(records), tuple(skipped), (*shown, *skipped))
+    return Results(tuple(records), tuple(skipped), (*report, *skipped))
 
 
 def _measure(
-    demo: Demo, problem: Problem, experiment: str, method: Method[Any]
+    demo: Demo, federation: Federation, experiment: str, method: Method[Any]
 ) -> tuple[tuple[Record, ...], tuple[Traffic, ...]]:
     """Calibrate with one method, and measure every agent's sets on the shared test data."""
     began = time.perf_counter()
-    release, samples, sent = _calibrate(demo, problem, method)
+    release, samples, sent = _calibrate(demo, federation, method)
     seconds = time.perf_counter() - began
     found = []
-    for side in problem.sides:
-        name = side.recipe.name
+    for agent in federation.agents:
+        name = agent.model.name
         threshold = release.threshold(name)
-        sets = problem.predict(side, threshold)
-        result = metrics.measure(name, sets, problem.targets)
+        sets = federation.predict(agent, threshold)
+        result = metrics.measure(name, sets, federation.targets)
         found.append(
             Record(
                 experiment=experiment,
-                dataset=problem.dataset,
-                task=problem.task,
+                dataset=federation.dataset,
+                task=federation.task,
                 seed=demo.seed,
                 alpha=demo.alpha,
                 method=methods.name_of(method),
                 agent=name,
-                model=side.recipe.model,
-                n=side.calibration.n,
+                model=agent.model.strength,
+                n=agent.calibration.n,
                 threshold=_number(threshold),
                 tested=result.n,
                 covered=result.hits,
@@ -179,7 +175,7 @@ def _measure(
                 samples=samples,
                 guarantee=str(release.guarantee),
                 assumption=release.assumption,
-                config=_config(demo, problem, release),
+                config=_config(demo, federation, release),
                 code=_code(),
                 seconds=seconds,
             )
@@ -188,11 +184,11 @@ def _measure(
 
 
 def _calibrate(
-    demo: Demo, problem: Problem, method: Method[Any]
+    demo: Demo, federation: Federation, method: Method[Any]
 ) -> tuple[Release, bool, tuple[Traffic, ...]]:
     """Run a round; scores of single people may leave only where the method cannot do without."""
-    agents = {side.recipe.name: side.calibration for side in problem.sides}
-    noise = int(stream(demo.seed, problem.dataset, methods.name_of(method)).integers(2**31))
+    agents = {agent.model.name: agent.calibration for agent in federation.agents}
+    noise = int(stream(demo.seed, federation.dataset, methods.name_of(method)).integers(2**31))
     sizes: dict[str, list[tuple[int, int]]] = {}
 
     def attempt(allow_samples: bool) -> tuple[Release, bool, tuple[Traffic, ...]]:
@@ -201,13 +197,17 @@ def _calibrate(
             agents,
             method=method,
             alpha=demo.alpha,
-            score=problem.score,
+            score=federation.score,
             allow_samples=allow_samples,
             seed=noise,
             on_exchange=lambda _, name, down, up: sizes[name].append((down, up)),
         )
         name = methods.name_of(method)
-        return release, allow_samples, traffic(problem.dataset, name, sizes, excluded(release, 0))
+        return (
+            release,
+            allow_samples,
+            traffic(federation.dataset, name, sizes, excluded(release, 0)),
+        )
 
     try:
         return attempt(False)
@@ -217,11 +217,11 @@ def _calibrate(
         return attempt(True)
 
 
-def _config(demo: Demo, problem: Problem, release: Release) -> dict[str, Setting]:
+def _config(demo: Demo, federation: Federation, release: Release) -> dict[str, Setting]:
     """Return all settings under names that tell whose they are."""
     terms = release.round
     parts: tuple[tuple[str, Mapping[str, Setting]], ...] = (
-        ("demo", {**dataclasses.asdict(demo), "scarce_agent": problem.scarce}),
+        ("demo", {**dataclasses.asdict(demo), "scarce_agent": federation.scarce}),
         ("score", {"name": terms.score.name, "rule": terms.rule, **terms.score.settings}),
         ("method", terms.method.settings),
     )
@@ -238,3 +238,118 @@ def _number(threshold: float | Floats) -> float | tuple[float, ...]:
     """Return a threshold as plain numbers."""
     flat = np.atleast_1d(threshold)
     return float(flat[0]) if np.ndim(threshold) == 0 else tuple(float(q) for q in flat)
+
+
+def profiles(federation: Federation, records: Sequence[Record]) -> tuple[AgentProfile, ...]:
+    """Return every agent's calibration data as counts, and its coverage gap in two parts."""
+    alpha = records[0].alpha
+    released = next(r.threshold for r in records if r.method == OURS)
+    q_hat = released if isinstance(released, float) else released[0]
+    q_mix = theory.mixture_quantile(
+        {agent.model.name: agent.calibration.scores for agent in federation.agents}, alpha
+    )
+    tested = {agent.model.name: true_scores(federation, agent) for agent in federation.agents}
+    gaps = theory.decompose(tested, q_hat, q_mix, alpha)
+    found = []
+    for agent, gap in zip(federation.agents, gaps, strict=True):
+        bars = histogram(agent.calibration.scores)
+        found.append(
+            AgentProfile(
+                dataset=federation.dataset,
+                agent=gap.agent,
+                counts=_counts(agent),
+                edges=bars.edges,
+                people=bars.people,
+                local=float(conformal_quantile(agent.calibration.scores, alpha)),
+                released=q_hat,
+                mixture=q_mix,
+                level=gap.level,
+                coverage=gap.coverage,
+                coverage_mixture=gap.coverage_mix,
+            )
+        )
+    return tuple(found)
+
+
+def examples(
+    federation: Federation, records: Sequence[Record], most: int = EXAMPLES
+) -> tuple[Example, ...]:
+    """Return the test points that the models find hardest, with every method's sets.
+
+    Hard is a truth that the models find unlikely, or a value far from what they predict, on average
+    over the agents' ranks.
+    """
+    ranks = [np.argsort(np.argsort(_hardness(federation, agent))) for agent in federation.agents]
+    rows = np.argsort(-np.sum(ranks, axis=0), kind="stable")[:most]
+    found = []
+    for agent in federation.agents:
+        own = {r.method: r.threshold for r in records if r.agent == agent.model.name}
+        drawn = {
+            name: federation.predict(agent, q if isinstance(q, float) else np.array(q))
+            for name, q in own.items()
+        }
+        for row in rows.tolist():
+            probs = agent.outputs[row] if federation.task == "classification" else None
+            truth = float(federation.targets[row])
+            found.append(
+                Example(
+                    dataset=federation.dataset,
+                    agent=agent.model.name,
+                    row=row,
+                    truth=truth,
+                    said=float(agent.outputs[row] if probs is None else probs.argmax()),
+                    probability=None if probs is None else float(probs[int(truth)]),
+                    pixels=() if probs is None else _pixels(federation.inputs[row]),
+                    sets={name: tuple(map(float, sets[row])) for name, sets in drawn.items()},
+                )
+            )
+    return tuple(found)
+
+
+def traffic(
+    dataset: str,
+    method: str,
+    sizes: Mapping[str, Sequence[tuple[int, int]]],
+    left_out: Collection[str] = (),
+) -> tuple[Traffic, ...]:
+    """Write down the bytes of every question and its answer."""
+    return tuple(
+        Traffic(
+            dataset=dataset,
+            method=method,
+            agent=agent,
+            down=tuple(down for down, _ in own),
+            up=tuple(up for _, up in own),
+            used=agent not in left_out,
+        )
+        for agent, own in sizes.items()
+    )
+
+
+def true_scores(federation: Federation, agent: TrainedAgent) -> Floats:
+    """Return the scores of the test points at the truth."""
+    if isinstance(federation.score, LabelScore):
+        return federation.score.of(agent.outputs, federation.targets, u=federation.uniforms)
+    return federation.score.of(agent.outputs, federation.targets)
+
+
+def _hardness(federation: Federation, agent: TrainedAgent) -> Floats:
+    """Return how far each truth is from what a model says of it."""
+    if federation.task == "classification":
+        truth = federation.targets.astype(np.int64)
+        return np.asarray(-agent.outputs[np.arange(len(truth)), truth])
+    return np.abs(agent.outputs - federation.targets)
+
+
+def _counts(agent: TrainedAgent) -> tuple[int, ...]:
+    """Count an agent's calibration points, by class where there are any."""
+    cal = agent.calibration
+    if cal.labels is None:
+        return (cal.n,)
+    return tuple(np.bincount(cal.labels, minlength=cal.n_classes or 0).tolist())
+
+
+def _pixels(values: Floats) -> tuple[int, ...]:
+    """Return a square image as whole numbers from 0 to 255."""
+    square = isqrt(len(values)) ** 2 == len(values)
+    return tuple(np.rint(255 * values).astype(int).tolist()) if square else ()

@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedwqcp.demo import partition
-from fedwqcp.demo.embedded import digits
-from fedwqcp.demo.streams import stream
+from fedwqcp.demo.data import by_label, digits, iid, stream
 from fedwqcp.errors import MissingExtraError
 
 SITES = ("st-mary", "lakeside", "north", "south", "east", "west")
@@ -19,31 +17,11 @@ EPOCHS = 10
 
 
 def write_sites(folder: Path, seed: int = 0, beta: float = 2.0) -> tuple[str, ...]:
-    """Train a model at each site on digits, and write its outputs as files.
-
-    Parameters
-    ----------
-    folder : Path
-        Each site gets ``SITE/cal.npz`` and ``SITE/test.npz`` here.
-    seed : int, optional
-        Seed of the split and the models.
-    beta : float, optional
-        Dirichlet concentration of the calibration data over classes.
-
-    Returns
-    -------
-    tuple of str
-        Names of the sites.
-
-    Raises
-    ------
-    MissingExtraError
-        If scikit-learn is not installed.
-    """
+    """Train a model at each site on digits, and write its outputs as files."""
     data = digits()
-    train, held, test = partition.iid(len(data), (2, 4, 3), stream(seed, "sites", "split"))
+    train, held, test = iid(len(data), (2, 4, 3), stream(seed, "sites", "split"))
     rng = stream(seed, "sites", "partition")
-    shares = partition.by_label(data.targets[held], len(SITES), rng, beta=beta)
+    shares = by_label(data.targets[held], len(SITES), rng, beta=beta)
     for at, (name, share) in enumerate(zip(SITES, shares, strict=True)):
         model = _model(hidden=8 * (at + 1), start=int(stream(seed, "sites", name).integers(2**31)))
         for _ in range(EPOCHS):

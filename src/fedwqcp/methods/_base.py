@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -279,6 +279,10 @@ class Method(ABC, Generic[S]):
     """The kinds of outcome that it ends with."""
     needs_labels: ClassVar[bool] = False
     """Whether an agent cannot answer without the class labels of its points."""
+    needs_bounds: ClassVar[bool] = False
+    """Whether it needs a range of scores that is stated before anybody looks at them."""
+    score_range: ClassVar[tuple[float, float] | None] = None
+    """The only range of scores that it takes; None for any."""
     controls_risk: ClassVar[bool] = False
     """Whether it reads the weights of a calibration, and bounds a mean loss in place of misses."""
 
@@ -291,6 +295,11 @@ class Method(ABC, Generic[S]):
     @abstractmethod
     def assumption(self) -> str:
         """Under which assumption, in words; for no guarantee, what to know instead."""
+
+    @property
+    def corrects_shift_of(self) -> Literal["labels", "features", "strata"] | None:
+        """What its setting ``target`` is the distribution of; None where it corrects no shift."""
+        return None
 
     @property
     def spends(self) -> float:

@@ -141,6 +141,7 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
     overflow: Overflow = "propagate"
 
     summaries = (PrivateQuantile,)
+    needs_bounds = True
     outcomes = (ToAll, ToAllWithin, RobustToAll)
     guarantee = NO_GUARANTEE
     assumption = (

@@ -13,9 +13,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from fedwqcp.demo import shown
-from fedwqcp.demo.record import load as load_records
-from fedwqcp.demo.shown import Portrait
+from fedwqcp.demo.records import REPORT_FILE, AgentProfile, load_records, load_report
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.federation.files import write_atomic
 from fedwqcp.federation.outputs.reading import Outputs, load_outputs
@@ -281,7 +279,7 @@ def check_ending(path: Path) -> None:
 
 
 def draw_ecdf(
-    portraits: Sequence[Portrait], stem: Path, endings: Sequence[str] = (".png", ".svg")
+    profiles: Sequence[AgentProfile], stem: Path, endings: Sequence[str] = (".png", ".svg")
 ) -> tuple[Path, ...]:
     """Draw each agent's distribution of scores, its own threshold and the released one.
 
@@ -289,7 +287,7 @@ def draw_ecdf(
 
     Parameters
     ----------
-    portraits : sequence of Portrait
+    profiles : sequence of AgentProfile
         The agents, one panel for each dataset.
     stem : Path
         Where to, without ending.
@@ -310,12 +308,12 @@ def draw_ecdf(
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    datasets = list(dict.fromkeys(p.dataset for p in portraits))
+    datasets = list(dict.fromkeys(p.dataset for p in profiles))
     with rc_context(STYLE):
         figure = Figure(figsize=(4.6 * len(datasets), 3.8), layout="constrained")
         panels = figure.subplots(1, len(datasets), sharey=True, squeeze=False)[0]
         for panel, dataset in zip(panels, datasets, strict=True):
-            _draw_ecdf(panel, [p for p in portraits if p.dataset == dataset])
+            _draw_ecdf(panel, [p for p in profiles if p.dataset == dataset])
             panel.set_title(dataset, loc="left", fontweight="bold")
         panels[0].set_ylabel("share of calibration points")
         handles, names = panels[0].get_legend_handles_labels()
@@ -323,11 +321,11 @@ def draw_ecdf(
         return save_all(figure, stem, endings)
 
 
-def _draw_ecdf(panel: Any, portraits: Sequence[Portrait]) -> None:
+def _draw_ecdf(panel: Any, profiles: Sequence[AgentProfile]) -> None:
     """Draw one dataset."""
-    first = portraits[0]
+    first = profiles[0]
     panel.axhline(first.level, color="0.35", linestyle="--", linewidth=1)
-    for place, own in enumerate(portraits):
+    for place, own in enumerate(profiles):
         colour = COLOURS[place % len(COLOURS)]
         n = sum(own.people)
         if n:
@@ -345,7 +343,7 @@ def _draw_ecdf(panel: Any, portraits: Sequence[Portrait]) -> None:
     panel.set_ylim(0, 1.01)
 
 
-def portrait(release: Release, agent: str, outputs: Outputs) -> Portrait:
+def agent_profile(release: Release, agent: str, outputs: Outputs) -> AgentProfile:
     """Return an agent's scores as counts, its own threshold and the released one.
 
     Parameters
@@ -359,7 +357,7 @@ def portrait(release: Release, agent: str, outputs: Outputs) -> Portrait:
 
     Returns
     -------
-    Portrait
+    AgentProfile
         At the first level of the round; the quantile of all scores is unknown here, hence +inf.
 
     Raises
@@ -374,7 +372,7 @@ def portrait(release: Release, agent: str, outputs: Outputs) -> Portrait:
         raise InputError("the figure needs one threshold; this round gives one for each label")
     bars = histogram(cal.scores)
     covered = float(np.mean(cal.scores <= released[0])) if cal.n else 0.0
-    return Portrait(
+    return AgentProfile(
         dataset=f"{release.round.score.name}, {release.round.method.name}",
         agent=agent,
         counts=(cal.n,),
@@ -450,10 +448,10 @@ def demo_coverage(asked: FigureSource, stem: Path, endings: Sequence[str]) -> tu
 def ecdf(asked: FigureSource, stem: Path, endings: Sequence[str]) -> tuple[Path, ...]:
     """Draw distributions of scores with thresholds, of the demo or beside a release."""
     if asked.source.is_dir():
-        return draw_ecdf(demo_portraits(asked.source), stem, endings)
+        return draw_ecdf(demo_profiles(asked.source), stem, endings)
     if asked.agent is None or asked.outputs is None:
         raise InputError("beside a release, say whose scores with --agent and --outputs")
-    own = portrait(load_release(asked.source), asked.agent, load_outputs(asked.outputs))
+    own = agent_profile(load_release(asked.source), asked.agent, load_outputs(asked.outputs))
     return draw_ecdf([own], stem, endings)
 
 
@@ -461,9 +459,9 @@ FIGURES: dict[str, Draw] = {"coverage-vs-size": demo_coverage, "ecdf": ecdf}
 """Every figure by its name."""
 
 
-def demo_portraits(source: Path) -> tuple[Portrait, ...]:
+def demo_profiles(source: Path) -> tuple[AgentProfile, ...]:
     """Return what the demo kept of its agents."""
-    found = tuple(one for one in shown.load(source / shown.FILE) if isinstance(one, Portrait))
+    found = tuple(one for one in load_report(source / REPORT_FILE) if isinstance(one, AgentProfile))
     if not found:
-        raise InputError(f"{source} must be the demo's folder with {shown.FILE}: fedwqcp demo")
+        raise InputError(f"{source} must be the demo's folder with {REPORT_FILE}: fedwqcp demo")
     return found

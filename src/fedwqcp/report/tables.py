@@ -13,8 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from fedwqcp.demo.record import Record
-from fedwqcp.demo.shown import Skipped
+from fedwqcp.demo.records import Record, Skipped
 from fedwqcp.metrics import Rate
 
 LEVEL = 0.99

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import fedwqcp as fw
-from fedwqcp.demo import shown
-from fedwqcp.demo.record import save
+from fedwqcp.demo import records as demo_records
+from fedwqcp.demo.records import save_records
 from fedwqcp.errors import InputError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.outputs.reading import load_outputs
@@ -192,7 +192,7 @@ def demo(tmp_path):
         "demo.beta": 0.3,
         "demo.scarce_agent": "b",
     }
-    save(
+    save_records(
         tmp_path / "records.jsonl",
         [
             record(method=method, agent=agent, covered=covered, n=n, config=config, threshold=0.8)
@@ -204,7 +204,7 @@ def demo(tmp_path):
             )
         ],
     )
-    portrait = {
+    profile = {
         "dataset": "digits",
         "counts": (10, 30),
         "edges": (0.0, 0.5, 1.0),
@@ -216,12 +216,12 @@ def demo(tmp_path):
         "coverage": 0.88,
         "coverage_mixture": 0.91,
     }
-    kept = [shown.Portrait(agent=agent, **portrait) for agent in ("<b>a</b>", "b")]
+    kept = [demo_records.AgentProfile(agent=agent, **profile) for agent in ("<b>a</b>", "b")]
     kept.append(
-        shown.Traffic(dataset="digits", method="fedwq-cp", agent="b", down=(300,), up=(216,))
+        demo_records.Traffic(dataset="digits", method="fedwq-cp", agent="b", down=(300,), up=(216,))
     )
     kept.append(
-        shown.Example(
+        demo_records.Example(
             dataset="digits",
             agent="b",
             row=7,
@@ -233,7 +233,7 @@ def demo(tmp_path):
         )
     )
     kept.append(
-        shown.Traffic(
+        demo_records.Traffic(
             dataset="digits",
             method="fedwq-cp",
             agent="<b>a</b>",
@@ -242,8 +242,8 @@ def demo(tmp_path):
             used=False,
         )
     )
-    kept.append(shown.Skipped(dataset="digits", method="x-cp", reason="it needs labels"))
-    shown.save(tmp_path / shown.FILE, kept)
+    kept.append(demo_records.Skipped(dataset="digits", method="x-cp", reason="it needs labels"))
+    demo_records.save_report(tmp_path / demo_records.REPORT_FILE, kept)
     return tmp_path
 
 
@@ -303,7 +303,7 @@ def test_examples_are_left_out_unless_asked_for(demo):
 
 
 def test_records_alone_make_a_report(demo):
-    (demo / shown.FILE).unlink()
+    (demo / demo_records.REPORT_FILE).unlink()
     said = words(demo, demo, Wanted(examples=3))
     assert "its worst agent, b, reaches 0.750" in said
     assert "Who holds what" not in said

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedwqcp.demo import embedded
-from fedwqcp.demo.partition import Indices, iid
-from fedwqcp.demo.streams import stream
+from fedwqcp.demo.data import Indices, digits, iid, stream
 from fedwqcp.errors import InputError
 from fedwqcp_lab.datasets import catalog, formats
 from fedwqcp_lab.datasets.catalog import Content, Dataset, Status
@@ -206,9 +204,9 @@ def _embedded(dataset: Dataset) -> Loaded:
     if dataset.name != "digits":
         raise InputError(
             f"{dataset.name} is drawn at random and cannot be loaded; "
-            "call fedwqcp.demo.embedded.friedman with the number of rows"
+            "call fedwqcp.demo.data.friedman with the number of rows"
         )
-    all_digits = embedded.digits()
+    all_digits = digits()
     images = np.rint(all_digits.inputs * 255).astype(np.uint8).reshape(-1, *dataset.shape)
     labels = all_digits.targets.astype(np.uint8)
     train, test = iid(len(labels), (0.8, 0.2), stream(0, "test", dataset.name))

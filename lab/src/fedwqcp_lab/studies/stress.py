@@ -18,9 +18,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from fedwqcp.arrays import Labels, as_alpha
-from fedwqcp.demo import partition
-from fedwqcp.demo.lines import check_types
-from fedwqcp.demo.streams import stream
+from fedwqcp.demo.data import by_label, by_quantity, stream
 from fedwqcp.errors import InputError, RecordError
 from fedwqcp.federation.files import write_atomic
 from fedwqcp.report.figures import COLOURS, MARKERS, STYLE, require_matplotlib, save_all
@@ -202,7 +200,8 @@ class Factor:
     values: tuple[int | float, ...]
 
     def __post_init__(self) -> None:
-        check_types(self)
+        if self.name not in FACTORS:
+            raise InputError(f"a factor must be one of {', '.join(FACTORS)}, got {self.name!r}")
         if not self.values or len({*self.values}) < len(self.values):
             raise InputError(f"values must be different, at least one; got {self.values}")
         for value in self.values:
@@ -297,9 +296,10 @@ def load(path: Path | None = None) -> Stress:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"{path} cannot be read as a stress study: {error}") from None
-    factors = table.pop("factors", [])
-    experiment = build(Experiment, {**table, "pool": True}, path.name)
-    return build(Stress, {"experiment": experiment, "factors": factors}, path.name)
+    factors = [build(Factor, own, f"{path.name}: factors") for own in table.pop("factors", [])]
+    return Stress(
+        experiment=build(Experiment, {**table, "pool": True}, path.name), factors=tuple(factors)
+    )
 
 
 FEW = 10
@@ -334,8 +334,9 @@ class Shape:
     tiny: int = 0
 
     def __post_init__(self) -> None:
-        check_types(self)
         as_alpha(self.alpha)
+        if self.skew not in ("label", "quantity"):
+            raise InputError(f"skew must be 'label' or 'quantity', got {self.skew!r}")
         if self.agents < 1 or not 0 <= self.tiny <= self.agents or not 0 <= self.strong <= 1:
             raise InputError(
                 "a federation must have at least one agent, a share of strong ones from 0 to 1 and "
@@ -386,9 +387,9 @@ def _owners(pool: Unit, shape: Shape) -> Labels:
     labels = pool.setting.labels
     rng = stream(pool.setting.seed, pool.setting.dataset, "federation", shape.skew)
     if shape.skew == "label":
-        parts = partition.by_label(labels, shape.agents, rng, beta=shape.beta)
+        parts = by_label(labels, shape.agents, rng, beta=shape.beta)
     else:
-        parts = partition.by_quantity(len(labels), shape.agents, rng, beta=shape.beta)
+        parts = by_quantity(len(labels), shape.agents, rng, beta=shape.beta)
     owners = np.full(len(labels), -1, dtype=np.int64)
     for at, part in enumerate(parts):
         tiny = at >= shape.agents - shape.tiny
@@ -459,9 +460,6 @@ class Stressed:
     calibration_s: float = field(compare=False)
     version: int = VERSION
 
-    def __post_init__(self) -> None:
-        check_types(self)
-
     @property
     def key(self) -> Key:
         """What no two lines share."""
@@ -515,7 +513,7 @@ def _summed(row: Sequence[Result], factor: str, value: float) -> Stressed:
     )
 
 
-AXES = {
+FACTORS = {
     "label": "label skew: concentration",
     "quantity": "quantity skew: concentration",
     "agents": "agents",
@@ -581,7 +579,7 @@ def draw_stress(
     from matplotlib.figure import Figure
 
     datasets = _distinct(line.dataset for line in lines)
-    factors = [name for name in AXES if any(line.factor == name for line in lines)]
+    factors = [name for name in FACTORS if any(line.factor == name for line in lines)]
     methods = _distinct(line.method for line in lines)
     with mpl.rc_context(STYLE):
         figure = Figure((2.3 * len(factors) + 1, 2.1 * len(datasets) + 0.9), layout="constrained")
@@ -594,7 +592,7 @@ def draw_stress(
             first = next(line for line in lines if line.dataset == dataset)
             row[0].set_ylabel(f"{shown(first.title, first.status)}\nworst agent lacks")
         for panel, factor in zip(panels[-1], factors, strict=True):
-            panel.set_xlabel(AXES[factor])
+            panel.set_xlabel(FACTORS[factor])
         handles, names = panels[0][0].get_legend_handles_labels()
         figure.legend(
             handles, names, loc="outside upper center", ncols=ceil(len(names) / 2), frameon=False

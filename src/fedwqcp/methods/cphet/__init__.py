@@ -151,6 +151,7 @@ class CPhet(Method[Summary]):
     summaries = (Fitted, Weighed, WeightedScores, Sums, Step)
     questions = (Begin, Weigh, SumsAt, DescendToward)
     outcomes = (ReweightedToAll, ReweightedToEach, PooledScores, TowardLaws, Local)
+    corrects_shift_of = "features"
     guarantee = Guarantee("target-shift", "approximate")
     assumption = (
         "the law of Y given X, and the score, are shared by all agents, only laws of X differ; "

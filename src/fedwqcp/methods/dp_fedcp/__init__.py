@@ -138,6 +138,8 @@ class DPFedCP(Method[Summary]):
     questions = (Begin, CountFirst, CountsAt, DescendFrom)
     outcomes = (ToAll, ToEach)
     needs_labels = True
+    score_range = (0.0, 1.0)
+    corrects_shift_of = "labels"
     guarantee = Guarantee("target-shift", "approximate")
     assumption = (
         "class-conditional laws of the inputs are shared by all agents, only label laws differ; "

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import inf, isfinite
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -151,6 +151,10 @@ class FedLSCP(OneShot[ClassSketches]):
 
     summaries = (ClassSketches, SketchesAndThreshold)
     outcomes = (LabelShifted,)
+
+    @property
+    def corrects_shift_of(self) -> Literal["labels", "strata"]:
+        return "strata" if self.strata else "labels"
 
     def __post_init__(self) -> None:
         if isinstance(self.target, str):

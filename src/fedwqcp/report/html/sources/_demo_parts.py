@@ -7,8 +7,8 @@ from dataclasses import fields
 from statistics import fmean
 
 from fedwqcp import methods, scores
-from fedwqcp.demo import shown as kept
-from fedwqcp.demo.record import Record
+from fedwqcp.demo import records as demo_records
+from fedwqcp.demo.records import Record
 from fedwqcp.errors import InputError
 from fedwqcp.report.html import sections
 from fedwqcp.report.html.blocks import Block, Row, Table, Text
@@ -24,7 +24,7 @@ from fedwqcp.wire.payload import LocalQuantile
 def settings_section(
     main: Sequence[Record],
     used: Mapping[tuple[str, str], bool],
-    skipped: Sequence[kept.Skipped],
+    skipped: Sequence[demo_records.Skipped],
 ) -> list[Section]:
     """Return which settings differ from a method's own, and what was left out."""
     rows = []
@@ -66,20 +66,20 @@ def _short(value: object) -> str:
 
 
 def scores_section(
-    portraits: Sequence[kept.Portrait], main: Sequence[Record], method: str
+    profiles: Sequence[demo_records.AgentProfile], main: Sequence[Record], method: str
 ) -> Section:
     """Return the scores with all thresholds."""
     released: dict[str, list[tuple[str, float]]] = {}
     for r in main:
         values = (r.threshold,) if isinstance(r.threshold, float) else r.threshold
         released.setdefault(r.agent, []).extend((r.method, q) for q in values)
-    panels = {p.agent: (p.edges, p.people, p.local) for p in portraits}
+    panels = {p.agent: (p.edges, p.people, p.local) for p in profiles}
     return sections.score_panels(panels, released, method)
 
 
-def partition_section(portraits: Sequence[kept.Portrait], first: Record) -> Section:
+def partition_section(profiles: Sequence[demo_records.AgentProfile], first: Record) -> Section:
     """Return who holds what."""
-    classes = len(portraits[0].counts) > 1
+    classes = len(profiles[0].counts) > 1
     beta = first.config.get("demo.beta")
     law = f"drawn from a Dirichlet law with beta = {beta}" if beta is not None else "unequal"
     what = "class" if classes else "all points"
@@ -89,12 +89,12 @@ def partition_section(portraits: Sequence[kept.Portrait], first: Record) -> Sect
         "Who holds what",
         f"Agents' shares of the calibration data are {law}, {over}: the smaller beta, the less "
         "alike the agents.",
-        [partition({p.agent: p.counts for p in portraits}, what)],
+        [partition({p.agent: p.counts for p in profiles}, what)],
     )
 
 
 def examples_section(
-    examples: Sequence[kept.Example], most: int, methods: Sequence[str]
+    examples: Sequence[demo_records.Example], most: int, methods: Sequence[str]
 ) -> Section:
     """Return the hardest points with their sets."""
     rows = list(dict.fromkeys(e.row for e in examples))[:most]
@@ -108,7 +108,7 @@ def examples_section(
     )
 
 
-def _example(e: kept.Example, place: int, methods: Sequence[str]) -> Example:
+def _example(e: demo_records.Example, place: int, methods: Sequence[str]) -> Example:
     """Return one point as one agent sees it."""
     if e.probability is None:
         text = f"Truth: {number(e.truth)}. The model says {number(e.said)}."
@@ -130,47 +130,51 @@ def _example(e: kept.Example, place: int, methods: Sequence[str]) -> Example:
     return Example(e.agent, f"No. {place + 1} at {e.agent}", text, image, alt, distinct(sets))
 
 
-def _percent(e: kept.Example) -> str:
+def _percent(e: demo_records.Example) -> str:
     """Write what the model gave the truth."""
     return "less than 1 %" if (e.probability or 0) < 0.01 else f"{100 * (e.probability or 0):.0f} %"
 
 
-def _interval(name: str, e: kept.Example) -> Drawn:
+def _interval(name: str, e: demo_records.Example) -> Drawn:
     """Return one interval."""
     low, high = e.sets[name]
     covered = low <= e.truth <= high
     return Drawn((name,), [(f"{number(low)} to {number(high)}", covered)], covered)
 
 
-def sent_section(main: Sequence[Record], traffic: Sequence[kept.Traffic], method: str) -> Section:
+def sent_section(
+    main: Sequence[Record], traffic: Sequence[demo_records.Traffic], method: str
+) -> Section:
     """Return what was sent."""
     totals = [(r.method, r.agent, r.bytes_up, r.bytes_down) for r in main]
     single = {(t.method, t.agent): list(zip(t.down, t.up, strict=True)) for t in traffic}
     return sections.messages(totals, single, method)
 
 
-def diagnosis_section(portraits: Sequence[kept.Portrait], main: Sequence[Record]) -> Section:
+def diagnosis_section(
+    profiles: Sequence[demo_records.AgentProfile], main: Sequence[Record]
+) -> Section:
     """Return what the summaries of FedWQ-CP show."""
     n = {r.agent: r.n for r in main}
     config = {key[6:]: value for key, value in main[0].config.items() if key.startswith("score.")}
     name = str(config.pop("name"))
     config.pop("rule")
-    classes = len(portraits[0].counts) if main[0].task == "classification" else None
+    classes = len(profiles[0].counts) if main[0].task == "classification" else None
     bounds = scores.get(name, **config).bounds(classes)  # type: ignore[arg-type]  # checked there
-    sent = {p.agent: LocalQuantile(p.local, n[p.agent]) for p in portraits}
+    sent = {p.agent: LocalQuantile(p.local, n[p.agent]) for p in profiles}
     return sections.diagnosis(diagnose(sent, main[0].alpha, bounds))
 
 
-def theory_section(portraits: Sequence[kept.Portrait]) -> Section:
+def theory_section(profiles: Sequence[demo_records.AgentProfile]) -> Section:
     """Return where FedWQ-CP's gaps come from."""
-    first = portraits[0]
+    first = profiles[0]
     lines = [
         f"The threshold that FedWQ-CP released is {number(first.released)}; the quantile of all "
         f"agents' scores together, which no server may compute, is {number(first.mixture)}.",
         "A gap is at most its shift part plus its aggregation part (the paper's Theorem 1): the "
         "theorem locates a gap and bounds nothing by itself.",
     ]
-    chart = gap([(p.agent, p.coverage_mixture, p.coverage) for p in portraits], first.level)
+    chart = gap([(p.agent, p.coverage_mixture, p.coverage) for p in profiles], first.level)
     blocks: list[Block] = [chart, Text(lines)]
     return Section(
         "theory",

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-from fedwqcp.demo import shown as kept
-from fedwqcp.demo.record import Record, load
+from fedwqcp.demo import records as demo_records
+from fedwqcp.demo.records import Record, load_records
 from fedwqcp.errors import InputError
 from fedwqcp.report.html import coverages
 from fedwqcp.report.html.coverages import Measured
@@ -58,8 +58,8 @@ def read(path: Path, wanted: Wanted) -> Page:
     InputError
         If there are no records.
     """
-    records = load(path / "records.jsonl")
-    shown = kept.load(path / kept.FILE)
+    records = load_records(path / "records.jsonl")
+    shown = demo_records.load_report(path / demo_records.REPORT_FILE)
     main = [r for r in records if r.experiment == "methods"]
     if not main:
         raise InputError(f"{path / 'records.jsonl'} holds no comparison of methods")
@@ -91,15 +91,17 @@ def read(path: Path, wanted: Wanted) -> Page:
     )
 
 
-def _view(records: Sequence[Record], shown: Sequence[kept.Shown], wanted: Wanted) -> View:
+def _view(
+    records: Sequence[Record], shown: Sequence[demo_records.ReportRecord], wanted: Wanted
+) -> View:
     """Return all about one dataset."""
     main = [r for r in records if r.experiment == "methods"]
     methods = coverages.in_order({r.method for r in main})
     main.sort(key=lambda r: methods.index(r.method))
     first, nominal = main[0], 1 - main[0].alpha
-    portraits = [s for s in shown if isinstance(s, kept.Portrait)]
-    traffic = [s for s in shown if isinstance(s, kept.Traffic)]
-    examples = [s for s in shown if isinstance(s, kept.Example)]
+    profiles = [s for s in shown if isinstance(s, demo_records.AgentProfile)]
+    traffic = [s for s in shown if isinstance(s, demo_records.Traffic)]
+    examples = [s for s in shown if isinstance(s, demo_records.Example)]
     size = "labels in a set" if first.task == "classification" else "length of the interval"
     used = {(t.method, t.agent): t.used for t in traffic}
     found = [_measured(r, size, used.get((r.method, r.agent))) for r in main]
@@ -107,16 +109,18 @@ def _view(records: Sequence[Record], shown: Sequence[kept.Shown], wanted: Wanted
     about = [
         coverages.agents(found, nominal, tested),
         coverages.comparison(found, nominal, size, first.dataset),
-        *parts.settings_section(main, used, [s for s in shown if isinstance(s, kept.Skipped)]),
+        *parts.settings_section(
+            main, used, [s for s in shown if isinstance(s, demo_records.Skipped)]
+        ),
     ]
-    if portraits:
-        about.append(parts.scores_section(portraits, main, methods[0]))
-        about.append(parts.partition_section(portraits, first))
+    if profiles:
+        about.append(parts.scores_section(profiles, main, methods[0]))
+        about.append(parts.partition_section(profiles, first))
     if wanted.examples and examples:
         about.append(parts.examples_section(examples, wanted.examples, methods))
     about.append(parts.sent_section(main, traffic, methods[0]))
-    if portraits:
-        about += [parts.diagnosis_section(portraits, main), parts.theory_section(portraits)]
+    if profiles:
+        about += [parts.diagnosis_section(profiles, main), parts.theory_section(profiles)]
     about += parts.scarce_sections([r for r in records if r.experiment == "overflow"])
     return View(
         title=first.dataset,

@@ -1,8 +1,10 @@
-"""How rows are divided between agents: alike, or skewed in labels or in inputs."""
+"""Data that need no download: digits that come with scikit-learn, and a synthetic regression."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
 from math import isfinite
 from typing import TypeAlias
 
@@ -10,35 +12,66 @@ import numpy as np
 import numpy.typing as npt
 from numpy.random import Generator
 
-from fedwqcp.arrays import as_floats
+from fedwqcp.arrays import Floats, Labels, as_floats
 from fedwqcp.errors import InputError, MissingExtraError
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Inputs and what is to be predicted from them.
+
+    Parameters
+    ----------
+    name : str
+        As tables show it.
+    inputs : Floats, shape (n, d)
+        Inputs between 0 and 1.
+    targets : Labels or Floats, shape (n,)
+        Class labels, or real values.
+    n_classes : int or None
+        Number of classes; None for a regression.
+    """
+
+    name: str
+    inputs: Floats
+    targets: Labels | Floats
+    n_classes: int | None
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+
+def digits(rows: int | None = None) -> Dataset:
+    """Return the 1797 handwritten digits of 8 x 8 pixels that come with scikit-learn."""
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError as error:
+        raise MissingExtraError("the digits of scikit-learn", "demo") from error
+    pixels, labels = load_digits(return_X_y=True)
+    inputs = np.asarray(pixels, dtype=np.float64)[:rows] / 16.0
+    return Dataset("digits", inputs, np.asarray(labels, dtype=np.int64)[:rows], 10)
+
+
+def friedman(rows: int, rng: Generator) -> Dataset:
+    """Return a synthetic regression after Friedman (1991).
+
+    y = 10 sin(pi x0 x1) + 20 (x2 - 1/2)^2 + 10 x3 + 5 x4 + noise, with ten inputs uniform on [0, 1]
+    of which five matter, and standard normal noise.
+    """
+    if rows < 1:
+        raise InputError(f"rows must be at least 1, got {rows}")
+    x = rng.random((rows, 10))
+    mean = 10 * np.sin(np.pi * x[:, 0] * x[:, 1]) + 20 * (x[:, 2] - 0.5) ** 2
+    mean += 10 * x[:, 3] + 5 * x[:, 4]
+    return Dataset("synthetic (Friedman)", x, mean + rng.standard_normal(rows), None)
+
 
 Indices: TypeAlias = npt.NDArray[np.int64]
 """Row numbers in increasing order."""
 
 
 def iid(n: int, shares: Sequence[float], rng: Generator) -> tuple[Indices, ...]:
-    """Divide rows at random, without regard to what they hold.
-
-    Parameters
-    ----------
-    n : int
-        Number of rows.
-    shares : sequence of float
-        The share of each part; taken relative to their sum.
-    rng : numpy.random.Generator
-        Source of the shuffle.
-
-    Returns
-    -------
-    tuple of Indices
-        One array for each share; every row is in exactly one.
-
-    Raises
-    ------
-    InputError
-        If shares are negative, or none is positive.
-    """
+    """Divide rows at random, without regard to what they hold."""
     weights = as_floats(shares, "shares", (None,))
     if not (np.all(weights >= 0) and weights.sum() > 0):
         raise InputError("shares must not be negative and not all be 0")
@@ -52,27 +85,6 @@ def by_label(
 
     For each class the agents' shares are drawn from Dir(beta, ..., beta), and the shuffled rows of
     the class are cut at the cumulative shares. An agent may end up without rows.
-
-    Parameters
-    ----------
-    labels : array_like, shape (n,)
-        A class, or any other group, for each row.
-    n_agents : int
-        Number of agents.
-    rng : numpy.random.Generator
-        Source of shares and shuffles.
-    beta : float
-        Concentration: near 0 a class goes to one agent, large values divide it evenly.
-
-    Returns
-    -------
-    tuple of Indices
-        One array for each agent; every row is in exactly one.
-
-    Raises
-    ------
-    InputError
-        If ``n_agents`` or ``beta`` is not positive.
     """
     if n_agents < 1:
         raise InputError(f"n_agents must be at least 1, got {n_agents}")
@@ -94,33 +106,7 @@ def by_label(
 def by_cluster(
     features: npt.ArrayLike, n_agents: int, rng: Generator, *, beta: float, n_clusters: int = 10
 ) -> tuple[Indices, ...]:
-    """Divide rows with Dirichlet skew over k-means clusters of their features.
-
-    Parameters
-    ----------
-    features : array_like, shape (n, d)
-        The inputs, on one scale.
-    n_agents : int
-        Number of agents.
-    rng : numpy.random.Generator
-        Source of the clusters' start, shares and shuffles.
-    beta : float
-        Concentration, as in `by_label`.
-    n_clusters : int, optional
-        Number of clusters; at most one per distinct row is used.
-
-    Returns
-    -------
-    tuple of Indices
-        One array for each agent; every row is in exactly one.
-
-    Raises
-    ------
-    InputError
-        If a number is not positive.
-    MissingExtraError
-        If scikit-learn is not installed.
-    """
+    """Divide rows with Dirichlet skew over k-means clusters of their features."""
     try:
         from sklearn.cluster import KMeans
     except ImportError as error:
@@ -141,27 +127,6 @@ def by_quantity(n: int, n_agents: int, rng: Generator, *, beta: float) -> tuple[
 
     The agents' shares of all rows are drawn from Dir(beta, ..., beta), and the shuffled rows are
     cut at the cumulative shares. An agent may end up without rows.
-
-    Parameters
-    ----------
-    n : int
-        Number of rows.
-    n_agents : int
-        Number of agents.
-    rng : numpy.random.Generator
-        Source of shares and shuffle.
-    beta : float
-        Concentration: near 0 one agent has almost all rows, large values divide them evenly.
-
-    Returns
-    -------
-    tuple of Indices
-        One array for each agent; every row is in exactly one.
-
-    Raises
-    ------
-    InputError
-        If ``n_agents`` or ``beta`` is not positive.
     """
     return by_label(np.zeros(n, dtype=np.int64), n_agents, rng, beta=beta)
 
@@ -170,3 +135,27 @@ def _cut(rows: Indices, shares: npt.NDArray[np.float64]) -> list[Indices]:
     """Cut rows at the cumulative shares, rounded to whole rows."""
     ends = np.rint(np.cumsum(shares)[:-1] * len(rows)).astype(np.int64)
     return np.split(rows, ends)
+
+
+def stream(seed: int, *names: str) -> Generator:
+    """Return the generator that belongs to a seed and a list of names.
+
+    The same seed and names always give the same numbers; other names give independent ones.
+
+    Examples
+    --------
+    >>> stream(0, "train", "a").random() == stream(0, "train", "a").random()
+    True
+    >>> stream(0, "train", "a").random() == stream(0, "train", "b").random()
+    False
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise InputError(f"seed must be a whole number of at least 0, got {seed!r}")
+    key = tuple(word for name in names for word in _words(name))
+    return np.random.default_rng(np.random.SeedSequence(int(seed), spawn_key=key))
+
+
+def _words(name: str) -> tuple[int, ...]:
+    """Hash a name to four words; the fixed length keeps ("ab", "c") and ("a", "bc") apart."""
+    digest = blake2b(name.encode(), digest_size=16).digest()
+    return tuple(int(word) for word in np.frombuffer(digest, dtype="<u4"))

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import sys
 import warnings
 
@@ -6,9 +8,44 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedwqcp.demo.partition import by_cluster, by_label, by_quantity, iid
-from fedwqcp.demo.streams import stream
+from fedwqcp.demo.data import by_cluster, by_label, by_quantity, digits, friedman, iid, stream
 from fedwqcp.errors import InputError, MissingExtraError
+
+
+def test_digits_are_whole_and_scaled():
+    data = digits()
+    assert len(data) == 1797
+    assert data.n_classes == 10
+    assert data.inputs.shape == (1797, 64)
+    assert (data.inputs.min(), data.inputs.max()) == (0.0, 1.0)
+    assert np.unique(data.targets).tolist() == list(range(10))
+
+
+def test_some_digits_are_the_first_ones():
+    assert (digits(50).inputs == digits().inputs[:50]).all()
+
+
+def test_friedman_is_called_synthetic_and_follows_its_formula():
+    data = friedman(4000, np.random.default_rng(0))
+    assert "synthetic" in data.name
+    assert data.n_classes is None
+    x = data.inputs
+    mean = 10 * np.sin(np.pi * x[:, 0] * x[:, 1]) + 20 * (x[:, 2] - 0.5) ** 2
+    noise = data.targets - (mean + 10 * x[:, 3] + 5 * x[:, 4])
+    assert abs(noise.mean()) < 5 / np.sqrt(4000)
+    assert abs(noise.std() - 1) < 5 / np.sqrt(2 * 4000)
+
+
+def test_friedman_needs_rows():
+    with pytest.raises(InputError, match="rows must be at least 1"):
+        friedman(0, np.random.default_rng(0))
+
+
+def test_digits_name_the_missing_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    with pytest.raises(MissingExtraError, match=r"fedwqcp\[demo\]"):
+        digits()
+
 
 seeds = st.integers(0, 2**32)
 betas = st.floats(0.01, 100)
@@ -122,3 +159,41 @@ def test_quantity_skew_is_in_size_and_not_in_content():
     assert max(len(part) for part in skewed) > 2 * min(len(part) for part in skewed)
     large = max(skewed, key=len)
     assert abs(large.mean() - 2999.5) < 5 * 1732 / len(large) ** 0.5  # rows from the whole range
+
+
+names = st.lists(st.text(max_size=5), max_size=3)
+
+
+def draws(seed, *parts):
+    return stream(seed, *parts).integers(2**63, size=4).tolist()
+
+
+@given(st.integers(0, 2**64), names)
+def test_same_seed_and_names_give_the_same_numbers(seed, parts):
+    assert draws(seed, *parts) == draws(seed, *parts)
+
+
+@given(st.integers(0, 2**64), names, names)
+def test_other_names_give_other_numbers(seed, one, other):
+    assert (draws(seed, *one) == draws(seed, *other)) == (one == other)
+
+
+def test_where_a_name_ends_matters():
+    assert draws(0, "ab", "c") != draws(0, "a", "bc")
+
+
+def test_other_seeds_give_other_numbers():
+    assert draws(0, "a") != draws(1, "a")
+
+
+def test_streams_are_uncorrelated():
+    one, other = stream(0, "train", "a"), stream(0, "train", "b")
+    n = 10_000
+    correlation = np.corrcoef(one.random(n), other.random(n))[0, 1]
+    assert abs(correlation) < 5 / np.sqrt(n)
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, True, "0"])
+def test_a_seed_is_a_whole_number(seed):
+    with pytest.raises(InputError, match="seed must be a whole number of at least 0"):
+        stream(seed, "a")

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import json
 from math import inf, nan
 
@@ -5,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedwqcp.demo.record import load, save
+from fedwqcp.demo.records import load_records, save_records
 from fedwqcp.errors import InputError, RecordError
 from records import record
 
@@ -33,12 +35,12 @@ def test_records_survive_a_file(tmp_path_factory, threshold, size, config, assum
         record(threshold=threshold, size=size, config=config, assumption=assumption),
         record(agent="W1"),
     )
-    save(path, some)
-    assert load(path) == some
+    save_records(path, some)
+    assert load_records(path) == some
 
 
 def test_a_record_is_one_line_that_says_its_version(tmp_path):
-    save(tmp_path / "r.jsonl", [record(threshold=inf), record()])
+    save_records(tmp_path / "r.jsonl", [record(threshold=inf), record()])
     lines = (tmp_path / "r.jsonl").read_text().splitlines()
     assert len(lines) == 2
     assert json.loads(lines[0])["version"] == 1
@@ -56,42 +58,42 @@ def test_coverage_is_the_share_of_test_points():
 
 def test_another_version_is_refused(tmp_path):
     path = tmp_path / "r.jsonl"
-    save(path, [record(), record(version=1)])
+    save_records(path, [record(), record(version=1)])
     path.write_text(path.read_text().replace('"version": 1', '"version": 2'))
     with pytest.raises(RecordError, match=r"line 1: this software reads version 1.*has version 2"):
-        load(path)
+        load_records(path)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"covered": 500}, "covered: must be from 0 to tested"),
-        ({"covered": True}, "covered: must be int"),
-        ({"seed": "0"}, "seed: must be int"),
-        ({"size": nan}, "size: must be float"),
-        ({"model": "huge"}, "model: must be"),
-        ({"threshold": [0.1, "x"]}, "threshold: must be"),
-        ({"config": {"a": {"b": 1}}}, "config: must be"),
+        ({"covered": True}, r"Expected `int`, got `bool` - at `\$.covered`"),
+        ({"seed": "0"}, r"Expected `int`, got `str` - at `\$.seed`"),
+        ({"size": nan}, "must be one JSON object of finite numbers"),
+        ({"model": "huge"}, r"Invalid enum value .huge. - at `\$.model`"),
+        ({"threshold": [0.1, "x"]}, r"Expected `float`, got `str` - at `\$.threshold\[1\]`"),
+        ({"config": {"a": {"b": 1}}}, r"got `object` - at `\$.config"),
         ({"surprise": 1}, "missing or unknown: surprise"),
     ],
 )
 def test_a_damaged_line_is_refused_by_its_number(tmp_path, change, message):
     path = tmp_path / "r.jsonl"
-    save(path, [record()])
+    save_records(path, [record()])
     good = json.loads(path.read_text())
     path.write_text(path.read_text() + json.dumps({**good, **change}) + "\n")
     with pytest.raises(RecordError, match=f"line 2: .*{message}"):
-        load(path)
+        load_records(path)
 
 
 def test_a_missing_field_is_named(tmp_path):
     path = tmp_path / "r.jsonl"
-    save(path, [record()])
+    save_records(path, [record()])
     values = json.loads(path.read_text())
     del values["bytes_up"]
     path.write_text(json.dumps(values))
     with pytest.raises(RecordError, match="missing or unknown: bytes_up"):
-        load(path)
+        load_records(path)
 
 
 @pytest.mark.parametrize("content", [b"{", b"[1]", b"\xff\xfe", b"[" * 100_000, b"\n"])
@@ -99,30 +101,31 @@ def test_what_is_no_record_is_refused(tmp_path, content):
     path = tmp_path / "r.jsonl"
     path.write_bytes(content)
     with pytest.raises(RecordError):
-        load(path)
+        load_records(path)
 
 
 def test_a_missing_file_is_refused(tmp_path):
     with pytest.raises(RecordError, match="cannot be read"):
-        load(tmp_path / "none.jsonl")
+        load_records(tmp_path / "none.jsonl")
 
 
 def test_a_save_that_breaks_off_leaves_the_old_file(tmp_path):
     path = tmp_path / "r.jsonl"
-    save(path, [record()])
+    save_records(path, [record()])
 
     def broken():
         yield record(agent="W1")
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        save(path, broken())
-    assert load(path) == (record(),)
+        save_records(path, broken())
+    assert load_records(path) == (record(),)
     assert [file.name for file in tmp_path.iterdir()] == ["r.jsonl"]
 
 
-def test_no_record_holds_what_a_file_cannot():
-    with pytest.raises(InputError, match="threshold: must be"):
-        record(threshold=nan)
+def test_no_record_holds_what_a_file_cannot(tmp_path):
+    with pytest.raises(InputError, match="NaN must not stand in a record"):
+        save_records(tmp_path / "r.jsonl", [record(threshold=nan)])
+    assert not (tmp_path / "r.jsonl").exists()
     with pytest.raises(InputError, match="tested at least 1"):
         record(tested=0, covered=0)
