@@ -405,6 +405,15 @@ def build(kind: type[T], table: Mapping[str, Any], where: str) -> T:
         raise InputError(f"{where}: {error}") from None
 
 
+def build_each(kind: type[T], value: Any, where: str) -> tuple[T, ...]:
+    """Return one object for each table of an array; errors name the table by its ``name``."""
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise InputError(f"{where}: must be an array of tables")
+    return tuple(
+        build(kind, item, f"{where} {item.get('name', at)!r}") for at, item in enumerate(value)
+    )
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return the end of an error: the nearest known name, and all of them.
 
@@ -461,12 +470,7 @@ def _value(kind: Any, value: Any, where: str) -> Any:
     """Turn a value of TOML into what a field takes."""
     parts = get_args(kind)
     if get_origin(kind) is tuple and dataclasses.is_dataclass(parts[0]):
-        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-            raise InputError(f"{where}: must be an array of tables")
-        return tuple(
-            build(parts[0], item, f"{where} {item.get('name', at)!r}")  # type: ignore[arg-type]  # a type
-            for at, item in enumerate(value)
-        )
+        return build_each(parts[0], value, where)  # type: ignore[arg-type]  # a type
     if kind == tuple[int, ...] and isinstance(value, str):
         return parse_seeds(value)
     try:

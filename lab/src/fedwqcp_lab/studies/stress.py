@@ -25,7 +25,7 @@ from fedwqcp.report.figures import COLOURS, MARKERS, STYLE, require_matplotlib, 
 from fedwqcp_lab import unit as units
 from fedwqcp_lab.comparison import shown
 from fedwqcp_lab.evaluation import applicable, evaluate
-from fedwqcp_lab.experiment import Experiment, build, digest
+from fedwqcp_lab.experiment import Experiment, build, build_each, digest
 from fedwqcp_lab.pipeline import (
     Folder,
     OnStep,
@@ -296,10 +296,9 @@ def load(path: Path | None = None) -> Stress:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"{path} cannot be read as a stress study: {error}") from None
-    factors = [build(Factor, own, f"{path.name}: factors") for own in table.pop("factors", [])]
-    return Stress(
-        experiment=build(Experiment, {**table, "pool": True}, path.name), factors=tuple(factors)
-    )
+    factors = build_each(Factor, table.pop("factors", []), f"{path.name}: factors")
+    experiment = build(Experiment, {**table, "pool": True}, path.name)
+    return Stress(experiment=experiment, factors=factors)
 
 
 FEW = 10
