@@ -4,13 +4,10 @@ Each agent, and each class where classes are watched, has a test that raises an 
 has dropped, also after a long good time, and a confidence sequence that may be looked at any time.
 """
 
-from fedwqcp.monitor.batch import Batch
-from fedwqcp.monitor.monitor import Monitor
-from fedwqcp.monitor.reading import read_batches
+from fedwqcp.monitor.monitor import Monitor, Standing, Terms
+from fedwqcp.monitor.reading import Batch, read_batches
 from fedwqcp.monitor.sequence import calibration_slack, confidence_sequence
-from fedwqcp.monitor.standing import Standing
 from fedwqcp.monitor.state import append_log, changing, load_monitor, save_monitor
-from fedwqcp.monitor.terms import Terms
 
 __all__ = [
     "Batch",

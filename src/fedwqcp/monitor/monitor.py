@@ -1,20 +1,222 @@
-"""The monitor: a track for each agent and each watched class, under one false-alarm rate."""
+"""What a monitor promises: to whom, for which coverage, and how seldom it alarms falsely."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from math import log
+from math import exp, log
+from typing import Literal
 
 import numpy.typing as npt
 
+from fedwqcp.arrays import as_alpha
 from fedwqcp.errors import InputError
-from fedwqcp.monitor.batch import Batch, batch_of_counts, batch_of_rows
-from fedwqcp.monitor.sequence import confidence_sequence
-from fedwqcp.monitor.site import REMEMBERED, Site
-from fedwqcp.monitor.standing import Standing
-from fedwqcp.monitor.terms import Terms
-from fedwqcp.monitor.track import Track, advance
+from fedwqcp.monitor.reading import Batch, batch_of_counts, batch_of_rows
+from fedwqcp.monitor.sequence import Track, advance, confidence_sequence
+from fedwqcp.wire.round import check_names
+
+MOST_CLASSES = 10_000
+"""More classes are refused."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Terms of a monitor.
+
+    Parameters
+    ----------
+    alpha : float
+        Miscoverage level that was promised.
+    agents : tuple of str
+        All agents that will be watched; the false-alarm rate is shared among them.
+    n_classes : int, optional
+        Watch each of so many classes as well, where labels are given.
+    class_alpha : float or tuple of float, optional
+        Misses accepted within a class, one for all or one for each. By default alpha, which only a
+        calibration by label promises: other thresholds may cover a hard class less.
+    delta : float, optional
+        Probability that any alarm is ever false, between one calibration and the next.
+    tolerance : float, optional
+        How much less than 1 - alpha is still accepted, such as `calibration_slack` gives.
+
+    Raises
+    ------
+    InputError
+        If a value is out of range, or a name is bad.
+    """
+
+    alpha: float
+    agents: tuple[str, ...]
+    n_classes: int = 0
+    class_alpha: float | tuple[float, ...] | None = None
+    delta: float = 0.05
+    tolerance: float = 0.0
+
+    def __post_init__(self) -> None:
+        as_alpha(self.alpha)
+        if not isinstance(self.agents, tuple):
+            raise InputError(f"agents must be a tuple of names, got {self.agents!r}")
+        check_names(self.agents)
+        if isinstance(self.n_classes, bool) or not isinstance(self.n_classes, int):
+            raise InputError(f"n_classes must be a whole number, got {self.n_classes!r}")
+        if self.n_classes == 1 or not 0 <= self.n_classes <= MOST_CLASSES:
+            raise InputError(
+                f"n_classes must be 0 or from 2 to {MOST_CLASSES}, got {self.n_classes}"
+            )
+        if self.class_alpha is not None and not self.n_classes:
+            raise InputError("class_alpha needs n_classes: say how many classes are watched")
+        if isinstance(self.class_alpha, tuple) and len(self.class_alpha) != self.n_classes:
+            raise InputError(
+                f"class_alpha must be one number or {self.n_classes}, got {len(self.class_alpha)}"
+            )
+        if not (isinstance(self.delta, float) and 0.0 < self.delta < 1.0):
+            raise InputError(f"delta must be strictly between 0 and 1, got {self.delta!r}")
+        if not (isinstance(self.tolerance, int | float) and self.tolerance >= 0.0):
+            raise InputError(f"tolerance must be at least 0, got {self.tolerance!r}")
+        for label in (None, *range(self.n_classes)):
+            if not self.limit(label) < 1.0:
+                raise InputError(f"alpha + tolerance must be below 1, got {self.limit(label):g}")
+
+    def limit(self, label: int | None = None) -> float:
+        """Return the share of misses that is still accepted.
+
+        Parameters
+        ----------
+        label : int, optional
+            Within this class; of all rows by default.
+
+        Returns
+        -------
+        float
+            alpha + tolerance.
+        """
+        alpha = self.alpha if label is None or self.class_alpha is None else self.class_alpha
+        own = alpha[label] if isinstance(alpha, tuple) and label is not None else alpha
+        return as_alpha(own) + self.tolerance
+
+    def share(self, label: int | None = None) -> float:
+        """Return the part of delta that one stream of an agent spends.
+
+        Parameters
+        ----------
+        label : int, optional
+            The stream of this class; that of all rows by default.
+
+        Returns
+        -------
+        float
+            The parts of all streams of all agents sum to delta.
+        """
+        own = self.delta / len(self.agents)
+        if not self.n_classes:
+            return own
+        return own / 2 if label is None else own / (2 * self.n_classes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """The state of one stream, as far as people need it; class counts and no more of anybody.
+
+    Parameters
+    ----------
+    agent : str
+        Whose rows.
+    label : int or None
+        Which class; None for all rows.
+    calibration : int
+        Which calibration they follow; the first is 1.
+    floor : float
+        Least coverage that still keeps the promise: 1 - alpha - tolerance.
+    n, hits : int
+        Rows since that calibration, and how many were covered.
+    low, high : float
+        95 % confidence sequence of their mean coverage.
+    evidence : float
+        log M, the evidence of a drop.
+    bar : float
+        log(1/delta) of this stream: evidence that raises the alarm.
+    alarm : int or None
+        The row at which it was raised.
+    before, since_n, since_hits : int
+        The likeliest beginning of a drop: rows before it, rows and hits since. It means something
+        where there is an alarm.
+    """
+
+    agent: str
+    label: int | None
+    calibration: int
+    floor: float
+    n: int
+    hits: int
+    low: float
+    high: float
+    evidence: float
+    bar: float
+    alarm: int | None
+    before: int
+    since_n: int
+    since_hits: int
+
+    @property
+    def status(self) -> Literal["alarm", "ok", "no rows"]:
+        """What to think of it; an alarm stands until the agent is calibrated again."""
+        if self.alarm is not None:
+            return "alarm"
+        return "ok" if self.n else "no rows"
+
+    @property
+    def coverage(self) -> float | None:
+        """Share of all rows that were covered."""
+        return self.hits / self.n if self.n else None
+
+    @property
+    def current(self) -> float | None:
+        """Estimate of the coverage now: since the likeliest drop if there is an alarm."""
+        if self.alarm is None or not self.since_n:
+            return self.coverage
+        return self.since_hits / self.since_n
+
+    def __str__(self) -> str:
+        name = self.agent if self.label is None else f"{self.agent}, class {self.label}"
+        if self.coverage is None or self.current is None:
+            return f"{name}: no rows yet"
+        seen = f"{self.coverage:.4f} of {self.n} rows, sequence {self.low:.4f} to {self.high:.4f}"
+        if self.alarm is None:
+            return (
+                f"{name}: ok, coverage {seen}; evidence of a drop {exp(self.evidence):.3g}, "
+                f"alarm at {exp(self.bar):.4g}"
+            )
+        return (
+            f"{name}: ALARM at row {self.alarm}: coverage has dropped below {self.floor:.4g}; "
+            f"recalibrate. Since about row {self.before + 1} it is {self.current:.4f} "
+            f"({self.since_n} rows); over all {seen}"
+        )
+
+
+REMEMBERED = 1000
+"""How many batch ids of an agent are remembered, the latest ones."""
+
+
+@dataclass(frozen=True)
+class AgentState:
+    """What is kept of one agent.
+
+    Parameters
+    ----------
+    classes : tuple of Track, optional
+        Rows of each class since its last calibration, where classes are watched.
+    rows : Track, optional
+        All rows since then.
+    calibration : int, optional
+        Number of that calibration.
+    batches : tuple of str, optional
+        Digests of the latest batch ids.
+    """
+
+    classes: tuple[Track, ...] = ()
+    rows: Track = field(default_factory=Track)
+    calibration: int = 1
+    batches: tuple[str, ...] = ()
 
 
 class Monitor:
@@ -49,7 +251,7 @@ class Monitor:
         self.terms = terms
         self.updates = 0
         self.unlogged: tuple[str, ...] = ()
-        self.sites = dict.fromkeys(terms.agents, Site((Track(),) * terms.n_classes))
+        self.sites = dict.fromkeys(terms.agents, AgentState((Track(),) * terms.n_classes))
 
     def update(
         self,
@@ -173,7 +375,7 @@ class Monitor:
             If it is not watched.
         """
         site = self._site(agent)
-        self.sites[agent] = Site(
+        self.sites[agent] = AgentState(
             classes=(Track(),) * self.terms.n_classes,
             calibration=site.calibration + 1,
             batches=site.batches,
@@ -229,7 +431,7 @@ class Monitor:
             since_hits=since_hits,
         )
 
-    def _site(self, agent: str) -> Site:
+    def _site(self, agent: str) -> AgentState:
         """Return what is kept of an agent."""
         if agent not in self.sites:
             watched = ", ".join(self.terms.agents)

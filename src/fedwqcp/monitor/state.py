@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, fields
 from math import inf, isfinite, log
 from pathlib import Path
 from typing import Any
 
 from fedwqcp.errors import InputError, RecordError
 from fedwqcp.federation.files import append_line, locked, read, write_atomic
-from fedwqcp.monitor.monitor import Monitor
-from fedwqcp.monitor.site import REMEMBERED, Site
-from fedwqcp.monitor.standing import Standing
-from fedwqcp.monitor.terms import Terms
-from fedwqcp.monitor.track import ODDS, Track
+from fedwqcp.monitor.monitor import REMEMBERED, AgentState, Monitor, Standing, Terms
+from fedwqcp.monitor.sequence import ODDS, Track
+from fedwqcp.wire.limits import LOG_BYTES
 
 VERSION = 1
 """Version of the state file and of the lines of the log."""
@@ -194,9 +192,9 @@ def shown(standing: Standing) -> dict[str, object]:
     return {**asdict(standing), "status": standing.status, **estimates}
 
 
-def _site(terms: Terms, kept: dict[str, Any]) -> Site:
+def _site(terms: Terms, kept: dict[str, Any]) -> AgentState:
     """Read what is kept of one agent."""
-    site = Site(
+    site = AgentState(
         classes=tuple(_track(t, terms.share(c)) for c, t in enumerate(kept["classes"])),
         rows=_track(kept["rows"], terms.share()),
         calibration=_count(kept["calibration"]),
@@ -249,3 +247,89 @@ def _without_inf(value: Any) -> Any:
 def _tupled(value: Any) -> Any:
     """Return a list as the tuple it was."""
     return tuple(value) if isinstance(value, list) else value
+
+
+_WHOLE = ("calibration", "n", "hits", "before", "since_n", "since_hits")
+_REAL = ("floor", "low", "high", "evidence", "bar")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a log.
+
+    Parameters
+    ----------
+    update : int
+        Number of the update.
+    time : str
+        When, as it was told.
+    standings : tuple of Standing
+        One agent, then its classes.
+    """
+
+    update: int
+    time: str
+    standings: tuple[Standing, ...]
+
+
+def read_log(path: Path) -> tuple[Entry, ...]:
+    """Read a log.
+
+    Parameters
+    ----------
+    path : Path
+        A file that `append_log` wrote.
+
+    Returns
+    -------
+    tuple of Entry
+        In the order of the updates.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read.
+    RecordError
+        If a line is damaged or of another version.
+    """
+    data = read(path, LOG_BYTES)
+    lines = data.splitlines()
+    if lines and not data.endswith(b"\n") and not lines[-1].endswith(b"}"):
+        lines.pop()  # its writer was stopped; the state keeps this line for the next update
+    found = [_entry(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
+    return tuple(sorted(found, key=lambda entry: entry.update))
+
+
+def _entry(line: bytes, where: str) -> Entry:
+    """Read one line."""
+    try:
+        kept = json.loads(line)
+        version = kept["version"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise RecordError(f"{where}: must be a line of a monitor's log; remove it") from None
+    if version != VERSION:
+        raise RecordError(f"{where}: this software reads version {VERSION}, it has {version!r}")
+    try:
+        standings = tuple(_standing(stream) for stream in kept["streams"])
+        if not standings or {each.agent for each in standings} != {standings[0].agent}:
+            raise ValueError("a line is about one agent")
+        return Entry(_count(kept["update"]), str(kept["time"]), standings)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise RecordError(f"{where} is damaged: {error}; remove it") from None
+
+
+def _standing(stream: Mapping[str, Any]) -> Standing:
+    """Read how one stream stood; what is derived from its fields is computed anew."""
+    kept = {field.name: stream[field.name] for field in fields(Standing)}
+    kept |= {name: _count(kept[name]) for name in _WHOLE}
+    kept |= {name: float(kept[name]) for name in _REAL}
+    kept |= {n: None if kept[n] is None else _count(kept[n]) for n in ("label", "alarm")}
+    found = Standing(**{**kept, "agent": str(kept["agent"])})
+    parts = (found.low, found.high, found.floor)
+    if not (found.hits <= found.n and found.since_hits <= found.since_n <= found.n):
+        raise ValueError("a stream counts more hits than rows")
+    if not all(0 <= part <= 1 for part in parts):
+        raise ValueError("a share must be from 0 to 1")
+    if not (isfinite(found.evidence) and isfinite(found.bar)):
+        raise ValueError("evidence must be a finite number")
+    return found

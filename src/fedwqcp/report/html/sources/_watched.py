@@ -14,7 +14,7 @@ from fedwqcp.errors import InputError
 from fedwqcp.federation.files import read
 from fedwqcp.metrics import FEWEST
 from fedwqcp.monitor import Standing, Terms, load_monitor
-from fedwqcp.monitor.log import Entry, read_log
+from fedwqcp.monitor.state import Entry, read_log
 from fedwqcp.report.html.history import Step
 
 MOST = 120
