@@ -265,3 +265,18 @@ def test_coarse_counts_tell_no_more_than_one_score_in_a_gap_whatever_is_asked(n,
 def test_a_limit_is_a_share_and_a_size(bad):
     with pytest.raises(InputError, match="must be"):
         DisclosureLimit(**bad)
+
+
+def test_data_of_other_classes_than_the_round_s_are_refused_at_home():
+    round = Round(
+        id="r",
+        method=Choice("fedls-cp"),
+        score=Choice("lac"),
+        alphas=(0.2,),
+        agents=("a",),
+        quorum=1,
+        n_classes=40,
+    )
+    cal = Calibration([0.1, 0.2, 0.3], [0, 1, 2], n_classes=3)
+    with pytest.raises(InputError, match="n_classes must be the round's 40, got 3"):
+        Agent("a", round, cal)

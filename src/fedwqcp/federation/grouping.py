@@ -75,11 +75,10 @@ def check_points(round: Round, method: Method[Any], cal: Calibration) -> None:
         raise InputError(
             f"weights are for methods that control a risk; {round.method.name!r} does not"
         )
-    if round.by == "label":
-        _, n_classes = cal.labelled("a round by label")
-        if n_classes != round.n_classes:
-            raise InputError(f"n_classes must be the round's {round.n_classes}, got {n_classes}")
-    elif round.by == "group":
+    known = cal.labelled("a round by label")[1] if round.by == "label" else cal.n_classes
+    if None not in (known, round.n_classes) and known != round.n_classes:
+        raise InputError(f"n_classes must be the round's {round.n_classes}, got {known}")
+    if round.by == "group":
         if cal.groups is None:
             raise InputError(
                 "a round by group needs the group of each calibration point: "
