@@ -48,7 +48,8 @@ ROWS: tuple[tuple[str, dict[str, object], str], ...] = (
     ("fed-crc", {"min_gap": 5}, "the same in steps of 5 losses"),
     ("cphet", {}, "class shares, means and covariances of the features; then weighted counts"),
     ("cphet", {"solver": "exact"}, "the same, then all scores with their weights"),
-    ("dp-fedcp", {}, "class counts; then 200 increments of every class's threshold"),
+    ("dp-fedcp", {}, "class counts; then 200 increments of every agent's and class's threshold"),
+    ("dp-fedcp", {"target": "mixture"}, "class counts; then 200 increments of every class's"),
     ("dp-fedcp", {"solver": "exact"}, "class counts; then counts of each class at many values"),
 )
 SIZES = (75, 1000)

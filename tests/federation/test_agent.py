@@ -16,6 +16,7 @@ from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.local import run
 from fedwqcp.methods import Calibration, OneShot
 from fedwqcp.methods._search import CountAt
+from fedwqcp.methods.dp_fedcp.label_shift import DescendFrom
 from fedwqcp.methods.fedls_cp.class_sketches import ClassSketches
 from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.envelope import Answer, Ask
@@ -188,7 +189,9 @@ def terms(method, alphas=(0.1,), **settings):
         (terms("fedls-cp", min_gap=2, n0=0.0), 25),  # of the 50 scores of a class
         (terms("rob-fcp"), 100),
         (terms("fed-crc"), 100),
-        (terms("dp-fedcp"), 100),
+        (terms("fcp", (0.1, 0.2), sketch="kll"), 40),  # each level draws other scores
+        (terms("dp-fedcp", rounds=1), 50),  # towards as many targets as the server says
+        (terms("dp-fedcp", rounds=3, target="mixture"), 12),  # two numbers a label and question
         (terms("dp-fedcp", solver="exact"), 50),
         (terms("fedwq-cp", tuple(i / 100 for i in range(2, 99))), 97),
     ],
@@ -237,6 +240,22 @@ def test_of_a_small_class_only_its_size_is_sent():
     assert said.answers[0].values[1] == ()
     with pytest.raises(InputError, match="has 9 points; it tells none of fewer than 10"):
         Agent("a", terms("fedls-cp", min_class=1), cal).answer()
+
+
+def test_no_weights_that_the_server_names_single_out_a_small_class():
+    cal = Calibration(HUNDRED, [1] + [0] * 99, n_classes=2)
+    settings = {"target": "mixture", "rounds": 1, "local_steps": 1, "step_size": 1.0}
+    round = terms("dp-fedcp", smoothing=10.0, **settings)
+    alone = Ask("r1", 1, (DescendFrom((0.0, 0.0), (0.0, 1.0), 0.0, None),))  # its score over 10
+    for ask in (None, encode(alone)):
+        with pytest.raises(InputError, match="has 1 points; it tells none of fewer than 10"):
+            Agent("a", round, cal).answer(ask)
+
+
+def test_as_many_targets_as_the_server_says_tell_everything():
+    cal = Calibration(HUNDRED, features=np.arange(100.0)[:, None])
+    with pytest.raises(InputError, match="can tell 100 of 100 scores"):
+        Agent("a", terms("cphet", solver="rounds", rounds=1), cal).answer()
 
 
 def test_more_questions_than_planned_are_refused_once_they_would_tell_more():

@@ -191,7 +191,8 @@ class FCP(SummedCounts, Method[Summary]):
         if self.sketch == "bisection":  # whatever is asked, counts follow from these scores
             return (Disclosure(n, sketch_size(n, n, self.count_gap), each_level=False),)
         points = self.points if self.sketch == "order" else n
-        return (Disclosure(n, sketch_size(n, points, self.min_gap), each_level=False),)
+        drawn = self.sketch == "kll"  # at each level anew, so that other scores are in it
+        return (Disclosure(n, sketch_size(n, points, self.min_gap), each_level=drawn),)
 
     @property
     def summable(self) -> bool:

@@ -173,14 +173,15 @@ class DPFedCP(Method[Summary]):
     def reveals(
         self, cal: Calibration, alpha: float, *, steps: int, agents: int
     ) -> tuple[Disclosure, ...]:
-        del alpha
+        del alpha, agents
         labels, C = self._labelled(cal).labelled("dp-fedcp")
-        if self.solver == "exact":  # counts of every class at some hundred values a question
-            sizes = np.bincount(labels, minlength=C).tolist()
-            return tuple(Disclosure(n, n, part) for part, n in enumerate(sizes))
-        # noise is not credited: how much of it there is, the round decides
-        problems = C * (1 if self.target != "own" else agents)
-        return (Disclosure(cal.n, min(cal.n, problems * max(self.rounds, steps - 1))),)
+        sizes = np.bincount(labels, minlength=C).tolist()
+        # The server names the weights, so every number can be about one class alone. How many
+        # targets there are it says itself, and `exact` counts at some hundred values a question.
+        told = max(sizes)
+        if self.solver == "rounds" and self.target != "own":  # noise, which it names, counts as 0
+            told = 2 * C * max(self.rounds, steps - 1)
+        return tuple(Disclosure(n, min(n, told), part) for part, n in enumerate(sizes))
 
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
         if cal.n and not (cal.scores.min() >= 0 and cal.scores.max() <= 1):
