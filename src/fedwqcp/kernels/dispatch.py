@@ -5,16 +5,18 @@ have been seen in the process, numpy serves. All paths give the same numbers, so
 speed alone. A compiled loop checks rows as it reads them; it returns False where it is not sure
 that all are probabilities, and then numpy's full check decides and words the error.
 
-=====================  ==========================  ==============================================
-rows                   ranks of true labels        crossings (sets, sizes, coverage)
-=====================  ==========================  ==============================================
-small input, no numba  numpy.rank_labels           numpy.cross_by_value, cross_by_order
-float32, C <= 15       simd.rank_labels_short      simd.cross_short, then numba.cross_short_rows
-others, C <= 48        as for longer rows          numba.cross_short_rows
-C <= 8192              float32: simd.rank_labels   bracket.cross, then numba.cross_long_rows
-                       float64: numba.rank_labels
-longer; limits by top  numba.rank_labels           numba.cross_short_rows or cross_long_rows
-=====================  ==========================  ==============================================
+=====================  =======================  =================================================
+rows                   ranks of true labels     crossings (sets, sizes, coverage)
+=====================  =======================  =================================================
+small input, no numba  numpy.rank_labels        numpy.cross_by_value, numpy.cross_by_order
+float32, C <= 15       simd.rank_labels_short   simd.cross, then numba.cross_short_rows
+float32, C <= 48       simd.rank_labels         numba.cross_short_rows
+float32, C <= 8192     simd.rank_labels         bracket.cross, then numba.cross_long_rows
+float64, C <= 48       numba.rank_labels        numba.cross_short_rows
+float64, C <= 8192     numba.rank_labels        bracket.cross, then numba.cross_long_rows
+longer                 numba.rank_labels        numba.cross_long_rows
+SAPS (limits by top)   as above                 numba.cross_short_rows or numba.cross_long_rows
+=====================  =======================  =================================================
 
 Where two loops are named, the first is quick and leaves some rows undecided; the second is exact.
 """

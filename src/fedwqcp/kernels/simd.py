@@ -2,8 +2,8 @@
 
 A long row is read sixteen numbers at a time. A short row would leave most lanes empty, so each lane
 takes a row of its own: sixteen rows are transposed in registers. `bracket` finds the crossings of
-long rows. Plain loops take two to five times as long for float32, which most models put out; for
-float64 they are in `numba`.
+long rows. These are the passes where a plain loop was slower when it was tried; all others are in
+`numba`.
 
 Bits of floats without a sign are in the order of the numbers, so rows are compared as uint32, and a
 sign or a NaN shows as a number above `WHOLE`. Sums in float64 of float32 above `EXACT` are exact,
