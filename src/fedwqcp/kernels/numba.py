@@ -138,16 +138,17 @@ def rank_row(row: Probabilities, y: Int) -> tuple[Int, Int, Int, Int, Bool]:
 @jit
 def rank_some(first: Int, end: Int, probs: Probabilities, labels: Labels, out: Ranked) -> Bool:
     """Fill in where the labels of some rows stand; of `out` only ``upto`` must have rows."""
+    befores, uptos, ranks, tops = out  # taking an array out of a tuple in a loop slows it down
     valid, C = True, probs.shape[1]
     for i in range(first, end):
         before, own, rank, top, good = rank_row(probs[i], labels[i])
-        out.upto[i] = 1.0 if rank == C else min(before + own, ONE) * UNIT
-        if out.before.size:
-            out.before[i] = min(before, ONE) * UNIT
-        if out.top.size:
-            out.top[i] = min(top, ONE) * UNIT
-        if out.rank.size:
-            out.rank[i] = rank
+        uptos[i] = 1.0 if rank == C else min(before + own, ONE) * UNIT
+        if befores.size:
+            befores[i] = min(before, ONE) * UNIT
+        if tops.size:
+            tops[i] = min(top, ONE) * UNIT
+        if ranks.size:
+            ranks[i] = rank
         valid &= good
     return valid
 
@@ -374,18 +375,19 @@ def cross_long_row(
 ) -> Bool:
     """Fill in one row."""
     limits, r, bracket, learned = work
+    masses, sizes, crossing, covered, mask = out
     valid, value, label, top = cross_row(row, r, limits, bracket, learned)
     n, before, C = bracket[N], bracket[MASS], row.size
-    out.sizes[i] = n
-    if out.label.size:
-        out.label[i] = label
-        out.masses[0, i] = min(before, ONE) * UNIT
-        out.masses[1, i] = 1.0 if n >= C - 1 else min(before + value, ONE) * UNIT
-        out.masses[2, i] = min(top, ONE) * UNIT
+    sizes[i] = n
+    if crossing.size:
+        crossing[i] = label
+        masses[0, i] = min(before, ONE) * UNIT
+        masses[1, i] = 1.0 if n >= C - 1 else min(before + value, ONE) * UNIT
+        masses[2, i] = min(top, ONE) * UNIT
     if labels.size:
-        out.covered[i] = r[labels[i]] > value - (labels[i] < label)
-    for j in range(C if out.mask.size else 0):
-        out.mask[i, j] = r[j] > value - (j < label)
+        covered[i] = r[labels[i]] > value - (labels[i] < label)
+    for j in range(C if mask.size else 0):
+        mask[i, j] = r[j] > value - (j < label)
     return valid
 
 
@@ -459,22 +461,23 @@ def write_row(
 ) -> None:
     """Fill in one row by its labels, given its values in order and how many of them fit."""
     column, n = order
+    masses, _, label, covered, mask = out
     value, C = round_fixed(column[n]), row.size
     at = crossing_label(row, value, n)
-    if out.label.size:
-        out.label[i] = at
+    if label.size:
+        label[i] = at
         before = 0.0
         for k in range(n):
             before += round_fixed(column[k])
-        out.masses[0, i] = 1.0 if n == C else min(before, 1.0)
-        out.masses[1, i] = 1.0 if n >= C - 1 else min(before + round_fixed(column[n]), 1.0)
-        out.masses[2, i] = min(round_fixed(column[0]), 1.0)
+        masses[0, i] = 1.0 if n == C else min(before, 1.0)
+        masses[1, i] = 1.0 if n >= C - 1 else min(before + round_fixed(column[n]), 1.0)
+        masses[2, i] = min(round_fixed(column[0]), 1.0)
     if labels.size:
         p = round_fixed(row[labels[i]])
-        out.covered[i] = (p > value) | ((p == value) & (labels[i] < at))
-    for j in range(C if out.mask.size else 0):
+        covered[i] = (p > value) | ((p == value) & (labels[i] < at))
+    for j in range(C if mask.size else 0):
         p = round_fixed(row[j])
-        out.mask[i, j] = (p > value) | ((p == value) & (j < at))
+        mask[i, j] = (p > value) | ((p == value) & (j < at))
 
 
 @jit
@@ -483,25 +486,26 @@ def write_rows(
 ) -> None:
     """Fill in rows by their values, given in order, and those with equals around the crossing."""
     side, n = order
+    _, sizes, label, covered, mask = out
     least, beyond, own = side[-3], side[-2], side[-1]
     for i in range(len(probs)):
         least[i] = side[n[i], i]
     for i in range(len(probs)):
         beyond[i] = side[n[i] + 1, i]
     for i in range(len(probs)):
-        out.sizes[i] = n[i]
+        sizes[i] = n[i]
     for i in range(len(labels)):
         own[i] = probs[i, labels[i]]
     for i in range(len(labels)):
-        out.covered[i] = own[i] >= least[i]
-    for i in range(len(out.mask)):
-        for j in range(out.mask.shape[1]):
-            out.mask[i, j] = probs[i, j] >= least[i]
-    singly = out.label.size > 0
+        covered[i] = own[i] >= least[i]
+    for i in range(len(mask)):
+        for j in range(mask.shape[1]):
+            mask[i, j] = probs[i, j] >= least[i]
+    singly = label.size > 0
     for i in range(len(probs)):
         singly |= round_fixed(least[i]) == round_fixed(beyond[i])
     for i in range(len(probs) if singly else 0):
-        if out.label.size or round_fixed(least[i]) == round_fixed(beyond[i]):
+        if label.size or round_fixed(least[i]) == round_fixed(beyond[i]):
             write_row(i, probs[i], labels, (side[1:-3, i], n[i]), out)
 
 
@@ -515,6 +519,7 @@ def cross_short_rows(
 ) -> Bool:
     """Do what `cross_long_rows` does, for short rows; limits are floats, of which mass."""
     rows, C = probs.shape
+    masses, sizes, label, covered, mask = out
     side = np.empty((C + 5, ROWS), probs.dtype)
     side[:], side[0], side[C + 1] = 1.0 / C, 2.0, -1.0
     n, total = np.empty(ROWS, np.int64), np.empty(ROWS)
@@ -524,9 +529,7 @@ def cross_short_rows(
         transpose(probs[some], side[1:])
         sort_columns(side[1 : C + 1], network)
         valid &= count_fitting(side[1 : C + 1], limits, total, n)
-        part = Crossings(
-            out.masses[:, some], out.sizes[some], out.label[some], out.covered[some], out.mask[some]
-        )
+        part = Crossings(masses[:, some], sizes[some], label[some], covered[some], mask[some])
         write_rows(probs[some], labels[some], (side, n), part)
     return valid
 

@@ -106,6 +106,7 @@ def rank_labels(
 
     ``is_before`` is 1 as many times as there are labels, then 0 as often and sixteen times more.
     """
+    befores, uptos, ranks, tops = out
     C, valid = probs.shape[1], True
     rows, steps = pointer(probs), pointer(is_before)
     tail = lane_index() < broadcast(np.int32(C % LANES))
@@ -116,13 +117,13 @@ def rank_labels(
         if np.float32(own).view(np.uint32) <= EXACT or top > WHOLE or not abs(total - 1) < SURE:
             valid &= rank_some(i, i + 1, probs, labels, out)
             continue
-        out.upto[i] = 1.0 if rank == C else min(before + np.float64(own), 1.0)
-        if out.before.size:
-            out.before[i] = min(before, 1.0)
-        if out.top.size:
-            out.top[i] = np.float64(np.uint32(top).view(np.float32))
-        if out.rank.size:
-            out.rank[i] = rank
+        uptos[i] = 1.0 if rank == C else min(before + np.float64(own), 1.0)
+        if befores.size:
+            befores[i] = min(before, 1.0)
+        if tops.size:
+            tops[i] = np.float64(np.uint32(top).view(np.float32))
+        if ranks.size:
+            ranks[i] = rank
     return valid
 
 
@@ -175,8 +176,9 @@ def rank_labels_short(probs: Probabilities, labels: Labels, out: Ranked, scratch
     buffer, classes = scratch
     C, flat = len(classes), probs.reshape(-1)
     rows, lanes = pointer(flat), pointer(buffer)
-    first, upto = pointer(out.before), pointer(out.upto)
-    tops, ranks = pointer(out.top), pointer(out.rank)
+    befores, uptos, ranks, tops = out
+    to_before, to_upto = pointer(befores), pointer(uptos)
+    to_rank, to_top = pointer(ranks), pointer(tops)
     bits, one = buffer.view(np.uint32), broadcast(1.0)
     valid, grouped = True, grouped_rows(len(labels), C)
     for i in range(0, grouped, LANES):
@@ -190,13 +192,13 @@ def rank_labels_short(probs: Probabilities, labels: Labels, out: Ranked, scratch
         else:
             after = before + to_float64(load(lanes, OWN))
             after = select(rank == broadcast(np.int32(C)), one, select(after < one, after, one))
-            store(upto, i, after)
-            if out.before.size:
-                store(first, i, select(before < one, before, one))
-            if out.top.size:
-                store(tops, i, to_float64(as_float32(top)))
-            if out.rank.size:
-                store(ranks, i, to_int64(rank))
+            store(to_upto, i, after)
+            if befores.size:
+                store(to_before, i, select(before < one, before, one))
+            if tops.size:
+                store(to_top, i, to_float64(as_float32(top)))
+            if ranks.size:
+                store(to_rank, i, to_int64(rank))
     return valid & rank_some(grouped, len(labels), probs, labels, out)
 
 
@@ -310,8 +312,9 @@ def cross_short(
     """
     buffer, classes = scratch
     C, n = len(classes), len(probs)
+    _, sizes, label, covered, mask = out
     rows, lanes, side = pointer(probs), pointer(buffer), pointer(buffer.view(np.uint32))
-    sizes, covered, mask = pointer(out.sizes), pointer(out.covered), pointer(out.mask)
+    to_sizes, to_covered, to_mask = pointer(sizes), pointer(covered), pointer(mask)
     surely, maybe = pointer(limits.surely), pointer(limits.maybe)
     flat = pointer(probs.view(np.uint32))
     undecided, retries, behind = np.int64(0), 0, broadcast(np.uint32(NOTHING - 1))
@@ -319,24 +322,24 @@ def cross_short(
     for i in range(0, grouped, LANES):
         columns = sort_descending(transpose(flat, i * C, classes))
         found, least, beyond, sure = count_fitting((*columns, behind), surely, maybe)
-        store(sizes, i, to_int64(select(sure, found, broadcast(np.int32(-1)))))
+        store(to_sizes, i, to_int64(select(sure, found, broadcast(np.int32(-1)))))
         if labels.size:
             for k in range(LANES):
                 buffer[OWN + k] = read(rows, (i + k) * C + labels[i + k])
-            store(covered, i, as_uint32(load(lanes, OWN)) >= least)
-        if out.mask.size:
+            store(to_covered, i, as_uint32(load(lanes, OWN)) >= least)
+        if mask.size:
             store(side, OWN, least)
             for k in range(LANES):  # writes beyond the row what the next row overwrites
                 row = load(flat, (i + k) * C)
-                store(mask, (i + k) * C, row >= broadcast(read(side, OWN + k)))
-        if out.label.size:
+                store(to_mask, (i + k) * C, row >= broadcast(read(side, OWN + k)))
+        if label.size:
             sure = sure & ((beyond > broadcast(EXACT)) | (found == broadcast(np.int32(C))))
-            store(sizes, i, to_int64(select(sure, found, broadcast(np.int32(-1)))))
+            store(to_sizes, i, to_int64(select(sure, found, broadcast(np.int32(-1)))))
             store(side, OWN, beyond)
             for k in range(LANES):
                 same = load(flat, (i + k) * C) == broadcast(read(side, OWN + k))
                 here = movemask(same & (lane_index() < broadcast(np.int32(C))))
-                out.label[i + k] = trailing_zeros(here) if here else -1
+                label[i + k] = trailing_zeros(here) if here else -1
         unsure = LANES - popcount(sure)
         if unsure and retries < RETRIES:
             retries, unsure = retries + 1, sort_again((i, i + LANES), probs, labels, limits, out)
