@@ -14,8 +14,8 @@ from pathlib import Path
 
 from fedwqcp.demo.sites import write_sites
 from fedwqcp.federation.agent import Agent
-from fedwqcp.federation.outputs.reading import load_outputs
-from fedwqcp.federation.scoring import calibration_of
+from fedwqcp.federation.outputs import load_outputs
+from fedwqcp.federation.predict import calibration_of
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport import local
 from fedwqcp.federation.transport.flower.loopback import Loopback

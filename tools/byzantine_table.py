@@ -18,8 +18,8 @@ import numpy as np
 import fedwqcp as fw
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import choose_method
+from fedwqcp.federation.predict import thresholds
 from fedwqcp.federation.server import Server
-from fedwqcp.federation.thresholds import thresholds
 from fedwqcp.methods import Calibration
 from fedwqcp.methods.fedls_cp.class_sketches import ranks_of
 from fedwqcp.wire.codec import encode, terms

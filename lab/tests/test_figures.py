@@ -11,7 +11,7 @@ import pytest
 import fedwqcp as fw
 from fedwqcp.demo.records import REPORT_FILE, AgentProfile, save_records, save_report
 from fedwqcp.errors import InputError, MissingExtraError
-from fedwqcp.federation.outputs.reading import load_outputs
+from fedwqcp.federation.outputs import load_outputs
 from fedwqcp.report.figures import FigureSource, agent_profile, draw
 from fedwqcp_lab.evaluation import evaluate, shares
 from fedwqcp_lab.experiment import MethodPlan

@@ -6,8 +6,8 @@ sets or intervals.
 """
 
 from fedwqcp import methods, scores
-from fedwqcp.federation.preset import preset
-from fedwqcp.federation.record.store import load, save
+from fedwqcp.federation.plan import preset
+from fedwqcp.federation.record import load, save
 from fedwqcp.federation.transport.local import calibrate
 from fedwqcp.methods import Calibration
 from fedwqcp.quantile import conformal_quantile, conformal_rank, weighted_quantile

@@ -13,9 +13,9 @@ import fedwqcp as fw
 from fedwqcp.cli import audit, certs
 from fedwqcp.errors import InputError
 from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.audit import audit as recompute
 from fedwqcp.federation.plan import Plan, choose_method, choose_score, new_id
-from fedwqcp.federation.record.audit import audit as recompute
-from fedwqcp.federation.record.ledger import Ledger
+from fedwqcp.federation.record import Ledger
 from fedwqcp.federation.secure import SecureServer, plain_ask, secure_round, words_of
 from fedwqcp.federation.server import Server
 from fedwqcp.wire.round import Round

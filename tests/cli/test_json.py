@@ -19,7 +19,7 @@ from fedwqcp.cli.main import app
 from fedwqcp.cli.output import VERSION, Output
 from fedwqcp.demo.demo import Results
 from fedwqcp.federation.plan import choose_method, choose_score, new_id
-from fedwqcp.federation.record.ledger import Ledger
+from fedwqcp.federation.record import Ledger
 from fedwqcp.federation.server import Server
 from fedwqcp.wire.round import Round
 from records import record

@@ -19,7 +19,7 @@ from fedwqcp import calibrate, methods
 from fedwqcp.errors import InputError, MalformedMessageError, QuorumError
 from fedwqcp.federation import files
 from fedwqcp.federation.agent import Agent
-from fedwqcp.federation.record.store import load, save
+from fedwqcp.federation.record import load, save
 from fedwqcp.federation.signing import SigningKey, new_key
 from fedwqcp.federation.transport.folder import close_round, open_round, read_round, write_answer
 from fedwqcp.methods import Calibration

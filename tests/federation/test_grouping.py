@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 import fedwqcp as fw
 from fedwqcp.errors import InputError
 from fedwqcp.federation.agent import Agent, thresholds
-from fedwqcp.federation.outputs.reading import Outputs
+from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import Plan
-from fedwqcp.federation.scoring import calibration_of, predict
+from fedwqcp.federation.predict import calibration_of, predict
 from fedwqcp.federation.server import Server
 from fedwqcp.methods.fcp import FCP
 from fedwqcp.wire.codec import brief, decode, encode

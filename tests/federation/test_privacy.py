@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from fedwqcp.errors import BudgetError, InputError, RecordError
-from fedwqcp.federation import files, privacy
+from fedwqcp.federation import files, privacy_budget
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import choose_method
-from fedwqcp.federation.privacy import Budget
+from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.methods import Calibration, get
 from fedwqcp.wire.codec import encode
 from fedwqcp.wire.round import Choice, Round
@@ -176,21 +176,21 @@ import os, sys
 from pathlib import Path
 import numpy as np
 from fedwqcp.errors import BudgetError
-from fedwqcp.federation import privacy
+from fedwqcp.federation import privacy_budget
 from fedwqcp.federation.agent import Agent
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.round import Round
 home, name, total, crash = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3]), sys.argv[4]
 if crash == "after":
-    synced = privacy.sync_folder
-    privacy.sync_folder = lambda at: os._exit(9) if at.name == "p" else synced(at)
+    synced = privacy_budget.sync_folder
+    privacy_budget.sync_folder = lambda at: os._exit(9) if at.name == "p" else synced(at)
 if crash == "before":
-    privacy.write_atomic = lambda *a, **k: os._exit(9)
+    privacy_budget.write_atomic = lambda *a, **k: os._exit(9)
 round = decode((home / f"{name}.json").read_bytes(), Round)
 cal = Calibration(np.random.default_rng(0).uniform(size=600))
 try:
-    answer = Agent("a", round, cal, budget=privacy.Budget(home / "p", total)).answer()
+    answer = Agent("a", round, cal, budget=privacy_budget.Budget(home / "p", total)).answer()
 except BudgetError as error:
     sys.exit(f"refused: {error}")
 sys.stdout.buffer.write(answer)
@@ -257,7 +257,7 @@ def test_a_number_that_another_process_took_is_counted_first(total, tmp_path, mo
             agent(tmp_path, total, dataclasses.replace(ROUND, id="other")).answer()
         return files.write_atomic(path, data, replace=replace)
 
-    monkeypatch.setattr(privacy, "write_atomic", taken)
+    monkeypatch.setattr(privacy_budget, "write_atomic", taken)
     if total == 1.0:
         with pytest.raises(BudgetError, match=r"and 0\.0 of 1\.0 is left"):
             agent(tmp_path, total).answer()

@@ -9,7 +9,7 @@ import fedwqcp as fw
 from fedwqcp.errors import BudgetError, InputError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import Plan, choose_method
-from fedwqcp.federation.privacy import Budget
+from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.secure import SecureServer, run_masked, secure_round
 from fedwqcp.wire.round import Choice, Round
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fedwqcp.errors import InputError
-from fedwqcp.federation.roster import Roster, load_roster
+from fedwqcp.federation.plan import Roster, load_roster
 
 
 def test_a_roster(tmp_path):

@@ -13,7 +13,7 @@ import fedwqcp as fw
 from fedwqcp.errors import InputError, MissingExtraError, QuorumError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import Plan, choose_method, choose_score
-from fedwqcp.federation.privacy import Budget
+from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.secure import secure_round
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport import local

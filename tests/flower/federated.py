@@ -10,8 +10,8 @@ import numpy as np
 
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.certs import make_certs
-from fedwqcp.federation.outputs.reading import load_outputs
-from fedwqcp.federation.scoring import calibration_of
+from fedwqcp.federation.outputs import load_outputs
+from fedwqcp.federation.predict import calibration_of
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.flower.demo import is_over
 from fedwqcp.federation.transport.flower.loopback import Loopback

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import fedwqcp as fw
-from fedwqcp.federation.record.audit import audit
+from fedwqcp.federation.audit import audit
 from fedwqcp.federation.transport.flower.demo import is_over
 from fedwqcp.federation.transport.flower.loopback import HOST, Loopback
 from fedwqcp.federation.transport.flower.processes import free_ports, wait_until

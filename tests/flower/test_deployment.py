@@ -13,7 +13,7 @@ import pytest
 from federated import AGENTS, app_with, finished, in_process, nodes, submitted
 
 import fedwqcp as fw
-from fedwqcp.federation.record.audit import audit
+from fedwqcp.federation.audit import audit
 from fedwqcp.federation.transport.flower.demo import is_over
 from fedwqcp.federation.transport.flower.processes import wait_until
 from fedwqcp.wire.codec import encode

@@ -11,7 +11,7 @@ from flwr.app import Context, RecordDict
 from inprocess import InProcessGrid
 
 import fedwqcp as fw
-from fedwqcp.federation.record.audit import audit
+from fedwqcp.federation.audit import audit
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flower-train-then-calibrate"
 

@@ -14,7 +14,7 @@ import pytest
 from federated import SITES, finished, in_process, nodes, start, submitted
 
 import fedwqcp as fw
-from fedwqcp.federation.record.audit import audit
+from fedwqcp.federation.audit import audit
 from fedwqcp.federation.transport.flower.processes import wait_until
 from fedwqcp.federation.transport.flower.scaffold import new_app
 

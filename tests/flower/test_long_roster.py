@@ -9,7 +9,7 @@ from inprocess import InProcessGrid
 from rounds import terms
 
 import fedwqcp as fw
-from fedwqcp.federation.record.audit import audit
+from fedwqcp.federation.audit import audit
 from fedwqcp.federation.transport.flower import Pace, calibrate, client_app
 
 SITES = 300

@@ -19,8 +19,8 @@ from scipy import stats
 
 import fedwqcp as fw
 from fedwqcp.errors import InputError, QuorumError, RoundError
+from fedwqcp.federation.audit import audit
 from fedwqcp.federation.plan import Plan, new_id
-from fedwqcp.federation.record.audit import audit
 from fedwqcp.federation.secure import SecureServer, secure_round
 from fedwqcp.federation.transport.flower import Pace, calibrate, client_app
 from fedwqcp.federation.transport.flower.letters import ASK, READY, Ask, write_ask

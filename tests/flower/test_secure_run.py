@@ -10,7 +10,7 @@ import pytest
 import fedwqcp as fw
 from fedwqcp.demo.agents import prepare
 from fedwqcp.demo.data import digits, friedman, stream
-from fedwqcp.federation.record.audit import audit
+from fedwqcp.federation.audit import audit
 from fedwqcp.federation.transport.flower.demo import is_over
 from fedwqcp.federation.transport.flower.loopback import Loopback
 from fedwqcp.federation.transport.flower.processes import wait_until

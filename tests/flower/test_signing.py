@@ -11,8 +11,8 @@ from inprocess import InProcessGrid
 from rounds import NAMES, QUICK, calibrations, terms
 
 from fedwqcp.errors import InputError, QuorumError
-from fedwqcp.federation.record.audit import audit
-from fedwqcp.federation.record.ledger import Ledger
+from fedwqcp.federation.audit import audit
+from fedwqcp.federation.record import Ledger
 from fedwqcp.federation.signing import SigningKey, new_key
 from fedwqcp.federation.transport.flower import calibrate, client_app
 from fedwqcp.federation.transport.flower.terms import round_of

@@ -8,7 +8,7 @@ import pytest
 from simulated import simulate
 
 import fedwqcp as fw
-from fedwqcp.federation.record.audit import audit
+from fedwqcp.federation.audit import audit
 
 pytestmark = pytest.mark.nightly
 

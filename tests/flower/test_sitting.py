@@ -17,7 +17,7 @@ import fedwqcp as fw
 from fedwqcp.errors import QuorumError, RoundError
 from fedwqcp.federation import agent as agent_side
 from fedwqcp.federation.agent import Agent
-from fedwqcp.federation.record.audit import audit
+from fedwqcp.federation.audit import audit
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport import local
 from fedwqcp.federation.transport.flower import calibrate, client_app

@@ -85,7 +85,7 @@ def test_it_finds_a_refusal_that_nobody_foresaw(monkeypatch):
 
 @pytest.mark.usefixtures("simple")
 def test_it_finds_a_server_that_takes_too_large_a_sample(monkeypatch):
-    monkeypatch.setattr("fedwqcp.federation.admission._check_claims", lambda *_: None)
+    monkeypatch.setattr("fedwqcp.federation.server._check_claims", lambda *_: None)
     assert "the model refuses it" in found_by("server", 200)
 
 

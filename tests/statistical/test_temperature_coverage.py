@@ -7,9 +7,8 @@ import pytest
 from scipy.stats import betabinom
 
 import fedwqcp as fw
-from fedwqcp.federation.outputs.reading import Outputs
-from fedwqcp.federation.outputs.temperature import calibrated, fitted, probabilities
-from fedwqcp.federation.scoring import calibration_of
+from fedwqcp.federation.outputs import Outputs, calibrated, fitted, probabilities
+from fedwqcp.federation.predict import calibration_of
 from fedwqcp.wire.round import Choice, Round
 
 ROUND = Round("r", Choice("split-cp"), Choice("lac"), (0.1,), ("a",), 1, key="k")

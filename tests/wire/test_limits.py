@@ -13,7 +13,7 @@ import fedwqcp as fw
 from fedwqcp.errors import FedwqcpError, InputError, MalformedMessageError
 from fedwqcp.federation import files
 from fedwqcp.federation.plan import kinds_of
-from fedwqcp.federation.record.store import load, parse
+from fedwqcp.federation.record import load, parse
 from fedwqcp.federation.server import Server
 from fedwqcp.wire import limits
 from fedwqcp.wire.agent_record import AgentRecord

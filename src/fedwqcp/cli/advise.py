@@ -16,7 +16,7 @@ from fedwqcp import methods
 from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.federation.advising import advise_on
 from fedwqcp.federation.plan import choose_score
-from fedwqcp.federation.record.store import load
+from fedwqcp.federation.record import load
 from fedwqcp.theory import Advice
 from fedwqcp.wire.payload import ToAll, ToEach
 from fedwqcp.wire.round import Round, Setting

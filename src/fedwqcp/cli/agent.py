@@ -14,23 +14,23 @@ import typer
 from fedwqcp.cli import measured
 from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.errors import InputError
+from fedwqcp.federation import outputs as model_outputs
 from fedwqcp.federation.agent import USUAL_LIMIT, Agent, DisclosureLimit
 from fedwqcp.federation.files import write_atomic
-from fedwqcp.federation.grouping import part_of
-from fedwqcp.federation.outputs import logits
-from fedwqcp.federation.outputs.reading import Outputs, load_outputs
-from fedwqcp.federation.outputs.temperature import (
+from fedwqcp.federation.outputs import (
+    Outputs,
     Temperature,
     calibrated,
     held_out,
+    load_outputs,
     probabilities,
 )
-from fedwqcp.federation.privacy import Budget
-from fedwqcp.federation.record.store import load
-from fedwqcp.federation.scoring import calibration_of
-from fedwqcp.federation.scoring import predict as predict_sets
+from fedwqcp.federation.plan import part_of
+from fedwqcp.federation.predict import calibration_of, check_terms
+from fedwqcp.federation.predict import predict as predict_sets
+from fedwqcp.federation.privacy_budget import Budget
+from fedwqcp.federation.record import load
 from fedwqcp.federation.signing import SigningKey
-from fedwqcp.federation.thresholds import check_terms
 from fedwqcp.federation.transport import folder
 from fedwqcp.methods import Calibration
 from fedwqcp.quantile import conformal_rank
@@ -104,7 +104,7 @@ def calibrate(
     name = _name(agent, terms)
     kept = temperature_file or Path(f"{name}.temperature")
     read = load_outputs(outputs, labels)
-    used, own = logits.for_calibration(terms, name, read, temperature_share, kept)
+    used, own = model_outputs.for_calibration(terms, name, read, temperature_share, kept)
     cal = calibration_of(terms, used)
     found = re.search(r"\.ask-(\d+)", "" if ask is None else ask.name)
     step = "" if found is None else f".step-{found[1]}"
@@ -164,7 +164,7 @@ def predict(
     name = _name(agent, terms.round)
     new = load_outputs(outputs, labels)
     kept = temperature_file or Path(f"{name}.temperature")
-    own = logits.for_prediction(terms.round, name, new, kept)
+    own = model_outputs.for_prediction(terms.round, name, new, kept)
     cal = _again(terms.round, calibration, calibration_labels, own)
     ready = new if own is None else probabilities(new, own)
     sets = predict_sets(terms, name, ready, alpha=alpha, calibration=cal)

@@ -9,9 +9,9 @@ import typer
 
 from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.errors import InputError
-from fedwqcp.federation.record.audit import Audit
-from fedwqcp.federation.record.audit import audit as recompute
-from fedwqcp.federation.record.ledger import LOG
+from fedwqcp.federation.audit import Audit
+from fedwqcp.federation.audit import audit as recompute
+from fedwqcp.federation.record import LOG
 from fedwqcp.report.released import always_left_out, released
 
 DIFFERS = 1

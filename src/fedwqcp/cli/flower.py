@@ -57,7 +57,7 @@ def demo(
 def _demo(folder: Path, method: str, alpha: float, deadline: float, output: Output) -> None:
     """Run the demonstration in a folder, and print what came of it."""
     from fedwqcp.demo.sites import write_sites
-    from fedwqcp.federation.record.audit import audit
+    from fedwqcp.federation.audit import audit
     from fedwqcp.federation.transport.flower.demo import Shown, show
 
     output.say("training six models on digits")

@@ -10,7 +10,7 @@ import numpy as np
 from fedwqcp import metrics
 from fedwqcp.arrays import as_groups
 from fedwqcp.cli.output import Output
-from fedwqcp.federation.outputs.reading import Outputs
+from fedwqcp.federation.outputs import Outputs
 from fedwqcp.report.bars import scale
 from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.wire.round import Round

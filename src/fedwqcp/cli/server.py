@@ -14,9 +14,8 @@ from fedwqcp.cli.agents_table import agents_table
 from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.cli.settings import parse_settings
 from fedwqcp.errors import InputError
-from fedwqcp.federation.plan import choose_method, choose_score, new_id
-from fedwqcp.federation.preset import preset as find_preset
-from fedwqcp.federation.roster import Roster, load_roster
+from fedwqcp.federation.plan import Roster, choose_method, choose_score, load_roster, new_id
+from fedwqcp.federation.plan import preset as find_preset
 from fedwqcp.federation.transport import folder
 from fedwqcp.report.released import released
 from fedwqcp.scores import Score

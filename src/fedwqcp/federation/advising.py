@@ -11,8 +11,8 @@ import numpy as np
 
 from fedwqcp import methods, scores
 from fedwqcp.errors import InputError, MessageError, RecordError
-from fedwqcp.federation.admission import check_answers
 from fedwqcp.federation.plan import Plan
+from fedwqcp.federation.server import check_answers
 from fedwqcp.methods import Method
 from fedwqcp.methods.dp_fedcp.label_shift import LabelCounts
 from fedwqcp.methods.fedls_cp import FedLSCP

@@ -13,11 +13,10 @@ from numpy.random import PCG64
 from numpy.random import Generator as Random
 
 from fedwqcp.errors import InputError, WrongRoundError
-from fedwqcp.federation.grouping import part_of
-from fedwqcp.federation.plan import Plan, Task
-from fedwqcp.federation.privacy import Budget
+from fedwqcp.federation.plan import Plan, Task, part_of
+from fedwqcp.federation.predict import localize, thresholds
+from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.signing import SigningKey
-from fedwqcp.federation.thresholds import localize, thresholds
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.envelope import Answer, Ask

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import secrets
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 
 import numpy as np
 
 from fedwqcp import methods, scores
-from fedwqcp.arrays import Floats, as_alpha
+from fedwqcp.arrays import Floats, as_alpha, group_places
 from fedwqcp.errors import InputError, OutOfRangeError
-from fedwqcp.federation.grouping import check_choices, check_points, told_by_group
+from fedwqcp.federation.files import read
 from fedwqcp.methods import Calibration, Method
-from fedwqcp.scores import Score
+from fedwqcp.quantile import Overflow
+from fedwqcp.scores import IntervalScore, LabelScore, Rule, Score
+from fedwqcp.scores.aps import APS
+from fedwqcp.scores.custom import Custom
+from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.wire.codec import encode, terms
 from fedwqcp.wire.limits import TASKS
 from fedwqcp.wire.payload import Payload, ToAll
@@ -239,3 +246,245 @@ def new_id() -> str:
 def _settings(thing: Any) -> dict[str, object]:
     """Return the settings of a method or score."""
     return {f.name: getattr(thing, f.name) for f in dataclasses.fields(thing)}
+
+
+def check_choices(round: Round, method: Method[Any], score: Score) -> None:
+    """Refuse a rule, groups or a method that do not fit the score.
+
+    Parameters
+    ----------
+    round : Round
+        The terms.
+    method, score : Method, Score
+        What they name.
+
+    Raises
+    ------
+    InputError
+        Saying what to choose instead.
+    """
+    labels = isinstance(score, LabelScore)
+    without = f"sets of labels, which score {round.score.name!r} does not make"
+    if round.rule not in get_args(Rule):
+        raise InputError(f"rule must be one of {get_args(Rule)}, got {round.rule!r}")
+    if round.rule != "leq" and not labels:
+        raise InputError(f"rule {round.rule!r} is for {without}: leave the rule out")
+    if isinstance(score, LabelScore):
+        score.fitting(round.rule)  # type: ignore[arg-type]  # checked above
+    if method.needs_labels and isinstance(score, IntervalScore):
+        raise InputError(f"method {round.method.name!r} is for {without}")
+    own = isinstance(score, Custom) and score.columns == 1  # the caller's own sets may be of labels
+    if round.by == "label" and not (labels or own):
+        raise InputError(
+            f"by: 'label' is for {without}; use by='group', with groups that are known before y is"
+        )
+    if isinstance(score, MultiLabel) and not method.controls_risk:
+        raise InputError(
+            f"score {round.score.name!r} is for methods that control a risk, such as 'fed-crc'; "
+            f"{round.method.name!r} does not"
+        )
+
+
+def check_points(round: Round, method: Method[Any], cal: Calibration) -> None:
+    """Refuse calibration points whose group is not known, or weights that nobody reads.
+
+    Parameters
+    ----------
+    round : Round
+        The terms.
+    method : Method
+        Its method.
+    cal : Calibration
+        An agent's data.
+
+    Raises
+    ------
+    InputError
+        If labels or groups are missing, or a point is of no group of the round.
+    """
+    if cal.weights is not None and not method.controls_risk:
+        raise InputError(
+            f"weights are for methods that control a risk; {round.method.name!r} does not"
+        )
+    known = cal.labelled("a round by label")[1] if round.by == "label" else cal.n_classes
+    if None not in (known, round.n_classes) and known != round.n_classes:
+        raise InputError(f"n_classes must be the round's {round.n_classes}, got {known}")
+    if round.by == "group":
+        if cal.groups is None:
+            raise InputError(
+                "a round by group needs the group of each calibration point: "
+                "pass Calibration(scores, groups=...), or a file with a column 'group'"
+            )
+        group_places(cal.groups, round.groups)
+
+
+def part_of(round: Round, cal: Calibration, group: int | None) -> Calibration:
+    """Return the points of one group.
+
+    Parameters
+    ----------
+    round : Round
+        The terms.
+    cal : Calibration
+        An agent's data.
+    group : int or None
+        Place of the group; None for all points.
+
+    Returns
+    -------
+    Calibration
+        These points alone; there may be none.
+    """
+    if group is None:
+        return cal
+    if round.by == "label":
+        labels, _ = cal.labelled("a round by label")
+        return cal.take(labels == group)
+    assert cal.groups is not None  # checked when the data came
+    return cal.take(cal.groups == round.groups[group])
+
+
+def told_by_group(round: Round, assumption: str) -> str:
+    """Say of a method's assumption that it holds for each group by itself.
+
+    Parameters
+    ----------
+    round : Round
+        The terms.
+    assumption : str
+        The method's own words.
+
+    Returns
+    -------
+    str
+        The same where the round has no groups.
+    """
+    if round.by is None:
+        return assumption
+    return (
+        f"for each {round.by} by itself, counting its points and the agents that have some: "
+        + assumption
+    )
+
+
+_KEYS = {"agents": list, "quorum": int, "max_n": int, "n_classes": int, "keys": dict}
+
+
+@dataclass(frozen=True)
+class Roster:
+    """Who takes part.
+
+    Parameters
+    ----------
+    agents : tuple of str
+        Their names.
+    quorum : int or None
+        How many sound answers a release needs; all of them where it is not given.
+    max_n : int or None
+        Largest sample size an agent may claim.
+    n_classes : int or None
+        Number of classes of every agent's model.
+    keys : dict or None
+        Public keys of the agents, by name.
+    """
+
+    agents: tuple[str, ...]
+    quorum: int | None = None
+    max_n: int | None = None
+    n_classes: int | None = None
+    keys: dict[str, str] | None = None
+
+
+def load_roster(path: Path) -> Roster:
+    """Read a roster.
+
+    Parameters
+    ----------
+    path : Path
+        A TOML file with ``agents = ["st-mary", "lakeside"]`` and optional ``quorum``, ``max_n``,
+        ``n_classes``, and a table ``[keys]`` of public keys by agent.
+
+    Returns
+    -------
+    Roster
+        Who takes part.
+
+    Raises
+    ------
+    InputError
+        If a key is unknown, or a value is of the wrong type.
+    """
+    try:
+        table = tomllib.loads(read(path).decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} must be a TOML file: {error}") from None
+    for key, value in table.items():
+        if key not in _KEYS:
+            near = difflib.get_close_matches(key, _KEYS, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise InputError(f"{path}: unknown key {key!r}{hint}; known: {', '.join(_KEYS)}")
+        if type(value) is not _KEYS[key]:
+            kind = {"agents": "a list of names", "keys": "a table of public keys by agent"}.get(
+                key, "an integer"
+            )
+            raise InputError(f"{path}: {key} must be {kind}, got {type(value).__name__}")
+    if not all(isinstance(key, str) for key in table.get("keys", {}).values()):
+        raise InputError(f"{path}: keys must be text, as `fedwqcp keys new` prints them")
+    if "agents" not in table:
+        raise InputError(f'{path} must list the agents: agents = ["st-mary", "lakeside"]')
+    return Roster(**{**table, "agents": tuple(table["agents"])})
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Settings that belong together.
+
+    Parameters
+    ----------
+    score : APS
+        The score of labels.
+    rule : {"leq", "leq_top1", "until"}
+        How a threshold becomes a set.
+    overflow : {"propagate", "clip", "exclude"}
+        What an agent with too few points does.
+    """
+
+    score: APS
+    rule: Rule
+    overflow: Overflow
+
+
+_PRESETS = {
+    "sound": Preset(APS(), "leq", "propagate"),
+    "paper": Preset(APS(randomized=False, precision="float32"), "leq_top1", "clip"),
+}
+
+
+def preset(name: str) -> Preset:
+    """Return a preset by its name.
+
+    Parameters
+    ----------
+    name : {"sound", "paper"}
+        ``sound``: randomised APS, plain sets, +inf where points are too few; the defaults.
+        ``paper``: what comes closest to the published tables of FedWQ-CP: deterministic APS in
+        float32, sets with the most probable label always in, local maxima where points are too few.
+
+    Returns
+    -------
+    Preset
+        Score, rule and overflow rule.
+
+    Raises
+    ------
+    InputError
+        If there is no such preset.
+
+    Examples
+    --------
+    >>> preset("paper").rule
+    'leq_top1'
+    """
+    if name not in _PRESETS:
+        raise InputError(f"unknown preset {name!r}; known: {', '.join(sorted(_PRESETS))}")
+    return _PRESETS[name]

@@ -7,13 +7,16 @@ It does no input or output of its own. A transport sends what `asks` gives, hand
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from fedwqcp.errors import (
     INTERNAL,
     FedwqcpError,
+    ImplausibleValueError,
+    InputError,
     MalformedMessageError,
     MessageError,
     QuorumError,
@@ -22,14 +25,12 @@ from fedwqcp.errors import (
     internal,
     traced,
 )
-from fedwqcp.federation.admission import check_answers, check_terms
-from fedwqcp.federation.dialogue import Dialogue
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.signing import check_signature, ed25519
-from fedwqcp.methods import UnfitAnswerError
+from fedwqcp.methods import Each, Terms, UnfitAnswerError
 from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.envelope import Answer, Ask
-from fedwqcp.wire.payload import Summary
+from fedwqcp.wire.payload import Outcome, Question, Summary, ToAll
 from fedwqcp.wire.release import AgentRecord, Release
 from fedwqcp.wire.round import Round
 
@@ -310,3 +311,249 @@ class Server:
             f"{len(self._positions)} of {len(self._seats)} agents answered soundly, "
             f"the round needs {self.round.quorum}; refused: {', '.join(lost)}"
         )
+
+
+_TERMS = ("version", "round", "method", "score", "alpha", "terms", "step")
+
+
+def check_terms(answer: Answer, plan: Plan, terms: str, step: int) -> None:
+    """Refuse an answer that was made for other terms or another step.
+
+    Parameters
+    ----------
+    answer : Answer
+        What an agent sent.
+    plan : Plan
+        What the round computes.
+    terms : str
+        Digest of the round.
+    step : int
+        The current step.
+
+    Raises
+    ------
+    WrongRoundError
+        Naming the first thing that differs.
+    """
+    a, r = answer, plan.round
+    made_for = (a.version, a.round, a.method, a.score, a.alphas, a.terms, a.step)
+    uses = (r.version, r.id, r.method.name, r.score.name, r.alphas, terms, step)
+    if made_for == uses:
+        return
+    for what, ours, theirs in zip(_TERMS, uses, made_for, strict=True):
+        if ours != theirs:
+            raise WrongRoundError(
+                answer.agent,
+                what,
+                f"this round uses {_shown(ours)}, the message was made for {_shown(theirs)}",
+            )
+
+
+def check_answers(
+    answer: Answer,
+    plan: Plan,
+    questions: tuple[Question | None, ...],
+    earlier: tuple[Any, ...] = (),
+) -> tuple[Any, ...]:
+    """Refuse answers that do not fit their questions, or claim what cannot be.
+
+    Parameters
+    ----------
+    answer : Answer
+        What an agent sent.
+    plan : Plan
+        What the round computes.
+    questions : tuple
+        What this agent was asked.
+    earlier : tuple, optional
+        For each task, what binds the agent since its last answer (`Method.check`); empty at first.
+
+    Returns
+    -------
+    tuple
+        For each task, what binds its later answers.
+
+    Raises
+    ------
+    MalformedMessageError
+        If there is not one summary for each question.
+    ImplausibleValueError
+        If a sample size or a score lies outside the round's bounds, or an answer does not fit its
+        question or what the agent said before.
+    """
+    answers = answer.answers
+    fits = len(answers) == len(questions)
+    for summary, question in zip(answers, questions, strict=False):
+        fits = fits and (summary is None) is (question is None)
+    if not fits and not (answer.step == 0 and _leaves_groups_out(answers, plan)):
+        raise MalformedMessageError(
+            answer.agent, "answers", "must hold one summary for each question"
+        )
+    bound = list(earlier or (None,) * len(plan.tasks))
+    for at, (summary, question) in enumerate(zip(answers, questions, strict=True)):
+        if summary is None or question is None:
+            continue
+        _check_claims(answer.agent, plan, summary)
+        terms = Terms(plan.tasks[at].alpha, plan.round.n_classes, *plan.bounds)
+        try:
+            bound[at] = plan.method.check(question, summary, bound[at], terms)
+        except InputError as error:
+            field, colon, reason = str(error).partition(": ")
+            raise ImplausibleValueError(
+                answer.agent, *((field, reason) if colon else ("answers", str(error)))
+            ) from None
+    return tuple(bound)
+
+
+def _leaves_groups_out(answers: tuple[Summary | None, ...], plan: Plan) -> bool:
+    """Tell whether only groups as a whole have no answer: the agent has no point of them."""
+    if plan.round.by is None or len(answers) != len(plan.tasks):
+        return False
+    left_out = {
+        (task.group, answer is None) for task, answer in zip(plan.tasks, answers, strict=True)
+    }
+    return len(left_out) == len(plan.round.group_names)
+
+
+def _check_claims(agent: str, plan: Plan, summary: Summary) -> None:
+    """Hold claimed sizes and scores against the round's bounds."""
+    low, high = plan.bounds
+    most = plan.round.max_n
+    for n in summary.sizes():
+        if n > most:
+            raise ImplausibleValueError(agent, "n", f"must be an integer from 0 to {most}")
+    for score in summary.scores():
+        if not (low <= score <= high or score == inf):
+            raise ImplausibleValueError(
+                agent, "threshold", f"must lie between {low:g} and {high:g}, or be +inf"
+            )
+
+
+def _shown(value: object) -> str:
+    """Write a term for people."""
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+class Dialogue:
+    """One generator for each task; each step asks all that have not ended.
+
+    Parameters
+    ----------
+    plan : Plan
+        What the round computes.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._talks: list[Generator[Question | Each, Sequence[Any], Outcome]] = []
+        self._pending: list[Question | Each | None] = []
+        self._outcomes: list[Outcome | None] = []
+        self._same: tuple[Question | None, ...] | None = None
+        self._grouped = plan.round.by is not None
+        self._there: list[dict[int, int] | None] = [None for _ in plan.tasks]  # None: all
+        for task in plan.tasks:
+            self._talks.append(plan.method.exchange(task.alpha))
+            self._pending.append(None)
+            self._outcomes.append(None)
+            self._advance(len(self._talks) - 1, None)
+        self._share()
+
+    @property
+    def ended(self) -> bool:
+        """Whether every task has its outcome."""
+        return all(outcome is not None for outcome in self._outcomes)
+
+    @property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """The outcomes of all tasks, once the dialogue has ended."""
+        return tuple(outcome for outcome in self._outcomes if outcome is not None)
+
+    def questions(self, position: int) -> tuple[Question | None, ...]:
+        """Return what one agent is asked now.
+
+        Parameters
+        ----------
+        position : int
+            Place of the agent among those that take part.
+
+        Returns
+        -------
+        tuple
+            One question for each task, None for tasks that have ended.
+        """
+        if self._same is not None:
+            return self._same
+        return tuple(self._question(at, position) for at in range(len(self._pending)))
+
+    def there(self, at: int) -> frozenset[int] | None:
+        """Return who takes part in a task: an agent without a point of its group does not.
+
+        Parameters
+        ----------
+        at : int
+            Which task.
+
+        Returns
+        -------
+        frozenset of int or None
+            Places of the agents; None for all.
+        """
+        there = self._there[at]
+        return None if there is None else frozenset(there)
+
+    def hear(self, answers: Sequence[tuple[Summary | None, ...]]) -> None:
+        """Take the answers of all agents and go one step on.
+
+        Parameters
+        ----------
+        answers : sequence of tuple
+            For each agent, one summary for each task; None where it takes no part in it.
+
+        Raises
+        ------
+        UnfitAnswerError
+            Naming the place of an agent whose answer does not fit.
+        """
+        for at, ask in enumerate(self._pending):
+            if ask is not None:
+                self._hear(at, [answer[at] for answer in answers])
+        self._share()
+
+    def _hear(self, at: int, answers: Sequence[Summary | None]) -> None:
+        """Go one step on in one task, with those who take part in it."""
+        if not self._grouped or all(answer is not None for answer in answers):
+            self._advance(at, answers)
+            return
+        there = [place for place, answer in enumerate(answers) if answer is not None]
+        self._there[at] = {place: at for at, place in enumerate(there)}
+        if not there:  # nobody has a point of the group: nothing can be excluded
+            self._pending[at], self._outcomes[at] = None, ToAll(inf)
+            return
+        try:
+            self._advance(at, [answers[place] for place in there])
+        except UnfitAnswerError as error:
+            raise UnfitAnswerError(there[error.position], str(error)) from None
+
+    def _question(self, at: int, position: int) -> Question | None:
+        """Return what one agent is asked in one task."""
+        ask, there = self._pending[at], self._there[at]
+        if there is not None and position not in there:
+            return None
+        if isinstance(ask, Each):
+            return ask.questions[position if there is None else there[position]]
+        return ask
+
+    def _share(self) -> None:
+        """Keep the questions that all agents are asked alike; there may be a million of them."""
+        each = any(isinstance(ask, Each) for ask in self._pending) or any(
+            there is not None for there in self._there
+        )
+        self._same = None if each else tuple(self._pending)  # type: ignore[arg-type]  # no Each
+
+    def _advance(self, at: int, answers: Sequence[Summary | None] | None) -> None:
+        """Move one task to its next question or its outcome."""
+        try:
+            talk = self._talks[at]
+            self._pending[at] = next(talk) if answers is None else talk.send(answers)
+        except StopIteration as end:
+            self._pending[at] = None
+            self._outcomes[at] = end.value

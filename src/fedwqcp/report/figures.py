@@ -16,10 +16,9 @@ import numpy as np
 from fedwqcp.demo.records import REPORT_FILE, AgentProfile, load_records, load_report
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.federation.files import write_atomic
-from fedwqcp.federation.outputs.reading import Outputs, load_outputs
-from fedwqcp.federation.record.store import load as load_release
-from fedwqcp.federation.scoring import calibration_of
-from fedwqcp.federation.thresholds import thresholds
+from fedwqcp.federation.outputs import Outputs, load_outputs
+from fedwqcp.federation.predict import calibration_of, thresholds
+from fedwqcp.federation.record import load as load_release
 from fedwqcp.metrics import Rate, histogram
 from fedwqcp.quantile import conformal_quantile
 from fedwqcp.wire.release import Release

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedwqcp.errors import InputError
-from fedwqcp.federation.outputs.reading import Outputs, load_outputs
+from fedwqcp.federation.outputs import Outputs, load_outputs
 
 PROBS = np.array([[0.7, 0.3], [0.2, 0.8]])
 

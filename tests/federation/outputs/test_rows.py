@@ -7,8 +7,8 @@ import pytest
 
 from fedwqcp import calibrate
 from fedwqcp.errors import InputError
-from fedwqcp.federation.outputs.reading import load_outputs
-from fedwqcp.federation.scoring import calibration_of, predict
+from fedwqcp.federation.outputs import load_outputs
+from fedwqcp.federation.predict import calibration_of, predict
 from fedwqcp.wire.round import Choice, Round
 
 ROUND = Round("r", Choice("fedwq-cp"), Choice("lac"), (0.5,), ("a",), 1)

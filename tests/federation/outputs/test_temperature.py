@@ -10,10 +10,16 @@ import pytest
 
 import fedwqcp as fw
 from fedwqcp.errors import InputError, RecordError
-from fedwqcp.federation.outputs.logits import for_calibration, for_prediction, load
-from fedwqcp.federation.outputs.reading import Outputs, load_outputs
-from fedwqcp.federation.outputs.temperature import Temperature, held_out
-from fedwqcp.federation.scoring import calibration_of, predict
+from fedwqcp.federation.outputs import (
+    Outputs,
+    Temperature,
+    for_calibration,
+    for_prediction,
+    held_out,
+    load,
+    load_outputs,
+)
+from fedwqcp.federation.predict import calibration_of, predict
 from fedwqcp.wire.round import Choice, Round
 
 ROUND = Round("r", Choice("fedwq-cp"), Choice("aps"), (0.1,), ("a", "b"), 1, key="k")

@@ -12,9 +12,9 @@ import pytest
 import fedwqcp as fw
 from fedwqcp.errors import InputError
 from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.audit import audit
 from fedwqcp.federation.plan import choose_method, choose_score, new_id
-from fedwqcp.federation.record.audit import audit
-from fedwqcp.federation.record.ledger import Ledger, with_reasons
+from fedwqcp.federation.record import Ledger, with_reasons
 from fedwqcp.federation.server import Server
 from fedwqcp.scores.custom import Custom
 from fedwqcp.wire.codec import encode

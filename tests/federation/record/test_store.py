@@ -9,7 +9,7 @@ import pytest
 
 from fedwqcp import Calibration, calibrate, load, save
 from fedwqcp.errors import InputError, RecordError
-from fedwqcp.federation.thresholds import check_terms, thresholds
+from fedwqcp.federation.predict import check_terms, thresholds
 from fedwqcp.methods.cphet import CPhet
 from fedwqcp.wire.codec import encode
 from fedwqcp.wire.guarantee import Guarantee

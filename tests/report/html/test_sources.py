@@ -11,10 +11,10 @@ from fedwqcp.demo import records as demo_records
 from fedwqcp.demo.records import save_records
 from fedwqcp.errors import InputError
 from fedwqcp.federation.agent import Agent
-from fedwqcp.federation.outputs.reading import load_outputs
+from fedwqcp.federation.outputs import load_outputs
 from fedwqcp.federation.plan import choose_method, choose_score
-from fedwqcp.federation.record.store import save as save_release
-from fedwqcp.federation.scoring import calibration_of
+from fedwqcp.federation.predict import calibration_of
+from fedwqcp.federation.record import save as save_release
 from fedwqcp.federation.transport import folder as transport
 from fedwqcp.report.html import Wanted, write
 from fedwqcp.report.html.examples import Drawn, distinct

@@ -28,7 +28,7 @@ from fedwqcp.errors import (
 )
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.files import locked, read, write_atomic
-from fedwqcp.federation.record.store import load
+from fedwqcp.federation.record import load
 from fedwqcp.federation.server import Server
 from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.envelope import Answer

@@ -15,10 +15,10 @@ from flwr.clientapp import ClientApp
 
 from fedwqcp.errors import BudgetError, InputError
 from fedwqcp.federation.agent import Agent
-from fedwqcp.federation.outputs.reading import Outputs, load_outputs
+from fedwqcp.federation.outputs import Outputs, load_outputs
 from fedwqcp.federation.plan import Plan
-from fedwqcp.federation.record.store import parse
-from fedwqcp.federation.scoring import calibration_of
+from fedwqcp.federation.predict import calibration_of
+from fedwqcp.federation.record import parse
 from fedwqcp.federation.signing import SigningKey
 from fedwqcp.federation.transport.flower.letters import (
     ASK,

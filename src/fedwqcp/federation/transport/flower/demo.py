@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from fedwqcp.errors import QuorumError
-from fedwqcp.federation.outputs.reading import load_outputs
-from fedwqcp.federation.record.store import load
-from fedwqcp.federation.scoring import calibration_of, predict
+from fedwqcp.federation.outputs import load_outputs
+from fedwqcp.federation.predict import calibration_of, predict
+from fedwqcp.federation.record import load
 from fedwqcp.federation.transport.flower.loopback import Loopback
 from fedwqcp.federation.transport.flower.scaffold import new_app
 from fedwqcp.wire.release import Release

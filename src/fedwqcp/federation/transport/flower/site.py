@@ -10,8 +10,8 @@ from pathlib import Path
 from fedwqcp.errors import InputError, traced
 from fedwqcp.federation.agent import USUAL_LIMIT, DisclosureLimit
 from fedwqcp.federation.files import write_atomic
-from fedwqcp.federation.privacy import Budget
-from fedwqcp.federation.thresholds import check_terms
+from fedwqcp.federation.predict import check_terms
+from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.release import Release
 from fedwqcp.wire.round import Round, check_names

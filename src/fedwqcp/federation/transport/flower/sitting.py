@@ -13,7 +13,7 @@ from flwr.app import ArrayRecord
 from flwr.serverapp import Grid
 
 from fedwqcp.errors import INTERNAL, FedwqcpError, RoundError, traced
-from fedwqcp.federation.record.ledger import Ledger, with_reasons
+from fedwqcp.federation.record import Ledger, with_reasons
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.signing import check_signature
 from fedwqcp.federation.transport.flower.drive import Pace, Post, collect

@@ -10,9 +10,9 @@ import numpy as np
 from fedwqcp import metrics
 from fedwqcp.arrays import Floats
 from fedwqcp.errors import InputError
-from fedwqcp.federation.outputs.reading import Outputs, load_outputs
-from fedwqcp.federation.scoring import calibration_of, predict
-from fedwqcp.federation.thresholds import thresholds as agents_thresholds
+from fedwqcp.federation.outputs import Outputs, load_outputs
+from fedwqcp.federation.predict import calibration_of, predict
+from fedwqcp.federation.predict import thresholds as agents_thresholds
 from fedwqcp.methods import Calibration
 from fedwqcp.metrics import FEWEST
 from fedwqcp.quantile import conformal_quantile

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fedwqcp.errors import FedwqcpError, InputError
-from fedwqcp.federation.record.store import load
+from fedwqcp.federation.record import load
 from fedwqcp.report.html.page import Page, View
 from fedwqcp.report.html.sources import _own, _server
 from fedwqcp.report.html.wanted import Wanted

@@ -12,8 +12,7 @@ from typing import Any
 
 from fedwqcp.errors import FedwqcpError, RecordError
 from fedwqcp.federation.files import read
-from fedwqcp.federation.record.ledger import LOG, START, with_reasons
-from fedwqcp.federation.record.store import load
+from fedwqcp.federation.record import LOG, START, load, with_reasons
 from fedwqcp.federation.secure import replay_sums
 from fedwqcp.federation.server import Server
 from fedwqcp.wire.codec import decode, encode

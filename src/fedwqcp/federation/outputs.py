@@ -1,0 +1,716 @@
+"""An agent's model outputs: reading them from files, the random number of each row, and logits."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import wraps
+from math import isfinite
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from fedwqcp.arrays import Bools, Floats, as_floats, as_labels
+from fedwqcp.errors import InputError, MissingExtraError, RecordError
+from fedwqcp.federation.files import read, write_atomic
+from fedwqcp.federation.plan import Plan
+from fedwqcp.scores import LabelScore, fit_temperature, row_ids, softmax, uniforms
+from fedwqcp.wire.round import Round
+
+_DAMAGED = (
+    *(ValueError, OSError, EOFError, MemoryError, NotImplementedError),
+    *(zipfile.BadZipFile, zlib.error),
+)
+_REGRESSION = (("prediction", "sigma"), ("lower", "upper"), ("prediction",))
+
+
+@dataclass(frozen=True, eq=False)
+class Outputs:
+    """What a model put out, and what belongs to it.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n, C), (n, 2) or (n,)
+        Probabilities or logits, two numbers per row, or predictions.
+    labels : ndarray, shape (n,) or (n, L), optional
+        Labels or true values; or which of L labels are there.
+    ids : ndarray, shape (n,), optional
+        Ids of the rows: integers or text.
+    features : ndarray, shape (n, d), optional
+        Features of the inputs.
+    groups : ndarray, shape (n,), optional
+        Group of each row: integers or text.
+    first_line : int or None, optional
+        Line of the first row where they come from a text file, for errors.
+    logits : bool, optional
+        Whether the values are logits; `probabilities` makes probabilities
+        of them.
+    """
+
+    values: npt.NDArray[Any]
+    labels: npt.NDArray[Any] | None = None
+    ids: npt.NDArray[Any] | None = None
+    features: npt.NDArray[Any] | None = None
+    groups: npt.NDArray[Any] | None = None
+    first_line: int | None = None
+    logits: bool = False
+
+    def __post_init__(self) -> None:
+        if self.values.ndim not in (1, 2):
+            raise InputError(f"outputs must have one or two axes, got shape {self.values.shape}")
+        for what in ("labels", "ids", "features", "groups"):
+            part = getattr(self, what)
+            if part is not None and part.ndim == 0:
+                raise InputError(f"{what} must have one entry for each row, got a single value")
+            if part is not None and len(part) != len(self.values):
+                raise InputError(
+                    f"{what} must have one entry for each of the {len(self.values)} rows, "
+                    f"got {len(part)}"
+                )
+
+    def take(self, rows: Bools) -> Outputs:
+        """Return some of the rows.
+
+        Parameters
+        ----------
+        rows : Bools, shape (n,)
+            True for those to keep.
+
+        Returns
+        -------
+        Outputs
+            These; where some are left out, nothing tells their lines in a file any more.
+        """
+        if rows.all():
+            return self
+        parts = ("values", "labels", "ids", "features", "groups")
+        there = {what: getattr(self, what) for what in parts if getattr(self, what) is not None}
+        return replace(self, first_line=None, **{what: part[rows] for what, part in there.items()})
+
+    def __repr__(self) -> str:
+        return f"Outputs(shape={self.values.shape})"
+
+
+def load_outputs(path: Path, labels: Path | None = None) -> Outputs:
+    """Read model outputs from a file.
+
+    Parameters
+    ----------
+    path : Path
+        A file ending in .npz, .npy, .csv or .parquet.
+    labels : Path, optional
+        An .npy file with the labels, for outputs that carry none.
+
+    Returns
+    -------
+    Outputs
+        What the file holds.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or lacks what must be there.
+    MissingExtraError
+        If a .parquet file is given and pyarrow is not installed.
+    """
+    readers = {".npz": _from_npz, ".npy": _from_npy, ".csv": _from_csv, ".parquet": _from_parquet}
+    if path.suffix not in readers:
+        raise InputError(f"outputs must be one of {', '.join(readers)}, got {path.name}")
+    found = readers[path.suffix](path)
+    if found.ids is not None and (again := found.ids.size - np.unique(found.ids).size):
+        raise InputError(
+            f"{path}: an id must name one row; {again} of the rows repeat an earlier id"
+        )
+    if labels is None:
+        return found
+    return replace(found, labels=_array(labels))
+
+
+def _from_npz(path: Path) -> Outputs:
+    """Read an archive of arrays."""
+    archive = _load_numpy(path)
+    if not isinstance(archive, np.lib.npyio.NpzFile):
+        raise InputError(f"{path} must be an archive of arrays; rename a single array to .npy")
+    try:
+        arrays = {key: archive[key] for key in archive.files}
+    except _DAMAGED:
+        raise InputError(f"{path} must hold plain arrays; objects are not read") from None
+    kind = next((key for key in ("probs", "outputs", "logits") if key in arrays), None)
+    if kind is None:
+        known = ", ".join(sorted(arrays)) or "nothing"
+        raise InputError(f"{path} must hold 'probs', 'outputs' or 'logits', got {known}")
+    labels = next((arrays[key] for key in ("labels", "label", "y") if key in arrays), None)
+    groups = arrays.get("groups", arrays.get("group"))
+    rest = arrays.get("ids"), arrays.get("features"), groups
+    return Outputs(arrays[kind], labels, *rest, logits=kind == "logits")
+
+
+def _from_npy(path: Path) -> Outputs:
+    """Read one array of outputs."""
+    return Outputs(_array(path))
+
+
+def _array(path: Path) -> npt.NDArray[Any]:
+    """Read one array."""
+    array = _load_numpy(path)
+    if not isinstance(array, np.ndarray):
+        raise InputError(f"{path} must hold one array; rename an archive to .npz")
+    return array
+
+
+def _load_numpy(path: Path) -> Any:
+    """Read a NumPy file without running any code in it."""
+    data = read(path)
+    try:
+        return np.load(io.BytesIO(data), allow_pickle=False)
+    except _DAMAGED:
+        raise InputError(
+            f"{path} must be a NumPy file without objects; it cannot be read"
+        ) from None
+
+
+def _from_csv(path: Path) -> Outputs:
+    """Read a table with a header line."""
+    try:
+        rows = list(csv.reader(io.StringIO(read(path).decode("utf-8-sig"))))
+    except (UnicodeDecodeError, csv.Error):
+        raise InputError(f"{path} must be a CSV table in UTF-8") from None
+    if not rows:
+        raise InputError(f"{path} must begin with a line of column names, it is empty")
+    header, *body = rows
+    if len(set(header)) != len(header):
+        raise InputError(f"{path}: each column name may occur once")
+    for number, row in enumerate(body, start=2):
+        if len(row) != len(header):
+            raise InputError(f"{path}, line {number}: {len(row)} fields, the header {len(header)}")
+    columns = dict(
+        zip(header, zip(*body, strict=True) if body else [()] * len(header), strict=True)
+    )
+    return replace(_from_columns(path, columns), first_line=2)
+
+
+def _from_parquet(path: Path) -> Outputs:
+    """Read a Parquet table."""
+    try:
+        import pyarrow.parquet
+    except ImportError:
+        raise MissingExtraError("reading .parquet", "parquet") from None
+    data = read(path)
+    try:
+        table = pyarrow.parquet.read_table(io.BytesIO(data))
+    except (pyarrow.ArrowInvalid, OSError):
+        raise InputError(f"{path} must be a Parquet file; it cannot be read") from None
+    return _from_columns(path, {name: table[name].to_pylist() for name in table.column_names})
+
+
+def _from_columns(path: Path, columns: Mapping[str, Sequence[object]]) -> Outputs:
+    """Sort the columns of a table into outputs, labels, ids and features."""
+    groups = [_several("p", columns), *[g for g in _REGRESSION if all(c in columns for c in g)]]
+    names = next((group for group in groups if group), None) or _several("z", columns)
+    if not names:
+        raise InputError(
+            f"{path} must have columns p0, p1, ... or prediction, or lower and upper, or logits "
+            f"z0, z1, ...; got {', '.join(columns)}"
+        )
+    values = np.stack([numbers(path, columns, name) for name in names], axis=1)
+    label = next((name for name in ("label", "y") if name in columns), None)
+    labels = stacked(path, columns, numbered("y", columns))
+    if label is not None:
+        labels = numbers(path, columns, label)
+    return Outputs(
+        values[:, 0] if len(names) == 1 else values,
+        None if labels is None else whole(labels),
+        texts(path, columns, "id"),
+        stacked(path, columns, numbered("x", columns)),
+        texts(path, columns, "group"),
+        logits=names[0] == "z0",
+    )
+
+
+def _several(letter: str, columns: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the columns of a classifier's outputs, of which there are two or none."""
+    names = numbered(letter, columns)
+    if len(names) == 1:
+        raise InputError(f"columns {letter}0, {letter}1, ... must be at least two")
+    return names
+
+
+def numbered(letter: str, columns: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the columns p0, p1, ... in order.
+
+    Parameters
+    ----------
+    letter : str
+        What their names begin with.
+    columns : mapping
+        All columns by name.
+
+    Returns
+    -------
+    tuple of str
+        Their names.
+
+    Raises
+    ------
+    InputError
+        If there is a gap.
+    """
+    found = sorted(int(n[1:]) for n in columns if re.fullmatch(letter + r"(0|[1-9]\d{0,5})", n))
+    if found != list(range(len(found))):
+        raise InputError(f"columns {letter}0, {letter}1, ... must be numbered without a gap")
+    return tuple(f"{letter}{i}" for i in found)
+
+
+def numbers(path: Path, columns: Mapping[str, Sequence[Any]], name: str) -> npt.NDArray[Any]:
+    """Read one column as numbers.
+
+    Parameters
+    ----------
+    path : Path
+        The file, for errors.
+    columns : mapping
+        All columns by name.
+    name : str
+        Which one.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        Its numbers.
+
+    Raises
+    ------
+    InputError
+        If a row holds something else.
+    """
+    try:
+        return np.array([float(value) for value in columns[name]], dtype=np.float64)
+    except (TypeError, ValueError):
+        what = "; number the classes from 0, in the order of p0, p1, ..." if name == "label" else ""
+        raise InputError(f"{path}: column {name!r} must hold numbers in every row{what}") from None
+
+
+def stacked(
+    path: Path, columns: Mapping[str, Sequence[Any]], names: tuple[str, ...]
+) -> npt.NDArray[Any] | None:
+    """Read several columns as numbers, if there are any.
+
+    Parameters
+    ----------
+    path : Path
+        The file, for errors.
+    columns : mapping
+        All columns by name.
+    names : tuple of str
+        Which ones.
+
+    Returns
+    -------
+    ndarray, shape (n, d), or None
+        Their numbers.
+    """
+    return np.stack([numbers(path, columns, x) for x in names], axis=1) if names else None
+
+
+def texts(path: Path, columns: Mapping[str, Sequence[Any]], name: str) -> npt.NDArray[Any] | None:
+    """Read a column of ids or groups as text, if it is there.
+
+    Parameters
+    ----------
+    path : Path
+        The file, for errors.
+    columns : mapping
+        All columns by name.
+    name : str
+        ``"id"`` or ``"group"``.
+
+    Returns
+    -------
+    ndarray of str, shape (n,), or None
+        Its text.
+
+    Raises
+    ------
+    InputError
+        If a row is empty.
+    """
+    values = columns.get(name)
+    if values is None:
+        return None
+    if any(value is None or value == "" for value in values):
+        what = "an id" if name == "id" else "a group"
+        raise InputError(f"{path}: column {name!r} must hold {what} in every row")
+    return np.array([str(value) for value in values], dtype=np.str_)
+
+
+def whole(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return whole numbers as integers, so that class labels are labels.
+
+    Parameters
+    ----------
+    values : ndarray
+        Labels or true values.
+
+    Returns
+    -------
+    ndarray
+        The same numbers.
+    """
+    is_whole = np.isfinite(values).all() and (values == np.rint(values)).all()
+    return values.astype(np.int64) if is_whole else values
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def named_by_line(work: Callable[P, T]) -> Callable[P, T]:
+    """Let the errors of a function name lines of a text file, as an editor counts them.
+
+    Parameters
+    ----------
+    work : callable
+        Takes `Outputs`; its errors count their rows from 0.
+
+    Returns
+    -------
+    callable
+        The same; where outputs come from a text file, "row 0" becomes its first line of numbers.
+    """
+
+    @wraps(work)
+    def _named(*args: P.args, **options: P.kwargs) -> T:
+        """Do the work; change the words of what goes wrong."""
+        try:
+            return work(*args, **options)
+        except InputError as error:
+            parts = (*args, *options.values())
+            first = next((part.first_line for part in parts if isinstance(part, Outputs)), None)
+            if first is None:
+                raise
+            text = re.sub(r"\brow (\d+)\b", lambda row: f"line {int(row[1]) + first}", str(error))
+            raise InputError(text) from None
+
+    return _named
+
+
+def row_uniforms(key: str, outputs: Outputs) -> Floats:
+    """Return one number in [0, 1) for each row: a keyed hash of its id, or else of its content.
+
+    Parameters
+    ----------
+    key : str
+        Which family of numbers.
+    outputs : Outputs
+        The rows.
+
+    Returns
+    -------
+    Floats, shape (n,)
+        Always the same for the same key and row.
+
+    Raises
+    ------
+    InputError
+        If ids are neither integers nor text.
+    """
+    if outputs.ids is None:
+        return uniforms(key, row_ids(outputs.values))
+    try:
+        texts = outputs.ids.astype(np.str_)  # 7 in one file, "7" in another
+    except UnicodeDecodeError:
+        raise InputError("ids must be integers or text, got bytes that are no text") from None
+    return uniforms(key, texts)
+
+
+VERSION = 1
+"""Version of the file in which it is kept; another one is refused."""
+
+
+@dataclass(frozen=True)
+class Temperature:
+    """How an agent's logits become probabilities in one round.
+
+    Parameters
+    ----------
+    round, agent : str
+        Id of the round, and whose it is.
+    temperature : float
+        What logits are divided by.
+    share : float
+        Share of the rows that was held out for it; 0 where it was not fitted.
+    fitted_on : int
+        How many rows that were.
+    version : int
+        Version of the file.
+    """
+
+    round: str
+    agent: str
+    temperature: float = 1.0
+    share: float = 0.0
+    fitted_on: int = 0
+    version: int = VERSION
+
+    def __str__(self) -> str:
+        if not self.share:
+            return "logits at temperature 1"
+        rows = f"{self.fitted_on} rows that are not calibrated on"
+        return f"logits at temperature {self.temperature:.4g}, fitted on {rows}"
+
+
+@named_by_line
+def fitted(round: Round, agent: str, outputs: Outputs, share: float) -> Temperature:
+    """Fit a temperature on a share of an agent's rows.
+
+    Parameters
+    ----------
+    round : Round
+        The terms; its key and the rows' ids decide which rows are held out.
+    agent : str
+        Name of the agent.
+    outputs : Outputs
+        Logits, with labels.
+    share : float
+        Which share of the rows, strictly between 0 and 1.
+
+    Returns
+    -------
+    Temperature
+        The temperature, and on how many rows it was fitted.
+
+    Raises
+    ------
+    InputError
+        If the share is outside, the method is private, labels are missing, or no temperature fits.
+    """
+    if not 0 < share < 1:
+        raise InputError(f"the share for the temperature must be between 0 and 1, got {share:g}")
+    if isfinite(Plan.of(round).method.spends):
+        raise InputError(
+            f"{round.method.name!r} is private, and a temperature would tell of the rows that it "
+            "was fitted on: leave it out, or fit it on public data"
+        )
+    if outputs.labels is None:
+        raise InputError("calibration needs labels beside the outputs (labels, label or y)")
+    logits = as_floats(outputs.values, "logits", (None, None))
+    labels = as_labels(outputs.labels, *logits.shape)
+    rows = held_out(round, outputs, share)
+    found = fit_temperature(logits[rows], labels[rows])
+    return Temperature(round.id, agent, found, share, int(rows.sum()))
+
+
+@named_by_line
+def held_out(round: Round, outputs: Outputs, share: float) -> Bools:
+    """Tell which rows are held out.
+
+    Parameters
+    ----------
+    round : Round
+        The terms.
+    outputs : Outputs
+        All rows.
+    share : float
+        Which share of them, about.
+
+    Returns
+    -------
+    Bools, shape (n,)
+        A keyed hash of each row's id decides: the same for the same row, and a larger share only
+        adds rows.
+    """
+    found: Bools = row_uniforms(f"temperature {round.key}", outputs) < share
+    return found
+
+
+def calibrated(round: Round, outputs: Outputs, own: Temperature) -> Outputs:
+    """Return the rows that are calibrated on, as probabilities.
+
+    Parameters
+    ----------
+    round : Round
+        The terms.
+    outputs : Outputs
+        All rows, as logits.
+    own : Temperature
+        The agent's temperature and how much was held out for it.
+
+    Returns
+    -------
+    Outputs
+        The rows that were not held out.
+    """
+    rest = ~held_out(round, outputs, own.share)
+    return probabilities(outputs, own).take(rest)
+
+
+@named_by_line
+def probabilities(outputs: Outputs, own: Temperature) -> Outputs:
+    """Return logits as probabilities at an agent's temperature.
+
+    Parameters
+    ----------
+    outputs : Outputs
+        Logits.
+    own : Temperature
+        The agent's temperature.
+
+    Returns
+    -------
+    Outputs
+        The same rows; those without ids get one of their logits, so that no rounding changes it.
+    """
+    ids = row_ids(outputs.values) if outputs.ids is None else outputs.ids
+    return replace(outputs, values=softmax(outputs.values, own.temperature), ids=ids, logits=False)
+
+
+def for_calibration(
+    round: Round, agent: str, outputs: Outputs, share: float | None, path: Path
+) -> tuple[Outputs, Temperature | None]:
+    """Return what an agent calibrates on, and the temperature that it must predict with.
+
+    Parameters
+    ----------
+    round : Round
+        The terms.
+    agent : str
+        Name of the agent.
+    outputs : Outputs
+        What its model put out, with labels.
+    share : float or None
+        Share of the rows to fit a temperature on; None fits none.
+    path : Path
+        Where the temperature is kept. One that is there already, for the same round, stands: a
+        later step of the round must be answered with it.
+
+    Returns
+    -------
+    tuple of Outputs and (Temperature or None)
+        Probabilities of the rows that were not held out; outputs that are no logits come back as
+        they are.
+
+    Raises
+    ------
+    InputError
+        If a temperature is asked for and cannot be had, or another one is in the way.
+    """
+    if not outputs.logits:
+        if share is not None:
+            raise InputError(
+                "a temperature needs logits, the file holds none: write 'logits' (columns z0, z1, "
+                "...); logarithms of probabilities will do where none is 0"
+            )
+        return outputs, None
+    if not isinstance(Plan.of(round).score, LabelScore):
+        raise InputError(f"score {round.score.name!r} does not read logits of classes")
+    if path.exists():
+        own = load(path, round, agent)
+        rows = int(held_out(round, outputs, own.share).sum())
+        if share not in (None, own.share) or rows != own.fitted_on:
+            raise InputError(
+                f"{path} was fitted on {own.fitted_on} rows, a share of {own.share:g}; to fit "
+                "anew, delete it and the answer, or choose another --temperature-file"
+            )
+    else:
+        own = Temperature(round.id, agent)
+        if share is not None:
+            own = fitted(round, agent, outputs, share)
+        write_atomic(path, (json.dumps(asdict(own)) + "\n").encode())
+    return calibrated(round, outputs, own), own
+
+
+def for_prediction(round: Round, agent: str, outputs: Outputs, path: Path) -> Temperature | None:
+    """Return the temperature that an agent predicts with.
+
+    Parameters
+    ----------
+    round : Round
+        The terms.
+    agent : str
+        Name of the agent.
+    outputs : Outputs
+        What its model put out on new inputs.
+    path : Path
+        Where `for_calibration` kept it.
+
+    Returns
+    -------
+    Temperature or None
+        None where the outputs are no logits.
+
+    Raises
+    ------
+    InputError
+        If the outputs are logits and there is none, or none for this round; or if they are no
+        logits and the agent calibrated with a temperature.
+    """
+    if outputs.logits and not path.exists():
+        raise InputError(
+            f"the outputs are logits, and {path}, which `agent calibrate` wrote when it read "
+            "logits, is not there: name it with --temperature-file, or give probabilities"
+        )
+    if outputs.logits:
+        return load(path, round, agent)
+    if path.exists() and _parse(path).round == round.id and load(path, round, agent).share:
+        raise InputError(
+            f"this agent calibrated on logits at the temperature in {path}: predict from logits too"
+        )
+    return None
+
+
+def load(path: Path, round: Round, agent: str) -> Temperature:
+    """Read an agent's temperature.
+
+    Parameters
+    ----------
+    path : Path
+        What `for_calibration` wrote.
+    round : Round
+        The terms.
+    agent : str
+        Whose it must be.
+
+    Returns
+    -------
+    Temperature
+        The temperature.
+
+    Raises
+    ------
+    RecordError
+        If the file is damaged or of another version.
+    InputError
+        If it is another agent's, or of another round.
+    """
+    own = _parse(path)
+    if (own.round, own.agent) != (round.id, agent):
+        raise InputError(
+            f"{path} is of round {own.round} and agent {own.agent!r}, not of round {round.id} and "
+            f"agent {agent!r}: choose another --temperature-file"
+        )
+    return own
+
+
+def _parse(path: Path) -> Temperature:
+    """Read a temperature, whosever it is."""
+    kinds = {"round": str, "agent": str, "temperature": float, "share": float}
+    kinds |= {"fitted_on": int, "version": int}
+    try:
+        found = json.loads(read(path))
+    except ValueError:
+        found = None
+    sound = isinstance(found, dict) and {key: type(value) for key, value in found.items()} == kinds
+    if not sound or found["version"] != VERSION:
+        raise RecordError(f"{path} is damaged, or of another version than {VERSION}")
+    own = Temperature(**found)
+    if not (isfinite(own.temperature) and own.temperature > 0 and 0 <= own.share < 1):
+        raise RecordError(f"{path} is damaged: its temperature or share is out of range")
+    return own

@@ -1,1 +1,0 @@
-"""Files of model outputs: what an agent reads, as arrays."""

@@ -1,1 +1,0 @@
-"""What a round leaves behind: its record, its release, and their recomputation."""
