@@ -217,3 +217,71 @@ def test_it_tells_no_more_scores_than_it_declares(method):
         told = {score for summary in sent[name] for score in summary.scores()} & set(cal.scores)
         counts = {c for s in sent[name] for c in getattr(s, "counts", ()) if s.kind == "counts"}
         assert max(len(told), len(counts - {0})) <= sum(part.scores for part in declared)
+
+
+# --- what a method declares of itself is what it does ---------------------------------------------
+
+VARIANTS = [
+    *METHODS,
+    fw.methods.get("fcp", sketch="order"),
+    fw.methods.get("fcp", sketch="exact"),
+    fw.methods.get("fcp", floor=True),
+    fw.methods.get("fedwq-cp", tail=4),
+    fw.methods.get("fedls-cp", strata=(0.0,)),
+    fw.methods.get("cphet", target="mixture"),
+    fw.methods.get("cphet", solver="exact"),
+    fw.methods.get("cphet", scope="local", form="oracle", target="mixture"),
+    fw.methods.get("private-fedwq-cp", combine="fedavgq-cp"),
+]
+every_variant = pytest.mark.parametrize("method", VARIANTS, ids=fw.methods.name_of)
+
+
+def is_refused(found, method, **options):
+    try:
+        fw.calibrate(found, method=method, alpha=0.2, **options)
+    except fw.errors.FedwqcpError:
+        return True
+    return False
+
+
+@every_variant
+def test_it_needs_labels_or_features_where_it_says_so(method):
+    def without(**lost):
+        kept = {
+            name: {"labels": cal.labels, "features": cal.features, "n_classes": 3, **lost}
+            for name, cal in agents().items()
+        }
+        return {name: fw.Calibration(agents()[name].scores, **kept[name]) for name in kept}
+
+    samples = {"allow_samples": True}
+    assert not is_refused(agents(), method, **samples)
+    assert is_refused(without(labels=None), method, **samples) == method.needs_labels
+    assert is_refused(without(features=None), method, **samples) == method.needs_features
+
+
+@every_variant
+def test_it_sends_samples_where_it_says_so(method):
+    assert is_refused(agents(), method) == method.sends_samples
+    kinds = [kind for kind in method.summaries if kind.reveals == "samples"]
+    assert kinds or not method.sends_samples
+
+
+@every_variant
+def test_it_can_be_masked_where_it_says_so(method):
+    assert is_refused(agents(), method, secure=(0.0, 1.0)) != method.maskable
+    assert method.maskable <= isinstance(method, fw.methods.Summed)
+
+
+@every_variant
+def test_it_takes_scores_of_its_range_alone(method):
+    low, high = method.score_range or (-np.inf, np.inf)
+    cal = fw.Calibration([0.5] * 30 + [1.5], [0] * 31, np.zeros((31, 2)), 3)
+    if "bounds" not in method.settings():
+        refused = is_refused({"a": cal, **agents()}, method, allow_samples=True)
+        assert refused == (not low <= 1.5 <= high)
+
+
+@every_variant
+def test_its_target_is_a_setting(method):
+    assert (method.corrects_shift_of is not None) == ("target" in method.settings())
+    assert method.settings() == tuple(field.name for field in dataclasses.fields(method))

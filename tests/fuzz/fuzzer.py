@@ -873,7 +873,7 @@ def secure_setups() -> tuple[Setup, ...]:
     found = []
     for setup in setups():
         round, method = setup.plan.round, setup.plan.method
-        sums = isinstance(method, Summed) and method.summable and setup.repeats
+        sums = isinstance(method, Summed) and method.maskable and setup.repeats
         if sums and round.by is None and round.score.name == "lac":
             few = {"probes": 4095} if round.method.name == "fcp" else {}
             made = fw.methods.get(round.method.name, **{**round.method.settings, **few})

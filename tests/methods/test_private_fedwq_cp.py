@@ -174,8 +174,8 @@ def test_the_draw_follows_the_law_through_an_agent():
 
 def test_masked_sums_give_the_mean_of_private_thresholds():
     method, scale = PrivateFedWQCP(), FixedPoint(0.0, 1.0, 5000, 3)
-    assert method.summable
-    assert not PrivateFedWQCP(combine="fedavgq-cp").summable
+    assert method.maskable
+    assert not PrivateFedWQCP(combine="fedavgq-cp").maskable
     cals = [Calibration(np.random.default_rng(i).uniform(size=1500 + i)) for i in range(3)]
     plain = [answer(method, cal, seed=i) for i, cal in enumerate(cals)]
     words = [method.words(summary, Begin(), scale) for summary in plain]

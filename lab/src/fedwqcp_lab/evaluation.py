@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import subprocess
 import time
@@ -448,7 +447,7 @@ def method_of(setting: Setting, plan: MethodPlan, scored: Scored) -> Method[Any]
         The method.
     """
     settings = dict(plan.settings)
-    taken = {f.name for f in dataclasses.fields(methods.find(plan.method))}  # type: ignore[arg-type]  # all are dataclasses
+    taken = methods.find(plan.method).settings()
     if "overflow" in taken:
         settings.setdefault("overflow", scored.preset.overflow)
     bounds = scored.score.bounds(setting.n_classes)
@@ -457,17 +456,18 @@ def method_of(setting: Setting, plan: MethodPlan, scored: Scored) -> Method[Any]
     if plan.aim == "own":
         settings["target"] = "own"
     if plan.aim == "training":
-        labelled = plan.method in ("dp-fedcp", "fedls-cp")
-        law = setting.label_law if labelled else setting.feature_law
+        shift = methods.get(plan.method, **plan.settings).corrects_shift_of
+        law = setting.feature_law if shift == "features" else setting.label_law
         settings["target"] = tuple(law.tolist())
     return methods.get(plan.method, **settings)
 
 
 def _fit(cal: Calibration, plan: MethodPlan) -> Calibration:
-    """Return data that a method takes: sums in float32 may pass 1, and DP-FedCP's scale ends."""
-    if plan.method != "dp-fedcp":
+    """Return data that a method takes: sums in float32 may pass the end of its range."""
+    known = methods.find(plan.method).score_range
+    if known is None:
         return cal
-    return Calibration(np.minimum(cal.scores, 1.0), cal.labels, cal.features, cal.n_classes)
+    return Calibration(np.minimum(cal.scores, known[1]), cal.labels, cal.features, cal.n_classes)
 
 
 def _largest(release: Release) -> float:
@@ -496,8 +496,8 @@ def applicable(
     Returns
     -------
     tuple of (PresetPlan, MethodPlan)
-        In the order of the experiment. DP-FedCP knows labels and scores from 0 to 1 alone,
-        FedLS-CP labels or strata, and rows by label labels; they are left out of everything else.
+        In the order of the experiment. A method that needs labels, or scores within a range, and
+        rows by label are left out where the data have none.
     """
     found = []
     for preset in experiment.presets:
@@ -527,18 +527,11 @@ def fits(plan: MethodPlan, task: str, score: Score) -> bool:
     bool
         See `applicable`.
     """
-    if plan.by and task != "classification":
+    method = methods.get(plan.method, **plan.settings)
+    if (plan.by or method.needs_labels) and task != "classification":
         return False
-    if plan.method == "dp-fedcp":
-        return task == "classification" and _to_one(score)
-    if plan.method == "fedls-cp":
-        return task == "classification" or bool(plan.settings.get("strata"))
-    return True
-
-
-def _to_one(score: Score) -> bool:
-    """Tell whether a score ends at 1; sums in float32 may pass it a little."""
-    return score.bounds()[1] < 1.01
+    known = method.score_range
+    return known is None or score.bounds()[1] < known[1] + 0.01  # sums in float32 may pass it
 
 
 def evaluate(unit: Unit, experiment: Experiment) -> tuple[Result, ...]:

@@ -8,6 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
+from fedwqcp import methods
 from fedwqcp.arrays import Floats
 from fedwqcp.errors import QuorumError
 from fedwqcp.federation.agent import Agent, localize
@@ -72,8 +73,8 @@ class _Trial:
         self._robust = plan in ROBUST
         plan = _fewer_than_half(plan, len(scored.calibrations))
         self._setting, self._scored, self._plan, self._alpha = setting, scored, plan, alpha
-        bound = scored.score.bounds(setting.n_classes)[1]
-        self._highest = 1.0 if plan.method == "dp-fedcp" else bound  # there its scale ends
+        known = methods.find(plan.method).score_range or scored.score.bounds(setting.n_classes)
+        self._highest = known[1]
         self._honest = {name: _fit(cal, self._highest) for name, cal in scored.calibrations.items()}
         self._known: dict[tuple[str, bytes], Measured] = {}
         self._truth = self._round(self._honest, (), UNBOUNDED)
@@ -84,7 +85,8 @@ class _Trial:
         found = [self._record(NOBODY, [()], bounded=False)]
         for count in range(1, min(most, len(everyone) - 1) + 1):  # someone must be honest
             choices = list(combinations(everyone, count))
-            if self._plan.method == "cphet":
+            method = methods.get(self._plan.method, **self._plan.settings)
+            if method.corrects_shift_of == "features":  # densities are slow
                 choices = choices[:: -(-len(choices) // FEW)]
             found += [self._record(kind, choices, bounded=False) for kind in KINDS]
             found.append(self._record("huge n", choices, bounded=True))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 import shlex
@@ -57,8 +56,7 @@ def advise(
 
 def _command(terms: Round, advice: Advice, out: Path) -> list[str]:
     """Return the words that open the next round: what is advised, all else as it was."""
-    found = methods.find(advice.method)
-    has = {field.name for field in dataclasses.fields(found)}  # type: ignore[arg-type]  # all are dataclasses
+    has = set(methods.find(advice.method).settings())
     before = terms.method.settings
     kept = {"overflow": before["overflow"]} if "overflow" in has & set(before) else {}
     settings = {**kept, **advice.settings}

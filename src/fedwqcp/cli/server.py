@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -77,7 +76,7 @@ def open_(
             raise InputError(f"--preset {preset} sets score and rule: leave out --score and --rule")
         chosen = find_preset(preset)
         chosen_score, rule = chosen.score, chosen.rule
-        if any(f.name == "overflow" for f in dataclasses.fields(methods.find(method))):  # type: ignore[arg-type]  # all are dataclasses
+        if "overflow" in methods.find(method).settings():
             settings = {"overflow": chosen.overflow, **settings}
     else:
         chosen_score = scores.get(score or "aps", **parse_settings(score_setting or []))  # type: ignore[arg-type]  # checked there

@@ -188,33 +188,20 @@ def _calibrate(
 ) -> tuple[Release, bool, tuple[Traffic, ...]]:
     """Run a round; scores of single people may leave only where the method cannot do without."""
     agents = {agent.model.name: agent.calibration for agent in federation.agents}
-    noise = int(stream(demo.seed, federation.dataset, methods.name_of(method)).integers(2**31))
-    sizes: dict[str, list[tuple[int, int]]] = {}
-
-    def attempt(allow_samples: bool) -> tuple[Release, bool, tuple[Traffic, ...]]:
-        sizes.update((name, []) for name in agents)
-        release = calibrate(
-            agents,
-            method=method,
-            alpha=demo.alpha,
-            score=federation.score,
-            allow_samples=allow_samples,
-            seed=noise,
-            on_exchange=lambda _, name, down, up: sizes[name].append((down, up)),
-        )
-        name = methods.name_of(method)
-        return (
-            release,
-            allow_samples,
-            traffic(federation.dataset, name, sizes, excluded(release, 0)),
-        )
-
-    try:
-        return attempt(False)
-    except InputError:
-        if not any(kind.reveals == "samples" for kind in method.summaries):
-            raise
-        return attempt(True)
+    name = methods.name_of(method)
+    noise = int(stream(demo.seed, federation.dataset, name).integers(2**31))
+    sizes: dict[str, list[tuple[int, int]]] = {name: [] for name in agents}
+    release = calibrate(
+        agents,
+        method=method,
+        alpha=demo.alpha,
+        score=federation.score,
+        allow_samples=method.sends_samples,
+        seed=noise,
+        on_exchange=lambda _, name, down, up: sizes[name].append((down, up)),
+    )
+    sent = traffic(federation.dataset, name, sizes, excluded(release, 0))
+    return release, method.sends_samples, sent
 
 
 def _config(demo: Demo, federation: Federation, release: Release) -> dict[str, Setting]:

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from math import inf
-from typing import Any, cast
-
-import numpy as np
+from typing import Any
 
 from fedwqcp import methods, scores
 from fedwqcp.errors import InputError, MessageError, RecordError
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.server import check_answers
 from fedwqcp.methods import Method
-from fedwqcp.methods.dp_fedcp.label_shift import LabelCounts
 from fedwqcp.methods.fedls_cp import FedLSCP
-from fedwqcp.methods.fedls_cp.class_sketches import ClassSketches, SketchesAndThreshold, read_cells
 from fedwqcp.methods.fedwq_cp import FedWQCP
-from fedwqcp.quantile import conformal_rank
 from fedwqcp.theory import Advice, advise, diagnose_release
 from fedwqcp.wire.envelope import Answer
 from fedwqcp.wire.masked import ToAllWithin
@@ -92,7 +86,7 @@ def calibrate_as_advised(attempt: Callable[[Method[Any]], Release], *, labelled:
         done[second] = attempt(second)
         advice = advise_on(*done.values())
     chosen = methods.get(advice.method, **advice.settings)
-    if advice.method == "fedwq-cp" and not advice.settings:
+    if advice.method == methods.name_of(first) and not advice.settings:
         chosen = first  # its threshold is the same, and nothing more is sent
     if chosen not in done:
         done[chosen] = attempt(chosen)
@@ -173,7 +167,7 @@ def check_record(record: Release) -> None:
         If its answers are not those that the server could have admitted.
     """
     plan = Plan.of(record.round)
-    if plan.method.spends < inf:
+    if plan.method.private:
         raise InputError(
             f"advice needs thresholds as they are: those of {record.round.method.name} carry "
             "noise, and every method that could be advised would send numbers that are not "
@@ -220,65 +214,22 @@ def _check_received(record: Release, plan: Plan) -> None:
 
 
 def counts_in(record: Release, alpha: float) -> dict[str, tuple[int, ...]]:
-    """Return the points of each class, where agents sent them.
-
-    Parameters
-    ----------
-    record : Release
-        The server's record of a round.
-    alpha : float
-        Which level.
-
-    Returns
-    -------
-    dict
-        By agent; empty where they did not.
-    """
-    kinds = ClassSketches | LabelCounts
-    sent = _sent(record, alpha)
-    return {name: answer.counts for name, answer in sent.items() if isinstance(answer, kinds)}
+    """Return the points of each class by agent; empty where agents did not send them."""
+    method = Plan.of(record.round).method
+    found = {name: method.read_counts(sent) for name, sent in _sent(record, alpha).items()}
+    return {name: counts for name, counts in found.items() if counts is not None}
 
 
 def thresholds_in(record: Release, alpha: float) -> dict[str, LocalQuantile]:
-    """Return the agents' own thresholds: as sent, or read from their sketches.
-
-    Parameters
-    ----------
-    record : Release
-        The server's record of a round.
-    alpha : float
-        Which level.
-
-    Returns
-    -------
-    dict
-        By agent; empty where they sent neither.
-    """
-    sent = _sent(record, alpha)
-    found = {name: answer for name, answer in sent.items() if isinstance(answer, LocalQuantile)}
-    if found or record.round.method.name != "fedls-cp":
-        return found
-    method = cast(FedLSCP, methods.get("fedls-cp", **record.round.method.settings))
-    limits = method.points, method.min_gap, method.min_class
-    return {
-        name: _own_threshold(answer, alpha, limits)
-        for name, answer in sent.items()
-        if isinstance(answer, ClassSketches)
-    }
+    """Return the agents' own thresholds, as sent or read from sketches; empty without either."""
+    method = Plan.of(record.round).method
+    sent = _sent(record, alpha).items()
+    found = {name: method.read_threshold(answer, alpha) for name, answer in sent}
+    return {name: own for name, own in found.items() if own is not None}
 
 
-def _sent(record: Release, alpha: float) -> Mapping[str, Summary | None]:
+def _sent(record: Release, alpha: float) -> Mapping[str, Summary]:
     """Return what each agent sent in answer to the first question, at one level."""
     (task,) = record.tasks_of(alpha)
-    return {name: answers[task] for name, answers in record.received.items()}
-
-
-def _own_threshold(sketch: ClassSketches, alpha: float, limits: tuple[int, ...]) -> LocalQuantile:
-    """Return its threshold, or the smallest score sent that surely has enough scores up to it."""
-    if isinstance(sketch, SketchesAndThreshold):
-        return sketch.local
-    n, cells = sum(sketch.counts), read_cells(sketch, alpha, limits) or ()
-    places = np.unique(np.concatenate([cell.values for cell in cells] or [np.zeros(0)]))
-    below = sum((cell.at_least(places) for cell in cells), np.zeros(len(places)))
-    enough = places[below >= conformal_rank(n, alpha)]
-    return LocalQuantile(float(enough[0]) if len(enough) else inf, n)
+    sent = {name: answers[task] for name, answers in record.received.items()}
+    return {name: answer for name, answer in sent.items() if answer is not None}

@@ -494,7 +494,7 @@ def fitted(round: Round, agent: str, outputs: Outputs, share: float) -> Temperat
     """
     if not 0 < share < 1:
         raise InputError(f"the share for the temperature must be between 0 and 1, got {share:g}")
-    if isfinite(Plan.of(round).method.spends):
+    if Plan.of(round).method.private:
         raise InputError(
             f"{round.method.name!r} is private, and a temperature would tell of the rows that it "
             "was fitted on: leave it out, or fit it on public data"

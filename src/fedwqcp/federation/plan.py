@@ -271,7 +271,7 @@ def check_choices(round: Round, method: Method[Any], score: Score) -> None:
         raise InputError(f"rule {round.rule!r} is for {without}: leave the rule out")
     if isinstance(score, LabelScore):
         score.fitting(round.rule)  # type: ignore[arg-type]  # checked above
-    if method.needs_labels and isinstance(score, IntervalScore):
+    if method.per_label and isinstance(score, IntervalScore):
         raise InputError(f"method {round.method.name!r} is for {without}")
     own = isinstance(score, Custom) and score.columns == 1  # the caller's own sets may be of labels
     if round.by == "label" and not (labels or own):

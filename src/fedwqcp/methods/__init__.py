@@ -1,9 +1,14 @@
-"""Methods of federated conformal prediction, one file each, found by name."""
+"""Methods of federated conformal prediction, found by name.
+
+A file or sub-package without underscore is a method: ``fedcp_qq.py`` holds ``fedcp-qq``. A file
+with an underscore is code that several methods share; the contract is in ``_base.py``.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from fedwqcp.methods._averages import AtLeast
 from fedwqcp.methods._base import (
     Calibration,
     Disclosure,
@@ -13,7 +18,10 @@ from fedwqcp.methods._base import (
     Terms,
     UnfitAnswerError,
 )
+from fedwqcp.methods._byzantine import RobustToAll
 from fedwqcp.methods._sums import Summed, Total
+from fedwqcp.methods.guarded_median_cp import Proposal
+from fedwqcp.methods.rob_fcp import RobustThreshold
 from fedwqcp.registry import Registry
 from fedwqcp.wire.round import Setting
 
@@ -54,7 +62,7 @@ def get(name: str, **settings: Setting) -> Method[Any]:
     Examples
     --------
     >>> get("fedwq-cp", overflow="clip")
-    FedWQCP(overflow='clip')
+    FedWQCP(overflow='clip', tail=0)
     """
     return _registry.make(name, settings)
 
@@ -97,11 +105,15 @@ def name_of(method: Method[Any]) -> str:
 
 
 __all__ = [
+    "AtLeast",
     "Calibration",
     "Disclosure",
     "Each",
     "Method",
     "OneShot",
+    "Proposal",
+    "RobustThreshold",
+    "RobustToAll",
     "Summed",
     "Total",
     "Terms",

@@ -26,18 +26,6 @@ def weighted_mean(values: Sequence[float] | Floats, weights: Sequence[int]) -> f
     two: mantissas and weights are cut into parts whose products are added as 64-bit integers, and
     the sums of parts as integers without bounds.
 
-    Parameters
-    ----------
-    values : sequence of float
-        Numbers or +inf.
-    weights : sequence of int
-        Positive.
-
-    Returns
-    -------
-    float
-        The mean; +inf if a value is, or if there are none.
-
     Examples
     --------
     >>> weighted_mean([0.9, 0.3], [10, 30])
@@ -108,16 +96,6 @@ class AtLeast(Outcome):
 
 def mean_threshold(sent: Iterable[LocalQuantile]) -> float:
     """Return FedWQ-CP's threshold among the agents that have one of their own.
-
-    Parameters
-    ----------
-    sent : iterable of LocalQuantile
-        What FedWQ-CP asks of each agent.
-
-    Returns
-    -------
-    float
-        The threshold with ``overflow="exclude"``; -inf, no floor, where nobody has a finite one.
 
     Examples
     --------

@@ -1,11 +1,15 @@
-"""The contract of a method: agents answer questions, the server holds the dialogue."""
+"""The contract of a method, and what several methods do with answers and questions.
+
+An agent answers questions from its `Calibration`; the server holds the dialogue. A method declares
+what it needs and does (`Method`), so that nothing outside this package decides by its name.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import inf
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
@@ -207,9 +211,9 @@ class Each:
 
 @dataclass(frozen=True)
 class Disclosure:
-    """How much of one sample the answers of a whole round tell at most.
+    """How many scores of one sample the answers of a whole round can disclose.
 
-    An order statistic tells one score. A count at a value tells between which two scores the value
+    An order statistic is one score. A count at a value says between which two scores the value
     lies, so different counts are counted: with enough values each becomes an order statistic.
 
     Parameters
@@ -221,7 +225,7 @@ class Disclosure:
     part : int or None, optional
         The class or stratum that the sample is of; None for all points of the agent.
     each_level : bool, optional
-        Whether every level of the round tells others, so that they add up.
+        Whether every level of the round discloses other scores, so that they add up.
     """
 
     size: int
@@ -277,8 +281,8 @@ class Method(ABC, Generic[S]):
     """The kinds of question that its server asks."""
     outcomes: ClassVar[tuple[type[Outcome], ...]] = (ToAll,)
     """The kinds of outcome that it ends with."""
-    needs_labels: ClassVar[bool] = False
-    """Whether an agent cannot answer without the class labels of its points."""
+    per_label: ClassVar[bool] = False
+    """Whether it gives one threshold for each label, so that only sets of labels can use it."""
     needs_bounds: ClassVar[bool] = False
     """Whether it needs a range of scores that is stated before anybody looks at them."""
     score_range: ClassVar[tuple[float, float] | None] = None
@@ -302,9 +306,34 @@ class Method(ABC, Generic[S]):
         return None
 
     @property
+    def needs_labels(self) -> bool:
+        """Whether an agent cannot answer without the class labels of its points."""
+        return False
+
+    @property
+    def needs_features(self) -> bool:
+        """Whether an agent cannot answer without the features of its points."""
+        return False
+
+    @property
+    def sends_samples(self) -> bool:
+        """Whether scores of single people leave an agent, which it must allow."""
+        return False
+
+    @property
+    def maskable(self) -> bool:
+        """Whether sums over the agents are all it needs, so that they can be masked (`Summed`)."""
+        return False
+
+    @property
     def spends(self) -> float:
         """The epsilon that one answer spends of a privacy budget; +inf where it is not private."""
         return inf
+
+    @property
+    def private(self) -> bool:
+        """Whether answers are differentially private."""
+        return self.spends < inf
 
     @property
     def size_noise(self) -> int:
@@ -317,15 +346,20 @@ class Method(ABC, Generic[S]):
 
         Private methods do; otherwise it takes no part in that group.
         """
-        return self.spends < inf
+        return self.private
+
+    @classmethod
+    def settings(cls) -> tuple[str, ...]:
+        """Return the names of its settings, some of which mean the same in every method."""
+        return tuple(field.name for field in fields(cls))  # type: ignore[arg-type]  # all are dataclasses
 
     def reveals(
         self, cal: Calibration, alpha: float, *, steps: int, agents: int
     ) -> tuple[Disclosure, ...]:
-        """Return how much of an agent's data its answers tell at most, by settings and sizes alone.
+        """Return how many scores its answers can disclose, from settings and sizes alone.
 
         An agent holds it against its own limit before it answers. A method that does not say is
-        taken to tell everything.
+        taken to disclose everything.
 
         Parameters
         ----------
@@ -341,7 +375,7 @@ class Method(ABC, Generic[S]):
         Returns
         -------
         tuple of Disclosure
-            One for each sample that scores are told of.
+            One for each sample of which scores are disclosed.
         """
         del alpha, steps, agents
         return (Disclosure(cal.n, cal.n),)
@@ -433,6 +467,16 @@ class Method(ABC, Generic[S]):
             )
         return earlier
 
+    def read_threshold(self, answer: Summary, alpha: float) -> LocalQuantile | None:
+        """Return an agent's own conformal threshold, or one above it, from its first answer."""
+        del alpha  # already inside a local threshold
+        return answer if isinstance(answer, LocalQuantile) else None
+
+    def read_counts(self, answer: Summary) -> tuple[int, ...] | None:
+        """Return how many points of each class an agent has, from its first answer."""
+        del answer  # most methods do not ask for classes
+        return None
+
     def localize(
         self,
         outcome: Outcome,
@@ -522,15 +566,10 @@ class OneShot(Method[S]):
         """
 
 
-def _listed(sizes: Sequence[int]) -> str:
-    """Write sizes for people."""
-    return ", ".join(map(str, sizes)) or "none"
-
-
 def one_score(
     cal: Calibration, alpha: float, overflow: Overflow = "propagate"
 ) -> tuple[Disclosure, ...]:
-    """Return what a local threshold tells: one score, or none where it is +inf."""
+    """Return what a local threshold discloses: one score, or none where it is +inf."""
     finite = cal.n > 0 and (overflow == "clip" or conformal_rank(cal.n, alpha) <= cal.n)
     return (Disclosure(cal.n, int(finite)),)
 
@@ -539,25 +578,7 @@ K = TypeVar("K", bound=Summary)
 
 
 def of_kind(answers: Sequence[Summary], kind: type[K]) -> list[K]:
-    """Return the answers, all of the kind that the question asked for.
-
-    Parameters
-    ----------
-    answers : sequence of Summary
-        What the agents sent.
-    kind : type
-        What they were asked for.
-
-    Returns
-    -------
-    list of Summary
-        The same answers.
-
-    Raises
-    ------
-    UnfitAnswerError
-        If one is of another kind.
-    """
+    """Return the answers, all of the kind that the question asked for."""
     found = [answer for answer in answers if isinstance(answer, kind)]
     if len(found) != len(answers):
         position = next(i for i, answer in enumerate(answers) if not isinstance(answer, kind))
@@ -576,22 +597,7 @@ def expect(answer: Summary, kind: type[K]) -> K:
 def stacked(rows: Sequence[tuple[float, ...]], columns: int | None = None) -> Floats:
     """Return one row of numbers for each agent.
 
-    Parameters
-    ----------
-    rows : sequence of tuple
-        What each agent sent.
-    columns : int, optional
-        How many numbers each must have; by default as many as most of them have.
-
-    Returns
-    -------
-    Floats, shape (M, columns)
-        The numbers.
-
-    Raises
-    ------
-    UnfitAnswerError
-        If an agent sent more or fewer.
+    Shapes:  -> (M, columns).
     """
     if columns is None:
         columns = usual(len(row) for row in rows)
@@ -602,18 +608,7 @@ def stacked(rows: Sequence[tuple[float, ...]], columns: int | None = None) -> Fl
 
 
 def usual(values: Iterable[int]) -> int:
-    """Return the value that most agents have; of equally frequent ones the largest.
-
-    Parameters
-    ----------
-    values : iterable of int
-        One for each agent.
-
-    Returns
-    -------
-    int
-        The value.
-    """
+    """Return the value that most agents have; of equally frequent ones the largest."""
     counts = Counter(values)
     return max(counts, key=lambda value: (counts[value], value))
 
@@ -621,34 +616,13 @@ def usual(values: Iterable[int]) -> int:
 def summed(values: Floats) -> Floats:
     """Return the sum over agents, the same to the last bit in whatever order they stand.
 
-    Parameters
-    ----------
-    values : Floats, shape (M, ...)
-        One entry for each agent.
-
-    Returns
-    -------
-    Floats, shape (...)
-        The sum.
+    Shapes: values (M, ...) -> (...).
     """
     return np.asarray(np.sort(values, axis=0).sum(axis=0))
 
 
 def check_asked(question: Question, kinds: tuple[type[Question], ...]) -> None:
-    """Refuse a question that the settings do not need.
-
-    Parameters
-    ----------
-    question : Question
-        What the server asks.
-    kinds : tuple of type
-        The kinds of question that the settings lead to.
-
-    Raises
-    ------
-    InputError
-        If it is of another kind.
-    """
+    """Refuse a question that the settings do not need."""
     if not isinstance(question, kinds):
         known = ", ".join(kind.kind for kind in kinds) or "nothing"
         raise InputError(
@@ -657,19 +631,11 @@ def check_asked(question: Question, kinds: tuple[type[Question], ...]) -> None:
 
 
 def check_probes(asked: int, most: int) -> None:
-    """Refuse a question with more probes than the search asks at a time.
-
-    Parameters
-    ----------
-    asked : int
-        How many probes it has.
-    most : int
-        How many an honest server asks at most.
-
-    Raises
-    ------
-    InputError
-        If it has more.
-    """
+    """Refuse a question with more probes than the search asks at a time."""
     if asked > most:
         raise InputError(f"the server must ask at most {most} probes at a time, got {asked}")
+
+
+def _listed(sizes: Sequence[int]) -> str:
+    """Write sizes for people."""
+    return ", ".join(map(str, sizes)) or "none"

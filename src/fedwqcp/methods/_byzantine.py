@@ -36,18 +36,6 @@ def capped(sizes: Sequence[int], cap: int | None) -> list[int]:
     Without a cap the lower median of the sizes is taken: more than half of the agents then count in
     full and alike, and fewer than half cannot raise it above every honest size.
 
-    Parameters
-    ----------
-    sizes : sequence of int
-        What agents claim, at least 1 each.
-    cap : int or None
-        Largest size that counts.
-
-    Returns
-    -------
-    list of int
-        In the same order.
-
     Examples
     --------
     >>> capped([50, 1_000_000, 80, 60], cap=None)
@@ -60,34 +48,13 @@ def capped(sizes: Sequence[int], cap: int | None) -> list[int]:
 
 
 def check_cap(cap: int | None) -> None:
-    """Refuse a cap that is no size.
-
-    Parameters
-    ----------
-    cap : int or None
-        The setting.
-
-    Raises
-    ------
-    InputError
-        If it is not an integer of at least 1.
-    """
+    """Refuse a cap that is no size."""
     if cap is not None and (isinstance(cap, bool) or not isinstance(cap, int) or cap < 1):
         raise InputError(f"cap must be an integer of at least 1, or none, got {cap!r}")
 
 
 def fewer_than_half(weights: Sequence[int]) -> int:
     """Return the most agents of whom any choice holds less than half of the weight.
-
-    Parameters
-    ----------
-    weights : sequence of int
-        One for each agent.
-
-    Returns
-    -------
-    int
-        How many of the heaviest stay below half together; 0 where one holds half.
 
     Examples
     --------
@@ -99,18 +66,7 @@ def fewer_than_half(weights: Sequence[int]) -> int:
 
 
 def check_byzantine(byzantine: int | None) -> None:
-    """Refuse what is no number of Byzantine agents.
-
-    Parameters
-    ----------
-    byzantine : int or None
-        The setting.
-
-    Raises
-    ------
-    InputError
-        If it is not an integer of at least 0.
-    """
+    """Refuse what is no number of Byzantine agents."""
     if byzantine is not None and (
         isinstance(byzantine, bool) or not isinstance(byzantine, int) or byzantine < 0
     ):
@@ -118,22 +74,7 @@ def check_byzantine(byzantine: int | None) -> None:
 
 
 def check_withstands(byzantine: int | None, withstands: int, left: int, answers: int) -> None:
-    """Refuse a round whose answers cannot keep what its settings promise.
-
-    Parameters
-    ----------
-    byzantine : int or None
-        How many Byzantine agents the round is to withstand.
-    withstands : int
-        How many it does.
-    left, answers : int
-        How many agents count, of how many that answered.
-
-    Raises
-    ------
-    QuorumError
-        If the promise cannot be kept; where no agent counts, nothing can be moved.
-    """
+    """Refuse a round whose answers cannot keep what its settings promise."""
     if byzantine is not None and left and withstands < byzantine:
         raise QuorumError(
             f"the round is to withstand byzantine={byzantine} agents, and its answers withstand "

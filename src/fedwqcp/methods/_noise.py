@@ -36,18 +36,6 @@ def draw_by_cost(costs: Sequence[Decimal], rng: Random) -> int:
 
     Costs beyond the least by more than log(1e40) count as that: if all costs move by amounts within
     an interval, so do the capped ones, and a privacy proof that rests on the interval stands.
-
-    Parameters
-    ----------
-    costs : sequence of Decimal
-        At least one.
-    rng : numpy.random.Generator
-        Source of random bytes.
-
-    Returns
-    -------
-    int
-        The position.
     """
     least = min(costs)
     with localcontext(PRECISION):
@@ -57,22 +45,7 @@ def draw_by_cost(costs: Sequence[Decimal], rng: Random) -> int:
 
 
 def noised_size(n: int, epsilon: float, rng: Random) -> int:
-    """Return a sample size with two-sided geometric noise, P(k) proportional to exp(-epsilon |k|).
-
-    Parameters
-    ----------
-    n : int
-        The size.
-    epsilon : float
-        What it spends, if one sample is added or removed; the law is exact up to 80.
-    rng : numpy.random.Generator
-        Source of random bytes.
-
-    Returns
-    -------
-    int
-        At least 0.
-    """
+    """Add two-sided geometric noise to a size, P(k) proportional to exp(-epsilon |k|)."""
     return max(0, n + _geometric(epsilon, rng) - _geometric(epsilon, rng))
 
 
@@ -89,38 +62,12 @@ def _geometric(epsilon: float, rng: Random) -> int:
 
 
 def size_margin(epsilon: float, failure: float) -> int:
-    """Return by how much a noised size passes the true one at most, but for a failure.
-
-    Parameters
-    ----------
-    epsilon : float
-        What the noise spends.
-    failure : float
-        Probability that it passes by more.
-
-    Returns
-    -------
-    int
-        The margin.
-    """
+    """Return by how much a noised size passes the true one at most, but for a failure."""
     return ceil(log(1 / failure) / epsilon)
 
 
 def integer_below(end: int, rng: Random) -> int:
-    """Return an integer from 0 to end - 1, all equally likely.
-
-    Parameters
-    ----------
-    end : int
-        At least 1.
-    rng : numpy.random.Generator
-        Source of random bytes.
-
-    Returns
-    -------
-    int
-        The integer.
-    """
+    """Return an integer from 0 to end - 1, all equally likely."""
     bits = (end - 1).bit_length()
     size = (bits + 7) // 8
     while True:
@@ -151,15 +98,7 @@ class Mechanism:
     def law(self, counts: npt.NDArray[np.int64]) -> Floats:
         """Return the probability of each edge in floating point, for those who study it.
 
-        Parameters
-        ----------
-        counts : array of int, shape (m,)
-            How many scores were rounded to each edge.
-
-        Returns
-        -------
-        Floats, shape (m,)
-            They sum to 1.
+        Shapes: counts (m,) -> (m,).
         """
         below, above = _sides(counts)
         cost = self.rate * np.maximum((1 - self.level) * below, self.level * above)
@@ -169,17 +108,7 @@ class Mechanism:
     def draw(self, counts: npt.NDArray[np.int64], rng: Random) -> int:
         """Draw an edge: an integer below the sum of integer weights, without floating point.
 
-        Parameters
-        ----------
-        counts : array of int, shape (m,)
-            How many scores were rounded to each edge.
-        rng : numpy.random.Generator
-            Source of random bytes.
-
-        Returns
-        -------
-        int
-            Position of the edge.
+        Shapes: counts (m,).
         """
         below, above = (side.tolist() for side in _sides(counts))
         with localcontext(PRECISION):
@@ -195,28 +124,6 @@ def mechanism(
 
     With probability 1 - failure the drawn edge has at least (n + 1)(1 - alpha)/(1 - gamma alpha)
     scores at or below it, whatever the data.
-
-    Parameters
-    ----------
-    n : int
-        Sample size, or a number that is at most as large.
-    alpha : float
-        Miscoverage level, at most 1/2.
-    epsilon : float
-        What the draw may spend.
-    bins : int
-        m, the number of edges.
-    gamma : float
-        Share of alpha that is kept for bad luck of the noise.
-    form : {"published", "tight"}
-        How far the level is raised.
-    failure : float
-        Probability that the draw may miss: gamma alpha, or what is left of it.
-
-    Returns
-    -------
-    Mechanism or None
-        None if n is too small: no level up to 1 does it.
     """
     if n < 1:
         return None
@@ -235,17 +142,7 @@ def mechanism(
 def edges_of(bins: int, bounds: tuple[float, ...] | None) -> Floats:
     """Return the edges that scores are rounded up to.
 
-    Parameters
-    ----------
-    bins : int
-        m.
-    bounds : tuple of float or None
-        A range that the user states, whose last edge is +inf; None for scores from 0 to 1.
-
-    Returns
-    -------
-    Floats, shape (m,)
-        Increasing.
+    Shapes:  -> (m,).
     """
     if bounds is None:
         return np.arange(1, bins + 1) / bins
@@ -255,17 +152,7 @@ def edges_of(bins: int, bounds: tuple[float, ...] | None) -> Floats:
 def count_bins(scores: Floats, edges: Floats) -> npt.NDArray[np.int64]:
     """Return how many scores are rounded up to each edge.
 
-    Parameters
-    ----------
-    scores : Floats, shape (n,)
-        At most the last edge.
-    edges : Floats, shape (m,)
-        Increasing.
-
-    Returns
-    -------
-    array of int, shape (m,)
-        They sum to n.
+    Shapes: scores (n,), edges (m,) -> (m,).
     """
     return np.bincount(np.searchsorted(edges, scores), minlength=len(edges)).astype(np.int64)
 
@@ -278,24 +165,7 @@ def check_epsilon(value: float, what: str) -> None:
 def check_private(
     epsilons: dict[str, float], bins: int, gamma: float, bounds: Sequence[float] | None
 ) -> None:
-    """Refuse settings under which nothing would be private, or nothing proved.
-
-    Parameters
-    ----------
-    epsilons : dict
-        By name; each must be positive.
-    bins : int
-        m.
-    gamma : float
-        Share of alpha.
-    bounds : sequence of float or None
-        The stated range.
-
-    Raises
-    ------
-    InputError
-        Naming the first that is wrong.
-    """
+    """Refuse settings under which nothing would be private, or nothing proved."""
     for name, value in epsilons.items():
         check_epsilon(value, name)
     BINS.whole(bins, "bins")

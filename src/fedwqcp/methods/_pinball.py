@@ -76,18 +76,6 @@ def moreau_gradient(q: Floats, v: Floats | float, alpha: float, gamma: float) ->
 
     -(1 - alpha) below v - gamma (1 - alpha), alpha above v + gamma alpha, (q - v)/gamma between.
 
-    Parameters
-    ----------
-    q, v : Floats
-        Where, and the score; they broadcast.
-    alpha, gamma : float
-        Miscoverage level and smoothing.
-
-    Returns
-    -------
-    Floats
-        The gradient with respect to q.
-
     Examples
     --------
     >>> moreau_gradient(np.array([0.0, 0.5, 1.0]), 0.5, alpha=0.25, gamma=0.1)
@@ -133,15 +121,7 @@ class SmoothedPinball:
     def gradient(self, q: Floats) -> Floats:
         """Return the gradient of each problem's loss, its weights normalised to 1.
 
-        Parameters
-        ----------
-        q : Floats, shape (P,)
-            Where.
-
-        Returns
-        -------
-        Floats, shape (P,)
-            Within [-(1 - alpha), alpha]; 0 for a problem without mass.
+        Shapes: q (P,) -> (P,).
         """
         alpha, gamma, rows = self._alpha, self._gamma, self._rows
         low = np.searchsorted(self._scores, q - gamma * alpha, side="left")
@@ -159,23 +139,7 @@ def descend(
 ) -> Step:
     """Make an agent's local steps q <- q - eta (gradient + z), z normal.
 
-    Parameters
-    ----------
-    loss : SmoothedPinball
-        The agent's loss.
-    start : Floats, shape (P,)
-        Where the server stands.
-    steps : int
-        K.
-    step_size : float
-        Eta.
-    noise : tuple
-        Standard deviation of z, and its source.
-
-    Returns
-    -------
-    Step
-        What the agent sends.
+    Shapes: start (P,).
     """
     sigma, rng = noise
     q, visited = start, np.zeros_like(start)
@@ -197,28 +161,7 @@ def federated_quantiles(
 
     q <- q + sum_i lambda_i shift_i, and the mean of sum_i lambda_i mean_i over the rounds.
 
-    Parameters
-    ----------
-    ask : callable
-        Turns q, shape (P,), into the question whose answer is `Step`.
-    start : Floats, shape (P,)
-        The first q.
-    shares : Floats, shape (M, P)
-        lambda_i; for each problem they sum to 1.
-    rounds : int
-        T.
-    average : {"last", "half", "all"}
-        What is returned.
-
-    Yields
-    ------
-    Question or Each
-        What to ask next.
-
-    Returns
-    -------
-    Floats, shape (P,)
-        The thresholds.
+    Shapes: start (P,), shares (M, P) -> (P,).
     """
     q, means = start, []
     for _ in range(rounds):
@@ -233,20 +176,7 @@ def federated_quantiles(
 def check_descent(
     counts: dict[str, int], sizes: dict[str, float], noises: dict[str, float], average: str
 ) -> None:
-    """Refuse settings of the descent that cannot be meant.
-
-    Parameters
-    ----------
-    counts, sizes, noises : dict
-        Settings by name: integers of at least 1, positive numbers, and noise; within `limits`.
-    average : str
-        What is returned.
-
-    Raises
-    ------
-    InputError
-        If a setting is out of range.
-    """
+    """Refuse settings of the descent that cannot be meant."""
     for name, count in counts.items():
         (LOCAL_STEPS if name == "local_steps" else ROUNDS).whole(count, name)
     for name, size in sizes.items():

@@ -31,21 +31,6 @@ _MAGNITUDE = 2**63 - 1
 def to_key(value: float) -> int:
     """Return the place of a number among all float64 numbers; 0 and -0 share the place 0.
 
-    Parameters
-    ----------
-    value : float
-        A number; infinities have a place too.
-
-    Returns
-    -------
-    int
-        ``a < b`` exactly where ``to_key(a) < to_key(b)``; neighbours differ by 1.
-
-    Raises
-    ------
-    InputError
-        If the value is NaN.
-
     Examples
     --------
     >>> to_key(0.0), to_key(5e-324), to_key(-5e-324)
@@ -59,21 +44,6 @@ def to_key(value: float) -> int:
 
 def from_key(key: int) -> float:
     """Return the number at a place, the inverse of `to_key`.
-
-    Parameters
-    ----------
-    key : int
-        A place from ``to_key(-inf)`` to ``to_key(inf)``.
-
-    Returns
-    -------
-    float
-        The number.
-
-    Raises
-    ------
-    InputError
-        If no number has this place.
 
     Examples
     --------
@@ -131,39 +101,13 @@ class Bracket:
         return from_key(self.high)
 
     def probes(self, count: int) -> tuple[float, ...]:
-        """Return values that cut the bracket evenly.
-
-        Parameters
-        ----------
-        count : int
-            How many, at least 1; fewer are given where fewer places are left.
-
-        Returns
-        -------
-        tuple of float
-            Strictly increasing, all below the last place.
-        """
+        """Return values that cut the bracket evenly."""
         width = self.high - self.low
         keys = {self.low + width * j // (count + 1) for j in range(1, count + 1)}
         return tuple(from_key(key) for key in sorted(keys))
 
     def narrow(self, values: Sequence[float], counts: Sequence[int], rank: int) -> Bracket:
-        """Return the part that holds the smallest number whose count reaches a rank.
-
-        Parameters
-        ----------
-        values : sequence of float
-            What `probes` gave.
-        counts : sequence of int
-            How many scores are at most each of them.
-        rank : int
-            At least 1.
-
-        Returns
-        -------
-        Bracket
-            A smaller bracket.
-        """
+        """Return the part that holds the smallest number whose count reaches a rank."""
         first = sum(count < rank for count in counts)
         low = to_key(values[first - 1]) + 1 if first else self.low
         high = to_key(values[first]) if first < len(values) else self.high
@@ -407,19 +351,7 @@ class SumClaims:
 def sums_at(probes: Sequence[float], scores: Floats, weights: Floats) -> Floats:
     """Return the weight of the scores at or below each probe.
 
-    Parameters
-    ----------
-    probes : sequence of float
-        In increasing order.
-    scores : Floats, shape (n,)
-        Scores.
-    weights : Floats, shape (G, n)
-        Their weights in each group.
-
-    Returns
-    -------
-    Floats, shape (B, G)
-        Never decreasing from probe to probe.
+    Shapes: scores (n,), weights (G, n) -> (B, G).
 
     Examples
     --------
@@ -445,31 +377,7 @@ def search(
 ) -> Generator[Question | Each, Sequence[Summary], Floats]:
     """Find, for each problem, the smallest number at which the sums of all agents reach its level.
 
-    Parameters
-    ----------
-    ask : callable
-        Turns probes into the question whose answer is `Sums`.
-    reached : callable
-        Given sums over agents of shape (B, G), says for each probe and problem, shape (B, P),
-        whether the level is reached.
-    problems, groups : int
-        P and G.
-    bounds : tuple of float, optional
-        Lowest and highest possible result; the highest is returned where no lower number reaches
-        the level. Scores are never -inf.
-    aim : int, optional
-        About how many numbers an answer holds, where there are few problems; more numbers make
-        fewer rounds.
-
-    Yields
-    ------
-    Question or Each
-        What to ask next.
-
-    Returns
-    -------
-    Floats, shape (P,)
-        The thresholds.
+    Shapes:  -> (P,).
     """
     lowest = to_key(bounds[0]) + (bounds[0] == -inf)  # -inf cannot travel
     lows, highs = [lowest] * problems, [to_key(bounds[1])] * problems
@@ -489,16 +397,6 @@ def search(
 
 def most_probes(problems: int, groups: int, aim: int = AIM) -> int:
     """Return how many probes a question of `search` has at most.
-
-    Parameters
-    ----------
-    problems, groups, aim : int
-        As `search` takes them.
-
-    Returns
-    -------
-    int
-        All that an agent needs to answer at a time.
 
     Examples
     --------

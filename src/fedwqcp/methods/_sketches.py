@@ -69,19 +69,7 @@ def order_sketch(scores: Floats, points: int, min_gap: int) -> WeightedPoints:
     m is ``points``, or less where a point would stand for fewer than ``min_gap`` scores. The last
     point is the largest score.
 
-    Parameters
-    ----------
-    scores : Floats, shape (n,)
-        The sample.
-    points : int
-        Most points, at least 1.
-    min_gap : int
-        Fewest scores of a point, unless n is less.
-
-    Returns
-    -------
-    WeightedPoints
-        The points; tied ones are joined.
+    Shapes: scores (n,).
     """
     n = len(scores)
     m = sketch_size(n, points, min_gap)
@@ -108,35 +96,14 @@ def counts_at(scores: Floats, values: Sequence[float], gap: int) -> tuple[int, .
 def pooled_scores(scores: Floats) -> PooledScores:
     """Return the whole sample.
 
-    Parameters
-    ----------
-    scores : Floats, shape (n,)
-        The sample.
-
-    Returns
-    -------
-    PooledScores
-        Its distinct scores and their counts.
+    Shapes: scores (n,).
     """
     values, counts = np.unique(scores, return_counts=True)
     return PooledScores(tuple(values.tolist()), tuple(counts.tolist()), len(scores))
 
 
 def weighted_points(points: Iterable[tuple[float, int]], min_gap: int) -> WeightedPoints:
-    """Join neighbours until each point stands for enough scores; the larger value stays.
-
-    Parameters
-    ----------
-    points : iterable of tuple
-        Value and weight, in increasing order of value.
-    min_gap : int
-        Fewest scores of a point, unless there are fewer in all.
-
-    Returns
-    -------
-    WeightedPoints
-        The points; tied ones are joined.
-    """
+    """Join neighbours until each point stands for enough scores; the larger value stays."""
     joined: list[tuple[float, int]] = []
     for value, weight in points:
         if joined and (joined[-1][1] < min_gap or joined[-1][0] == value):
@@ -152,20 +119,7 @@ def weighted_points(points: Iterable[tuple[float, int]], min_gap: int) -> Weight
 
 
 def pooled_quantile(summaries: Sequence[WeightedPoints], rank: int) -> float:
-    """Return the smallest point of all agents whose cumulative weight reaches a rank.
-
-    Parameters
-    ----------
-    summaries : sequence of WeightedPoints
-        One for each agent.
-    rank : int
-        At least 1.
-
-    Returns
-    -------
-    float
-        The point, or +inf where all weight together does not reach the rank.
-    """
+    """Return the smallest point of all agents whose cumulative weight reaches a rank."""
     points = sorted(p for s in summaries for p in zip(s.values, s.weights, strict=True))
     reached = 0
     for value, weight in points:
@@ -185,22 +139,7 @@ TDIGEST_SIZE = 100
 def kll_sketch(scores: Floats, min_gap: int) -> WeightedPoints:
     """Return the points of a KLL sketch; its random choices cannot be seeded.
 
-    Parameters
-    ----------
-    scores : Floats, shape (n,)
-        The sample.
-    min_gap : int
-        Fewest scores of a point, unless n is less.
-
-    Returns
-    -------
-    WeightedPoints
-        The points, the largest score last.
-
-    Raises
-    ------
-    MissingExtraError
-        If the library is not installed.
+    Shapes: scores (n,).
     """
     finite, beyond = _parts(scores)
     sketch = _library("kll").kll_doubles_sketch(KLL_SIZE)
@@ -212,16 +151,6 @@ def kll_error(n: int) -> int:
     """Return by how many ranks a KLL sketch of n scores may be wrong, with confidence 99 %.
 
     The library's own fit to measured errors, 2.296 / k^0.9723 of n; none while it holds all scores.
-
-    Parameters
-    ----------
-    n : int
-        Sample size.
-
-    Returns
-    -------
-    int
-        The error.
     """
     return ceil(n * 2.296 / KLL_SIZE**0.9723) if n > KLL_SIZE else 0
 
@@ -229,22 +158,7 @@ def kll_error(n: int) -> int:
 def tdigest_sketch(scores: Floats, min_gap: int) -> WeightedPoints:
     """Return the centroids of a t-digest.
 
-    Parameters
-    ----------
-    scores : Floats, shape (n,)
-        The sample.
-    min_gap : int
-        Fewest scores of a point, unless n is less.
-
-    Returns
-    -------
-    WeightedPoints
-        The points, the largest score last.
-
-    Raises
-    ------
-    MissingExtraError
-        If the library is not installed.
+    Shapes: scores (n,).
     """
     finite, beyond = _parts(scores)
     digest = _library("tdigest").tdigest_double(TDIGEST_SIZE)
@@ -262,21 +176,6 @@ def centroids(data: bytes) -> list[tuple[float, int]]:
     preamble, the second the version 1, the third the family 20 and the sixth flags (1 empty,
     2 a single value). Where there are several values: the number of centroids and of buffered
     values (uint32), the minimum and maximum (float64), then (mean float64, weight uint64) each.
-
-    Parameters
-    ----------
-    data : bytes
-        A compressed t-digest of doubles.
-
-    Returns
-    -------
-    list of tuple
-        Mean and weight of each centroid.
-
-    Raises
-    ------
-    InputError
-        If the installed library writes another layout.
     """
     if len(data) < 8 or data[1] != 1 or data[2] != 20:
         raise InputError(

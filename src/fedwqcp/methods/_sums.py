@@ -38,8 +38,8 @@ class Summed(ABC):
     """A method that works with sums over agents alone."""
 
     @property
-    def summable(self) -> bool:
-        """Whether it does so with these settings."""
+    def maskable(self) -> bool:
+        """Whether sums over the agents are all it needs with these settings."""
         return True
 
     @abstractmethod

@@ -195,7 +195,12 @@ class FCP(SummedCounts, Method[Summary]):
         return (Disclosure(n, sketch_size(n, points, self.min_gap), each_level=drawn),)
 
     @property
-    def summable(self) -> bool:
+    def sends_samples(self) -> bool:
+        """Where every score is uploaded."""
+        return self.sketch == "exact"
+
+    @property
+    def maskable(self) -> bool:
         """Whether sums over the agents are all it needs: by bisection, one threshold for all."""
         return self.sketch == "bisection" and not self.floor and not self.own
 

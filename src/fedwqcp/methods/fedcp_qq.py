@@ -41,22 +41,7 @@ def integrate(
     A panel is accepted once its two halves agree with the whole; the halves' sum, which is far more
     accurate than that difference, is taken.
 
-    Parameters
-    ----------
-    function : callable
-        Takes points of shape (p,) and gives values of shape (p, m), of order 1.
-    ends : Floats
-        Break points, increasing.
-    tolerance : float
-        How far the halves may be from the whole; ten times as much relative to the panel's width,
-        for the rounding of the values.
-    columns : sequence of int, optional
-        The functions that must be accurate; all by default.
-
-    Returns
-    -------
-    Floats, shape (m,)
-        The integrals.
+    Shapes:  -> (m,).
 
     Examples
     --------
@@ -109,19 +94,7 @@ def mean_coverages(
 ) -> Floats:
     """Return the mean coverage M of the k-th smallest local order statistic, for every k.
 
-    Parameters
-    ----------
-    ranks, sizes : sequence of int
-        l_j from 1 to n_j, and n_j of at least 1, of each agent.
-    ks : sequence of int, optional
-        The k that must be accurate; all by default.
-    tolerance : float, optional
-        Error of one panel of the quadrature. The default makes M accurate to about 1e-12.
-
-    Returns
-    -------
-    Floats, shape (m,)
-        M for k = 1, ..., m; it increases.
+    Shapes:  -> (m,).
 
     Examples
     --------
@@ -136,24 +109,7 @@ def mean_coverages(
 def choose_k(
     ranks: Sequence[int], sizes: Sequence[int], level: float, delta: float | None = None
 ) -> tuple[int, float] | None:
-    """Return the smallest k whose coverage reaches a level, where agents chose their own ranks.
-
-    Parameters
-    ----------
-    ranks, sizes : sequence of int
-        l_j from 1 to n_j, and n_j of at least 1, of each agent.
-    level : float
-        1 - alpha.
-    delta : float, optional
-        Ask that coverage given the data reaches the level with probability 1 - delta, rather than
-        in the mean.
-
-    Returns
-    -------
-    tuple of int and float, or None
-        k, and its mean coverage or, with delta, the delta-quantile of its coverage. None where even
-        k = m falls short.
-    """
+    """Return the smallest k whose coverage reaches a level, where agents chose their own ranks."""
     if delta is None:
         return _smallest_k(ranks, sizes, level)
     reached = np.flatnonzero(_shortfalls(ranks, sizes, level) <= delta + GUARD)
@@ -170,23 +126,6 @@ def choose_k(
 
 def choose_pair(m: int, n: int, level: float, delta: float | None = None) -> Pair | None:
     """Return the pair (l, k) of least coverage that reaches a level, for m agents of n scores each.
-
-    Parameters
-    ----------
-    m : int
-        Number of agents, at least 1.
-    n : int
-        Scores of each, at least 1.
-    level : float
-        1 - alpha.
-    delta : float, optional
-        Ask that coverage given the data reaches the level with probability 1 - delta, rather than
-        in the mean.
-
-    Returns
-    -------
-    Pair or None
-        The smaller l, then the smaller k among equals; None where no pair reaches the level.
 
     Examples
     --------
@@ -221,17 +160,7 @@ def choose_pair(m: int, n: int, level: float, delta: float | None = None) -> Pai
 def pair_coverages(rank: npt.NDArray[np.int64], k: npt.NDArray[np.int64], m: int, n: int) -> Floats:
     """Return M_{l,k} for pairs (l, k), each by quadrature between quantiles of its own law.
 
-    Parameters
-    ----------
-    rank, k : array of int, shape (p,)
-        The pairs.
-    m, n : int
-        Number of agents, and of scores of each.
-
-    Returns
-    -------
-    Floats, shape (p,)
-        M_{l,k}, accurate to about 1e-12.
+    Shapes: rank, k (p,) -> (p,).
     """
     from scipy.special import betainc
 

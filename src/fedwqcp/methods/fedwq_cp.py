@@ -75,7 +75,7 @@ class FedWQCP(SummedMean, OneShot[LocalQuantile]):
             raise InputError(f"tail must be an integer from 0 to {MOST_TAIL}, got {self.tail!r}")
 
     @property
-    def summable(self) -> bool:
+    def maskable(self) -> bool:
         """Whether sums over the agents are all it needs."""
         return not self.tail
 

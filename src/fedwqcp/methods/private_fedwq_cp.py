@@ -223,7 +223,7 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
         return _most_noise(self.size_epsilon)
 
     @property
-    def summable(self) -> bool:
+    def maskable(self) -> bool:
         """Whether sums are enough: they are for the weighted mean."""
         return self.combine == "fedwq-cp"
 

@@ -100,18 +100,6 @@ NOTHING = RobustThreshold(inf, (), 1.0)
 def bin_edges(low: float, high: float, bins: int) -> tuple[float, ...]:
     """Return the values that cut a range into bins, of which the outer two have no end.
 
-    Parameters
-    ----------
-    low, high : float
-        Where most scores lie; both finite.
-    bins : int
-        How many, at least 3.
-
-    Returns
-    -------
-    tuple of float
-        ``bins - 1`` values, strictly increasing; fewer where the range has no room for them.
-
     Examples
     --------
     >>> bin_edges(0.0, 1.0, 6)
@@ -124,17 +112,7 @@ def bin_edges(low: float, high: float, bins: int) -> tuple[float, ...]:
 def vectors(cumulative: Floats, sizes: Sequence[int]) -> Floats:
     """Return the shares of every agent's scores in the bins.
 
-    Parameters
-    ----------
-    cumulative : Floats, shape (M, H - 1)
-        How many of its scores are at most each edge.
-    sizes : sequence of int
-        Sample sizes, at least 1.
-
-    Returns
-    -------
-    Floats, shape (M, H)
-        Each row sums to 1.
+    Shapes: cumulative (M, H - 1) -> (M, H).
     """
     n = np.array(sizes, dtype=np.float64)
     counts = np.diff(np.column_stack([np.zeros_like(n), cumulative, n]), axis=1)
@@ -144,18 +122,7 @@ def vectors(cumulative: Floats, sizes: Sequence[int]) -> Floats:
 def by_maliciousness(v: Floats, liars: int) -> list[int]:
     """Return the agents, those that are most like their neighbours first.
 
-    Parameters
-    ----------
-    v : Floats, shape (M, H)
-        Characterisation vectors.
-    liars : int
-        How many agents lie, less than M / 2.
-
-    Returns
-    -------
-    list of int
-        Places of the agents; the last ``liars`` are those to leave out. Equals keep their order,
-        by their vectors.
+    Shapes: v (M, H).
 
     Examples
     --------
@@ -177,17 +144,7 @@ def estimated_liars(v: Floats, most: int) -> int:
     fewer agents than bins only one variance for all bins can be fitted, and the difference is then
     the others' mean squared distance from the honest mean in units of the honest ones' own.
 
-    Parameters
-    ----------
-    v : Floats, shape (M, H)
-        Characterisation vectors.
-    most : int
-        Largest number to consider.
-
-    Returns
-    -------
-    int
-        From 1 to ``most``, the smallest of equally good ones; 0 where ``most`` is.
+    Shapes: v (M, H).
 
     Examples
     --------
@@ -209,19 +166,7 @@ def estimated_liars(v: Floats, most: int) -> int:
 def copies(cumulative: Floats, sizes: Sequence[int], fewest: int) -> list[int]:
     """Return the agents whose whole answer another one gave before.
 
-    Parameters
-    ----------
-    cumulative : Floats, shape (M, H - 1)
-        How many of an agent's scores are at most each edge.
-    sizes : sequence of int
-        Sample sizes.
-    fewest : int
-        A smaller sample is left alone: small honest ones may agree by chance.
-
-    Returns
-    -------
-    list of int
-        All but the first of those that agree.
+    Shapes: cumulative (M, H - 1).
     """
     answers = [(n, *row) for n, row in zip(sizes, cumulative.tolist(), strict=True)]
     return [k for k, own in enumerate(answers) if own[0] >= fewest and own in answers[:k]]
@@ -232,22 +177,6 @@ def coverage_loss(bins: int, n: int, honest: int, liars: int, beta: float = 0.05
 
     H z / (2 sqrt(n)) (1 + 2 tau / (1 - tau)), with z the normal quantile at 1 - beta / (2 H M_b)
     and tau = M_m / M_b, for M_b honest agents of n scores from one law and M_m < M_b liars.
-
-    Parameters
-    ----------
-    bins : int
-        H.
-    n : int
-        Scores of an honest agent, at least 1; the fewest, where they differ.
-    honest, liars : int
-        M_b, at least 1, and M_m.
-    beta : float, optional
-        Probability with which it may be more.
-
-    Returns
-    -------
-    float
-        At most 1, which says nothing.
 
     Examples
     --------

@@ -7,10 +7,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Literal
 
-from fedwqcp.methods._averages import AtLeast
-from fedwqcp.methods._byzantine import RobustToAll
-from fedwqcp.methods.guarded_median_cp import Proposal
-from fedwqcp.methods.rob_fcp import RobustThreshold
+from fedwqcp.methods import AtLeast, Proposal, RobustThreshold, RobustToAll
 from fedwqcp.theory.diagnosis import excluded
 from fedwqcp.wire.payload import Number, ToEach
 from fedwqcp.wire.release import Release

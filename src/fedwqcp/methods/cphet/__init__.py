@@ -174,6 +174,16 @@ class CPhet(Method[Summary]):
             self.average,
         )
 
+    @property
+    def needs_features(self) -> bool:
+        """Unless scores come from the target already."""
+        return not self._aim.even
+
+    @property
+    def sends_samples(self) -> bool:
+        """Where the quantile of each input, or of one upload, is found from all agents' scores."""
+        return self.scope == "pooled" and self._sends_scores
+
     def reveals(
         self, cal: Calibration, alpha: float, *, steps: int, agents: int
     ) -> tuple[Disclosure, ...]:

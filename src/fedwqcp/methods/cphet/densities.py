@@ -56,15 +56,7 @@ class GaussianMixture:
     def log_density(self, x: Floats) -> Floats:
         """Return the logarithm of the density.
 
-        Parameters
-        ----------
-        x : Floats, shape (n, d)
-            Where.
-
-        Returns
-        -------
-        Floats, shape (n,)
-            Log density; no value underflows.
+        Shapes: x (n, d) -> (n,).
         """
         halves = np.log(np.diagonal(self.inverses, axis1=1, axis2=2)).sum(axis=1)
         constants = np.log(self.weights) + halves - 0.5 * x.shape[1] * np.log(2 * np.pi)
@@ -75,13 +67,7 @@ class GaussianMixture:
         return np.asarray(np.logaddexp.reduce(terms, axis=0))
 
     def numbers(self) -> tuple[float, ...]:
-        """Write the mixture down: k, d, weights, means, upper triangles of the covariances.
-
-        Returns
-        -------
-        tuple of float
-            2 + k (1 + d + d (d + 1) / 2) numbers; `read_mixture` is the inverse.
-        """
+        """Write the mixture down: k, d, weights, means, upper triangles of the covariances."""
         k, d = self.means.shape
         upper = self.covariances[:, *np.triu_indices(d)]
         parts = (np.array([k, d]), self.weights, self.means.ravel(), upper.ravel())
@@ -95,22 +81,7 @@ def fit_mixture(features: Floats, labels: Labels | None = None) -> GaussianMixtu
     plus eps I, eps = 1e-3 tr / d. All labels with fewer than two points take mean and covariance of
     the whole sample, in one component.
 
-    Parameters
-    ----------
-    features : Floats, shape (n, d)
-        Features.
-    labels : Labels, shape (n,), optional
-        Labels.
-
-    Returns
-    -------
-    GaussianMixture or None
-        None where there are fewer than two points: one point has no law.
-
-    Raises
-    ------
-    InputError
-        If there are no dimensions or more than 32.
+    Shapes: features (n, d), labels (n,).
 
     Examples
     --------
@@ -139,23 +110,7 @@ def fit_mixture(features: Floats, labels: Labels | None = None) -> GaussianMixtu
 
 
 def read_mixture(numbers: tuple[float, ...]) -> GaussianMixture:
-    """Read what `GaussianMixture.numbers` wrote.
-
-    Parameters
-    ----------
-    numbers : tuple of float
-        k, d, weights, means, upper triangles.
-
-    Returns
-    -------
-    GaussianMixture
-        The mixture.
-
-    Raises
-    ------
-    InputError
-        If the numbers are too large, too many or too few, or no mixture has them.
-    """
+    """Read what `GaussianMixture.numbers` wrote."""
     values = np.array(numbers, dtype=np.float64)
     if not (np.abs(values) <= LARGEST).all():
         raise InputError(f"density: must hold numbers of at most {LARGEST:g}: scale the features")
@@ -179,22 +134,7 @@ def read_mixture(numbers: tuple[float, ...]) -> GaussianMixture:
 def law_of(features: npt.ArrayLike, labels: npt.ArrayLike | None = None) -> tuple[float, ...]:
     """Write down the law of some inputs as a target: one Gaussian per label.
 
-    Parameters
-    ----------
-    features : array_like, shape (n, d)
-        Features, at most 32 dimensions.
-    labels : array_like, shape (n,), optional
-        Labels.
-
-    Returns
-    -------
-    tuple of float
-        For the setting ``target`` of `cphet`.
-
-    Raises
-    ------
-    InputError
-        If there are fewer than two rows, or more than 32 dimensions.
+    Shapes: features (n, d), labels (n,).
 
     Examples
     --------
@@ -283,15 +223,7 @@ class Laws(Payload):
     def log_densities(self, x: Floats) -> Floats:
         """Return every agent's log density.
 
-        Parameters
-        ----------
-        x : Floats, shape (n, d)
-            Where.
-
-        Returns
-        -------
-        Floats, shape (M, n)
-            -inf for an agent without a law.
+        Shapes: x (n, d) -> (M, n).
         """
         none = np.full(len(x), -inf)
         rows = [read_mixture(law).log_density(x) if law else none for law in self.densities]
@@ -300,15 +232,7 @@ class Laws(Payload):
     def log_mixture(self, log_densities: Floats) -> Floats:
         """Return the log density of the agents' mixture with shares N_i / N.
 
-        Parameters
-        ----------
-        log_densities : Floats, shape (M, n)
-            As `log_densities` gives them.
-
-        Returns
-        -------
-        Floats, shape (n,)
-            -inf where no agent has a law.
+        Shapes: log_densities (M, n) -> (n,).
         """
         sizes = np.array(
             [n if law else 0 for n, law in zip(self.sizes, self.densities, strict=True)]
@@ -319,23 +243,7 @@ class Laws(Payload):
 
 
 def gather_laws(answers: Sequence[Fitted]) -> Laws:
-    """Return the laws of all agents.
-
-    Parameters
-    ----------
-    answers : sequence of Fitted
-        What the agents sent.
-
-    Returns
-    -------
-    Laws
-        The same in one.
-
-    Raises
-    ------
-    UnfitAnswerError
-        If an agent's features have another dimension than most agents' have.
-    """
+    """Return the laws of all agents."""
     dimensions = [int(answer.density[1]) for answer in answers if answer.density]
     d = usual(dimensions) if dimensions else 0
     for position, answer in enumerate(answers):
@@ -352,18 +260,7 @@ LARGEST_LOG_RATIO = 100.0
 
 
 def check_target(target: Target) -> None:
-    """Refuse a target that is neither a known word nor a law.
-
-    Parameters
-    ----------
-    target : str or tuple of float
-        The target.
-
-    Raises
-    ------
-    InputError
-        If it is another word, or its numbers are no mixture.
-    """
+    """Refuse a target that is neither a known word nor a law."""
     if not isinstance(target, str):
         read_mixture(target)
     elif target not in ("own", "mixture"):
@@ -373,19 +270,7 @@ def check_target(target: Target) -> None:
 def pooled_ratios(target: Target, laws: Laws, x: Floats) -> Floats:
     """Return lambda(x) = P*(x) / sum_i (N_i / N) P_i(x) for each target.
 
-    Parameters
-    ----------
-    target : "own" or tuple of float
-        Each agent's own law, or one that the caller names.
-    laws : Laws
-        Laws of all agents.
-    x : Floats, shape (n, d)
-        Features.
-
-    Returns
-    -------
-    Floats, shape (T, n)
-        One row for each agent where each aims at its own law, otherwise one row.
+    Shapes: x (n, d) -> (T, n).
     """
     check_features(x, laws.densities)
     logs = laws.log_densities(x)
@@ -413,21 +298,7 @@ def local_ratios(
 ) -> Floats:
     """Return P*(x) / P_i(x), which re-weights the scores of agent i alone.
 
-    Parameters
-    ----------
-    target : "mixture" or tuple of float
-        The agents' mixture, or a law that the caller names.
-    own : GaussianMixture or None
-        P_i; without it nothing has weight.
-    laws : Laws or None
-        Laws of all agents, where their mixture is the target.
-    x : Floats, shape (n, d)
-        Features.
-
-    Returns
-    -------
-    Floats, shape (1, n)
-        The ratios.
+    Shapes: x (n, d) -> (1, n).
     """
     if own is None:
         return np.zeros((1, len(x)))
@@ -442,17 +313,7 @@ def local_ratios(
 def check_features(x: Floats, densities: Sequence[tuple[float, ...]]) -> None:
     """Refuse features that do not fit the laws.
 
-    Parameters
-    ----------
-    x : Floats, shape (n, d)
-        Features.
-    densities : sequence of tuple of float
-        Gaussian mixtures in numbers.
-
-    Raises
-    ------
-    InputError
-        If the dimension is another.
+    Shapes: x (n, d).
     """
     for density in densities:
         if density and int(density[1]) != x.shape[1]:
@@ -463,18 +324,7 @@ def check_features(x: Floats, densities: Sequence[tuple[float, ...]]) -> None:
 
 
 def ratio(log_target: Floats, log_source: Floats) -> Floats:
-    """Return the density ratio target / source.
-
-    Parameters
-    ----------
-    log_target, log_source : Floats
-        Log densities; they broadcast.
-
-    Returns
-    -------
-    Floats
-        At most exp(100); 0 where the target has no density.
-    """
+    """Return the density ratio target / source."""
     with np.errstate(invalid="ignore"):
         logs = np.minimum(log_target - log_source, LARGEST_LOG_RATIO)
     return np.where(np.isneginf(log_target), 0.0, np.exp(logs))
@@ -483,17 +333,7 @@ def ratio(log_target: Floats, log_source: Floats) -> Floats:
 def clip_weights(weights: Floats, level: float) -> Floats:
     """Cut weights at a quantile of an agent's own.
 
-    Parameters
-    ----------
-    weights : Floats, shape (T, n)
-        One row for each target.
-    level : float
-        From 0 to 1; 1 cuts nothing.
-
-    Returns
-    -------
-    Floats, shape (T, n)
-        Weights, none above the ceil(level n)-th smallest of its row.
+    Shapes: weights (T, n) -> (T, n).
     """
     n = weights.shape[1]
     rank = max(1, ceil(level * n - 1e-9))
@@ -505,19 +345,7 @@ def clip_weights(weights: Floats, level: float) -> Floats:
 def quantiles_at(scores: Floats, weights: Floats, alpha: float, at_inf: Floats) -> Floats:
     """Return the weighted quantile for each of many masses at infinity.
 
-    Parameters
-    ----------
-    scores, weights : Floats, shape (n,)
-        Scores and their weights.
-    alpha : float
-        Miscoverage level.
-    at_inf : Floats
-        Masses at +inf; an infinite one gives +inf.
-
-    Returns
-    -------
-    Floats
-        `weighted_quantile` for each mass, in the shape of ``at_inf``.
+    Shapes: scores, weights (n,).
     """
     some = weights > 0
     order = np.argsort(scores[some], kind="stable")

@@ -213,18 +213,7 @@ class PooledScores(Outcome):
     shared: bool
 
     def row(self, position: int | None) -> int | None:
-        """Return which target an agent aims at.
-
-        Parameters
-        ----------
-        position : int or None
-            Place of the agent among those whose answers were used.
-
-        Returns
-        -------
-        int or None
-            None where the agent has no target here.
-        """
+        """Return which target an agent aims at."""
         return 0 if self.shared else position
 
     def threshold(self, position: int | None) -> Number | None:
@@ -260,23 +249,7 @@ class Aim:
         return self.target == ("own" if self.local else "mixture")
 
     def law(self, cal: Calibration) -> GaussianMixture | None:
-        """Return the law of an agent's features.
-
-        Parameters
-        ----------
-        cal : Calibration
-            The agent's data.
-
-        Returns
-        -------
-        GaussianMixture or None
-            None where none is needed, or there are too few points.
-
-        Raises
-        ------
-        InputError
-            If there are points without features.
-        """
+        """Return the law of an agent's features."""
         if self.even or cal.n == 0:
             return None
         if cal.features is None:
@@ -289,19 +262,7 @@ class Aim:
     def ratios(self, x: Floats, laws: Laws | None, own: GaussianMixture | None) -> Floats:
         """Return density ratios, uncut.
 
-        Parameters
-        ----------
-        x : Floats, shape (n, d)
-            Features.
-        laws : Laws or None
-            Laws of all agents, where they are needed.
-        own : GaussianMixture or None
-            The agent's law.
-
-        Returns
-        -------
-        Floats, shape (T, n)
-            One row for each target.
+        Shapes: x (n, d) -> (T, n).
         """
         if self.even:
             return np.ones((1, len(x)))
@@ -312,17 +273,7 @@ class Aim:
     def weights(self, cal: Calibration, laws: Laws | None) -> Floats:
         """Return the weights of an agent's points, cut at its own quantile.
 
-        Parameters
-        ----------
-        cal : Calibration
-            The agent's data.
-        laws : Laws or None
-            Laws of all agents, where they are needed.
-
-        Returns
-        -------
-        Floats, shape (T, n)
-            One row for each target.
+        Shapes:  -> (T, n).
         """
         own = self.law(cal)
         if self.even or cal.n == 0 or cal.features is None:
@@ -335,23 +286,7 @@ class Aim:
     ) -> Floats:
         """Return the threshold from an agent's own scores.
 
-        Parameters
-        ----------
-        cal : Calibration
-            The agent's data.
-        laws : Laws or None
-            Laws of all agents, where their mixture is the target.
-        alpha : float
-            Miscoverage level.
-        x : Floats, shape (m, d), or None
-            Features of the test inputs.
-        oracle : bool
-            Whether a test input adds its mass at +inf.
-
-        Returns
-        -------
-        Floats, shape () or (m, 1)
-            One threshold, or one for each input.
+        Shapes: x (m, d) -> ().
         """
         weights = self.weights(cal, laws)[0]
         if not oracle:
@@ -364,19 +299,7 @@ class Aim:
     ) -> Floats:
         """Return thresholds with the test input's mass at +inf.
 
-        Parameters
-        ----------
-        scores, weights : Floats, shape (n,)
-            Scores and their weights.
-        alpha : float
-            Miscoverage level.
-        ratios : Floats, shape (m,), or None
-            Uncut ratios of the test inputs.
-
-        Returns
-        -------
-        Floats, shape (m, 1) or ()
-            One for each input; without ratios the largest that any input can get.
+        Shapes: scores, weights (n,), ratios (m,) -> (m, 1).
         """
         uncut = self.clip == 1 and not self.even
         largest = inf if uncut else float(weights.max(initial=0.0))
@@ -424,21 +347,7 @@ def check_weights(
 def weighed(scores: Floats, weights: Floats, alpha: float, *, quantiles: bool) -> Weighed:
     """Return the sums of an agent's weights.
 
-    Parameters
-    ----------
-    scores : Floats, shape (n,)
-        Scores.
-    weights : Floats, shape (T, n)
-        Their weights at each target.
-    alpha : float
-        Miscoverage level.
-    quantiles : bool
-        Whether the agent's own weighted quantiles are needed too.
-
-    Returns
-    -------
-    Weighed
-        What the agent sends.
+    Shapes: scores (n,), weights (T, n).
     """
     return Weighed(
         totals=tuple(weights.sum(axis=1).tolist()),
@@ -452,19 +361,7 @@ def reweighted(
 ) -> ReweightedToAll | ReweightedToEach:
     """Return thresholds with their effective sample sizes; without weight a threshold is +inf.
 
-    Parameters
-    ----------
-    q : Floats, shape (T,)
-        Thresholds.
-    totals, squares : Floats, shape (T,)
-        Sums of weights and of squared weights.
-    shared : bool
-        Whether there is one target for all agents.
-
-    Returns
-    -------
-    ReweightedToAll or ReweightedToEach
-        The outcome.
+    Shapes: q (T,), totals, squares (T,).
     """
     values = np.where(totals > 0, q, inf).tolist()
     effective = effective_sizes(totals, squares)
@@ -476,39 +373,13 @@ def reweighted(
 def effective_sizes(totals: Floats, squares: Floats) -> tuple[float, ...]:
     """Return (sum w)^2 / sum w^2.
 
-    Parameters
-    ----------
-    totals, squares : Floats, shape (T,)
-        Sums of weights and of squared weights.
-
-    Returns
-    -------
-    tuple of float
-        0 where there is no weight.
+    Shapes: totals, squares (T,).
     """
     return tuple((np.square(totals) / np.where(squares > 0, squares, 1.0)).tolist())
 
 
 def pooled_weights(answers: Sequence[WeightedScores], rows: int) -> tuple[Floats, Floats]:
-    """Return all agents' scores and weights.
-
-    Parameters
-    ----------
-    answers : sequence of WeightedScores
-        What the agents sent.
-    rows : int
-        Number of targets T.
-
-    Returns
-    -------
-    tuple of Floats
-        Scores of shape (N,) and weights of shape (T, N).
-
-    Raises
-    ------
-    UnfitAnswerError
-        If an agent sent weights for another number of targets.
-    """
+    """Return all agents' scores and weights."""
     for position, answer in enumerate(answers):
         if len(answer.weights) != rows:
             raise UnfitAnswerError(position, f"must hold {rows} rows of weights, one per target")
@@ -519,23 +390,7 @@ def pooled_weights(answers: Sequence[WeightedScores], rows: int) -> tuple[Floats
 def oracle(scores: Floats, weights: Floats, alpha: float, aim: Aim, laws: Laws) -> PooledScores:
     """Return all that thresholds of single inputs need.
 
-    Parameters
-    ----------
-    scores : Floats, shape (N,)
-        Scores of all agents.
-    weights : Floats, shape (T, N)
-        Their weights.
-    alpha : float
-        Miscoverage level.
-    aim : Aim
-        What is aimed at.
-    laws : Laws
-        Laws of all agents.
-
-    Returns
-    -------
-    PooledScores
-        The outcome.
+    Shapes: scores (N,), weights (T, N).
     """
     return PooledScores(
         values=tuple(scores.tolist()),
@@ -552,21 +407,7 @@ def pooled_quantiles(
 ) -> ReweightedToAll | ReweightedToEach:
     """Return the weighted quantile for each target.
 
-    Parameters
-    ----------
-    scores : Floats, shape (N,)
-        Scores of all agents.
-    weights : Floats, shape (T, N)
-        Their weights.
-    alpha : float
-        Miscoverage level.
-    shared : bool
-        Whether there is one target for all agents.
-
-    Returns
-    -------
-    ReweightedToAll or ReweightedToEach
-        The outcome.
+    Shapes: scores (N,), weights (T, N).
     """
     q = np.array([weighted_quantile(scores, row, alpha) for row in weights])
     return reweighted(q, weights.sum(axis=1), np.square(weights).sum(axis=1), shared=shared)
@@ -575,19 +416,7 @@ def pooled_quantiles(
 def first_guess(answers: Sequence[Weighed], shares: Floats, start: float | None) -> Floats:
     """Return where the descent starts: by default the weighted mean of the agents' own quantiles.
 
-    Parameters
-    ----------
-    answers : sequence of Weighed
-        What the agents sent.
-    shares : Floats, shape (M, T)
-        Their shares of the weight at each target.
-    start : float or None
-        Where the descent of every target starts, if it is given.
-
-    Returns
-    -------
-    Floats, shape (T,)
-        An infinite quantile counts as 0.
+    Shapes: shares (M, T) -> (T,).
     """
     if start is not None:
         return np.full(shares.shape[1], start)
@@ -600,24 +429,7 @@ def search_sums(
 ) -> Generator[Question | Each, Sequence[Summary], Floats]:
     """Search for the weighted quantiles on sums of weights.
 
-    Parameters
-    ----------
-    totals : Floats, shape (T,)
-        Sum of all weights at each target.
-    laws : Laws
-        Laws of all agents.
-    alpha : float
-        Miscoverage level.
-
-    Yields
-    ------
-    Question or Each
-        What to ask next.
-
-    Returns
-    -------
-    Floats, shape (T,)
-        The thresholds.
+    Shapes: totals (T,) -> (T,).
     """
     level = (float(exact_level(alpha)) - LEVEL_TOLERANCE) * totals
     T = len(totals)
@@ -632,20 +444,7 @@ def search_sums(
 
 
 def check_extent(question: Question, targets: int) -> None:
-    """Refuse a question with more probes or problems than there can be for these targets.
-
-    Parameters
-    ----------
-    question : Question
-        What the server asks.
-    targets : int
-        T.
-
-    Raises
-    ------
-    InputError
-        If no honest server asks it.
-    """
+    """Refuse a question with more probes or problems than there can be for these targets."""
     if isinstance(question, SumsAt):
         most = most_probes(targets, max(1, targets), _aim_beside(question.laws))
         check_probes(len(question.probes), most)

@@ -137,6 +137,7 @@ class DPFedCP(Method[Summary]):
     summaries = (LabelCounts, NoisyCounts, Sums, Step)
     questions = (Begin, CountFirst, CountsAt, DescendFrom)
     outcomes = (ToAll, ToEach)
+    per_label = True
     needs_labels = True
     score_range = (0.0, 1.0)
     corrects_shift_of = "labels"
@@ -241,6 +242,9 @@ class DPFedCP(Method[Summary]):
         table = np.where(shift.totals > 0, np.clip(q.reshape(shift.totals.shape), 0, 1), np.inf)
         rows = tuple(tuple(row) for row in table.tolist())
         return ToEach(rows) if self.target == "own" else ToAll(rows[0])
+
+    def read_counts(self, answer: Summary) -> tuple[int, ...] | None:
+        return answer.counts if isinstance(answer, LabelCounts) else None
 
     @staticmethod
     def _labelled(cal: Calibration) -> Calibration:

@@ -106,21 +106,7 @@ def count_labels(
 ) -> LabelCounts | NoisyCounts:
     """Count labels, with noise where it is asked for.
 
-    Parameters
-    ----------
-    labels : Labels, shape (n,)
-        The labels.
-    n_classes : int
-        C.
-    noise : float
-        Standard deviation of the noise; 0 for none.
-    rng : numpy.random.Generator
-        Source of the noise.
-
-    Returns
-    -------
-    LabelCounts or NoisyCounts
-        What the agent sends; noisy counts are floored at 1.
+    Shapes: labels (n,).
     """
     counts = np.bincount(labels, minlength=n_classes)
     if not noise:
@@ -132,24 +118,12 @@ def count_labels(
 def discrete_gaussian(sigma: float, size: int, rng: Random) -> npt.NDArray[np.int64]:
     """Draw integers k with probability proportional to exp(-k^2 / (2 sigma^2)).
 
-    Parameters
-    ----------
-    sigma : float
-        Positive.
-    size : int
-        How many.
-    rng : numpy.random.Generator
-        Source.
-
-    Returns
-    -------
-    ndarray of int64, shape (size,)
-        The draws.
-
     Notes
     -----
     Rejection from a discrete Laplace law of scale floor(sigma) + 1 (Canonne, Kamath, Steinke 2020,
     Algorithm 3), in floating point.
+
+    Shapes:  -> (size,).
     """
     t = floor(sigma) + 1
     drawn: list[int] = []
@@ -164,17 +138,7 @@ def discrete_gaussian(sigma: float, size: int, rng: Random) -> npt.NDArray[np.in
 def label_weights(counts: Floats, targets: Floats) -> Floats:
     """Return w_y = (c c*_y) / (c* c_y), how much rarer or commoner a label is at the target.
 
-    Parameters
-    ----------
-    counts : Floats, shape (M, C)
-        Label counts of the agents.
-    targets : Floats, shape (T, C)
-        Label counts or label laws of the targets.
-
-    Returns
-    -------
-    Floats, shape (T, C)
-        0 where no agent has the label, or the target has no mass at all.
+    Shapes: counts (M, C), targets (T, C) -> (T, C).
 
     Examples
     --------
@@ -191,21 +155,7 @@ def label_weights(counts: Floats, targets: Floats) -> Floats:
 def counts_at(probes: Sequence[float], scores: Floats, labels: Labels, n_classes: int) -> list[int]:
     """Count, for each probe and label, the points of that label with a score at or below.
 
-    Parameters
-    ----------
-    probes : sequence of float
-        In increasing order.
-    scores : Floats, shape (n,)
-        Scores.
-    labels : Labels, shape (n,)
-        Labels.
-    n_classes : int
-        C.
-
-    Returns
-    -------
-    list of int
-        C counts for each probe, one probe after the other.
+    Shapes: scores (n,), labels (n,).
 
     Examples
     --------
@@ -287,24 +237,7 @@ class DescendFrom(Question):
 
 
 def check_extent(question: Question, n_classes: int, *, subsample: bool, shared: bool) -> None:
-    """Refuse a question about other points, or more probes or problems, than the settings need.
-
-    Parameters
-    ----------
-    question : Question
-        What the server asks.
-    n_classes : int
-        C.
-    subsample : bool
-        Whether only an agent's first points count.
-    shared : bool
-        Whether there is one target; otherwise an agent does not know how many there are.
-
-    Raises
-    ------
-    InputError
-        If no honest server asks it.
-    """
+    """Refuse a question about other points, or more probes or problems, than the settings need."""
     if not isinstance(question, CountFirst | CountsAt | DescendFrom):
         return
     if (question.size is None) == subsample:
@@ -354,17 +287,7 @@ class LabelShift:
 def draw_sizes(counts: Floats, seed: int) -> tuple[int, ...]:
     """Draw how many points of each agent are used: min(N_i, Nbar_i), Nbar multinomial.
 
-    Parameters
-    ----------
-    counts : Floats, shape (M, C)
-        Label counts of the agents.
-    seed : int
-        Seed of the draw.
-
-    Returns
-    -------
-    tuple of int
-        One size for each agent.
+    Shapes: counts (M, C).
     """
     n = counts.sum(axis=1)
     N = n.sum()

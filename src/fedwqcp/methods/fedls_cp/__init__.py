@@ -34,9 +34,9 @@ from fedwqcp.methods.fedls_cp.class_sketches import (
     sketch_classes,
 )
 from fedwqcp.methods.fedls_cp.shrinkage import Loan, mixture_thresholds
-from fedwqcp.quantile import conformal_quantile
+from fedwqcp.quantile import conformal_quantile, conformal_rank
 from fedwqcp.wire.guarantee import Guarantee
-from fedwqcp.wire.payload import Question, Summary, ToEach
+from fedwqcp.wire.payload import LocalQuantile, Question, Summary, ToEach
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class FedLSCP(OneShot[ClassSketches]):
     >>> import fedwqcp as fw
     >>> a = fw.Calibration([0.1, 0.2, 0.3, 0.4, 0.9], labels=[0, 0, 0, 0, 1])
     >>> b = fw.Calibration([0.2, 0.5, 0.6, 0.7, 0.8], labels=[0, 1, 1, 1, 1])
-    >>> release = fw.calibrate({"a": a, "b": b}, method=FedLSCP(), alpha=0.2)
+    >>> release = fw.calibrate({"a": a, "b": b}, method=FedLSCP(min_class=1), alpha=0.2)
     >>> release.threshold("a"), release.threshold("b")
     (0.8, 0.8)
     """
@@ -176,6 +176,16 @@ class FedLSCP(OneShot[ClassSketches]):
                 raise InputError(f"{name} must be an integer from {least} to {most}, got {value!r}")
         if not all(a < b for a, b in pairwise((-inf, *self.strata, inf))):
             raise InputError("strata must be finite numbers in increasing order")
+
+    @property
+    def needs_labels(self) -> bool:
+        """Unless strata stand for classes."""
+        return not self.strata
+
+    @property
+    def needs_features(self) -> bool:
+        """Where strata stand for classes."""
+        return bool(self.strata)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -240,6 +250,21 @@ class FedLSCP(OneShot[ClassSketches]):
             unseen=tuple((pi * (counts == 0)).sum(axis=1).tolist()),
             n0=n0,
         )
+
+    def read_threshold(self, answer: Summary, alpha: float) -> LocalQuantile | None:
+        if isinstance(answer, SketchesAndThreshold):
+            return answer.local
+        if not isinstance(answer, ClassSketches):
+            return None
+        cells = read_cells(answer, alpha, self._limits) or ()
+        places = np.unique(np.concatenate([cell.values for cell in cells] or [np.zeros(0)]))
+        below = sum((cell.at_least(places) for cell in cells), np.zeros(len(places)))
+        n = sum(answer.counts)
+        enough = places[below >= conformal_rank(n, alpha)]  # it surely has so many scores up to it
+        return LocalQuantile(float(enough[0]) if len(enough) else inf, n)
+
+    def read_counts(self, answer: Summary) -> tuple[int, ...] | None:
+        return answer.counts if isinstance(answer, ClassSketches) else None
 
     @property
     def _limits(self) -> tuple[int, int, int]:

@@ -105,24 +105,6 @@ def ranks_of(
     Two thirds of the points are spread evenly over the largest 4 alpha n scores, the others over
     the rest; the last one is n. Each stands for at least ``min_gap`` scores, unless n is less.
 
-    Parameters
-    ----------
-    n : int
-        Scores of the class.
-    alpha : float
-        Miscoverage level.
-    points : int
-        Most points, at least 2.
-    min_gap : int
-        Fewest scores from one point to the next.
-    min_class : int, optional
-        Nothing is sent of a class with fewer scores.
-
-    Returns
-    -------
-    tuple of int
-        1-based ranks, strictly increasing; empty for n = 0 or below ``min_class``.
-
     Examples
     --------
     >>> ranks_of(100, 0.05, points=6, min_gap=5)
@@ -143,24 +125,7 @@ def sketch_classes(
 ) -> ClassSketches:
     """Return what an agent sends.
 
-    Parameters
-    ----------
-    scores : Floats, shape (n,)
-        Scores.
-    labels : Labels, shape (n,)
-        The class of each.
-    n_classes : int
-        C.
-    alpha : float
-        Miscoverage level.
-    limits : tuple of int
-        Most points of a class, the fewest scores from one to the next, and the fewest of a class
-        of which any are sent.
-
-    Returns
-    -------
-    ClassSketches
-        Counts and order statistics.
+    Shapes: scores (n,), labels (n,).
     """
     counts, values = [], []
     for c in range(n_classes):
@@ -173,16 +138,6 @@ def sketch_classes(
 
 def rounded_up(score: float) -> float:
     """Return the least number of five digits that is not below a score.
-
-    Parameters
-    ----------
-    score : float
-        A score.
-
-    Returns
-    -------
-    float
-        The number; +inf stays.
 
     Examples
     --------
@@ -228,15 +183,7 @@ class Cell:
     def at_least(self, q: Floats) -> Floats:
         """Return how many scores are surely at most q: those that a sent score up to q stands for.
 
-        Parameters
-        ----------
-        q : Floats, shape (m,)
-            Where.
-
-        Returns
-        -------
-        Floats, shape (m,)
-            Never more than the true counts.
+        Shapes: q (m,) -> (m,).
         """
         known = np.concatenate(([0], self.ranks))
         return known[np.searchsorted(self.values, q, side="right")].astype(np.float64)
@@ -247,17 +194,7 @@ class Cell:
         The scores between two that were sent are taken to be spread evenly there, and those before
         the first one between ``low`` and it.
 
-        Parameters
-        ----------
-        q : Floats, shape (m,)
-            Where.
-        low : float
-            Where scores begin.
-
-        Returns
-        -------
-        Floats, shape (m,)
-            Counts; exact at the scores that were sent, or more where some are equal.
+        Shapes: q (m,) -> (m,).
         """
         values = np.concatenate(([low], self.values))
         after = np.searchsorted(self.values, q, side="right") + 1
@@ -273,22 +210,7 @@ class Cell:
 def read_cells(
     summary: ClassSketches, alpha: float, limits: tuple[int, ...]
 ) -> tuple[Cell, ...] | None:
-    """Return the classes of one agent.
-
-    Parameters
-    ----------
-    summary : ClassSketches
-        What it sent.
-    alpha : float
-        Miscoverage level.
-    limits : tuple of int
-        As `ranks_of` takes them.
-
-    Returns
-    -------
-    tuple of Cell or None
-        None where it sent more or fewer scores than the ranks are.
-    """
+    """Return the classes of one agent."""
     cells = []
     for n, values in zip(summary.counts, summary.values, strict=True):
         ranks = ranks_of(n, alpha, *limits)
@@ -301,15 +223,7 @@ def read_cells(
 def grid_of(agents: Sequence[Sequence[Cell]]) -> Floats:
     """Return the places that thresholds are chosen from: the scores sent, or some of very many.
 
-    Parameters
-    ----------
-    agents : sequence of sequence of Cell
-        Classes of every agent.
-
-    Returns
-    -------
-    Floats, shape (G,)
-        Distinct and in order, the largest score among them; none where nobody has a point.
+    Shapes:  -> (G,).
     """
     cells = [cell for found in agents for cell in found]
     every = np.unique(np.concatenate([cell.values for cell in cells]))

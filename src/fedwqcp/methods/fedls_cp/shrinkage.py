@@ -79,17 +79,7 @@ class Loan:
     def mixed(self, known: Floats, pi: Floats) -> Floats:
         """Return sum_c pi_kc F_kc, the estimated coverage of each agent's mixture.
 
-        Parameters
-        ----------
-        known : Floats, shape (M, C, G)
-            Shares of each agent's own scores of a class up to G places; 0 where it has none.
-        pi : Floats, shape (M, C)
-            The mixtures.
-
-        Returns
-        -------
-        Floats, shape (M, G)
-            Own and lent shares together; a class that nobody has counts as 0.
+        Shapes: known (M, C, G), pi (M, C) -> (M, G).
         """
         others = self.others
         lent = np.divide(pi * self.share, others, out=np.zeros_like(others), where=others > 0)
@@ -106,17 +96,7 @@ def dispersion(counts: Floats, covered: Floats) -> float:
     together, E h (F_1 - F_2)^2 is about F (1 - F) (1 + 2 h / (n0 + 1)); the method of moments over
     all pairs and classes, each pair counted as at most 50 points.
 
-    Parameters
-    ----------
-    counts : Floats, shape (M, C)
-        n_kc.
-    covered : Floats, shape (M, C)
-        Share of the points of class c that agent k covers at its own threshold.
-
-    Returns
-    -------
-    float
-        n0, between 2 and 300; 50 where no two agents share a class.
+    Shapes: counts (M, C), covered (M, C).
     """
     excess = expected = 0.0
     for column, shares in zip(counts.T, covered.T, strict=True):
@@ -146,22 +126,7 @@ def mixture_thresholds(
 
     Where one agent alone has points, it borrows nothing; the others take its threshold.
 
-    Parameters
-    ----------
-    agents : sequence of sequence of Cell
-        Classes of every agent.
-    pi : Floats, shape (M, C)
-        The label law that each agent aims at.
-    alpha : float
-        Miscoverage level.
-    n0 : float or None
-        Own points that weigh as much as all that others could say; None to estimate it, 0 where
-        nothing is lent.
-
-    Returns
-    -------
-    tuple
-        The thresholds, shape (M,), and the n0 that they were found with.
+    Shapes: pi (M, C).
     """
     some = np.array([any(cell.n for cell in cells) for cells in agents])
     if n0 != 0 and some.sum() > 1:
@@ -179,19 +144,7 @@ def own_thresholds(agents: Sequence[Sequence[Cell]], pi: Floats, alpha: float) -
     Each is the smallest q with sum_c pi_c m_c(q) / (n_c + 1) >= 1 - alpha, m_c(q) being how many
     points of class c lie at or below q.
 
-    Parameters
-    ----------
-    agents : sequence of sequence of Cell
-        Classes of every agent.
-    pi : Floats, shape (M, C)
-        The label law that each agent aims at.
-    alpha : float
-        Miscoverage level.
-
-    Returns
-    -------
-    Floats, shape (M,)
-        The thresholds; +inf where the sum never reaches 1 - alpha.
+    Shapes: pi (M, C) -> (M,).
     """
     found = []
     for cells, law in zip(agents, pi, strict=True):
@@ -207,21 +160,7 @@ def lent_thresholds(
 ) -> tuple[Floats, float]:
     """Return, from own and lent points, the smallest q with sum_c pi_c F_kc(q) >= 1 - alpha.
 
-    Parameters
-    ----------
-    agents : sequence of sequence of Cell
-        Classes of every agent.
-    pi : Floats, shape (M, C)
-        The label law that each agent aims at.
-    alpha : float
-        Miscoverage level.
-    n0 : float or None
-        Own points that weigh as much as all that others could say; None to estimate it.
-
-    Returns
-    -------
-    tuple
-        The thresholds, shape (M,), and the n0 that they were found with.
+    Shapes: pi (M, C).
     """
     counts = np.array([[cell.n for cell in cells] for cells in agents], dtype=np.float64)
     sizes = np.maximum(counts, 1)[:, :, None]
