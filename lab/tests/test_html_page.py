@@ -8,8 +8,8 @@ pytest.importorskip("altair", reason="needs fedwqcp[report]")
 pytest.importorskip("vl_convert", reason="needs fedwqcp[report]")
 
 from fedwqcp.errors import InputError
-from fedwqcp.report.html.blocks import Cards
-from fedwqcp.report.html.vega import unchecked
+from fedwqcp.report.html.charts import unchecked
+from fedwqcp.report.html.page import Cards
 from fedwqcp_lab.comparison import cells
 from fedwqcp_lab.html_page import read, write
 from fedwqcp_lab.results import read_results

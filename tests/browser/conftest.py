@@ -57,7 +57,7 @@ def folder(tmp_path_factory):
         results = run(Demo(digits=600, friedman=400, epochs=3))
     save_records(out / "records.jsonl", results.records)
     save_report(out / REPORT_FILE, results.report)
-    html.write(out, out / "report.html", html.Wanted(examples=4))
+    html.write(out, out / "report.html", html.ReportOptions(examples=4))
     return out
 
 

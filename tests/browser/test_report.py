@@ -9,9 +9,9 @@ from math import inf
 import pytest
 
 from fedwqcp.metrics import Rate
+from fedwqcp.report.html.charts import coverage_chart
 from fedwqcp.report.html.page import Page, Section, Verdict, View
-from fedwqcp.report.html.render import render
-from fedwqcp.report.html.scatter import scatter
+from fedwqcp.report.html.render import to_html
 from opened import DESKTOP, PHONE, Opened, grave
 
 
@@ -165,11 +165,11 @@ def test_in_print_the_chosen_method_stands_on_white(chromium, folder):
 def test_a_hostile_name_is_shown_as_text_when_pointed_at(chromium, tmp_path):
     name = "<img src=x onerror=window.harmed=1>"
     point = {"method": "m", "agent": name, "coverage": 0.9, "low": 0.8, "high": 1.0, "size": 2.0}
-    chart = scatter([point], nominal=0.9, size="labels", method="m", title=name)
+    chart = coverage_chart([point], nominal=0.9, size="labels", method="m", title=name)
     view = View(
         name, ["m"], [name], "m", {"m": Verdict("good", "", "")}, [Section("s", "", "", [chart])]
     )
-    (tmp_path / "page.html").write_text(render(Page("", name, [], [view])))
+    (tmp_path / "page.html").write_text(to_html(Page("", name, [], [view])))
     opened = Opened(chromium.new_page(viewport=DESKTOP)).open(tmp_path / "page.html")
     opened.page.locator(".plot path[aria-label], .plot .mark-symbol path").first.hover()
     opened.page.wait_for_selector("#vg-tooltip-element.visible")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fedwqcp.errors import InputError, RecordError
 from fedwqcp.monitor import Monitor, Terms, append_log, changing, load_monitor, save_monitor
-from fedwqcp.monitor.state import Entry, read_log, shown
+from fedwqcp.monitor.state import LogEntry, read_log, shown
 
 
 def monitor():
@@ -178,7 +178,7 @@ def log(tmp_path):
     for agent in ("a", "b"):
         standings = watch.update(agent, [1, 0, 0, 1], [0, 0, 1, 1])
         append_log(path, watch.updates, "2026-11-15", standings)
-        entries.append(Entry(watch.updates, "2026-11-15", standings))
+        entries.append(LogEntry(watch.updates, "2026-11-15", standings))
     return path, tuple(entries)
 
 

@@ -12,7 +12,7 @@ from fedwqcp.demo.records import AgentProfile
 from fedwqcp.errors import InputError
 from fedwqcp.report import figures
 from fedwqcp.report.figures import COLOURS, STYLE, FigureSource, require_matplotlib, save_all
-from fedwqcp.report.html.sources import demo
+from fedwqcp.report.html.demo import is_demo
 from fedwqcp_lab.comparison import INTERVAL, OURS, PLAIN_MEAN, Cell, agent_coverage, cells, shown
 from fedwqcp_lab.results import Journal, Result, Share, read_results
 from fedwqcp_lab.studies.stress import Stressed, draw_stress
@@ -22,7 +22,7 @@ Line = TypeVar("Line", Result, Stressed)
 
 def _partition(asked: FigureSource, stem: Path, endings: Sequence[str]) -> tuple[Path, ...]:
     """Draw who has which calibration points."""
-    if demo.known(asked.source):
+    if is_demo(asked.source):
         return draw_partition(
             [_share(p) for p in figures.demo_profiles(asked.source)], stem, endings
         )
@@ -37,7 +37,7 @@ def _ablation(asked: FigureSource, stem: Path, endings: Sequence[str]) -> tuple[
 
 def _coverage(asked: FigureSource, stem: Path, endings: Sequence[str]) -> tuple[Path, ...]:
     """Draw coverage against size."""
-    if demo.known(asked.source):
+    if is_demo(asked.source):
         return figures.demo_coverage(asked, stem, endings)
     results = _of_preset(read_results(asked.source), asked.preset)
     plain = [result for result in results if " (" not in result.method]  # no other readings

@@ -9,12 +9,28 @@ from pathlib import Path
 from statistics import median
 
 from fedwqcp.errors import InputError
-from fedwqcp.report.html import coverages, save, sections
-from fedwqcp.report.html.blocks import Row, Table
-from fedwqcp.report.html.coverages import Measured
-from fedwqcp.report.html.page import Page, Section, View
-from fedwqcp.report.html.panels import partition
-from fedwqcp.report.html.words import counted, interval, number, rate_of, some
+from fedwqcp.report.html import save
+from fedwqcp.report.html.charts import partition_chart
+from fedwqcp.report.html.page import (
+    Page,
+    Section,
+    Table,
+    TableRow,
+    View,
+    counted,
+    interval,
+    name_list,
+    number,
+    rate_of,
+)
+from fedwqcp.report.html.sections import (
+    AgentCoverage,
+    coverage_cards,
+    coverage_comparison,
+    coverage_verdict,
+    messages_section,
+    method_order,
+)
 from fedwqcp.theory import Finding, diagnose
 from fedwqcp.wire.payload import LocalQuantile
 from fedwqcp_lab.comparison import INTERVAL, half_width, shown
@@ -74,7 +90,7 @@ def read(path: Path, datasets: tuple[str, ...] = (), presets: tuple[str, ...] = 
             ("Settings", ", ".join(dict.fromkeys(r.preset for r in results))),
             ("Methods with their variants", lines),
             ("Models trained on", ", ".join(sorted({r.device for r in results}))),
-            ("Software", some(dict.fromkeys(r.code for r in results))),
+            ("Software", name_list(dict.fromkeys(r.code for r in results))),
         ),
         views=[
             _view(own, [s for s in shares if s.dataset == dataset])
@@ -103,7 +119,7 @@ def _chosen(
 def _view(results: Sequence[Result], shares: Sequence[Share]) -> View:
     """Return all about one dataset under one preset."""
     first, nominal = results[0], 1 - results[0].alpha
-    methods = coverages.in_order({r.method for r in results})
+    methods = method_order({r.method for r in results})
     agents = sorted({r.agent for r in results}, key=lambda name: int(name[1:]))
     by: dict[tuple[str, str], list[Result]] = {}
     for r in results:
@@ -113,8 +129,8 @@ def _view(results: Sequence[Result], shares: Sequence[Share]) -> View:
     size = "labels in a set" if first.task == "classification" else "length of the interval"
     over = f"Medians over {len(seeds)} seeds" if len(seeds) > 1 else "One seed"
     about = [
-        coverages.agents(found, nominal, f"{over}, on {first.n_test:,} test points each."),
-        coverages.comparison(found, nominal, size, first.title),
+        coverage_cards(found, nominal, f"{over}, on {first.n_test:,} test points each."),
+        coverage_comparison(found, nominal, size, first.title),
     ]
     if shares:
         about.append(_partition(shares))
@@ -123,14 +139,14 @@ def _view(results: Sequence[Result], shares: Sequence[Share]) -> View:
         for (method, agent) in ((m.method, m.agent) for m in found)
         for own in (by[method, agent],)
     ]
-    about += [sections.messages(totals, {}, methods[0]), _diagnosis(results, len(seeds))]
+    about += [messages_section(totals, {}, methods[0]), _diagnosis(results, len(seeds))]
     return View(
         title=f"{shown(first.title, first.status)}, {first.preset}",
         methods=methods,
         agents=agents,
         method=methods[0],
         verdicts={
-            name: coverages.verdict(name, [m for m in found if m.method == name], nominal)
+            name: coverage_verdict(name, [m for m in found if m.method == name], nominal)
             for name in methods
         },
         sections=about,
@@ -138,7 +154,7 @@ def _view(results: Sequence[Result], shares: Sequence[Share]) -> View:
     )
 
 
-def _measured(own: Sequence[Result]) -> Measured:
+def _measured(own: Sequence[Result]) -> AgentCoverage:
     """Return one method at one agent: the median over seeds and its interval."""
     first = own[0]
     seen = [r.coverage for r in own]
@@ -150,7 +166,7 @@ def _measured(own: Sequence[Result]) -> Measured:
         low, high = max(0.0, median(seen) - half), min(1.0, median(seen) + half)
         said = f"{low:.3f} to {high:.3f}, median ± {INTERVAL}"
     thresholds = [r.threshold for r in own if isinstance(r.threshold, float)]
-    return Measured(
+    return AgentCoverage(
         method=first.method,
         agent=first.agent,
         note=f"{first.model} model",
@@ -184,7 +200,7 @@ def _partition(shares: Sequence[Share]) -> Section:
         "partition",
         "Who holds what",
         f"Agents' shares of the calibration data under seed {first}, drawn from a Dirichlet law.",
-        [partition({s.agent: s.counts for s in own}, what)],
+        [partition_chart({s.agent: s.counts for s in own}, what)],
     )
 
 
@@ -204,7 +220,7 @@ def _diagnosis(results: Sequence[Result], seeds: int) -> Section:
             tally[key] += 1
             said.setdefault(key, finding)
     rows = [
-        Row((f"{code} ({severity})", f"{count} of {seeds}", said[severity, code].says,
+        TableRow((f"{code} ({severity})", f"{count} of {seeds}", said[severity, code].says,
              said[severity, code].instead))
         for (severity, code), count in tally.most_common()
     ]  # fmt: skip

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from fedwqcp.errors import InputError
 from fedwqcp.federation.files import write_atomic
-from fedwqcp.report.bars import scale
+from fedwqcp.report.terminal import scale
 from fedwqcp_lab.comparison import (
     ALL,
     AVERAGE,

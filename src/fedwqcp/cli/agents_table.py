@@ -8,8 +8,7 @@ from math import isfinite
 from rich.table import Table
 from rich.text import Text
 
-from fedwqcp.report.bars import Scale
-from fedwqcp.report.released import always_left_out, released
+from fedwqcp.report.terminal import Scale, always_left_out, released
 from fedwqcp.wire.payload import LocalQuantile, ToAll
 from fedwqcp.wire.release import Release
 

@@ -12,7 +12,7 @@ from fedwqcp.errors import InputError
 from fedwqcp.federation.audit import Audit
 from fedwqcp.federation.audit import audit as recompute
 from fedwqcp.federation.record import LOG
-from fedwqcp.report.released import always_left_out, released
+from fedwqcp.report.terminal import always_left_out, released
 
 DIFFERS = 1
 """Exit code where a record does not give its release."""

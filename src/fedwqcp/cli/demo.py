@@ -15,8 +15,7 @@ from fedwqcp.demo.records import REPORT_FILE, save_records, save_report
 from fedwqcp.errors import InputError
 from fedwqcp.report import html
 from fedwqcp.report.figures import coverage_against_size, require_matplotlib
-from fedwqcp.report.html.vega import require_report
-from fedwqcp.report.tables import show
+from fedwqcp.report.terminal import show
 
 WIDTH = 110
 """Columns that the tables need; used where the output is no terminal."""
@@ -34,7 +33,7 @@ def demo(
     """Compare every method on six unequal agents: digits and a synthetic regression."""
     settings = Demo(seed=seed, alpha=alpha)
     require_matplotlib()
-    require_report()
+    html.require_report()
     _make_folder(out)
     output = Output(as_json, WIDTH)
     results = _run(settings, output.console)
@@ -42,7 +41,7 @@ def demo(
     save_records(out / "records.jsonl", results.records)
     save_report(out / REPORT_FILE, results.report)
     files = (*coverage_against_size(main, out / "demo"), out / "records.jsonl", out / REPORT_FILE)
-    report = html.write(out, out / "report.html", html.Wanted(examples=EXAMPLES))
+    report = html.write(out, out / "report.html", html.ReportOptions(examples=EXAMPLES))
     show(results.records, results.skipped, output.console)
     output.say(f"Written: {', '.join(str(file) for file in files)}")
     output.say(f"Report: {report}", style="bold")

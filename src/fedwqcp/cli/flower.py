@@ -11,7 +11,7 @@ from rich.table import Table
 
 from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.errors import InputError
-from fedwqcp.report.released import always_left_out, released
+from fedwqcp.report.terminal import always_left_out, released
 
 app = typer.Typer(no_args_is_help=True)
 

@@ -11,7 +11,7 @@ from fedwqcp import metrics
 from fedwqcp.arrays import as_groups
 from fedwqcp.cli.output import Output
 from fedwqcp.federation.outputs import Outputs
-from fedwqcp.report.bars import scale
+from fedwqcp.report.terminal import scale
 from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.wire.round import Round
 

@@ -68,8 +68,8 @@ def page(
     as_json: AsJson = False,
 ) -> None:
     """Write one page that shows who is covered, how large the sets are and what was sent."""
-    wanted = pages.Wanted(examples, agent, outputs, labels, calibration)
-    written = pages.write(source, out, wanted)
+    options = pages.ReportOptions(examples, agent, outputs, labels, calibration)
+    written = pages.write(source, out, options)
     output = Output(as_json)
     output.say(f"Written: {written}")
     output.done(files=[written])

@@ -16,7 +16,7 @@ from fedwqcp.errors import InputError
 from fedwqcp.federation.plan import Roster, choose_method, choose_score, load_roster, new_id
 from fedwqcp.federation.plan import preset as find_preset
 from fedwqcp.federation.transport import folder
-from fedwqcp.report.released import released
+from fedwqcp.report.terminal import released
 from fedwqcp.scores import Score
 from fedwqcp.theory import Diagnosis, GroupDiagnosis, diagnose_groups, diagnose_release
 from fedwqcp.wire.release import Release

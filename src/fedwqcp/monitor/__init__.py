@@ -7,10 +7,18 @@ has dropped, also after a long good time, and a confidence sequence that may be 
 from fedwqcp.monitor.monitor import Monitor, Standing, Terms
 from fedwqcp.monitor.reading import Batch, read_batches
 from fedwqcp.monitor.sequence import calibration_slack, confidence_sequence
-from fedwqcp.monitor.state import append_log, changing, load_monitor, save_monitor
+from fedwqcp.monitor.state import (
+    LogEntry,
+    append_log,
+    changing,
+    load_monitor,
+    read_log,
+    save_monitor,
+)
 
 __all__ = [
     "Batch",
+    "LogEntry",
     "Monitor",
     "Standing",
     "Terms",
@@ -20,5 +28,6 @@ __all__ = [
     "confidence_sequence",
     "load_monitor",
     "read_batches",
+    "read_log",
     "save_monitor",
 ]

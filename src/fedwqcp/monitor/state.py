@@ -254,7 +254,7 @@ _REAL = ("floor", "low", "high", "evidence", "bar")
 
 
 @dataclass(frozen=True)
-class Entry:
+class LogEntry:
     """One line of a log.
 
     Parameters
@@ -272,7 +272,7 @@ class Entry:
     standings: tuple[Standing, ...]
 
 
-def read_log(path: Path) -> tuple[Entry, ...]:
+def read_log(path: Path) -> tuple[LogEntry, ...]:
     """Read a log.
 
     Parameters
@@ -282,7 +282,7 @@ def read_log(path: Path) -> tuple[Entry, ...]:
 
     Returns
     -------
-    tuple of Entry
+    tuple of LogEntry
         In the order of the updates.
 
     Raises
@@ -300,7 +300,7 @@ def read_log(path: Path) -> tuple[Entry, ...]:
     return tuple(sorted(found, key=lambda entry: entry.update))
 
 
-def _entry(line: bytes, where: str) -> Entry:
+def _entry(line: bytes, where: str) -> LogEntry:
     """Read one line."""
     try:
         kept = json.loads(line)
@@ -313,7 +313,7 @@ def _entry(line: bytes, where: str) -> Entry:
         standings = tuple(_standing(stream) for stream in kept["streams"])
         if not standings or {each.agent for each in standings} != {standings[0].agent}:
             raise ValueError("a line is about one agent")
-        return Entry(_count(kept["update"]), str(kept["time"]), standings)
+        return LogEntry(_count(kept["update"]), str(kept["time"]), standings)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise RecordError(f"{where} is damaged: {error}; remove it") from None
 

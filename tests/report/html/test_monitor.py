@@ -1,25 +1,14 @@
 """The report of a monitor tells what its state and log hold, and nobody's single row."""
 
-from importlib import import_module
-
 import pytest
 
 from fedwqcp.errors import InputError, RecordError
 from fedwqcp.monitor import Monitor, Terms, append_log, load_monitor, save_monitor
-from fedwqcp.report.html import Wanted, write
-from fedwqcp.report.html.sources._watched import MOST, watched
-from fedwqcp.report.html.sources.kinds import read
-from fedwqcp.report.html.vega import unchecked
+from fedwqcp.report.html import ReportOptions, load_page, write
+from fedwqcp.report.html.monitor import MOST
 from pages import Read
 
-module = import_module("fedwqcp.report.html.render")  # the package has a function of that name
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    monkeypatch.setattr(module, "_library", lambda: "")
-    with unchecked():
-        yield
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 class Watch:
@@ -79,7 +68,7 @@ def cards(page):
 
 
 def test_without_an_alarm_there_is_nothing_to_do(quiet):
-    page = read(quiet.state, Wanted())
+    page = load_page(quiet.state, ReportOptions())
     verdict = page.views[0].verdicts["coverage"]
     (standing,) = quiet.monitor.standings("st-mary")
     assert (verdict.tone, verdict.word) == ("good", "No alarm")
@@ -92,7 +81,7 @@ def test_without_an_alarm_there_is_nothing_to_do(quiet):
 
 
 def test_an_alarm_says_for_whom_since_when_and_what_to_do(fallen, tmp_path):
-    verdict = read(fallen.state, Wanted()).views[0].verdicts["coverage"]
+    verdict = load_page(fallen.state, ReportOptions()).views[0].verdicts["coverage"]
     assert (verdict.tone, verdict.word) == ("bad", "Alarm at 1 of 2 agents")
     assert verdict.text.startswith(
         "Calibrate st-mary again: since about row 101 the sets of st-mary cover about 0.000 (20 "
@@ -106,7 +95,7 @@ def test_an_alarm_says_for_whom_since_when_and_what_to_do(fallen, tmp_path):
 
 def test_cards_tell_the_estimate_and_the_sequence_of_the_state(fallen):
     standing, other = load_monitor(fallen.state).standings()
-    page = read(fallen.state, Wanted())
+    page = load_page(fallen.state, ReportOptions())
     card = cards(page)["st-mary"]
     assert (card.figure, card.label) == ("0.000", "coverage, last 20 rows")
     assert card.interval == f"95 % sequence {standing.low:.3f} to {standing.high:.3f}, all rows"
@@ -117,7 +106,7 @@ def test_cards_tell_the_estimate_and_the_sequence_of_the_state(fallen):
 
 
 def test_the_chart_draws_every_step_with_its_sequence(fallen):
-    chart = block(read(fallen.state, Wanted()), "coverage-st-mary")
+    chart = block(load_page(fallen.state, ReportOptions()), "coverage-st-mary")
     first, last = (dict(zip(chart.columns, row, strict=True)) for row in chart.rows)
     assert (first["row"], first["coverage"]) == (100, 1.0)
     assert (last["row"], last["rows"], last["covered"]) == (120, 120, 100)
@@ -130,7 +119,7 @@ def test_the_chart_draws_every_step_with_its_sequence(fallen):
 def test_a_new_calibration_ends_the_alarm_and_counts_anew(fallen, tmp_path):
     fallen.recalibrated("st-mary")
     fallen.update("st-mary", [1] * 15)
-    page = read(fallen.state, Wanted())
+    page = load_page(fallen.state, ReportOptions())
     assert page.views[0].verdicts["coverage"].word == "No alarm"
     chart = block(page, "coverage-st-mary")
     last = dict(zip(chart.columns, chart.rows[-1], strict=True))
@@ -143,7 +132,7 @@ def test_no_step_holds_fewer_than_ten_rows(tmp_path):
     watch = Watch(tmp_path, Terms(0.1, ("st-mary",)))
     for hit in [1] * 33 + [0] + [1] * 10:
         watch.update("st-mary", [hit])
-    chart = block(read(watch.state, Wanted()), "coverage-st-mary")
+    chart = block(load_page(watch.state, ReportOptions()), "coverage-st-mary")
     rows = [dict(zip(chart.columns, row, strict=True))["rows"] for row in chart.rows]
     assert rows == [14, 24, 34, 44]
 
@@ -154,7 +143,7 @@ def test_a_long_log_is_drawn_in_few_steps(tmp_path):
         standings = watch.monitor.update_counts("st-mary", 100, 95)
         append_log(watch.log, watch.monitor.updates, "t", standings)
     save_monitor(watch.monitor, watch.state)
-    chart = block(read(watch.state, Wanted()), "coverage-st-mary")
+    chart = block(load_page(watch.state, ReportOptions()), "coverage-st-mary")
     assert len(chart.rows) == MOST
     assert chart.rows[-1][4] == 300 * MOST
 
@@ -162,7 +151,7 @@ def test_a_long_log_is_drawn_in_few_steps(tmp_path):
 def test_fewer_than_ten_rows_are_counted_but_not_told(tmp_path):
     watch = Watch(tmp_path, Terms(0.1, ("st-mary",), 2))
     watch.update("st-mary", [1, 0, 1], [0, 0, 1])
-    page = read(watch.state, Wanted())
+    page = load_page(watch.state, ReportOptions())
     assert page.views[0].verdicts["coverage"].word == "Too few rows"
     assert (cards(page)["st-mary"].figure, cards(page)["st-mary"].word) == ("?", "too few rows")
     assert dict(cards(page)["st-mary"].facts)["evidence of a drop"] == "? of 40"
@@ -173,7 +162,7 @@ def test_fewer_than_ten_rows_are_counted_but_not_told(tmp_path):
 def test_classes_stand_beside_each_other_alarms_first(tmp_path):
     watch = Watch(tmp_path, Terms(0.1, ("st-mary",), 3, class_alpha=0.2))
     watch.update("st-mary", ([1] * 19 + [0]) * 20, ([0] * 10 + [1] * 9 + [2]) * 20)
-    page = read(watch.state, Wanted())
+    page = load_page(watch.state, ReportOptions())
     first, *others = block(page, "classes").rows
     alarmed = watch.monitor.standings()[3]
     assert first.cells[:5] == ("st-mary", "2", f"ALARM at row {alarmed.alarm}", "20", "0.000")
@@ -186,14 +175,14 @@ def test_classes_stand_beside_each_other_alarms_first(tmp_path):
 
 def test_many_classes_are_cut_and_counted(tmp_path):
     watch = Watch(tmp_path, Terms(0.1, ("st-mary",), 300))
-    page = read(watch.state, Wanted())
+    page = load_page(watch.state, ReportOptions())
     assert len(block(page, "classes").rows) == 200
     assert "100 lines with less evidence" in words(tmp_path, watch.state)
 
 
 def test_a_log_alone_is_enough_and_says_what_it_cannot_know(fallen, tmp_path):
     fallen.state.unlink()
-    page = read(fallen.log, Wanted())
+    page = load_page(fallen.log, ReportOptions())
     assert page.views[0].verdicts["coverage"].word == "Alarm at 1 of 2 agents"
     assert "Promised" not in dict(page.facts)
     assert "a log does not hold that" in words(tmp_path, fallen.log)
@@ -201,12 +190,12 @@ def test_a_log_alone_is_enough_and_says_what_it_cannot_know(fallen, tmp_path):
 
 
 def test_a_log_beside_its_state_tells_the_same(fallen):
-    assert watched(fallen.log) == watched(fallen.state)
+    assert load_page(fallen.log, ReportOptions()) == load_page(fallen.state, ReportOptions())
 
 
 def test_a_state_without_log_tells_the_present(fallen, tmp_path):
     fallen.log.unlink()
-    page = read(fallen.state, Wanted())
+    page = load_page(fallen.state, ReportOptions())
     assert len(block(page, "coverage-st-mary").rows) == 1
     assert "only the present is drawn" in words(tmp_path, fallen.state)
 
@@ -215,7 +204,7 @@ def test_evidence_beyond_all_numbers_is_told(tmp_path):
     watch = Watch(tmp_path, Terms(0.1, ("st-mary",)))
     watch.update("st-mary", [0] * 2000)
     assert watch.monitor.standings()[0].evidence > 1000
-    page = read(watch.state, Wanted())
+    page = load_page(watch.state, ReportOptions())
     assert dict(cards(page)["st-mary"].facts)["evidence of a drop"] == "20 reached"
 
 
@@ -230,11 +219,11 @@ def test_a_hostile_name_and_time_stay_text(tmp_path):
 def test_damage_is_told_with_its_line(fallen):
     fallen.log.write_text(fallen.log.read_text() + "{}\n")
     with pytest.raises(RecordError, match="line 4"):
-        read(fallen.state, Wanted())
+        load_page(fallen.state, ReportOptions())
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "7", '{"version": 1}', "x" * 100])
 def test_other_files_are_no_monitor(tmp_path, text):
     (tmp_path / "x.log").write_text(text)
     with pytest.raises(InputError, match="a monitor's state or log"):
-        read(tmp_path / "x.log", Wanted())
+        load_page(tmp_path / "x.log", ReportOptions())

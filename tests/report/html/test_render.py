@@ -1,20 +1,38 @@
 import json
-from importlib import import_module
 
 import pytest
 
 from fedwqcp.errors import InputError
-from fedwqcp.report.html.blocks import Bar, Card, Cards, Row, Table, Text
-from fedwqcp.report.html.charts import own_and_released, scores
-from fedwqcp.report.html.examples import Drawn, Example, Gallery, picture
-from fedwqcp.report.html.history import Marks, Step, history
-from fedwqcp.report.html.page import Page, Section, Verdict, View
-from fedwqcp.report.html.panels import gap, partition, traffic
-from fedwqcp.report.html.render import render
-from fedwqcp.report.html.scatter import scatter
+from fedwqcp.report.html import render as module
+from fedwqcp.report.html.charts import (
+    Marks,
+    Step,
+    coverage_chart,
+    gap_chart,
+    history_chart,
+    partition_chart,
+    score_chart,
+    threshold_chart,
+    traffic_chart,
+)
+from fedwqcp.report.html.demo import picture
+from fedwqcp.report.html.page import (
+    Bar,
+    Card,
+    Cards,
+    ExamplePoint,
+    ExampleSet,
+    Gallery,
+    Page,
+    Section,
+    Table,
+    TableRow,
+    Text,
+    Verdict,
+    View,
+)
+from fedwqcp.report.html.render import as_csv, to_html
 from pages import Read
-
-module = import_module("fedwqcp.report.html.render")  # the package has a function of that name
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&{{7*7}}"
 
@@ -35,23 +53,25 @@ def every_block(name):
         Text([name], "bad", name),
         Text([name], title=name),
         Cards({name: [card]}),
-        scatter([point], nominal=0.9, size=name, method=name, title=name),
-        scores(name, [(0.0, 1.0, 12)], 0.4, [(name, 0.5)], method=name, domain=(0.0, 1.0)),
-        own_and_released([(name, 12, 0.5, 0.6)], method=name),
-        partition({name: (1, 2)}, name),
-        traffic([(name, name, 10, 20)], method=name),
-        gap([(name, 0.8, 0.7)], 0.9),
-        history(name, [Step(1, name, 1, 20, 20, 18, 0.9, 0.6, 1.0)], 0.9, Marks([12], [15]), 0.5),
-        Table(name, name, (name,), [Row((name,), name, name)]),
+        coverage_chart([point], nominal=0.9, size=name, method=name, title=name),
+        score_chart(name, [(0.0, 1.0, 12)], 0.4, [(name, 0.5)], method=name, domain=(0.0, 1.0)),
+        threshold_chart([(name, 12, 0.5, 0.6)], method=name),
+        partition_chart({name: (1, 2)}, name),
+        traffic_chart([(name, name, 10, 20)], method=name),
+        gap_chart([(name, 0.8, 0.7)], 0.9),
+        history_chart(
+            name, [Step(1, name, 1, 20, 20, 18, 0.9, 0.6, 1.0)], 0.9, Marks([12], [15]), 0.5
+        ),
+        Table(name, name, (name,), [TableRow((name,), name, name)]),
         Gallery(
             [
-                Example(
+                ExamplePoint(
                     name,
                     name,
                     name,
                     picture([0, 255, 9, 8]),
                     name,
-                    [Drawn((name,), [(name, True)], True)],
+                    [ExampleSet((name,), [(name, True)], True)],
                 )
             ]
         ),
@@ -62,7 +82,7 @@ def every_block(name):
 
 
 def test_whatever_a_name_says_it_stays_text():
-    plain, hostile = Read(render(every_block("st-mary"))), Read(render(every_block(HOSTILE)))
+    plain, hostile = Read(to_html(every_block("st-mary"))), Read(to_html(every_block(HOSTILE)))
     assert [tag for tag, _ in hostile.tags] == [tag for tag, _ in plain.tags]
     assert not any(name.startswith("on") for _, found in hostile.tags for name in found)
     assert HOSTILE in hostile.words
@@ -70,7 +90,7 @@ def test_whatever_a_name_says_it_stays_text():
 
 
 def test_charts_hold_the_name_as_data_alone():
-    read = Read(render(every_block(HOSTILE)))
+    read = Read(to_html(every_block(HOSTILE)))
     specs = [json.loads(text) for text in read.scripts if text.startswith("{")]
     assert len(specs) == 14  # seven charts in each of two views
     assert any(
@@ -79,7 +99,7 @@ def test_charts_hold_the_name_as_data_alone():
 
 
 def test_the_page_may_load_nothing_and_names_no_address():
-    html = render(every_block("st-mary"))
+    html = to_html(every_block("st-mary"))
     read = Read(html)
     assert html.startswith("<!doctype html>")
     (policy,) = [a["content"] for t, a in read.tags if t == "meta" and "http-equiv" in a]
@@ -89,7 +109,7 @@ def test_the_page_may_load_nothing_and_names_no_address():
 
 
 def test_every_chart_has_a_text_alternative_its_numbers_and_a_download():
-    read = Read(render(every_block("st-mary")))
+    read = Read(to_html(every_block("st-mary")))
     plots = [found for _, found in read.tags if found.get("class") == "plot"]
     assert len(plots) == 14
     assert all(found["role"] == "img" and "st-mary" in found["aria-label"] for found in plots)
@@ -98,14 +118,14 @@ def test_every_chart_has_a_text_alternative_its_numbers_and_a_download():
 
 
 def test_pictures_have_words():
-    read = Read(render(every_block("st-mary")))
+    read = Read(to_html(every_block("st-mary")))
     assert {found["alt"] for tag, found in read.tags if tag == "img"} == {"st-mary"}
 
 
 def test_a_page_of_three_megabytes_is_refused(monkeypatch):
     monkeypatch.setattr(module, "_library", lambda: "x" * module.LARGEST)
     with pytest.raises(InputError, match="at most 3,000,000"):
-        render(every_block("st-mary"))
+        to_html(every_block("st-mary"))
 
 
 def test_the_library_is_one_script_of_less_than_a_megabyte(monkeypatch):
@@ -114,3 +134,8 @@ def test_the_library_is_one_script_of_less_than_a_megabyte(monkeypatch):
     assert "vegaEmbed" in text
     assert "</script" not in text
     assert len(text) < 1_000_000
+
+
+def test_no_cell_of_a_download_runs_as_a_formula():
+    text = as_csv(("agent", "n"), [("=1+1", 3), ("@x", -3), ('a "b", c', 0.5)])
+    assert text == 'agent,n\n\'=1+1,3\n\'@x,-3\n"a ""b"", c",0.5\n'

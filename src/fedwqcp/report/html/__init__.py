@@ -1,28 +1,44 @@
-"""Reports as one HTML file: what was agreed, who is covered, what was sent."""
+"""Reports as one HTML file: what was agreed, who is covered, what was sent.
+
+`load_page` turns a round, a monitor or the demo's folder into a `Page` (``rounds``, ``monitor``,
+``demo``); ``render`` turns a page into HTML and knows nothing of where it came from. A new kind of
+report is one module and one line in `KINDS`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 
+from fedwqcp.errors import InputError
 from fedwqcp.federation.files import write_atomic
-from fedwqcp.report.html.page import Page
-from fedwqcp.report.html.render import render
-from fedwqcp.report.html.sources.kinds import read
-from fedwqcp.report.html.vega import require_report, unchecked
-from fedwqcp.report.html.wanted import Wanted
+from fedwqcp.report.html import demo, monitor, rounds
+from fedwqcp.report.html.charts import require_report, unchecked
+from fedwqcp.report.html.page import Page, ReportOptions
+from fedwqcp.report.html.render import to_html
+
+Kind: TypeAlias = tuple[str, Callable[[Path], bool], Callable[[Path, ReportOptions], Page]]
+"""How people call it; whether a path holds one (it fails on nothing else); the page of it."""
+
+KINDS: tuple[Kind, ...] = (
+    ("a round (a record, or a folder with one)", rounds.is_round, rounds.round_page),
+    ("the demo's folder", demo.is_demo, demo.demo_page),
+    ("a monitor's state or log", monitor.is_monitor, monitor.monitor_page),
+)
+"""What a report can be made of, asked in this order."""
 
 
-def write(source: Path, out: Path, wanted: Wanted | None = None) -> Path:
-    """Write the report of whatever lies at a place.
+def write(source: Path, out: Path, options: ReportOptions | None = None) -> Path:
+    """Write the report of a round, a monitor or the demo.
 
     Parameters
     ----------
     source : Path
-        A folder or file that one of the sources knows.
+        A folder or file of one of the `KINDS`.
     out : Path
         Where to; a file that is there is replaced.
-    wanted : Wanted, optional
+    options : ReportOptions, optional
         What the owner of the data adds or asks for.
 
     Returns
@@ -33,11 +49,19 @@ def write(source: Path, out: Path, wanted: Wanted | None = None) -> Path:
     Raises
     ------
     InputError
-        If no source knows it, something in it is wrong, or the report would be too large.
+        If it is none of the kinds, something in it is wrong, or the report would be too large.
     MissingExtraError
         If Altair, vl-convert or Jinja are not installed.
     """
-    return save(lambda: read(source, wanted or Wanted()), out)
+    return save(lambda: load_page(source, options or ReportOptions()), out)
+
+
+def load_page(source: Path, options: ReportOptions) -> Page:
+    """Return the page of whatever lies at a path."""
+    for _, holds, page_of in KINDS:
+        if holds(source):
+            return page_of(source, options)
+    raise InputError(f"{source} must be one of: {'; '.join(name for name, *_ in KINDS)}")
 
 
 def save(make: Callable[[], Page], out: Path) -> Path:
@@ -45,8 +69,8 @@ def save(make: Callable[[], Page], out: Path) -> Path:
     require_report()
     with unchecked():
         page = make()
-    write_atomic(out, render(page).encode())
+    write_atomic(out, to_html(page).encode())
     return out
 
 
-__all__ = ["Wanted", "save", "write"]
+__all__ = ["ReportOptions", "load_page", "require_report", "save", "write"]

@@ -1,17 +1,105 @@
-"""Scores with their thresholds, and own thresholds beside those in use."""
+"""The charts of a report, as Vega-Lite specs.
+
+A chart knows two signals that the page sets: ``method``, the chosen one, and ``agents``, those
+that are filtered for (none means all). Colours are variables of the page's style, so that light,
+dark and print need no second chart.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import isfinite
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass, fields
+from itertools import combinations
+from math import floor, isfinite, log
 from typing import Any
 
-from fedwqcp.report.html.blocks import Chart
-from fedwqcp.report.html.vega import CHOSEN, SHOWN, chart_of, spec
-from fedwqcp.report.html.words import number
+from fedwqcp.errors import MissingExtraError
+from fedwqcp.report.html.page import Chart, counted, name_list, number
+
+SHAPES = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "triangle-right")
+"""One for each method beside its colour."""
 
 
-def scores(
+COLOURS = 7
+"""How many colours of methods the style has."""
+
+
+AGENT_FILTER = "!length(agents) || indexof(agents, datum.agent) >= 0"
+"""Keeps the agents that are filtered for."""
+
+
+METHOD_FILTER = "datum.method == method"
+"""Keeps the chosen method."""
+
+
+HEIGHT = 360
+"""Pixels of the picture of coverage against size."""
+
+
+LOWEST = 0.5
+"""Lower coverages are named in the note, not drawn: they would squeeze all others into a line."""
+
+
+LINE = 14.0
+"""Pixels from one name to the next below it."""
+
+
+MARK, LETTER = 0.03, 0.02
+"""Shares of the picture's width that a mark and a letter take on a phone."""
+
+
+MOST = 12
+"""Agents that are all named; of more, those with the lowest and the highest coverage are."""
+
+
+def coverage_chart(
+    rows: Sequence[dict[str, Any]], *, nominal: float, size: str, method: str, title: str
+) -> Chart:
+    """Draw coverage against size for every method and agent.
+
+    ``rows`` hold method, agent, coverage, low, high and size, and are all in the chart's data; what
+    would squeeze the others is named in the note and not drawn.
+    """
+    import altair as alt
+
+    drawn = [row for row in rows if isfinite(row["size"]) and row["coverage"] >= LOWEST]
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    bottom = floor(20 * min([nominal, *(row["low"] for row in drawn)])) / 20
+    base = _chart_of(place_names(drawn, bottom, HEIGHT)).transform_filter(AGENT_FILTER)
+    x = alt.X("size:Q", title=f"mean {size}", scale=_size_scale([row["size"] for row in drawn]))
+    upright = alt.Scale(domain=[bottom, 1], nice=False, zero=False)
+    y = alt.Y("coverage:Q", title="coverage", scale=upright)
+    colour = alt.Color("method:N", scale=_colours(methods), sort=methods, legend=None)
+    points = base.mark_point(filled=True, size=110, cursor="pointer", clip=False).encode(
+        x=x,
+        y=y,
+        color=colour,
+        shape=alt.Shape("method:N", scale=_shapes(methods), sort=methods, legend=None),
+        opacity=alt.condition(METHOD_FILTER, alt.value(1), alt.value(0.4)),
+        tooltip=[alt.Tooltip(f"{name}:N") for name in ("method", "agent")]
+        + [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("coverage", "low", "high")]
+        + [alt.Tooltip("size:Q", format=".3f", title=f"mean {size}")],
+    )
+    chosen = base.transform_filter(METHOD_FILTER)
+    whiskers = chosen.mark_rule(strokeWidth=1.5).encode(
+        x=x, y=alt.Y("low:Q", title="coverage"), y2="high:Q", color=colour
+    )
+    level = _chart_of([{"nominal": nominal}]).mark_rule(strokeDash=[5, 4], color="var(--muted)")
+    layers = alt.layer(level.encode(y="nominal:Q"), whiskers, points, *_names(chosen, x, upright))
+    return Chart(
+        name="coverage-and-size",
+        title="Coverage against size",
+        alt=_scatter_words(rows, nominal, size, title),
+        spec=_spec(layers, height=HEIGHT, method=method),
+        columns=("method", "agent", "coverage", "low", "high", "size"),
+        rows=[tuple(row.values()) for row in rows],
+        note=_not_drawn(rows, drawn),
+    )
+
+
+def score_chart(
     agent: str,
     bins: Sequence[tuple[float, float, int]],
     local: float | None,
@@ -22,25 +110,8 @@ def scores(
 ) -> Chart:
     """Draw one agent's calibration scores, with its own and the released thresholds.
 
-    Parameters
-    ----------
-    agent : str
-        Its name.
-    bins : sequence of (float, float, int)
-        Lower edge, upper edge and people.
-    local : float or None
-        Its own threshold, where it is known.
-    released : sequence of (str, float)
-        Methods and thresholds.
-    method : str
-        The method that is chosen first.
-    domain : tuple of float
-        Range of the axis, the same for all agents.
-
-    Returns
-    -------
-    Chart
-        Heights are people per unit of the score, since bins differ in width.
+    ``bins`` are lower edge, upper edge and people; heights are people per unit of the score, since
+    bins differ in width. ``domain`` is the range of the axis, the same for all agents.
     """
     import altair as alt
 
@@ -49,13 +120,13 @@ def scores(
     layers: list[Any] = [_bars(bins, total, x)]
     lines = [{"method": name, "from": q} for name, q in released if isfinite(q)]
     layers.append(
-        chart_of(lines)
-        .transform_filter(CHOSEN)
+        _chart_of(lines)
+        .transform_filter(METHOD_FILTER)
         .mark_rule(strokeWidth=2.5, color="var(--accent)")
         .encode(x=x, tooltip=["method:N", alt.Tooltip("from:Q", title="threshold", format=".4g")])
     )
     if local is not None and isfinite(local):
-        own = chart_of([{"from": local}]).mark_rule(
+        own = _chart_of([{"from": local}]).mark_rule(
             strokeDash=[4, 3], strokeWidth=2, color="var(--ink)"
         )
         layers.append(
@@ -68,10 +139,431 @@ def scores(
         alt=f"Scores of {agent} in {len(bins)} bins of {total} people. "
         + ("" if local is None else f"Own threshold {number(local)}. ")
         + f"Released: {said}.",
-        spec=spec(alt.layer(*layers), height=110, method=method),
+        spec=_spec(alt.layer(*layers), height=110, method=method),
         columns=("from", "to", "people"),
         rows=bins,
     )
+
+
+def threshold_chart(rows: Sequence[tuple[str, int, float, float]], *, method: str) -> Chart:
+    """Draw own thresholds beside those in use: agent, points, own, in use."""
+    import altair as alt
+
+    values = [
+        {"agent": agent, "points": n, "own": own, "in use": used}
+        for agent, n, own, used in rows
+        if isfinite(own) and isfinite(used)
+    ]
+    base = _chart_of(values).transform_filter(AGENT_FILTER)
+    scale = alt.Scale(zero=False, padding=14)
+    place = alt.Y("agent:N", sort=None, title=None)
+    tooltip = ["agent:N", alt.Tooltip("points:Q", format=","), "own:Q", "in use:Q"]
+    lines = base.mark_rule(color="var(--soft)", strokeWidth=2).encode(
+        x=alt.X("own:Q", title="threshold", scale=scale), x2="in use:Q", y=place
+    )
+    own = base.mark_circle(color="var(--ink)", opacity=1, cursor="pointer").encode(
+        x=alt.X("own:Q", scale=scale),
+        y=place,
+        tooltip=tooltip,
+        size=alt.Size("points:Q", legend=None, scale=alt.Scale(range=[50, 400], zero=True)),
+    )
+    used = base.mark_tick(color="var(--accent)", thickness=3, height=22).encode(
+        x=alt.X("in use:Q", scale=scale), y=place, tooltip=tooltip
+    )
+    lost = sorted({agent for agent, _, own, used in rows if not isfinite(own + used)})
+    said = "; ".join(
+        f"{agent} {number(own)}, in use {number(used)}" for agent, _, own, used in rows
+    )
+    return Chart(
+        name="thresholds",
+        title="Own threshold (dot) and threshold in use (bar)",
+        alt=f"Own thresholds and those in use: {said}.",
+        spec=_spec(alt.layer(lines, own, used), height=40 * len(rows), method=method),
+        columns=("agent", "calibration points", "own threshold", "threshold in use"),
+        rows=rows,
+        note=f"Not drawn, because infinite: {', '.join(lost)}." if lost else "",
+    )
+
+
+def partition_chart(counts: Mapping[str, Sequence[int]], what: str, note: str = "") -> Chart:
+    """Draw how many calibration points of each class every agent holds."""
+    import altair as alt
+
+    rows: list[dict[str, Any]] = [
+        {"agent": agent, "class": str(place), "points": points}
+        for agent, own in counts.items()
+        for place, points in enumerate(own)
+    ]
+    most = max((row["points"] for row in rows), default=1) or 1
+    base = _chart_of(rows).encode(
+        x=alt.X("class:O", sort=None, title=what, axis=alt.Axis(orient="top", labelAngle=0)),
+        y=alt.Y("agent:N", sort=None, title=None),
+    )
+    shown = alt.condition(AGENT_FILTER, alt.value(1), alt.value(0.25))
+    cells = base.mark_rect(color="var(--accent)", stroke="var(--surface)", strokeWidth=2).encode(
+        fillOpacity=alt.FillOpacity(
+            "points:Q",
+            scale=alt.Scale(type="sqrt", domain=[0, most], range=[0.04, 0.5]),
+            legend=None,
+        ),
+        opacity=shown,
+        tooltip=["agent:N", alt.Tooltip("class:N", title=what), "points:Q"],
+    )
+    numbers = base.mark_text(fontSize=11).encode(text="points:Q", opacity=shown)
+    said = "; ".join(f"{agent} {', '.join(map(str, own))}" for agent, own in counts.items())
+    return Chart(
+        name="partition",
+        title="Calibration points by agent",
+        alt=f"Calibration points of each agent, by {what} from 0 upward: {said}.",
+        spec=_spec(alt.layer(cells, numbers), height=34 * len(counts)),
+        columns=("agent", what, "points"),
+        rows=[tuple(row.values()) for row in rows],
+        note=note,
+    )
+
+
+def traffic_chart(rows: Sequence[tuple[str, str, int, int]], *, method: str) -> Chart:
+    """Draw the bytes of each method: method, agent, bytes up, bytes down."""
+    import altair as alt
+
+    ways = ("sent by the agent", "sent to the agent")
+    values: list[dict[str, Any]] = [
+        {"method": name, "agent": agent, "way": way, "bytes": size}
+        for name, agent, *sizes in rows
+        for way, size in zip(ways, sizes, strict=True)
+    ]
+    largest = max(value["bytes"] for value in values)
+    size = alt.X(
+        "bytes:Q",
+        title="bytes of one agent",
+        scale=alt.Scale(type="symlog", constant=50, nice=False),
+        axis=alt.Axis(values=[0, *(10**k for k in range(2, 9) if 10**k <= largest)], format=",d"),
+    )
+    colour = alt.Color(
+        "way:N",
+        sort=ways,
+        scale=alt.Scale(domain=ways, range=["var(--accent)", "var(--muted)"]),
+        legend=alt.Legend(orient="top", title=None),
+    )
+    chart = (
+        _chart_of(values)
+        .transform_filter(AGENT_FILTER)
+        .mark_tick(thickness=3, height=16)
+        .encode(
+            x=size,
+            y=alt.Y("method:N", sort=None, title=None),
+            yOffset=alt.YOffset("way:N", sort=ways),
+            color=colour,
+            opacity=alt.condition(METHOD_FILTER, alt.value(1), alt.value(0.45)),
+            tooltip=["method:N", "agent:N", "way:N", alt.Tooltip("bytes:Q", format=",")],
+        )
+    )
+    most = _most(rows)
+    said = "; ".join(f"{name} {up:,} up and {down:,} down" for name, (up, down) in most.items())
+    return Chart(
+        name="bytes",
+        title="Bytes by method",
+        alt=f"Bytes of the agent with most traffic, by method: {said}.",
+        spec=_spec(chart, height=48 * len(most), method=method),
+        columns=("method", "agent", "bytes up", "bytes down"),
+        rows=rows,
+        note="One mark for each agent; the scale is logarithmic.",
+    )
+
+
+def gap_chart(rows: Sequence[tuple[str, float, float]], level: float) -> Chart:
+    """Draw the steps from the nominal coverage to each agent's own: shift, then averaging.
+
+    ``rows`` are agent, coverage at the quantile of all scores together, and at the released
+    threshold.
+    """
+    import altair as alt
+
+    parts = ("shift", "aggregation")
+    values: list[dict[str, Any]] = []
+    for agent, mixed, own in rows:
+        for part, start, end in zip(parts, (level, mixed), (mixed, own), strict=True):
+            values.append(
+                {"agent": agent, "part": part, "start": start, "end": end, "gap": abs(end - start)}
+            )
+    base = _chart_of(values).transform_filter(AGENT_FILTER)
+    colour = alt.Color(
+        "part:N",
+        sort=parts,
+        scale=alt.Scale(domain=parts, range=["var(--m1)", "var(--m0)"]),
+        legend=alt.Legend(orient="top", title=None),
+    )
+    x = alt.X("start:Q", title="coverage", scale=alt.Scale(zero=False, padding=10))
+    place = alt.Y("agent:N", sort=None, title=None)
+    offset = alt.YOffset("part:N", sort=parts)
+    lines = base.mark_bar(height=7, cornerRadius=2).encode(
+        x=x,
+        x2="end:Q",
+        y=place,
+        yOffset=offset,
+        color=colour,
+        tooltip=["agent:N", "part:N"]
+        + [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("start", "end", "gap")],
+    )
+    rule = _chart_of([{"start": level}]).mark_rule(strokeDash=[5, 4], color="var(--muted)")
+    said = "; ".join(f"{agent} {mixed:.3f} then {own:.3f}" for agent, mixed, own in rows)
+    return Chart(
+        name="decomposition",
+        title="From the nominal coverage to the agent's own",
+        alt=f"{counted(len(rows), 'agent')}. From the nominal {number(level)} to the coverage at "
+        f"the quantile of all scores together, then at the released threshold: {said}.",
+        spec=_spec(alt.layer(rule.encode(x="start:Q"), lines), height=36 * len(rows)),
+        columns=("agent", "coverage at mixture quantile", "coverage at released threshold"),
+        rows=rows,
+    )
+
+
+@dataclass(frozen=True)
+class Step:
+    """How an agent stood after some rows.
+
+    ``row`` counts since the agent was first watched, ``rows`` and ``covered`` since this
+    calibration; low and high are the confidence sequence of the coverage.
+    """
+
+    update: int
+    time: str
+    calibration: int
+    row: int
+    rows: int
+    covered: int
+    coverage: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Rows at which alarms were raised, and after which the agent was calibrated again."""
+
+    alarms: Sequence[int] = ()
+    calibrations: Sequence[int] = ()
+
+
+def history_chart(
+    agent: str, steps: Sequence[Step], floor: float, marks: Marks, lowest: float
+) -> Chart:
+    """Draw one agent's coverage since each calibration, with its confidence sequence.
+
+    The axis begins at ``lowest`` for all agents; a band is cut off there.
+    """
+    import altair as alt
+
+    few = alt.Axis(tickCount=4, format=",d", grid=False)
+    x = alt.X("row:Q", title="rows", scale=_row_axis(steps), axis=few)
+    scale = alt.Scale(domain=[lowest, 1], nice=False, zero=False)
+    y = alt.Y("coverage:Q", scale=scale, title=None, axis=alt.Axis(tickCount=4))
+    ends = {"y": alt.Y("low:Q", scale=scale, title=None), "y2": "high:Q"}
+    part = alt.Detail("calibration:N")
+    base = _chart_of([_step_row(step) for step in steps])
+    lone = _chart_of([_step_row(step) for step in _lone(steps)])
+    kept = _chart_of([{"floor": floor}]).mark_rule(strokeDash=[5, 4], color="var(--ink)")
+    layers = [
+        base.mark_area(color="var(--soft)", opacity=0.75, clip=True).encode(
+            x=x, detail=part, **ends
+        ),
+        lone.mark_rule(color="var(--soft)", strokeWidth=5, clip=True).encode(x=x, **ends),
+        kept.encode(y=alt.Y("floor:Q", scale=scale)),
+        base.mark_line(color="var(--accent)", strokeWidth=2, clip=True).encode(
+            x=x, y=y, detail=part
+        ),
+        base.mark_circle(color="var(--accent)", size=26, opacity=1, clip=True).encode(
+            x=x, y=y, tooltip=_tooltips()
+        ),
+        *_vertical_rules(marks, x),
+    ]
+    return Chart(
+        name=f"coverage-{agent}",
+        title=agent,
+        alt=_history_words(agent, steps, floor, marks),
+        spec=_spec(alt.layer(*layers), height=150),
+        columns=[field.name for field in fields(Step)],
+        rows=[astuple(step) for step in steps],
+    )
+
+
+def require_report() -> None:
+    """Refuse early where no report can be written."""
+    try:
+        import altair  # noqa: F401
+        import jinja2  # noqa: F401
+        import vl_convert  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError("writing the report", "report") from error
+
+
+@contextmanager
+def unchecked() -> Iterator[None]:
+    """Build charts without holding every part against Vega-Lite's schema.
+
+    The check takes most of the time of a report; tests do it instead.
+    """
+    from altair.utils.schemapi import debug_mode
+
+    with debug_mode(False):
+        yield
+
+
+def shape(place: int) -> str:
+    """Return the shape of a method: with its colour, no other of the first 49 has it."""
+    return SHAPES[(place + place // COLOURS) % len(SHAPES)]
+
+
+def _chart_of(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """Begin a chart of some rows."""
+    import altair as alt
+
+    data: Any = alt.Data
+    return alt.Chart(data(values=list(rows)))
+
+
+def _spec(chart: Any, *, height: int, method: str = "") -> dict[str, Any]:
+    """Return what the browser draws, as wide as the page allows."""
+    import altair as alt
+    from altair.utils import schemapi
+
+    params = (alt.param(name="method", value=method), alt.param(name="agents", value=[]))
+    fit = alt.AutoSizeParams(type="fit-x", contains="padding")
+    sized = chart.add_params(*params).properties(width="container", height=height, autosize=fit)
+    drawn: dict[str, Any] = sized.to_dict(validate=schemapi.DEBUG_MODE)
+    for needless in ("config", "$schema"):  # the page has one style for all charts
+        drawn.pop(needless, None)
+    return {**drawn, "datasets": _shared(drawn)}
+
+
+def _colours(methods: Sequence[str]) -> Any:
+    """Give each method a colour of the page's style."""
+    import altair as alt
+
+    return alt.Scale(
+        domain=list(methods), range=[f"var(--m{at % COLOURS})" for at in range(len(methods))]
+    )
+
+
+def _shapes(methods: Sequence[str]) -> Any:
+    """Give each method a shape."""
+    import altair as alt
+
+    return alt.Scale(domain=list(methods), range=[shape(at) for at in range(len(methods))])
+
+
+def _shared(drawn: dict[str, Any]) -> dict[str, Any]:
+    """Give data that several layers hold one name and one place."""
+    names: dict[str, str] = {}
+    found: dict[str, Any] = {}
+    for part in (drawn, *drawn.get("layer", ())):
+        if "data" in part:
+            values = part["data"]["values"]
+            name = names.setdefault(repr(values), f"data{len(names)}")
+            found[name], part["data"] = values, {"name": name}
+    return found
+
+
+def _names(chosen: Any, x: Any, upright: Any) -> list[Any]:
+    """Write the agents beside the marks of the chosen method, on a halo."""
+    import altair as alt
+
+    text = {"dx": 11, "align": "left", "fontWeight": 600}
+    y = alt.Y("at:Q", scale=upright, title="coverage")
+    halo = {"stroke": "var(--surface)", "strokeWidth": 3, "strokeJoin": "round"}
+    return [chosen.mark_text(**text, **more).encode(x=x, y=y, text="name:N") for more in (halo, {})]
+
+
+def _not_drawn(rows: Sequence[dict[str, Any]], drawn: Sequence[dict[str, Any]]) -> str:
+    """Say what the picture leaves out."""
+    lost: dict[str, list[str]] = {}
+    for row in rows:
+        if row not in drawn:
+            lost.setdefault(row["method"], []).append(row["agent"])
+    agents = {row["agent"] for row in rows}
+    said = [
+        f"{method} at {'every agent' if len(own) == len(agents) > 1 else name_list(own)}"
+        for method, own in lost.items()
+    ]
+    return (
+        f"Not drawn, sets infinite or coverage below {LOWEST}: {'; '.join(said)}." if said else ""
+    )
+
+
+def _size_scale(sizes: Sequence[float]) -> Any:
+    """Return an axis that no filter moves; logarithmic where sizes differ by much."""
+    import altair as alt
+
+    low, high = min(sizes, default=0.0), max(sizes, default=1.0)
+    if 0 < 4 * low < high:
+        return alt.Scale(type="log", domain=[0.92 * low, 1.08 * high], nice=False)
+    room = 0.06 * (high - low) or 0.5
+    return alt.Scale(domain=[max(0.0, low - room), high + room], nice=False, zero=False)
+
+
+def _scatter_words(rows: Sequence[dict[str, Any]], nominal: float, size: str, title: str) -> str:
+    """Say what the picture of coverage against size shows."""
+    said = []
+    for name in dict.fromkeys(row["method"] for row in rows):
+        own = [row for row in rows if row["method"] == name]
+        worst = min(own, key=lambda row: row["coverage"])
+        mean = sum(row["coverage"] for row in own) / len(own)
+        width = sum(row["size"] for row in own) / len(own)
+        said.append(
+            f"{name}: mean coverage {mean:.3f}, lowest {worst['coverage']:.3f} at "
+            f"{worst['agent']}, mean {size} {number(width)}"
+        )
+    return f"Coverage against {size} on {title}, nominal {nominal:g}. {'. '.join(said)}."
+
+
+def place_names(rows: Sequence[dict[str, Any]], bottom: float, height: int) -> list[dict[str, Any]]:
+    """Add to each mark the name that is written beside it, and at which coverage."""
+    pixel = (1 - bottom) / height
+    found = []
+    for method in dict.fromkeys(row["method"] for row in rows):
+        own = sorted(
+            (row for row in rows if row["method"] == method), key=lambda row: -row["coverage"]
+        )
+        labelled = own if len(own) <= MOST else own[: MOST // 2] + own[-(MOST // 2) :]
+        near = MARK + LETTER * max(len(row["agent"]) for row in labelled)
+        marks = [(_across(row, rows), (1 - row["coverage"]) / pixel) for row in labelled]
+        down = push_apart(marks, near, height)
+        places = {
+            row["agent"]: round(1 - y * pixel, 5) for row, y in zip(labelled, down, strict=True)
+        }
+        for row in own:
+            name = row["agent"] if row["agent"] in places else ""
+            found.append({**row, "name": name, "at": places.get(row["agent"], row["coverage"])})
+    return found
+
+
+def push_apart(places: Sequence[tuple[float, float]], near: float, height: float) -> list[float]:
+    """Push names apart that would cover each other.
+
+    >>> push_apart([(0.5, 100.0), (0.5, 100.0), (0.9, 100.0)], 0.1, 360)
+    [93.0, 107.0, 100.0]
+    """
+    down = [y for _, y in places]
+    for _ in range(200):
+        moved = False
+        for a, b in combinations(range(len(places)), 2):
+            lacking = LINE - abs(down[b] - down[a])
+            if abs(places[a][0] - places[b][0]) < near and lacking > 1e-6:
+                sign = 1 if down[b] >= down[a] else -1
+                down[a] -= sign * lacking / 2
+                down[b] += sign * lacking / 2
+                moved = True
+        down = [min(max(y, 0.0), height - LINE / 2) for y in down]
+        if not moved:
+            break
+    return down
+
+
+def _across(row: dict[str, Any], rows: Sequence[dict[str, Any]]) -> float:
+    """Return where a mark stands, as a share of the width; sizes differ by factors."""
+    sizes = [log(max(one["size"], 1e-9)) for one in rows]
+    wide = max(sizes) - min(sizes)
+    return (log(max(row["size"], 1e-9)) - min(sizes)) / wide if wide else 0.5
 
 
 def _bars(bins: Sequence[tuple[float, float, int]], total: int, x: Any) -> Any:
@@ -90,7 +582,7 @@ def _bars(bins: Sequence[tuple[float, float, int]], total: int, x: Any) -> Any:
     ]
     highest = max((bar["density"] for bar in bars), default=1.0)
     return (
-        chart_of(bars)
+        _chart_of(bars)
         .mark_rect(color="var(--soft)", stroke="var(--surface)", strokeWidth=1)
         .encode(
             x=x,
@@ -102,54 +594,75 @@ def _bars(bins: Sequence[tuple[float, float, int]], total: int, x: Any) -> Any:
     )
 
 
-def own_and_released(rows: Sequence[tuple[str, int, float, float]], *, method: str) -> Chart:
-    """Draw the agents' own thresholds beside those in use.
+def _most(rows: Sequence[tuple[str, str, int, int]]) -> dict[str, tuple[int, int]]:
+    """Return the most bytes of an agent in both directions, by method."""
+    most: dict[str, tuple[int, int]] = {}
+    for name, _, up, down in rows:
+        best = most.get(name, (0, 0))
+        most[name] = max(best[0], up), max(best[1], down)
+    return most
 
-    Parameters
-    ----------
-    rows : sequence of (str, int, float, float)
-        Agent, calibration points, own threshold and threshold in use.
-    method : str
-        The method.
 
-    Returns
-    -------
-    Chart
-        One line for each agent; infinite thresholds are told in the note.
-    """
+def _vertical_rules(marks: Marks, x: Any) -> list[Any]:
+    """Return a vertical line for each calibration and each alarm."""
     import altair as alt
 
-    values = [
-        {"agent": agent, "points": n, "own": own, "in use": used}
-        for agent, n, own, used in rows
-        if isfinite(own) and isfinite(used)
+    return [
+        _chart_of([{"row": row} for row in rows])
+        .mark_rule(color=colour, strokeWidth=2, strokeDash=dash)
+        .encode(x=x, tooltip=[alt.Tooltip("row:Q", title=what, format=",")])
+        for rows, colour, dash, what in (
+            (marks.calibrations, "var(--ink)", [2, 4], "calibrated again after row"),
+            (marks.alarms, "var(--bad)", [], "alarm at row"),
+        )
+        if rows
     ]
-    base = chart_of(values).transform_filter(SHOWN)
-    scale = alt.Scale(zero=False, padding=14)
-    place = alt.Y("agent:N", sort=None, title=None)
-    told = ["agent:N", alt.Tooltip("points:Q", format=","), "own:Q", "in use:Q"]
-    lines = base.mark_rule(color="var(--soft)", strokeWidth=2).encode(
-        x=alt.X("own:Q", title="threshold", scale=scale), x2="in use:Q", y=place
+
+
+def _tooltips() -> list[Any]:
+    """Return what pointing at a step shows."""
+    import altair as alt
+
+    return [
+        *(alt.Tooltip(f"{name}:N") for name in ("update", "time", "calibration")),
+        *(alt.Tooltip(f"{name}:Q", format=",") for name in ("rows", "covered")),
+        *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("coverage", "low", "high")),
+    ]
+
+
+def _lone(steps: Sequence[Step]) -> list[Step]:
+    """Return steps that have no neighbour under the same calibration: a band needs two."""
+    counts = Counter(step.calibration for step in steps)
+    return [step for step in steps if counts[step.calibration] == 1]
+
+
+def _row_axis(steps: Sequence[Step]) -> Any:
+    """Return an axis from the first row to a little beyond the last."""
+    import altair as alt
+
+    return alt.Scale(domain=[0, 1.03 * steps[-1].row], nice=False)
+
+
+def _step_row(step: Step) -> dict[str, Any]:
+    """Return what the picture needs of a step."""
+    shares = ("coverage", "low", "high")
+    return {f.name: getattr(step, f.name) for f in fields(Step)} | {
+        name: round(getattr(step, name), 5) for name in shares
+    }
+
+
+def _history_words(agent: str, steps: Sequence[Step], floor: float, marks: Marks) -> str:
+    """Say what the picture shows."""
+    first, last = steps[0], steps[-1]
+    said = (
+        f"Coverage of {agent} in {counted(len(steps), 'step')}, from {first.coverage:.3f} after "
+        f"{counted(first.row, 'row')} to {last.coverage:.3f} after {last.row:,}, where the "
+        f"95 % sequence is {last.low:.3f} to {last.high:.3f}. To be kept: {floor:.3f}."
     )
-    own = base.mark_circle(color="var(--ink)", opacity=1, cursor="pointer").encode(
-        x=alt.X("own:Q", scale=scale),
-        y=place,
-        tooltip=told,
-        size=alt.Size("points:Q", legend=None, scale=alt.Scale(range=[50, 400], zero=True)),
-    )
-    used = base.mark_tick(color="var(--accent)", thickness=3, height=22).encode(
-        x=alt.X("in use:Q", scale=scale), y=place, tooltip=told
-    )
-    lost = sorted({agent for agent, _, own, used in rows if not isfinite(own + used)})
-    said = "; ".join(
-        f"{agent} {number(own)}, in use {number(used)}" for agent, _, own, used in rows
-    )
-    return Chart(
-        name="thresholds",
-        title="Own threshold (dot) and threshold in use (bar)",
-        alt=f"Own thresholds and those in use: {said}.",
-        spec=spec(alt.layer(lines, own, used), height=40 * len(rows), method=method),
-        columns=("agent", "calibration points", "own threshold", "threshold in use"),
-        rows=rows,
-        note=f"Not drawn, because infinite: {', '.join(lost)}." if lost else "",
-    )
+    for what, rows in (
+        ("Alarm at row", marks.alarms),
+        ("New calibration after row", marks.calibrations),
+    ):
+        if rows:
+            said += f" {what} {', '.join(f'{row:,}' for row in rows)}."
+    return said

@@ -1,74 +1,75 @@
-"""What a report is made of, whatever it reports on.
+"""What a report is made of: page, view, section, block; and how it writes numbers and names.
 
-A source turns what it reads into a `Page`; the template knows nothing of sources. A page has one
-view for each dataset or level, a view has sections, and a section has blocks.
+A page has one view for each dataset or level, a view has sections, a section has blocks (text,
+cards, charts, tables, examples). The template renders these and nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+from typing import Any, ClassVar, Literal, TypeAlias
 
-from fedwqcp.report.html.blocks import Block, Tone
+from fedwqcp.errors import InputError
+from fedwqcp.metrics import Rate
+from fedwqcp.report.terminal import LEVEL
 
-
-@dataclass(frozen=True)
-class Verdict:
-    """The report in one sentence.
-
-    Parameters
-    ----------
-    tone : Tone
-        How it is meant.
-    word : str
-        The same in a word or two.
-    text : str
-        The sentence, with its uncertainty.
-    """
-
-    tone: Tone
-    word: str
-    text: str
+Tone: TypeAlias = Literal["good", "caution", "bad", "plain"]
+"""How a statement is meant; a word always says the same as the colour."""
 
 
 @dataclass(frozen=True)
-class Section:
-    """A part of a view.
+class ReportOptions:
+    """What the owner of the data adds to a report, or asks for.
 
     Parameters
     ----------
-    key, title : str
-        Its name in links, and its heading.
-    lead : str
-        What it is about.
-    blocks : sequence of Block
-        What it shows.
+    examples : int, optional
+        Show so many single points with their sets, the hardest first; by default none.
+    agent : str, optional
+        Whose own report of a round it is.
+    outputs, labels : Path, optional
+        That agent's model outputs on labelled test points; labels where the outputs carry none.
+    calibration : Path, optional
+        That agent's calibration outputs, with labels.
+
+    Raises
+    ------
+    InputError
+        If the number is negative, or data come without the agent they belong to.
     """
 
-    key: str
+    examples: int = 0
+    agent: str | None = None
+    outputs: Path | None = None
+    labels: Path | None = None
+    calibration: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.examples < 0:
+            raise InputError(f"examples must be at least 0, got {self.examples}")
+        if self.agent is None and (self.outputs or self.calibration):
+            raise InputError("say whose outputs these are with --agent")
+
+
+@dataclass(frozen=True)
+class Page:
+    """A report: its kind and title, terms and origin as facts, and at least one view."""
+
+    kind: str
     title: str
-    lead: str
-    blocks: Sequence[Block]
+    facts: Sequence[tuple[str, str]]
+    views: Sequence[View]
 
 
 @dataclass(frozen=True)
 class View:
     """All about one dataset, or one level.
 
-    Parameters
-    ----------
-    title : str
-        Its name.
-    methods, agents : sequence of str
-        What can be chosen from.
-    method : str
-        The one that is chosen first.
-    verdicts : mapping of str to Verdict
-        By method.
-    sections : sequence of Section
-        What it shows.
-    stand_in : str, optional
-        What the data stand in for, where they are not what their name says.
+    ``method`` is the one that is chosen first; ``verdicts`` are by method. ``stand_in`` says what
+    the data are where they are not what their name says.
     """
 
     title: str
@@ -81,20 +82,200 @@ class View:
 
 
 @dataclass(frozen=True)
-class Page:
-    """A report.
+class Verdict:
+    """The report in a word or two, and in one sentence with its uncertainty."""
 
-    Parameters
-    ----------
-    kind, title : str
-        What is reported on.
-    facts : sequence of (str, str)
-        Terms and origin.
-    views : sequence of View
-        At least one.
-    """
+    tone: Tone
+    word: str
+    text: str
 
-    kind: str
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a view: its name in links, its heading, what it is about, what it shows."""
+
+    key: str
     title: str
+    lead: str
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True)
+class Text:
+    """Paragraphs; under a title, the entries of a list."""
+
+    lines: Sequence[str]
+    tone: Tone = "plain"
+    word: str = ""
+    title: str = ""
+    kind: ClassVar[str] = "text"
+
+
+@dataclass(frozen=True)
+class Cards:
+    """The agents under each method."""
+
+    groups: Mapping[str, Sequence[Card]]
+    kind: ClassVar[str] = "cards"
+
+
+@dataclass(frozen=True)
+class Card:
+    """One agent: its most important number with its label and interval, and further facts."""
+
+    agent: str
+    note: str
+    tone: Tone
+    word: str
+    figure: str
+    label: str
+    interval: str
     facts: Sequence[tuple[str, str]]
-    views: Sequence[View]
+    bar: Bar | None = None
+
+
+@dataclass(frozen=True)
+class Bar:
+    """An interval on a line from ``start`` to 1, beside the nominal coverage."""
+
+    low: float
+    value: float
+    high: float
+    nominal: float
+    start: float
+
+    def at(self, value: float) -> float:
+        """Return the place of a value on the line, in percent from the left."""
+        return round(100 * min(1.0, max(0.0, (value - self.start) / (1 - self.start))), 2)
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A picture as a Vega-Lite spec, the same in words (``alt``), and its data for download."""
+
+    name: str
+    title: str
+    alt: str
+    spec: dict[str, Any]
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str | float | int]]
+    note: str = ""
+    kind: ClassVar[str] = "chart"
+
+
+@dataclass(frozen=True)
+class Charts:
+    """Small charts side by side, by agent."""
+
+    charts: Mapping[str, Chart]
+    kind: ClassVar[str] = "charts"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table; ``name`` is that of the file it is downloaded as."""
+
+    name: str
+    caption: str
+    columns: Sequence[str]
+    rows: Sequence[TableRow]
+    kind: ClassVar[str] = "table"
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A line of a table; a filter hides those of other agents and methods."""
+
+    cells: Sequence[str]
+    agent: str = ""
+    method: str = ""
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Single points with their prediction sets, the hardest first, one agent at a time."""
+
+    examples: Sequence[ExamplePoint]
+    kind: ClassVar[str] = "gallery"
+
+
+@dataclass(frozen=True)
+class ExamplePoint:
+    """One point as one agent's model sees it; the image is a data address, or empty."""
+
+    agent: str
+    title: str
+    text: str
+    image: str
+    alt: str
+    sets: Sequence[ExampleSet]
+
+
+@dataclass(frozen=True)
+class ExampleSet:
+    """A prediction set, the methods that give it, and which of its members is the truth."""
+
+    methods: Sequence[str]
+    members: Sequence[tuple[str, bool]]
+    covered: bool
+
+
+Block: TypeAlias = Text | Cards | Chart | Charts | Table | Gallery
+"""What a section is made of."""
+
+
+def number(value: float) -> str:
+    """Write a number in three digits.
+
+    >>> number(0.78349), number(1.5), number(12345.6), number(float("inf"))
+    ('0.783', '1.5', '12,346', 'infinite')
+    """
+    if abs(value) == inf:
+        return "infinite" if value > 0 else "-infinite"
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def threshold_range(values: float | Sequence[float]) -> str:
+    """Write one threshold, or the range of those of all labels."""
+    if isinstance(values, float | int):
+        return number(values)
+    return f"{number(min(values))} to {number(max(values))}, by label"
+
+
+def rate_of(hits: int, n: int) -> Rate:
+    """Return a coverage with the interval that all reports use."""
+    return Rate(n=n, hits=hits, level=LEVEL)
+
+
+def interval(rate: Rate) -> str:
+    """Write an exact interval, such as ``"exact 99 % interval 0.748 to 0.815"``."""
+    return f"exact {100 * rate.level:.3g} % interval {rate.low:.3f} to {rate.high:.3f}"
+
+
+def against_nominal(low: float, high: float, nominal: float) -> tuple[Tone, str]:
+    """Say whether the interval of a coverage lies below, above or around the nominal one."""
+    if high < nominal:
+        return "bad", "below nominal"
+    return ("caution", "above nominal") if low > nominal else ("good", "on target")
+
+
+def name_list(names: Iterable[str]) -> str:
+    """Name a few, and count the others.
+
+    >>> name_list(["a"]), name_list("abc"), name_list("abcdefgh")
+    ('a', 'a, b and c', 'a, b, c, d, e and 3 more')
+    """
+    listed = list(names)
+    if len(listed) > 6:
+        return f"{', '.join(listed[:5])} and {len(listed) - 5} more"
+    return " and ".join(part for part in (", ".join(listed[:-1]), listed[-1]) if part)
+
+
+def counted(count: int, what: str) -> str:
+    """Write how many there are of something, such as ``"1 agent"`` or ``"1,797 points"``."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def sentence(text: str) -> str:
+    """Begin with a capital and end with a full stop."""
+    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")

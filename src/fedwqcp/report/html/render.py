@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -11,13 +13,12 @@ from urllib.parse import quote
 
 import fedwqcp
 from fedwqcp.errors import InputError
-from fedwqcp.report.html.blocks import Chart, Table
-from fedwqcp.report.html.page import Page
-from fedwqcp.report.html.vega import COLOURS, require_report, shape
-from fedwqcp.report.html.words import as_csv
+from fedwqcp.report.html.charts import COLOURS, require_report, shape
+from fedwqcp.report.html.page import Chart, Page, Table
 
 LARGEST = 3_000_000
 """Bytes that a report may have: it travels by mail."""
+
 
 _PATHS = {
     "circle": "M6 1a5 5 0 1 0 0 10a5 5 0 1 0 0-10z",
@@ -30,31 +31,15 @@ _PATHS = {
 }
 """The outlines of shapes in a square of 12, as the buttons show them."""
 
+
 _AS_IS = ", ;:()'/=*!~@$[]"
 """Characters that an address may hold as they are."""
 
 
-def render(page: Page) -> str:
+def to_html(page: Page) -> str:
     """Return a page as HTML.
 
     Every text is escaped, whoever wrote it. The file's own policy forbids it to load anything.
-
-    Parameters
-    ----------
-    page : Page
-        The report.
-
-    Returns
-    -------
-    str
-        One file with style, script and data inside.
-
-    Raises
-    ------
-    InputError
-        If it would be larger than 3 MB.
-    MissingExtraError
-        If Altair, vl-convert or Jinja are not installed.
     """
     require_report()
     from jinja2 import Environment, StrictUndefined
@@ -84,12 +69,6 @@ def render(page: Page) -> str:
     return html
 
 
-def _columns(rows: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """Return rows without repeated names: the names, then the values. The script undoes it."""
-    names = list(rows[0]) if rows else []
-    return [names, *([row[name] for name in names] for row in rows)]
-
-
 def _asset(name: str) -> str:
     """Return a file of this package."""
     return (files("fedwqcp.report.html") / "templates" / name).read_text(encoding="utf-8")
@@ -111,6 +90,20 @@ def _download(block: Chart | Table) -> str:
     return f"data:text/csv;charset=utf-8,{quote(text, safe=_AS_IS)}"
 
 
+def as_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Write a table that a spreadsheet opens."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([_harmless(cell) for cell in row] for row in rows)
+    return text.getvalue()
+
+
+def _harmless(cell: object) -> object:
+    """Keep a spreadsheet from running a text."""
+    return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@") else cell
+
+
 def _json(value: Mapping[str, Any]) -> Any:
     """Return JSON that can stand inside a script element, whatever its texts say."""
     from markupsafe import Markup
@@ -119,3 +112,9 @@ def _json(value: Mapping[str, Any]) -> Any:
     short = {**value, "datasets": data}
     text = json.dumps(short, separators=(",", ":"), allow_nan=False)
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """Return rows without repeated names: the names, then the values. The script undoes it."""
+    names = list(rows[0]) if rows else []
+    return [names, *([row[name] for name in names] for row in rows)]

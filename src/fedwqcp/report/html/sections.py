@@ -1,22 +1,63 @@
-"""Sections that several sources share."""
+"""Sections that several pages share: coverage, scores, messages, diagnosis."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import isfinite
+from statistics import fmean
 
-from fedwqcp.report.html.blocks import Block, Charts, Row, Table, Text, Tone
-from fedwqcp.report.html.charts import scores
-from fedwqcp.report.html.page import Section
-from fedwqcp.report.html.panels import traffic
-from fedwqcp.report.html.words import counted
+from fedwqcp.report.html.charts import coverage_chart, score_chart, traffic_chart
+from fedwqcp.report.html.page import (
+    Bar,
+    Block,
+    Card,
+    Cards,
+    Charts,
+    Section,
+    Table,
+    TableRow,
+    Text,
+    Tone,
+    Verdict,
+    against_nominal,
+    counted,
+    number,
+    sentence,
+)
 from fedwqcp.theory import Diagnosis
+
+
+@dataclass(frozen=True)
+class AgentCoverage:
+    """What one method gave one agent: coverage with its interval (also in words) and mean size.
+
+    ``facts`` stand on the agent's card; ``promise`` is rounds, guarantee and, where it is known,
+    assumption of the method.
+    """
+
+    method: str
+    agent: str
+    note: str
+    coverage: float
+    low: float
+    high: float
+    interval: str
+    size: float
+    facts: Sequence[tuple[str, str]]
+    promise: Sequence[str]
+
+
+FIRST = ("fedwq-cp", "split-cp")
+"""Methods that stand before the others."""
+
 
 _TONES: dict[str, tuple[Tone, str]] = {
     "unsafe": ("bad", "unsafe"),
     "caution": ("caution", "caution"),
     "ok": ("good", "fine"),
 }
+
 
 _VERDICTS = {
     "safe": "Averaging is safe: no agent misses more than alpha/2 beyond alpha.",
@@ -25,54 +66,94 @@ _VERDICTS = {
 }
 
 
-def diagnosis(found: Diagnosis) -> Section:
-    """Tell what the agents' summaries show, and what to do next.
+def method_order(names: set[str]) -> list[str]:
+    """Return methods in the order of the page."""
+    return sorted(names, key=lambda name: (name not in FIRST, name))
 
-    Parameters
-    ----------
-    found : Diagnosis
-        From the summaries.
 
-    Returns
-    -------
-    Section
-        The findings, the gravest first, then the advice.
-    """
-    blocks: list[Block] = []
-    for finding in found.findings:
-        tone, word = _TONES[finding.severity]
-        blocks.append(Text([sentence(finding.says)], tone, f"{word}: {finding.code}"))
-    if found.advice:
-        blocks.append(Text(found.advice, title="What to do next"))
+def coverage_verdict(method: str, found: Sequence[AgentCoverage], nominal: float) -> Verdict:
+    """Judge a method by the coverages that were measured at its agents."""
+    worst = min(found, key=lambda m: m.coverage)
+    below = [m for m in found if m.high < nominal]
+    above = [m for m in found if m.low > nominal]
+    if len(found) == 1:
+        return _alone(method, worst, nominal)
+    of = f"of {counted(len(found), 'agent')}"
+    said = (
+        f"{method} covers {fmean(m.coverage for m in found):.3f} on average where {nominal:g} was "
+        f"asked for; its worst agent, {worst.agent}, reaches {worst.coverage:.3f} "
+        f"({worst.interval})"
+    )
+    if below:
+        text = f"{said}, and {len(below)} {of} lie below by more than chance."
+        return Verdict("bad", f"Too low at {len(below)} {of}", text)
+    if above:
+        text = f"{said}; none lies below by more than chance, {len(above)} {of} above."
+        return Verdict("caution", f"Wider than needed at {len(above)} {of}", text)
+    return Verdict("good", "On target", f"{said}; no agent's interval excludes {nominal:g}.")
+
+
+def coverage_cards(found: Sequence[AgentCoverage], nominal: float, lead: str) -> Section:
+    """Return the agents as cards."""
+    lowest: dict[str, float] = {}
+    for m in found:
+        lowest[m.method] = min(lowest.get(m.method, nominal), m.low)
+    groups: dict[str, list[Card]] = {}
+    for m in found:
+        start = max(0.0, lowest[m.method] - 0.03)
+        tone, word = against_nominal(m.low, m.high, nominal)
+        groups.setdefault(m.method, []).append(
+            Card(
+                agent=m.agent,
+                note=m.note,
+                tone=tone,
+                word=word,
+                figure=f"{m.coverage:.3f}",
+                label="coverage",
+                interval=m.interval,
+                facts=m.facts,
+                bar=Bar(m.low, m.coverage, m.high, nominal, start),
+            )
+        )
+    mark = f"The upright mark is the {nominal:g} that was asked for, the band the interval named."
+    return Section("agents", "Agents", f"{lead} {mark}", [Cards(groups)])
+
+
+def coverage_comparison(
+    found: Sequence[AgentCoverage], nominal: float, size: str, title: str
+) -> Section:
+    """Return coverage against size, and what each method promises."""
+    rows = [
+        {
+            "method": m.method,
+            "agent": m.agent,
+            "coverage": round(m.coverage, 6),
+            "low": round(m.low, 6),
+            "high": round(m.high, 6),
+            "size": round(m.size, 6),
+        }
+        for m in found
+    ]
+    methods = list(dict.fromkeys(m.method for m in found))
+    chart = coverage_chart(rows, nominal=nominal, size=size, method=methods[0], title=title)
     return Section(
-        "diagnosis",
-        "Diagnosis, and what to do next",
-        f"{_VERDICTS[found.verdict]} Read from what the agents sent, so the server can tell it "
-        "too. It cannot see test data that differ from calibration data.",
-        blocks,
+        "methods",
+        "Every method",
+        "Up is covered more, left is smaller sets. Point at a mark for its numbers; click it to "
+        "choose its method and filter its agent. The dashed line is what was asked for, the bars "
+        "are the intervals that the cards name.",
+        [chart, *_tables(found, methods, size)],
     )
 
 
-def score_panels(
+def scores_section(
     panels: Mapping[str, tuple[Sequence[float], Sequence[int], float | None]],
     released: Mapping[str, Sequence[tuple[str, float]]],
     method: str,
 ) -> Section:
-    """Draw the agents' scores with the thresholds.
+    """Draw the agents' scores with the thresholds, on one axis.
 
-    Parameters
-    ----------
-    panels : mapping of str to (edges, people, own threshold)
-        By agent.
-    released : mapping of str to sequence of (str, float)
-        By agent: methods and thresholds.
-    method : str
-        The method that is chosen first.
-
-    Returns
-    -------
-    Section
-        One small chart for each agent, all on the same axis.
+    ``panels`` are edges, people and own threshold by agent; ``released`` methods and thresholds.
     """
     ends = [edge for edges, _, _ in panels.values() for edge in edges]
     ends += [q for own in released.values() for _, q in own if isfinite(q)]
@@ -91,7 +172,7 @@ def score_panels(
         [
             Charts(
                 {
-                    agent: scores(
+                    agent: score_chart(
                         agent,
                         list(zip(edges[:-1], edges[1:], people, strict=True)),
                         own,
@@ -106,37 +187,26 @@ def score_panels(
     )
 
 
-def messages(
+def messages_section(
     totals: Sequence[tuple[str, str, int, int]],
     single: Mapping[tuple[str, str], Sequence[tuple[int, int]]],
     method: str,
 ) -> Section:
-    """Tell what was sent: all bytes of each agent, and every message.
+    """Say what was sent: all bytes of each agent, and every message.
 
-    Parameters
-    ----------
-    totals : sequence of (str, str, int, int)
-        Method, agent, bytes up and bytes down.
-    single : mapping of (str, str) to sequence of (int, int)
-        By method and agent: bytes of the question and the answer of each step, where known.
-    method : str
-        The method that is chosen first.
-
-    Returns
-    -------
-    Section
-        A chart and a table.
+    ``totals`` are method, agent, bytes up and down; ``single`` holds, by method and agent, the
+    bytes of the question and the answer of each step, where known.
     """
     rows = [
-        Row((agent, str(step), f"{down:,}", f"{up:,}"), agent, name)
+        TableRow((agent, str(step), f"{down:,}", f"{up:,}"), agent, name)
         for (name, agent), steps in single.items()
         for step, (down, up) in enumerate(steps)
     ]
     blocks: list[Block] = []
     if len({name for name, *_ in totals}) > 1:
-        blocks.append(traffic(totals, method=method))
+        blocks.append(traffic_chart(totals, method=method))
     elif any(up or down for _, _, up, down in totals):
-        lines = [Row((agent, f"{up:,}", f"{down:,}"), agent) for _, agent, up, down in totals]
+        lines = [TableRow((agent, f"{up:,}", f"{down:,}"), agent) for _, agent, up, down in totals]
         sent = ("agent", "sent by the agent, bytes", "sent to the agent, bytes")
         blocks.append(Table("bytes", "In all", sent, lines))
     columns = ("agent", "step", "question, bytes", "answer, bytes")
@@ -157,17 +227,52 @@ def messages(
     )
 
 
-def sentence(text: str) -> str:
-    """Begin with a capital and end with a full stop.
+def diagnosis_section(found: Diagnosis) -> Section:
+    """Say what the agents' summaries show, the gravest first, and what to do next."""
+    blocks: list[Block] = []
+    for finding in found.findings:
+        tone, word = _TONES[finding.severity]
+        blocks.append(Text([sentence(finding.says)], tone, f"{word}: {finding.code}"))
+    if found.advice:
+        blocks.append(Text(found.advice, title="What to do next"))
+    return Section(
+        "diagnosis",
+        "Diagnosis, and what to do next",
+        f"{_VERDICTS[found.verdict]} Read from what the agents sent, so the server can tell it "
+        "too. It cannot see test data that differ from calibration data.",
+        blocks,
+    )
 
-    Parameters
-    ----------
-    text : str
-        What is said.
 
-    Returns
-    -------
-    str
-        The sentence.
-    """
-    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+def _alone(method: str, m: AgentCoverage, nominal: float) -> Verdict:
+    """Judge a method by the only coverage that was measured."""
+    tone, word = against_nominal(m.low, m.high, nominal)
+    said = f"{method} covers {m.coverage:.3f} of {m.agent}'s test points ({m.interval})"
+    where = {"bad": "too low for", "caution": "more than", "good": "no sign against"}[tone]
+    text = f"{said}: {where} the {nominal:g} that was asked for."
+    return Verdict(tone, word[0].upper() + word[1:], text)
+
+
+def _tables(found: Sequence[AgentCoverage], methods: Sequence[str], size: str) -> list[Table]:
+    """Return the methods side by side, and what is proved of them where that is known."""
+    lines, ifs = [], []
+    for name in methods:
+        own = [m for m in found if m.method == name]
+        worst = min(own, key=lambda m: m.coverage)
+        rounds, proved, *why = own[0].promise
+        cells = (
+            name,
+            f"{fmean(m.coverage for m in own):.3f}",
+            f"{worst.coverage:.3f} at {worst.agent}",
+            number(fmean(m.size for m in own)),
+            rounds,
+            proved,
+        )
+        lines.append(TableRow(cells))
+        ifs += [TableRow((name, text)) for text in why]
+    columns = ("method", "mean coverage", "worst", f"mean {size}", "rounds", "proved")
+    tables = [Table("methods", "Methods side by side", columns, lines)]
+    if ifs:
+        caption = "Under what it is proved, or why nothing is"
+        tables.append(Table("proved", caption, ("method", "assumption"), ifs))
+    return tables

@@ -1,0 +1,488 @@
+"""A report of a monitor: who is still covered, since when not, and what to do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from math import ceil, exp
+from pathlib import Path
+
+from fedwqcp.errors import InputError
+from fedwqcp.federation.files import read
+from fedwqcp.metrics import FEWEST
+from fedwqcp.monitor import LogEntry, Standing, Terms, load_monitor, read_log
+from fedwqcp.report.html.charts import Marks, Step, history_chart
+from fedwqcp.report.html.page import (
+    Bar,
+    Block,
+    Card,
+    Cards,
+    Charts,
+    Page,
+    ReportOptions,
+    Section,
+    Table,
+    TableRow,
+    Text,
+    Tone,
+    Verdict,
+    View,
+    counted,
+    name_list,
+)
+
+ONLY = "coverage"
+"""A monitor has no methods to choose from; this stands for one."""
+
+
+LINES = 200
+"""Classes in the table, at most: those with most evidence of a drop."""
+
+
+MOST = 120
+"""Steps of an agent that are drawn, at most."""
+
+
+_ALL = 9_000
+"""Steps of all agents, where there are many of them."""
+
+
+_TONES: dict[str, tuple[Tone, str]] = {
+    "alarm": ("bad", "alarm"),
+    "ok": ("good", "no alarm"),
+    "no rows": ("plain", "no rows yet"),
+}
+
+
+def is_monitor(path: Path) -> bool:
+    """Tell whether a file is a monitor's state or log."""
+    return _holds_state(path) or _holds_log(path)
+
+
+def monitor_page(path: Path, options: ReportOptions) -> Page:
+    """Return the page of a monitor: its state with ``STATE.log`` beside it, or a log alone."""
+    del options  # a monitor keeps counts: there is nothing to add
+    found = _read_files(path)
+    name = path.name.removesuffix(".log")
+    about = [_agents(found), _history(found)]
+    if found.classes:
+        about.append(_classes(found))
+    about.append(_next_steps(found, name if found.terms else "STATE"))
+    return Page(
+        kind="fedwqcp monitor",
+        title=f"Coverage after release at {counted(len(found.agents), 'agent')}",
+        facts=_facts(found),
+        views=[
+            View(
+                title=name,
+                methods=[ONLY],
+                agents=[each.agent for each in found.agents],
+                method=ONLY,
+                verdicts={ONLY: _verdict(found)},
+                sections=about,
+            )
+        ],
+    )
+
+
+def _verdict(found: MonitorFiles) -> Verdict:
+    """Say in one sentence whether an alarm stands, for whom, since when, and what to do."""
+    of = counted(len(found.agents), "agent")
+    if found.alarms:
+        names = list(dict.fromkeys(each.agent for each in found.alarms))
+        gravest = max(found.alarms, key=lambda each: each.evidence - each.bar)
+        them = "its" if len(names) == 1 else "their"
+        text = (
+            f"Calibrate {name_list(names)} again: {_fallen(gravest, found)}; until then do not "
+            f"count on {them} coverage."
+        )
+        return Verdict("bad", f"Alarm at {len(names)} of {of}", text)
+    rows = sum(each.n for each in found.agents)
+    enough = [each for each in found.agents if each.n >= FEWEST]
+    if not enough:
+        text = f"Nothing can be said yet: {counted(rows, 'row')} from {of}."
+        return Verdict("plain", "Too few rows", text)
+    worst = min(enough, key=lambda each: each.coverage or 0.0)
+    few = [each.agent for each in found.agents if each.n < FEWEST]
+    lowest = "the coverage" if len(enough) == 1 else "the lowest coverage"
+    text = (
+        f"No alarm at {of} after {counted(rows, 'row')}, and nothing to do: {lowest}, "
+        f"{worst.coverage:.3f} at {worst.agent}, has the 95 % sequence {worst.low:.3f} to "
+        f"{worst.high:.3f}, and at least {worst.floor:.3f} is to be kept"
+        f"{f'; fewer than ten rows came from {name_list(few)}' if few else ''}."
+    )
+    return Verdict("good", "No alarm", text)
+
+
+@dataclass(frozen=True)
+class MonitorFiles:
+    """What the files of a monitor hold; a log alone does not hold the terms."""
+
+    now: tuple[Standing, ...]
+    log: tuple[LogEntry, ...]
+    terms: Terms | None
+    updates: int
+
+    @property
+    def agents(self) -> tuple[Standing, ...]:
+        """How the agents stand, all their rows together."""
+        return tuple(each for each in self.now if each.label is None)
+
+    @property
+    def classes(self) -> tuple[Standing, ...]:
+        """How the watched classes stand."""
+        return tuple(each for each in self.now if each.label is not None)
+
+    @property
+    def alarms(self) -> tuple[Standing, ...]:
+        """The streams with an alarm."""
+        return tuple(each for each in self.now if each.alarm is not None)
+
+
+@dataclass(frozen=True)
+class LoggedAlarm:
+    """An alarm in the log."""
+
+    standing: Standing
+    update: int
+    time: str
+
+
+def _read_files(path: Path) -> MonitorFiles:
+    """Read a state with the log beside it, or a log with the state beside it."""
+    if _holds_state(path):
+        state, log = path, path.with_name(f"{path.name}.log")
+    else:
+        state, log = path.with_name(path.name.removesuffix(".log")), path
+    entries = read_log(log) if log.is_file() else ()
+    if state != log and _holds_state(state):
+        monitor = load_monitor(state)
+        return MonitorFiles(monitor.standings(), entries, monitor.terms, monitor.updates)
+    latest = {entry.standings[0].agent: entry.standings for entry in entries}
+    now = tuple(each for standings in latest.values() for each in standings)
+    return MonitorFiles(now, entries, None, entries[-1].update)
+
+
+def _holds_state(path: Path) -> bool:
+    """Tell a monitor's state from other files."""
+    try:
+        return path.is_file() and "fedwqcp-monitor" in json.loads(read(path))
+    except (InputError, ValueError, TypeError, RecursionError):
+        return False
+
+
+def _holds_log(path: Path) -> bool:
+    """Tell a monitor's log from other files."""
+    try:
+        with path.open("rb") as file:
+            first = json.loads(file.readline(1_000_000))
+        return {"version", "update", "streams"} <= set(first)
+    except (OSError, ValueError, TypeError, RecursionError):
+        return False
+
+
+def _facts(found: MonitorFiles) -> list[tuple[str, str]]:
+    """Return the terms, and how fresh all this is."""
+    facts = []
+    if (terms := found.terms) is not None:
+        facts.append(("Promised", f"coverage {1 - terms.alpha:g} (alpha = {terms.alpha:g})"))
+        if terms.tolerance:
+            facts.append(("Tolerance", f"{terms.tolerance:.3g}"))
+        facts.append(("Any false alarm, ever", f"probability {terms.delta:g} at most"))
+    facts.append(("Updates", f"{found.updates:,}"))
+    if found.log:
+        facts.append(("Latest entry of the log", _when(found.log[-1].time)))
+    return facts
+
+
+def _agents(found: MonitorFiles) -> Section:
+    """Return a card for each agent."""
+    shown = [each.low for each in found.agents if each.n >= FEWEST]
+    start = max(0.0, min([*(each.floor for each in found.agents), *shown]) - 0.03)
+    return Section(
+        "agents",
+        "Agents",
+        "The coverage of all rows since the last calibration, or, under an alarm, of those since "
+        "the drop most likely began: an estimate at a place chosen by the data, so without an "
+        "interval of its own. The band is the 95 % confidence sequence of all rows: it holds at "
+        "all times together, however often one looks. The upright mark is the coverage to be kept.",
+        [Cards({ONLY: [_card(each, found, start) for each in found.agents]})],
+    )
+
+
+def _card(each: Standing, found: MonitorFiles, start: float) -> Card:
+    """Return how one agent stands."""
+    tone, word = _TONES[each.status]
+    if each.status == "ok" and each.n < FEWEST:
+        tone, word = "plain", "too few rows"
+    below = [one for one in found.alarms if one.agent == each.agent and one.label is not None]
+    if below and each.alarm is None:
+        tone, word = "bad", "alarm in a class" if len(below) == 1 else "alarm in classes"
+    facts = [("rows", f"{each.n:,}"), ("to be kept", f"{each.floor:.3f}")]
+    if each.alarm is not None:
+        facts += [
+            ("alarm at row", f"{each.alarm:,}"),
+            ("drop began at about row", f"{each.before + 1:,}"),
+        ]
+    facts += [
+        ("evidence of a drop", _evidence(each)),
+        ("calibration", f"no. {each.calibration}"),
+    ]
+    if each.n < FEWEST or each.coverage is None or each.current is None:
+        return Card(each.agent, "", tone, word, "?", "fewer than ten rows", "", facts)
+    if each.alarm is not None:
+        facts.insert(1, ("coverage of all rows", f"{each.coverage:.3f}"))
+    since = each.alarm is not None and each.since_n >= FEWEST
+    return Card(
+        agent=each.agent,
+        note="",
+        tone=tone,
+        word=word,
+        figure=f"{each.current if since else each.coverage:.3f}",
+        label=f"coverage, last {each.since_n:,} rows" if since else "coverage",
+        interval=f"95 % sequence {each.low:.3f} to {each.high:.3f}, all rows",
+        facts=facts,
+        bar=Bar(each.low, each.coverage, each.high, each.floor, start),
+    )
+
+
+def _history(found: MonitorFiles) -> Section:
+    """Return every agent's history, one chart for each."""
+    histories = {each.agent: _steps(found.log, each, len(found.agents)) for each in found.agents}
+    shares = [step.coverage for steps in histories.values() for step in steps]
+    lowest = max(0.0, min([*shares, *(each.floor for each in found.agents)]) - 0.05)
+    charts = {}
+    for each in found.agents:
+        if histories[each.agent]:
+            marks = _marks(each, found)
+            charts[each.agent] = history_chart(
+                each.agent, histories[each.agent], each.floor, marks, lowest
+            )
+    few = [agent for agent, steps in histories.items() if not steps]
+    return Section(
+        "history",
+        "Coverage over rows",
+        "Line: the coverage since the last calibration; band: its 95 % sequence, cut off below; "
+        "dashed: the coverage to be kept; upright: an alarm; upright and dotted: calibrated "
+        "again, and counted anew. Every step holds at least ten rows."
+        + ("" if found.log else " There is no log beside the state: only the present is drawn.")
+        + (f" {name_list(few)}: too few rows." if few else ""),
+        [Charts(charts)],
+    )
+
+
+def _marks(each: Standing, found: MonitorFiles) -> Marks:
+    """Return the rows of an agent's alarms and calibrations, counted from the first on."""
+    before = _starts(found.log, each)
+    alarms = {
+        one.standing.calibration: one.standing.alarm
+        for one in _raised(found.log)
+        if (one.standing.agent, one.standing.label) == (each.agent, None)
+    }
+    alarms[each.calibration] = each.alarm
+    return Marks(
+        [before[at] + row for at, row in sorted(alarms.items()) if row is not None],
+        [row for row in before.values() if row],
+    )
+
+
+def _classes(found: MonitorFiles) -> Section:
+    """Return how the watched classes stand, the worst first."""
+    ranked = sorted(found.classes, key=_rank)
+    rows = [TableRow(_line(each), each.agent) for each in ranked[:LINES]]
+    left = len(ranked) - len(rows)
+    more = f" {counted(left, 'line')} with less evidence of a drop are left out." if left else ""
+    columns = (
+        "agent",
+        "class",
+        "standing",
+        "rows",
+        "coverage",
+        "95 % sequence",
+        "to be kept",
+        "evidence of a drop",
+    )
+    return Section(
+        "classes",
+        "Classes",
+        "Each class of each agent has a test of its own. One threshold for all promises coverage "
+        "over all classes together; only a calibration by label promises it within each. Counts "
+        f"of fewer than ten rows are not told.{more}",
+        [Table("classes", "Standing of each class, most evidence of a drop first", columns, rows)],
+    )
+
+
+def _rank(each: Standing) -> tuple[bool, bool, float]:
+    """Put alarms first, then most evidence; the place of a class with few rows says nothing."""
+    few = each.n < FEWEST
+    return each.alarm is None, few, 0.0 if few else each.bar - each.evidence
+
+
+def _line(each: Standing) -> tuple[str, ...]:
+    """Return the cells of one class."""
+    standing = "ok" if each.alarm is None else f"ALARM at row {each.alarm:,}"
+    if each.n < FEWEST or each.coverage is None:
+        counts = ("under 10" if each.n else "0", "?", "?")
+    else:
+        sequence = f"{each.low:.3f} to {each.high:.3f}"
+        counts = (f"{each.n:,}", f"{each.coverage:.3f}", sequence)
+    kept = f"{each.floor:.3f}"
+    return (each.agent, str(each.label), standing, *counts, kept, _evidence(each))
+
+
+def _next_steps(found: MonitorFiles, name: str) -> Section:
+    """Return the alarms that stand, what to do, and those of before."""
+    blocks: list[Block] = []
+    for each in sorted(found.alarms, key=lambda one: (one.label is not None, one.agent)):
+        said = _fallen(each, found)
+        of = "" if each.label is None else f" of class {each.label}"
+        word = f"alarm at row {each.alarm:,}{of}"
+        blocks.append(Text([f"{said[0].upper()}{said[1:]}."], "bad", word))
+    if not blocks:
+        caution = (
+            "No alarm is no proof: a small drop is found late, and unlabelled rows are not seen."
+        )
+        blocks.append(Text([caution], "good", "no alarm stands"))
+    blocks.append(Text(_advice(found, name), title="What to do next"))
+    if _raised(found.log):
+        blocks.append(_alarm_table(found))
+    return Section("alarms", "Alarms, and what to do next", _lead(found), blocks)
+
+
+def _lead(found: MonitorFiles) -> str:
+    """Say how far an alarm can be trusted."""
+    if found.terms is None:
+        return "An alarm stands until the agent is calibrated again; a log does not hold that."
+    return (
+        "As long as every agent gets the coverage to be kept, the probability that any alarm is "
+        f"ever raised is {found.terms.delta:g} at most, over all rows and looks until agents are "
+        "calibrated again. An alarm stands until then."
+    )
+
+
+def _advice(found: MonitorFiles, name: str) -> list[str]:
+    """Say what to do, agent by agent."""
+    said = []
+    for agent in dict.fromkeys(each.agent for each in found.alarms):
+        own = [each for each in found.alarms if each.agent == agent]
+        row = max(each.before for each in own if each.label is None) if own[0].label is None else 0
+        after = f" with data from after row {row:,}" if row else " with recent data"
+        said.append(
+            f"Calibrate {agent} again{after}, give it the new threshold, and tell the monitor: "
+            f"fedwqcp monitor recalibrated {name} --agent {agent}"
+        )
+        if own[0].label is not None:
+            few = ", ".join(str(each.label) for each in own)
+            said.append(
+                f"Only classes are affected at {agent} ({few}): a calibration by label gives each "
+                "class its own threshold."
+            )
+    if said:
+        said.append("Look for what changed about then: a device, the patients, the model.")
+        return said
+    return ["Go on as before: update the monitor as labels arrive."]
+
+
+def _alarm_table(found: MonitorFiles) -> Table:
+    """Return all alarms of the log."""
+    now = {(each.agent, each.label, each.calibration) for each in found.alarms}
+    rows = []
+    for one in _raised(found.log):
+        at = one.standing
+        stands = (at.agent, at.label, at.calibration) in now
+        cells = (
+            at.agent,
+            "all rows" if at.label is None else str(at.label),
+            str(at.calibration),
+            f"{at.alarm:,}",
+            f"{one.update:,}",
+            one.time,
+            "stands" if stands else "ended by a new calibration",
+        )
+        rows.append(TableRow(cells, at.agent))
+    columns = ("agent", "class", "calibration", "row", "update", "first seen", "now")
+    return Table("alarms", "All alarms of the log", columns, rows)
+
+
+def _fallen(each: Standing, found: MonitorFiles) -> str:
+    """Say how far a stream has fallen, and since when."""
+    alarms = [
+        one
+        for one in _raised(found.log)
+        if (one.standing.agent, one.standing.label, one.standing.calibration)
+        == (each.agent, each.label, each.calibration)
+    ]
+    seen = f"alarm seen {alarms[0].time}" if alarms else f"alarm at row {each.alarm:,}"
+    row = f"row {each.before + 1:,}{'' if each.label is None else f' of class {each.label}'}"
+    since = f"since about {row} the sets of {each.agent}"
+    if each.n < FEWEST or each.since_n < FEWEST or each.coverage is None:
+        return f"{since} have missed too often ({seen}), and {each.floor:.3f} is to be kept"
+    return (
+        f"{since} cover about {each.current:.3f} ({each.since_n:,} rows; {seen}) where at least "
+        f"{each.floor:.3f} is to be kept, and {each.coverage:.3f} over all {each.n:,} rows "
+        f"(95 % sequence {each.low:.3f} to {each.high:.3f})"
+    )
+
+
+def _evidence(each: Standing) -> str:
+    """Say how much evidence of a drop there is, and how much raises the alarm."""
+    bar = f"{exp(each.bar):,.4g}"
+    if each.alarm is not None:
+        return f"{bar} reached"
+    return f"{exp(each.evidence):,.3g} of {bar}" if each.n >= FEWEST else f"? of {bar}"
+
+
+def _steps(log: Sequence[LogEntry], now: Standing, agents: int) -> list[Step]:
+    """Return an agent's history in steps of at least ten rows: no single row can be read off."""
+    seen = [(e.update, e.time, e.standings[0]) for e in log if e.standings[0].agent == now.agent]
+    if not seen or seen[-1][2].n != now.n or seen[-1][2].calibration != now.calibration:
+        seen.append((log[-1].update if log else 0, "now", now))
+    rows = _starts(log, now)
+    most = min(MOST, max(12, _ALL // agents))
+    least = max(FEWEST, ceil((rows[now.calibration] + now.n) / most))
+    found: list[Step] = []
+    for calibration, own in groupby(seen, key=lambda one: one[2].calibration):
+        kept: list[Step] = []
+        for update, time, at in reversed(list(own)):
+            enough = not kept or kept[-1].rows - at.n >= least
+            if at.n >= FEWEST and enough and at.coverage is not None:
+                row = rows[calibration] + at.n
+                counts = (calibration, row, at.n, at.hits)
+                kept.append(Step(update, _when(time), *counts, at.coverage, at.low, at.high))
+        found += reversed(kept)
+    return found
+
+
+def _starts(log: Sequence[LogEntry], now: Standing) -> dict[int, int]:
+    """Return how many rows of an agent came before each of its calibrations."""
+    own = [e.standings[0] for e in log if e.standings[0].agent == now.agent] + [now]
+    most: dict[int, int] = {}
+    for at in own:
+        most[at.calibration] = max(most.get(at.calibration, 0), at.n)
+    found, before = {}, 0
+    for calibration in sorted(most):
+        found[calibration] = before
+        before += most[calibration]
+    return found
+
+
+def _raised(log: Sequence[LogEntry]) -> list[LoggedAlarm]:
+    """Return every alarm of the log, once, when it was first seen."""
+    found: dict[tuple[str, int | None, int], LoggedAlarm] = {}
+    for entry in log:
+        for each in entry.standings:
+            if each.alarm is not None:
+                key = (each.agent, each.label, each.calibration)
+                found.setdefault(key, LoggedAlarm(each, entry.update, _when(entry.time)))
+    return list(found.values())
+
+
+def _when(time: str) -> str:
+    """Write a date and time shortly; another name for a moment stays as it is."""
+    try:
+        return f"{datetime.fromisoformat(time):%Y-%m-%d %H:%M %Z}".strip()
+    except ValueError:
+        return time

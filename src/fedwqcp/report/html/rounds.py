@@ -1,0 +1,499 @@
+"""A report of a round: the server's, of what it was sent, or an agent's own, with coverage."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+
+import numpy as np
+
+from fedwqcp import metrics
+from fedwqcp.arrays import Floats
+from fedwqcp.errors import FedwqcpError, InputError
+from fedwqcp.federation.files import read as read_file
+from fedwqcp.federation.outputs import Outputs, load_outputs
+from fedwqcp.federation.plan import Plan
+from fedwqcp.federation.predict import calibration_of, predict
+from fedwqcp.federation.predict import thresholds as agents_thresholds
+from fedwqcp.federation.record import load
+from fedwqcp.methods import Calibration
+from fedwqcp.metrics import FEWEST
+from fedwqcp.quantile import conformal_quantile, conformal_rank
+from fedwqcp.report.html.charts import threshold_chart
+from fedwqcp.report.html.page import (
+    Card,
+    Cards,
+    ExamplePoint,
+    ExampleSet,
+    Gallery,
+    Page,
+    ReportOptions,
+    Section,
+    Table,
+    TableRow,
+    Tone,
+    Verdict,
+    View,
+    counted,
+    interval,
+    number,
+    rate_of,
+    sentence,
+    threshold_range,
+)
+from fedwqcp.report.html.sections import (
+    AgentCoverage,
+    coverage_cards,
+    coverage_verdict,
+    diagnosis_section,
+    messages_section,
+    scores_section,
+)
+from fedwqcp.report.terminal import Released, always_left_out, released
+from fedwqcp.sets import Intervals, LabelSets
+from fedwqcp.theory import Diagnosis, diagnose_release
+from fedwqcp.wire.codec import decode
+from fedwqcp.wire.envelope import Answer
+from fedwqcp.wire.payload import LocalQuantile
+from fedwqcp.wire.release import AgentRecord, Release
+
+_STATUS: dict[str, tuple[Tone, str]] = {
+    "used": ("good", "used"),
+    "left out": ("caution", "left out"),
+    "refused": ("bad", "refused"),
+    "missing": ("caution", "no answer"),
+}
+
+
+def is_round(path: Path) -> bool:
+    """Tell whether a path holds the record or the release of a round."""
+    return bool(_files(path))
+
+
+def round_page(path: Path, options: ReportOptions) -> Page:
+    """Return the page of a round: the server's report, or that of ``options.agent``."""
+    files = _files(path)
+    if len(files) != 1:
+        names = ", ".join(file.name for file in files) or "none"
+        raise InputError(f"{path} must hold one record of a round, got {names}: name the file")
+    file = files[0]
+    release = load(file)
+    round = release.round
+    if options.agent is not None and options.agent not in round.agents:
+        known = ", ".join(round.agents)
+        raise InputError(f"agent {options.agent!r} is not in the round; its agents: {known}")
+    whose = f"{options.agent}'s own report" if options.agent else "the server's report"
+    return Page(
+        kind=f"fedwqcp round, {whose}",
+        title=f"{round.method.name} with {len(round.agents)} agents",
+        facts=(
+            ("Round", round.id),
+            ("Score", round.score.name),
+            ("Quorum", f"{round.quorum} of {len(round.agents)}"),
+            ("Round trips", str(release.rounds)),
+            ("Proved", f"{release.guarantee} ({release.assumption})"),
+        ),
+        views=[
+            _server_view(release, file.parent, alpha)
+            if options.agent is None
+            else _agent_view(release, alpha, options)
+            for alpha in round.alphas
+        ],
+    )
+
+
+def _server_view(release: Release, folder: Path, alpha: float) -> View:
+    """Return what the server knows at one level: no coverage, it has no test data."""
+    round = release.round
+    plan = Plan.of(round)
+    task = release.tasks_of(alpha)[0]
+    own_alpha = plan.tasks[task].alpha
+    local = {
+        name: answer
+        for name, answers in release.received.items()
+        if isinstance(answer := answers[task], LocalQuantile)
+    }
+    found = diagnose_release(release, task, own_alpha, plan.bounds)
+    here = [each for each in released(release) if each.alpha == alpha]
+    method = round.method.name
+    about = [_agents_section(release, alpha, local, own_alpha, always_left_out(here))]
+    if local and here[0].whose != "own":
+        about.append(_thresholds_section(release, alpha, local, method))
+    totals = [
+        (method, a.name, a.bytes_up, a.bytes_down) for a in release.agents if a.status != "refused"
+    ]
+    about.append(messages_section(totals, _message_bytes(release, plan, folder), method))
+    if found is not None:
+        about.append(diagnosis_section(found))
+    return View(
+        title=f"alpha = {alpha:g}",
+        methods=[method],
+        agents=list(round.agents),
+        method=method,
+        verdicts={method: _verdict(release, alpha, found, here)},
+        sections=about,
+    )
+
+
+def _agent_view(release: Release, alpha: float, options: ReportOptions) -> View:
+    """Return what an agent knows at one level: coverage on its own labelled test points."""
+    case = _read_case(release, alpha, options)
+    method = release.round.method.name
+    found = _coverage(case)
+    size = "labels in a set" if isinstance(case.sets, LabelSets) else "length of the interval"
+    tested = f"{case.agent}'s sets on its {len(case.sets):,} labelled test points."
+    about = [coverage_cards([found], 1 - alpha, tested)]
+    if case.calibration is not None and case.calibration.columns == 1:
+        about.append(_scores_section(case, method))
+    if options.examples:
+        about.append(_examples_section(case, options.examples))
+    record = next(a for a in release.agents if a.name == case.agent)
+    totals = [(method, case.agent, record.bytes_up, record.bytes_down)]
+    about += [_sizes_section(case, size), messages_section(totals, {}, method)]
+    return View(
+        title=f"alpha = {alpha:g}",
+        methods=[method],
+        agents=[case.agent],
+        method=method,
+        verdicts={method: coverage_verdict(method, [found], 1 - alpha)},
+        sections=about,
+    )
+
+
+@dataclass(frozen=True)
+class _Case:
+    """One agent's data at one level: its sets on its test points."""
+
+    release: Release
+    agent: str
+    alpha: float
+    test: Outputs
+    sets: LabelSets | Intervals
+    threshold: Floats
+    calibration: Calibration | None
+
+
+def _files(path: Path) -> list[Path]:
+    """Return the files that may be meant: the server's records, else the release."""
+    if not path.is_dir():
+        return [path] if path.suffix == ".json" and _holds_release(path) else []
+    records = sorted(path.glob("*record.json"))
+    release = path / "release.json"
+    return records or ([release] if release.is_file() else [])
+
+
+def _holds_release(file: Path) -> bool:
+    """Tell a record or a release from other files."""
+    try:
+        load(file)
+    except InputError:
+        return False
+    except FedwqcpError:
+        return file.name.endswith(
+            ("record.json", "release.json")
+        )  # refused with a reason when it is read
+    return True
+
+
+def _verdict(
+    release: Release, alpha: float, found: Diagnosis | None, here: Sequence[Released]
+) -> Verdict:
+    """Say who was used, what came out, and what is not known here."""
+    used, all_ = len(release.used) - len(always_left_out(here)), len(release.agents)
+    said = (
+        f"{used} of {counted(all_, 'agent')} were used; {_thresholds_sentence(release, alpha)}. "
+        "What it covers is not known here: the server has no test data."
+    )
+    for each in here:
+        group = f"{each.group}, " if each.group else ""
+        said += "".join(f" {sentence(group + note)}" for note in each.notes)
+    if found is not None and found.verdict == "unsafe":
+        worst = sentence(found.findings[0].says)
+        return Verdict("bad", "Averaging is unsafe", f"{said} {worst}")
+    if used < all_:
+        return Verdict("caution", f"{all_ - used} left out", said)
+    if found is not None and found.verdict == "cannot tell":
+        title = "Cannot tell whether averaging is safe"
+        return Verdict("caution", title, f"{said} {sentence(found.findings[0].says)}")
+    if found is not None and any(f.severity == "caution" for f in found.findings):
+        return Verdict("caution", "Read the cautions", said)
+    return Verdict("plain", "Closed", said)
+
+
+def _thresholds_sentence(release: Release, alpha: float) -> str:
+    """Say which thresholds came out."""
+    values: list[float] = []
+    for name in release.used:
+        try:
+            found = release.threshold(name, alpha)
+        except InputError:
+            return "every agent finds its own threshold"
+        values += [found] if isinstance(found, float) else found.tolist()
+    low, high = min(values), max(values)
+    one = f"the threshold is {number(low)}"
+    what = one if low == high else f"thresholds lie from {number(low)} to {number(high)}"
+    return f"{what}, for a coverage of {1 - alpha:g}"
+
+
+def _agents_section(
+    release: Release,
+    alpha: float,
+    local: dict[str, LocalQuantile],
+    own_alpha: float,
+    out: Collection[str],
+) -> Section:
+    """Return a card for each agent of the roster."""
+    cards = [
+        _card(release, agent, alpha, local.get(agent.name), own_alpha, out=agent.name in out)
+        for agent in release.agents
+    ]
+    return Section(
+        "agents",
+        "Agents",
+        "What each agent sent and was given. Coverage is for the agent to say: "
+        "fedwqcp report html with --agent and --outputs, where its data are.",
+        [Cards({release.round.method.name: cards})],
+    )
+
+
+def _card(
+    release: Release,
+    agent: AgentRecord,
+    alpha: float,
+    sent: LocalQuantile | None,
+    own_alpha: float,
+    *,
+    out: bool,
+) -> Card:
+    """Return what the server knows of one agent."""
+    tone, word = _STATUS["left out" if out else agent.status]
+    try:
+        given = release.threshold(agent.name, alpha)
+        threshold = threshold_range(given if isinstance(given, float) else given.tolist())
+    except InputError:
+        threshold = "its own"
+    facts = [("threshold in use", threshold)]
+    if agent.status != "refused":  # what is refused is not counted
+        facts.append(("bytes sent", f"{agent.bytes_up:,}"))
+    if agent.reason:
+        facts.append(("refused for", agent.reason))
+    if sent is None:
+        return Card(agent.name, "", tone, word, threshold, "threshold in use", "", facts[1:])
+    facts.insert(0, ("calibration points", f"{sent.n:,}"))
+    return Card(
+        agent.name,
+        "",
+        tone,
+        word,
+        number(sent.threshold) if sent.threshold < inf else "infinite",
+        "own threshold",
+        _chance(sent.n, own_alpha),
+        facts,
+    )
+
+
+def _chance(n: int, alpha: float) -> str:
+    """Say how far the coverage of an agent's own threshold strays by chance, exactly."""
+    from scipy.special import betaincinv
+
+    rank = conformal_rank(n, alpha)
+    if rank > n:
+        return "too few points for a finite threshold"
+    low, high = (float(betaincinv(rank, n + 1 - rank, p)) for p in (0.025, 0.975))
+    return f"by chance alone it covers {low:.3f} to {high:.3f} (95 %)"
+
+
+def _thresholds_section(
+    release: Release, alpha: float, local: dict[str, LocalQuantile], method: str
+) -> Section:
+    """Return the agents' own thresholds beside those in use."""
+    rows = [
+        (name, sent.n, sent.threshold, q)
+        for name, sent in local.items()
+        for q in np.atleast_1d(release.threshold(name, alpha)).tolist()
+    ]
+    return Section(
+        "thresholds",
+        "Thresholds",
+        "Each agent's own threshold, the larger the more points it rests on, beside the one in "
+        "use. An agent whose own lies to the right is covered less than it would be alone.",
+        [threshold_chart(rows, method=method)],
+    )
+
+
+def _message_bytes(
+    release: Release, plan: Plan, folder: Path
+) -> dict[tuple[str, str], list[tuple[int, int]]]:
+    """Return the bytes of every message whose files lie beside the record."""
+    found: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    first = len(read_file(folder / "round.json")) if (folder / "round.json").is_file() else 0
+    for agent in release.agents:
+        steps = []
+        for step in range(release.rounds):
+            file = _answer_file(folder, agent.name, step)
+            if file is None:
+                break
+            data = read_file(file)
+            try:
+                answer = decode(data, Answer, plan.kinds)
+            except FedwqcpError:
+                break
+            if answer.round != release.round.id:
+                break
+            steps.append(
+                (first if step == 0 else _question_bytes(folder, agent.name, step), len(data))
+            )
+        if sum(up for _, up in steps) == agent.bytes_up and steps:
+            found[release.round.method.name, agent.name] = steps
+    return found
+
+
+def _answer_file(folder: Path, agent: str, step: int) -> Path | None:
+    """Return where an answer lies: in a record that was written while it ran, or beside it."""
+    own = f"{agent}.json" if step == 0 else f"{agent}.step-{step}.json"
+    places = (folder / "answers" / f"step-{step}" / f"{agent}.json", folder / own)
+    return next((place for place in places if place.is_file()), None)
+
+
+def _question_bytes(folder: Path, agent: str, step: int) -> int:
+    """Return the bytes of a later question, where its file is there."""
+    places = (folder / f"round.ask-{step}.{agent}.json", folder / f"round.ask-{step}.json")
+    return next((len(read_file(place)) for place in places if place.is_file()), 0)
+
+
+def _read_case(release: Release, alpha: float, options: ReportOptions) -> _Case:
+    """Read the agent's outputs and make its sets."""
+    if options.agent is None or options.outputs is None:
+        raise InputError("an agent's own report needs --agent and --outputs with labels")
+    test = load_outputs(options.outputs, options.labels)
+    if test.labels is None or not len(test.values):
+        raise InputError("--outputs must hold labelled test points: coverage needs the truth")
+    cal = None
+    if options.calibration is not None:
+        cal = calibration_of(release.round, load_outputs(options.calibration))
+    sets = predict(release, options.agent, test, alpha=alpha, calibration=cal)
+    features = None if test.features is None else np.asarray(test.features, dtype=np.float64)
+    threshold = agents_thresholds(release, options.agent, alpha, cal, features)
+    return _Case(release, options.agent, alpha, test, sets, np.asarray(threshold), cal)
+
+
+def _coverage(case: _Case) -> AgentCoverage:
+    """Return the agent's coverage and size."""
+    found = metrics.measure(case.agent, case.sets, _truth(case))
+    rate = rate_of(found.hits, found.n)
+    record = next(a for a in case.release.agents if a.name == case.agent)
+    n = "not given here" if case.calibration is None else f"{case.calibration.n:,}"
+    flat = np.unique(case.threshold).tolist()
+    return AgentCoverage(
+        method=case.release.round.method.name,
+        agent=case.agent,
+        note="",
+        coverage=rate.coverage,
+        low=rate.low,
+        high=rate.high,
+        interval=interval(rate),
+        size=found.size,
+        facts=(
+            ("mean size", number(found.size)),
+            ("empty sets", f"{found.empty:.1%}"),
+            ("calibration points", n),
+            ("threshold", threshold_range(flat[0] if len(flat) == 1 else flat)),
+            ("its answer", record.status),
+        ),
+        promise=(),
+    )
+
+
+def _scores_section(case: _Case, method: str) -> Section:
+    """Return the agent's calibration scores with both thresholds."""
+    cal = case.calibration
+    scores = np.empty(0) if cal is None else cal.scores
+    bars = metrics.histogram(scores)
+    own = float(conformal_quantile(scores, case.alpha))
+    released = [(method, float(q)) for q in np.unique(case.threshold)]
+    return scores_section(
+        {case.agent: (bars.edges, bars.people, own)}, {case.agent: released}, method
+    )
+
+
+def _sizes_section(case: _Case, size: str) -> Section:
+    """Return how large the sets are, in steps that no single person stands in."""
+    rows = [
+        TableRow((said, f"{people:,}", f"{people / len(case.sets):.1%}"))
+        for said, people in _groups(case.sets)
+    ]
+    return Section(
+        "sizes",
+        "How large the sets are",
+        "Every line holds at least ten people; thinner neighbours are merged.",
+        [Table("sizes", f"Sets by {size}", ("size", "people", "share"), rows)],
+    )
+
+
+def _groups(sets: LabelSets | Intervals) -> list[tuple[str, int]]:
+    """Count sets by size, in groups of at least ten people."""
+    if isinstance(sets, Intervals):
+        bars = metrics.histogram(sets.sizes(), bins=10)
+        ends = zip(bars.edges[:-1], bars.edges[1:], bars.people, strict=True)
+        return [(f"{number(low)} to {number(high)}", people) for low, high, people in ends]
+    found: list[tuple[str, int]] = []
+    first, held = 0, 0
+    counts = np.bincount(sets.sizes()).tolist()
+    for size, count in enumerate(counts):
+        held += count
+        if held >= FEWEST and (sum(counts[size + 1 :]) >= FEWEST or size + 1 == len(counts)):
+            found.append((str(size) if size == first else f"{first} to {size}", held))
+            first, held = size + 1, 0
+    return found
+
+
+def _examples_section(case: _Case, most: int) -> Section:
+    """Return single points, the hardest first, because their owner asked for them."""
+    truth = _truth(case)
+    hard = _hardness(case)
+    ids = case.test.ids
+    method = case.release.round.method.name
+    points = []
+    for place, row in enumerate(np.argsort(-hard, kind="stable")[:most].tolist()):
+        name = str(row if ids is None else ids[row])
+        points.append(
+            ExamplePoint(
+                agent=case.agent,
+                title=f"No. {place + 1}: {name}",
+                text=f"Truth: {number(float(truth[row]))}.",
+                image="",
+                alt="",
+                sets=[_example_set(method, case.sets, row, float(truth[row]))],
+            )
+        )
+    return Section(
+        "examples",
+        "Examples, the hardest first",
+        "Single people with their sets: shown because this report was asked for them. Do not pass "
+        "it on.",
+        [Gallery(points)],
+    )
+
+
+def _hardness(case: _Case) -> Floats:
+    """Return the scores of the test points at the truth."""
+    scored = calibration_of(case.release.round, case.test).scores
+    return scored if scored.ndim == 1 else scored.max(axis=1)
+
+
+def _example_set(method: str, sets: LabelSets | Intervals, row: int, truth: float) -> ExampleSet:
+    """Return one set."""
+    ends = sets[row]
+    if isinstance(sets, LabelSets):
+        return ExampleSet(
+            (method,), [(str(label), label == truth) for label in ends], truth in ends
+        )
+    covered = ends[0] <= truth <= ends[1]
+    return ExampleSet((method,), [(f"{number(ends[0])} to {number(ends[1])}", covered)], covered)
+
+
+def _truth(case: _Case) -> Floats:
+    """Return the labels, which `_case` has found to be there."""
+    return np.asarray(case.test.labels)

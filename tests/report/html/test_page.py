@@ -1,0 +1,31 @@
+import pytest
+
+from fedwqcp.report.html.page import Bar, against_nominal, counted, number, rate_of, threshold_range
+
+
+def test_an_interval_that_holds_the_nominal_coverage_is_no_sign():
+    assert against_nominal(0.85, 0.95, 0.9)[0] == "good"
+    assert against_nominal(0.9, 0.95, 0.9)[0] == "good"
+    assert against_nominal(0.91, 0.95, 0.9)[0] == "caution"
+    assert against_nominal(0.8, 0.89, 0.9)[0] == "bad"
+
+
+def test_coverage_has_its_exact_interval_of_99_percent():
+    rate = rate_of(0, 10)  # nothing covered: the upper end solves (1 - p)^10 = 0.005
+    assert (rate.low, rate.high) == (0, pytest.approx(1 - 0.005**0.1))
+
+
+def test_numbers_are_short():
+    assert [number(x) for x in (0.12345, 12.0, 1234.6, float("-inf"))] == [
+        "0.123",
+        "12",
+        "1,235",
+        "-infinite",
+    ]
+    assert threshold_range((0.25, 0.75)) == "0.25 to 0.75, by label"
+    assert [counted(n, "agent") for n in (1, 2)] == ["1 agent", "2 agents"]
+
+
+def test_a_bar_is_placed_between_its_start_and_one():
+    bar = Bar(0.5, 0.75, 1.0, 0.9, start=0.5)
+    assert [bar.at(x) for x in (0.5, 0.75, 1.0, 0.2)] == [0, 50, 100, 0]

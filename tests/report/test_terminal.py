@@ -1,0 +1,308 @@
+"""What the terminal shows: thresholds of a round, bars, the tables of the demo."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from io import StringIO
+from math import inf
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+import fedwqcp as fw
+from fedwqcp.demo.records import Skipped
+from fedwqcp.methods import RobustThreshold
+from fedwqcp.report.terminal import (
+    Scale,
+    always_left_out,
+    methods_table,
+    notes,
+    overflow_table,
+    released,
+    scale,
+    show,
+    verdict,
+)
+from fedwqcp.wire.payload import ToAll
+from records import record
+
+TEN = np.arange(1, 11) / 10
+
+
+def told(method: str, agents: dict, **more: object) -> list[str]:
+    given = {name: more.pop(name) for name in ("by", "score") if name in more}
+    alpha = more.pop("alpha", 0.2)
+    release = fw.calibrate(agents, method=fw.methods.get(method, **more), alpha=alpha, **given)
+    return [str(each) for each in released(release)]
+
+
+def test_a_threshold_for_all_is_told_at_every_level() -> None:
+    # 10 points: ranks 9 and 11, which there is none of
+    assert told("fedwq-cp", {"a": TEN, "b": TEN / 2}, alpha=(0.2, 0.05)) == [
+        "alpha=0.2: threshold 0.675 for all agents",
+        "alpha=0.05: threshold +inf (it excludes nothing) for all agents",
+    ]
+
+
+def test_thresholds_of_labels_and_of_groups() -> None:
+    cal = fw.Calibration(TEN, groups=["f"] * 9 + ["m"])
+    assert told("fcp", {"a": cal}, by="group") == [
+        "alpha=0.2, group f: threshold 0.8 for all agents",
+        "alpha=0.2, group m: threshold +inf (it excludes nothing) for all agents",
+    ]
+    release = fw.calibrate({"a": TEN}, alpha=0.2)
+    by_label = replace(release, outcomes=(ToAll((0.25, 0.5, inf)),))
+    assert "threshold 0.25 to +inf (it excludes nothing), by label, for" in str(
+        released(by_label)[0]
+    )
+
+
+def test_two_columns_have_a_threshold_each() -> None:
+    release = fw.calibrate({"a": TEN}, alpha=0.2)
+    two = replace(release, outcomes=(ToAll(0.25), ToAll(0.5)))
+    assert [str(each) for each in released(two)] == [
+        "alpha=0.2: threshold 0.25 and 0.5 for all agents"
+    ]
+
+
+def test_agents_with_thresholds_of_their_own() -> None:
+    assert told("split-cp", {"a": TEN}) == ["alpha=0.2: each agent's own threshold"]
+    assert told("guarded-median-cp", {"a": TEN, "b": TEN / 2, "c": TEN / 2}) == [
+        "alpha=0.2: each agent's own threshold: it takes the proposed 0.45 only as far as its own "
+        "data allow"
+    ]
+
+
+def test_a_threshold_for_each_agent() -> None:
+    cals = {name: fw.Calibration(TEN, labels=np.arange(10) % 2, n_classes=2) for name in ("a", "b")}
+    (line,) = told("dp-fedcp", cals, target="own")
+    assert line == "alpha=0.2: one threshold for each agent"
+
+
+def test_a_liar_is_named_with_what_the_loss_says() -> None:
+    rng = np.random.default_rng(0)
+    honest = {name: rng.permutation(200)[:40] / 200 for name in "acd"}
+    agents = {"a": honest["a"], "b": np.zeros(40), "c": honest["c"], "d": honest["d"]}
+    release = fw.calibrate(agents, method=fw.methods.get("rob-fcp", byzantine=1), alpha=0.1)
+    (found,) = released(release)
+    assert found.left_out == ("b",)
+    assert "left out: b (unlike the others, or a copy of another)" in str(found)
+    assert "loss 1: the bound on what liars cost says nothing with samples" in str(found)
+    assert always_left_out([found]) == {"b"}
+    told = replace(release, outcomes=(RobustThreshold(0.5, (0, 3), 0.0123),))
+    (found,) = released(told)
+    assert found.left_out == ("a", "d")
+    assert "loss 0.0123: if honest scores share one law, liars cost at most" in str(found)
+
+
+def test_places_count_among_the_agents_that_were_used_and_had_points() -> None:
+    cals = {
+        "a": fw.Calibration(TEN, groups=["f"] * 10),
+        "b": fw.Calibration(TEN, groups=["f", "m"] * 5),
+        "c": fw.Calibration(TEN, groups=["f", "m"] * 5),
+    }
+    release = fw.calibrate(cals, method="rob-fcp", alpha=0.3, by="group")
+    of_f, of_m = RobustThreshold(0.5, (1,), 1.0), RobustThreshold(0.5, (1,), 1.0)
+    found = released(replace(release, outcomes=(of_f, of_m)))
+    assert [each.left_out for each in found] == [("b",), ("c",)]
+    assert always_left_out(found) == frozenset()
+
+
+def test_too_few_points_under_exclude() -> None:
+    agents = {"a": TEN, "few": TEN[:2]}
+    assert told("weighted-median-cp", agents, overflow="exclude") == [
+        'alpha=0.2: threshold 0.9 for all agents; left out: few (sent +inf; overflow="exclude"); '
+        "withstands 0 Byzantine agents"
+    ]
+    assert told("fedwq-cp", {"few": TEN[:2]}, overflow="exclude") == [
+        "alpha=0.2: threshold +inf (it excludes nothing) for all agents"
+    ]
+
+
+def test_places_are_no_names_where_a_release_hides_who_has_no_point_of_a_group() -> None:
+    rng = np.random.default_rng(0)
+    labels = np.arange(80) % 2
+    agents = {
+        name: fw.Calibration(rng.random(80), labels, n_classes=2) for name in ("b", "c", "e")
+    } | {
+        "a": fw.Calibration(rng.random(40), np.ones(40, dtype=int), n_classes=2),
+        "liar": fw.Calibration(np.zeros(80), labels, n_classes=2),
+    }
+    method = fw.methods.get("rob-fcp", byzantine=1)
+    release = fw.calibrate(agents, method=method, alpha=0.2, by="label")
+    assert released(release)[0].left_out == ("liar",)
+    assert released(release.public())[0].left_out == ()
+
+
+def test_a_bar_drawn_by_hand():
+    bars = Scale(0.5, 1.0, 0.9, width=11, ascii=True)
+    assert bars.bar(0.6, 0.75, 0.8) == "..---o-.|.."
+    assert bars.bar(0.9, 0.9, 0.9) == "........o.."
+    assert bars.bar(0.0, 0.2, 1.0) == "<-------|--"
+
+
+@pytest.mark.parametrize(
+    ("rates", "nominal", "ends"),
+    [((0.93,), 0.95, (0.9, 1.0)), ((0.85,), 0.9, (0.8, 0.95)), ((1.0,), 0.9, (0.85, 1.0)),
+     ((0.0,), 0.1, (0.0, 0.15)), ((), 0.9, (0.85, 0.95)), ((0.1, 0.97), 0.9, (0.65, 1.0))],
+)  # fmt: skip
+def test_a_scale_ends_beyond_what_it_shows(rates, nominal, ends):
+    found = scale(rates, nominal)
+    assert (found.left, found.right) == pytest.approx(ends)
+
+
+unit = st.floats(0, 1)
+
+
+@given(st.lists(unit, min_size=3, max_size=3).map(sorted), unit)
+def test_every_bar_has_its_width_and_shows_its_rate(ends, nominal):
+    low, rate, high = ends
+    bars = scale(ends, nominal)
+    drawn = bars.bar(low, rate, high)
+    assert len(drawn) == bars.width
+    assert drawn.count("●") == (rate >= bars.left)
+    assert drawn.startswith("◂") == (rate < bars.left)
+    assert drawn.count("┃") <= 1
+    assert max(0, nominal - 0.25) <= bars.left <= nominal
+    assert bars.right >= max(high, nominal)
+
+
+def text(thing, width=110):
+    out = StringIO()
+    Console(file=out, width=width, highlight=False).print(thing)
+    return out.getvalue()
+
+
+def row(table, start):
+    """Return the cells of the row whose first cell is given."""
+    return next(line.split() for line in table.splitlines() if line.split()[:1] == [start])
+
+
+def two_agents(method="fedwq-cp", **changes):
+    return [
+        record(method=method, agent="S0", covered=180, size=1.0, bytes_up=200, **changes),
+        record(
+            method=method, agent="W1", model="weak", covered=120, size=2.0, bytes_up=300, **changes
+        ),
+    ]
+
+
+# Among 200 test points the exact 99 % interval holds 0.9 from 168 to 190 hits.
+@pytest.mark.parametrize(
+    ("covered", "mark"),
+    [(0, "!"), (167, "!"), (168, " "), (180, " "), (190, " "), (191, "+"), (200, "+")],
+)
+def test_verdict_tells_deviation_from_noise(covered, mark):
+    assert verdict(record(tested=200, covered=covered)) == mark
+
+
+def test_a_row_holds_coverages_mean_worst_size_and_cost():
+    table = text(methods_table(two_agents(rounds=3)))
+    assert row(table, "fedwq-cp") == [
+        *("fedwq-cp", "0.900", "!0.600", "0.750", "W1", "!0.600", "1.5", "3", "300", "none")
+    ]
+
+
+def test_under_coverage_is_marked_without_colour():
+    assert "!0.600" in text(methods_table(two_agents()))
+
+
+def test_every_method_has_its_row_in_the_order_of_records():
+    table = text(methods_table(two_agents("b-cp") + two_agents("a-cp")))
+    assert table.index("b-cp") < table.index("a-cp")
+
+
+def test_agents_show_their_calibration_points():
+    assert row(text(methods_table(two_agents(n=77))), "points")[:3] == ["points", "77", "77"]
+
+
+def test_regression_shows_lengths_and_infinity():
+    table = text(methods_table([record(task="regression", size=inf, dataset="synthetic (x)")]))
+    assert "length" in table
+    assert "synthetic (x): regression" in table
+    assert row(table, "fedwq-cp")[5] == "inf"
+
+
+def test_a_skipped_method_is_named_with_its_reason():
+    table = text(
+        methods_table(
+            two_agents(), [Skipped(dataset="digits", method="x-cp", reason="needs [labels]")]
+        )
+    )
+    assert "x-cp is left out: needs [labels]" in table
+
+
+def test_methods_that_send_samples_are_marked():
+    table = text(methods_table(two_agents(samples=True)))
+    assert "fedwq-cp*" in table
+    assert "* scores of single people left the agents" in table
+    assert "*" not in text(methods_table(two_agents()))
+
+
+def test_a_target_is_explained_where_there_is_one():
+    assert "aimed at the law" in text(methods_table(two_agents(guarantee="target-shift")))
+    assert "aimed at the law" not in text(methods_table(two_agents()))
+
+
+def test_the_table_fits_a_hundred_columns_untruncated():
+    names = ("S0", "S1", "S2", "W3", "W4", "W5")
+    some = [
+        record(agent=name, method="fedavgq-cp", guarantee="marginal-mixture", bytes_up=123456)
+        for name in names
+    ]
+    table = text(methods_table(some), width=100)
+    assert "…" not in table
+    assert all(word in table for word in (*names, "marginal", "mixture", "123456", "0.900"))
+    assert row(text(methods_table(some), width=110), "fedavgq-cp")[-2:] == ["marginal", "mixture"]
+
+
+def overflow(policy, threshold, n=5):
+    config = {"method.overflow": policy, "demo.scarce_agent": "W1"}
+    return [
+        record(experiment="overflow", agent="S0", threshold=threshold, config=config),
+        record(
+            experiment="overflow", agent="W1", n=n, covered=120, threshold=threshold, config=config
+        ),
+    ]
+
+
+def test_overflow_policies_stand_side_by_side():
+    some = [*overflow("propagate", inf), *overflow("clip", 0.25), *overflow("exclude", 0.5)]
+    table = text(overflow_table(some))
+    assert "W1: 5" in table
+    assert row(table, "clip")[:6] == ["clip", "0.25", "0.750", "W1", "!0.600", "1.25"]
+    assert row(table, "exclude")[1] == "0.5"
+    assert "inf" in row(table, "digits")
+
+
+def test_an_empty_agent_is_no_overflow():
+    assert "without points it has no weight" in text(overflow_table(overflow("clip", 0.25, n=0)))
+
+
+def test_notes_say_what_is_not_guaranteed_and_why_splitcp_misses():
+    said = notes([record(alpha=0.2)])
+    assert "FedWQ-CP guarantees nothing in finite samples" in said
+    assert "SplitCP's row strays from 0.8" in said
+    assert "shift between agents" in said
+
+
+def test_show_prints_all_of_it():
+    out = StringIO()
+    other = two_agents(dataset="synthetic", task="regression")
+    some = [*two_agents(), *other, *overflow("clip", 0.25)]
+    skipped = [Skipped(dataset="synthetic", method="x-cp", reason="needs labels")]
+    show(some, skipped, Console(file=out, width=110))
+    said = out.getvalue()
+    assert said.index("digits: classification") < said.index("synthetic: regression")
+    assert said.index("synthetic: regression") < said.index("x-cp is left out")
+    assert "too few points" in said
+    assert said.count("guarantees nothing") == 1
+
+
+def test_show_without_the_second_experiment():
+    out = StringIO()
+    show(two_agents(), [], Console(file=out, width=110))
+    assert "too few points" not in out.getvalue()
