@@ -18,9 +18,8 @@ from fedwqcp.federation.outputs import load_outputs
 from fedwqcp.federation.predict import calibration_of
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport import local
-from fedwqcp.federation.transport.flower.loopback import Loopback
-from fedwqcp.federation.transport.flower.scaffold import new_app
-from fedwqcp.federation.transport.flower.terms import round_of
+from fedwqcp.federation.transport.flower.deployment import LocalFederation, new_app
+from fedwqcp.federation.transport.settings import round_of
 
 CLIENT = """
 from flwr.app import Message, RecordDict
@@ -38,7 +37,7 @@ import json, time
 from pathlib import Path
 from flwr.app import Message, RecordDict
 from flwr.serverapp import ServerApp
-from fedwqcp.federation.transport.flower import Pace, calibrate, round_of
+from fedwqcp.federation.transport.flower import Timeouts, calibrate, round_of
 
 app = ServerApp()
 
@@ -69,7 +68,7 @@ def main(grid, context):
                 time.sleep(0.25)
         found["empty"].append(time.perf_counter() - began)
         timed = Timed(grid)
-        calibrate(timed, round_of(config), pace=Pace(60.0, 10.0))
+        calibrate(timed, round_of(config), timeouts=Timeouts(60.0, 10.0))
         found["round"].append(timed.pushed[1] - timed.pushed[0])
     out.write_text(json.dumps(found))
 '''
@@ -85,7 +84,7 @@ def main() -> None:
         (root / "app" / "app" / "server_app.py").write_text(SERVER)
         out = root / "found.json"
         config = {"agents": ",".join(sites), "n-classes": 10, "records": str(out)}
-        with Loopback(root / "federation", sites) as federation:
+        with LocalFederation(root / "federation", sites) as federation:
             for name in sites:
                 home = root / "sites" / name
                 node = {"outputs": home / "cal.npz", "folder": home / "kept"}
@@ -94,7 +93,7 @@ def main() -> None:
             run = federation.commands.submit(root / "app", config)
             ended = federation.commands.wait(run, 240.0, out.exists)
             if not out.exists():
-                raise SystemExit(f"{ended}: {federation.processes.said('superlink')[-2000:]}")
+                raise SystemExit(f"{ended}: {federation.processes.output('superlink')[-2000:]}")
         found = json.loads(out.read_text())
         ours = own_part(root / "sites", sites, config)
     empty, whole = (statistics.median(found[key]) for key in ("empty", "round"))

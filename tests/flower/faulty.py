@@ -13,8 +13,7 @@ from pathlib import Path
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
-from fedwqcp.federation.transport.flower import answer_with
-from fedwqcp.federation.transport.flower.client_app import from_files
+from fedwqcp.federation.transport.flower import answer_with, from_files
 
 CLAIMS = {
     "claims NaN": (b"threshold", b"NaN"),

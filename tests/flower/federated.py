@@ -13,9 +13,8 @@ from fedwqcp.federation.certs import make_certs
 from fedwqcp.federation.outputs import load_outputs
 from fedwqcp.federation.predict import calibration_of
 from fedwqcp.federation.server import Server
-from fedwqcp.federation.transport.flower.demo import is_over
-from fedwqcp.federation.transport.flower.loopback import Loopback
-from fedwqcp.federation.transport.flower.scaffold import new_app
+from fedwqcp.federation.transport.deployment import round_ended
+from fedwqcp.federation.transport.flower.deployment import LocalFederation, new_app
 
 AGENTS = ("agent-0", "agent-1", "agent-2")
 """Sites that are online from the beginning."""
@@ -29,7 +28,7 @@ def federation_in(root):
     """Three sites online; two more nodes are turned away meanwhile."""
     new_app(root / "my-app")
     make_certs(root / "other", ("impostor",), ("localhost", "127.0.0.1"))
-    with Loopback(root / "federation", (*AGENTS, *SITES)) as running:
+    with LocalFederation(root / "federation", (*AGENTS, *SITES)) as running:
         for at, name in enumerate(AGENTS):
             start(running, root, name, 60 + 20 * at, **{"partition-id": at})
         running.start_node("impostor", {}, key=root / "other" / "keys" / "impostor")
@@ -62,7 +61,7 @@ def app_with(root, name, **settings):
 
 def nodes(federation, names):
     """Which node each site is, as the operator writes it down."""
-    ids = {n: re.search(r"SuperNode ID: (\d+)", federation.processes.said(n)) for n in names}
+    ids = {n: re.search(r"SuperNode ID: (\d+)", federation.processes.output(n)) for n in names}
     return ",".join(f"{name}={found[1]}" for name, found in ids.items())
 
 
@@ -75,9 +74,9 @@ def submitted(federation, root, name, app="my-app", **config):
 def finished(federation, root, name, run):
     """Status and record of a run, once it ended."""
     records = root / "records" / name
-    ended = federation.commands.wait(run, 300.0, lambda: is_over(records))
+    ended = federation.commands.wait(run, 300.0, lambda: round_ended(records))
     (record,) = records.iterdir()
-    return ended.status, record
+    return ended, record
 
 
 def in_process(root, round, names=None):

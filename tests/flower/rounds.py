@@ -6,11 +6,11 @@ import numpy as np
 
 import fedwqcp as fw
 from fedwqcp.federation.plan import choose_method, choose_score, new_id
-from fedwqcp.federation.transport.flower import Pace
+from fedwqcp.federation.transport.flower import Timeouts
 from fedwqcp.scores.custom import Custom
 from fedwqcp.wire.round import Round
 
-QUICK = Pace(deadline=0.4, grace=0.05, poll=0.01)
+QUICK = Timeouts(deadline=0.4, grace=0.05, poll=0.01)
 NAMES = ("north", "south", "east")
 
 

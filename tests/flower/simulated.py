@@ -8,15 +8,14 @@ import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedwqcp.federation.transport.flower.commands import Commands, environment
-from fedwqcp.federation.transport.flower.demo import is_over
-from fedwqcp.federation.transport.flower.processes import (
+from fedwqcp.federation.transport.deployment import (
     Processes,
     descendants,
     free_ports,
+    round_ended,
     wait_until,
 )
-from fedwqcp.federation.transport.flower.scaffold import new_app
+from fedwqcp.federation.transport.flower.deployment import Commands, environment, new_app
 
 
 @dataclass(frozen=True)
@@ -78,10 +77,10 @@ def simulate(folder: Path, sites: int, seconds: float) -> Simulated:
             *("-c", f'agents="{agents}" records="{records}" deadline={seconds / 2}'),
         )
         assert said.get("success"), said
-        ended = commands.wait(str(said["run-id"]), seconds, lambda: is_over(records))
+        ended = commands.wait(str(said["run-id"]), seconds, lambda: round_ended(records))
         took = time.monotonic() - began
         meter.over.set()
-        assert ended.status == "finished:completed", processes.said("superlink")[-3000:]
+        assert ended == "finished:completed", processes.output("superlink")[-3000:]
     (record,) = records.iterdir()
     return Simulated(record, took, meter.peak)
 

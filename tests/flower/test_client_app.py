@@ -14,8 +14,9 @@ from rounds import QUICK, calibrations, terms
 
 import fedwqcp as fw
 from fedwqcp.federation.plan import choose_score
-from fedwqcp.federation.transport.flower import Pace, calibrate, client_app
-from fedwqcp.federation.transport.flower.letters import ASK, RELEASE, Ask, write_ask
+from fedwqcp.federation.transport.flower import Timeouts, calibrate, client_app
+from fedwqcp.federation.transport.flower.messages import write_request
+from fedwqcp.federation.transport.messages import ASK, RELEASE, Request
 from fedwqcp.scores.aps import APS
 from fedwqcp.wire.codec import encode
 from fedwqcp.wire.payload import ToAll
@@ -27,7 +28,7 @@ def told(action, ask, config, outputs=None, watchdog=False):
     """Status and body of one site's reply."""
     app = client_app(outputs or (lambda context: calibrations()["north"]), watchdog=watchdog)
     where = InProcessGrid({7: app}, {7: config})
-    (message_id,) = where.push_messages([write_ask(7, action, ask, 60.0, None)])
+    (message_id,) = where.push_messages([write_request(7, action, ask, 60.0, None)])
     (reply,) = where.pull_messages([message_id])
     fields = reply.content["fedwqcp"]
     assert fields["nonce"] == ask.nonce
@@ -36,7 +37,7 @@ def told(action, ask, config, outputs=None, watchdog=False):
 
 def first(round, seconds=20.0):
     """The first question of a round."""
-    return Ask("n", encode(round), b"", seconds)
+    return Request("n", encode(round), b"", seconds)
 
 
 def test_the_same_question_gets_the_same_bytes_again(tmp_path):
@@ -65,8 +66,8 @@ def test_an_id_that_is_no_file_name_is_refused(tmp_path, bad):
 @pytest.mark.parametrize(
     ("ask", "config", "code"),
     [
-        (Ask("n", b"no round", b"", 9.0), NORTH, "terms"),
-        (Ask("n", encode(terms()), b"no question", 9.0), NORTH, "terms"),
+        (Request("n", b"no round", b"", 9.0), NORTH, "terms"),
+        (Request("n", encode(terms()), b"no question", 9.0), NORTH, "terms"),
         (first(terms()), {"agent": "elsewhere"}, "roster"),
         (first(terms()), {"agent": "bad name"}, "failed"),
         (first(terms()), {}, "failed"),
@@ -112,7 +113,7 @@ def test_files_give_the_same_release_as_arrays(tmp_path):
         scores[name] = fw.Calibration(score.of(probs, labels), labels, None, 3)
     where = InProcessGrid(dict.fromkeys(configs, client_app(watchdog=True)), configs)
     round = replace(terms(), score=choose_score(score))
-    found = calibrate(where, round, pace=Pace(deadline=20, grace=1))
+    found = calibrate(where, round, timeouts=Timeouts(deadline=20, grace=1))
     expected = fw.calibrate(scores, alpha=0.2, score=score)
     assert found.release.outcomes == expected.outcomes
 
@@ -124,7 +125,7 @@ def test_outputs_and_labels_are_enough(tmp_path):
     round = replace(terms(), score=choose_score(score), agents=("north",), quorum=1)
     app = client_app(lambda context: (probs, labels), watchdog=False)
     where = InProcessGrid({7: app}, {7: {**NORTH, "folder": ""}})
-    found = calibrate(where, round, pace=QUICK)
+    found = calibrate(where, round, timeouts=QUICK)
     expected = fw.calibrate({"north": score.of(probs, labels)}, alpha=0.2, score=score)
     assert found.release.threshold("north") == expected.threshold("north")
 
@@ -133,7 +134,7 @@ def test_a_missing_file_is_told_as_data(tmp_path):
     config = {**NORTH, "folder": str(tmp_path), "outputs": str(tmp_path / "none.npz")}
     app = client_app(watchdog=False)
     where = InProcessGrid({7: app}, {7: config})
-    where.push_messages([write_ask(7, ASK, first(terms()), 60.0, None)])
+    where.push_messages([write_request(7, ASK, first(terms()), 60.0, None)])
     assert where.replies[0].content["fedwqcp"]["status"] == "data"
     assert "cannot read" in (tmp_path / "last-error.txt").read_text()
 
@@ -144,11 +145,11 @@ def test_a_release_of_other_terms_than_were_answered_is_refused(tmp_path):
     assert told(ASK, first(round), config)[0] == "ok"
     ours = replace(fw.calibrate(calibrations(), alpha=0.2).public(), round=round)
     for other in (replace(round, alphas=(0.5,)), replace(round, max_n=7)):
-        handed = Ask("n", b"", encode(replace(ours, round=other)), 9.0)
+        handed = Request("n", b"", encode(replace(ours, round=other)), 9.0)
         assert told(RELEASE, handed, config) == ("round", b"")
     assert "max_n: must be as in the round" in (tmp_path / "last-error.txt").read_text()
     assert not (tmp_path / "release.json").exists()
-    assert told(RELEASE, Ask("n", b"", encode(ours), 9.0), config)[0] == "ok"
+    assert told(RELEASE, Request("n", b"", encode(ours), 9.0), config)[0] == "ok"
 
 
 def test_a_release_that_passes_by_the_guard_is_refused(tmp_path):
@@ -156,8 +157,8 @@ def test_a_release_that_passes_by_the_guard_is_refused(tmp_path):
     ours = fw.calibrate(calibrations(), method="guarded-median-cp", alpha=0.2)
     forged = replace(ours.public(), outcomes=(ToAll(0.01),))
     for bad in (forged, replace(ours.public(), local={"north": (0.01,)})):
-        assert told(RELEASE, Ask("n", b"", encode(bad), 9.0), config) == ("terms", b"")
-    assert told(RELEASE, Ask("n", b"", encode(ours.public()), 9.0), config)[0] == "ok"
+        assert told(RELEASE, Request("n", b"", encode(bad), 9.0), config) == ("terms", b"")
+    assert told(RELEASE, Request("n", b"", encode(ours.public()), 9.0), config)[0] == "ok"
 
 
 def test_a_release_is_stored_once(tmp_path):
@@ -165,12 +166,12 @@ def test_a_release_is_stored_once(tmp_path):
     round = terms()
     release = fw.calibrate(calibrations(), alpha=0.2)
     ours = replace(release.public(), round=round)
-    handed = Ask("n", b"", encode(ours), 9.0)
+    handed = Request("n", b"", encode(ours), 9.0)
     status, digest = told(RELEASE, handed, config)
     assert (status, len(digest)) == ("ok", 64)
     assert told(RELEASE, handed, config) == (status, digest)
     other = replace(ours, rounds=9)
-    assert told(RELEASE, Ask("n", b"", encode(other), 9.0), config) == ("round", b"")
+    assert told(RELEASE, Request("n", b"", encode(other), 9.0), config) == ("round", b"")
     assert fw.load(tmp_path / "release.json") == ours
     assert told(RELEASE, handed, {**config, "agent": "elsewhere"}) == ("roster", b"")
-    assert told(RELEASE, Ask("n", b"", b"{}", 9.0), config) == ("terms", b"")
+    assert told(RELEASE, Request("n", b"", b"{}", 9.0), config) == ("terms", b"")

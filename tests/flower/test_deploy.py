@@ -14,10 +14,8 @@ import pytest
 
 import fedwqcp as fw
 from fedwqcp.federation.audit import audit
-from fedwqcp.federation.transport.flower.demo import is_over
-from fedwqcp.federation.transport.flower.loopback import HOST, Loopback
-from fedwqcp.federation.transport.flower.processes import free_ports, wait_until
-from fedwqcp.federation.transport.flower.scaffold import new_app
+from fedwqcp.federation.transport.deployment import free_ports, round_ended, wait_until
+from fedwqcp.federation.transport.flower.deployment import HOST, LocalFederation, new_app
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 FILES = {"nginx": "nginx.conf", "caddy": "Caddyfile"}
@@ -45,7 +43,7 @@ def root(tmp_path_factory):
 def federation(root, stops_when_terminated):
     """A SuperLink with one site for each proxy; no site is online yet."""
     new_app(root / "my-app")
-    with Loopback(root / "federation", tuple(FILES)) as running:
+    with LocalFederation(root / "federation", tuple(FILES)) as running:
         yield running
 
 
@@ -106,8 +104,8 @@ def test_a_round_passes_through_the_proxy_and_nothing_else(name, federation, roo
     federation.wait_online(1)
     records = root / "records" / name
     run = federation.commands.submit(root / "my-app", {"agents": name, "records": records})
-    ended = federation.commands.wait(run, 120.0, lambda: is_over(records))
-    assert ended.status == "finished:completed", federation.processes.said(f"proxy-{name}")
+    ended = federation.commands.wait(run, 120.0, lambda: round_ended(records))
+    assert ended == "finished:completed", federation.processes.output(f"proxy-{name}")
     (record,) = records.iterdir()
     assert audit(record).matches
     assert fw.load(record / "release.json").used == (name,)

@@ -14,8 +14,7 @@ from federated import AGENTS, app_with, finished, in_process, nodes, submitted
 
 import fedwqcp as fw
 from fedwqcp.federation.audit import audit
-from fedwqcp.federation.transport.flower.demo import is_over
-from fedwqcp.federation.transport.flower.processes import wait_until
+from fedwqcp.federation.transport.deployment import round_ended, wait_until
 from fedwqcp.wire.codec import encode
 
 pytestmark = pytest.mark.flower
@@ -80,7 +79,7 @@ def test_a_round_that_misses_its_quorum_says_so_and_why(federation, failed):
     told = audit(record).difference
     assert "2 of 3 agents answered soundly, the round needs 3" in told
     assert "agent-1: data: " in told
-    assert "Miller" not in told + federation.processes.said("superlink")
+    assert "Miller" not in told + federation.processes.output("superlink")
 
 
 def test_it_can_be_run_again_and_equals_the_one_within_a_process(federation, root, runs, failed):
@@ -129,8 +128,8 @@ def test_a_private_release_is_what_the_noisy_answers_give(federation, root, runs
 
 def test_the_template_runs_as_it_is(federation, runs):
     records = federation.folder / "records"
-    ended = federation.commands.wait(runs["template"], 150.0, lambda: is_over(records))
-    assert ended.status == "finished:completed"
+    ended = federation.commands.wait(runs["template"], 150.0, lambda: round_ended(records))
+    assert ended == "finished:completed"
     (record,) = records.iterdir()
     assert fw.load(record / "release.json").used == PAIR
 
@@ -145,7 +144,7 @@ def test_a_node_without_known_key_or_authority_is_turned_away(federation, name, 
         time.sleep(0.2)
     assert not federation.processes.alive(name)
     assert federation.processes._running[name].returncode != 0
-    assert why in federation.processes.said(name)
+    assert why in federation.processes.output(name)
     assert federation.commands.online() == len(AGENTS)
 
 
@@ -169,7 +168,7 @@ def test_a_round_that_is_stopped_says_so(federation, root):
     records = root / "records" / "stopped"
     wait_until(lambda: any(records.glob("*/log.jsonl")), 60, "the record")
     federation.commands.flwr("stop", run, "fed")
-    wait_until(lambda: is_over(records), 60, "the end of the record")
+    wait_until(lambda: round_ended(records), 60, "the end of the record")
     (log,) = records.glob("*/log.jsonl")
     last = json.loads(log.read_text().splitlines()[-1])
     assert (last["event"], last["reason"]) == ("failed", "interrupted: SystemExit")

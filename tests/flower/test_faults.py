@@ -15,8 +15,8 @@ from federated import SITES, finished, in_process, nodes, start, submitted
 
 import fedwqcp as fw
 from fedwqcp.federation.audit import audit
-from fedwqcp.federation.transport.flower.processes import wait_until
-from fedwqcp.federation.transport.flower.scaffold import new_app
+from fedwqcp.federation.transport.deployment import wait_until
+from fedwqcp.federation.transport.flower.deployment import new_app
 
 pytestmark = pytest.mark.flower
 
@@ -96,7 +96,7 @@ def checked(federation, root, record, faults):
     assert audit(record).matches
     kept = [*record.rglob("*.json*"), *federation.folder.glob("state.db*")]
     everything = b"".join(path.read_bytes() for path in kept)
-    everything += federation.processes.said("superlink").encode()
+    everything += federation.processes.output("superlink").encode()
     assert b"fedwqcp: site-0: refused" in everything, "what the server's app logs is in there"
     for secret in (b"Miller", b"0.77123"):
         assert secret not in everything
@@ -117,7 +117,7 @@ def test_sites_that_hang_raise_die_or_come_late_do_not_stop_the_round(federation
     status, record = finished(federation, root, "deeds", run)
     assert status == "finished:completed"
     sent = "Sending: query.fedwqcp_ask"  # once in each of the two rounds, now after the release
-    wait_until(lambda: federation.processes.said("site-4").count(sent) == 2, 20, "a late answer")
+    wait_until(lambda: federation.processes.output("site-4").count(sent) == 2, 20, "a late answer")
     checked(federation, root, record, DEEDS)
     assert {path: path.read_bytes() for path in records.glob("*/re*.json")} == closed
     note = (root / "sites" / "site-1" / "kept" / "last-error.txt").read_text()

@@ -15,10 +15,8 @@ import pytest
 
 import fedwqcp as fw
 from fedwqcp.federation.audit import audit
-from fedwqcp.federation.transport.flower.demo import is_over
-from fedwqcp.federation.transport.flower.loopback import Loopback
-from fedwqcp.federation.transport.flower.processes import free_ports, wait_until
-from fedwqcp.federation.transport.flower.scaffold import new_app
+from fedwqcp.federation.transport.deployment import free_ports, round_ended, wait_until
+from fedwqcp.federation.transport.flower.deployment import LocalFederation, new_app
 
 pytestmark = pytest.mark.nightly
 
@@ -37,7 +35,7 @@ def root(tmp_path_factory):
 def federation(root, stops_when_terminated):
     """Two sites behind a proxy that passes the fleet path alone."""
     new_app(root / "my-app")
-    with Loopback(root / "federation", AGENTS) as running:
+    with LocalFederation(root / "federation", AGENTS) as running:
         (running.proxy_port,) = free_ports(1)
         certs = root / "federation" / "certs"
         command = (sys.executable, HERE / "proxy.py", running.proxy_port, running.port, certs)
@@ -67,8 +65,8 @@ def ran(federation, root, app, name, prefix=""):
     """Run an app with its records in a folder of its own."""
     records = root / "records" / name
     run = federation.commands.submit(app, {f"{prefix}records": str(records)})
-    ended = federation.commands.wait(run, 180.0, lambda: is_over(records))
-    assert ended.status == "finished:completed"
+    ended = federation.commands.wait(run, 180.0, lambda: round_ended(records))
+    assert ended == "finished:completed"
     (record,) = records.iterdir()
     assert audit(record).matches
     return fw.load(record / "release.json")
@@ -93,7 +91,7 @@ def test_a_frozen_node_is_missing_and_healthy_again_afterwards(federation, root)
         records = root / "records" / "frozen"
         config = {"records": str(records), "quorum": 1, "deadline": 25.0, "grace": 5.0}
         run = federation.commands.submit(root / "my-app", config)
-        assert federation.commands.wait(run, 120.0, lambda: is_over(records)).status == (
+        assert federation.commands.wait(run, 120.0, lambda: round_ended(records)) == (
             "finished:completed"
         )
     finally:

@@ -12,7 +12,7 @@ from rounds import QUICK, terms
 import fedwqcp as fw
 from fedwqcp.errors import InputError, QuorumError
 from fedwqcp.federation.transport.flower import calibrate, client_app
-from fedwqcp.federation.transport.flower.site import Site
+from fedwqcp.federation.transport.site import Site
 
 NAMES = ("north", "south", "east")
 
@@ -37,12 +37,12 @@ def federation(folder, budget):
 def test_a_spent_budget_is_refused_by_a_code(tmp_path):
     for _ in range(2):
         release = calibrate(
-            federation(tmp_path, 2.0), terms("private-fedwq-cp"), pace=QUICK
+            federation(tmp_path, 2.0), terms("private-fedwq-cp"), timeouts=QUICK
         ).release
         assert release.used == NAMES
         assert release.threshold("north") < np.inf
     with pytest.raises(QuorumError, match=r"north: budget: the site.s privacy budget"):
-        calibrate(federation(tmp_path, 2.0), terms("private-fedwq-cp"), pace=QUICK)
+        calibrate(federation(tmp_path, 2.0), terms("private-fedwq-cp"), timeouts=QUICK)
     kept = sorted((tmp_path / "north" / "privacy").glob("[0-9]*.json"))
     assert [json.loads(path.read_text())["epsilon"] for path in kept] == ["1.0", "1.0"]
     why = (tmp_path / "north" / "last-error.txt").read_text()
@@ -51,7 +51,7 @@ def test_a_spent_budget_is_refused_by_a_code(tmp_path):
 
 def test_with_a_budget_other_methods_are_not_answered(tmp_path):
     with pytest.raises(QuorumError, match=r"east: budget: the site.s privacy budget"):
-        calibrate(federation(tmp_path, 2.0), terms("fedwq-cp"), pace=QUICK)
+        calibrate(federation(tmp_path, 2.0), terms("fedwq-cp"), timeouts=QUICK)
 
 
 def test_a_budget_needs_a_folder():

@@ -22,16 +22,17 @@ from fedwqcp.errors import InputError, QuorumError, RoundError
 from fedwqcp.federation.audit import audit
 from fedwqcp.federation.plan import Plan, new_id
 from fedwqcp.federation.secure import SecureServer, secure_round
-from fedwqcp.federation.transport.flower import Pace, calibrate, client_app
-from fedwqcp.federation.transport.flower.letters import ASK, READY, Ask, write_ask
-from fedwqcp.federation.transport.flower.secure_masks import expand
-from fedwqcp.federation.transport.flower.terms import secure_of
+from fedwqcp.federation.transport.flower import Timeouts, calibrate, client_app
+from fedwqcp.federation.transport.flower.messages import READY, write_request
+from fedwqcp.federation.transport.flower.secagg import expand_seed
+from fedwqcp.federation.transport.messages import ASK, Request
+from fedwqcp.federation.transport.settings import secure_of
 from fedwqcp.wire.codec import encode
 from fedwqcp.wire.masked import ToAllWithin
 
 RARE = 1e-6
 RANGE = (-1.0, 2.0)
-PATIENT = Pace(deadline=60.0, grace=60.0, poll=0.01)
+PATIENT = Timeouts(deadline=60.0, grace=60.0, poll=0.01)
 FOUR = (*NAMES, "west")
 STAGES = ("setup", "share_keys", "collect_masked_vectors", "unmask")
 CONFIGS = "secaggplus_configs"
@@ -96,7 +97,9 @@ def plain_of(names, method="fedwq-cp", **settings):
 )
 def test_the_threshold_is_the_plain_one_to_the_margin(method, settings, sums, tmp_path):
     round = round_of_four(method, **settings)
-    found = calibrate(grid(tmp_path), round, pace=QUICK, secure=RANGE, record=tmp_path / "record")
+    found = calibrate(
+        grid(tmp_path), round, timeouts=QUICK, secure=RANGE, record=tmp_path / "record"
+    )
     (outcome,) = found.release.outcomes
     plain = plain_of(FOUR, method, **settings)
     assert plain <= outcome.value <= plain + outcome.margin <= plain + 1e-6
@@ -109,7 +112,7 @@ def test_the_threshold_is_the_plain_one_to_the_margin(method, settings, sums, tm
 @pytest.mark.parametrize("stage", STAGES)
 def test_an_agent_lost_at_any_stage_leaves_one_set_for_both_sums(stage, tmp_path):
     tamper = at_stage(stage, 103, lambda message, _: [lost(message)])
-    found = calibrate(grid(tmp_path, tamper), round_of_four(), pace=QUICK, secure=RANGE)
+    found = calibrate(grid(tmp_path, tamper), round_of_four(), timeouts=QUICK, secure=RANGE)
     used = FOUR if stage == "unmask" else FOUR[:3]  # its masked words were there by then
     plain = plain_of(used)
     (outcome,) = found.release.outcomes
@@ -123,7 +126,7 @@ def test_without_a_quorum_nothing_is_unmasked(stage, tmp_path):
     tamper = at_stage(stage, 103, lambda message, _: [lost(message)])
     wires = grid(tmp_path, tamper)
     with pytest.raises(QuorumError, match="needs 4"):
-        calibrate(wires, round_of_four(quorum=4), pace=QUICK, secure=RANGE)
+        calibrate(wires, round_of_four(quorum=4), timeouts=QUICK, secure=RANGE)
     assert "unmask" not in {stage_of(message) for message in wires.sent}
 
 
@@ -134,7 +137,7 @@ def test_a_reply_without_its_nonce_is_no_part_of_the_sum(tmp_path):
         return [Message(content, reply_to=message)]
 
     tamper = at_stage("collect_masked_vectors", 103, forged)
-    found = calibrate(grid(tmp_path, tamper), round_of_four(), pace=QUICK, secure=RANGE)
+    found = calibrate(grid(tmp_path, tamper), round_of_four(), timeouts=QUICK, secure=RANGE)
     assert found.release.used == FOUR[:3]
     assert found.release.refused == {
         "west": "nonce: the reply must carry the nonce of its question"
@@ -145,7 +148,7 @@ def test_a_reply_without_its_nonce_is_no_part_of_the_sum(tmp_path):
 def test_an_agent_outside_the_range_says_so_under_the_mask(overflow, tmp_path):
     round = round_of_four(overflow=overflow)
     found = calibrate(
-        grid(tmp_path), round, pace=QUICK, secure=(0.3, 1.0), record=tmp_path / "record"
+        grid(tmp_path), round, timeouts=QUICK, secure=(0.3, 1.0), record=tmp_path / "record"
     )
     assert found.release.outcomes == (ToAllWithin(np.inf, 0.0),)
     assert found.release.used == FOUR, "nobody learns that it was west"
@@ -157,7 +160,7 @@ def test_an_agent_outside_the_range_says_so_under_the_mask(overflow, tmp_path):
 @pytest.mark.parametrize("method", ["fedwq-cp", "fcp"])
 def test_an_agent_with_more_points_than_max_n_says_so_under_the_mask(method, tmp_path):
     round = replace(round_of_four(method), max_n=50)
-    found = calibrate(grid(tmp_path), round, pace=QUICK, secure=RANGE)
+    found = calibrate(grid(tmp_path), round, timeouts=QUICK, secure=RANGE)
     assert found.release.outcomes == (ToAllWithin(np.inf, 0.0),)
     assert found.release.used == FOUR
     assert "max_n = 50" in (tmp_path / "east" / "last-error.txt").read_text()
@@ -166,7 +169,7 @@ def test_an_agent_with_more_points_than_max_n_says_so_under_the_mask(method, tmp
 def ready(wires, round, node=103):
     """What a site answers to the question whether it can take part, without the nonce."""
     body = SecureServer(Plan.of(round)).ask()
-    message = write_ask(node, READY, Ask("0" * 32, encode(round), body, 60.0), 60.0, None)
+    message = write_request(node, READY, Request("0" * 32, encode(round), body, 60.0), 60.0, None)
     (reply,) = wires.send_and_receive([message])
     return {key: value for key, value in reply.content["fedwqcp"].items() if key != "nonce"}
 
@@ -218,17 +221,19 @@ def test_a_site_says_the_same_when_it_is_asked_again(tmp_path):
 def test_a_plain_question_in_a_secure_round_gets_no_answer(tmp_path):
     wires = grid(tmp_path)
     round = secure_round(round_of_four(), RANGE)
-    message = write_ask(103, ASK, Ask("0" * 32, encode(round), b"", 60.0), 60.0, None)
+    message = write_request(103, ASK, Request("0" * 32, encode(round), b"", 60.0), 60.0, None)
     (reply,) = wires.send_and_receive([message])
     assert (reply.content["fedwqcp"]["status"], reply.content["fedwqcp"]["body"]) == ("secure", b"")
-    message = write_ask(103, READY, Ask("0" * 32, encode(round_of_four()), b"", 60.0), 60.0, None)
+    message = write_request(
+        103, READY, Request("0" * 32, encode(round_of_four()), b"", 60.0), 60.0, None
+    )
     (reply,) = wires.send_and_receive([message])
     assert reply.content["fedwqcp"]["status"] == "terms"
 
 
 def test_too_few_points_at_one_agent_propagate_through_the_masked_counter(tmp_path):
     data = {**data_of_four(), "west": fw.Calibration([0.1, 0.2])}
-    found = calibrate(grid(tmp_path, data=data), round_of_four(), pace=QUICK, secure=RANGE)
+    found = calibrate(grid(tmp_path, data=data), round_of_four(), timeouts=QUICK, secure=RANGE)
     assert found.release.outcomes[0].value == np.inf
 
 
@@ -242,7 +247,7 @@ def masked_words(folder, data, alphas):
         return [reply]
 
     round = round_of_four(quorum=4, alphas=alphas)
-    release = calibrate(grid(folder, tamper, data), round, pace=QUICK, secure=RANGE).release
+    release = calibrate(grid(folder, tamper, data), round, timeouts=QUICK, secure=RANGE).release
     return np.concatenate(seen), release
 
 
@@ -268,11 +273,11 @@ def test_equal_sums_of_different_values_leave_the_same_noise(tmp_path):
 def test_masks_use_whole_seeds():
     seed = bytes(range(32))
     swapped = seed[4:8] + seed[:4] + seed[8:]
-    (a, b), (c,) = expand(seed, 2**32, [(1,), (2, 2)]), expand(swapped, 2**32, [(1,)])
+    (a, b), (c,) = expand_seed(seed, 2**32, [(1,), (2, 2)]), expand_seed(swapped, 2**32, [(1,)])
     assert (a.shape, b.shape) == ((1,), (2, 2))
     assert a != c
     with pytest.raises(InputError, match="modulo 2"):
-        expand(seed, 2**16, [(1,)])
+        expand_seed(seed, 2**16, [(1,)])
 
 
 def test_rounds_in_threads_keep_their_masks_and_flower_keeps_its_own(tmp_path):
@@ -293,7 +298,7 @@ def test_rounds_in_threads_keep_their_masks_and_flower_keeps_its_own(tmp_path):
 
     def held(at):
         where = grid(tmp_path / str(at), both_inside)
-        return calibrate(where, round_of_four(quorum=4), pace=PATIENT, secure=RANGE).release
+        return calibrate(where, round_of_four(quorum=4), timeouts=PATIENT, secure=RANGE).release
 
     with ThreadPoolExecutor(2) as threads:
         releases = list(threads.map(held, range(2)))
@@ -332,7 +337,7 @@ def test_a_site_refuses_a_stage_that_would_hide_less(stage, change, tmp_path):
         {100 + i: {"agent": n, "folder": str(tmp_path / n)} for i, n in enumerate(FOUR)},
     )
     with pytest.raises(QuorumError):
-        calibrate(curious, round_of_four(), pace=QUICK, secure=RANGE)
+        calibrate(curious, round_of_four(), timeouts=QUICK, secure=RANGE)
     said = (tmp_path / "north" / "last-error.txt").read_text()
     assert "a masked sum needs 3 agents and the round's own masks" in said
 
@@ -444,7 +449,7 @@ def test_a_malformed_stage_refuses_its_site_and_no_other(stage, at, tmp_path):
     tamper = at_stage(stage, 103, HOSTILE[stage][at])
     record = tmp_path / "record"
     found = calibrate(
-        grid(tmp_path, tamper), round_of_four(), pace=QUICK, secure=RANGE, record=record
+        grid(tmp_path, tamper), round_of_four(), timeouts=QUICK, secure=RANGE, record=record
     )
     used = FOUR if stage == "unmask" else FOUR[:3]  # its masked words were there by then
     plain = plain_of(used)
@@ -471,7 +476,7 @@ def test_sites_with_the_same_keys_are_refused_and_no_other(tmp_path):
 
     data = {**data_of_four(), "centre": fw.Calibration(np.linspace(0.0, 0.5, 20))}
     round = replace(round_of_four(), agents=tuple(data))
-    found = calibrate(grid(tmp_path, tamper, data), round, pace=QUICK, secure=RANGE)
+    found = calibrate(grid(tmp_path, tamper, data), round, timeouts=QUICK, secure=RANGE)
     assert found.release.used == ("north", "south", "centre")
     assert set(found.release.refused) == {"east", "west"}
 
@@ -491,7 +496,7 @@ def test_a_dispute_that_nobody_can_settle_ends_the_round_without_blame(tmp_path)
         record = tmp_path / f"record-{at}"
         wires = grid(tmp_path / str(at), tamper)
         with pytest.raises(RoundError, match=r"north says that it cannot open .* of west; one of"):
-            calibrate(wires, round_of_four(), pace=QUICK, secure=RANGE, record=record)
+            calibrate(wires, round_of_four(), timeouts=QUICK, secure=RANGE, record=record)
         assert events(record)[-1]["event"] == "failed"
         assert "refused" not in {line["event"] for line in events(record)}
         assert "unmask" not in {stage_of(message) for message in wires.sent}
@@ -503,7 +508,7 @@ def test_a_site_that_accuses_most_others_is_the_one_that_is_left_out(tmp_path):
         return [Message(RecordDict({"fedwqcp": ConfigRecord(fields)}), reply_to=message)]
 
     tamper = at_stage(STAGES[2], 100, falsely)
-    found = calibrate(grid(tmp_path, tamper), round_of_four(), pace=QUICK, secure=RANGE)
+    found = calibrate(grid(tmp_path, tamper), round_of_four(), timeouts=QUICK, secure=RANGE)
     assert found.release.used == FOUR[1:]
     assert list(found.release.refused) == ["north"]
 
@@ -515,7 +520,7 @@ def test_an_accusation_must_name_sites_of_the_sum(accused, tmp_path):
         return [Message(RecordDict({"fedwqcp": ConfigRecord(fields)}), reply_to=message)]
 
     tamper = at_stage(STAGES[2], 100, falsely)
-    found = calibrate(grid(tmp_path, tamper), round_of_four(), pace=QUICK, secure=RANGE)
+    found = calibrate(grid(tmp_path, tamper), round_of_four(), timeouts=QUICK, secure=RANGE)
     assert list(found.release.refused) == ["north"]
 
 
@@ -539,7 +544,11 @@ def test_masks_that_do_not_cancel_release_nothing_and_blame_nobody(stage, change
     record = tmp_path / "record"
     with pytest.raises(RoundError, match=r"masks: they do not cancel|needs 4") as error:
         calibrate(
-            grid(tmp_path, tamper), round_of_four(quorum=4), pace=QUICK, secure=RANGE, record=record
+            grid(tmp_path, tamper),
+            round_of_four(quorum=4),
+            timeouts=QUICK,
+            secure=RANGE,
+            record=record,
         )
     assert events(record)[-1]["event"] == "failed"
     assert {line["agent"] for line in events(record) if line["event"] == "refused"} <= {"west"}

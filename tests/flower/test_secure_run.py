@@ -6,15 +6,14 @@ import json
 
 import numpy as np
 import pytest
+from fedwqcp.demo.embedded import digits, friedman
+from fedwqcp.demo.streams import stream
 
 import fedwqcp as fw
 from fedwqcp.demo.agents import prepare
-from fedwqcp.demo.data import digits, friedman, stream
 from fedwqcp.federation.audit import audit
-from fedwqcp.federation.transport.flower.demo import is_over
-from fedwqcp.federation.transport.flower.loopback import Loopback
-from fedwqcp.federation.transport.flower.processes import wait_until
-from fedwqcp.federation.transport.flower.scaffold import new_app
+from fedwqcp.federation.transport.deployment import round_ended, wait_until
+from fedwqcp.federation.transport.flower.deployment import LocalFederation, new_app
 
 pytestmark = pytest.mark.flower
 
@@ -46,7 +45,7 @@ def scores():
     labels = prepare(digits(), 0, **options)
     numbers = prepare(friedman(1500, stream(0, "friedman")), 0, **options)
     held = {"aps": {}, "cqr": {}}
-    for name, one, other in zip(SITES, labels.agents, numbers.agents, strict=False):
+    for name, one, other in zip(SITES, labels.sides, numbers.sides, strict=False):
         held["aps"][name] = one.calibration.scores
         held["cqr"][name] = other.calibration.scores - 1.0
     return held
@@ -76,7 +75,7 @@ def runs(root, stops_when_terminated):
         "deadline": 90.0,
         "grace": 6.0,
     }
-    with Loopback(root / "federation", SITES) as federation:
+    with LocalFederation(root / "federation", SITES) as federation:
         for name in SITES:
             federation.start_node(name, {"folder": root / "sites" / name / "kept"})
         federation.wait_online(len(SITES))
@@ -95,9 +94,9 @@ def runs(root, stops_when_terminated):
 
 def ended(federation, records, run):
     """Status and record of a run, once it ended; a busy machine needs its time."""
-    found = federation.commands.wait(run, 300.0, lambda: is_over(records))
+    found = federation.commands.wait(run, 300.0, lambda: round_ended(records))
     (record,) = records.iterdir()
-    return found.status, record
+    return found, record
 
 
 @pytest.mark.parametrize("score", RANGE)

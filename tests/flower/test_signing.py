@@ -15,7 +15,7 @@ from fedwqcp.federation.audit import audit
 from fedwqcp.federation.record import Ledger
 from fedwqcp.federation.signing import SigningKey, new_key
 from fedwqcp.federation.transport.flower import calibrate, client_app
-from fedwqcp.federation.transport.flower.terms import round_of
+from fedwqcp.federation.transport.settings import round_of
 
 APP = client_app(lambda c: calibrations()[c.node_config["agent"]], watchdog=False)
 
@@ -45,7 +45,7 @@ def grid(folder, tamper=None, more=(), **own):
 
 def test_every_step_is_signed_kept_and_audited(round, tmp_path):
     record = tmp_path / "record"
-    release = calibrate(grid(tmp_path), round, pace=QUICK, record=record).release
+    release = calibrate(grid(tmp_path), round, timeouts=QUICK, record=record).release
     assert release.used == NAMES
     assert {len(held) for held in release.signatures.values()} == {release.rounds}
     assert release.rounds > 1
@@ -58,14 +58,14 @@ def test_every_step_is_signed_kept_and_audited(round, tmp_path):
 
 
 def test_a_restarted_site_sends_the_same_bytes(round, tmp_path):
-    one = calibrate(grid(tmp_path), round, pace=QUICK).release
-    two = calibrate(grid(tmp_path), round, pace=QUICK).release  # every site anew, same folders
+    one = calibrate(grid(tmp_path), round, timeouts=QUICK).release
+    two = calibrate(grid(tmp_path), round, timeouts=QUICK).release  # every site anew, same folders
     assert one.signatures == two.signatures
 
 
 def test_an_audit_finds_an_answer_that_the_server_made_up(round, tmp_path):
     record, made_up = tmp_path / "record", tmp_path / "made-up"
-    release = calibrate(grid(tmp_path), round, pace=QUICK, record=record).release
+    release = calibrate(grid(tmp_path), round, timeouts=QUICK, record=record).release
     ledger = Ledger(made_up, round)  # with digests of its own, as a server could write it
     for step in range(release.rounds):
         for name in NAMES:
@@ -102,9 +102,9 @@ def test_an_answer_that_is_changed_on_the_way_does_not_count(bound, round, tmp_p
 
     nodes = {name: 100 + at for at, name in enumerate(NAMES)} if bound else None
     wires = grid(tmp_path, changed(100, lie))
-    found = calibrate(wires, round, pace=QUICK, nodes=nodes)
+    found = calibrate(wires, round, timeouts=QUICK, nodes=nodes)
     assert found.release.used == ("south", "east")
-    said = found.release.refused["north"] if bound else found.strangers[100]
+    said = found.release.refused["north"] if bound else found.unknown_nodes[100]
     assert said.startswith("signature")
 
 
@@ -112,9 +112,11 @@ def test_a_node_without_the_key_cannot_take_a_name_or_block_it(round, tmp_path):
     new_key(tmp_path / "stranger.pem")
     wires = grid(tmp_path, more=("north",))
     wires.contexts[103].node_config["sign-key"] = str(tmp_path / "stranger.pem")
-    found = calibrate(wires, round, pace=QUICK)
+    found = calibrate(wires, round, timeouts=QUICK)
     assert found.release.used == NAMES
-    assert found.strangers[103].startswith("data")  # it refuses by itself: the key is not its own
+    assert found.unknown_nodes[103].startswith(
+        "data"
+    )  # it refuses by itself: the key is not its own
 
 
 def test_a_forger_that_does_not_ask_its_own_program_is_a_stranger(round, tmp_path):
@@ -129,9 +131,9 @@ def test_a_forger_that_does_not_ask_its_own_program_is_a_stranger(round, tmp_pat
         content = RecordDict({"fedwqcp": ConfigRecord({**fields, "agent": "south", "body": body})})
         return [Message(content, reply_to=message)]
 
-    found = calibrate(grid(tmp_path, tamper, more=("north",)), round, pace=QUICK)
+    found = calibrate(grid(tmp_path, tamper, more=("north",)), round, timeouts=QUICK)
     assert set(found.release.used) >= {"south", "east"}
-    assert found.strangers[103].startswith("signature")
+    assert found.unknown_nodes[103].startswith("signature")
 
 
 def test_without_keys_at_the_sites_nothing_is_released(round, tmp_path):
@@ -139,12 +141,12 @@ def test_without_keys_at_the_sites_nothing_is_released(round, tmp_path):
     for context in wires.contexts.values():
         del context.node_config["sign-key"]
     with pytest.raises(QuorumError):
-        calibrate(wires, round, pace=QUICK)
+        calibrate(wires, round, timeouts=QUICK)
 
 
 def test_a_site_with_a_key_answers_no_unsigned_round(round, tmp_path):
     with pytest.raises(QuorumError):
-        calibrate(grid(tmp_path), replace(round, keys={}), pace=QUICK)
+        calibrate(grid(tmp_path), replace(round, keys={}), timeouts=QUICK)
 
 
 def test_a_secure_round_cannot_require_signatures(round, tmp_path):

@@ -819,7 +819,7 @@ def fuzz_site(case: Case) -> None:
     """Ask a site over Flower what no honest coordinator asks; it replies with a code at worst."""
     from flwr.app import Message, RecordDict
 
-    from fedwqcp.federation.transport.flower.letters import CODES, OK
+    from fedwqcp.federation.transport.messages import CODES, OK
 
     setup, random = _setup(case, steps=6), case.random
     secure = random.random() < 0.3
@@ -887,7 +887,7 @@ def _calibrate(grid: Any, setup: Setup, *, secure: bool = False, **options: Any)
     from fedwqcp.federation.transport.flower import calibrate
 
     scale = (0.0, 1.0) if secure else False
-    return calibrate(grid, setup.plan.round, pace=_pace(), secure=scale, **options)
+    return calibrate(grid, setup.plan.round, timeouts=_timeouts(), secure=scale, **options)
 
 
 def _flower_value(random: Random) -> Any:
@@ -967,11 +967,11 @@ def _grid(where: Path, tamper: Any) -> Any:
     return InProcessGrid(dict.fromkeys(configs, app), configs, tamper)
 
 
-def _pace() -> Any:
-    """Return a pace for nodes that reply at once."""
-    from fedwqcp.federation.transport.flower import Pace
+def _timeouts() -> Any:
+    """Return timeouts for nodes that reply at once."""
+    from fedwqcp.federation.transport.flower import Timeouts
 
-    return Pace(deadline=0.05, grace=0.01, poll=0.005)
+    return Timeouts(deadline=0.05, grace=0.01, poll=0.005)
 
 
 def _check_ledger(record: Path) -> None:

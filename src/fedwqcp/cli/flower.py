@@ -22,7 +22,7 @@ def new(
     as_json: AsJson = False,
 ) -> None:
     """Write a minimal, commented Flower app of your own that runs as it is."""
-    from fedwqcp.federation.transport.flower.scaffold import new_app
+    from fedwqcp.federation.transport.flower.deployment import new_app
 
     output, files = Output(as_json), new_app(folder)
     for path in files:
@@ -58,19 +58,20 @@ def _demo(folder: Path, method: str, alpha: float, deadline: float, output: Outp
     """Run the demonstration in a folder, and print what came of it."""
     from fedwqcp.demo.sites import write_sites
     from fedwqcp.federation.audit import audit
-    from fedwqcp.federation.transport.flower.demo import Shown, show
+    from fedwqcp.federation.transport.deployment import DemoResult
+    from fedwqcp.federation.transport.flower.deployment import run_demo
 
     output.say("training six models on digits")
     sites = write_sites(folder / "sites")
     terms = {"method": method, "alpha": alpha, "n-classes": 10, "deadline": deadline}
-    shown: Shown = show(folder, sites, terms, on_step=output.say)
+    shown: DemoResult = run_demo(folder, sites, terms, on_step=output.say)
     guarantee = f"{shown.release.guarantee} ({shown.release.assumption})"
     table = Table(title=f"{method}, alpha = {alpha:g}; guarantee: {guarantee}")
     for heading in ("site", "status", "bytes up", "bytes down", "stored", "coverage", "mean size"):
         table.add_column(heading, overflow="fold")
     thresholds = released(shown.release)
     out = always_left_out(thresholds)
-    for row in shown.rows:
+    for row in shown.sites:
         status = "left out" if row.agent in out else f"{row.status} {row.reason}".strip()
         numbers = (str(row.bytes_up), str(row.bytes_down), "yes" if row.stored else "no")
         table.add_row(row.agent, status, *numbers, f"{row.coverage:.3f}", f"{row.size:.2f}")
@@ -87,7 +88,7 @@ def _demo(folder: Path, method: str, alpha: float, deadline: float, output: Outp
         method=method,
         guarantee=shown.release.guarantee,
         rounds=shown.release.rounds,
-        sites=shown.rows,
+        sites=shown.sites,
         thresholds=thresholds,
         seconds=shown.seconds,
         matches=found.matches,

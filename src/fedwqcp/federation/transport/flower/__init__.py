@@ -3,35 +3,35 @@
 Needs the extra ``flower``. The server asks by push and pull with a quorum, a deadline and a grace
 period; every answer must carry the nonce of its question; a site answers with a summary or with one
 of a few fixed codes, never with the text of an error.
+
+Here lies what is Flower's own: its messages, its apps, SecAgg+, and a federation of processes. The
+round itself, timeouts, replies and the site's folder are shared with other engines
+(`fedwqcp.federation.transport`).
 """
 
 from __future__ import annotations
 
 from fedwqcp.errors import MissingExtraError
+from fedwqcp.federation.transport.session import SessionResult, Timeouts
+from fedwqcp.federation.transport.settings import round_of, timeouts_of
 
 try:
-    from fedwqcp.federation.transport.flower.client_app import answer_with, client_app
-    from fedwqcp.federation.transport.flower.drive import Pace
-    from fedwqcp.federation.transport.flower.server_app import (
-        calibrate,
-        calibrate_as,
-        server_app,
-    )
-    from fedwqcp.federation.transport.flower.sitting import Calibrated
-    from fedwqcp.federation.transport.flower.terms import pace_of, round_of
+    from fedwqcp.federation.transport.flower.client_app import answer_with, client_app, from_files
+    from fedwqcp.federation.transport.flower.server_app import calibrate, calibrate_as, server_app
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] != "flwr":
         raise
     raise MissingExtraError("a federation over Flower", "flower") from None
 
 __all__ = [
-    "Calibrated",
-    "Pace",
+    "SessionResult",
+    "Timeouts",
     "answer_with",
     "calibrate",
     "calibrate_as",
     "client_app",
-    "pace_of",
+    "from_files",
     "round_of",
     "server_app",
+    "timeouts_of",
 ]

@@ -1,42 +1,31 @@
-"""The side of a site: it answers a round from its own data, and keeps all that leaves."""
+"""The site's side: a ClientApp that answers rounds from the site's own data."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
-from hashlib import sha256
-from pathlib import Path
 from typing import TypeAlias
 
-import numpy as np
-import numpy.typing as npt
 from flwr.app import ArrayRecord, Context, Message
 from flwr.clientapp import ClientApp
 
-from fedwqcp.errors import BudgetError, InputError
-from fedwqcp.federation.agent import Agent
-from fedwqcp.federation.outputs import Outputs, load_outputs
-from fedwqcp.federation.plan import Plan
-from fedwqcp.federation.predict import calibration_of
-from fedwqcp.federation.record import parse
-from fedwqcp.federation.signing import SigningKey
-from fedwqcp.federation.transport.flower.letters import (
-    ASK,
+from fedwqcp.federation.outputs import Outputs
+from fedwqcp.federation.transport.flower.messages import (
     MODEL,
-    RELEASE,
-    Ask,
+    READY,
+    SUM,
+    read_request,
+    write_reply,
 )
-from fedwqcp.federation.transport.flower.replies import RefusedError, reply, told_as
-from fedwqcp.federation.transport.flower.site import Site
-from fedwqcp.methods import Calibration
-from fedwqcp.wire.codec import decode
-from fedwqcp.wire.envelope import Ask as Question
-from fedwqcp.wire.release import Release
-from fedwqcp.wire.round import Round
+from fedwqcp.federation.transport.messages import ASK, RELEASE, Request
+from fedwqcp.federation.transport.site import (
+    Site,
+    SiteOutputs,
+    accept_release,
+    answer,
+    read_outputs,
+)
 
-Found: TypeAlias = Outputs | Calibration | tuple[npt.ArrayLike, npt.ArrayLike]
-"""What a site's function may return: outputs and labels, in one of three forms."""
-OutputsOf: TypeAlias = Callable[[Context], Found]
+OutputsOf: TypeAlias = Callable[[Context], SiteOutputs]
 """A site's function: from Flower's context to the model's outputs on calibration data."""
 
 
@@ -58,10 +47,7 @@ def from_files(context: Context) -> Outputs:
     InputError
         If no file is named, or it cannot be read.
     """
-    path, labels = context.node_config.get("outputs"), context.node_config.get("labels")
-    if path is None:
-        raise InputError("name the file: --node-config \"agent='st-mary' outputs='cal.npz'\"")
-    return load_outputs(Path(str(path)), None if labels is None else Path(str(labels)))
+    return read_outputs(context.node_config)
 
 
 def client_app(outputs: OutputsOf = from_files, *, watchdog: bool = True) -> ClientApp:
@@ -99,117 +85,58 @@ def answer_with(app: ClientApp, outputs: OutputsOf, *, watchdog: bool = True) ->
     """
 
     def _ask(message: Message, context: Context) -> Message:
-        """Answer a question."""
-        model = message.content.get(MODEL)
-        if isinstance(model, ArrayRecord):
-            context.state[MODEL] = model
-        return reply(message, context, lambda site, ask: _answer(site, ask, context), watchdog)
+        _keep_model(message, context)
 
-    def _answer(site: Site, ask: Ask, context: Context) -> bytes:
-        """Compute one answer that leaves as it is."""
-        with told_as("terms"):
-            secure = _plan(ask.round).round.secure is not None
-        if site.secure_only or secure:
-            raise RefusedError("secure")
-        return answer(site, ask, lambda: outputs(context))
+        def _answer(site: Site, request: Request) -> bytes:
+            return answer(site, request, lambda: outputs(context))
+
+        return _reply(message, context, _answer, watchdog)
 
     def _release(message: Message, context: Context) -> Message:
-        """Store the release."""
-        return reply(message, context, store, False)
+        return _reply(message, context, accept_release, False)
 
-    from fedwqcp.federation.transport.flower.secure_site import sum_with  # it builds on this file
+    # Secure rounds use Flower's own SecAgg+, whose modules may change with its version: they are
+    # loaded only when a secure round is asked for.
+
+    def _ready(message: Message, context: Context) -> Message:
+        _keep_model(message, context)
+
+        def _check(site: Site, request: Request) -> bytes:
+            from fedwqcp.federation.transport.flower.secure_site import check_ready
+
+            return check_ready(site, request, lambda: outputs(context))
+
+        return _reply(message, context, _check, watchdog)
+
+    def _sum(message: Message, context: Context) -> Message:
+        from fedwqcp.federation.transport.flower.secure_site import take_part
+
+        return take_part(message, context, lambda: outputs(context), watchdog)
 
     app.query(ASK)(_ask)
     app.query(RELEASE)(_release)
-    sum_with(app, outputs, watchdog=watchdog)
+    app.query(READY)(_ready)
+    app.query(SUM)(_sum)
 
 
-def answer(site: Site, ask: Ask, outputs: Callable[[], Found], *, masked: bool = False) -> bytes:
-    """Answer one question, or give again what was answered before.
-
-    Parameters
-    ----------
-    site : Site
-        Who answers.
-    ask : Ask
-        The question.
-    outputs : callable
-        Gives the model's outputs on the site's calibration data.
-    masked : bool, optional
-        Whether the answer stays here and only a masked sum leaves, which tells no single scores.
-
-    Returns
-    -------
-    bytes
-        The encoded answer, kept in the site's folder.
-    """
-    with told_as("terms"):
-        plan = _plan(ask.round)
-        round = plan.round
-        step = decode(ask.body, Question, plan.kinds, "server").step if ask.body else 0
-    if not round.expects(site.agent):
-        raise RefusedError("roster")
-    with told_as("round"):
-        before = site.kept(round, ask.round, f"step-{step}")
-    if before is not None:
-        return before
-    with told_as("data"):
-        cal = _calibration(round, outputs())
-        agent = Agent(
-            site.agent,
-            plan,
-            cal,
-            allow_samples=site.allow_samples,
-            limit=None if masked else site.limit,
-            budget=site.budget,
-            sign_key=None if site.sign_key is None else SigningKey(site.sign_key),
-        )
-    with told_as("answer"), told_as("budget", BudgetError):
-        found = agent.answer(ask.body or None)
-        site.keep(round, ask.round, f"step-{step}", found)
-    return found
+def _reply(
+    message: Message, context: Context, work: Callable[[Site, Request], bytes], watchdog: bool
+) -> Message:
+    """Do some work, and reply with its result or with a fixed code."""
+    nonce, agent = "", ""
+    try:
+        request = read_request(message)
+        nonce = request.nonce
+        site = Site.of(context.node_config)
+        agent = site.agent
+        status, body = site.perform(lambda: work(site, request), request.seconds, watchdog)
+    except Exception:
+        status, body = "failed", b""
+    return write_reply(message, nonce, agent, status, body)
 
 
-def store(site: Site, ask: Ask) -> bytes:
-    """Store the release of a round.
-
-    Parameters
-    ----------
-    site : Site
-        Who stores it.
-    ask : Ask
-        Its body is the encoded release.
-
-    Returns
-    -------
-    bytes
-        The digest of the release, as acknowledgement.
-    """
-    with told_as("terms"):
-        release, digest = _released(ask.body)
-    if not release.round.expects(site.agent):
-        raise RefusedError("roster")
-    with told_as("round"):
-        site.store(release, ask.body)
-    return digest
-
-
-@lru_cache(maxsize=4)
-def _plan(data: bytes) -> Plan:
-    """Read the terms of a round, once in a process that stands for many sites."""
-    return Plan.of(decode(data, Round, source="server"))
-
-
-@lru_cache(maxsize=4)
-def _released(data: bytes) -> tuple[Release, bytes]:
-    """Read a release, once in a process that stands for many sites."""
-    return parse(data, "server"), sha256(data).hexdigest().encode()
-
-
-def _calibration(round: Round, found: Found) -> Calibration:
-    """Score what a site's function returned."""
-    if isinstance(found, Calibration):
-        return found
-    if isinstance(found, tuple):
-        found = Outputs(np.asarray(found[0]), np.asarray(found[1]))
-    return calibration_of(round, found)
+def _keep_model(message: Message, context: Context) -> None:
+    """Keep the parameters that came with a request where the site's function finds them."""
+    model = message.content.get(MODEL)
+    if isinstance(model, ArrayRecord):
+        context.state[MODEL] = model

@@ -1,120 +1,208 @@
-"""The side of a site in a secure round: its words leave under masks, or not at all."""
+"""The site's side of a secure round: its words leave under the masks of SecAgg+, or not at all.
+
+SecAgg+ works on messages that train; here it is given queries of ours in that shape, so that an app
+that trains, with SecAgg+ or without, is left alone.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeAlias, cast
 
-from flwr.app import ArrayRecord, Context, Message
-from flwr.clientapp import ClientApp
+import numpy as np
+from flwr.app import ConfigRecord, Context, Message
+from flwr.app.message_type import MessageType
+from flwr.common import Code, FitRes, Status, ndarrays_to_parameters
+from flwr.common.secure_aggregation.crypto.symmetric_encryption import decrypt
+from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS, Key, Stage
+from flwr.common.secure_aggregation.secaggplus_utils import share_keys_plaintext_separate
+from flwr.compat.common.recorddict_compat import fitres_to_recorddict
 
-from fedwqcp.errors import OutOfRangeError
+from fedwqcp.errors import InputError, OutOfRangeError
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.secure import plain_ask, scale_of, words_of, words_out_of_range
-from fedwqcp.federation.transport.flower.client_app import OutputsOf, answer
-from fedwqcp.federation.transport.flower.letters import MODEL, OK, READY, SUM, Ask
-from fedwqcp.federation.transport.flower.replies import RefusedError, reply, told_as
-from fedwqcp.federation.transport.flower.site import Site
-from fedwqcp.wire.codec import decode
-from fedwqcp.wire.round import Round
+from fedwqcp.federation.transport.flower.messages import RECORD, read_request, write_reply
+from fedwqcp.federation.transport.flower.secagg import (
+    CHECK,
+    are_shares,
+    secaggplus_mod,
+    secaggplus_state,
+)
+from fedwqcp.federation.transport.messages import OK, Request, reply_fields
+from fedwqcp.federation.transport.site import (
+    RefusedError,
+    Site,
+    SiteOutputs,
+    answer,
+    plan_of,
+    refuse_with,
+)
+from fedwqcp.wire.masked import MODULUS, FixedPoint
 
-_OF_DATA = ("data", "answer", "budget")
+OwnOutputs: TypeAlias = Callable[[], SiteOutputs]
+"""Gives the model's outputs on the site's calibration data."""
+_DATA_CODES = ("data", "answer", "budget")
 """Refusals that depend on the site's data: asked again in the same round, it says the same."""
 
 
-def sum_with(app: ClientApp, outputs: OutputsOf, *, watchdog: bool = True) -> None:
-    """Let a ClientApp take part in secure rounds.
+def check_ready(site: Site, request: Request, outputs: OwnOutputs) -> bytes:
+    """Reply whether this site can take part, without any number of its own.
 
-    Parameters
-    ----------
-    app : ClientApp
-        The app.
-    outputs : callable
-        From Flower's context to the model's outputs.
-    watchdog : bool, optional
-        Compute in a child process that is ended at the deadline.
+    It makes the words once, which shows that they can be made, and forgets them.
     """
-
-    def _ready(message: Message, context: Context) -> Message:
-        """Say whether this site can take part, without any number of its own."""
-        model = message.content.get(MODEL)
-        if isinstance(model, ArrayRecord):
-            context.state[MODEL] = model
-
-        def _check(site: Site, ask: Ask) -> bytes:
-            """Make the words once, which shows that they can be made, and forget them."""
-            with told_as("terms"):
-                round = decode(ask.round, Round, source="server")
-            with told_as("round"):
-                before = site.kept(round, ask.round, "ready")
-            if before is not None:
-                return _told(before.decode())
-            status = OK
-            try:
-                words(site, ask, outputs, context)
-            except RefusedError as refused:
-                if str(refused) not in _OF_DATA:
-                    raise
-                site.note(refused.__cause__ or refused)
-                status = str(refused)
-            with told_as("round"):
-                site.keep(round, ask.round, "ready", status.encode())
-            return _told(status)
-
-        return reply(message, context, _check, watchdog)
-
-    def _sum(message: Message, context: Context) -> Message:
-        """Take part in one stage of a sum; SecAgg+ is loaded only now."""
-        from fedwqcp.federation.transport.flower.secure_stage import take_part
-
-        def _words(site: Site, ask: Ask) -> bytes:
-            """Make the words of this question."""
-            return words(site, ask, outputs, context)
-
-        return take_part(message, context, _words, watchdog)
-
-    app.query(READY)(_ready)
-    app.query(SUM)(_sum)
-
-
-def _told(status: str) -> bytes:
-    """Reply as before."""
-    if status != OK:
-        raise RefusedError(status)
+    with refuse_with("terms"):
+        round = plan_of(request.round).round
+    with refuse_with("round"):
+        before = site.previous_answer(round, request.round, "ready")
+    if before is None:
+        status = OK
+        try:
+            _words(site, request, outputs)
+        except RefusedError as refused:
+            if refused.code not in _DATA_CODES:
+                raise
+            site.keep_error(refused.__cause__ or refused)
+            status = refused.code
+        before = status.encode()
+        with refuse_with("round"):
+            site.keep_answer(round, request.round, "ready", before)
+    if before != OK.encode():
+        raise RefusedError(before.decode())
     return b""
 
 
-def words(site: Site, ask: Ask, outputs: OutputsOf, context: Context) -> bytes:
-    """Return what a site adds to a sum, before it is masked.
+def take_part(message: Message, context: Context, outputs: OwnOutputs, watchdog: bool) -> Message:
+    """Let SecAgg+ do one stage; whatever goes wrong is told by a fixed code."""
+    action, nonce, agent = message.metadata.message_type, "", ""
 
-    Parameters
-    ----------
-    site : Site
-        Who answers; its own folder keeps the answer, which does not leave.
-    ask : Ask
-        The question.
-    outputs : callable
-        From Flower's context to the model's outputs.
-    context : Context
-        Flower's context.
+    def _refusal(code: str, body: bytes = b"") -> Message:
+        """Reply with a code, and with nothing of SecAgg+."""
+        message.metadata.message_type = action
+        return write_reply(message, nonce, agent, code, body)
 
-    Returns
-    -------
-    bytes
-        A list of whole numbers, as JSON. What lies outside the round's range is said by them, under
-        the mask, and not by a refusal that the server could read.
-    """
-    with told_as("terms"):
-        plan = Plan.of(decode(ask.round, Round, source="server"))
-        scale_of(plan)  # refuses terms that are not those of a secure round
-        inner = plain_ask(plan, ask.body)
-    plain = Ask(ask.nonce, ask.round, inner or b"", ask.seconds)
     try:
-        own = answer(site, plain, lambda: outputs(context), masked=True)
-        with told_as("answer"):
-            found = words_of(plan, ask.body, own)
+        request = read_request(message)
+        nonce = request.nonce
+        site = Site.of(context.node_config)
+        agent = site.agent
+        try:
+            with refuse_with("terms"):
+                plan = plan_of(request.round)
+                scale = scale_of(plan)
+            configs = message.content.config_records[RECORD_KEY_CONFIGS]
+            with refuse_with("masks"):
+                _check_stage(configs, plan, scale)
+            if faulty := _unopened(configs, context):
+                return _refusal("shares", json.dumps(faulty).encode())
+            message.metadata.message_type = MessageType.TRAIN
+
+            def _fit(question: Message, _: Context) -> Message:
+                """Make the words; SecAgg+ calls this where a model would be trained."""
+                work = lambda: _words(site, request, outputs)  # noqa: E731
+                status, body = site.perform(work, request.seconds, watchdog)
+                if status != OK:
+                    raise RefusedError(status)
+                return _as_parameters(question, json.loads(body), scale)
+
+            reply = secaggplus_mod()(message, context, _fit)
+        except RefusedError as refused:
+            site.keep_error(refused.__cause__ or refused)
+            return _refusal(refused.code)
+        except Exception as error:
+            site.keep_error(error)
+            return _refusal("failed")
+    except Exception:
+        return _refusal("failed")
+    reply.content[RECORD] = ConfigRecord(dict(reply_fields(nonce, agent, OK, b"")))
+    message.metadata.message_type = reply.metadata.message_type = action
+    return reply
+
+
+def _words(site: Site, request: Request, outputs: OwnOutputs) -> bytes:
+    """Return what a site adds to a sum, before it is masked, as JSON.
+
+    The site's own folder keeps the answer, which does not leave. What lies outside the round's
+    range is said by the words, under the mask, and not by a refusal that the server could read.
+    """
+    with refuse_with("terms"):
+        plan = plan_of(request.round)
+        scale_of(plan)  # refuses terms that are not those of a secure round
+        question = plain_ask(plan, request.body)
+    try:
+        own = answer(site, replace(request, body=question or b""), outputs, masked=True)
+        with refuse_with("answer"):
+            words = words_of(plan, request.body, own)
     except RefusedError as refused:
         if not isinstance(refused.__cause__, OutOfRangeError):
             raise
-        site.note(refused.__cause__)
-        found = words_out_of_range(plan, ask.body)
-    return json.dumps(found).encode()
+        site.keep_error(refused.__cause__)
+        words = words_out_of_range(plan, request.body)
+    return json.dumps(words).encode()
+
+
+def _as_parameters(question: Message, words: list[int], scale: FixedPoint) -> Message:
+    """Return the words as SecAgg+ wants them: its quantisation then changes nothing."""
+    target = 2**scale.bits
+    centred = (np.array([*words, CHECK], dtype=np.float64) - target / 2) * target
+    parameters = ndarrays_to_parameters([centred])  # multiplied by 1 / target there
+    result = FitRes(Status(Code.OK, ""), parameters, 1, {})
+    return Message(fitres_to_recorddict(result, False), reply_to=question)
+
+
+def _check_stage(configs: ConfigRecord, plan: Plan, scale: FixedPoint) -> None:
+    """Refuse a stage that would hide less than a secure round promises.
+
+    That is one with fewer agents than the quorum, one where half of the shares would be enough to
+    unmask, and one where the words would be clipped or rounded.
+    """
+    stated: dict[str, Any] = dict(configs)
+    stage, target = stated[Key.STAGE], 2**scale.bits
+    sound, present = True, plan.round.quorum
+    if stage == Stage.SETUP:
+        present = int(stated[Key.SAMPLE_NUMBER])
+        sound = (
+            2 * int(stated[Key.THRESHOLD]) > present
+            and {
+                Key.SHARE_NUMBER: present,
+                Key.CLIPPING_RANGE: target / 2,
+                Key.TARGET_RANGE: target,
+                Key.MOD_RANGE: MODULUS,
+                Key.MAX_WEIGHT: float(target),
+            }.items()
+            <= stated.items()
+        )
+    elif stage == Stage.SHARE_KEYS:
+        present = len(stated) - 1
+    elif stage == Stage.COLLECT_MASKED_VECTORS:
+        present = 1 + len(set(stated[Key.SOURCE_LIST]))
+    elif stage == Stage.UNMASK:
+        active, dead = (
+            set(stated[key]) for key in (Key.ACTIVE_NODE_ID_LIST, Key.DEAD_NODE_ID_LIST)
+        )
+        present, sound = len(active), not active & dead
+    if present < plan.round.quorum or not sound:
+        raise InputError(f"a masked sum needs {plan.round.quorum} agents and the round's own masks")
+
+
+def _unopened(configs: ConfigRecord, context: Context) -> list[int]:
+    """Return the nodes whose key shares for this site cannot be opened, or are none.
+
+    Only this site can tell; if it said nothing, it would look like the one at fault.
+    """
+    if configs[Key.STAGE] != Stage.COLLECT_MASKED_VECTORS:
+        return []
+    state: Any = secaggplus_state(context)
+    sources, ciphertexts = (cast(Any, configs[k]) for k in (Key.SOURCE_LIST, Key.CIPHERTEXT_LIST))
+    faulty = []
+    for source, ciphertext in zip(sources, ciphertexts, strict=True):
+        try:
+            shares = decrypt(state.ss2_dict[source], ciphertext)
+            sender, receiver, seed, key = share_keys_plaintext_separate(shares)
+            sound = (sender, receiver) == (source, state.nid)
+            sound = sound and are_shares([seed], [key])
+        except Exception:  # whatever another site put there
+            sound = False
+        faulty += [] if sound else [source]
+    return faulty

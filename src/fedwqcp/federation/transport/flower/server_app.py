@@ -9,13 +9,13 @@ from flwr.app import ArrayRecord, Context
 from flwr.serverapp import Grid, ServerApp
 
 from fedwqcp.federation.secure import secure_round
-from fedwqcp.federation.transport.flower.drive import Pace
-from fedwqcp.federation.transport.flower.sitting import Calibrated, Sitting
-from fedwqcp.federation.transport.flower.terms import nodes_of, pace_of, round_of, secure_of
+from fedwqcp.federation.transport.flower.messages import GridCarrier
+from fedwqcp.federation.transport.session import Session, SessionResult, Timeouts
+from fedwqcp.federation.transport.settings import nodes_of, round_of, secure_of, timeouts_of
 from fedwqcp.wire.round import Round
 
 
-def server_app(then: Callable[[Calibrated], None] | None = None) -> ServerApp:
+def server_app(then: Callable[[SessionResult], None] | None = None) -> ServerApp:
     """Return a ServerApp that runs one round as its run configuration says.
 
     Parameters
@@ -31,7 +31,6 @@ def server_app(then: Callable[[Calibrated], None] | None = None) -> ServerApp:
     app = ServerApp()
 
     def _main(grid: Grid, context: Context) -> None:
-        """Run the round."""
         result = calibrate_as(grid, context.run_config)
         if then is not None:
             then(result)
@@ -42,7 +41,7 @@ def server_app(then: Callable[[Calibrated], None] | None = None) -> ServerApp:
 
 def calibrate_as(
     grid: Grid, config: Mapping[str, object], *, model: ArrayRecord | None = None
-) -> Calibrated:
+) -> SessionResult:
     """Run a round as a run configuration says.
 
     Parameters
@@ -50,14 +49,14 @@ def calibrate_as(
     grid : Grid
         Flower's way to the nodes.
     config : mapping
-        Terms and pace, as `round_of` and `pace_of` read them; ``nodes`` ("st-mary=1234,...") says
-        which node each agent must be, ``records`` where the record of the round goes ("": nowhere).
+        As `round_of` and `timeouts_of` read it; ``nodes`` ("st-mary=1234,...") says which node each
+        agent must be, ``records`` where the record of the round goes ("": nowhere).
     model : ArrayRecord, optional
         Parameters that go with the first question.
 
     Returns
     -------
-    Calibrated
+    SessionResult
         The release, and who has it.
     """
     round = round_of(config)
@@ -65,7 +64,7 @@ def calibrate_as(
     return calibrate(
         grid,
         round,
-        pace=pace_of(config),
+        timeouts=timeouts_of(config),
         nodes=nodes_of(config),
         model=model,
         record=Path(records) / round.id if records else None,
@@ -77,12 +76,12 @@ def calibrate(
     grid: Grid,
     round: Round,
     *,
-    pace: Pace | None = None,
+    timeouts: Timeouts | None = None,
     nodes: Mapping[str, int] | None = None,
     model: ArrayRecord | None = None,
     record: Path | None = None,
     secure: bool | tuple[float, float] = False,
-) -> Calibrated:
+) -> SessionResult:
     """Run a round over a grid: ask, admit, release, hand over.
 
     After training, call it in the same ``main`` with ``model=result.arrays``: the clients then
@@ -94,7 +93,7 @@ def calibrate(
         Flower's way to the nodes.
     round : Round
         The terms.
-    pace : Pace, optional
+    timeouts : Timeouts, optional
         Deadline and grace of each step.
     nodes : mapping of str to int, optional
         Which node each agent must be; by default nodes say which agent they are, and a name that
@@ -109,7 +108,7 @@ def calibrate(
 
     Returns
     -------
-    Calibrated
+    SessionResult
         The release, and who has it.
 
     Raises
@@ -117,11 +116,11 @@ def calibrate(
     QuorumError
         If too few agents answered soundly in time; the round can be run again under a new id.
     """
+    timeouts = timeouts or Timeouts()
+    carrier = GridCarrier(grid, timeouts)
     if secure or round.secure:
-        from fedwqcp.federation.transport.flower.secure_sitting import (
-            SecureSitting,
-        )  # loads SecAgg+
+        from fedwqcp.federation.transport.flower.secure_server import SecureSession  # loads SecAgg+
 
         round = secure_round(round, secure) if secure else round
-        return SecureSitting(grid, round, pace or Pace(), nodes, record).run(model)
-    return Sitting(grid, round, pace or Pace(), nodes, record).run(model)
+        return SecureSession(carrier, round, timeouts, nodes, record).run(model)
+    return Session(carrier, round, timeouts, nodes, record).run(model)

@@ -1,4 +1,4 @@
-"""From an app's run configuration to the terms and the pace of a round."""
+"""From an app's run configuration, flat keys and values, to a round and its timeouts."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from fedwqcp import methods, scores
 from fedwqcp.errors import InputError
 from fedwqcp.federation.plan import choose_method, choose_score, new_id
-from fedwqcp.federation.transport.flower.drive import Pace
+from fedwqcp.federation.transport.session import Timeouts
 from fedwqcp.wire.round import Round, Setting
 
 _KEYS = {
     "agents", "alpha", "method", "score", "rule", "by", "groups", "quorum", "max-n", "n-classes",
     "deadline", "grace", "records", "nodes", "secure", "score-low", "score-high", "keys",
 }  # fmt: skip
-_PARTS = ("method-setting.", "score-setting.")
+_PREFIXES = ("method-setting.", "score-setting.")
 
 
 def round_of(config: Mapping[str, object]) -> Round:
@@ -26,8 +26,8 @@ def round_of(config: Mapping[str, object]) -> Round:
         ``agents`` ("st-mary,lakeside"), ``alpha`` (0.1, or "0.05,0.1"), ``method``, ``score``,
         ``rule``, ``by`` ("label" or "group"), ``groups`` ("female,male"), ``quorum`` and
         ``n-classes`` (0: not given), ``max-n``; ``keys`` ("st-mary=3f...,lakeside=a0..."), where
-        answers must be signed; settings of method and
-        score under ``method-setting.NAME`` and ``score-setting.NAME``.
+        answers must be signed; settings of method and score under ``method-setting.NAME`` and
+        ``score-setting.NAME``.
 
     Returns
     -------
@@ -40,19 +40,19 @@ def round_of(config: Mapping[str, object]) -> Round:
         If a key of one of these groups is unknown, or a value is wrong.
     """
     for key in config:
-        if key not in _KEYS and not key.startswith(_PARTS):
+        if key not in _KEYS and not key.startswith(_PREFIXES):
             raise InputError(
                 f"unknown key {key!r} in the run configuration; known: "
-                f"{', '.join(sorted(_KEYS))}, {', '.join(part + 'NAME' for part in _PARTS)}"
+                f"{', '.join(sorted(_KEYS))}, {', '.join(part + 'NAME' for part in _PREFIXES)}"
             )
-    agents = _listed(config.get("agents", ""))
-    method = methods.get(str(config.get("method", "fedwq-cp")), **_settings(config, _PARTS[0]))
-    score = scores.get(str(config.get("score", "aps")), **_settings(config, _PARTS[1]))  # type: ignore[arg-type]  # checked there
+    agents = _split(config.get("agents", ""))
+    method = methods.get(str(config.get("method", "fedwq-cp")), **_settings(config, _PREFIXES[0]))
+    score = scores.get(str(config.get("score", "aps")), **_settings(config, _PREFIXES[1]))  # type: ignore[arg-type]  # checked there
     return Round(
         id=new_id(),
         method=choose_method(method),
         score=choose_score(score),
-        alphas=tuple(_number("alpha", part) for part in _listed(config.get("alpha", 0.1))),
+        alphas=tuple(_number("alpha", part) for part in _split(config.get("alpha", 0.1))),
         agents=agents,
         quorum=_whole("quorum", config.get("quorum", 0)) or len(agents),
         max_n=_whole("max-n", config.get("max-n", Round.max_n)),
@@ -60,12 +60,12 @@ def round_of(config: Mapping[str, object]) -> Round:
         key=new_id(),
         n_classes=_whole("n-classes", config.get("n-classes", 0)) or None,
         by=str(config.get("by", "")) or None,
-        groups=_listed(config.get("groups", "")),
+        groups=_split(config.get("groups", "")),
         keys=_keys(config.get("keys", "")),
     )
 
 
-def pace_of(config: Mapping[str, object]) -> Pace:
+def timeouts_of(config: Mapping[str, object]) -> Timeouts:
     """Return how long the steps of a round wait.
 
     Parameters
@@ -75,35 +75,22 @@ def pace_of(config: Mapping[str, object]) -> Pace:
 
     Returns
     -------
-    Pace
-        The pace.
+    Timeouts
+        With the defaults for what is left out.
     """
-    return Pace(
-        deadline=_number("deadline", config.get("deadline", Pace.deadline)),
-        grace=_number("grace", config.get("grace", Pace.grace)),
+    return Timeouts(
+        deadline=_number("deadline", config.get("deadline", Timeouts.deadline)),
+        grace=_number("grace", config.get("grace", Timeouts.grace)),
     )
 
 
 def nodes_of(config: Mapping[str, object]) -> dict[str, int] | None:
-    """Return which node each agent must be, where the configuration says so.
+    """Return which node each agent must be (``nodes``: "st-mary=1234,lakeside=5678").
 
-    Parameters
-    ----------
-    config : mapping
-        ``nodes`` ("st-mary=1234,lakeside=5678"); empty leaves it to what nodes say of themselves.
-
-    Returns
-    -------
-    dict or None
-        By agent.
-
-    Raises
-    ------
-    InputError
-        If an entry is not NAME=ID, or one node stands for two agents.
+    None where the configuration names none: then nodes say which agent they are.
     """
     found: dict[str, int] = {}
-    for entry in _listed(config.get("nodes", "")):
+    for entry in _split(config.get("nodes", "")):
         name, equals, node = entry.partition("=")
         if not equals or not node.strip().isdigit():
             raise InputError(f"nodes must be written NAME=ID, got {entry!r}")
@@ -114,49 +101,36 @@ def nodes_of(config: Mapping[str, object]) -> dict[str, int] | None:
 
 
 def secure_of(config: Mapping[str, object]) -> bool | tuple[float, float]:
-    """Return whether a run configuration asks for a secure round, and for which range.
+    """Return whether a round is to be secure (``secure``), and for which range.
 
-    Parameters
-    ----------
-    config : mapping
-        ``secure`` (true or false); ``score-low`` and ``score-high``, where the score has no range
-        of its own (both 0: its own).
-
-    Returns
-    -------
-    bool or tuple of float
-        False for a plain round.
-
-    Raises
-    ------
-    InputError
-        If a value is wrong.
+    ``score-low`` and ``score-high`` state it where the score has none (both 0: its own).
     """
     secure = config.get("secure", False)
     if not isinstance(secure, bool):
         raise InputError(f"secure must be true or false, got {secure!r}")
-    low, high = (config.get(key, 0.0) for key in ("score-low", "score-high"))
-    for value in (low, high):
+    bounds = []
+    for key in ("score-low", "score-high"):
+        value = config.get(key, 0.0)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise InputError(f"score-low and score-high must be numbers, got {value!r}")
-    return (float(low), float(high)) if secure and (low or high) else secure  # type: ignore[arg-type]  # numbers
+        bounds.append(float(value))
+    return (bounds[0], bounds[1]) if secure and any(bounds) else secure
 
 
-def _listed(value: object) -> tuple[str, ...]:
+def _split(value: object) -> tuple[str, ...]:
     """Read a list with commas."""
     return tuple(part.strip() for part in str(value).split(",") if part.strip())
 
 
 def _keys(value: object) -> dict[str, str]:
     """Read public keys by agent."""
-    pairs = [entry.partition("=") for entry in _listed(value)]
+    pairs = [entry.partition("=") for entry in _split(value)]
     if len({name.strip() for name, _, _ in pairs}) != len(pairs):
         raise InputError("keys must be written NAME=KEY, each agent once")
     return {name.strip(): key.strip() for name, _, key in pairs}
 
 
 def _number(name: str, value: object) -> float:
-    """Read a number."""
     try:
         return float(str(value))
     except ValueError:
@@ -164,21 +138,20 @@ def _number(name: str, value: object) -> float:
 
 
 def _whole(name: str, value: object) -> int:
-    """Read a whole number."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise InputError(f"{name} must be a whole number, got {value!r}")
     return value
 
 
-def _settings(config: Mapping[str, object], part: str) -> dict[str, Setting]:
+def _settings(config: Mapping[str, object], prefix: str) -> dict[str, Setting]:
     """Collect the settings of a method or score; numbers with commas are a tuple."""
     found: dict[str, Setting] = {}
     for key, value in config.items():
-        if not key.startswith(part):
+        if not key.startswith(prefix):
             continue
-        name = key.removeprefix(part).replace("-", "_")
+        name = key.removeprefix(prefix).replace("-", "_")
         if isinstance(value, str) and "," in value:
-            found[name] = tuple(_number(key, entry) for entry in _listed(value))
+            found[name] = tuple(_number(key, entry) for entry in _split(value))
         elif isinstance(value, bool | int | float | str):
             found[name] = value
         else:

@@ -8,12 +8,7 @@ import sys
 import pytest
 
 from fedwqcp.errors import InputError
-from fedwqcp.federation.transport.flower.processes import (
-    Processes,
-    descendants,
-    free_ports,
-    wait_until,
-)
+from fedwqcp.federation.transport.deployment import Processes, descendants, free_ports, wait_until
 
 STUBBORN = """
 import signal, subprocess, sys, time
@@ -29,7 +24,7 @@ def test_a_failing_block_stops_stubborn_processes_and_their_detached_children(tm
 
     def begin(processes):
         process = processes.start("stubborn", (sys.executable, "-c", STUBBORN), tmp_path)
-        wait_until(lambda: "ready" in processes.said("stubborn"), 20, "the process")
+        wait_until(lambda: "ready" in processes.output("stubborn"), 20, "the process")
         started.extend([process.pid, *descendants(process.pid)])
         processes._running["stubborn"].wait = quick(process.wait)
         raise RuntimeError("the test itself fails")
@@ -56,7 +51,7 @@ def test_a_process_that_ended_is_known_as_such(tmp_path):
     with Processes(tmp_path / "logs", os.environ) as processes:
         processes.start("short", (sys.executable, "-c", "print('done')"), tmp_path)
         wait_until(lambda: not processes.alive("short"), 20, "the end")
-        assert processes.said("short") == "done\n"
+        assert processes.output("short") == "done\n"
         with pytest.raises(InputError, match="is not installed here"):
             processes.start("none", (tmp_path / "no-such-program",), tmp_path)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fedwqcp.errors import InputError
-from fedwqcp.federation.transport.flower.terms import nodes_of, pace_of, round_of
+from fedwqcp.federation.transport.settings import nodes_of, round_of, timeouts_of
 
 BASE = {"agents": "north, south", "alpha": 0.1}
 
@@ -65,10 +65,10 @@ def test_a_wrong_value_is_refused(change, says):
         round_of({**BASE, **change})
 
 
-def test_pace():
-    assert pace_of({"deadline": 15, "grace": 0}).deadline == 15.0
+def test_timeouts():
+    assert timeouts_of({"deadline": 15, "grace": 0}).deadline == 15.0
     with pytest.raises(InputError, match="deadline must be a number"):
-        pace_of({"deadline": "soon"})
+        timeouts_of({"deadline": "soon"})
 
 
 def test_nodes():

@@ -1,4 +1,7 @@
-"""Processes that are stopped again, with all that they started, whatever happens."""
+"""A federation of real processes on this machine, for demonstrations and tests of any engine.
+
+Processes are stopped again, with all that they started, whatever happens.
+"""
 
 from __future__ import annotations
 
@@ -9,42 +12,21 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+import numpy as np
+
 from fedwqcp.errors import InputError
-
-
-def free_ports(count: int) -> tuple[int, ...]:
-    """Return ports on this machine that nobody uses now.
-
-    Parameters
-    ----------
-    count : int
-        How many.
-
-    Returns
-    -------
-    tuple of int
-        Different ports.
-    """
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return tuple(one.getsockname()[1] for one in sockets)
+from fedwqcp.federation.outputs import load_outputs
+from fedwqcp.federation.predict import calibration_of, predict
+from fedwqcp.federation.record import load
+from fedwqcp.wire.release import Release
 
 
 class Processes:
-    """Named processes, each in a group of its own; leaving the block stops them all.
-
-    Parameters
-    ----------
-    logs : Path
-        Folder for what they print.
-    env : mapping
-        Their environment.
-    """
+    """Named processes, each in a group of its own; leaving the block stops them all."""
 
     def __init__(self, logs: Path, env: Mapping[str, str]) -> None:
         self._logs = logs
@@ -69,27 +51,7 @@ class Processes:
             self.stop(name)
 
     def start(self, name: str, command: Sequence[str | Path], cwd: Path) -> subprocess.Popen[bytes]:
-        """Start a process in a group of its own.
-
-        Parameters
-        ----------
-        name : str
-            What to call it; its output goes to NAME.log.
-        command : sequence
-            Program and arguments.
-        cwd : Path
-            Where it runs.
-
-        Returns
-        -------
-        Popen
-            The process.
-
-        Raises
-        ------
-        InputError
-            If the program is not there.
-        """
+        """Start a process in a group of its own; its output goes to NAME.log."""
         with (self._logs / f"{name}.log").open("ab") as log:
             try:
                 process = subprocess.Popen(
@@ -107,32 +69,11 @@ class Processes:
         return process
 
     def alive(self, name: str) -> bool:
-        """Tell whether a process still runs.
-
-        Parameters
-        ----------
-        name : str
-            Which one.
-
-        Returns
-        -------
-        bool
-            False once it ended.
-        """
+        """Tell whether a process still runs."""
         return self._running[name].poll() is None
 
     def stop(self, name: str, *, gently: bool = True, seconds: float = 5.0) -> None:
-        """Stop a process and everything it started.
-
-        Parameters
-        ----------
-        name : str
-            Which one.
-        gently : bool, optional
-            Ask first; otherwise end it at once.
-        seconds : float, optional
-            How long to wait after asking.
-        """
+        """Stop a process and everything it started; gently asks first and waits so many seconds."""
         process = self._running.pop(name)
         family = descendants(process.pid)
         if gently and process.poll() is None:
@@ -149,35 +90,34 @@ class Processes:
                     os.kill(pid, signal.SIGKILL)
         wait_until(lambda: not any(_started(p) == at for p, at in family.items()), 10, name, 0.02)
 
-    def said(self, name: str) -> str:
-        """Return what a process printed.
-
-        Parameters
-        ----------
-        name : str
-            Which one.
-
-        Returns
-        -------
-        str
-            Its output so far.
-        """
+    def output(self, name: str) -> str:
+        """Return what a process printed so far."""
         path = self._logs / f"{name}.log"
         return path.read_text(errors="replace") if path.exists() else ""
 
 
+def free_ports(count: int) -> tuple[int, ...]:
+    """Return so many ports on this machine that nobody uses now."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return tuple(one.getsockname()[1] for one in sockets)
+
+
+def wait_until(ready: Callable[[], bool], seconds: float, what: str, every: float = 0.25) -> None:
+    """Wait until something is ready, for so many seconds at most."""
+    end = time.monotonic() + seconds
+    while not ready():
+        if time.monotonic() > end:
+            raise InputError(f"{what} did not come within {seconds:g} s")
+        time.sleep(every)
+
+
 def descendants(root: int) -> dict[int, str]:
-    """Return every process that a process started, directly or not, or that shares its session.
+    """Return when each process was started that a process started, directly or not, by id.
 
-    Parameters
-    ----------
-    root : int
-        Id of the process.
-
-    Returns
-    -------
-    dict of int to str
-        When each of them was started, by id; empty where the system does not tell.
+    Processes of the same session count too; empty where the system does not tell.
     """
     stats = {int(p.name): _stat(int(p.name)) for p in Path("/proc").glob("[0-9]*")}
     found: dict[int, str] = {}
@@ -194,6 +134,51 @@ def descendants(root: int) -> dict[int, str]:
         found |= {pid: stats[pid][19] for pid in more}
 
 
+@dataclass(frozen=True)
+class SiteResult:
+    """What one site has after a round; coverage and mean set size are NaN without a release."""
+
+    agent: str
+    status: str
+    reason: str
+    bytes_up: int
+    bytes_down: int
+    stored: bool
+    coverage: float = float("nan")
+    size: float = float("nan")
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """What a demonstration ended with: the server's release and record, and each site's result."""
+
+    release: Release
+    sites: tuple[SiteResult, ...]
+    record: Path
+    seconds: dict[str, float]
+
+
+def round_ended(records: Path) -> bool:
+    """Tell whether a round with its record in this folder was handed over, or failed."""
+    logs = (path.read_text() for path in records.glob("*/log.jsonl"))
+    return any('"event": "stored"' in log or '"event": "failed"' in log for log in logs)
+
+
+def site_result(release: Release, name: str, home: Path) -> SiteResult:
+    """Predict at one site with the release that it stored itself."""
+    record = next(agent for agent in release.agents if agent.name == name)
+    plain = (name, record.status, record.reason, record.bytes_up, record.bytes_down)
+    path = home / "kept" / "release.json"
+    if not path.exists():
+        return SiteResult(*plain, stored=False)
+    stored = load(path)
+    test = load_outputs(home / "test.npz")
+    own = calibration_of(stored.round, load_outputs(home / "cal.npz"))
+    sets = predict(stored, name, test, calibration=own)
+    labels = np.asarray(test.labels)
+    return SiteResult(*plain, True, float(sets.cover(labels).mean()), float(sets.sizes().mean()))
+
+
 def _stat(pid: int) -> list[str]:
     """Return what the system says of a process, from its state on; nothing of one that ended."""
     try:
@@ -207,29 +192,3 @@ def _started(pid: int) -> str:
     """Return when a process was started; empty if it is gone."""
     stat = _stat(pid)
     return stat[19] if stat else ""
-
-
-def wait_until(ready: Callable[[], bool], seconds: float, what: str, every: float = 0.25) -> None:
-    """Wait for something, but not for ever.
-
-    Parameters
-    ----------
-    ready : callable
-        Tells whether it is there.
-    seconds : float
-        How long to wait.
-    what : str
-        What is waited for, for the error.
-    every : float, optional
-        Seconds between two looks.
-
-    Raises
-    ------
-    InputError
-        If it did not come in time.
-    """
-    end = time.monotonic() + seconds
-    while not ready():
-        if time.monotonic() > end:
-            raise InputError(f"{what} did not come within {seconds:g} s")
-        time.sleep(every)

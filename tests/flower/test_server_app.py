@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from dataclasses import replace
+from hashlib import sha256
 from math import inf
 
 import numpy as np
@@ -20,8 +21,8 @@ from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.audit import audit
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport import local
-from fedwqcp.federation.transport.flower import calibrate, client_app
-from fedwqcp.federation.transport.flower.site import Site
+from fedwqcp.federation.transport.flower import Timeouts, calibrate, client_app
+from fedwqcp.federation.transport.site import Site
 from fedwqcp.wire.codec import encode
 
 ALL = {"max-share": 1.0}  # small samples, of which counts tell every score
@@ -66,7 +67,7 @@ def test_the_release_equals_the_one_without_flower(method, tmp_path):
     sides = {n: Agent(n, round, cal, allow_samples=True) for n, cal in calibrations().items()}
     expected = local.run(Server(round), sides)
     found = calibrate(
-        grid(tmp_path, **{"allow-samples": True}), round, pace=QUICK, record=tmp_path / "record"
+        grid(tmp_path, **{"allow-samples": True}), round, timeouts=QUICK, record=tmp_path / "record"
     )
     assert encode(found.release) == encode(expected)
     assert found.stored == NAMES
@@ -87,11 +88,13 @@ def test_with_the_same_noise_a_private_release_is_the_same(method, settings, tmp
     expected = local.run(
         Server(round), {n: Agent(n, round, c, limit=None) for n, c in calibrations().items()}
     )
-    found = calibrate(grid(tmp_path), round, pace=QUICK)
+    found = calibrate(grid(tmp_path), round, timeouts=QUICK)
     assert encode(found.release) == encode(expected)
     assert found.release.threshold("north") < inf
     monkeypatch.setattr(agent_side, "_SystemRandom", lambda _: np.random.default_rng(6))
-    other = calibrate(grid(tmp_path / "b"), terms(method, alphas=(0.3,), **settings), pace=QUICK)
+    other = calibrate(
+        grid(tmp_path / "b"), terms(method, alphas=(0.3,), **settings), timeouts=QUICK
+    )
     assert other.release.received != expected.received, "the noise is drawn, not left out"
 
 
@@ -109,14 +112,14 @@ def test_other_settings_give_the_release_without_flower_too(method, settings, by
     round = replace(terms(method, alphas=(0.2, 0.3), **settings), by=by)
     sides = {n: Agent(n, round, cal, allow_samples=True) for n, cal in calibrations().items()}
     expected = local.run(Server(round), sides)
-    found = calibrate(grid(tmp_path, **{"allow-samples": True}), round, pace=QUICK).release
+    found = calibrate(grid(tmp_path, **{"allow-samples": True}), round, timeouts=QUICK).release
     assert encode(found) == encode(expected)
 
 
 def test_what_left_is_kept_at_the_site_byte_for_byte(tmp_path):
     round = terms("fcp", sketch="bisection")
     where = grid(tmp_path, **ALL)
-    release = calibrate(where, round, pace=QUICK, record=tmp_path / "record").release
+    release = calibrate(where, round, timeouts=QUICK, record=tmp_path / "record").release
     assert release.rounds > 1
     for node, name in zip((100, 101, 102), NAMES, strict=True):
         kept = tmp_path / str(node) / "rounds" / round.id
@@ -131,7 +134,7 @@ def test_what_left_is_kept_at_the_site_byte_for_byte(tmp_path):
 
 def test_only_the_declared_fields_leave(tmp_path):
     said = []
-    calibrate(grid(tmp_path, lambda n, m, r: said.append(r) or [r]), terms(), pace=QUICK)
+    calibrate(grid(tmp_path, lambda n, m, r: said.append(r) or [r]), terms(), timeouts=QUICK)
     for reply in said:
         assert set(reply.content) == {"fedwqcp"}
         assert set(reply.content["fedwqcp"]) == {"nonce", "agent", "status", "body"}
@@ -165,13 +168,13 @@ def test_an_unsound_answer_is_refused_by_name_and_the_quorum_decides(fault, tmp_
     change, field = BAD_BODIES[fault]
     tamper = only(101, lambda m, r: [replaced(m, r, body=bodied(r, change))])
     round = terms(quorum=2)
-    found = calibrate(grid(tmp_path, tamper), round, pace=QUICK, record=tmp_path / "record")
+    found = calibrate(grid(tmp_path, tamper), round, timeouts=QUICK, record=tmp_path / "record")
     assert found.release.used == ("north", "east")
     assert field in found.release.refused["south"]
     assert "south" in found.stored, "an agent that was refused still gets the release"
     assert audit(tmp_path / "record").matches
     with pytest.raises(QuorumError, match="2 of 3 agents answered soundly"):
-        calibrate(grid(tmp_path / "again", tamper), terms(quorum=3), pace=QUICK)
+        calibrate(grid(tmp_path / "again", tamper), terms(quorum=3), timeouts=QUICK)
 
 
 @pytest.mark.parametrize(
@@ -190,18 +193,18 @@ def test_an_unsound_answer_is_refused_by_name_and_the_quorum_decides(fault, tmp_
     ids=["nonce", "no text", "field", "status", "body", "name", "record", "lost", "silent"],
 )
 def test_a_reply_that_breaks_a_rule_does_not_count(change, status, tmp_path):
-    found = calibrate(grid(tmp_path, only(101, change)), terms(quorum=2), pace=QUICK)
+    found = calibrate(grid(tmp_path, only(101, change)), terms(quorum=2), timeouts=QUICK)
     assert found.release.used == ("north", "east")
     lost_one = found.release.agents[1]
     assert lost_one.status in ("missing", "refused")
     assert "fever" not in str(found)
     if status:
-        assert status in str(found.strangers) + lost_one.reason
+        assert status in str(found.unknown_nodes) + lost_one.reason
 
 
 def test_an_answer_under_another_name_of_the_roster_is_refused_for_both(tmp_path):
     names = ("north", "south", "east", "south")
-    found = calibrate(grid(tmp_path, names=names), terms(quorum=2), pace=QUICK)
+    found = calibrate(grid(tmp_path, names=names), terms(quorum=2), timeouts=QUICK)
     assert found.release.refused == {"south": "agent: two nodes claim this name"}
     assert found.release.used == ("north", "east")
 
@@ -210,18 +213,18 @@ def test_named_nodes_close_the_roster(tmp_path):
     names = ("north", "south", "east", "south")
     nodes = {"north": 100, "south": 101, "east": 102}
     where = grid(tmp_path, names=names)
-    found = calibrate(where, terms(), pace=QUICK, nodes=nodes)
+    found = calibrate(where, terms(), timeouts=QUICK, nodes=nodes)
     assert found.release.used == NAMES
     assert {m.metadata.dst_node_id for m in where.sent} == {100, 101, 102}
     swapped = {"north": 101, "south": 100, "east": 102}
     with pytest.raises(QuorumError, match="1 of 3"):
-        calibrate(grid(tmp_path / "b"), terms(), pace=QUICK, nodes=swapped)
+        calibrate(grid(tmp_path / "b"), terms(), timeouts=QUICK, nodes=swapped)
 
 
 def test_a_node_outside_the_roster_has_no_part(tmp_path):
-    found = calibrate(grid(tmp_path, names=(*NAMES, "stranger")), terms(), pace=QUICK)
+    found = calibrate(grid(tmp_path, names=(*NAMES, "stranger")), terms(), timeouts=QUICK)
     assert found.release.used == NAMES
-    assert list(found.strangers) == [103]
+    assert list(found.unknown_nodes) == [103]
     assert "stranger" not in found.stored
 
 
@@ -233,19 +236,19 @@ def test_a_second_answer_changes_nothing(tmp_path):
         return [reply, replaced(message, reply, body=body)]
 
     round = terms()
-    plain = calibrate(grid(tmp_path / "a"), round, pace=QUICK).release
-    found = calibrate(grid(tmp_path / "b", only(101, twice)), round, pace=QUICK).release
+    plain = calibrate(grid(tmp_path / "a"), round, timeouts=QUICK).release
+    found = calibrate(grid(tmp_path / "b", only(101, twice)), round, timeouts=QUICK).release
     assert found.outcomes == plain.outcomes
 
 
 def test_a_late_answer_never_changes_a_closed_round(tmp_path):
     late = []
     where = grid(tmp_path, only(101, lambda m, r: late.append(r) or []))
-    found = calibrate(where, terms(quorum=2), pace=QUICK, record=tmp_path / "record")
+    found = calibrate(where, terms(quorum=2), timeouts=QUICK, record=tmp_path / "record")
     where.replies += late
     assert found.release.missing == ("south",)
     before = (tmp_path / "record" / "record.json").read_bytes()
-    again = calibrate(where, terms(quorum=2), pace=QUICK, record=tmp_path / "record-2")
+    again = calibrate(where, terms(quorum=2), timeouts=QUICK, record=tmp_path / "record-2")
     assert again.release.missing == ("south",), "an answer to an old question is not heard"
     assert (tmp_path / "record" / "record.json").read_bytes() == before
 
@@ -257,7 +260,7 @@ def test_an_agent_lost_in_a_later_step_begins_the_dialogue_again(tmp_path):
 
     round = terms("fcp", quorum=2, sketch="bisection")
     where = grid(tmp_path, only(101, after_first), **ALL)
-    found = calibrate(where, round, pace=QUICK, record=tmp_path / "record")
+    found = calibrate(where, round, timeouts=QUICK, record=tmp_path / "record")
     assert found.release.missing == ("south",)
     two = {n: c for n, c in calibrations().items() if n != "south"}
     expected = fw.calibrate(two, method=fw.methods.get("fcp", sketch="bisection"), alpha=0.2)
@@ -290,7 +293,7 @@ class Blinking(InProcessGrid):
 
 def test_a_site_that_is_back_gets_the_release_again(tmp_path):
     where = Blinking(grid(tmp_path), "releaseTrue")
-    assert calibrate(where, terms(), pace=QUICK).stored == NAMES
+    assert calibrate(where, terms(), timeouts=QUICK).stored == NAMES
     assert set(where.tries.values()) == {2}
 
 
@@ -298,8 +301,8 @@ def test_a_site_that_is_back_gets_the_release_again(tmp_path):
 def test_a_site_that_is_back_is_asked_again(step, tmp_path):
     round = terms("fcp", sketch="bisection")
     where = Blinking(grid(tmp_path, **ALL), step)
-    found = calibrate(where, round, pace=QUICK, record=tmp_path / "record")
-    assert (found.release.used, found.strangers) == (NAMES, {})
+    found = calibrate(where, round, timeouts=QUICK, record=tmp_path / "record")
+    assert (found.release.used, found.unknown_nodes) == (NAMES, {})
     assert min(where.tries.values()) > 1
     expected = fw.calibrate(
         calibrations(), method=fw.methods.get("fcp", sketch="bisection"), alpha=0.2
@@ -311,7 +314,7 @@ def test_a_site_that_is_back_is_asked_again(step, tmp_path):
 def test_a_site_whose_app_fails_is_asked_once(tmp_path):
     failed = lambda message, _: [Message(Error(2, "raised"), reply_to=message)]  # noqa: E731
     where = grid(tmp_path, only(101, failed))
-    assert calibrate(where, terms(quorum=2), pace=QUICK).release.missing == ("south",)
+    assert calibrate(where, terms(quorum=2), timeouts=QUICK).release.missing == ("south",)
     asked = [m for m in where.sent if m.metadata.message_type.endswith("ask")]
     assert len(asked) == len(NAMES)
 
@@ -319,12 +322,12 @@ def test_a_site_whose_app_fails_is_asked_once(tmp_path):
 def test_a_site_for_secure_rounds_alone_answers_no_other(tmp_path):
     where = grid(tmp_path, **{"secure-only": True})
     with pytest.raises(QuorumError, match="secure: the site takes part in secure rounds alone"):
-        calibrate(where, terms(), pace=QUICK)
+        calibrate(where, terms(), timeouts=QUICK)
     assert not list(tmp_path.glob("*/rounds"))
-    found = calibrate(where, terms(), pace=QUICK, secure=(0.0, 1.0))
+    found = calibrate(where, terms(), timeouts=QUICK, secure=(0.0, 1.0))
     assert found.release.used == NAMES
     with pytest.raises(QuorumError, match="secure: "):  # nor the same round once more, in the clear
-        calibrate(where, replace(found.release.round, secure=None), pace=QUICK)
+        calibrate(where, replace(found.release.round, secure=None), timeouts=QUICK)
 
 
 @pytest.mark.parametrize(("said", "only_secure"), [(False, False), ("true", True), (1, True)])
@@ -335,23 +338,23 @@ def test_a_doubtful_secure_only_is_a_yes(said, only_secure):
 def test_a_round_that_misses_its_quorum_can_be_run_again(tmp_path):
     where = grid(tmp_path, only(101, lambda m, r: []))
     with pytest.raises(QuorumError, match=r"2 of 3.*south"):
-        calibrate(where, terms(), pace=QUICK, record=tmp_path / "first")
+        calibrate(where, terms(), timeouts=QUICK, record=tmp_path / "first")
     assert not (tmp_path / "first" / "release.json").exists()
     assert "ended without a release" in audit(tmp_path / "first").difference
     where.tamper = None
-    found = calibrate(where, terms(), pace=QUICK, record=tmp_path / "second")
+    found = calibrate(where, terms(), timeouts=QUICK, record=tmp_path / "second")
     assert found.release.used == NAMES
 
 
 def test_nobody_online_ends_with_a_clear_error():
     with pytest.raises(QuorumError, match="0 of 3 agents answered soundly"):
-        calibrate(InProcessGrid({}, {}), terms(), pace=QUICK)
+        calibrate(InProcessGrid({}, {}), terms(), timeouts=QUICK)
 
 
 def test_an_empty_agent_is_a_valid_answer(tmp_path):
     data = calibrations()
     data["south"] = fw.Calibration([], np.array([], int), np.empty((0, 2)), 3)
-    found = calibrate(grid(tmp_path, data=data), terms(), pace=QUICK)
+    found = calibrate(grid(tmp_path, data=data), terms(), timeouts=QUICK)
     assert found.release.used == NAMES
     assert found.release.threshold("south") < inf
 
@@ -364,7 +367,7 @@ def test_the_text_of_an_error_stays_at_the_site(tmp_path):
 
     said = []
     where = grid(tmp_path, lambda n, m, r: said.append(r) or [r], outputs=fails)
-    found = calibrate(where, terms(quorum=2), pace=QUICK, record=tmp_path / "record")
+    found = calibrate(where, terms(quorum=2), timeouts=QUICK, record=tmp_path / "record")
     assert found.release.refused["south"].startswith("failed: ")
     everything = str([dict(r.content["fedwqcp"]) for r in said]) + str(found)
     everything += (tmp_path / "record" / "log.jsonl").read_text()
@@ -378,9 +381,9 @@ def test_the_text_of_an_error_stays_at_the_site(tmp_path):
 def test_samples_leave_only_where_the_site_allows_it(tmp_path):
     round = terms("fcp", quorum=1, sketch="exact")
     with pytest.raises(QuorumError, match="answer: the site does not answer this question"):
-        calibrate(grid(tmp_path), round, pace=QUICK)
+        calibrate(grid(tmp_path), round, timeouts=QUICK)
     allowed = grid(tmp_path / "b", **{"allow-samples": True})
-    assert calibrate(allowed, round, pace=QUICK).release.used == NAMES
+    assert calibrate(allowed, round, timeouts=QUICK).release.used == NAMES
 
 
 def test_the_model_reaches_the_function_of_the_site(tmp_path):
@@ -392,7 +395,7 @@ def test_the_model_reaches_the_function_of_the_site(tmp_path):
         return calibrations()[name]
 
     model = ArrayRecord([np.arange(3.0)])
-    calibrate(grid(tmp_path, outputs=outputs), terms(), pace=QUICK, model=model)
+    calibrate(grid(tmp_path, outputs=outputs), terms(), timeouts=QUICK, model=model)
     assert all((seen[name] == np.arange(3.0)).all() for name in NAMES)
 
 
@@ -419,7 +422,9 @@ def test_a_hostile_reply_refuses_itself_and_nobody_else(fault, named, tmp_path):
     nodes = {"north": 100, "south": 101, "east": 102} if named else None
     tamper = only(101, lambda m, r: [replaced(m, r, **HOSTILE[fault])])
     where = grid(tmp_path, tamper)
-    found = calibrate(where, terms(quorum=2), pace=QUICK, nodes=nodes, record=tmp_path / "record")
+    found = calibrate(
+        where, terms(quorum=2), timeouts=QUICK, nodes=nodes, record=tmp_path / "record"
+    )
     assert found.release.used == ("north", "east")
     assert audit(tmp_path / "record").matches
     refused = [line["reason"] for line in events(tmp_path / "record") if line["event"] == "refused"]
@@ -432,7 +437,7 @@ def test_a_hostile_reply_refuses_itself_and_nobody_else(fault, named, tmp_path):
 @pytest.mark.parametrize("fault", HOSTILE)
 def test_a_hostile_acknowledgement_changes_nothing(fault, tmp_path):
     tamper = only(101, lambda m, r: [replaced(m, r, **HOSTILE[fault])], action="release")
-    found = calibrate(grid(tmp_path, tamper), terms(), pace=QUICK)
+    found = calibrate(grid(tmp_path, tamper), terms(), timeouts=QUICK)
     assert found.release.used == NAMES
     assert found.stored == ("north", "east")
 
@@ -445,7 +450,7 @@ def test_a_node_acknowledges_for_no_agent_but_its_own(tmp_path):
         return [replaced(message, reply, agent="south")] if lies else [reply]
 
     nodes = {"north": 100, "south": 101, "east": 102}
-    found = calibrate(grid(tmp_path, tamper), terms(quorum=2), pace=QUICK, nodes=nodes)
+    found = calibrate(grid(tmp_path, tamper), terms(quorum=2), timeouts=QUICK, nodes=nodes)
     assert found.release.missing == ("south",)
     assert found.stored == ("north",)
 
@@ -475,7 +480,10 @@ def test_the_record_says_why_on_every_exit(error, reason, tmp_path, caplog):
     kind = RoundError if isinstance(error, Exception) else type(error)
     with pytest.raises(kind):
         calibrate(
-            Stopped(grid(tmp_path), "ask", error), terms(), pace=QUICK, record=tmp_path / "first"
+            Stopped(grid(tmp_path), "ask", error),
+            terms(),
+            timeouts=QUICK,
+            record=tmp_path / "first",
         )
     assert events(tmp_path / "first")[-1]["event"] == "failed"
     assert events(tmp_path / "first")[-1]["reason"] == reason
@@ -483,7 +491,7 @@ def test_the_record_says_why_on_every_exit(error, reason, tmp_path, caplog):
         calibrate(
             Stopped(grid(tmp_path / "b"), "release", error),
             terms(),
-            pace=QUICK,
+            timeouts=QUICK,
             record=tmp_path / "second",
         )
     assert events(tmp_path / "second")[-1] | {"previous": ""} == {
@@ -494,3 +502,32 @@ def test_the_record_says_why_on_every_exit(error, reason, tmp_path, caplog):
     }
     assert audit(tmp_path / "second").matches, "it was released before it was handed over"
     assert "77123" not in caplog.text
+
+
+SITES = 300
+
+
+def test_every_site_is_sent_a_few_hundred_bytes(tmp_path):
+    data = {f"agent-{i}": fw.Calibration([i / 400, 0.8, 0.9]) for i in range(SITES)}
+    app = client_app(lambda context: data[context.node_config["agent"]], watchdog=False)
+    configs = {i: {"agent": f"agent-{i}", "folder": ""} for i in range(SITES)}
+    configs[7]["folder"] = str(tmp_path / "seven")
+    configs[SITES] = {"agent": "stranger", "folder": str(tmp_path / "stranger")}
+    data["stranger"] = fw.Calibration([0.0])
+    grid = InProcessGrid(dict.fromkeys(configs, app), configs)
+    names = tuple(f"agent-{i}" for i in range(SITES))
+    round = replace(terms(quorum=1), agents=names)
+    found = calibrate(grid, round, timeouts=Timeouts(5.0, 1.0), record=tmp_path / "record")
+
+    sizes = [len(m.content["fedwqcp"]["round"] + m.content["fedwqcp"]["body"]) for m in grid.sent]
+    assert max(sizes) < 1200
+    assert found.release.used == names
+    assert list(found.unknown_nodes) == [SITES], "the server alone knows who is in the roster"
+    known = {name: data[name] for name in names}
+    assert found.release.outcomes == fw.calibrate(known, alpha=0.2).outcomes
+    assert audit(tmp_path / "record").matches
+    at_site = fw.load(tmp_path / "seven" / "release.json")
+    assert at_site.threshold("agent-7") == found.release.threshold("agent-7")
+    whole = (tmp_path / "record" / "release.json").read_bytes()
+    assert at_site.census.used == SITES
+    assert at_site.census.sha256 == sha256(whole).hexdigest()

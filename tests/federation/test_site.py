@@ -7,16 +7,16 @@ import subprocess
 import sys
 import time
 
-from fedwqcp.federation.transport.flower.watchdog import guarded
+from fedwqcp.federation.transport.site import run_with_timeout
 
 
 def test_a_result_comes_back_whole():
     body = bytes(range(256)) * 4096
-    assert guarded(lambda: ("ok", body), 20) == ("ok", body)
+    assert run_with_timeout(lambda: ("ok", body), 20) == ("ok", body)
 
 
 def test_the_work_is_done_in_another_process():
-    status, body = guarded(lambda: ("ok", str(os.getpid()).encode()), 20)
+    status, body = run_with_timeout(lambda: ("ok", str(os.getpid()).encode()), 20)
     assert (status, int(body) == os.getpid()) == ("ok", False)
 
 
@@ -29,13 +29,13 @@ def test_what_hangs_is_ended(tmp_path):
         time.sleep(600)
         return "ok", b""
 
-    assert guarded(hangs, 1.0) == ("deadline", b"")
+    assert run_with_timeout(hangs, 1.0) == ("deadline", b"")
     for process in map(int, pid.read_text().split()):
         assert is_gone(process)
 
 
 def test_what_dies_is_reported():
-    assert guarded(lambda: os._exit(3), 20) == ("died", b"")
+    assert run_with_timeout(lambda: os._exit(3), 20) == ("died", b"")
 
 
 def is_gone(process):

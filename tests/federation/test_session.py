@@ -5,20 +5,20 @@ from __future__ import annotations
 import pytest
 
 from fedwqcp.errors import InputError
-from fedwqcp.federation.transport.flower import drive
-from fedwqcp.federation.transport.flower.drive import Pace, collect
+from fedwqcp.federation.transport import session
+from fedwqcp.federation.transport.session import Timeouts, collect
 
 
 @pytest.fixture
 def clock(monkeypatch):
     """A clock that moves only when somebody sleeps."""
     now = [0.0]
-    monkeypatch.setattr(drive.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(drive.time, "sleep", lambda s: now.__setitem__(0, now[0] + s))
+    monkeypatch.setattr(session.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(session.time, "sleep", lambda s: now.__setitem__(0, now[0] + s))
     return now
 
 
-def waited(clock, arrivals, quorum, pace):
+def waited(clock, arrivals, quorum, timeouts):
     """How long a step takes when agents reply at the given times (negative: unsound)."""
     heard = set()
 
@@ -28,11 +28,11 @@ def waited(clock, arrivals, quorum, pace):
                 heard.add(agent)
                 yield agent, at >= 0
 
-    collect(hear, ["a", "b", "c"], quorum, pace)
+    collect(hear, ["a", "b", "c"], quorum, timeouts)
     return pytest.approx(clock[0], abs=0.3)
 
 
-PACE = Pace(deadline=90, grace=10, poll=0.25)
+TIMEOUTS = Timeouts(deadline=90, grace=10, poll=0.25)
 
 
 @pytest.mark.parametrize(
@@ -49,10 +49,10 @@ PACE = Pace(deadline=90, grace=10, poll=0.25)
     ],
 )
 def test_a_step_ends(clock, arrivals, quorum, seconds):
-    assert waited(clock, arrivals, quorum, PACE) == seconds
+    assert waited(clock, arrivals, quorum, TIMEOUTS) == seconds
 
 
 @pytest.mark.parametrize("bad", [{"deadline": 0}, {"grace": -1}, {"poll": 0}, {"grace": 1e999}])
-def test_a_pace_is_a_number_of_seconds(bad):
+def test_a_timeout_is_a_number_of_seconds(bad):
     with pytest.raises(InputError, match="must be a number of seconds"):
-        Pace(**bad)
+        Timeouts(**bad)

@@ -8,8 +8,8 @@ import tomllib
 import pytest
 
 from fedwqcp.errors import InputError
-from fedwqcp.federation.transport.flower.scaffold import new_app
-from fedwqcp.federation.transport.flower.terms import nodes_of, pace_of, round_of
+from fedwqcp.federation.transport.flower.deployment import new_app
+from fedwqcp.federation.transport.settings import nodes_of, round_of, timeouts_of
 
 
 def test_the_app_is_whole_and_its_terms_are_sound(tmp_path):
@@ -25,7 +25,7 @@ def test_the_app_is_whole_and_its_terms_are_sound(tmp_path):
     assert flower["components"]["serverapp"] == "my_app.server_app:app"
     round = round_of(flower["config"])
     assert (round.agents, round.quorum) == (("agent-0", "agent-1"), 2)
-    assert pace_of(flower["config"]).deadline == 90
+    assert timeouts_of(flower["config"]).deadline == 90
     assert nodes_of(flower["config"]) is None
 
 

@@ -1,4 +1,8 @@
-"""How the stages of SecAgg+ travel: as queries with nonces, under a pace and a quorum."""
+"""The server's side of a secure round over Flower: SecAgg+ adds the sites' words under masks.
+
+Who can take part is asked plainly; every number travels under masks. Each sum runs Flower's
+SecAgg+ workflow over a grid of ours, which checks every reply before SecAgg+ sees it.
+"""
 
 from __future__ import annotations
 
@@ -6,34 +10,46 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BytesIO
+from pathlib import Path
 from typing import Any, TypeGuard, cast
 
 import numpy as np
-from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
-from flwr.common import Code, FitRes, Parameters, Status
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
+from flwr.common import Code, FitIns, FitRes, Parameters, Status, parameters_to_ndarrays
 from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS, Key, Stage
 from flwr.compat.common.recorddict_compat import fitres_to_recorddict
+from flwr.server import LegacyContext
 from flwr.serverapp import Grid
 from flwr.supercore.primitives.asymmetric import bytes_to_public_key
 from numpy.lib import format as npy
 
-from fedwqcp.errors import InputError, QuorumError, RoundError, traced
-from fedwqcp.federation.transport.flower.drive import Pace, collect
-from fedwqcp.federation.transport.flower.letters import (
-    CODES,
-    OK,
+from fedwqcp.errors import FedwqcpError, InputError, QuorumError, RoundError, traced
+from fedwqcp.federation.plan import Plan
+from fedwqcp.federation.secure import SecureServer
+from fedwqcp.federation.transport.flower.messages import (
+    READY,
     RECORD,
     SUM,
-    Ask,
-    new_nonce,
+    GridCarrier,
     read_reply,
+    time_to_live,
+    write_request,
 )
-from fedwqcp.wire.masked import MODULUS
+from fedwqcp.federation.transport.flower.secagg import (
+    CHECK,
+    LONGEST,
+    are_shares,
+    secaggplus_workflow,
+)
+from fedwqcp.federation.transport.messages import CODES, OK, NodeId, Request, new_nonce
+from fedwqcp.federation.transport.session import Session, Timeouts, collect
+from fedwqcp.wire.codec import encode
+from fedwqcp.wire.masked import MODULUS, FixedPoint
+from fedwqcp.wire.release import Release
+from fedwqcp.wire.round import Round
 
-CHECK = 1
-"""A word that every site adds: its total tells whether the masks cancel."""
 _FIELDS = {
     Stage.SETUP: {Key.PUBLIC_KEY_1, Key.PUBLIC_KEY_2},
     Stage.SHARE_KEYS: {Key.DESTINATION_LIST, Key.CIPHERTEXT_LIST},
@@ -41,151 +57,176 @@ _FIELDS = {
     Stage.UNMASK: {Key.NODE_ID_LIST, Key.SHARE_LIST},
 }
 """What a reply of each stage holds."""
-_LONGEST = 4096
-"""Bytes of the longest key, share or ciphertext: honest ones have less than 1024."""
-_SEED_SHARE = 4 + 48
-"""Bytes of a share of a seed: 32 bytes, padded to blocks of 16, behind the number of the share."""
-_log = logging.getLogger("fedwqcp")
 _EARLY = (Stage.SETUP, Stage.SHARE_KEYS)
-_SPARE = 30.0
-"""Seconds that a message outlives its deadline, so that clocks may differ a little."""
+"""Stages in which a lost site has not shared its keys yet: the sum begins again without it."""
+_log = logging.getLogger("fedwqcp")
 
 
-class LostError(Exception):
+class SecureSession(Session):
+    """One secure round while it runs; its terms state the range of the thresholds."""
+
+    def __init__(
+        self,
+        carrier: GridCarrier,
+        round: Round,
+        timeouts: Timeouts,
+        nodes: Mapping[str, NodeId] | None,
+        record: Path | None,
+    ) -> None:
+        self.sums = SecureServer(Plan.of(round))  # before anything is written
+        super().__init__(carrier, round, timeouts, nodes, record)
+        self.grid = carrier.grid
+        self.trips = 0
+        self.up: Counter[int] = Counter()
+        self.down: Counter[int] = Counter()
+
+    def _release(self, model: ArrayRecord | None) -> Release:
+        """Ask who can take part, add until the thresholds are known, and keep the release."""
+        present = self._ask_ready(model)
+        while not self.sums.ended:
+            present = self._add(present)
+        names = {node: name for name, node in self.bound.items()}
+        release = self.sums.release(
+            1 + self.trips,
+            self.reasons,
+            {names[node]: size for node, size in self.up.items()},
+            {names[node]: size for node, size in self.down.items()},
+        )
+        if self.ledger:
+            self.ledger.released(release)
+        return release
+
+    def _ask_ready(self, model: ArrayRecord | None) -> dict[str, int]:
+        """Ask every node whether it can take part, and return those that can, by agent."""
+        request = Request("", encode(self.round), self.sums.ask(), self.timeouts.deadline)
+        for reply in self._identify(READY, request, model):
+            if reply.status == OK:
+                self.bound[reply.agent] = reply.node
+                self.down[int(reply.node)] += len(request.round) + len(request.body)
+            elif reply.status != "engine":
+                self._refuse(reply.agent, f"{reply.status}: {CODES[reply.status]}")
+        self.carrier.clear()
+        return {name: int(node) for name, node in self.bound.items() if name not in self.reasons}
+
+    def _add(self, present: dict[str, int]) -> dict[str, int]:
+        """Get the totals of one sum; where sites are lost too early, go on without them."""
+        names = {node: name for name, node in present.items()}
+        if len(present) < self.round.quorum:
+            raise QuorumError(
+                f"{len(present)} of {len(self.round.agents)} agents can take part in the sum, the "
+                f"round needs {self.round.quorum}"
+            )
+        request = Request("", encode(self.round), self.sums.ask(), self.timeouts.deadline)
+        width = self.sums.width + 1  # and CHECK
+        grid = SecAggGrid(self.grid, self.timeouts, names, self.round.quorum, request, width)
+        try:
+            nodes, totals = _sum(grid, list(names), self.sums.scale)
+            left = {names[node]: node for node in nodes}
+            if self.ledger:
+                self.ledger.summed(self.sums.sums, tuple(left), totals)
+            self.sums.receive(tuple(left), totals)
+        except LostSitesError:
+            left = {name: present[name] for name in present if present[name] in grid.answered}
+        finally:
+            self.trips += grid.trips
+            self.up += grid.up
+            self.down += grid.down
+            for node, reason in grid.reasons.items():
+                self._refuse(names[node], reason)
+        return left
+
+
+class LostSitesError(Exception):
     """Sites were lost before their masks could be recovered: the sum must begin again."""
 
 
 @dataclass
-class Carrier:
-    """Carries the stages of one sum; SecAgg+ takes it for its grid, of which it needs one method.
+class SecAggGrid:
+    """The grid that SecAgg+ sends the stages of one sum over; it needs one method of a grid.
 
     SecAgg+ itself trusts what sites send. Here every reply is read first: one that breaks the
     protocol is refused with its node, and SecAgg+ gets a clean copy of the others.
-
-    Parameters
-    ----------
-    grid : Grid
-        Flower's way to the nodes.
-    pace : Pace
-        Deadline and grace of each stage.
-    names : mapping of int to str
-        The agents, by node.
-    quorum : int
-        How many sites must take part in every stage.
-    ask : Ask
-        The question; its body goes with the stage in which it is answered.
-    width : int
-        How many words the answer has.
-    trips : int, optional
-        Round trips so far.
-    up, down : Counter, optional
-        Bytes by node.
-    reasons : dict, optional
-        Why sites were refused, by node.
-    answered : set, optional
-        Nodes that can take part in the next stage, or when the sum begins again.
-    stage : str, optional
-        The last stage.
     """
 
     grid: Grid
-    pace: Pace
-    names: Mapping[int, str]
-    quorum: int
-    ask: Ask
-    width: int
+    timeouts: Timeouts
+    names: Mapping[int, str]  # the agents, by node
+    quorum: int  # sites that must take part in every stage
+    request: Request  # its body goes with the stage in which it is answered
+    width: int  # words of the answer
     trips: int = 0
-    up: Counter[int] = field(default_factory=Counter)
+    up: Counter[int] = field(default_factory=Counter)  # bytes by node
     down: Counter[int] = field(default_factory=Counter)
-    reasons: dict[int, str] = field(default_factory=dict)
-    answered: set[int] = field(default_factory=set)
+    reasons: dict[int, str] = field(default_factory=dict)  # why sites were refused, by node
+    answered: set[int] = field(default_factory=set)  # nodes that can take part in what comes next
     stage: str = ""
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> list[Message]:
-        """Send the messages of one stage, and return the sound replies.
+        """Send the messages of one stage, one for each site, and return the sound replies.
 
-        Parameters
-        ----------
-        messages : iterable of Message
-            One for each site.
-        timeout : float, optional
-            Not used: the pace says how long to wait.
-
-        Returns
-        -------
-        list of Message
-            Replies that carry the nonce of their question and are sound.
-
-        Raises
-        ------
-        LostError
-            If a site is lost before it shared its keys, or shared keys that nobody can use.
-        QuorumError
-            If too few sites are left to unmask a sum.
-        RoundError
-            If sites contradict each other, and nobody can tell which of them is at fault.
+        The round's own timeouts hold, not SecAgg+'s. Raises `LostSitesError` if a site is lost
+        before it shared its keys, or shared keys that nobody can use; `QuorumError` if too few are
+        left to unmask a sum; `RoundError` if sites contradict each other, and nobody can tell which
+        of them is at fault.
         """
         del timeout
         self.trips += 1
         sent = {message.metadata.dst_node_id: message for message in messages}
         asked = {node: _configs(message) for node, message in sent.items()}
         self.stage = str(next(iter(asked.values()))[Key.STAGE])
-        waiting = self._push(sent)
+        open_ = self._push(sent)
         sound: dict[int, Message] = {}
         accused: dict[int, set[int]] = {}
 
-        def _hear() -> Iterator[tuple[str, bool]]:
+        def _receive() -> Iterator[tuple[str, bool]]:
             """Take the replies that came."""
-            for message in self.grid.pull_messages(list(waiting)) if waiting else ():
-                node, nonce = waiting.pop(message.metadata.reply_to_message_id, (0, ""))
+            for message in self.grid.pull_messages(list(open_)) if open_ else ():
+                node, nonce = open_.pop(message.metadata.reply_to_message_id, (0, ""))
                 if nonce:
-                    said = self._heard(message, node, nonce, asked[node])
-                    if isinstance(said, Message):
-                        sound[node] = said
-                    for other in said if isinstance(said, list) else ():
+                    found = self._check(message, node, nonce, asked[node])
+                    if isinstance(found, Message):
+                        sound[node] = found
+                    for other in found if isinstance(found, list) else ():
                         accused.setdefault(other, set()).add(node)
-                    yield str(node), isinstance(said, Message)
+                    yield str(node), isinstance(found, Message)
 
-        collect(_hear, {str(node) for node, _ in waiting.values()}, self.quorum, self.pace)
+        expected = {str(node) for node, _ in open_.values()}
+        collect(_receive, expected, self.quorum, self.timeouts)
         if self.stage == Stage.SETUP:
             self._refuse_shared_keys(sound)
         self.answered = set(sound)
         if accused:
             self._judge(accused, len(sent))
         if len(sound) < len(sent) and self.stage in _EARLY:
-            raise LostError
+            raise LostSitesError
         if len(sound) < self.quorum and self.stage == Stage.COLLECT_MASKED_VECTORS:
             raise QuorumError(f"{len(sound)} masked answers came, the round needs {self.quorum}")
         return list(sound.values())
 
     def _push(self, messages: Mapping[int, Message]) -> dict[str, tuple[int, str]]:
-        """Send each message as a query of ours with a nonce."""
+        """Send each message as a query of ours with a nonce; return node and nonce by its id."""
         asked, queries = [], []
         for node, message in messages.items():
-            nonce = new_nonce()
-            content = RecordDict(dict(message.content))
             stage = _configs(message)
-            content[RECORD_KEY_CONFIGS] = ConfigRecord(dict(stage))  # sites may change their own
             asks = stage[Key.STAGE] == Stage.COLLECT_MASKED_VECTORS
-            body = self.ask.body if asks else b""
-            seconds = float(self.ask.seconds)
-            content[RECORD] = ConfigRecord(
-                {"nonce": nonce, "round": self.ask.round, "body": body, "seconds": seconds}
-            )
-            query = f"query.{SUM}"
-            ttl = self.pace.deadline + _SPARE
-            queries.append(Message(content, dst_node_id=node, message_type=query, ttl=ttl))
-            asked.append((node, nonce))
-            self.down[node] += _size(content)
+            body = self.request.body if asks else b""
+            request = replace(self.request, nonce=new_nonce(), body=body)
+            query = write_request(node, SUM, request, time_to_live(self.timeouts))
+            for key, record in message.content.items():
+                query.content[key] = record
+            query.content[RECORD_KEY_CONFIGS] = ConfigRecord(dict(stage))  # sites may change theirs
+            queries.append(query)
+            asked.append((node, request.nonce))
+            self.down[node] += _size(query.content)
         ids = self.grid.push_messages(queries)
         return {found: who for found, who in zip(ids, asked, strict=False) if found}
 
-    def _heard(
+    def _check(
         self, message: Message, node: int, nonce: str, asked: ConfigRecord
     ) -> Message | list[int] | None:
-        """Return a sound reply, or the nodes that the site accuses; otherwise note why not."""
+        """Return a sound reply, or the nodes that the site accuses; otherwise record why not."""
         try:
             if message.has_content():
                 self.up[node] += _size(message.content)
@@ -244,25 +285,75 @@ class Carrier:
         for node in guilty:
             self.reasons[node] = "malformed: its key shares and those of most sites do not fit"
         self.answered = (self.answered | set(against)) - guilty
-        raise LostError
+        raise LostSitesError
 
 
-def are_shares(seeds: Sequence[bytes], keys: Sequence[bytes]) -> bool:
-    """Tell whether bytes can be shares of secrets: a number, and blocks of 16 bytes.
-
-    Parameters
-    ----------
-    seeds, keys : sequence of bytes
-        What sites made of the seeds of their masks, and of their private keys.
-
-    Returns
-    -------
-    bool
-        Whether they have the form of shares, which says nothing of their values.
-    """
-    return all(len(share) == _SEED_SHARE for share in seeds) and all(
-        20 <= len(share) <= _LONGEST and len(share) % 16 == 4 for share in keys
+def _sum(
+    grid: SecAggGrid, nodes: Sequence[int], scale: FixedPoint
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Add the words of some sites under masks; return the nodes that took part, and the totals."""
+    target, most = 2**scale.bits, len(nodes)
+    strategy = _SumStrategy(nodes, scale)
+    records = RecordDict(
+        {"config": ConfigRecord({"current_round": 1}), "parameters": ArrayRecord()}
     )
+    context = Context(0, 0, {}, records, {})
+    workflow = secaggplus_workflow()(
+        num_shares=most,
+        reconstruction_threshold=most // 2 + 1,
+        max_weight=float(target),
+        clipping_range=target / 2,
+        quantization_range=target,
+        modulus_range=MODULUS,
+    )
+    try:
+        with np.errstate(all="ignore"):  # a false share gives any number
+            workflow(cast(Grid, grid), LegacyContext(context, strategy=cast(Any, strategy)))
+    except (ValueError, TypeError, ArithmeticError) as error:
+        if grid.stage != Stage.UNMASK or isinstance(error, FedwqcpError):
+            raise
+        raise RoundError(
+            "masks: they do not cancel: at least one site did not follow the protocol, and a "
+            "masked sum cannot tell which"
+        ) from None
+    if not strategy.nodes:
+        raise QuorumError("too few agents were left to remove the masks of the sum")
+    return strategy.nodes, strategy.totals
+
+
+@dataclass(frozen=True)
+class _Node:
+    """What SecAgg+ needs to know of a site."""
+
+    node_id: int
+
+
+class _SumStrategy:
+    """What SecAgg+ asks of a strategy: it names the sites of a sum, and takes its total."""
+
+    def __init__(self, nodes: Iterable[int], scale: FixedPoint) -> None:
+        self.scale = scale
+        self.asked = tuple(nodes)
+        self.nodes: tuple[int, ...] = ()
+        self.totals: tuple[int, ...] = ()
+
+    def configure_fit(self, server_round: int, parameters: Any, client_manager: Any) -> list[Any]:
+        """Return the sites; what they are asked goes with every stage."""
+        del server_round, parameters, client_manager
+        return [(_Node(node), FitIns(Parameters([], ""), {})) for node in self.asked]
+
+    def aggregate_fit(self, server_round: int, results: Any, failures: Any) -> tuple[None, Any]:
+        """Undo the scaling of SecAgg+, which gives mean * target with the words centred."""
+        del server_round, failures
+        target, count = 2**self.scale.bits, len(results)
+        (mean,) = parameters_to_ndarrays(results[0][1].parameters)
+        centred = (round(float(value) * count / target) for value in mean)
+        *totals, check = (value + count * target // 2 for value in centred)
+        if check != count * CHECK or not all(0 <= word < count * target for word in totals):
+            raise ValueError("the masks do not cancel")
+        self.nodes = tuple(node.node_id for node, _ in results)
+        self.totals = tuple(totals)
+        return None, {}
 
 
 def _configs(message: Message) -> ConfigRecord:
@@ -299,8 +390,8 @@ def _stage_reply(
         to, ciphertexts = fields[Key.DESTINATION_LIST], fields[Key.CIPHERTEXT_LIST]
         if not _is_list(to, int) or len(to) != len(others) or set(to) != others:
             raise InputError("key shares must be for every other site, once")
-        if not _is_list(ciphertexts, bytes, len(to)) or max(map(len, ciphertexts)) > _LONGEST:
-            raise InputError(f"key shares must be at most {_LONGEST} bytes for each other site")
+        if not _is_list(ciphertexts, bytes, len(to)) or max(map(len, ciphertexts)) > LONGEST:
+            raise InputError(f"key shares must be at most {LONGEST} bytes for each other site")
     elif stage == Stage.COLLECT_MASKED_VECTORS:
         vectors = fields[Key.MASKED_PARAMETERS]
         if not _is_list(vectors, bytes, 2) or not (
@@ -333,7 +424,7 @@ def _is_list(value: object, kind: type, length: int | None = None) -> TypeGuard[
 
 def _is_key(value: object) -> bool:
     """Tell whether a value is a public key that every site can use."""
-    if not isinstance(value, bytes) or len(value) > _LONGEST:
+    if not isinstance(value, bytes) or len(value) > LONGEST:
         return False
     try:
         return bool(bytes_to_public_key(value).curve.name == "secp384r1")

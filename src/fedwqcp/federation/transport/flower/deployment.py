@@ -1,0 +1,291 @@
+"""A Flower federation on this machine: an app from templates, processes with TLS, a demonstration.
+
+Flower's programs are started as an operator would start them; nothing here imports flwr.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import ssl
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from importlib import resources
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from fedwqcp.errors import InputError, QuorumError
+from fedwqcp.federation.certs import make_certs
+from fedwqcp.federation.files import write_atomic
+from fedwqcp.federation.record import load
+from fedwqcp.federation.transport.deployment import (
+    DemoResult,
+    Processes,
+    free_ports,
+    round_ended,
+    site_result,
+    wait_until,
+)
+
+HOST = "127.0.0.1"
+"""Everything stays on this machine."""
+FLWR = Path(sys.executable).parent / "flwr"
+"""Flower's program in the environment of this Python."""
+
+_QUIET = {
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+_FILES = {
+    "pyproject.toml.in": "pyproject.toml",
+    "README.md.in": "README.md",
+    "LICENSE.in": "LICENSE",
+    "gitignore.in": ".gitignore",
+    "server_app.py.in": "{package}/server_app.py",
+    "client_app.py.in": "{package}/client_app.py",
+}
+
+
+def new_app(folder: Path) -> tuple[Path, ...]:
+    """Write a Flower app that runs as it is into a new or empty folder, which names the app."""
+    name = folder.resolve().name.lower().replace("_", "-")
+    if not re.fullmatch(r"[a-z][a-z0-9-]{0,40}", name):
+        raise InputError(
+            f"the folder names the app: letters, digits and '-', got {folder.resolve().name!r}"
+        )
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder} must be a new or an empty folder")
+    package = name.replace("-", "_")
+    words = {"name": name, "package": package, "publisher": "your-organisation"}
+    (folder / package).mkdir(parents=True)
+    written = [folder / package / "__init__.py"]
+    write_atomic(written[0], f'"""The Flower app {name}."""\n'.encode())
+    for source, target in _FILES.items():
+        text = resources.files(__package__).joinpath("template", source).read_text("utf-8")
+        for word, value in words.items():
+            text = text.replace(f"@{word}@", value)
+        written.append(folder / target.format(package=package))
+        write_atomic(written[-1], text.encode())
+    return tuple(written)
+
+
+def run_demo(
+    folder: Path,
+    sites: Sequence[str],
+    terms: Mapping[str, object],
+    on_step: Callable[[str], None] = lambda _: None,
+) -> DemoResult:
+    """Start a SuperLink and a SuperNode for each site, run one round, and stop everything.
+
+    The folder holds ``sites/NAME/cal.npz`` and ``sites/NAME/test.npz``; all else is written there
+    too. `terms` is the run configuration besides ``agents`` and ``records``.
+    """
+    folder = folder.resolve()
+    records = folder / "records"
+    new_app(folder / "app")
+    clock, seconds = time.monotonic(), {}
+    on_step("starting a SuperLink with TLS, registering the sites' keys")
+    with LocalFederation(folder / "federation", sites) as federation:
+        on_step(f"starting {len(sites)} SuperNodes")
+        for name in sites:
+            home = folder / "sites" / name
+            federation.start_node(name, {"outputs": home / "cal.npz", "folder": home / "kept"})
+        federation.wait_online(len(sites))
+        seconds["start"] = time.monotonic() - clock
+        on_step("calibrating; then handing over the release")
+        config = {**terms, "agents": ",".join(sites), "records": str(records)}
+        clock = time.monotonic()
+        run = federation.commands.submit(folder / "app", config)
+        status = federation.commands.wait(run, 180.0, lambda: round_ended(records))
+        seconds["run"] = time.monotonic() - clock
+        on_step("stopping every process")
+    found = sorted(records.glob("*/record.json"))
+    if status != "finished:completed" or not found:
+        raise QuorumError(f"the run ended as {status}; see {folder / 'federation' / 'logs'}")
+    release = load(found[0])
+    results = tuple(site_result(release, name, folder / "sites" / name) for name in sites)
+    return DemoResult(release, results, found[0].parent, seconds)
+
+
+class LocalFederation(AbstractContextManager["LocalFederation"]):
+    """A SuperLink and its SuperNodes with TLS; leaving the block stops every process.
+
+    Each site gets a key, but no node yet.
+    """
+
+    def __init__(self, folder: Path, agents: Sequence[str]) -> None:
+        self.folder = folder.resolve()
+        self.agents = tuple(agents)
+        (self.port,) = free_ports(1)
+        env = environment(self.folder / "flwr")
+        self.commands = Commands(self.folder, env)
+        self.processes = Processes(self.folder / "logs", env)
+        make_certs(self.folder / "certs", self.agents, ("localhost", HOST))
+        (self.folder / "flwr").mkdir(exist_ok=True)
+        (self.folder / "flwr" / "config.toml").write_text(
+            f'[superlink]\ndefault = "fed"\n\n[superlink.fed]\naddress = "{HOST}:{self.port}"\n'
+            f'root-certificates = "{self.folder / "certs" / "ca.crt"}"\n'
+        )
+
+    def __enter__(self) -> LocalFederation:
+        try:
+            self.start_superlink()
+            self._register()
+        except BaseException:
+            self.processes.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.processes.__exit__(kind, error, trace)
+
+    def start_superlink(self) -> None:
+        """Start the SuperLink, and wait until it answers."""
+        certs = self.folder / "certs"
+        command = (
+            *("flower-superlink", "--host", HOST, "--port", str(self.port)),
+            *("--disable-runtime-dependency-installation", "--enable-supernode-auth"),
+            *("--database", self.folder / "state.db", "--ssl-ca-certfile", certs / "ca.crt"),
+            *("--ssl-certfile", certs / "server.pem", "--ssl-keyfile", certs / "server.key"),
+        )
+        self.processes.start("superlink", command, self.folder)
+        trust = ssl.create_default_context(cafile=str(certs / "ca.crt"))
+
+        def _answers() -> bool:
+            """Tell whether it answers; a process that ended never will."""
+            if not self.processes.alive("superlink"):
+                raise InputError(f"the SuperLink ended: see {self.folder / 'logs'}")
+            try:
+                url = f"https://{HOST}:{self.port}/health"
+                with urllib.request.urlopen(url, timeout=2, context=trust) as reply:
+                    return bool(reply.status == 200)
+            except (urllib.error.URLError, OSError):
+                return False
+
+        wait_until(_answers, 60, "the SuperLink's first answer")
+
+    def start_node(
+        self,
+        agent: str,
+        config: Mapping[str, object],
+        *,
+        key: Path | None = None,
+        ca: Path | None = None,
+        port: int | None = None,
+    ) -> None:
+        """Start the SuperNode of a site, named like its agent, with its own node configuration.
+
+        Key, authority and port are by default those of the federation.
+        """
+        certs = self.folder / "certs"
+        (own,) = free_ports(1)
+        whole = {"agent": agent, **config}
+        stated = " ".join(f"{name}={as_toml(value)}" for name, value in whole.items())
+        command = (
+            *("flower-supernode", "--superlink", f"{HOST}:{port or self.port}"),
+            *("--host", HOST, "--port", str(own), "--node-config", stated),
+            *("--root-certificates", ca or certs / "ca.crt"),
+            *("--auth-supernode-private-key", key or certs / "keys" / agent),
+        )
+        self.processes.start(agent, command, self.folder)
+
+    def wait_online(self, count: int, seconds: float = 90.0) -> None:
+        """Wait until so many nodes are online."""
+        wait_until(lambda: self.commands.online() >= count, seconds, f"{count} nodes")
+
+    def _register(self) -> None:
+        """Make the sites' public keys known to the SuperLink."""
+        keys = self.folder / "certs" / "keys"
+        for name in self.agents:
+            command = (FLWR, "supernode", "register", keys / f"{name}.pub", "fed", "--name", name)
+            self.processes.start(f"register-{name}", command, self.folder)
+        for name in self.agents:
+            wait_until(lambda n=name: not self.processes.alive(f"register-{n}"), 60, name)  # type: ignore[misc]  # bound now
+            self.processes.stop(f"register-{name}")
+
+
+class Commands:
+    """Flower's own program, for one federation."""
+
+    def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
+        self._folder = folder
+        self._env = dict(env)
+
+    def online(self) -> int:
+        """Return how many nodes are online, as the SuperLink counts them."""
+        listed = self.flwr("supernode", "list", "fed", "--format", "json")
+        return sum(node.get("status") == "online" for node in listed.get("nodes", []))
+
+    def submit(self, app: Path, config: Mapping[str, object]) -> str:
+        """Start an app without waiting for it, and return Flower's id of the run."""
+        stated = " ".join(f"{name}={as_toml(value)}" for name, value in config.items())
+        started = self.flwr("run", str(app), "fed", "--format", "json", "-c", stated)
+        if not started.get("success"):
+            raise InputError(f"the run could not be started: {started.get('error-message')}")
+        return str(started["run-id"])
+
+    def wait(self, run: str, seconds: float, done: Callable[[], bool] = lambda: True) -> str:
+        """Wait until a run ends, and return its status.
+
+        That is ``finished:completed``, ``finished:failed``, ``finished:stopped`` or ``timeout``.
+        `done` tells cheaply that the end is near; Flower is asked only then.
+        """
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if not done():
+                time.sleep(0.2)
+                continue
+            listed = self.flwr("list", "fed", "--run-id", run, "--format", "json")
+            for found in listed.get("runs", []):
+                if str(found.get("status", "")).startswith("finished"):
+                    return str(found["status"])
+            time.sleep(1.0)
+        return "timeout"
+
+    def flwr(self, *arguments: str) -> dict[str, Any]:
+        """Run one ``flwr`` command, and return the JSON that it printed."""
+        done = subprocess.run(
+            [str(FLWR), *arguments],
+            cwd=self._folder,
+            env=self._env,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        try:
+            found = json.loads(done.stdout[done.stdout.index("{") :])
+        except ValueError:
+            return {"success": False, "error-message": done.stdout + done.stderr}
+        return found if isinstance(found, dict) else {}
+
+
+def environment(home: Path) -> dict[str, str]:
+    """Return the environment of Flower's programs.
+
+    It is silent towards the outside, with this Python's programs first on the path.
+    """
+    kept = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
+    return {**kept, **_QUIET, "FLWR_HOME": str(home), "PATH": path, "COLUMNS": "200"}
+
+
+def as_toml(value: object) -> str:
+    """Write a value as a configuration does."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else json.dumps(str(value))

@@ -1,0 +1,120 @@
+"""Requests and replies as Flower's messages, and the grid as a carrier of them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from flwr.app import ArrayRecord, ConfigRecord, ConfigRecordValues, Message, RecordDict
+from flwr.common.constant import ErrorCode
+from flwr.serverapp import Grid
+
+from fedwqcp.errors import traced
+from fedwqcp.federation.transport.messages import NodeId, Reply, Request, new_nonce, reply_fields
+from fedwqcp.federation.transport.session import Carrier, Timeouts
+
+READY = "fedwqcp_ready"
+"""Action of a request that asks whether a site can take part in a secure round."""
+SUM = "fedwqcp_sum"
+"""Action of the requests of a masked sum."""
+RECORD = "fedwqcp"
+"""Record that holds our fields of a message."""
+MODEL = "fedwqcp.model"
+"""Record with the parameters of a model that was trained in the same run."""
+_SPARE = 30.0
+"""Seconds that a message outlives its deadline, so that clocks may differ a little."""
+
+
+class GridCarrier(Carrier):
+    """Carries requests over Flower's grid."""
+
+    log = logging.getLogger("flwr")
+
+    def __init__(self, grid: Grid, timeouts: Timeouts) -> None:
+        self.grid = grid
+        self.gone = set()
+        self._timeouts = timeouts
+        self._open: dict[str, tuple[NodeId, str]] = {}
+
+    def online(self) -> set[NodeId]:
+        return set(self.grid.get_node_ids())
+
+    def send(self, action: str, requests: Mapping[NodeId, Request], model: Any = None) -> None:
+        if not requests:
+            return
+        sent = {node: replace(ask, nonce=new_nonce()) for node, ask in requests.items()}
+        ttl = time_to_live(self._timeouts)
+        messages = [write_request(node, action, ask, ttl, model) for node, ask in sent.items()]
+        ids = self.grid.push_messages(messages)
+        for (node, request), message_id in zip(sent.items(), ids, strict=False):
+            if message_id:
+                self._open[message_id] = (node, request.nonce)
+
+    def receive(self) -> list[Reply]:
+        if not self._open:
+            return []
+        replies = []
+        for message in self.grid.pull_messages(list(self._open)):
+            asked = self._open.pop(message.metadata.reply_to_message_id, None)
+            if asked is not None:
+                replies.append(read_reply(message, *asked))
+                if message.has_error() and message.error.code == ErrorCode.NODE_UNAVAILABLE:
+                    self.gone.add(asked[0])
+        return replies
+
+    def clear(self) -> None:
+        self._open.clear()
+        self.gone.clear()
+
+
+def time_to_live(timeouts: Timeouts) -> float:
+    """Return the seconds after which a message is worth nothing."""
+    return timeouts.deadline + _SPARE
+
+
+def write_request(
+    node: NodeId, action: str, request: Request, ttl: float, model: ArrayRecord | None = None
+) -> Message:
+    """Return a request as a message to one node."""
+    content = RecordDict({RECORD: _record(request.fields())})
+    if model is not None:
+        content[MODEL] = model
+    return Message(content, dst_node_id=int(node), message_type=f"query.{action}", ttl=ttl)
+
+
+def read_request(message: Message) -> Request:
+    """Return the request that a message holds."""
+    return Request.of(message.content[RECORD])
+
+
+def write_reply(message: Message, nonce: str, agent: str, status: str, body: bytes) -> Message:
+    """Return the reply to a message; its body is empty without ``ok``."""
+    record = _record(reply_fields(nonce, agent, status, body))
+    return Message(RecordDict({RECORD: record}), reply_to=message)
+
+
+def read_reply(message: Message, node: NodeId, nonce: str) -> Reply:
+    """Return what a node replied, or which rule the reply breaks.
+
+    It has the name of the agent only where the nonce is right. It never raises: what nobody
+    foresaw has the status ``internal``.
+    """
+    try:
+        if not message.has_content():
+            return Reply(node, "", "engine")
+        record = message.content.get(RECORD)
+        if len(message.content) != 1 or not isinstance(record, ConfigRecord):
+            return Reply(node, "", "malformed")
+        return Reply.of(node, nonce, record)
+    except Exception as error:
+        _log.error("a reply of node %s was refused: %s", node, traced(error))
+        return Reply(node, "", "internal")
+
+
+def _record(fields: Mapping[str, ConfigRecordValues]) -> ConfigRecord:
+    return ConfigRecord(dict(fields))
+
+
+_log = logging.getLogger("fedwqcp")

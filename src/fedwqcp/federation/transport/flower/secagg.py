@@ -1,0 +1,87 @@
+"""Flower's SecAgg+ with masks from a cryptographic generator; server and site both use it.
+
+In rounds of ours masks are SHAKE-256 of the whole 256-bit secret that two sites share. Keys, shares
+and stages are Flower's own. We run copies of its two modules that nobody else imports, so SecAgg+
+for anything else in the process, and in any other thread, is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.util import find_spec, module_from_spec
+from math import prod
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from flwr.app import Context, Message
+from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_STATE
+
+from fedwqcp.errors import InputError
+from fedwqcp.federation.secure import Words, mask_stream
+from fedwqcp.wire.masked import MODULUS
+
+CHECK = 1
+"""A word that every site adds: its total tells whether the masks cancel."""
+LONGEST = 4096
+"""Bytes of the longest key, share or ciphertext: honest ones have less than 1024."""
+_SEED_SHARE = 4 + 48
+"""Bytes of a share of a seed: 32 bytes, padded to blocks of 16, behind the number of the share."""
+_SITE = "flwr.client.mod.secure_aggregation.secaggplus_mod"
+_SERVER = "flwr.server.workflow.secure_aggregation.secaggplus_workflow"
+_GENERATOR = "pseudo_rand_gen"
+_UNCHECKED = "SecAgg+ of this Flower is not the one that was checked: use flwr 1.41"
+
+
+def secaggplus_mod() -> Callable[..., Message]:
+    """Return what does one stage of SecAgg+ at a site: Flower's mod with our masks."""
+    found: Callable[..., Message] = _copy(_SITE).secaggplus_mod
+    return found
+
+
+def secaggplus_state(context: Context) -> Any:
+    """Return what a site keeps between the stages: its keys, and the shares it holds of others."""
+    return _copy(_SITE).SecAggPlusState(**context.state.config_records[RECORD_KEY_STATE])
+
+
+def secaggplus_workflow() -> type[Any]:
+    """Return what drives the stages of SecAgg+ at the server: Flower's workflow with our masks."""
+    found: type[Any] = _copy(_SERVER).SecAggPlusWorkflow
+    return found
+
+
+def are_shares(seeds: Sequence[bytes], keys: Sequence[bytes]) -> bool:
+    """Tell whether bytes have the form of shares of seeds and of private keys.
+
+    That is a number and blocks of 16 bytes; it says nothing of their values.
+    """
+    return all(len(share) == _SEED_SHARE for share in seeds) and all(
+        20 <= len(share) <= LONGEST and len(share) % 16 == 4 for share in keys
+    )
+
+
+def expand_seed(seed: bytes, num_range: int, dimensions_list: list[tuple[int, ...]]) -> list[Words]:
+    """Return masks of the shapes that SecAgg+ asks for; it calls this with these names."""
+    if num_range != MODULUS:
+        raise InputError(f"masks are words modulo 2^32, got {num_range}")
+    ends = np.cumsum([prod(shape) for shape in dimensions_list])
+    parts = np.split(mask_stream(seed, int(ends[-1])), ends[:-1])
+    return [part.reshape(shape) for part, shape in zip(parts, dimensions_list, strict=True)]
+
+
+@cache
+def _copy(name: str) -> ModuleType:
+    """Load a module once more, out of everyone's sight, and give it our generator.
+
+    A Flower without this generator is refused: its masks would be of unknown strength.
+    """
+    spec = find_spec(name)
+    if spec is None or spec.loader is None:
+        raise InputError(_UNCHECKED)
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if not hasattr(module, _GENERATOR):
+        raise InputError(_UNCHECKED)
+    setattr(module, _GENERATOR, expand_seed)
+    return module

@@ -1,0 +1,139 @@
+"""What an engine carries between the server and a site: requests, replies and fixed codes.
+
+A request holds a nonce and the bytes that any other transport would carry. A reply holds the same
+nonce, and an answer or one of a few fixed codes: no other text about a site travels.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from fedwqcp.errors import InputError
+from fedwqcp.wire.codec import MAX_BYTES
+
+ASK = "fedwqcp_ask"
+"""Action of a request for an answer."""
+RELEASE = "fedwqcp_release"
+"""Action of a request that hands over the release."""
+OK = "ok"
+"""Status of a reply that holds what was asked for."""
+
+CODES = {
+    "terms": "the round cannot be followed with what is installed at the site",
+    "roster": "the site's agent is not in the roster",
+    "round": "the site knows other terms, or another release, under the id of this round",
+    "data": "the site's outputs could not be read, or do not fit the round",
+    "answer": "the site does not answer this question, or may not",
+    "budget": "the site's privacy budget does not allow the answer",
+    "secure": "the site takes part in secure rounds alone, or the terms say that this is one",
+    "masks": "the site does not take part in a sum of so few agents, or with other masks",
+    "shares": "the site cannot open the key shares that another site made for it",
+    "deadline": "the site's watchdog ended the computation",
+    "died": "the computation at the site ended without a result",
+    "failed": "something else failed at the site; its own folder tells more",
+    "nonce": "the reply must carry the nonce of its question",
+    "malformed": "the reply must hold exactly the fields of a reply",
+    "engine": "the engine reports that the site did not reply",
+    "signature": "the reply is not signed with the key of the agent that it names",
+    "internal": "the server failed on the reply: please report this",
+}
+"""Every status that a reply can have besides ``ok``."""
+_SERVER_CODES = frozenset({"nonce", "malformed", "engine", "signature", "internal"})
+"""What the server finds itself: no site can say it."""
+_NAME_LENGTH = 64
+
+NodeId: TypeAlias = int | str
+"""How an engine names a node."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the server sends to a site.
+
+    Parameters
+    ----------
+    nonce : str
+        To be sent back; a carrier sets it.
+    round : bytes
+        The encoded terms; empty where a release is handed over.
+    body : bytes
+        The encoded question or release; empty for the first question, which the terms imply.
+    seconds : float
+        How long the site may compute.
+    """
+
+    nonce: str
+    round: bytes
+    body: bytes
+    seconds: float
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> Request:
+        """Read the fields of a request."""
+        nonce, round, body, seconds = (fields[key] for key in ("nonce", "round", "body", "seconds"))
+        if not (isinstance(nonce, str) and isinstance(round, bytes) and isinstance(body, bytes)):
+            raise InputError("a request must hold a nonce and bytes")
+        if not isinstance(seconds, float):
+            raise InputError("a request must say how long the site may compute")
+        return cls(nonce, round, body, seconds)
+
+    def fields(self) -> dict[str, str | bytes | float]:
+        """Return the fields that travel."""
+        return {
+            "nonce": self.nonce,
+            "round": self.round,
+            "body": self.body,
+            "seconds": float(self.seconds),
+        }
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a site replied, as the server sees it.
+
+    Parameters
+    ----------
+    node : int or str
+        The node that was asked.
+    agent : str
+        Who it says it is; empty where that cannot be read.
+    status : str
+        ``ok`` or one of `CODES`.
+    body : bytes
+        The encoded answer, or the digest of the release.
+    """
+
+    node: NodeId
+    agent: str
+    status: str
+    body: bytes = b""
+
+    @classmethod
+    def of(cls, node: NodeId, nonce: str, fields: Mapping[str, object]) -> Reply:
+        """Read the fields of a reply; where they break a rule, the status says which."""
+        if set(fields) != {"nonce", "agent", "status", "body"}:
+            return cls(node, "", "malformed")
+        theirs, agent, status, body = (fields[key] for key in ("nonce", "agent", "status", "body"))
+        if not isinstance(theirs, str) or not secrets.compare_digest(ascii(theirs), ascii(nonce)):
+            return cls(node, "", "nonce")
+        if not isinstance(agent, str) or len(agent) > _NAME_LENGTH:
+            return cls(node, "", "malformed")
+        if not isinstance(body, bytes) or len(body) > MAX_BYTES:
+            return cls(node, agent, "malformed")
+        known = isinstance(status, str) and (status == OK or status in CODES)
+        if not known or status in _SERVER_CODES or (status == OK and not agent):
+            return cls(node, agent, "malformed")
+        return cls(node, agent, str(status), body)
+
+
+def reply_fields(nonce: str, agent: str, status: str, body: bytes) -> dict[str, str | bytes]:
+    """Return the fields of a reply as they travel."""
+    return {"nonce": nonce, "agent": agent, "status": status, "body": body}
+
+
+def new_nonce() -> str:
+    """Return a nonce that nobody can guess."""
+    return secrets.token_hex(16)

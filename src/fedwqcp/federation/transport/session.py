@@ -1,0 +1,404 @@
+"""A round over an engine, driven from the server: ask, collect replies, admit, hand over.
+
+`Session` knows the round and no engine. A `Carrier` brings requests to nodes and replies back; an
+engine such as Flower implements it, and everything else is shared.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from math import inf, isfinite
+from pathlib import Path
+from typing import Any, ClassVar
+
+from fedwqcp.errors import INTERNAL, FedwqcpError, InputError, RoundError, traced
+from fedwqcp.federation.record import Ledger, with_reasons
+from fedwqcp.federation.server import Server
+from fedwqcp.federation.signing import check_signature
+from fedwqcp.federation.transport.messages import (
+    ASK,
+    CODES,
+    OK,
+    RELEASE,
+    NodeId,
+    Reply,
+    Request,
+)
+from fedwqcp.wire.codec import brief, decode, encode
+from fedwqcp.wire.envelope import Answer
+from fedwqcp.wire.release import Release
+from fedwqcp.wire.round import Round
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """How long a step of a round waits.
+
+    Parameters
+    ----------
+    deadline : float
+        Seconds after which a step ends in any case.
+    grace : float
+        Seconds to wait for the others once the quorum has answered.
+    poll : float
+        Seconds between two polls of the engine.
+    """
+
+    deadline: float = 90.0
+    grace: float = 10.0
+    poll: float = 0.25
+
+    def __post_init__(self) -> None:
+        for name in ("deadline", "grace", "poll"):
+            value = getattr(self, name)
+            if not (isfinite(value) and value >= 0) or (name != "grace" and value == 0):
+                raise InputError(f"{name} must be a number of seconds, got {value}")
+
+
+@dataclass(frozen=True)
+class SessionResult:
+    """What a round over an engine ended with.
+
+    Parameters
+    ----------
+    release : Release
+        The thresholds; it names who was used, refused and missing.
+    stored : tuple of str
+        Agents that acknowledged that they have the release.
+    unknown_nodes : dict
+        Nodes whose replies were refused without a name that can be trusted, with the reason.
+    """
+
+    release: Release
+    stored: tuple[str, ...]
+    unknown_nodes: dict[NodeId, str] = field(default_factory=dict)
+
+
+class Carrier(ABC):
+    """How an engine brings requests to nodes and replies back; at most one reply to each counts."""
+
+    log: ClassVar[logging.Logger] = logging.getLogger("fedwqcp")
+    """Where the engine's operator reads how a round went."""
+
+    gone: set[NodeId]
+    """Nodes that the engine lost after they were asked."""
+
+    @abstractmethod
+    def online(self) -> set[NodeId]:
+        """Return the nodes that are online."""
+
+    @abstractmethod
+    def send(self, action: str, requests: Mapping[NodeId, Request], model: Any = None) -> None:
+        """Send each node its request with a fresh nonce, and the parameters of a model with it."""
+
+    @abstractmethod
+    def receive(self) -> list[Reply]:
+        """Return the replies that came since the last call; a second one is dropped unread."""
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Forget every open request: a reply that comes after its step is closed never counts."""
+
+    def returned(self) -> set[NodeId]:
+        """Return the lost nodes that are online again, each once: they are to be asked again."""
+        returned = self.gone & self.online() if self.gone else set()
+        self.gone -= returned
+        return returned
+
+
+class Session:
+    """One round while it runs: who was asked, who replied what, which node is which agent.
+
+    Parameters
+    ----------
+    carrier : Carrier
+        The way to the nodes.
+    round : Round
+        The terms.
+    timeouts : Timeouts
+        Deadline and grace of each step.
+    nodes : mapping of str to int or str, or None
+        Which node each agent must be; None lets nodes name their agent, and a name that two nodes
+        claim is refused for both.
+    record : Path or None
+        Folder for the record.
+    """
+
+    def __init__(
+        self,
+        carrier: Carrier,
+        round: Round,
+        timeouts: Timeouts,
+        nodes: Mapping[str, NodeId] | None,
+        record: Path | None,
+    ) -> None:
+        self.server = Server(round)
+        self.carrier = carrier
+        self.round = round
+        self.timeouts = timeouts
+        self.allowed = None if nodes is None else {node: name for name, node in nodes.items()}
+        self.ledger = None if record is None else Ledger(record, round)
+        self.reasons: dict[str, str] = {}
+        self.unknown_nodes: dict[NodeId, str] = {}
+        self.bound: dict[str, NodeId] = {}
+        self.asked: set[NodeId] = set()
+
+    def run(self, model: Any = None) -> SessionResult:
+        """Hold the dialogue to its end, and hand over the release.
+
+        The parameters of a model, in the engine's own form, go with the first question.
+        """
+        try:
+            release = self._release(model)
+        except BaseException as error:
+            reason = self._reason(error)
+            if self.ledger:
+                with contextlib.suppress(FedwqcpError, OSError):  # the disk may be what failed
+                    self.ledger.failed(reason)
+            if isinstance(error, RoundError):
+                raise type(error)(reason) from None
+            if isinstance(error, FedwqcpError) or not isinstance(error, Exception):
+                raise
+            raise RoundError(reason) from None
+        return SessionResult(release, self._hand_over(release), dict(self.unknown_nodes))
+
+    def _reason(self, error: BaseException) -> str:
+        """Say why a round ended without a release; an error that is not ours may quote data."""
+        if not isinstance(error, Exception):
+            return f"interrupted: {type(error).__name__}"
+        if not isinstance(error, FedwqcpError):
+            self.carrier.log.error("fedwqcp: the round failed: %s", traced(error))
+            return f"{INTERNAL}: {type(error).__name__}"
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in self.reasons.items())
+        return f"{error} ({reasons})" if reasons else str(error)
+
+    def _release(self, model: Any) -> Release:
+        """Go through the steps, and keep the release."""
+        terms = encode(self.round.brief())
+        while not self.server.ended:
+            asks = self.server.asks()
+            if self.server.step == 0:
+                self._first_step(terms, model)
+            else:
+                self._later_step(terms, asks)
+            self.carrier.clear()
+            step = self.server.step
+            self.server.close_step()
+            if self.ledger:
+                self.ledger.closed(step)
+        release = with_reasons(self.server.release(), self.reasons)
+        if self.ledger:
+            self.ledger.released(release)
+        for agent in release.agents:
+            self.carrier.log.info("fedwqcp: %s: %s %s", agent.name, agent.status, agent.reason)
+        return release
+
+    def _first_step(self, terms: bytes, model: Any) -> None:
+        """Ask every node; its answer says which agent it is."""
+        trial = Server(self.round)  # tells whether an answer is sound while names are still open
+        request = Request("", terms, b"", self.timeouts.deadline)
+
+        def _is_sound(reply: Reply) -> bool:
+            return trial.receive(reply.body, reply.agent, reply.agent) is None
+
+        for reply in self._identify(ASK, request, model, _is_sound):
+            self.bound[reply.agent] = reply.node
+            self._admit(reply)
+
+    def _identify(
+        self,
+        action: str,
+        request: Request,
+        model: Any,
+        is_sound: Callable[[Reply], bool] = lambda _: True,
+    ) -> list[Reply]:
+        """Ask every node who it is, and return one reply for each agent.
+
+        A name that two nodes claim is refused.
+        """
+        claims: dict[str, dict[NodeId, Reply]] = {}
+
+        def _receive() -> Iterator[tuple[str, bool]]:
+            """Ask nodes that are new or back, and take the replies."""
+            fresh = self._eligible() - self.asked | self.carrier.returned()
+            self.asked |= fresh
+            self.carrier.send(action, dict.fromkeys(_in_order(fresh), request), model)
+            for reply in self.carrier.receive():
+                if self._is_unknown(reply) or self._is_unsigned(reply):
+                    continue
+                claims.setdefault(reply.agent, {})[reply.node] = reply
+                first = len(claims[reply.agent]) == 1
+                yield reply.agent, reply.status == OK and (not first or is_sound(reply))
+
+        collect(_receive, self.round.agents, self.round.quorum, self.timeouts)
+        found = []
+        for name in self.round.agents:
+            replies = list(claims.get(name, {}).values())
+            if len(replies) > 1:
+                self._refuse(name, "agent: two nodes claim this name")
+            else:
+                found += replies
+        return found
+
+    def _later_step(self, terms: bytes, asks: Mapping[str, bytes]) -> None:
+        """Ask the agents that still take part, each at the node that answered for it."""
+        names = {self.bound[name]: name for name in asks}
+        requests = {
+            self.bound[name]: Request("", terms, ask, self.timeouts.deadline)
+            for name, ask in asks.items()
+        }
+        self.carrier.send(ASK, requests)
+
+        def _receive() -> Iterator[tuple[str, bool]]:
+            """Ask nodes that are back again, and take the replies."""
+            self.carrier.send(ASK, {node: requests[node] for node in self.carrier.returned()})
+            for reply in self.carrier.receive():
+                if reply.node in self.carrier.gone:
+                    continue
+                name = names[reply.node]
+                status = reply.status
+                if reply.agent != name and status == OK:
+                    status = "malformed"
+                yield name, self._admit(replace(reply, agent=name, status=status))
+
+        collect(_receive, asks, self.round.quorum, self.timeouts)
+
+    def _hand_over(self, release: Release) -> tuple[str, ...]:
+        """Hand over the release, and record who has it, whatever happens on the way."""
+        stored: set[str] = set()
+        reason = ""
+        try:
+            self._send_release(release, stored)
+        except BaseException as error:
+            reason = self._reason(error)
+            raise
+        finally:
+            has_it = tuple(name for name in self.round.agents if name in stored)
+            if self.ledger:
+                self.ledger.stored(has_it, reason)
+        return has_it
+
+    def _send_release(self, release: Release, stored: set[str]) -> None:
+        """Send the release to every node that was asked, again to one that is back; count acks."""
+        data = encode(brief(release))
+        digest = sha256(data).hexdigest().encode()
+        request = Request("", b"", data, self.timeouts.deadline)
+        self.carrier.send(RELEASE, dict.fromkeys(self.asked or self._eligible(), request))
+
+        def _receive() -> Iterator[tuple[str, bool]]:
+            """Send the release again to nodes that are back, and take acknowledgements."""
+            self.carrier.send(RELEASE, dict.fromkeys(_in_order(self.carrier.returned()), request))
+            for reply in self.carrier.receive():
+                has_it = reply.status == OK and reply.body == digest
+                bound = self.bound.get(reply.agent, reply.node) == reply.node
+                if has_it and bound and self._name_of(reply) == reply.agent:
+                    stored.add(reply.agent)
+                    yield reply.agent, True
+
+        quorum = min(self.round.quorum, len(release.used))
+        collect(_receive, release.used, quorum, self.timeouts)
+        self.carrier.clear()
+
+    def _eligible(self) -> set[NodeId]:
+        """Return the nodes online that may take part."""
+        online = self.carrier.online()
+        return online if self.allowed is None else online & set(self.allowed)
+
+    def _name_of(self, reply: Reply) -> str:
+        """Return the agent that a node must be, or says it is where none is prescribed."""
+        return reply.agent if self.allowed is None else self.allowed[reply.node]
+
+    def _is_unknown(self, reply: Reply) -> bool:
+        """Tell whether a reply has no name that can be trusted, and record why."""
+        name = self._name_of(reply)
+        if reply.agent and reply.agent == name and self.round.expects(name):
+            self.unknown_nodes.pop(reply.node, None)  # it may have been lost before
+            return False
+        code = reply.status if not reply.agent else "roster"
+        reason = self._refuse_node(reply.node, code)
+        if self.allowed is not None and code != "engine":
+            self._refuse(name, reason)
+        return True
+
+    def _is_unsigned(self, reply: Reply) -> bool:
+        """Tell whether a node names an agent whose key it does not hold, and record it.
+
+        Where names are bound to nodes, no other node can take one, and the server refuses by name.
+        """
+        if not self.round.keys or self.allowed is not None:
+            return False
+        plan = self.server.plan
+        try:
+            answer = decode(reply.body, Answer, plan.kinds, reply.agent)
+            check_signature(answer, plan)
+            if answer.agent == reply.agent:
+                return False
+        except FedwqcpError:  # refused like any other that has no name
+            pass
+        self._refuse_node(reply.node, "signature" if reply.status == OK else reply.status)
+        return True
+
+    def _admit(self, reply: Reply) -> bool:
+        """Hand an answer to the server, or record why not."""
+        if reply.status == "engine":  # it was lost on the way: missing, not refused
+            return False
+        if reply.status != OK:
+            self._refuse(reply.agent, f"{reply.status}: {CODES[reply.status]}")
+            return False
+        refusal = self.server.receive(reply.body, reply.agent, reply.agent)
+        if refusal is not None:
+            self._refuse(reply.agent, f"{refusal.field}: {refusal.reason}")
+        elif self.ledger:
+            self.ledger.accepted(self.server.step, reply.agent, reply.body)
+        return refusal is None
+
+    def _refuse(self, agent: str, reason: str) -> None:
+        """Record why an agent's answer does not count."""
+        self.reasons[agent] = reason
+        if self.ledger:
+            self.ledger.refused(self.server.step, agent, reason)
+
+    def _refuse_node(self, node: NodeId, code: str) -> str:
+        """Record why the reply of a node without a name does not count."""
+        self.unknown_nodes[node] = reason = f"{code}: {CODES[code]}"
+        if self.ledger:
+            self.ledger.refused(0, "", reason)
+        return reason
+
+
+def collect(
+    receive: Callable[[], Iterable[tuple[str, bool]]],
+    expected: Iterable[str],
+    quorum: int,
+    timeouts: Timeouts,
+) -> None:
+    """Take replies until all have come, or the quorum and its grace, or the deadline.
+
+    `receive` takes what has come, and returns each agent with whether its answer was sound.
+    """
+    open_, sound = set(expected), set()
+    deadline = time.monotonic() + timeouts.deadline
+    grace_end = inf
+    while True:
+        for agent, is_sound in receive():
+            open_.discard(agent)
+            if is_sound:
+                sound.add(agent)
+        now = time.monotonic()
+        if grace_end == inf and len(sound) >= quorum:
+            grace_end = now + timeouts.grace
+        end = min(deadline, grace_end)
+        if not open_ or now >= end:
+            return
+        time.sleep(min(timeouts.poll, max(0.0, end - now)))
+
+
+def _in_order(nodes: Iterable[NodeId]) -> list[NodeId]:
+    """Sort nodes, so that requests leave in the same order each time."""
+    return sorted(nodes, key=lambda node: (isinstance(node, str), node))

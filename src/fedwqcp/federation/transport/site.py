@@ -1,0 +1,347 @@
+"""A site of a round over an engine: its settings, what it answers, its folder, its watchdog.
+
+The site answers from its own data and keeps every message that leaves it. What goes wrong is told
+to the server by a fixed code; the error itself stays in the site's folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import re
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from fedwqcp.errors import BudgetError, FedwqcpError, InputError, traced
+from fedwqcp.federation.agent import USUAL_LIMIT, Agent, DisclosureLimit
+from fedwqcp.federation.files import write_atomic
+from fedwqcp.federation.outputs import Outputs, load_outputs
+from fedwqcp.federation.plan import Plan
+from fedwqcp.federation.predict import calibration_of, check_terms
+from fedwqcp.federation.privacy_budget import Budget
+from fedwqcp.federation.record import parse
+from fedwqcp.federation.signing import SigningKey
+from fedwqcp.federation.transport.messages import OK, Request
+from fedwqcp.methods import Calibration
+from fedwqcp.wire.codec import decode
+from fedwqcp.wire.envelope import Ask
+from fedwqcp.wire.release import Release
+from fedwqcp.wire.round import Round, check_names
+
+SiteOutputs: TypeAlias = Outputs | Calibration | tuple[npt.ArrayLike, npt.ArrayLike]
+"""What a site's own function may return: outputs and labels, in one of three forms."""
+Work: TypeAlias = Callable[[], tuple[str, bytes]]
+"""Returns a status and the bytes that go with it."""
+_ROUND_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+@dataclass(frozen=True)
+class Site:
+    """Who a site is, what it allows, and where it keeps what it sent.
+
+    Parameters
+    ----------
+    agent : str
+        Name of the agent.
+    folder : Path or None
+        Where messages are kept: ``rounds/ID/round.json``, ``rounds/ID/step-K.json`` and the
+        release; None keeps nothing.
+    allow_samples : bool
+        Whether scores of single people may leave, as many as a round asks for.
+    max_seconds : float
+        Longest computation that the site allows, whatever the server says.
+    privacy_budget : float or None
+        Epsilon that the calibration data may spend over all rounds, kept in ``privacy/``.
+    secure_only : bool
+        Whether answers leave in secure rounds alone.
+    limit : DisclosureLimit
+        How many scores may leave without ``allow_samples``.
+    sign_key : Path or None
+        The site's private key; with it only rounds that require signatures are answered.
+    """
+
+    agent: str
+    folder: Path | None
+    allow_samples: bool = False
+    max_seconds: float = 600.0
+    privacy_budget: float | None = None
+    secure_only: bool = False
+    limit: DisclosureLimit = USUAL_LIMIT
+    sign_key: Path | None = None
+
+    @classmethod
+    def of(cls, config: Mapping[str, object]) -> Site:
+        """Read the site's own settings.
+
+        ``agent`` (by default ``agent-`` and the partition id), ``folder`` (by default
+        ``fedwqcp-site/AGENT`` where the node was started; empty keeps nothing), ``allow-samples``,
+        ``max-share``, ``min-class``, ``max-seconds``, ``privacy-budget``, ``sign-key`` (a file) and
+        ``secure-only`` (anything but false switches it on).
+        """
+        agent = config.get("agent")
+        if agent is None and "partition-id" in config:
+            agent = f"agent-{config['partition-id']}"
+        if agent is None:
+            raise InputError("name this agent: --node-config \"agent='st-mary' ...\"")
+        check_names((str(agent),))
+        budget = config.get("privacy-budget")
+        folder = str(config.get("folder", Path("fedwqcp-site") / str(agent)))
+        return cls(
+            str(agent),
+            Path(folder) if folder else None,
+            config.get("allow-samples", False) is True,
+            float(str(config.get("max-seconds", 600.0))),
+            None if budget is None else float(str(budget)),
+            config.get("secure-only", False) is not False,
+            DisclosureLimit(
+                float(str(config.get("max-share", USUAL_LIMIT.share))),
+                int(str(config.get("min-class", USUAL_LIMIT.min_class))),
+            ),
+            Path(str(config["sign-key"])) if "sign-key" in config else None,
+        )
+
+    @property
+    def budget(self) -> Budget | None:
+        """The privacy budget, where the site has one; it needs a folder to be kept in."""
+        kept = None if self.folder is None else self.folder / "privacy"
+        if self.privacy_budget is None:
+            if kept is not None and kept.exists():
+                raise InputError(f"{kept} keeps a privacy budget: say how much: privacy-budget=3")
+            return None
+        if kept is None:
+            raise InputError("a privacy budget must be kept: give this agent a folder")
+        return Budget(kept, self.privacy_budget)
+
+    def previous_answer(self, round: Round, terms: bytes, name: str) -> bytes | None:
+        """Return what was answered before (``step-0``, ``step-1``, ..., ``ready``).
+
+        The same bytes leave again: a second answer with fresh noise would tell more.
+        """
+        folder = self._round_folder(round.id)
+        if folder is None:
+            return None
+        known = folder / "round.json"
+        if known.exists() and known.read_bytes() != terms:
+            raise InputError("another round with this id was answered before")
+        path = folder / f"{name}.json"
+        return path.read_bytes() if path.exists() else None
+
+    def keep_answer(self, round: Round, terms: bytes, name: str, answer: bytes) -> None:
+        """Write down what is about to leave."""
+        folder = self._round_folder(round.id)
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            write_atomic(folder / "round.json", terms)
+            write_atomic(folder / f"{name}.json", answer)
+
+    def keep_release(self, release: Release, data: bytes) -> None:
+        """Write down the release of a round, once; it must be of the terms that were answered."""
+        folder = self._round_folder(release.round.id)
+        if folder is None or self.folder is None:
+            return
+        path, terms = folder / "release.json", folder / "round.json"
+        if terms.exists():
+            check_terms(release, decode(terms.read_bytes(), Round, source=str(terms)))
+        if path.exists() and path.read_bytes() != data:
+            raise InputError("this round has another release already")
+        if not path.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            write_atomic(path, data)
+            write_atomic(self.folder / "release.json", data)
+
+    def keep_error(self, error: BaseException) -> None:
+        """Write down what failed, for the site's own engineer; it never leaves.
+
+        Only errors of this package are quoted: others may quote data.
+        """
+        if self.folder is None:
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_atomic(self.folder / "last-error.txt", traced(error).encode())
+
+    def perform(
+        self, work: Callable[[], bytes], seconds: float, watchdog: bool
+    ) -> tuple[str, bytes]:
+        """Return ``ok`` and the result of some work, or a code; the text of an error stays here."""
+
+        def _guarded() -> tuple[str, bytes]:
+            try:
+                return OK, work()
+            except RefusedError as refused:
+                self.keep_error(refused.__cause__ or refused)
+                return refused.code, b""
+            except BaseException as error:
+                self.keep_error(error)
+                return "failed", b""
+
+        seconds = max(0.1, min(seconds, self.max_seconds))
+        return run_with_timeout(_guarded, seconds) if watchdog else _guarded()
+
+    def _round_folder(self, round: str) -> Path | None:
+        """Return the folder of one round."""
+        if self.folder is None:
+            return None
+        if not _ROUND_ID.fullmatch(round):
+            raise InputError("the id of a round has letters, digits, '_' and '-' only")
+        return self.folder / "rounds" / round
+
+
+class RefusedError(Exception):
+    """Carries the code that the server is told."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+@contextmanager
+def refuse_with(code: str, kind: type[FedwqcpError] = FedwqcpError) -> Iterator[None]:
+    """Turn an expected error into its code."""
+    try:
+        yield
+    except kind as error:
+        raise RefusedError(code) from error
+
+
+def answer(
+    site: Site, request: Request, outputs: Callable[[], SiteOutputs], *, masked: bool = False
+) -> bytes:
+    """Answer one question, or give again what was answered before.
+
+    A masked answer stays at the site and only a masked sum leaves, so no disclosure limit applies.
+    """
+    with refuse_with("terms"):
+        plan = plan_of(request.round)
+        round = plan.round
+    if not masked and (site.secure_only or round.secure is not None):
+        raise RefusedError("secure")
+    with refuse_with("terms"):
+        step = decode(request.body, Ask, plan.kinds, "server").step if request.body else 0
+    if not round.expects(site.agent):
+        raise RefusedError("roster")
+    with refuse_with("round"):
+        before = site.previous_answer(round, request.round, f"step-{step}")
+    if before is not None:
+        return before
+    with refuse_with("data"):
+        agent = Agent(
+            site.agent,
+            plan,
+            _calibration(round, outputs()),
+            allow_samples=site.allow_samples,
+            limit=None if masked else site.limit,
+            budget=site.budget,
+            sign_key=None if site.sign_key is None else SigningKey(site.sign_key),
+        )
+    with refuse_with("answer"), refuse_with("budget", BudgetError):
+        found = agent.answer(request.body or None)
+        site.keep_answer(round, request.round, f"step-{step}", found)
+    return found
+
+
+def accept_release(site: Site, request: Request) -> bytes:
+    """Store the release of a round, and return its digest as acknowledgement."""
+    with refuse_with("terms"):
+        release, digest = _read_release(request.body)
+    if not release.round.expects(site.agent):
+        raise RefusedError("roster")
+    with refuse_with("round"):
+        site.keep_release(release, request.body)
+    return digest
+
+
+def read_outputs(config: Mapping[str, object]) -> Outputs:
+    """Read the files that the site's settings name: ``outputs``, and ``labels`` if it has none."""
+    path, labels = config.get("outputs"), config.get("labels")
+    if path is None:
+        raise InputError("name the file: --node-config \"agent='st-mary' outputs='cal.npz'\"")
+    return load_outputs(Path(str(path)), None if labels is None else Path(str(labels)))
+
+
+@lru_cache(maxsize=4)
+def plan_of(terms: bytes) -> Plan:
+    """Read the terms of a round, once in a process that stands for many sites."""
+    return Plan.of(decode(terms, Round, source="server"))
+
+
+def run_with_timeout(work: Work, seconds: float) -> tuple[str, bytes]:
+    """Do some work in a child process that is ended at the deadline.
+
+    Returns what the work returned, ``deadline`` if it took too long, ``died`` if its process ended.
+
+    The child is a copy of this process (fork), so that the work may be any function. It has a
+    process group of its own, which ends with it, and an alarm of its own, in case this process is
+    gone by then. Where processes cannot be copied the work is done here, without a deadline.
+    """
+    if "fork" not in multiprocessing.get_all_start_methods():
+        return work()
+    context = multiprocessing.get_context("fork")
+    mine, theirs = context.Pipe(duplex=False)
+    child = context.Process(target=_child, args=(work, theirs, seconds))
+    child.start()
+    theirs.close()
+    late = threading.Event()
+
+    def _end() -> None:
+        """End the child and what it started."""
+        if child.pid:
+            with contextlib.suppress(OSError):
+                os.killpg(child.pid, signal.SIGKILL)
+        child.kill()
+
+    def _time_out() -> None:
+        late.set()
+        _end()
+
+    timer = threading.Timer(seconds, _time_out)
+    timer.start()
+    try:
+        status, _, body = mine.recv_bytes().partition(b"\n")
+        return status.decode(), body
+    except (EOFError, OSError):
+        return ("deadline" if late.is_set() else "died"), b""
+    finally:
+        timer.cancel()
+        timer.join()
+        _end()
+        child.join()
+        mine.close()
+
+
+def _child(work: Work, pipe: Connection, seconds: float) -> None:
+    """Do the work and hand over its result; nothing of the parent's clean-up runs here."""
+    try:
+        os.setsid()
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, seconds + 1.0)
+        status, body = work()
+        pipe.send_bytes(status.encode() + b"\n" + body)
+    finally:
+        os._exit(0)
+
+
+@lru_cache(maxsize=4)
+def _read_release(data: bytes) -> tuple[Release, bytes]:
+    """Read a release, once in a process that stands for many sites."""
+    return parse(data, "server"), sha256(data).hexdigest().encode()
+
+
+def _calibration(round: Round, found: SiteOutputs) -> Calibration:
+    """Score what a site's function returned."""
+    if isinstance(found, Calibration):
+        return found
+    if isinstance(found, tuple):
+        found = Outputs(np.asarray(found[0]), np.asarray(found[1]))
+    return calibration_of(round, found)
