@@ -47,6 +47,8 @@ METHODS: dict[str, dict[str, Any]] = {
     "trimmed-mean-cp": {"byzantine": 2},
     "rob-fcp": {"byzantine": 2},
     "guarded-median-cp": {},
+    "max-cp": {},
+    "new-agent-cp": {"form": "confident", "delta": 0.2},
     "split-cp": {},
 }
 PRIVATE = {
@@ -240,6 +242,19 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
             "methods/test_rob_fcp.py::test_an_agent_is_bound_to_its_histogram",
             "methods/test_rob_fcp.py::test_two_liars_of_six_are_left_out",
         ),
+    ),
+    "max-cp": (
+        "never lowers the threshold below an honest one; raises it as it likes, to +inf",
+        THRESHOLD,
+        SHARED,
+        ("methods/test_max_cp.py::test_a_byzantine_agent_lowers_nobody",),
+    ),
+    "new-agent-cp": (
+        "`marginal`: weighs one of M + 1, whatever its n; `confident`: the threshold stays between "
+        "its honest neighbours",
+        "order statistics, or counts, or q_k and n_k",
+        SHARED,
+        ("methods/test_new_agent_cp.py::test_a_byzantine_agent_weighs_one_of_the_agents",),
     ),
     "fedcp-qq": (
         "the threshold stays between its honest neighbours",

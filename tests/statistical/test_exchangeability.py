@@ -25,6 +25,8 @@ from fedwqcp.methods.fedcp_qq import FedCPQQ
 from fedwqcp.methods.fedls_cp import FedLSCP
 from fedwqcp.methods.fedls_cp.class_sketches import ranks_of, rounded_up
 from fedwqcp.methods.guarded_median_cp import GuardedMedianCP
+from fedwqcp.methods.max_cp import MaxCP
+from fedwqcp.methods.new_agent_cp import NewAgentCP
 from fedwqcp.methods.split_cp import SplitCP
 from fedwqcp.wire.payload import Local, LocalQuantile
 
@@ -368,3 +370,79 @@ def test_the_grid_costs_one_step(scores, alpha):
 def test_too_few_points_have_no_finite_threshold():
     assert fw.conformal_quantile([0.5] * 18, 0.05) == inf
     assert fw.conformal_quantile([0.5] * 19, 0.05) == 0.5
+
+
+@pytest.mark.guarantee(
+    "max-cp", "coverage of at least 1 - alpha, in finite samples, at every agent"
+)
+@pytest.mark.parametrize("overflow", ["propagate", "exclude"])
+@settings(max_examples=40, deadline=None)
+@given(groups=GROUPS, alpha=levels)
+def test_max_cp(overflow, groups, alpha):
+    method = MaxCP(overflow)
+
+    def threshold(rest):
+        return solve(method, [Calibration(own) for own in rest], alpha).value
+
+    for group, share in zip(groups, shares(groups, threshold), strict=True):
+        n = len(group) - 1  # of what is left of it
+        if overflow == "propagate" or fw.conformal_rank(n, alpha) <= n:
+            assert share >= 1 - exact(alpha)
+
+
+def new_agent(groups, threshold):
+    """Give, for each group as the new agent, what it is and the threshold of the others."""
+    for at, group in enumerate(groups):
+        yield group, threshold([*groups[:at], *groups[at + 1 :]])
+
+
+AGENTS = st.lists(st.lists(tied, min_size=1, max_size=5), min_size=2, max_size=7)
+
+
+@pytest.mark.guarantee("new-agent-cp", "1 - alpha for a point of the new agent, over the draw")
+@pytest.mark.parametrize(
+    "method",
+    [NewAgentCP(sketch="bisection"), NewAgentCP(min_gap=2), NewAgentCP(points=1)],
+    ids=repr,
+)
+@settings(max_examples=40, deadline=None)
+@given(groups=AGENTS, alpha=levels)
+def test_new_agent_cp_covers_a_point_of_a_new_agent(method, groups, alpha):
+    def threshold(rest):
+        return solve(method, [Calibration(own) for own in rest], alpha).value
+
+    covered = [
+        Fraction(sum(v <= q for v in group), len(group))
+        for group, q in new_agent(groups, threshold)
+    ]
+    assert sum(covered) / len(groups) >= 1 - exact(alpha)
+
+
+@pytest.mark.guarantee("new-agent-cp", "from a sample of an exchangeable size, would have been no")
+@settings(max_examples=60, deadline=None)
+@given(groups=AGENTS, alpha=levels, delta=levels)
+def test_new_agent_cp_with_confidence(groups, alpha, delta):
+    method = NewAgentCP("confident", delta=delta)
+
+    def threshold(rest):
+        return solve(method, [Calibration(own) for own in rest], alpha).value
+
+    kept = [fw.conformal_quantile(g, alpha) <= q for g, q in new_agent(groups, threshold)]
+    assert Fraction(sum(kept), len(groups)) >= 1 - exact(delta)
+
+
+@pytest.mark.guarantee("new-agent-cp", "none is left out for its size or its scores")
+def test_leaving_out_small_agents_breaks_the_promise_to_a_new_one():
+    hard, easy = [[10.0]] * 10, [[float(v) for v in range(5)]] * 10
+    q = solve(NewAgentCP(sketch="bisection"), [Calibration(g) for g in (*hard, *easy)], 0.1).value
+    biased = solve(NewAgentCP(sketch="bisection"), [Calibration(g) for g in easy], 0.1).value
+    assert (q, biased) == (10.0, 4.0)  # a new agent is a hard one half of the time
+
+
+@pytest.mark.guarantee("new-agent-cp", "An agent without points, or whose answer was refused")
+def test_an_absent_agent_counts_in_a_round():
+    agents = {f"a{k}": [0.1] for k in range(10)}
+    method = NewAgentCP(sketch="bisection")
+    assert fw.calibrate(agents, method=method, alpha=0.1).threshold("a0") == 0.1
+    lost = {**agents, "a0": [], "a1": []}
+    assert fw.calibrate(lost, method=method, alpha=0.1).threshold("a0") == inf

@@ -14,6 +14,9 @@ GuaranteeKind: TypeAlias = Literal[
     "marginal-iid",
     "training-conditional",
     "target-shift",
+    "multi-distribution",
+    "new-agent-marginal",
+    "new-agent-confident",
     "risk-agent",
     "risk-mixture",
     "risk-iid",
@@ -33,6 +36,11 @@ KINDS: dict[GuaranteeKind, str] = {
     "training-conditional": "coverage given the calibration data, with a stated probability, if "
     "scores are independent and identically distributed at and across agents",
     "target-shift": "coverage at a target distribution, under an assumption on the shift",
+    "multi-distribution": "coverage at every agent that counts, and under every mixture of them",
+    "new-agent-marginal": "coverage of a point of a new agent that is exchangeable with those that "
+    "took part",
+    "new-agent-confident": "a threshold that a new agent, exchangeable with those that took part, "
+    "would with a stated probability not exceed by its own data",
     "risk-agent": "expected loss at an agent whose test points are exchangeable with its "
     "calibration points",
     "risk-mixture": "expected loss of a test point that comes from the mixture of the agents",

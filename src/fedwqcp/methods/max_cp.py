@@ -1,0 +1,83 @@
+"""The largest of the agents' conformal thresholds: coverage at every agent, whatever the mix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Literal
+
+from fedwqcp.errors import InputError
+from fedwqcp.methods._base import Calibration, OneShot
+from fedwqcp.quantile import conformal_quantile
+from fedwqcp.wire.guarantee import Guarantee
+from fedwqcp.wire.payload import LocalQuantile, ToAll
+
+
+@dataclass(frozen=True)
+class MaxCP(OneShot[LocalQuantile]):
+    """The largest local conformal threshold, max_k q_k, for every agent.
+
+    Parameters
+    ----------
+    overflow : {"propagate", "exclude"}, optional
+        What an agent with too few points, or none, does: +inf for everyone, or it is left out and
+        has no promise. ``clip`` is refused: the largest of few scores covers too little.
+
+    Notes
+    -----
+    **Guarantee**: coverage of at least 1 - alpha, in finite samples, at every agent that counts and
+    whose test points are exchangeable with its calibration points; so too under every mixture of
+    these agents' distributions, known or not, where each point is scored by its own agent's model.
+    An agent that was left out, refused or absent has no promise.
+
+    Why: q_k <= max_j q_j, so that P(V_k <= max_j q_j) >= P(V_k <= q_k) >= 1 - alpha, and a mixture
+    of probabilities of at least 1 - alpha is at least 1 - alpha.
+
+    The price is coverage above 1 - alpha at most agents, and one agent decides for all: the one
+    with the largest scores, or a Byzantine one.
+
+    **Cost**: one round; one float and one integer per agent. Not to be had from masked sums.
+
+    References
+    ----------
+    arXiv:2601.02998, for several distributions at once.
+
+    Examples
+    --------
+    >>> MaxCP().aggregate([LocalQuantile(0.9, 50), LocalQuantile(0.3, 500)], alpha=0.1)
+    ToAll(value=0.9)
+    """
+
+    overflow: Literal["propagate", "exclude"] = "propagate"
+
+    summaries = (LocalQuantile,)
+    guarantee = Guarantee("multi-distribution", "finite-sample")
+
+    def __post_init__(self) -> None:
+        if self.overflow not in ("propagate", "exclude"):
+            raise InputError(
+                "overflow must be 'propagate' or 'exclude', since the largest of too few scores "
+                f"covers too little, got {self.overflow!r}"
+            )
+
+    @property
+    def assumption(self) -> str:
+        """What the guarantee rests on."""
+        least = (
+            "each test point is exchangeable with the calibration points of the agent whose model "
+            "scores it, and that agent's answer was used"
+        )
+        if self.overflow == "exclude":
+            return f"{least}; agents with too few points are left out and have no promise"
+        return least
+
+    def summarize(self, cal: Calibration, alpha: float) -> LocalQuantile:
+        return LocalQuantile(conformal_quantile(cal.scores, alpha), cal.n)
+
+    def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> ToAll:
+        del alpha  # already inside every local threshold
+        thresholds = [s.threshold for s in summaries]  # +inf where an agent has too few points
+        if self.overflow == "exclude":
+            thresholds = [q for q in thresholds if q < inf]
+        return ToAll(max(thresholds, default=inf))

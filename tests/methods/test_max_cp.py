@@ -1,0 +1,57 @@
+"""The largest of the local thresholds."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fedwqcp as fw
+from fedwqcp.errors import InputError
+from fedwqcp.methods.max_cp import MaxCP
+from fedwqcp.theory.diagnosis import excluded
+from fedwqcp.wire.payload import LocalQuantile
+from worked import ABC, EMPTY, threshold
+
+
+@pytest.mark.parametrize(
+    ("overflow", "alpha", "expected"),
+    [
+        ("propagate", 0.2, 0.9),  # thresholds 0.9, 0.45, 0.34
+        ("propagate", 0.1, inf),  # 1.0, +inf, 0.38
+        ("exclude", 0.1, 1.0),
+        ("exclude", 0.05, 0.4),  # only the third agent has enough points
+    ],
+)
+def test_the_worked_example(overflow: str, alpha: float, expected: float) -> None:
+    assert threshold(ABC, "max-cp", alpha, overflow=overflow) == expected
+
+
+def test_an_empty_agent_has_no_finite_threshold() -> None:
+    agents = {**ABC, "b": EMPTY}
+    assert threshold(agents, "max-cp", 0.2) == inf
+    assert threshold(agents, "max-cp", 0.2, overflow="exclude") == 0.9
+    assert threshold({"a": EMPTY}, "max-cp", 0.2, overflow="exclude") == inf
+
+
+def test_clip_is_refused() -> None:
+    with pytest.raises(InputError, match="overflow must be 'propagate' or 'exclude'"):
+        MaxCP(overflow="clip")
+
+
+@pytest.mark.guarantee("max-cp", "An agent that was left out, refused or absent has no promise.")
+def test_who_is_left_out_is_named() -> None:
+    method = fw.methods.get("max-cp", overflow="exclude")
+    assert "left out and have no promise" in method.assumption
+    release = fw.calibrate({**ABC, "b": [0.99, 0.98]}, method=method, alpha=0.2)
+    assert release.threshold("a") == 0.9  # below both scores of the agent that has no promise
+    assert excluded(release, 0) == ("b",)
+
+
+@given(st.floats(-1e9, 1e9) | st.just(inf), st.integers(1, 10**9))
+def test_a_byzantine_agent_lowers_nobody(q: float, n: int) -> None:
+    honest = [LocalQuantile(0.9, 50), LocalQuantile(0.3, 500)]
+    for overflow in ("propagate", "exclude"):
+        assert MaxCP(overflow).aggregate([*honest, LocalQuantile(q, n)], 0.1).value >= 0.9

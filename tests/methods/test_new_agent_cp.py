@@ -1,0 +1,122 @@
+"""Thresholds for an agent that took no part."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import inf
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fedwqcp as fw
+from fedwqcp.errors import InputError
+from fedwqcp.methods.new_agent_cp import NewAgentCP
+from worked import ABC, EMPTY, threshold
+
+
+def by_hand(samples: list[list[float]], alpha: Fraction) -> float:
+    """Return the smallest score at which the mean of M + 1 shares reaches 1 - alpha."""
+    for q in sorted({v for sample in samples for v in sample}):
+        shares = [Fraction(sum(v <= q for v in s), len(s)) for s in samples if s]
+        if sum(shares) >= (1 - alpha) * (len(samples) + 1):
+            return q
+    return inf
+
+
+def test_four_agents_by_hand() -> None:
+    agents = {"a": [0.1, 0.2], "b": [0.3], "c": [0.1, 0.4, 0.5, 0.6], "d": [0.2, 0.9]}
+    # shares must sum to (1 - 0.4) * 5 = 3: at 0.4 they are 1 + 1 + 1/2 + 1/2
+    assert threshold(agents, "new-agent-cp", 0.4, sketch="bisection") == 0.4
+    # order statistics one in two: a 0.2, b 0.3, c 0.4 and 0.6, d 0.9; 0.4 still has 1 + 1 + 1/2 + 0
+    assert threshold(agents, "new-agent-cp", 0.4, min_gap=2) == 0.6
+    assert threshold(agents, "new-agent-cp", 0.1, sketch="bisection") == inf  # 4.5 of 4
+
+
+@pytest.mark.parametrize(
+    ("M", "alpha", "finite"), [(8, 0.1, False), (9, 0.1, True), (4, 0.2, True)]
+)
+def test_from_how_many_agents_it_is_finite(M: int, alpha: float, finite: bool) -> None:
+    agents = {f"a{k}": [0.1 * k, 0.5] for k in range(M)}
+    for sketch in ("order", "bisection"):
+        assert (threshold(agents, "new-agent-cp", alpha, sketch=sketch) < inf) == finite
+    assert (threshold(agents, "new-agent-cp", 0.4, form="confident", delta=alpha) < inf) == finite
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.lists(st.integers(0, 9).map(float), max_size=7), min_size=1, max_size=6),
+    st.integers(1, 99),
+    st.integers(2, 4),
+)
+def test_counts_give_it_exactly_and_sketches_never_less(samples, percent, gap) -> None:
+    agents = {f"a{k}": sample for k, sample in enumerate(samples)}
+    exact = by_hand(samples, Fraction(percent, 100))
+    alpha = percent / 100
+    assert threshold(agents, "new-agent-cp", alpha, sketch="bisection") == exact
+    assert threshold(agents, "new-agent-cp", alpha, min_gap=gap) >= exact
+    assert threshold(agents, "new-agent-cp", alpha, min_gap=gap, points=1) >= exact
+
+
+def test_masked_sums_are_never_lower_and_within_their_margin() -> None:
+    rng = np.random.default_rng(4)
+    agents = {f"a{k}": np.round(rng.random(int(rng.integers(1, 40))), 2) for k in range(12)}
+    method = fw.methods.get("new-agent-cp", sketch="bisection")
+    for alpha in (0.1, 0.25, 0.5):
+        exact = by_hand([list(map(float, v)) for v in agents.values()], Fraction(str(alpha)))
+        release = fw.calibrate(agents, method=method, alpha=alpha, secure=(0.0, 1.0))
+        (outcome,) = release.outcomes
+        assert exact <= outcome.value <= exact + outcome.margin
+
+
+def test_every_agent_weighs_the_same_whatever_its_size() -> None:
+    agents = {f"a{k}": [0.2] for k in range(9)}
+    many = {**agents, "a0": [0.2] * 10_000}
+    assert threshold(many, "new-agent-cp", 0.1, sketch="bisection") == 0.2
+    hard = {**agents, "a0": [0.9] * 10_000}
+    assert threshold(hard, "new-agent-cp", 0.1, sketch="bisection") == 0.9
+
+
+def test_an_agent_without_points_still_counts() -> None:
+    agents = {f"a{k}": [0.1] for k in range(9)}
+    assert threshold(agents, "new-agent-cp", 0.1) == 0.1
+    for form in ("marginal", "confident"):
+        assert threshold({**agents, "a0": EMPTY}, "new-agent-cp", 0.1, form=form) == inf
+
+
+def test_the_worked_example_with_confidence() -> None:
+    # local thresholds at 0.2: 0.9, 0.45, 0.34; ceil(0.6 * 4) = 3, ceil(0.5 * 4) = 2
+    assert threshold(ABC, "new-agent-cp", 0.2, form="confident", delta=0.4) == 0.9
+    assert threshold(ABC, "new-agent-cp", 0.2, form="confident", delta=0.5) == 0.45
+    assert threshold(ABC, "new-agent-cp", 0.2, form="confident", delta=0.1) == inf
+
+
+@pytest.mark.parametrize(
+    ("given_", "said"),
+    [
+        ({"form": "x"}, "form must be one of marginal, confident"),
+        ({"sketch": "kll"}, "sketch"),
+        ({"delta": 1.0}, "delta must be strictly between 0 and 1"),
+        ({"min_gap": 1}, "min_gap must be an integer of at least 2"),
+    ],
+)
+def test_settings_are_checked(given_: dict, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        NewAgentCP(**given_)
+
+
+@pytest.mark.parametrize("sketch", ["order", "bisection"])
+def test_a_byzantine_agent_weighs_one_of_the_agents(sketch: str) -> None:
+    rng = np.random.default_rng(2)
+    honest = {f"a{k}": rng.random(30) for k in range(19)}
+    for bad in (np.zeros(10_000), np.full(10_000, 1.0)):
+        found = threshold({**honest, "byzantine": bad}, "new-agent-cp", 0.2, sketch=sketch)
+        # its share of the sum is at most 1, which alpha +- 1/20 allows for among the honest
+        low = threshold(honest, "new-agent-cp", 0.2 + 0.05, sketch=sketch)
+        high = threshold(honest, "new-agent-cp", 0.2 - 0.05, sketch=sketch)
+        assert low <= found <= high
+    own = sorted(fw.conformal_quantile(v, 0.2) for v in honest.values())
+    for bad in ([-1e9] * 50, [1e9] * 50):
+        found = threshold({**honest, "b": bad}, "new-agent-cp", 0.2, form="confident", delta=0.2)
+        assert own[15] <= found <= own[17]  # rank ceil(0.8 * 21) = 17 of 20
