@@ -186,6 +186,7 @@ SINGLE = [
     method
     for method, name in zip(METHODS, IDS, strict=True)
     if name not in CORRECTED and method.spends == np.inf  # private ones draw theirs
+    if name != "new-agent-cp"  # one agent tells nothing of another
 ]
 
 

@@ -18,6 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedwqcp as fw
+from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.plan import choose_method, choose_score
+from fedwqcp.federation.server import Server
 from fedwqcp.methods import Calibration, Each
 from fedwqcp.methods.fcp import FCP
 from fedwqcp.methods.fed_crc import FedCRC
@@ -29,6 +32,7 @@ from fedwqcp.methods.max_cp import MaxCP
 from fedwqcp.methods.new_agent_cp import NewAgentCP
 from fedwqcp.methods.split_cp import SplitCP
 from fedwqcp.wire.payload import Local, LocalQuantile
+from fedwqcp.wire.round import Round
 
 levels = st.integers(1, 99).map(lambda k: k / 100)
 tied = st.integers(0, 6).map(float)
@@ -396,15 +400,12 @@ def new_agent(groups, threshold):
         yield group, threshold([*groups[:at], *groups[at + 1 :]])
 
 
+MARGINAL = [NewAgentCP(sketch="bisection"), NewAgentCP(min_gap=2), NewAgentCP(points=1)]
 AGENTS = st.lists(st.lists(tied, min_size=1, max_size=5), min_size=2, max_size=7)
 
 
 @pytest.mark.guarantee("new-agent-cp", "1 - alpha for a point of the new agent, over the draw")
-@pytest.mark.parametrize(
-    "method",
-    [NewAgentCP(sketch="bisection"), NewAgentCP(min_gap=2), NewAgentCP(points=1)],
-    ids=repr,
-)
+@pytest.mark.parametrize("method", MARGINAL, ids=repr)
 @settings(max_examples=40, deadline=None)
 @given(groups=AGENTS, alpha=levels)
 def test_new_agent_cp_covers_a_point_of_a_new_agent(method, groups, alpha):
@@ -440,9 +441,20 @@ def test_leaving_out_small_agents_breaks_the_promise_to_a_new_one():
 
 
 @pytest.mark.guarantee("new-agent-cp", "An agent without points, or whose answer was refused")
-def test_an_absent_agent_counts_in_a_round():
-    agents = {f"a{k}": [0.1] for k in range(10)}
-    method = NewAgentCP(sketch="bisection")
-    assert fw.calibrate(agents, method=method, alpha=0.1).threshold("a0") == 0.1
-    lost = {**agents, "a0": [], "a1": []}
-    assert fw.calibrate(lost, method=method, alpha=0.1).threshold("a0") == inf
+@pytest.mark.parametrize("method", [*MARGINAL, NewAgentCP("confident", delta=0.2)], ids=repr)
+def test_an_absent_agent_counts_in_a_round(method):
+    def released(answering: int) -> float:
+        round = Round(
+            "r", choose_method(method), choose_score("lac"), (0.2,), tuple("abcdefghij"), 5
+        )
+        server = Server(round)
+        agents = [Agent(n, round, Calibration([0.1] * 20), limit=None) for n in round.agents]
+        while not server.ended:
+            for agent in agents[:answering]:
+                ask = server.asks()[agent.name]
+                server.receive(agent.answer(ask if server.step else None), agent.name, agent.name)
+            server.close_step()
+        return server.release().threshold("a")
+
+    assert released(10) == released(9) == 0.1  # shares must sum to 0.8 * 11 = 8.8, or rank 9 of 10
+    assert released(8) == inf

@@ -449,6 +449,7 @@ class Dialogue:
         self._outcomes: list[Outcome | None] = []
         self._same: tuple[Question | None, ...] | None = None
         self._grouped = plan.round.by is not None
+        self._method, self._roster = plan.method, len(plan.round.agents)
         self._there: list[dict[int, int] | None] = [None for _ in plan.tasks]  # None: all
         for task in plan.tasks:
             self._talks.append(plan.method.exchange(task.alpha))
@@ -553,7 +554,14 @@ class Dialogue:
         """Move one task to its next question or its outcome."""
         try:
             talk = self._talks[at]
-            self._pending[at] = next(talk) if answers is None else talk.send(answers)
+            if answers is None:
+                self._pending[at] = next(talk)
+                return
+            absent = self._roster - len(answers)
+            ask = self._pending[at]
+            if absent and isinstance(ask, Question) and (stand_in := self._method.absent(ask)):
+                answers = [*answers, *[stand_in] * absent]
+            self._pending[at] = talk.send(answers)
         except StopIteration as end:
             self._pending[at] = None
             self._outcomes[at] = end.value

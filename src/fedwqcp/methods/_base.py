@@ -380,6 +380,14 @@ class Method(ABC, Generic[S]):
         del alpha, steps, agents
         return (Disclosure(cal.n, cal.n),)
 
+    def absent(self, question: Question) -> Summary | None:
+        """Return what stands for an agent of the roster that sends nothing; None leaves it out.
+
+        Its place is behind the agents that answered.
+        """
+        del question
+        return None
+
     @abstractmethod
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> S:
         """Answer a question at an agent.

@@ -206,7 +206,7 @@ class NewAgentCP(Summed, Method[Summary]):
         return self.form == "marginal" and self.sketch == "bisection"
 
     @property
-    def summable(self) -> bool:
+    def maskable(self) -> bool:
         """Whether sums over the agents are all it needs: of their shares, by bisection."""
         return self._counts
 
