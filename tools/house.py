@@ -1,0 +1,188 @@
+"""Measure the shape of the code: `python tools/house.py [src/fedwqcp lab/src/fedwqcp_lab]`.
+
+For each room (a folder or module directly below the package): files, lines of code, docstring
+lines, public module-level names, and modules that exactly one other module imports. With
+``--walks``, the files that some calls cross and how often they change file on the way; with
+``--graph``, the imports between rooms as a Mermaid diagram.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import statistics
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+HEADER = f"{'room':34}{'files':>7}{'code':>8}{'doc':>8}{'public':>8}{'solo':>6}"
+
+
+@dataclass
+class Module:
+    """One source file."""
+
+    name: str
+    code: int = 0
+    doc: int = 0
+    public: int = 0
+    imports: set[str] = field(default_factory=set)
+
+    @property
+    def room(self) -> str:
+        """The folder or module directly below the package."""
+        return ".".join(self.name.split(".")[:2])
+
+
+def read(package: Path) -> list[Module]:
+    """Read every module of a package."""
+    return [_module(path, package) for path in sorted(package.rglob("*.py"))]
+
+
+def _module(path: Path, package: Path) -> Module:
+    parts = path.relative_to(package.parent).with_suffix("").parts
+    name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    text = path.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    doc: set[int] = set()
+    for node in ast.walk(tree):
+        value = getattr(node, "value", None)
+        if (
+            isinstance(node, ast.Expr)
+            and isinstance(value, ast.Constant)
+            and isinstance(value.value, str)
+        ):
+            doc.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    code = sum(
+        bool(line.strip()) and not line.strip().startswith("#") and number not in doc
+        for number, line in enumerate(text.splitlines(), 1)
+    )
+    return Module(name, code, len(doc), len(set(_public(tree))), set(_imports(tree)))
+
+
+def _public(tree: ast.Module) -> Iterator[str]:
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names = [node.name]
+        elif isinstance(node, ast.Assign):
+            names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            names = [node.target.id]
+        else:
+            continue
+        yield from (name for name in names if not name.startswith("_"))
+
+
+def _imports(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def table(modules: list[Module]) -> str:
+    """Return one row per room and a total."""
+    users: dict[str, set[str]] = defaultdict(set)
+    for module in modules:
+        for name in module.imports:
+            users[name].add(module.name)
+    solo = {module.name for module in modules if len(users[module.name] - {module.name}) == 1}
+    rooms: dict[str, list[Module]] = defaultdict(list)
+    for module in modules:
+        rooms[module.room].append(module)
+
+    def row(name: str, group: list[Module]) -> str:
+        alone = sum(module.name in solo for module in group)
+        sums = [
+            sum(getattr(module, what) for module in group) for what in ("code", "doc", "public")
+        ]
+        return f"{name:34}{len(group):7}{sums[0]:8}{sums[1]:8}{sums[2]:8}{alone:6}"
+
+    rows = [row(name, group) for name, group in sorted(rooms.items())]
+    median = statistics.median(module.code for module in modules)
+    return "\n".join([HEADER, *rows, row("all", modules), f"median file: {median:g} lines of code"])
+
+
+def graph(modules: list[Module]) -> str:
+    """Return the imports between rooms as a Mermaid diagram, without those implied by others."""
+    known = {module.name for module in modules}
+    edges: dict[str, set[str]] = defaultdict(set)
+    for module in modules:
+        for name in module.imports & known:
+            room = ".".join(name.split(".")[:2])
+            if room not in (module.room, "fedwqcp") and module.room != "fedwqcp":
+                edges[module.room].add(room)
+
+    def reaches(start: str, end: str, seen: set[str]) -> bool:
+        below = edges[start] - seen
+        seen |= below
+        return end in below or any(reaches(each, end, seen) for each in below)
+
+    lines = ["graph TD"]
+    for room in sorted(edges):
+        for other in sorted(edges[room]):
+            if not any(reaches(mid, other, set()) for mid in edges[room] - {other}):
+                lines.append(f"  {room.split('.')[-1]} --> {other.split('.')[-1]}")
+    return "\n".join(lines)
+
+
+def crossed(call: Callable[[], Any]) -> tuple[int, int]:
+    """Return how many files of the package a call enters, and how often it changes file."""
+    entered: list[str] = []
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and (name := frame.f_globals.get("__name__", "")).startswith("fedwqcp"):
+            entered.append(name)
+
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return len(set(entered)), sum(a != b for a, b in zip(entered, entered[1:], strict=False))
+
+
+def walks() -> Iterable[tuple[str, int, int]]:
+    """Yield a walk's name, its files and its changes of file; each call has run once before."""
+    import numpy as np
+
+    import fedwqcp as fw
+
+    rng = np.random.default_rng(0)
+    scores = {"a": rng.random(200), "b": rng.random(100)}
+    probs = rng.dirichlet(np.ones(100), size=20_000)
+    u = rng.random(len(probs))
+    labels = rng.integers(100, size=len(probs))
+    calls: dict[str, Callable[[], Any]] = {
+        "fw.calibrate": lambda: fw.calibrate(scores, alpha=0.1),
+        "APS.of, 100 classes": lambda: fw.APS().of(probs, labels, u),
+        "APS.invert, 100 classes": lambda: fw.APS().invert(probs, 0.9, u=u),
+    }
+    for name, call in calls.items():
+        call()
+        yield name, *crossed(call)
+
+
+def main() -> None:
+    """Print what was asked for."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("packages", nargs="*", type=Path, default=[Path("src/fedwqcp")])
+    parser.add_argument("--walks", action="store_true", help="also count files per walk")
+    parser.add_argument("--graph", action="store_true", help="also draw the imports")
+    given = parser.parse_args()
+    for package in given.packages:
+        print(table(read(package)), end="\n\n")
+        if given.graph:
+            print(graph(read(package)), end="\n\n")
+    for name, files, changes in walks() if given.walks else ():
+        print(f"{name:28} {files:3} files, {changes:4} changes of file")
+
+
+if __name__ == "__main__":
+    main()
