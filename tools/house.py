@@ -15,6 +15,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -145,7 +146,7 @@ def crossed(call: Callable[[], Any]) -> tuple[int, int]:
         call()
     finally:
         sys.setprofile(None)
-    return len(set(entered)), sum(a != b for a, b in zip(entered, entered[1:], strict=False))
+    return len(set(entered)), sum(a != b for a, b in pairwise(entered))
 
 
 def walks() -> Iterable[tuple[str, int, int]]:
