@@ -27,6 +27,7 @@ from fedwqcp.theory import (
     Diagnosis,
     Finding,
     ScoreLaw,
+    advise,
     diagnose,
     diagnose_groups,
     diagnose_release,
@@ -164,12 +165,29 @@ def test_bounds_hold_the_counts_of_the_sample(sizes: list[int], alpha: float, se
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.integers(25, 9999)), min_size=2, max_size=9))
-def test_two_numbers_an_agent_never_show_more_than_that_nothing_changed(agents) -> None:
+def test_two_numbers_an_agent_show_little_unless_all_thresholds_are_equal(agents) -> None:
     found = diagnose({f"a{k}": Q(q, n) for k, (q, n) in enumerate(agents)}, 0.05)
-    same = len({q for q, _ in agents}) == 1
-    assert found.verdict == ("safe" if same else "cannot tell")
-    if not same:
+    if len({q for q, _ in agents}) > 1:
+        assert found.verdict == "cannot tell"
         assert max(1 - least for least, _ in found.coverage.values()) == 1
+        return
+    enough = all(conformal_rank(n, 0.05) >= sufficient_count(n, 0.925) for _, n in agents)
+    assert found.verdict == ("safe" if enough else "cannot tell")
+
+
+@pytest.mark.parametrize(("n", "alpha"), [(9, 0.1), (20, 0.05), (19, 0.2)])
+def test_equal_thresholds_of_tied_scores_are_not_called_safe_by_chance(
+    n: int, alpha: float
+) -> None:
+    # all but one agent have scores up to 1 alone, that one has too many of 2: q_k is 1 at all of
+    # them with the probability of a binomial tail, up to 0.2, and 1 covers too little there
+    bar, r = least_coverage(alpha), conformal_rank(n, alpha)
+    assert binom.sf(r - 1, n, bar - 0.01) > 0.05, "so the case is one"
+    tail = tail_ranks(n, alpha, 16)
+    agents = {f"a{k}": QuantileAndTail(1.0, n, tail, (1.0,) * len(tail)) for k in range(3)}
+    assert diagnose(agents, alpha).verdict == "cannot tell"
+    assert advise(agents, alpha).code == "cannot-tell"
+    assert diagnose(agents, alpha, (0.0, 1.0)).verdict == "safe", "no score is larger than 1"
 
 
 def test_more_agents_need_more_evidence() -> None:

@@ -198,8 +198,8 @@ def _choose(evidence: Evidence, found: Diagnosis, shift: float | None) -> _Choic
             "Averaging is safe: at the mean of the thresholds no agent misses more than alpha/2 "
             f"beyond alpha (each could miss up to {missed:.1%} at most, with confidence 95 %)."
         )
-        if evidence.unchanged:
-            why = "All agents have the same threshold: averaging changes nothing."
+        if evidence.everything:
+            why = "The mean of the thresholds is the largest score there is: nothing is missed."
         return "safe", "fedwq-cp", {}, why, "", ()
     if (suspect := _suspect(evidence)) is not None:
         why = (

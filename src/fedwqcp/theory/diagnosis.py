@@ -223,7 +223,11 @@ def diagnose(
     v > t, at most r - 1 do. These counts bound F_k(t), and 1 minus the bound from below is what the
     agent "could miss". Where q_k > t and nothing else was sent, the least count is 0 and the agent
     could miss everything: two numbers an agent say nothing of its scores below q_k. So from two
-    numbers the verdict is "cannot tell", unless all q_k are equal and averaging changes nothing.
+    numbers the verdict is "cannot tell", unless all q_k are equal: then r_k scores of each agent
+    lie at or below t, which shows enough where agents have enough points. Equal q_k alone show
+    little: tied scores make them equal also where an agent's q_k is too low by chance. One agent
+    alone keeps its own threshold, and a threshold at the top of the score's range covers
+    everything; both are safe.
 
     Certain facts come first, with r_k = r(n_k, alpha):
 
@@ -257,7 +261,7 @@ def diagnose(
     >>> weak = QuantileAndTail(0.9, 100, (30, 50), (0.27, 0.49))
     >>> found = diagnose({"strong": LocalQuantile(0.09, 900), "weak": weak}, 0.1)
     >>> found.verdict, round(found.coverage["weak"][1], 2)
-    ('unsafe', 0.4)
+    ('unsafe', 0.41)
     """
     if bounds is not None and not bounds[0] < bounds[1]:
         raise InputError(f"bounds must be a range, lowest before highest, got {bounds}")
@@ -508,9 +512,9 @@ class Evidence:
         return any(isinstance(s, QuantileAndTail) for s in self.some.values())
 
     @cached_property
-    def unchanged(self) -> bool:
-        """Whether the shared threshold is that of every agent."""
-        return all(s.threshold == self.threshold for s in self.some.values())
+    def everything(self) -> bool:
+        """Whether the shared threshold is the largest score there is."""
+        return self.bounds is not None and self.bounds[1] <= self.threshold < inf
 
     @cached_property
     def counts(self) -> dict[str, tuple[int, int]]:
@@ -536,7 +540,7 @@ class Evidence:
         """What the tests say; certain facts may say more."""
         if not self.some:
             return "unsafe"
-        if self.unchanged:
+        if self.everything or len(self.some) == 1:
             return "safe"
         least, most = zip(*self.counts.values(), strict=True)
         verdict = str(judge(least, most, [s.n for s in self.some.values()], self.alpha))
@@ -676,9 +680,8 @@ def _coverage(evidence: Evidence) -> Finding | None:
         says = "one agent alone: the mean is its own split-conformal threshold"
         return Finding("single", "ok", says, agents=tuple(evidence.some))
     t, alpha = f"at the shared threshold {evidence.threshold:.4g}", evidence.alpha
-    if evidence.unchanged:
-        says = "every agent's own threshold is the shared one: averaging changes nothing"
-        return Finding("coverage", "ok", says)
+    if evidence.everything:
+        return Finding("coverage", "ok", f"{t}, the largest score there is, nothing is missed")
     coverage, shown = evidence.coverage, evidence.shown
     missed = {name: 1 - least for name, (least, _) in coverage.items()}
     worst = max(missed, key=lambda name: missed[name])
