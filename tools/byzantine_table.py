@@ -97,7 +97,7 @@ def lowest(method: str, n: int) -> Raw:
 
 def _towards_one(n: int, step: int, question: dict[str, Any]) -> dict[str, Any]:
     """All the weight that densities allow, n N / N_t, towards the first agent alone."""
-    sizes, densities = question["laws"]["sizes"], question["laws"]["densities"]
+    sizes, densities = question["densities"]["sizes"], question["densities"]["mixtures"]
     N = sum(size for size, density in zip(sizes, densities, strict=True) if density)
     most, none = [n * N / sizes[0]] + [0.0] * (len(sizes) - 1), [0.0] * len(sizes)
     if step == 1:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from fedwqcp.demo.data import by_label
-from fedwqcp.methods.cphet import law_of
+from fedwqcp.methods.cphet import density_of
 from fedwqcp_lab.experiment import DatasetPlan, Experiment, MethodPlan, PresetPlan
 from fedwqcp_lab.unit import Setting, Side, Unit
 
@@ -60,7 +60,7 @@ def labels_unit(seed=0, n=240, n_test=90, classes=4, agents=AGENTS, dataset="blo
         test_labels=test_labels,
         features=features,
         label_law=np.full(classes, 1 / classes),
-        feature_law=np.array(law_of(features, labels)),
+        feature_law=np.array(density_of(features, labels)),
     )
     sides = []
     for place, name in enumerate(agents):
@@ -100,7 +100,7 @@ def lines_unit(seed=0, n=240, n_test=90, agents=AGENTS, quantiles=True):
         test_labels=test_labels,
         features=features,
         label_law=np.zeros(0),
-        feature_law=np.array(law_of(features)),
+        feature_law=np.array(density_of(features)),
     )
     sides = []
     for place, name in enumerate(agents):

@@ -21,7 +21,7 @@ from fedwqcp.federation.server import Server
 from fedwqcp.methods import Calibration, Terms
 from fedwqcp.methods._pinball import Step
 from fedwqcp.methods._search import CountAt, Counts, Sums
-from fedwqcp.methods.cphet.densities import Fitted
+from fedwqcp.methods.cphet.densities import FittedDensity
 from fedwqcp.methods.cphet.reweighting import Weighed, WeightedScores
 from fedwqcp.methods.dp_fedcp.label_shift import LabelCounts, NoisyCounts
 from fedwqcp.methods.fed_crc import LossCurve
@@ -133,20 +133,22 @@ def leaps(size, mean=None):
 def heavy(step, question, solver="sums"):
     """It has one point and claims a weight of 1e15."""
     if step == 0:
-        return Fitted(1, ())
+        return FittedDensity(1, ())
     if step == 1 and solver == "exact":
-        return WeightedScores((0.0,), ((1e15,),) * len(question.laws.sizes))
+        return WeightedScores((0.0,), ((1e15,),) * len(question.densities.sizes))
     if step == 1:
-        T = len(question.laws.sizes)
+        T = len(question.densities.sizes)
         return Weighed((1e15,) * T, (1e30,) * T)
-    return Sums((1e15,) * (len(question.probes) * len(question.laws.sizes)))
+    return Sums((1e15,) * (len(question.probes) * len(question.densities.sizes)))
 
 
 def light_then_heavy(step, question):
     """Its weights are possible at first; then it answers with sums beyond them."""
     if step == 0:
-        return Fitted(1, ())
-    light = tuple(float(bool(law)) for law in question.laws.densities)  # 0 towards its own
+        return FittedDensity(1, ())
+    light = tuple(
+        float(bool(mixture)) for mixture in question.densities.mixtures
+    )  # 0 towards its own
     if step == 1:
         return Weighed(light, light)
     return Sums((1e15,) * (len(question.probes) * len(light)))
@@ -342,16 +344,16 @@ def test_dp_fedcp_moves_by_at_most_the_agents_share_of_every_step():
     assert (np.abs(np.asarray(moved.threshold("a")) - alone) <= most + 1e-9).all()
 
 
-def aimed(n, towards):
+def targeting(n, towards):
     """An agent of cphet whose n points all score 0, with the most weight that is admitted."""
     claimed = ()
 
     def raw(step, question):
         nonlocal claimed
         if step == 0:
-            return Fitted(n, ())
+            return FittedDensity(n, ())
         if step == 1:
-            sizes = question.laws.sizes[:3]
+            sizes = question.densities.sizes[:3]
             share = sum(sizes) / sizes[0] if towards == "one" else 1.0
             claimed = (n * share, 0.0, 0.0, 0.0) if towards == "one" else (n * share,) * 3 + (0.0,)
             return Weighed(claimed, tuple(total * share for total in claimed))
@@ -367,25 +369,25 @@ def test_cphet_moves_by_at_most_n_weights_of_which_other_targets_lack_what_one_h
 ):
     """Towards one target n N / N_t, towards all n: so much mass below every honest score."""
     honest = cals()
-    release = play(opened("cphet"), honest, aimed(n, towards)).release()
+    release = play(opened("cphet"), honest, targeting(n, towards)).release()
     assert release.refused == {}
-    laws = fw.calibrate(honest, method="cphet", alpha=0.2, score="lac")
+    expected = fw.calibrate(honest, method="cphet", alpha=0.2, score="lac")
     for at, agent in enumerate(honest):
         # its own weights do not change: an agent without a density is none of the mixture
         if not mass[at]:
-            assert release.threshold(agent) == laws.threshold(agent)
+            assert release.threshold(agent) == expected.threshold(agent)
             continue
         pooled = np.sort(np.concatenate([cal.scores for cal in honest.values()]))
-        places = np.searchsorted(pooled, [release.threshold(agent), laws.threshold(agent)])
+        places = np.searchsorted(pooled, [release.threshold(agent), expected.threshold(agent)])
         assert places[1] - places[0] >= 0
-        assert release.threshold(agent) < laws.threshold(agent)
+        assert release.threshold(agent) < expected.threshold(agent)
 
 
 def test_cphet_refuses_the_largest_weight_towards_every_target():
     def raw(step, question):
         if step == 0:
-            return Fitted(6, ())
-        sizes = question.laws.sizes[:3]
+            return FittedDensity(6, ())
+        sizes = question.densities.sizes[:3]
         most = tuple(6 * sum(sizes) / size for size in sizes)
         return Weighed((*most, 0.0), (*(total * 3 for total in most), 0.0))
 

@@ -13,8 +13,8 @@ from fedwqcp.methods import Calibration
 from fedwqcp.methods._pinball import Step
 from fedwqcp.methods._search import Sums
 from fedwqcp.methods._sketches import order_sketch
-from fedwqcp.methods.cphet import law_of
-from fedwqcp.methods.cphet.densities import Fitted
+from fedwqcp.methods.cphet import density_of
+from fedwqcp.methods.cphet.densities import FittedDensity
 from fedwqcp.methods.dp_fedcp.label_shift import LabelCounts
 from fedwqcp.methods.fcp import Counts
 from fedwqcp.methods.fedcp_qq import SampleSize
@@ -33,7 +33,7 @@ CASES = [
     ("dp-fedcp", {"solver": "exact"}, 1, LabelCounts((1, 2, 3))),
     ("dp-fedcp", {"rounds": 5}, 2, Step((0.1,), (0.1,))),
     ("cphet", {}, 0, Sums((1.0,))),
-    ("cphet", {}, 0, Fitted(9, law_of(np.eye(3)))),
+    ("cphet", {}, 0, FittedDensity(9, density_of(np.eye(3)))),
     ("cphet", {}, 1, Sums((1.0,))),
     ("cphet", {}, 2, Sums((1.0,))),
     ("cphet", {"solver": "rounds", "rounds": 5}, 3, Step((0.1,), (0.1,))),

@@ -12,10 +12,10 @@ from scipy.stats import multivariate_normal
 import fedwqcp as fw
 from fedwqcp.errors import InputError
 from fedwqcp.federation.agent import thresholds
-from fedwqcp.methods.cphet import CPhet, law_of
+from fedwqcp.methods.cphet import CPhet, density_of
 from fedwqcp.methods.cphet.densities import (
-    Fitted,
-    Laws,
+    FeatureDensities,
+    FittedDensity,
     fit_mixture,
     local_ratios,
     quantiles_at,
@@ -55,7 +55,7 @@ def gaussian(x, mean, covariance):
     return np.exp(-0.5 * z @ np.linalg.solve(covariance, z)) / bottom
 
 
-def law(features, labels=None):
+def fitted(features, labels=None):
     """A list of (share, mean, covariance): one for each label, none from fewer than two points."""
     n, d = features.shape
     labels = np.zeros(n, dtype=int) if labels is None else labels
@@ -83,10 +83,10 @@ def cut(weights, level):
 
 
 def mixture(data, x):
-    """The agents' mixture with shares N_i / N; an agent of fewer than two points has no law."""
+    """The agents' mixture with shares N_i / N; an agent of fewer than two points has no density."""
     some = [a for a in data if len(a[0]) > 1]
     N = sum(len(a[0]) for a in some)
-    return sum(len(a[0]) / N * density(law(a[1], a[2]), x) for a in some)
+    return sum(len(a[0]) / N * density(fitted(a[1], a[2]), x) for a in some)
 
 
 def pooled(data, target, level=0.995):
@@ -136,14 +136,14 @@ def test_own_targets(solver, labels, alpha):
     )
     for i, (v, x, y) in enumerate(data):
         if len(v) < 2:
-            assert release.threshold(f"a{i}") == inf  # its law is unknown
+            assert release.threshold(f"a{i}") == inf  # its density is unknown
             continue
-        scores, weights = pooled(data, law(x, y))
+        scores, weights = pooled(data, fitted(x, y))
         assert release.threshold(f"a{i}") == weighted_quantile(scores, weights, alpha)
         effective = sum(weights) ** 2 / sum(w * w for w in weights)
         assert release.outcomes[0].effective[i] == pytest.approx(effective)
     assert str(release.guarantee) == "target-shift, approximate"
-    assert "law of Y given X" in release.assumption
+    assert "distribution of Y given X" in release.assumption
 
 
 @pytest.mark.parametrize("solver", ["sums", "exact"])
@@ -151,9 +151,9 @@ def test_target_that_the_caller_names(solver):
     data = shifted(2, (60, 30))
     elsewhere = shifted(3, (0, 0, 80))[2]
     for level in (1.0, 0.9):
-        method = CPhet(target=law_of(*elsewhere[1:]), solver=solver, clip_weights=level)
+        method = CPhet(target=density_of(*elsewhere[1:]), solver=solver, clip_weights=level)
         release = fw.calibrate(federation(data), method=method, alpha=0.2, allow_samples=True)
-        scores, weights = pooled(data, law(*elsewhere[1:]), level)
+        scores, weights = pooled(data, fitted(*elsewhere[1:]), level)
         expected = weighted_quantile(scores, weights, 0.2)
         assert release.threshold("a0") == release.threshold("a1") == expected
         effective = sum(weights) ** 2 / sum(w * w for w in weights)
@@ -190,7 +190,7 @@ def test_several_levels_and_columns_at_once():
         for name, cal in federation(data).items()
     }
     release = fw.calibrate(two, method="cphet", alpha=(0.1, 0.4))
-    scores, weights = pooled([(v, x, None) for v, x, _ in data], law(data[1][1]))
+    scores, weights = pooled([(v, x, None) for v, x, _ in data], fitted(data[1][1]))
     for alpha in (0.1, 0.4):
         up = weighted_quantile(scores, weights, alpha / 2)
         down = weighted_quantile([-v for v in scores], weights, alpha / 2)
@@ -212,7 +212,7 @@ def test_rounds_end_near_the_quantile(average):
     method = CPhet(solver="rounds", rounds=30, local_steps=2, step_size=0.05, average=average)
     release = fw.calibrate(federation(data), method=method, alpha=0.3)
     for i in (0, 1):
-        scores, weights = pooled(data, law(*data[i][1:]))
+        scores, weights = pooled(data, fitted(*data[i][1:]))
         expected = weighted_quantile(scores, weights, 0.3)
         assert release.threshold(f"a{i}") == pytest.approx(expected, abs=0.1)
     assert release.threshold("a2") == inf
@@ -248,9 +248,9 @@ def test_oracle_gives_each_input_its_own_threshold():
         test = shifted(8, (0, 15))[1][1]
         found = thresholds(release, "a1", calibration=agents["a1"], features=test)
         assert found.shape == (15, 1)
-        scores, weights = pooled(data, law(*data[1][1:]), level)
+        scores, weights = pooled(data, fitted(*data[1][1:]), level)
         for q, x in zip(found[:, 0], test, strict=True):
-            own = density(law(*data[1][1:]), x) / mixture(data, x)
+            own = density(fitted(*data[1][1:]), x) / mixture(data, x)
             own = min(own, max(weights)) if level < 1 else own
             assert q == weighted_quantile(scores, weights, 0.15, own)
         largest = release.threshold("a1")
@@ -291,7 +291,7 @@ def test_oracle_refuses_features_of_another_dimension():
 # --- an agent's own scores ------------------------------------------------------------------------
 
 
-def test_local_scope_toward_its_own_law_is_unweighted():
+def test_local_scope_toward_its_own_density_is_unweighted():
     agents = {"a": [0.1, 0.4, 0.2, 0.3], "b": [0.9, 0.8]}
     release = fw.calibrate(agents, method=CPhet(scope="local"), alpha=0.3)
     assert (release.threshold("a"), release.threshold("b")) == (0.3, 0.9)
@@ -305,16 +305,16 @@ def test_local_scope_weights_own_scores_towards_the_target(named):
     data = shifted(9, (50, 20, 1, 0))
     agents = federation(data)
     elsewhere = shifted(3, (0, 0, 80))[2][1:]
-    target = law_of(*elsewhere) if named else "mixture"
+    target = density_of(*elsewhere) if named else "mixture"
     method = CPhet(scope="local", target=target, clip_weights=0.9)
     release = fw.calibrate(agents, method=method, alpha=0.2)
     oracle = fw.calibrate(agents, method=replace(method, form="oracle"), alpha=0.2)
     assert release.rounds == (0 if named else 1)
-    aim = law(*elsewhere)
+    size = fitted(*elsewhere)
 
     def ratio(i, x):
-        top = density(aim, x) if named else mixture(data, x)
-        return top / density(law(*data[i][1:]), x)
+        top = density(size, x) if named else mixture(data, x)
+        return top / density(fitted(*data[i][1:]), x)
 
     for i in (0, 1):
         v, x, _ = data[i]
@@ -361,7 +361,7 @@ def test_agents_must_share_their_features():
     }
     with pytest.raises(InputError, match="features must have 2 dimensions, as most have"):
         fw.calibrate(agents, method="cphet", alpha=0.1)
-    method = CPhet(target=law_of([[0.0, 0.0], [1.0, 2.0]]))
+    method = CPhet(target=density_of([[0.0, 0.0], [1.0, 2.0]]))
     with pytest.raises(InputError, match=r"features must have 2 dimensions.*got 1"):
         fw.calibrate({"a": agents["a"]}, method=method, alpha=0.1)
 
@@ -369,7 +369,7 @@ def test_agents_must_share_their_features():
 @pytest.mark.parametrize(
     ("setting", "words"),
     [
-        ({"target": "others"}, "target must be 'own', 'mixture' or numbers from law_of"),
+        ({"target": "others"}, "target must be 'own', 'mixture' or numbers from density_of"),
         ({"target": (1.0, 1.0)}, "density: must hold k weights"),
         ({"scope": "all"}, "scope must be one of"),
         ({"form": "exact"}, "form must be one of"),
@@ -387,15 +387,15 @@ def test_settings_are_checked(setting, words):
 @pytest.mark.parametrize(
     ("kind", "fields"),
     [
-        (Fitted, (-1, ())),
-        (Fitted, (3, (1.0, 1.0, 1.0, 0.0, -1.0))),
-        (Laws, ((1, 2), ((),))),
-        (Laws, ((), ())),
-        (Laws, ((-1,), ((),))),
-        (Laws, ((5,), ((1.0,),))),
-        (Laws, ((5,), ((1.0, inf),))),
-        (SumsAt, ((0.2, 0.1), Laws((1,), ((),)))),
-        (DescendToward, ((inf,), Laws((1,), ((),)))),
+        (FittedDensity, (-1, ())),
+        (FittedDensity, (3, (1.0, 1.0, 1.0, 0.0, -1.0))),
+        (FeatureDensities, ((1, 2), ((),))),
+        (FeatureDensities, ((), ())),
+        (FeatureDensities, ((-1,), ((),))),
+        (FeatureDensities, ((5,), ((1.0,),))),
+        (FeatureDensities, ((5,), ((1.0, inf),))),
+        (SumsAt, ((0.2, 0.1), FeatureDensities((1,), ((),)))),
+        (DescendToward, ((inf,), FeatureDensities((1,), ((),)))),
         (Weighed, ((1.0,), ())),
         (Weighed, ((-1.0,), (1.0,))),
         (Weighed, ((1.0,), (1.0,), (np.nan,))),
@@ -410,7 +410,7 @@ def test_messages_state_their_invariants(kind, fields):
 
 
 PAIR = fw.Calibration([0.25, 0.75], features=[[0.0], [2.0]])
-TWO = Laws((2, 2), (law_of(PAIR.features), law_of(PAIR.features + 1)))
+TWO = FeatureDensities((2, 2), (density_of(PAIR.features), density_of(PAIR.features + 1)))
 
 
 def answered(method, question):
@@ -458,33 +458,33 @@ def test_an_agent_answers_what_the_settings_need(method, question):
     assert answered(method, question)
 
 
-def test_long_laws_allow_more_probes():
-    """Every question repeats the laws, so that the search asks more at a time beside long ones."""
+def test_long_densities_allow_more_probes():
+    """Every question repeats the densities: beside long ones the search asks more at a time."""
     rng = np.random.default_rng(0)
     data = [(rng.random(90), rng.normal(size=(90, 8)), np.arange(90) % 30) for _ in range(3)]
     agents = {
         f"a{i}": fw.Calibration(v, labels=y, features=x, n_classes=30)
         for i, (v, x, y) in enumerate(data)
     }
-    laws = Laws((90,) * 3, tuple(law_of(x, y) for _, x, y in data))
-    aim = sum(len(density) for density in laws.densities) // 4
-    assert aim > 512
-    probes = tuple(np.linspace(0, 1, aim // 3 + 1).tolist())
-    assert CPhet().answer(agents["a0"], SumsAt(probes[1:], laws), 0.1, rng)
-    with pytest.raises(InputError, match=f"at most {aim // 3} probes at a time, got"):
-        CPhet().answer(agents["a0"], SumsAt(probes, laws), 0.1, rng)
+    densities = FeatureDensities((90,) * 3, tuple(density_of(x, y) for _, x, y in data))
+    size = sum(len(density) for density in densities.mixtures) // 4
+    assert size > 512
+    probes = tuple(np.linspace(0, 1, size // 3 + 1).tolist())
+    assert CPhet().answer(agents["a0"], SumsAt(probes[1:], densities), 0.1, rng)
+    with pytest.raises(InputError, match=f"at most {size // 3} probes at a time, got"):
+        CPhet().answer(agents["a0"], SumsAt(probes, densities), 0.1, rng)
     assert fw.calibrate(agents, method="cphet", alpha=0.1).used == ("a0", "a1", "a2")
 
 
 @pytest.mark.parametrize("mean", [1.7e308, -1e101])
-def test_a_law_out_of_all_scale_is_refused(mean):
-    wild = Laws((2, 2), (law_of(PAIR.features), (1.0, 1.0, 1.0, mean, 1.0)))
+def test_a_density_out_of_all_scale_is_refused(mean):
+    wild = FeatureDensities((2, 2), (density_of(PAIR.features), (1.0, 1.0, 1.0, mean, 1.0)))
     with pytest.raises(InputError, match=r"density: must hold numbers of at most 1e\+100"):
         answered(CPhet(), Weigh(wild))
 
 
-def test_a_law_far_away_weighs_nothing():
-    far = Laws((2, 2), (law_of(PAIR.features), (1.0, 1.0, 1.0, 1e100, 1e-99)))
+def test_a_density_far_away_weighs_nothing():
+    far = FeatureDensities((2, 2), (density_of(PAIR.features), (1.0, 1.0, 1.0, 1e100, 1e-99)))
     assert answered(CPhet(), Weigh(far)).totals == (pytest.approx(4.0), 0.0)
 
 
@@ -494,17 +494,15 @@ def test_server_refuses_weights_for_other_targets():
 
 
 def test_sizes_and_scores_of_messages_are_claims():
-    assert Fitted(7, ()).sizes() == (7,)
+    assert FittedDensity(7, ()).sizes() == (7,)
     assert WeightedScores((0.5, 0.7), ((1.0, 1.0),)).sizes() == (2,)
     assert WeightedScores((0.5, 0.7), ((1.0, 1.0),)).scores() == (0.5, 0.7)
     assert Weighed((1.0,), (1.0,), (0.5,)).scores() == (0.5,)
 
 
-def test_the_mixture_cannot_be_aimed_at_without_laws():
-    own = CPhet(target=law_of([[0.0], [1.0]]))._aim.law(
-        fw.Calibration([0.0, 1.0], features=[[0.0], [1.0]])
-    )
-    with pytest.raises(InputError, match="needs the laws of all agents"):
+def test_the_mixture_cannot_be_the_target_without_densities():
+    own = fit_mixture(np.array([[0.0], [1.0]]))
+    with pytest.raises(InputError, match="needs the densities of all agents"):
         local_ratios("mixture", own, None, np.zeros((1, 1)))
 
 
@@ -524,7 +522,7 @@ def test_far_inputs_keep_finite_weights():
 
 def test_a_target_that_no_point_resembles_has_no_threshold():
     agents = {"a": fw.Calibration([0.1, 0.2], features=[[0.0], [1.0]])}
-    method = CPhet(target=law_of([[5e5], [5e5 + 1]]))
+    method = CPhet(target=density_of([[5e5], [5e5 + 1]]))
     release = fw.calibrate(agents, method=method, alpha=0.1)
     assert (release.threshold("a"), release.outcomes[0].effective) == (inf, 0.0)
 
@@ -533,34 +531,34 @@ def test_first_question_needs_no_more_than_the_terms():
     summary = CPhet().answer(
         fw.Calibration([0.1, 0.2], features=[[0.0], [2.0]]), Begin(), 0.1, np.random.default_rng(0)
     )
-    assert summary == Fitted(2, (1.0, 1.0, 1.0, 1.0, 1.001))
+    assert summary == FittedDensity(2, (1.0, 1.0, 1.0, 1.0, 1.001))
 
 
 SQUARE = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 4.0], [2.0, 4.0]])
 
 
 def test_one_gaussian_by_hand():
-    law = fit_mixture(SQUARE)
-    assert law.weights.tolist() == [1.0]
-    assert law.means.tolist() == [[1.0, 2.0]]
+    mixture = fit_mixture(SQUARE)
+    assert mixture.weights.tolist() == [1.0]
+    assert mixture.means.tolist() == [[1.0, 2.0]]
     eps = 1e-3 * (1 + 4) / 2
-    assert law.covariances[0] == pytest.approx(np.diag([1 + eps, 4 + eps]))
+    assert mixture.covariances[0] == pytest.approx(np.diag([1 + eps, 4 + eps]))
 
 
 def test_one_gaussian_for_each_label():
     x = np.array([[0.0], [2.0], [10.0], [10.5], [11.0]])
-    law = fit_mixture(x, np.array([7, 7, 3, 3, 3]))
-    assert law.weights == pytest.approx([0.6, 0.4])
-    assert law.means.ravel() == pytest.approx([10.5, 1.0])
-    assert law.covariances.ravel() == pytest.approx([1.001 / 6, 1.001])
+    mixture = fit_mixture(x, np.array([7, 7, 3, 3, 3]))
+    assert mixture.weights == pytest.approx([0.6, 0.4])
+    assert mixture.means.ravel() == pytest.approx([10.5, 1.0])
+    assert mixture.covariances.ravel() == pytest.approx([1.001 / 6, 1.001])
 
 
-def test_single_points_share_the_law_of_the_sample():
+def test_single_points_share_the_density_of_the_sample():
     x = np.array([[0.0], [2.0], [10.0], [20.0]])
-    law = fit_mixture(x, np.array([0, 0, 1, 2]))
-    assert law.weights == pytest.approx([0.5, 0.5])
-    assert law.means.ravel() == pytest.approx([1.0, 8.0])  # no mean is a person's features
-    assert law.covariances.ravel() == pytest.approx([1.001, 1.001 * np.var(x)])
+    mixture = fit_mixture(x, np.array([0, 0, 1, 2]))
+    assert mixture.weights == pytest.approx([0.5, 0.5])
+    assert mixture.means.ravel() == pytest.approx([1.0, 8.0])  # no mean is a person's features
+    assert mixture.covariances.ravel() == pytest.approx([1.001, 1.001 * np.var(x)])
 
 
 def test_coinciding_points_keep_a_width():
@@ -569,11 +567,11 @@ def test_coinciding_points_keep_a_width():
     assert fit_mixture(np.full((3, 2), 5.0)).covariances[0] == pytest.approx(1e-3 * np.eye(2))
 
 
-def test_too_few_points_have_no_law():
+def test_too_few_points_have_no_density():
     assert fit_mixture(np.zeros((1, 2))) is None
     assert fit_mixture(np.zeros((0, 2))) is None
     with pytest.raises(InputError, match="at least 2 rows, got 1"):
-        law_of([[1.0]])
+        density_of([[1.0]])
 
 
 @pytest.mark.parametrize("d", [0, 33])
@@ -585,23 +583,23 @@ def test_dimensions_are_limited(d):
 def test_log_density_agrees_with_scipy_and_does_not_underflow():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(60, 3)), np.arange(60) % 3
-    law = fit_mixture(x, y)
+    mixture = fit_mixture(x, y)
     at = np.vstack([x, [[300.0, 0.0, 0.0]]])
     expected = np.logaddexp.reduce(
         [
             np.log(w) + multivariate_normal(m, c).logpdf(at)
-            for w, m, c in zip(law.weights, law.means, law.covariances, strict=True)
+            for w, m, c in zip(mixture.weights, mixture.means, mixture.covariances, strict=True)
         ]
     )
-    assert law.log_density(at) == pytest.approx(expected)
+    assert mixture.log_density(at) == pytest.approx(expected)
     assert expected[-1] < -800  # exp of it is 0
 
 
 def test_numbers_and_back():
-    law = law_of(SQUARE, [0, 0, 1, 1])
-    assert len(law) == 2 + 2 * (1 + 2 + 3)
-    assert read_mixture(law).numbers() == law
-    assert law_of(SQUARE)[:5] == (1.0, 2.0, 1.0, 1.0, 2.0)
+    mixture = density_of(SQUARE, [0, 0, 1, 1])
+    assert len(mixture) == 2 + 2 * (1 + 2 + 3)
+    assert read_mixture(mixture).numbers() == mixture
+    assert density_of(SQUARE)[:5] == (1.0, 2.0, 1.0, 1.0, 2.0)
 
 
 @pytest.mark.parametrize(

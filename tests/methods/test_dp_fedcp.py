@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import fedwqcp as fw
 from fedwqcp.errors import InputError
-from fedwqcp.methods._search import AIM, Sums
+from fedwqcp.methods._search import ANSWER_SIZE, Sums
 from fedwqcp.methods.dp_fedcp import DPFedCP
 from fedwqcp.methods.dp_fedcp.label_shift import (
     CountFirst,
@@ -322,7 +322,10 @@ def test_target_must_name_every_label():
         fw.calibrate(agents, method=DPFedCP(target=(1.0, 1.0, 1.0)), alpha=0.1)
 
 
-FEW, MANY = tuple(np.linspace(0, 1, AIM // 2).tolist()), tuple(np.linspace(0, 1, 1001).tolist())
+FEW, MANY = (
+    tuple(np.linspace(0, 1, ANSWER_SIZE // 2).tolist()),
+    tuple(np.linspace(0, 1, 1001).tolist()),
+)
 ONES = (1.0, 1.0)
 
 

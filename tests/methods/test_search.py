@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from fedwqcp.errors import InputError
 from fedwqcp.methods import _search
 from fedwqcp.methods._search import (
-    AIM,
-    LIMIT,
+    ANSWER_SIZE,
+    LARGEST_ANSWER,
     Bracket,
     Sums,
     from_key,
@@ -130,7 +130,7 @@ def test_search_ends_although_an_agent_contradicts_itself():
 
 def test_search_bounds_its_questions(monkeypatch):
     """Where an answer may hold the numbers of one probe alone, one range is searched at a time."""
-    monkeypatch.setattr(_search, "LIMIT", 512)
+    monkeypatch.setattr(_search, "LARGEST_ANSWER", 512)
     groups, sizes = 512, []
 
     def ask(probes):
@@ -146,10 +146,10 @@ def test_search_bounds_its_questions(monkeypatch):
     assert set(sizes) == {1}
 
 
-@pytest.mark.parametrize("limit", [64, LIMIT])
+@pytest.mark.parametrize("limit", [64, LARGEST_ANSWER])
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 90), st.integers(1, 70), st.integers(1, 80), st.integers(0, 2**32))
-def test_search_never_asks_more_than_agents_answer(limit, problems, groups, aim, seed):
+def test_search_never_asks_more_than_agents_answer(limit, problems, groups, answer_size, seed):
     rng, asked = np.random.default_rng(seed), []
     ranks = rng.integers(0, 200, size=problems)
     v = rng.random(200)
@@ -159,19 +159,21 @@ def test_search_never_asks_more_than_agents_answer(limit, problems, groups, aim,
         return Probes(probes)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_search, "LIMIT", limit)
-        talk = search(ask, lambda sums: sums[:, :1] >= ranks, problems, groups, aim=aim)
+        patch.setattr(_search, "LARGEST_ANSWER", limit)
+        talk = search(
+            ask, lambda sums: sums[:, :1] >= ranks, problems, groups, answer_size=answer_size
+        )
         held(
             talk,
             lambda probes: np.repeat(sums_at(probes, v, np.ones((1, 200))), groups, axis=1),
             most=10_000,
         )
-        assert asked[0] == max(1, aim // groups)
-        assert max(asked) <= most_probes(problems, groups, aim)
+        assert asked[0] == max(1, answer_size // groups)
+        assert max(asked) <= most_probes(problems, groups, answer_size)
 
 
 def test_most_probes_by_hand():
-    assert most_probes(1, 1) == AIM
+    assert most_probes(1, 1) == ANSWER_SIZE
     assert most_probes(300, 10) == 300  # one for each problem
-    assert most_probes(10 * LIMIT, 10) == LIMIT // 10
-    assert most_probes(5, 2 * LIMIT) == 1
+    assert most_probes(10 * LARGEST_ANSWER, 10) == LARGEST_ANSWER // 10
+    assert most_probes(5, 2 * LARGEST_ANSWER) == 1

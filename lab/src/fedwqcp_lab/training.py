@@ -15,7 +15,7 @@ from fedwqcp.arrays import Floats
 from fedwqcp.demo.agents import ModelSettings, train_and_predict
 from fedwqcp.demo.data import Dataset as EmbeddedDataset
 from fedwqcp.demo.data import Indices, by_cluster, by_label, digits, friedman, stream
-from fedwqcp.methods.cphet import law_of
+from fedwqcp.methods.cphet import density_of
 from fedwqcp_lab.datasets import catalog, files
 from fedwqcp_lab.datasets.catalog import Dataset
 from fedwqcp_lab.datasets.loading import Split, load, split
@@ -400,7 +400,9 @@ def setting_of(
     labelled = material.dataset.task == "classification" and classes is not None
     tested = material.targets[rows.held_out] if experiment.held_out else material.test_targets
     law = np.bincount(train.astype(np.int64), minlength=classes or 0) / max(1, len(train))
-    density = law_of(shared.of(material.inputs, some), kept.astype(np.int64) if labelled else None)
+    density = density_of(
+        shared.of(material.inputs, some), kept.astype(np.int64) if labelled else None
+    )
     return Setting(
         dataset=plan.name,
         title=f"{material.dataset.title} ({plan.name})" if plan.data else material.dataset.title,

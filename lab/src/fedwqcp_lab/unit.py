@@ -83,7 +83,7 @@ class Setting:
     label_law : Floats
         Share of each class in the training data; empty for a regression.
     feature_law : Floats
-        The law of the training inputs' components, as `law_of` writes it.
+        The law of the training inputs' components, as `density_of` writes it.
     """
 
     dataset: str

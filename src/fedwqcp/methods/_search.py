@@ -270,10 +270,10 @@ class SummedCounts(Summed):
         return ToAllWithin(bracket.value, 0.0)
 
 
-AIM = 512
+ANSWER_SIZE = 512
 """An answer holds about this many numbers, where there are few problems."""
 
-LIMIT = 2**17
+LARGEST_ANSWER = 2**17
 """No answer holds more numbers than this, or those of one probe; further problems wait."""
 
 ROUNDING = 1e-9
@@ -373,7 +373,7 @@ def search(
     groups: int,
     *,
     bounds: tuple[float, float] = (-inf, inf),
-    aim: int = AIM,
+    answer_size: int = ANSWER_SIZE,
 ) -> Generator[Question | Each, Sequence[Summary], Floats]:
     """Find, for each problem, the smallest number at which the sums of all agents reach its level.
 
@@ -381,7 +381,7 @@ def search(
     """
     lowest = to_key(bounds[0]) + (bounds[0] == -inf)  # -inf cannot travel
     lows, highs = [lowest] * problems, [to_key(bounds[1])] * problems
-    while keys := _keys(lows, highs, groups, aim):
+    while keys := _keys(lows, highs, groups, answer_size):
         probes = tuple(from_key(key) for key in keys)
         answers = of_kind((yield ask(probes)), Sums)
         total = summed(stacked([answer.values for answer in answers], len(keys) * groups))
@@ -395,7 +395,7 @@ def search(
     return np.array([from_key(high) for high in highs])
 
 
-def most_probes(problems: int, groups: int, aim: int = AIM) -> int:
+def most_probes(problems: int, groups: int, answer_size: int = ANSWER_SIZE) -> int:
     """Return how many probes a question of `search` has at most.
 
     Examples
@@ -403,14 +403,14 @@ def most_probes(problems: int, groups: int, aim: int = AIM) -> int:
     >>> most_probes(problems=30, groups=10), most_probes(problems=300, groups=10)
     (51, 300)
     """
-    return max(aim // groups, min(problems, max(1, LIMIT // groups)))
+    return max(answer_size // groups, min(problems, max(1, LARGEST_ANSWER // groups)))
 
 
-def _keys(lows: list[int], highs: list[int], groups: int, aim: int) -> list[int]:
+def _keys(lows: list[int], highs: list[int], groups: int, answer_size: int) -> list[int]:
     """Return the places to probe next: several in each range that is still open."""
     ranges = sorted({(low, high) for low, high in zip(lows, highs, strict=True) if low < high})
-    ranges = ranges[: max(1, LIMIT // groups)]
-    parts = 1 + max(1, aim // (groups * max(1, len(ranges))))
+    ranges = ranges[: max(1, LARGEST_ANSWER // groups)]
+    parts = 1 + max(1, answer_size // (groups * max(1, len(ranges))))
     return sorted(
         {low + (high - low) * j // parts for low, high in ranges for j in range(1, parts)}
     )

@@ -36,20 +36,20 @@ from fedwqcp.methods._pinball import (
 from fedwqcp.methods._search import ROUNDING, SumClaims, Sums, sums_at
 from fedwqcp.methods.cphet.densities import (
     FEWEST,
-    Fitted,
+    FittedDensity,
     check_target,
-    gather_laws,
+    density_of,
+    gather_densities,
     largest_ratios,
-    law_of,
 )
 from fedwqcp.methods.cphet.reweighting import (
-    Aim,
     DescendToward,
-    PooledScores,
+    PooledWeights,
     ReweightedToAll,
     ReweightedToEach,
+    Reweighting,
+    SharedDensities,
     SumsAt,
-    TowardLaws,
     Weigh,
     Weighed,
     WeightedScores,
@@ -84,8 +84,8 @@ class CPhet(Method[Summary]):
     Parameters
     ----------
     target : "own", "mixture" or tuple of float, optional
-        The law of the inputs that thresholds are aimed at: each agent's own, the agents' mixture,
-        or a law that `law_of` wrote down.
+        The distribution of the test inputs: each agent's own, the agents' mixture, or a density in
+        numbers, as `density_of` fits it.
     scope : {"pooled", "local"}, optional
         Whose scores are used: all agents', or only the agent's own, with weights P*(x) / P_i(x).
     form : {"threshold", "oracle"}, optional
@@ -119,8 +119,9 @@ class CPhet(Method[Summary]):
     sums trace the scores' distribution anyway.
 
     **Cost**: 1 + d + d (d + 1) / 2 floats per label once; every later question repeats all agents'
-    laws. Then about 10 to 20 rounds of some 500 sums (more and fewer, where laws are long), or 2
-    floats per target and round. Outcomes state the effective sample size (sum w)^2 / sum w^2.
+    densities. Then about 10 to 20 rounds of some 500 sums (fewer rounds of more sums, where the
+    densities are long), or 2 floats per target and round. Outcomes state the effective sample size
+    (sum w)^2 / sum w^2.
 
     References
     ----------
@@ -148,14 +149,15 @@ class CPhet(Method[Summary]):
     average: Average = "half"
     clip_weights: float = 0.995
 
-    summaries = (Fitted, Weighed, WeightedScores, Sums, Step)
+    summaries = (FittedDensity, Weighed, WeightedScores, Sums, Step)
     questions = (Begin, Weigh, SumsAt, DescendToward)
-    outcomes = (ReweightedToAll, ReweightedToEach, PooledScores, TowardLaws, Local)
+    outcomes = (ReweightedToAll, ReweightedToEach, PooledWeights, SharedDensities, Local)
     corrects_shift_of = "features"
     guarantee = Guarantee("target-shift", "approximate")
     assumption = (
-        "the law of Y given X, and the score, are shared by all agents, only laws of X differ; "
-        "coverage is approximate, at the target law, as far as the density ratios are right"
+        "the distribution of Y given X, and the score, are shared by all agents, only that of X "
+        "differs; coverage is approximate, at the target distribution, as far as the density "
+        "ratios are right"
     )
 
     def __post_init__(self) -> None:
@@ -177,7 +179,7 @@ class CPhet(Method[Summary]):
     @property
     def needs_features(self) -> bool:
         """Unless scores come from the target already."""
-        return not self._aim.even
+        return not self._reweighting.uniform
 
     @property
     def sends_samples(self) -> bool:
@@ -192,18 +194,18 @@ class CPhet(Method[Summary]):
             return ()
         sizes = [] if cal.labels is None else np.bincount(cal.labels).tolist()
         # mean and covariance of a class are of its points, as one of its scores would be
-        laws = [Disclosure(n, int(n >= FEWEST), part) for part, n in enumerate(sizes)]
+        densities = [Disclosure(n, int(n >= FEWEST), part) for part, n in enumerate(sizes)]
         if self.scope == "local":
-            return tuple(laws)
+            return tuple(densities)
         # some hundred sums a question, or numbers for as many targets as the server says
-        return (*laws, Disclosure(cal.n, cal.n))
+        return (*densities, Disclosure(cal.n, cal.n))
 
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
         check_asked(question, self._asks)
         if not isinstance(question, Weigh | SumsAt | DescendToward):
-            law = self._aim.law(cal)
-            return Fitted(cal.n, law.numbers() if law else ())
-        w = self._aim.weights(cal, question.laws)
+            density = self._reweighting.density(cal)
+            return FittedDensity(cal.n, density.numbers() if density else ())
+        w = self._reweighting.weights(cal, question.densities)
         check_extent(question, len(w))
         if isinstance(question, SumsAt):
             return Sums(tuple(sums_at(question.probes, cal.scores, w).ravel().tolist()))
@@ -220,9 +222,13 @@ class CPhet(Method[Summary]):
     def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
         if isinstance(question, Weigh):
             n = earlier[0]
-            largest = np.ones(1) if self._aim.even else largest_ratios(self.target, question.laws)
+            largest = (
+                np.ones(1)
+                if self._reweighting.uniform
+                else largest_ratios(self.target, question.densities)
+            )
             sent = expect(answer, WeightedScores) if self._sends_scores else expect(answer, Weighed)
-            totals = check_weights(sent, n, largest, exact=self._aim.even)
+            totals = check_weights(sent, n, largest, exact=self._reweighting.uniform)
             return n, SumClaims.of(totals, low=terms.low, slack=ROUNDING)
         if isinstance(question, SumsAt):
             n, claims = earlier
@@ -231,7 +237,7 @@ class CPhet(Method[Summary]):
             step, K, eta = expect(answer, Step), self.local_steps, self.step_size
             check_step(step, question.q, terms.alpha, steps=K, step_size=eta, noise=0.0)
             return earlier
-        fitted = expect(answer, Fitted)
+        fitted = expect(answer, FittedDensity)
         if fitted.n < FEWEST and fitted.density:
             raise InputError(f"density: must be empty with fewer than {FEWEST} points")
         return fitted.n, None
@@ -239,16 +245,16 @@ class CPhet(Method[Summary]):
     def exchange(self, alpha: float) -> Generator[Question | Each, Sequence[Summary], Outcome]:
         if self.scope == "local" and self.target != "mixture":
             return Local()  # each agent knows all it needs
-        laws = gather_laws(of_kind((yield Begin()), Fitted))
+        densities = gather_densities(of_kind((yield Begin()), FittedDensity))
         if self.scope == "local":
-            return TowardLaws(laws)
+            return SharedDensities(densities)
         shared = self.target != "own"
-        T = 1 if shared else len(laws.sizes)
-        answers = yield Weigh(laws)
+        T = 1 if shared else len(densities.sizes)
+        answers = yield Weigh(densities)
         if self._sends_scores:
             v, w = pooled_weights(of_kind(answers, WeightedScores), T)
             if self.form == "oracle":
-                return oracle(v, w, alpha, self._aim, laws)
+                return oracle(v, w, alpha, self._reweighting, densities)
             return pooled_quantiles(v, w, alpha, shared=shared)
         sums = of_kind(answers, Weighed)
         local = stacked([answer.totals for answer in sums], T)
@@ -256,14 +262,14 @@ class CPhet(Method[Summary]):
         if self.solver == "rounds":
             shares = local / np.where(totals > 0, totals, 1.0)
             q = yield from federated_quantiles(
-                lambda q: DescendToward(tuple(q.tolist()), laws),
+                lambda q: DescendToward(tuple(q.tolist()), densities),
                 first_guess(sums, shares, self.start),
                 shares,
                 self.rounds,
                 self.average,
             )
         else:
-            q = yield from search_sums(totals, laws, alpha)
+            q = yield from search_sums(totals, densities, alpha)
         squares = summed(stacked([answer.squares for answer in sums], T))
         return reweighted(q, totals, squares, shared=shared)
 
@@ -279,19 +285,21 @@ class CPhet(Method[Summary]):
         if self.scope == "local":
             if cal is None:
                 raise InputError("cphet with scope='local' needs the agent's calibration data")
-            laws = outcome.laws if isinstance(outcome, TowardLaws) else None
-            return self._aim.of_own(cal, laws, alpha, x, oracle=self.form == "oracle")
-        at = outcome.row(position) if isinstance(outcome, PooledScores) else None
-        if not isinstance(outcome, PooledScores) or x is None or at is None:
+            densities = outcome.densities if isinstance(outcome, SharedDensities) else None
+            return self._reweighting.own_thresholds(
+                cal, densities, alpha, x, oracle=self.form == "oracle"
+            )
+        at = outcome.row(position) if isinstance(outcome, PooledWeights) else None
+        if not isinstance(outcome, PooledWeights) or x is None or at is None:
             return super().localize(outcome, cal, position, alpha)
-        ratios = self._aim.ratios(x, outcome.laws, None)[at]
+        ratios = self._reweighting.ratios(x, outcome.densities, None)[at]
         weights = np.array(outcome.weights[at])
-        return self._aim.thresholds(np.array(outcome.values), weights, alpha, ratios)
+        return self._reweighting.thresholds(np.array(outcome.values), weights, alpha, ratios)
 
     @property
-    def _aim(self) -> Aim:
+    def _reweighting(self) -> Reweighting:
         """What weights are computed from."""
-        return Aim(self.target, self.scope == "local", self.clip_weights)
+        return Reweighting(self.target, self.scope == "local", self.clip_weights)
 
     @property
     def _sends_scores(self) -> bool:
@@ -308,4 +316,4 @@ class CPhet(Method[Summary]):
         return (Begin, Weigh, DescendToward if self.solver == "rounds" else SumsAt)
 
 
-__all__ = ["CPhet", "law_of"]
+__all__ = ["CPhet", "density_of"]

@@ -1,4 +1,7 @@
-"""Gaussian mixtures in feature space: fitting, evaluating, and writing down as numbers."""
+"""Densities of the agents' features, and the density ratios that reweight their scores.
+
+A density is a Gaussian mixture. It is sent as numbers: k, d, weights, means, upper triangles.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ MAX_DIMENSIONS = 32
 """Covariances of more dimensions are neither estimated well nor sent."""
 
 LARGEST = 1e100
-"""No number of a law is larger, and no standard deviation smaller than 1 / sqrt of it."""
+"""No number of a density is larger, and no standard deviation smaller than 1 / sqrt of it."""
 
 RIDGE = 1e-3
 """Share of the mean variance that is added to the diagonal of a covariance."""
@@ -79,7 +82,7 @@ def fit_mixture(features: Floats, labels: Labels | None = None) -> GaussianMixtu
 
     Component y has weight n_y / n, the label's mean, and the label's covariance (divided by n_y)
     plus eps I, eps = 1e-3 tr / d. All labels with fewer than two points take mean and covariance of
-    the whole sample, in one component.
+    the whole sample, in one component. None where there are fewer than two points in all.
 
     Shapes: features (n, d), labels (n,).
 
@@ -131,14 +134,14 @@ def read_mixture(numbers: tuple[float, ...]) -> GaussianMixture:
     return mixture
 
 
-def law_of(features: npt.ArrayLike, labels: npt.ArrayLike | None = None) -> tuple[float, ...]:
-    """Write down the law of some inputs as a target: one Gaussian per label.
+def density_of(features: npt.ArrayLike, labels: npt.ArrayLike | None = None) -> tuple[float, ...]:
+    """Fit the density of some inputs, one Gaussian per label, as numbers for ``target``.
 
-    Shapes: features (n, d), labels (n,).
+    Shapes: features (n, d) with d of at most 32 and n of at least 2, labels (n,).
 
     Examples
     --------
-    >>> law_of([[0.0], [2.0]])
+    >>> density_of([[0.0], [2.0]])
     (1.0, 1.0, 1.0, 1.0, 1.001)
     """
     x = as_floats(features, "features", (None, None))
@@ -169,8 +172,8 @@ def _component(features: Floats, chosen: Bools, common: float) -> tuple[float, F
 
 
 @dataclass(frozen=True)
-class Fitted(Summary):
-    """An agent's size and the law of its features.
+class FittedDensity(Summary):
+    """An agent's size and the density of its features.
 
     Parameters
     ----------
@@ -193,63 +196,67 @@ class Fitted(Summary):
 
 
 @dataclass(frozen=True)
-class Laws(Payload):
-    """Sizes and laws of all agents, as they go to every agent.
+class FeatureDensities(Payload):
+    """Sizes and feature densities of all agents, as they go to every agent.
 
     Parameters
     ----------
     sizes : tuple of int
         N_i.
-    densities : tuple of tuple of float
-        Gaussian mixtures in numbers; an empty one has no law.
+    mixtures : tuple of tuple of float
+        In numbers; empty for an agent without a density.
     """
 
     sizes: tuple[int, ...]
-    densities: tuple[tuple[float, ...], ...]
+    mixtures: tuple[tuple[float, ...], ...]
 
     def __post_init__(self) -> None:
         for n in self.sizes:
             check_size(n, "sizes")
-        if not self.sizes or len(self.sizes) != len(self.densities):
-            raise InputError("densities: must be at least one, and as many as sizes")
-        if any(law and (len(law) < 2 or not isfinite(law[1])) for law in self.densities):
-            raise InputError("densities: must each be empty or begin with two whole numbers")
-        dimensions = {int(density[1]) for density in self.densities if density}
+        if not self.sizes or len(self.sizes) != len(self.mixtures):
+            raise InputError("mixtures: must be at least one, and as many as sizes")
+        if any(
+            density and (len(density) < 2 or not isfinite(density[1])) for density in self.mixtures
+        ):
+            raise InputError("mixtures: must each be empty or begin with two whole numbers")
+        dimensions = {int(density[1]) for density in self.mixtures if density}
         if len(dimensions) > 1:
             raise InputError(
-                f"densities: all agents must have features of one dimension, got {dimensions}"
+                f"mixtures: all agents must have features of one dimension, got {dimensions}"
             )
 
     def log_densities(self, x: Floats) -> Floats:
-        """Return every agent's log density.
+        """Return every agent's log density; -inf for an agent without one.
 
         Shapes: x (n, d) -> (M, n).
         """
         none = np.full(len(x), -inf)
-        rows = [read_mixture(law).log_density(x) if law else none for law in self.densities]
+        rows = [
+            read_mixture(density).log_density(x) if density else none for density in self.mixtures
+        ]
         return np.stack(rows)
 
     def log_mixture(self, log_densities: Floats) -> Floats:
-        """Return the log density of the agents' mixture with shares N_i / N.
+        """Return the log density of the agents' mixture with shares N_i / N; -inf without any.
 
         Shapes: log_densities (M, n) -> (n,).
         """
         sizes = np.array(
-            [n if law else 0 for n, law in zip(self.sizes, self.densities, strict=True)]
+            [n if density else 0 for n, density in zip(self.sizes, self.mixtures, strict=True)]
         )
         with np.errstate(divide="ignore"):
             parts = log_densities + np.log(sizes / max(1, sizes.sum()))[:, None]
         return np.asarray(np.logaddexp.reduce(np.sort(parts, axis=0), axis=0))
 
 
-def gather_laws(answers: Sequence[Fitted]) -> Laws:
-    """Return the laws of all agents."""
+def gather_densities(answers: Sequence[FittedDensity]) -> FeatureDensities:
+    """Return the densities of all agents, whose features must have the dimension that most have."""
     dimensions = [int(answer.density[1]) for answer in answers if answer.density]
     d = usual(dimensions) if dimensions else 0
     for position, answer in enumerate(answers):
         if answer.density and int(answer.density[1]) != d:
             raise UnfitAnswerError(position, f"features must have {d} dimensions, as most have")
-    return Laws(tuple(a.n for a in answers), tuple(a.density for a in answers))
+    return FeatureDensities(tuple(a.n for a in answers), tuple(a.density for a in answers))
 
 
 Target: TypeAlias = str | tuple[float, ...]
@@ -260,78 +267,84 @@ LARGEST_LOG_RATIO = 100.0
 
 
 def check_target(target: Target) -> None:
-    """Refuse a target that is neither a known word nor a law."""
+    """Refuse a target that is neither a known word nor a density in numbers."""
     if not isinstance(target, str):
         read_mixture(target)
     elif target not in ("own", "mixture"):
-        raise InputError(f"target must be 'own', 'mixture' or numbers from law_of, got {target!r}")
+        raise InputError(
+            f"target must be 'own', 'mixture' or numbers from density_of, got {target!r}"
+        )
 
 
-def pooled_ratios(target: Target, laws: Laws, x: Floats) -> Floats:
+def pooled_ratios(target: Target, densities: FeatureDensities, x: Floats) -> Floats:
     """Return lambda(x) = P*(x) / sum_i (N_i / N) P_i(x) for each target.
 
-    Shapes: x (n, d) -> (T, n).
+    Shapes: x (n, d) -> (T, n), T = M where each agent's own density is a target, else 1.
     """
-    check_features(x, laws.densities)
-    logs = laws.log_densities(x)
-    mixture = laws.log_mixture(logs)
+    check_features(x, densities.mixtures)
+    logs = densities.log_densities(x)
+    mixture = densities.log_mixture(logs)
     return ratio(logs if isinstance(target, str) else _log_named(target, x), mixture)
 
 
-def largest_ratios(target: Target, laws: Laws) -> Floats:
+def largest_ratios(target: Target, densities: FeatureDensities) -> Floats:
     """Return what no ratio of `pooled_ratios` passes, for each target, shape (T,).
 
-    The mixture holds (N_t / N) P_t, so towards agent t's own law a ratio is at most N / N_t,
-    wherever the point lies. Towards a law that the caller names there is only the cut.
+    The mixture holds (N_t / N) P_t, so towards agent t's own density a ratio is at most N / N_t,
+    wherever the point lies. Towards a density that the caller names there is only the cut.
     """
     if not isinstance(target, str):
         return np.array([exp(LARGEST_LOG_RATIO)])
     sizes = np.array(
-        [n if law else 0 for n, law in zip(laws.sizes, laws.densities, strict=True)], np.float64
+        [
+            n if density else 0
+            for n, density in zip(densities.sizes, densities.mixtures, strict=True)
+        ],
+        np.float64,
     )
     top = np.full(len(sizes), sizes.sum())
     return np.asarray(np.divide(top, sizes, out=np.zeros(len(sizes)), where=sizes > 0))
 
 
 def local_ratios(
-    target: Target, own: GaussianMixture | None, laws: Laws | None, x: Floats
+    target: Target, own: GaussianMixture | None, densities: FeatureDensities | None, x: Floats
 ) -> Floats:
-    """Return P*(x) / P_i(x), which re-weights the scores of agent i alone.
+    """Return P*(x) / P_i(x), which reweights the scores of agent i alone; 0 without a P_i.
 
     Shapes: x (n, d) -> (1, n).
     """
     if own is None:
         return np.zeros((1, len(x)))
-    check_features(x, (own.numbers(), *(laws.densities if laws else ())))
-    if laws is not None:
-        return ratio(laws.log_mixture(laws.log_densities(x))[None], own.log_density(x))
+    check_features(x, (own.numbers(), *(densities.mixtures if densities else ())))
+    if densities is not None:
+        return ratio(densities.log_mixture(densities.log_densities(x))[None], own.log_density(x))
     if isinstance(target, str):
-        raise InputError("the agents' mixture needs the laws of all agents")
+        raise InputError("the agents' mixture needs the densities of all agents")
     return ratio(_log_named(target, x), own.log_density(x))
 
 
 def check_features(x: Floats, densities: Sequence[tuple[float, ...]]) -> None:
-    """Refuse features that do not fit the laws.
+    """Refuse features that do not fit the densities.
 
     Shapes: x (n, d).
     """
     for density in densities:
         if density and int(density[1]) != x.shape[1]:
             raise InputError(
-                f"features must have {int(density[1])} dimensions, as the laws of this round, "
+                f"features must have {int(density[1])} dimensions, as the densities of this round, "
                 f"got {x.shape[1]}"
             )
 
 
 def ratio(log_target: Floats, log_source: Floats) -> Floats:
-    """Return the density ratio target / source."""
+    """Return the density ratio target / source, at most exp(100); 0 where the target has none."""
     with np.errstate(invalid="ignore"):
         logs = np.minimum(log_target - log_source, LARGEST_LOG_RATIO)
     return np.where(np.isneginf(log_target), 0.0, np.exp(logs))
 
 
 def clip_weights(weights: Floats, level: float) -> Floats:
-    """Cut weights at a quantile of an agent's own.
+    """Cut each target's weights at their own quantile of a level; 1 cuts nothing.
 
     Shapes: weights (T, n) -> (T, n).
     """
@@ -343,7 +356,7 @@ def clip_weights(weights: Floats, level: float) -> Floats:
 
 
 def quantiles_at(scores: Floats, weights: Floats, alpha: float, at_inf: Floats) -> Floats:
-    """Return the weighted quantile for each of many masses at infinity.
+    """Return the weighted quantile for each of many masses at +inf, in the shape of ``at_inf``.
 
     Shapes: scores, weights (n,).
     """
@@ -357,6 +370,6 @@ def quantiles_at(scores: Floats, weights: Floats, alpha: float, at_inf: Floats) 
 
 
 def _log_named(target: tuple[float, ...], x: Floats) -> Floats:
-    """Return the log density of a law that the caller names, shape (1, n)."""
+    """Return the log density of a density that the caller names, shape (1, n)."""
     check_features(x, (target,))
     return read_mixture(target).log_density(x)[None]

@@ -1,4 +1,7 @@
-"""What agents and server of CPhet say to each other once the laws are known."""
+"""Scores reweighted towards a target: messages, an agent's weights, and the server's quantiles.
+
+T is the number of targets: one for each agent, or one that all share.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,10 @@ import numpy as np
 from fedwqcp.arrays import Bools, Floats
 from fedwqcp.errors import InputError
 from fedwqcp.methods._base import Calibration, Each, UnfitAnswerError, check_probes, stacked, summed
-from fedwqcp.methods._search import AIM, LIMIT, most_probes, search
+from fedwqcp.methods._search import ANSWER_SIZE, LARGEST_ANSWER, most_probes, search
 from fedwqcp.methods.cphet.densities import (
+    FeatureDensities,
     GaussianMixture,
-    Laws,
     Target,
     clip_weights,
     fit_mixture,
@@ -34,11 +37,11 @@ class Weigh(Question):
 
     Parameters
     ----------
-    laws : Laws
-        Laws of all agents.
+    densities : FeatureDensities
+        FeatureDensities of all agents.
     """
 
-    laws: Laws
+    densities: FeatureDensities
 
 
 @dataclass(frozen=True)
@@ -49,12 +52,12 @@ class SumsAt(Question):
     ----------
     probes : tuple of float
         In increasing order.
-    laws : Laws
-        Laws of all agents; an agent keeps nothing from one question to the next.
+    densities : FeatureDensities
+        FeatureDensities of all agents; an agent keeps nothing from one question to the next.
     """
 
     probes: tuple[float, ...]
-    laws: Laws
+    densities: FeatureDensities
 
     def __post_init__(self) -> None:
         if any(a >= b for a, b in zip(self.probes, self.probes[1:], strict=False)):
@@ -69,12 +72,12 @@ class DescendToward(Question):
     ----------
     q : tuple of float
         For each target, where the server stands.
-    laws : Laws
-        Laws of all agents; an agent keeps nothing from one question to the next.
+    densities : FeatureDensities
+        FeatureDensities of all agents; an agent keeps nothing from one question to the next.
     """
 
     q: tuple[float, ...]
-    laws: Laws
+    densities: FeatureDensities
 
     def __post_init__(self) -> None:
         if not all(abs(q) <= NUMBER.most for q in self.q):
@@ -173,20 +176,20 @@ class ReweightedToEach(ToEach):
 
 
 @dataclass(frozen=True)
-class TowardLaws(Outcome):
-    """The laws that each agent re-weights its own scores with.
+class SharedDensities(Outcome):
+    """The feature densities that each agent reweights its own scores with.
 
     Parameters
     ----------
-    laws : Laws
-        Laws of all agents.
+    densities : FeatureDensities
+        FeatureDensities of all agents.
     """
 
-    laws: Laws
+    densities: FeatureDensities
 
 
 @dataclass(frozen=True)
-class PooledScores(Outcome):
+class PooledWeights(Outcome):
     """All that a threshold for each test input needs.
 
     Parameters
@@ -195,8 +198,8 @@ class PooledScores(Outcome):
         Scores of all agents.
     weights : tuple of tuple of float
         For each target, one weight for each score.
-    laws : Laws
-        Laws of all agents, for the weight of a test input.
+    densities : FeatureDensities
+        FeatureDensities of all agents, for the weight of a test input.
     largest : tuple of float
         For each target, the threshold of an input of the largest weight; no input has more.
     effective : tuple of float
@@ -207,13 +210,13 @@ class PooledScores(Outcome):
 
     values: tuple[float, ...]
     weights: tuple[tuple[float, ...], ...]
-    laws: Laws
+    densities: FeatureDensities
     largest: tuple[float, ...]
     effective: tuple[float, ...]
     shared: bool
 
     def row(self, position: int | None) -> int | None:
-        """Return which target an agent aims at."""
+        """Return which target is the agent's; None where it has none."""
         return 0 if self.shared else position
 
     def threshold(self, position: int | None) -> Number | None:
@@ -226,31 +229,21 @@ WEIGHT_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
-class Aim:
-    """A target, whose scores are weighted towards it, and where weights are cut.
-
-    Parameters
-    ----------
-    target : str or tuple of float
-        ``"own"``, ``"mixture"``, or a law in numbers.
-    local : bool
-        Whether an agent's own scores are weighted, not those of all.
-    clip : float
-        Level at which weights are cut; 1 cuts none.
-    """
+class Reweighting:
+    """How scores are weighted: towards which target, whose, and where weights are cut."""
 
     target: Target
-    local: bool
-    clip: float
+    local: bool  # an agent's own scores are weighted, not those of all
+    clip: float  # quantile of an agent's weights at which they are cut; 1 cuts none
 
     @property
-    def even(self) -> bool:
+    def uniform(self) -> bool:
         """Whether the target is where the scores come from: all weights are 1."""
         return self.target == ("own" if self.local else "mixture")
 
-    def law(self, cal: Calibration) -> GaussianMixture | None:
-        """Return the law of an agent's features."""
-        if self.even or cal.n == 0:
+    def density(self, cal: Calibration) -> GaussianMixture | None:
+        """Fit an agent's features; None where no density is needed, or there are too few points."""
+        if self.uniform or cal.n == 0:
             return None
         if cal.features is None:
             raise InputError(
@@ -259,49 +252,51 @@ class Aim:
             )
         return fit_mixture(cal.features, cal.labels)
 
-    def ratios(self, x: Floats, laws: Laws | None, own: GaussianMixture | None) -> Floats:
+    def ratios(
+        self, x: Floats, densities: FeatureDensities | None, own: GaussianMixture | None
+    ) -> Floats:
         """Return density ratios, uncut.
 
         Shapes: x (n, d) -> (T, n).
         """
-        if self.even:
+        if self.uniform:
             return np.ones((1, len(x)))
-        if self.local or laws is None:
-            return local_ratios(self.target, own, laws, x)
-        return pooled_ratios(self.target, laws, x)
+        if self.local or densities is None:
+            return local_ratios(self.target, own, densities, x)
+        return pooled_ratios(self.target, densities, x)
 
-    def weights(self, cal: Calibration, laws: Laws | None) -> Floats:
-        """Return the weights of an agent's points, cut at its own quantile.
-
-        Shapes:  -> (T, n).
-        """
-        own = self.law(cal)
-        if self.even or cal.n == 0 or cal.features is None:
-            rows = len(laws.sizes) if laws and self.target == "own" else 1
+    def weights(self, cal: Calibration, densities: FeatureDensities | None) -> Floats:
+        """Return the weights of an agent's points, cut at its own quantile, shape (T, n)."""
+        own = self.density(cal)
+        if self.uniform or cal.n == 0 or cal.features is None:
+            rows = len(densities.sizes) if densities and self.target == "own" else 1
             return np.ones((rows, cal.n))
-        return clip_weights(self.ratios(cal.features, laws, own), self.clip)
+        return clip_weights(self.ratios(cal.features, densities, own), self.clip)
 
-    def of_own(
-        self, cal: Calibration, laws: Laws | None, alpha: float, x: Floats | None, *, oracle: bool
+    def own_thresholds(
+        self,
+        cal: Calibration,
+        densities: FeatureDensities | None,
+        alpha: float,
+        x: Floats | None,
+        *,
+        oracle: bool,
     ) -> Floats:
-        """Return the threshold from an agent's own scores.
-
-        Shapes: x (m, d) -> ().
-        """
-        weights = self.weights(cal, laws)[0]
+        """Return the threshold from an agent's own scores; of an oracle, one for each input x."""
+        weights = self.weights(cal, densities)[0]
         if not oracle:
             return quantiles_at(cal.scores, weights, alpha, np.array(0.0))
-        ratios = None if x is None else self.ratios(x, laws, self.law(cal))[0]
+        ratios = None if x is None else self.ratios(x, densities, self.density(cal))[0]
         return self.thresholds(cal.scores, weights, alpha, ratios)
 
     def thresholds(
         self, scores: Floats, weights: Floats, alpha: float, ratios: Floats | None
     ) -> Floats:
-        """Return thresholds with the test input's mass at +inf.
+        """Return thresholds with the test input's mass at +inf; without ratios, the largest.
 
         Shapes: scores, weights (n,), ratios (m,) -> (m, 1).
         """
-        uncut = self.clip == 1 and not self.even
+        uncut = self.clip == 1 and not self.uniform
         largest = inf if uncut else float(weights.max(initial=0.0))
         if ratios is None:
             return quantiles_at(scores, weights, alpha, np.array(largest))
@@ -371,15 +366,12 @@ def reweighted(
 
 
 def effective_sizes(totals: Floats, squares: Floats) -> tuple[float, ...]:
-    """Return (sum w)^2 / sum w^2.
-
-    Shapes: totals, squares (T,).
-    """
+    """Return (sum w)^2 / sum w^2 for each target; 0 without weight."""
     return tuple((np.square(totals) / np.where(squares > 0, squares, 1.0)).tolist())
 
 
 def pooled_weights(answers: Sequence[WeightedScores], rows: int) -> tuple[Floats, Floats]:
-    """Return all agents' scores and weights."""
+    """Return all agents' scores, shape (N,), and weights, shape (T, N)."""
     for position, answer in enumerate(answers):
         if len(answer.weights) != rows:
             raise UnfitAnswerError(position, f"must hold {rows} rows of weights, one per target")
@@ -387,18 +379,24 @@ def pooled_weights(answers: Sequence[WeightedScores], rows: int) -> tuple[Floats
     return scores, np.hstack([stacked(a.weights, len(a.values)) for a in answers])
 
 
-def oracle(scores: Floats, weights: Floats, alpha: float, aim: Aim, laws: Laws) -> PooledScores:
+def oracle(
+    scores: Floats,
+    weights: Floats,
+    alpha: float,
+    reweighting: Reweighting,
+    densities: FeatureDensities,
+) -> PooledWeights:
     """Return all that thresholds of single inputs need.
 
     Shapes: scores (N,), weights (T, N).
     """
-    return PooledScores(
+    return PooledWeights(
         values=tuple(scores.tolist()),
         weights=tuple(tuple(row) for row in weights.tolist()),
-        laws=laws,
-        largest=tuple(float(aim.thresholds(scores, row, alpha, None)) for row in weights),
+        densities=densities,
+        largest=tuple(float(reweighting.thresholds(scores, row, alpha, None)) for row in weights),
         effective=effective_sizes(weights.sum(axis=1), np.square(weights).sum(axis=1)),
-        shared=aim.target != "own",
+        shared=reweighting.target != "own",
     )
 
 
@@ -416,7 +414,7 @@ def pooled_quantiles(
 def first_guess(answers: Sequence[Weighed], shares: Floats, start: float | None) -> Floats:
     """Return where the descent starts: by default the weighted mean of the agents' own quantiles.
 
-    Shapes: shares (M, T) -> (T,).
+    An infinite quantile counts as 0. Shapes: shares (M, T) -> (T,).
     """
     if start is not None:
         return np.full(shares.shape[1], start)
@@ -425,7 +423,7 @@ def first_guess(answers: Sequence[Weighed], shares: Floats, start: float | None)
 
 
 def search_sums(
-    totals: Floats, laws: Laws, alpha: float
+    totals: Floats, densities: FeatureDensities, alpha: float
 ) -> Generator[Question | Each, Sequence[Summary], Floats]:
     """Search for the weighted quantiles on sums of weights.
 
@@ -435,23 +433,25 @@ def search_sums(
     T = len(totals)
 
     def ask(probes: tuple[float, ...]) -> Question:
-        return SumsAt(probes, laws)
+        return SumsAt(probes, densities)
 
     def reached(sums: Floats) -> Bools:
         return sums >= level
 
-    return (yield from search(ask, reached, T, T, aim=_aim_beside(laws)))
+    return (yield from search(ask, reached, T, T, answer_size=_answer_size(densities)))
 
 
 def check_extent(question: Question, targets: int) -> None:
     """Refuse a question with more probes or problems than there can be for these targets."""
     if isinstance(question, SumsAt):
-        most = most_probes(targets, max(1, targets), _aim_beside(question.laws))
+        most = most_probes(targets, max(1, targets), _answer_size(question.densities))
         check_probes(len(question.probes), most)
     if isinstance(question, DescendToward) and len(question.q) != targets:
         raise InputError(f"the server must ask from {targets} numbers, one for each target")
 
 
-def _aim_beside(laws: Laws) -> int:
-    """About how many sums to ask for: more, in fewer questions, where each repeats long laws."""
-    return min(LIMIT, max(AIM, sum(len(density) for density in laws.densities) // 4))
+def _answer_size(densities: FeatureDensities) -> int:
+    """About how many sums to ask for: more, in fewer questions, where densities are long."""
+    return min(
+        LARGEST_ANSWER, max(ANSWER_SIZE, sum(len(density) for density in densities.mixtures) // 4)
+    )

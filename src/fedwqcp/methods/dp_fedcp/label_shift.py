@@ -14,7 +14,7 @@ from fedwqcp.arrays import Floats, Labels
 from fedwqcp.errors import InputError
 from fedwqcp.methods._base import check_probes
 from fedwqcp.methods._pinball import TAIL
-from fedwqcp.methods._search import LIMIT, most_probes
+from fedwqcp.methods._search import LARGEST_ANSWER, most_probes
 from fedwqcp.wire.limits import NOISE, NUMBER
 from fedwqcp.wire.payload import Question, Summary, check_size
 
@@ -243,7 +243,7 @@ def check_extent(question: Question, n_classes: int, *, subsample: bool, shared:
     if (question.size is None) == subsample:
         raise InputError("the server must ask about the first points with subsample, and only then")
     if isinstance(question, CountsAt):
-        problems = n_classes if shared else LIMIT
+        problems = n_classes if shared else LARGEST_ANSWER
         check_probes(len(question.probes), most_probes(problems, n_classes))
     if isinstance(question, DescendFrom):
         targets, rest = divmod(len(question.q), n_classes)
