@@ -80,7 +80,7 @@ def lowest(method: str, n: int) -> Raw:
                 most, q = 20 * 1e-3 * ALPHA, question["q"]  # local_steps x step_size x gradient
                 return {"kind": "step", "shift": [-most] * len(q), "mean": [x - most for x in q]}
             case "cphet", 0:
-                return {"kind": "fitted", "n": n, "density": []}
+                return {"kind": "fitted-density", "n": n, "density": []}
             case "cphet", _:
                 return _towards_one(n, step, question)
             case "fedls-cp", _:
