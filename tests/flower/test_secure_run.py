@@ -6,11 +6,10 @@ import json
 
 import numpy as np
 import pytest
-from fedwqcp.demo.embedded import digits, friedman
-from fedwqcp.demo.streams import stream
 
 import fedwqcp as fw
 from fedwqcp.demo.agents import prepare
+from fedwqcp.demo.data import digits, friedman, stream
 from fedwqcp.federation.audit import audit
 from fedwqcp.federation.transport.deployment import round_ended, wait_until
 from fedwqcp.federation.transport.flower.deployment import LocalFederation, new_app
