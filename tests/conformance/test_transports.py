@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 
 import fedwqcp as fw
+from engine import InMemoryCarrier
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import choose_method
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport import folder, local
+from fedwqcp.federation.transport.session import Session, Timeouts
+from fedwqcp.federation.transport.site import Site
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.round import Choice, Round
 
@@ -47,13 +50,23 @@ def by_files(round, cals, home):
     raise AssertionError("the round did not end")
 
 
+def over_an_engine(round, cals, home):
+    """Carry a round over the smallest engine; every engine shares all but the carrier."""
+    sites = {name: (Site(name, home / name, allow_samples=True), c) for name, c in cals.items()}
+    session = Session(InMemoryCarrier(sites), round, Timeouts(5.0, 1.0, 0.01), None, None)
+    result = session.run()
+    assert result.stored == tuple(cals)
+    return result.release
+
+
+@pytest.mark.parametrize("carry", [by_files, over_an_engine])
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: type(m).__name__)
-def test_files_release_what_one_process_releases(method, tmp_path):
+def test_a_transport_releases_what_one_process_releases(method, carry, tmp_path):
     cals = calibrations()
     round = Round("r1", choose_method(method), Choice("lac"), (0.2,), tuple(cals), 3, n_classes=3)
     agents = {name: Agent(name, round, cal, limit=None) for name, cal in cals.items()}
     here = local.run(Server(round), agents)
-    there = by_files(round, cals, tmp_path)
+    there = carry(round, cals, tmp_path)
     assert there.outcomes == here.outcomes
     assert there.rounds == here.rounds
     assert [a.bytes_up for a in there.agents] == [a.bytes_up for a in here.agents]

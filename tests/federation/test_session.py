@@ -1,12 +1,21 @@
-"""How long a step waits."""
+"""How long a step waits, and a session without any engine's library."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from fedwqcp.errors import InputError
+import fedwqcp as fw
+from engine import InMemoryCarrier
+from fedwqcp.errors import InputError, QuorumError
+from fedwqcp.federation.audit import audit
+from fedwqcp.federation.plan import choose_method, choose_score, new_id
 from fedwqcp.federation.transport import session
-from fedwqcp.federation.transport.session import Timeouts, collect
+from fedwqcp.federation.transport.messages import ASK, RELEASE
+from fedwqcp.federation.transport.session import Session, Timeouts, collect
+from fedwqcp.federation.transport.site import Site
+from fedwqcp.scores.custom import Custom
+from fedwqcp.wire.round import Round
 
 
 @pytest.fixture
@@ -20,15 +29,15 @@ def clock(monkeypatch):
 
 def waited(clock, arrivals, quorum, timeouts):
     """How long a step takes when agents reply at the given times (negative: unsound)."""
-    heard = set()
+    received = set()
 
-    def hear():
+    def receive():
         for agent, at in arrivals.items():
-            if agent not in heard and abs(at) <= clock[0]:
-                heard.add(agent)
+            if agent not in received and abs(at) <= clock[0]:
+                received.add(agent)
                 yield agent, at >= 0
 
-    collect(hear, ["a", "b", "c"], quorum, timeouts)
+    collect(receive, ["a", "b", "c"], quorum, timeouts)
     return pytest.approx(clock[0], abs=0.3)
 
 
@@ -56,3 +65,67 @@ def test_a_step_ends(clock, arrivals, quorum, seconds):
 def test_a_timeout_is_a_number_of_seconds(bad):
     with pytest.raises(InputError, match="must be a number of seconds"):
         Timeouts(**bad)
+
+
+QUICK = Timeouts(deadline=0.4, grace=0.05, poll=0.01)
+DATA = {name: np.arange(1, 10 + at) / 30 for at, name in enumerate("abc")}
+
+
+def carrier(folder, agents="abc"):
+    """Nodes that are named unlike their agents, as engines do."""
+    sites = {}
+    for at, agent in enumerate(agents):
+        site = Site(agent, folder / f"node-{at}", allow_samples=True)
+        sites[f"node-{at}"] = (site, fw.Calibration(DATA.get(agent, DATA["a"])))
+    return InMemoryCarrier(sites)
+
+
+def terms(method="fcp", quorum=2):
+    """A round of several steps for three agents."""
+    return Round(
+        id=new_id(),
+        method=choose_method(method),
+        score=choose_score(Custom()),
+        alphas=(0.2,),
+        agents=tuple(DATA),
+        quorum=quorum,
+        max_n=100,
+    )
+
+
+def test_a_node_that_returns_is_asked_again(tmp_path):
+    engine = carrier(tmp_path)
+    engine.lose("node-1")
+    result = Session(engine, terms(), QUICK, None, tmp_path / "record").run()
+    assert result.release.used == tuple("abc")
+    assert result.stored == tuple("abc")
+    assert engine.sent[:4].count(("node-1", ASK)) == 2
+    expected = fw.calibrate(DATA, method="fcp", alpha=0.2)
+    assert result.release.outcomes == expected.outcomes
+    assert audit(tmp_path / "record").matches
+
+
+def test_a_node_that_stays_away_is_missing_and_the_quorum_decides(tmp_path):
+    engine = carrier(tmp_path / "one")
+    engine.lose("node-1", polls=10**6)
+    result = Session(engine, terms(), QUICK, None, None).run()
+    assert (result.release.missing, result.stored) == (("b",), ("a", "c"))
+    engine = carrier(tmp_path / "two")
+    engine.lose("node-1", polls=10**6)
+    with pytest.raises(QuorumError, match="2 of 3"):
+        Session(engine, terms(quorum=3), QUICK, None, None).run()
+
+
+def test_a_name_that_two_nodes_claim_is_refused_and_an_unknown_one_listed(tmp_path):
+    result = Session(carrier(tmp_path, "abcbx"), terms(), QUICK, None, None).run()
+    assert result.release.refused == {"b": "agent: two nodes claim this name"}
+    assert list(result.unknown_nodes) == ["node-4"]
+
+
+def test_named_nodes_alone_are_asked(tmp_path):
+    engine = carrier(tmp_path, "abcb")
+    nodes = {"a": "node-0", "b": "node-1", "c": "node-2"}
+    result = Session(engine, terms(), QUICK, nodes, None).run()
+    assert result.release.used == tuple("abc")
+    assert {node for node, _ in engine.sent} == set(nodes.values())
+    assert [node for node, action in engine.sent if action == RELEASE].count("node-1") == 1

@@ -1,13 +1,15 @@
-"""A grid within this process: the one place that knows Flower's insides."""
+"""A grid within this process, nodes on it, and replies changed on the way."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from flwr.app import Context, Error, Message, RecordDict
+from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
+
+from fedwqcp.federation.transport.flower import client_app
 
 Tamper = Callable[[int, Message, Message], list[Message]]
 """From a node, a question and the true reply to what the grid delivers instead."""
@@ -81,3 +83,27 @@ class InProcessGrid(Grid):
 def lost(message: Message) -> Message:
     """What the engine delivers for a node that is gone."""
     return Message(Error(5, "node unavailable"), reply_to=message)
+
+
+def sites(folder, data, tamper=None, names=None, own=None, outputs=None, **config):
+    """Nodes 100, 101, ..., one for each name, each with a folder of that number.
+
+    Their app knows the data of every agent; `own` has more settings of single agents.
+    """
+    app = client_app(outputs or (lambda c: data[c.node_config["agent"]]), watchdog=False)
+    configs = {
+        100 + at: {
+            "agent": name,
+            "folder": str(folder / str(100 + at)),
+            **config,
+            **(own or {}).get(name, {}),
+        }
+        for at, name in enumerate(names or data)
+    }
+    return InProcessGrid(dict.fromkeys(configs, app), configs, tamper)
+
+
+def with_fields(message, reply, **changes):
+    """The reply with some of its fields changed."""
+    fields = {**reply.content["fedwqcp"], **changes}
+    return Message(RecordDict({"fedwqcp": ConfigRecord(fields)}), reply_to=message)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 
 import fedwqcp as fw
@@ -40,3 +42,8 @@ def terms(method="fedwq-cp", quorum=3, alphas=(0.2,), **settings):
         max_n=1000,
         n_classes=3,
     )
+
+
+def events(record):
+    """The lines of a record's log."""
+    return [json.loads(line) for line in (record / "log.jsonl").read_text().splitlines()]

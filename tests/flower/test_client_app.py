@@ -24,7 +24,7 @@ from fedwqcp.wire.payload import ToAll
 NORTH = {"agent": "north"}
 
 
-def told(action, ask, config, outputs=None, watchdog=False):
+def reply_to(action, ask, config, outputs=None, watchdog=False):
     """Status and body of one site's reply."""
     app = client_app(outputs or (lambda context: calibrations()["north"]), watchdog=watchdog)
     where = InProcessGrid({7: app}, {7: config})
@@ -43,23 +43,23 @@ def first(round, seconds=20.0):
 def test_the_same_question_gets_the_same_bytes_again(tmp_path):
     config = {**NORTH, "folder": str(tmp_path)}
     round = terms()
-    before = told(ASK, first(round), config)
+    before = reply_to(ASK, first(round), config)
     changed = fw.Calibration(np.linspace(0, 1, 30), n_classes=3)
-    assert told(ASK, first(round), config, lambda context: changed) == before
+    assert reply_to(ASK, first(round), config, lambda context: changed) == before
     assert before[0] == "ok"
 
 
 def test_other_terms_under_the_same_id_are_refused(tmp_path):
     config = {**NORTH, "folder": str(tmp_path)}
     round = terms()
-    assert told(ASK, first(round), config)[0] == "ok"
-    assert told(ASK, first(replace(round, alphas=(0.5,))), config) == ("round", b"")
+    assert reply_to(ASK, first(round), config)[0] == "ok"
+    assert reply_to(ASK, first(replace(round, alphas=(0.5,))), config) == ("round", b"")
 
 
 @pytest.mark.parametrize("bad", ["../x", "a/b", "", "x" * 70])
 def test_an_id_that_is_no_file_name_is_refused(tmp_path, bad):
     config = {**NORTH, "folder": str(tmp_path / "site")}
-    assert told(ASK, first(replace(terms(), id=bad)), config) == ("round", b"")
+    assert reply_to(ASK, first(replace(terms(), id=bad)), config) == ("round", b"")
     assert not list(tmp_path.rglob("*.json"))
 
 
@@ -75,7 +75,7 @@ def test_an_id_that_is_no_file_name_is_refused(tmp_path, bad):
     ],
 )
 def test_a_refusal_is_a_fixed_code(ask, config, code):
-    assert told(ASK, ask, {**config, "folder": ""}) == (code, b"")
+    assert reply_to(ASK, ask, {**config, "folder": ""}) == (code, b"")
 
 
 def test_a_message_that_is_no_question_gets_a_code():
@@ -92,12 +92,12 @@ def test_the_watchdog_ends_what_hangs_and_the_site_stays_usable():
     def hangs(context):
         time.sleep(600)
 
-    assert told(ASK, first(terms(), 0.5), config, hangs, watchdog=True) == ("deadline", b"")
+    assert reply_to(ASK, first(terms(), 0.5), config, hangs, watchdog=True) == ("deadline", b"")
     limited = {**config, "max-seconds": 0.5}
-    assert told(ASK, first(terms(), 500.0), limited, hangs, watchdog=True)[0] == "deadline"
-    dies = told(ASK, first(terms()), config, lambda context: os._exit(1), watchdog=True)
+    assert reply_to(ASK, first(terms(), 500.0), limited, hangs, watchdog=True)[0] == "deadline"
+    dies = reply_to(ASK, first(terms()), config, lambda context: os._exit(1), watchdog=True)
     assert dies == ("died", b"")
-    assert told(ASK, first(terms()), config, watchdog=True)[0] == "ok"
+    assert reply_to(ASK, first(terms()), config, watchdog=True)[0] == "ok"
 
 
 def test_files_give_the_same_release_as_arrays(tmp_path):
@@ -130,7 +130,7 @@ def test_outputs_and_labels_are_enough(tmp_path):
     assert found.release.threshold("north") == expected.threshold("north")
 
 
-def test_a_missing_file_is_told_as_data(tmp_path):
+def test_a_missing_file_has_the_code_data(tmp_path):
     config = {**NORTH, "folder": str(tmp_path), "outputs": str(tmp_path / "none.npz")}
     app = client_app(watchdog=False)
     where = InProcessGrid({7: app}, {7: config})
@@ -142,14 +142,14 @@ def test_a_missing_file_is_told_as_data(tmp_path):
 def test_a_release_of_other_terms_than_were_answered_is_refused(tmp_path):
     config = {**NORTH, "folder": str(tmp_path)}
     round = terms()
-    assert told(ASK, first(round), config)[0] == "ok"
+    assert reply_to(ASK, first(round), config)[0] == "ok"
     ours = replace(fw.calibrate(calibrations(), alpha=0.2).public(), round=round)
     for other in (replace(round, alphas=(0.5,)), replace(round, max_n=7)):
         handed = Request("n", b"", encode(replace(ours, round=other)), 9.0)
-        assert told(RELEASE, handed, config) == ("round", b"")
+        assert reply_to(RELEASE, handed, config) == ("round", b"")
     assert "max_n: must be as in the round" in (tmp_path / "last-error.txt").read_text()
     assert not (tmp_path / "release.json").exists()
-    assert told(RELEASE, Request("n", b"", encode(ours), 9.0), config)[0] == "ok"
+    assert reply_to(RELEASE, Request("n", b"", encode(ours), 9.0), config)[0] == "ok"
 
 
 def test_a_release_that_passes_by_the_guard_is_refused(tmp_path):
@@ -157,8 +157,8 @@ def test_a_release_that_passes_by_the_guard_is_refused(tmp_path):
     ours = fw.calibrate(calibrations(), method="guarded-median-cp", alpha=0.2)
     forged = replace(ours.public(), outcomes=(ToAll(0.01),))
     for bad in (forged, replace(ours.public(), local={"north": (0.01,)})):
-        assert told(RELEASE, Request("n", b"", encode(bad), 9.0), config) == ("terms", b"")
-    assert told(RELEASE, Request("n", b"", encode(ours.public()), 9.0), config)[0] == "ok"
+        assert reply_to(RELEASE, Request("n", b"", encode(bad), 9.0), config) == ("terms", b"")
+    assert reply_to(RELEASE, Request("n", b"", encode(ours.public()), 9.0), config)[0] == "ok"
 
 
 def test_a_release_is_stored_once(tmp_path):
@@ -167,11 +167,11 @@ def test_a_release_is_stored_once(tmp_path):
     release = fw.calibrate(calibrations(), alpha=0.2)
     ours = replace(release.public(), round=round)
     handed = Request("n", b"", encode(ours), 9.0)
-    status, digest = told(RELEASE, handed, config)
+    status, digest = reply_to(RELEASE, handed, config)
     assert (status, len(digest)) == ("ok", 64)
-    assert told(RELEASE, handed, config) == (status, digest)
+    assert reply_to(RELEASE, handed, config) == (status, digest)
     other = replace(ours, rounds=9)
-    assert told(RELEASE, Request("n", b"", encode(other), 9.0), config) == ("round", b"")
+    assert reply_to(RELEASE, Request("n", b"", encode(other), 9.0), config) == ("round", b"")
     assert fw.load(tmp_path / "release.json") == ours
-    assert told(RELEASE, handed, {**config, "agent": "elsewhere"}) == ("roster", b"")
-    assert told(RELEASE, Request("n", b"", b"{}", 9.0), config) == ("terms", b"")
+    assert reply_to(RELEASE, handed, {**config, "agent": "elsewhere"}) == ("roster", b"")
+    assert reply_to(RELEASE, Request("n", b"", b"{}", 9.0), config) == ("terms", b"")

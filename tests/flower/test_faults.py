@@ -61,8 +61,8 @@ def federation(shared_federation, root):
     good = path.read_bytes()
     np.savez(path, probs=np.empty((0, 3)), labels=np.empty(0, int))
     try:
-        said = shared_federation.processes.said
-        wait_until(lambda: all("SuperNode ID" in said(name) for name in SITES), 90, "six nodes")
+        output = shared_federation.processes.output
+        wait_until(lambda: all("SuperNode ID" in output(name) for name in SITES), 90, "six nodes")
         yield shared_federation
     finally:
         path.write_bytes(good)

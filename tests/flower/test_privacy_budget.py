@@ -6,12 +6,12 @@ import json
 
 import numpy as np
 import pytest
-from inprocess import InProcessGrid
+from inprocess import sites
 from rounds import QUICK, terms
 
 import fedwqcp as fw
 from fedwqcp.errors import InputError, QuorumError
-from fedwqcp.federation.transport.flower import calibrate, client_app
+from fedwqcp.federation.transport.flower import calibrate
 from fedwqcp.federation.transport.site import Site
 
 NAMES = ("north", "south", "east")
@@ -23,15 +23,7 @@ def federation(folder, budget):
         name: fw.Calibration(np.random.default_rng(at).uniform(size=400), n_classes=3)
         for at, name in enumerate(NAMES)
     }
-
-    def outputs(context):
-        return cals[context.node_config["agent"]]
-
-    configs = {
-        at: {"agent": name, "folder": str(folder / name), "privacy-budget": budget}
-        for at, name in enumerate(NAMES, 1)
-    }
-    return InProcessGrid({at: client_app(outputs, watchdog=False) for at in configs}, configs)
+    return sites(folder, cals, **{"privacy-budget": budget})
 
 
 def test_a_spent_budget_is_refused_by_a_code(tmp_path):
@@ -43,9 +35,9 @@ def test_a_spent_budget_is_refused_by_a_code(tmp_path):
         assert release.threshold("north") < np.inf
     with pytest.raises(QuorumError, match=r"north: budget: the site.s privacy budget"):
         calibrate(federation(tmp_path, 2.0), terms("private-fedwq-cp"), timeouts=QUICK)
-    kept = sorted((tmp_path / "north" / "privacy").glob("[0-9]*.json"))
+    kept = sorted((tmp_path / "100" / "privacy").glob("[0-9]*.json"))
     assert [json.loads(path.read_text())["epsilon"] for path in kept] == ["1.0", "1.0"]
-    why = (tmp_path / "north" / "last-error.txt").read_text()
+    why = (tmp_path / "100" / "last-error.txt").read_text()
     assert "0.0 of 2.0 is left" in why
 
 

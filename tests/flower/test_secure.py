@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -13,8 +12,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.common import bytes_to_ndarray, ndarray_to_bytes
-from inprocess import InProcessGrid, lost
-from rounds import NAMES, QUICK, calibrations, terms
+from inprocess import InProcessGrid, lost, sites
+from rounds import NAMES, QUICK, calibrations, events, terms
 from scipy import stats
 
 import fedwqcp as fw
@@ -22,7 +21,7 @@ from fedwqcp.errors import InputError, QuorumError, RoundError
 from fedwqcp.federation.audit import audit
 from fedwqcp.federation.plan import Plan, new_id
 from fedwqcp.federation.secure import SecureServer, secure_round
-from fedwqcp.federation.transport.flower import Timeouts, calibrate, client_app
+from fedwqcp.federation.transport.flower import Timeouts, calibrate
 from fedwqcp.federation.transport.flower.messages import READY, write_request
 from fedwqcp.federation.transport.flower.secagg import expand_seed
 from fedwqcp.federation.transport.messages import ASK, Request
@@ -43,19 +42,9 @@ def data_of_four():
     return {**calibrations(), "west": fw.Calibration(np.linspace(-0.9, 0.4, 30))}
 
 
-def grid(folder, tamper=None, data=None, **config):
-    """Nodes whose data are known to their app."""
-    data = data or data_of_four()
-    app = client_app(lambda c: data[c.node_config["agent"]], watchdog=False)
-    nodes = {100 + at: name for at, name in enumerate(data)}
-    return InProcessGrid(
-        dict.fromkeys(nodes, app),
-        {
-            node: {"agent": name, "folder": str(folder / name), **config}
-            for node, name in nodes.items()
-        },
-        tamper,
-    )
+def grid(folder, tamper=None, data=None):
+    """Four nodes whose data are known to their app."""
+    return sites(folder, data or data_of_four(), tamper)
 
 
 def round_of_four(method="fedwq-cp", quorum=3, alphas=(0.2,), **settings):
@@ -152,7 +141,7 @@ def test_an_agent_outside_the_range_says_so_under_the_mask(overflow, tmp_path):
     )
     assert found.release.outcomes == (ToAllWithin(np.inf, 0.0),)
     assert found.release.used == FOUR, "nobody learns that it was west"
-    said = (tmp_path / "west" / "last-error.txt").read_text()
+    said = (tmp_path / "103" / "last-error.txt").read_text()
     assert "threshold: must lie between 0.3 and 1" in said
     assert audit(tmp_path / "record").matches
 
@@ -163,7 +152,7 @@ def test_an_agent_with_more_points_than_max_n_says_so_under_the_mask(method, tmp
     found = calibrate(grid(tmp_path), round, timeouts=QUICK, secure=RANGE)
     assert found.release.outcomes == (ToAllWithin(np.inf, 0.0),)
     assert found.release.used == FOUR
-    assert "max_n = 50" in (tmp_path / "east" / "last-error.txt").read_text()
+    assert "max_n = 50" in (tmp_path / "102" / "last-error.txt").read_text()
 
 
 def ready(wires, round, node=103):
@@ -334,11 +323,11 @@ def test_a_site_refuses_a_stage_that_would_hide_less(stage, change, tmp_path):
     honest = grid(tmp_path)
     curious = Curious(
         honest.apps,
-        {100 + i: {"agent": n, "folder": str(tmp_path / n)} for i, n in enumerate(FOUR)},
+        {node: dict(context.node_config) for node, context in honest.contexts.items()},
     )
     with pytest.raises(QuorumError):
         calibrate(curious, round_of_four(), timeouts=QUICK, secure=RANGE)
-    said = (tmp_path / "north" / "last-error.txt").read_text()
+    said = (tmp_path / "100" / "last-error.txt").read_text()
     assert "a masked sum needs 3 agents and the round's own masks" in said
 
 
@@ -437,11 +426,6 @@ HOSTILE = {
     ],
 }
 CASES = [(stage, at) for stage, changes in HOSTILE.items() for at in range(len(changes))]
-
-
-def events(record):
-    """The lines of a record's log."""
-    return [json.loads(line) for line in (record / "log.jsonl").read_text().splitlines()]
 
 
 @pytest.mark.parametrize(("stage", "at"), CASES)

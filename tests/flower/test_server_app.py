@@ -10,9 +10,9 @@ from math import inf
 
 import numpy as np
 import pytest
-from flwr.app import ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
-from inprocess import InProcessGrid, lost
-from rounds import NAMES, QUICK, calibrations, terms
+from flwr.app import ArrayRecord, Error, Message, MetricRecord, RecordDict
+from inprocess import InProcessGrid, lost, sites, with_fields
+from rounds import NAMES, QUICK, calibrations, events, terms
 
 import fedwqcp as fw
 from fedwqcp.errors import QuorumError, RoundError
@@ -29,25 +29,9 @@ ALL = {"max-share": 1.0}  # small samples, of which counts tell every score
 SETTINGS = {"dp-fedcp": {"solver": "exact"}}
 
 
-def grid(folder, tamper=None, data=None, names=NAMES, outputs=None, **config):
+def grid(folder, tamper=None, data=None, **options):
     """Three nodes whose data are known to their app."""
-    data = data or calibrations()
-    app = client_app(outputs or (lambda c: data[c.node_config["agent"]]), watchdog=False)
-    nodes = range(100, 100 + len(names))
-    return InProcessGrid(
-        dict.fromkeys(nodes, app),
-        {
-            node: {"agent": name, "folder": str(folder / f"{node}"), **config}
-            for node, name in zip(nodes, names, strict=True)
-        },
-        tamper,
-    )
-
-
-def replaced(message, reply, **changes):
-    """The reply with some fields changed."""
-    fields = {**reply.content["fedwqcp"], **changes}
-    return Message(RecordDict({"fedwqcp": ConfigRecord(fields)}), reply_to=message)
+    return sites(folder, data or calibrations(), tamper, **options)
 
 
 def only(node, change, action="ask"):
@@ -166,7 +150,7 @@ def bodied(reply, change):
 @pytest.mark.parametrize("fault", BAD_BODIES)
 def test_an_unsound_answer_is_refused_by_name_and_the_quorum_decides(fault, tmp_path):
     change, field = BAD_BODIES[fault]
-    tamper = only(101, lambda m, r: [replaced(m, r, body=bodied(r, change))])
+    tamper = only(101, lambda m, r: [with_fields(m, r, body=bodied(r, change))])
     round = terms(quorum=2)
     found = calibrate(grid(tmp_path, tamper), round, timeouts=QUICK, record=tmp_path / "record")
     assert found.release.used == ("north", "east")
@@ -180,12 +164,12 @@ def test_an_unsound_answer_is_refused_by_name_and_the_quorum_decides(fault, tmp_
 @pytest.mark.parametrize(
     ("change", "status"),
     [
-        (lambda m, r: [replaced(m, r, nonce="0" * 32)], "nonce"),
-        (lambda m, r: [replaced(m, r, nonce=7)], "nonce"),
-        (lambda m, r: [replaced(m, r, more=1)], "malformed"),
-        (lambda m, r: [replaced(m, r, status="patient 7 has a fever")], "malformed"),
-        (lambda m, r: [replaced(m, r, body="text")], "malformed"),
-        (lambda m, r: [replaced(m, r, agent="x" * 65)], "malformed"),
+        (lambda m, r: [with_fields(m, r, nonce="0" * 32)], "nonce"),
+        (lambda m, r: [with_fields(m, r, nonce=7)], "nonce"),
+        (lambda m, r: [with_fields(m, r, more=1)], "malformed"),
+        (lambda m, r: [with_fields(m, r, status="patient 7 has a fever")], "malformed"),
+        (lambda m, r: [with_fields(m, r, body="text")], "malformed"),
+        (lambda m, r: [with_fields(m, r, agent="x" * 65)], "malformed"),
         (lambda m, r: [Message(RecordDict({"a": MetricRecord({"q": 1.0})}), reply_to=m)], "malf"),
         (lambda m, r: [lost(m)], "engine"),
         (lambda m, r: [], None),
@@ -233,7 +217,7 @@ def test_a_second_answer_changes_nothing(tmp_path):
 
     def twice(message, reply):
         body = bodied(reply, ("threshold", b"0.99"))
-        return [reply, replaced(message, reply, body=body)]
+        return [reply, with_fields(message, reply, body=body)]
 
     round = terms()
     plain = calibrate(grid(tmp_path / "a"), round, timeouts=QUICK).release
@@ -411,16 +395,11 @@ HOSTILE = {
 }
 
 
-def events(record):
-    """The lines of a record's log."""
-    return [json.loads(line) for line in (record / "log.jsonl").read_text().splitlines()]
-
-
 @pytest.mark.parametrize("named", [True, False], ids=["named nodes", "free names"])
 @pytest.mark.parametrize("fault", HOSTILE)
 def test_a_hostile_reply_refuses_itself_and_nobody_else(fault, named, tmp_path):
     nodes = {"north": 100, "south": 101, "east": 102} if named else None
-    tamper = only(101, lambda m, r: [replaced(m, r, **HOSTILE[fault])])
+    tamper = only(101, lambda m, r: [with_fields(m, r, **HOSTILE[fault])])
     where = grid(tmp_path, tamper)
     found = calibrate(
         where, terms(quorum=2), timeouts=QUICK, nodes=nodes, record=tmp_path / "record"
@@ -436,7 +415,7 @@ def test_a_hostile_reply_refuses_itself_and_nobody_else(fault, named, tmp_path):
 
 @pytest.mark.parametrize("fault", HOSTILE)
 def test_a_hostile_acknowledgement_changes_nothing(fault, tmp_path):
-    tamper = only(101, lambda m, r: [replaced(m, r, **HOSTILE[fault])], action="release")
+    tamper = only(101, lambda m, r: [with_fields(m, r, **HOSTILE[fault])], action="release")
     found = calibrate(grid(tmp_path, tamper), terms(), timeouts=QUICK)
     assert found.release.used == NAMES
     assert found.stored == ("north", "east")
@@ -447,7 +426,7 @@ def test_a_node_acknowledges_for_no_agent_but_its_own(tmp_path):
         if node == 101:
             return []
         lies = node == 102 and message.metadata.message_type.endswith("release")
-        return [replaced(message, reply, agent="south")] if lies else [reply]
+        return [with_fields(message, reply, agent="south")] if lies else [reply]
 
     nodes = {"north": 100, "south": 101, "east": 102}
     found = calibrate(grid(tmp_path, tamper), terms(quorum=2), timeouts=QUICK, nodes=nodes)

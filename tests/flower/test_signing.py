@@ -7,17 +7,15 @@ from dataclasses import replace
 
 import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
-from inprocess import InProcessGrid
+from inprocess import sites, with_fields
 from rounds import NAMES, QUICK, calibrations, terms
 
 from fedwqcp.errors import InputError, QuorumError
 from fedwqcp.federation.audit import audit
 from fedwqcp.federation.record import Ledger
 from fedwqcp.federation.signing import SigningKey, new_key
-from fedwqcp.federation.transport.flower import calibrate, client_app
+from fedwqcp.federation.transport.flower import calibrate
 from fedwqcp.federation.transport.settings import round_of
-
-APP = client_app(lambda c: calibrations()[c.node_config["agent"]], watchdog=False)
 
 
 @pytest.fixture
@@ -28,19 +26,11 @@ def round(tmp_path):
 
 
 def grid(folder, tamper=None, more=(), **own):
-    """A node for each agent, and more that call themselves as they like."""
+    """A node for each agent with its key, and more that call themselves as they like."""
     names = (*NAMES, *more)
-    configs = {
-        100 + at: {
-            "agent": name,
-            "folder": str(folder / f"site-{at}"),
-            "sign-key": str(folder / f"{name}.pem"),
-            "allow-samples": True,
-            **own.get(name, {}),
-        }
-        for at, name in enumerate(names)
-    }
-    return InProcessGrid(dict.fromkeys(configs, APP), configs, tamper)
+    keys = {name: {"sign-key": str(folder / f"{name}.pem"), **own.get(name, {})} for name in names}
+    options = {"names": names, "own": keys, "allow-samples": True}
+    return sites(folder, calibrations(), tamper, **options)
 
 
 def test_every_step_is_signed_kept_and_audited(round, tmp_path):
@@ -49,7 +39,7 @@ def test_every_step_is_signed_kept_and_audited(round, tmp_path):
     assert release.used == NAMES
     assert {len(held) for held in release.signatures.values()} == {release.rounds}
     assert release.rounds > 1
-    kept = tmp_path / "site-0" / "rounds" / round.id
+    kept = tmp_path / "100" / "rounds" / round.id
     for step in range(release.rounds):
         sent = (kept / f"step-{step}.json").read_bytes()
         assert sent == (record / "answers" / f"step-{step}" / "north.json").read_bytes()
@@ -89,7 +79,7 @@ def changed(node, change):
         if from_node != node or not fields["body"].startswith(b"{"):
             return [reply]
         fields["body"] = json.dumps(change(json.loads(fields["body"]))).encode()
-        return [Message(RecordDict({"fedwqcp": ConfigRecord(fields)}), reply_to=message)]
+        return [with_fields(message, reply, body=fields["body"])]
 
     return tamper
 

@@ -1,0 +1,69 @@
+"""The smallest engine: a carrier that hands every request to a site of this process at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from fedwqcp.federation.transport.messages import (
+    ASK,
+    NodeId,
+    Reply,
+    Request,
+    new_nonce,
+    reply_fields,
+)
+from fedwqcp.federation.transport.session import Carrier
+from fedwqcp.federation.transport.site import Site, SiteOutputs, accept_release, answer
+
+
+class InMemoryCarrier(Carrier):
+    """Nodes by name, each a site with its data; `lose` takes one offline with its next request."""
+
+    def __init__(self, sites: Mapping[NodeId, tuple[Site, SiteOutputs]]) -> None:
+        self.sites = sites
+        self.gone = set()
+        self.sent: list[tuple[NodeId, str]] = []
+        self._losing: dict[NodeId, int] = {}
+        self._replies: list[Reply] = []
+
+    def lose(self, node: NodeId, polls: int = 3) -> None:
+        """Lose the next request to a node, which is online again after so many polls."""
+        self._losing[node] = polls
+
+    def online(self) -> set[NodeId]:
+        for node in self.gone & set(self._losing):
+            self._losing[node] -= 1
+        away = {node for node in self.gone if self._losing.get(node, 0) > 0}
+        return set(self.sites) - away
+
+    def send(self, action: str, requests: Mapping[NodeId, Request], model: Any = None) -> None:
+        for node, request in requests.items():
+            self.sent.append((node, action))
+            if self._losing.get(node, 0) > 0:
+                self.gone.add(node)
+                self._replies.append(Reply(node, "", "engine"))
+                continue
+            nonce = new_nonce()
+            fields = self._handle(node, action, replace(request, nonce=nonce))
+            self._replies.append(Reply.of(node, nonce, fields))
+
+    def receive(self) -> list[Reply]:
+        replies, self._replies = self._replies, []
+        return replies
+
+    def clear(self) -> None:
+        self._replies.clear()
+        self.gone.clear()
+
+    def _handle(self, node: NodeId, action: str, request: Request) -> dict[str, str | bytes]:
+        """Do at the site what its engine's worker would do."""
+        site, data = self.sites[node]
+        work = (
+            (lambda: answer(site, request, lambda: data))
+            if action == ASK
+            else (lambda: accept_release(site, request))
+        )
+        status, body = site.perform(work, request.seconds, watchdog=False)
+        return reply_fields(request.nonce, site.agent, status, body)
