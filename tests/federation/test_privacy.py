@@ -142,6 +142,19 @@ def test_losing_the_last_entries_gives_no_budget_back(lost, named, tmp_path):
         Budget(tmp_path, 2.0).left  # noqa: B018
 
 
+def test_an_answer_that_a_crash_kept_from_being_counted_counts_when_it_leaves(
+    tmp_path, monkeypatch
+):
+    with monkeypatch.context() as killed:
+        killed.setattr(Budget, "_count_up", lambda *_: sys.exit("killed"))
+        with pytest.raises(SystemExit):
+            agent(tmp_path).answer()
+    agent(tmp_path).answer()
+    (tmp_path / "000001.json").unlink()
+    with pytest.raises(RecordError, match=r"000001\.json is missing; restore it"):
+        agent(tmp_path, round=replace(ROUND, id="r2")).answer()
+
+
 @pytest.mark.parametrize("text", ["", "[]", '{"answers": -1}', '{"answers": true}', "[" * 10**5])
 def test_a_damaged_count_stops_every_answer(text, tmp_path):
     agent(tmp_path).answer()
