@@ -21,9 +21,9 @@ from statistics import fmean, geometric_mean, median
 import numpy as np
 
 import fedwqcp as fw
-from fedwqcp_lab.comparison import shown
+from fedwqcp_lab.comparison import display_title
 from fedwqcp_lab.results import Result, read_results
-from fedwqcp_lab.studies.stress import Stressed, journal_of
+from fedwqcp_lab.studies.stress import StressResult, journal_of
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results" / "beyond"
@@ -172,7 +172,7 @@ def _summary(results: Sequence[Result]) -> Iterator[list[str]]:
     yield ["bytes sent by an agent, at most", *(f"{max(r.bytes_up for r in o):,}" for o in own), ""]
 
 
-def _matched(stressed: Sequence[Stressed]) -> Iterator[list[str]]:
+def _matched(stressed: Sequence[StressResult]) -> Iterator[list[str]]:
     """Compare sizes where every row's worst agent covers as often as the recipe's does."""
     own = [line for line in stressed if line.factor == "alpha"]
     names = list(dict.fromkeys(line.dataset for line in own))
@@ -190,7 +190,7 @@ def _matched(stressed: Sequence[Stressed]) -> Iterator[list[str]]:
 
 
 def _levels(
-    own: Sequence[Stressed], dataset: str, row: tuple[str, str]
+    own: Sequence[StressResult], dataset: str, row: tuple[str, str]
 ) -> dict[float, tuple[float, float]]:
     """Return the worst agent's miscoverage and the mean size at each level, medians over seeds."""
     lines = [x for x in own if (x.dataset, x.preset, x.method) == (dataset, *row)]
@@ -214,7 +214,7 @@ def _size_at(levels: dict[float, tuple[float, float]], missed: float) -> float |
     return None
 
 
-def _scale(stressed: Sequence[Stressed]) -> Iterator[list[str]]:
+def _scale(stressed: Sequence[StressResult]) -> Iterator[list[str]]:
     """Show FCP and fedls-cp on randomised APS as agents become many."""
     methods = ("fcp", "fedls-cp")
     yield ["dataset", "agents", *(f"{m}: {what}" for m in methods for what in ("worst", "gap"))]
@@ -229,10 +229,10 @@ def _scale(stressed: Sequence[Stressed]) -> Iterator[list[str]]:
             yield [_title(own, name), f"{value:g}", *cells]
 
 
-def _failures(stressed: Sequence[Stressed]) -> Iterator[list[str]]:
+def _failures(stressed: Sequence[StressResult]) -> Iterator[list[str]]:
     """Show where the worst agent of each method on randomised APS lacks most."""
     yield ["method", "lacks at most", "dataset", "where"]
-    groups: dict[tuple[str, str, str, float], list[Stressed]] = {}
+    groups: dict[tuple[str, str, str, float], list[StressResult]] = {}
     for x in stressed:
         if x.preset == "randomised APS":
             groups.setdefault((x.method, x.dataset, x.factor, x.value), []).append(x)
@@ -400,10 +400,10 @@ def draw() -> None:
             save(figure, FIGURE.with_suffix(ending))
 
 
-def _title(results: Sequence[Result] | Sequence[Stressed], name: str) -> str:
+def _title(results: Sequence[Result] | Sequence[StressResult], name: str) -> str:
     """Return a dataset as tables show it."""
     first = next(r for r in results if r.dataset == name)
-    return shown(first.title, first.status)
+    return display_title(first.title, first.status)
 
 
 def _table(rows: Iterator[list[str]]) -> str:

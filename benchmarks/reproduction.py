@@ -12,7 +12,7 @@ from math import inf, isfinite
 from pathlib import Path
 from statistics import fmean, median
 
-from fedwqcp_lab.comparison import Cell, cells, half_width, judge, place, published
+from fedwqcp_lab.comparison import Cell, cells, half_width, judge, published, published_key
 from fedwqcp_lab.results import Result, read_results
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
@@ -93,7 +93,7 @@ def _outside(found: Sequence[Cell]) -> Iterator[list[str]]:
             gap = max(c.figure.low - c.median - c.half, c.median - c.half - c.figure.high)
             ours = f"{c.median:.{places}f} ± {c.half:.{places}f}"
             printed = f"{c.figure.median:.{places}f} ± {c.figure.half:.{places}f}"
-            where = [c.method, c.shown, c.metric, c.agent]
+            where = [c.method, c.display_title, c.metric, c.agent]
             yield [*where, ours, printed, f"{gap:.{places + 1}f}"]
 
 
@@ -119,7 +119,7 @@ def _against(found: Sequence[Cell], row: str, methods: Iterable[str]) -> Iterato
         for metric in ("coverage", "size"):
             tally: Counter[str] = Counter()
             for c in found:
-                figure = published().get(place(c.dataset, row, metric, c.agent))
+                figure = published().get(published_key(c.dataset, row, metric, c.agent))
                 if (c.method, c.metric) == (method, metric) and figure is not None:
                     tally[judge(c.median, c.half, figure)] += 1
             yield [method, metric, str(tally.total()), *(str(tally[name]) for name in VERDICTS)]

@@ -13,13 +13,13 @@ from typer.testing import CliRunner
 from fedwqcp.cli.output import VERSION
 from fedwqcp.errors import InputError
 from fedwqcp_lab import cli as bench
-from fedwqcp_lab import liars_run
 from fedwqcp_lab import unit as units
 from fedwqcp_lab.cli import data_app as app
 from fedwqcp_lab.datasets import catalog, files
 from fedwqcp_lab.experiment import parse_seeds
-from fedwqcp_lab.liars_record import read
 from fedwqcp_lab.pipeline import Folder
+from fedwqcp_lab.studies import byzantine
+from fedwqcp_lab.studies.byzantine import read_records
 from made_data import arrays, entry, npz, remote
 from units import experiment, labels_unit, lines_unit
 
@@ -162,8 +162,10 @@ def test_studies_and_pages_as_json(monkeypatch):
     monkeypatch.setattr(bench.stress, "write_figures", lambda lines, out: (out / "stress.csv",))
     told = facts("stress", "--out", "study")
     assert (told["federations"], told["files"]) == (3, ["study/stress.csv"])
-    monkeypatch.setattr(bench.liars_run, "run", lambda *_, **__: [1, 2])
-    monkeypatch.setattr(bench.liars_page, "write", lambda records, out: (out / "tables.md",))
+    monkeypatch.setattr(bench.byzantine, "run", lambda *_, **__: [1, 2])
+    monkeypatch.setattr(
+        bench.byzantine_tables, "write_tables", lambda records, out: (out / "tables.md",)
+    )
     told = facts("byzantine", "--out", "lies")
     assert (told["records"], told["files"]) == (2, ["lies/tables.md"])
     monkeypatch.setattr(bench.html_page, "write", lambda *parts: parts[1])
@@ -308,14 +310,14 @@ def test_without_model_outputs_it_says_how_to_make_them(tmp_path) -> None:
 def test_it_writes_records_tables_and_figure(tmp_path, monkeypatch) -> None:
     pytest.importorskip("matplotlib")
     chosen = experiment()
-    monkeypatch.setattr(liars_run, "_experiments", lambda: (chosen,))
+    monkeypatch.setattr(byzantine, "_experiments", lambda: (chosen,))
     outputs, out = tmp_path / "outputs", tmp_path / "out"
     units.save(lines_unit(n=60), Folder(outputs, outputs).unit(chosen, ("lines", 0)))
     words = ["byzantine", "--outputs", str(outputs), "--out", str(out), "--datasets", "lines"]
     result = CliRunner().invoke(bench.app, [*words, "--seeds", "0"])
     assert result.exit_code == 0, result.output
     assert "100%  lines: seed 0 done" in result.output
-    records = read(out / "records.jsonl.xz")
+    records = read_records(out / "records.jsonl.xz")
     assert {record.liars for record in records} == {0, 1, 2}  # of three agents one is honest
     assert {path.name for path in out.iterdir()} == {
         "records.jsonl.xz",

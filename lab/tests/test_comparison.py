@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedwqcp.errors import InputError
-from fedwqcp_lab.comparison import Figure, cells, counts, judge, place, published, reduction, shown
+from fedwqcp_lab.comparison import (
+    PublishedFigure,
+    cells,
+    count_verdicts,
+    display_title,
+    judge,
+    published,
+    published_key,
+    reduction,
+)
 from fedwqcp_lab.evaluation import evaluate
 from units import experiment, labels_unit
 
@@ -25,10 +34,10 @@ def results():
 
 def test_the_published_figures_are_all_there():
     assert len(published()) == 354
-    figure = published()[place("MNIST", "FedWQ-CP", "size", "Avg")]
+    figure = published()[published_key("MNIST", "FedWQ-CP", "size", "Avg")]
     assert (figure.median, figure.half) == (3.00, 0.24)
-    assert place("cifar10", "fedcp-qq (paper's rows)", "size", "Avg") in published()
-    assert place("Fashion-MNIST", "split-cp", "coverage", "S0") in published()
+    assert published_key("cifar10", "fedcp-qq (paper's rows)", "size", "Avg") in published()
+    assert published_key("Fashion-MNIST", "split-cp", "coverage", "S0") in published()
 
 
 @pytest.mark.parametrize(
@@ -46,18 +55,22 @@ def test_the_published_figures_are_all_there():
     ],
 )
 def test_verdicts(value, half, verdict):
-    assert judge(value, half, Figure(3.00, 0.24, 2)) == verdict
+    assert judge(value, half, PublishedFigure(3.00, 0.24, 2)) == verdict
 
 
 @pytest.mark.parametrize(
     ("value", "figure", "verdict"),
     [
         # 0.9699 + 0.0045 + 0.00005 is a little less than 0.97445 in floats
-        (0.97445, Figure(0.9699, 0.0045, 4), "inside"),
-        (0.96535, Figure(0.9699, 0.0045, 4), "inside"),
-        (0.97446, Figure(0.9699, 0.0045, 4), "outside"),
-        ((0.9744 + 0.9745) / 2, Figure(0.9699, 0.0045, 4), "inside"),
-        ((0.1 + 0.2) / 3, Figure(0.05, 0.0, 1), "inside"),  # a mean of 0.1 with noise in float
+        (0.97445, PublishedFigure(0.9699, 0.0045, 4), "inside"),
+        (0.96535, PublishedFigure(0.9699, 0.0045, 4), "inside"),
+        (0.97446, PublishedFigure(0.9699, 0.0045, 4), "outside"),
+        ((0.9744 + 0.9745) / 2, PublishedFigure(0.9699, 0.0045, 4), "inside"),
+        (
+            (0.1 + 0.2) / 3,
+            PublishedFigure(0.05, 0.0, 1),
+            "inside",
+        ),  # a mean of 0.1 with noise in float
     ],
 )
 def test_a_median_exactly_on_the_end_of_the_published_interval_is_inside(value, figure, verdict):
@@ -73,7 +86,7 @@ def test_a_median_exactly_on_the_end_of_the_published_interval_is_inside(value, 
 )
 def test_no_end_of_a_published_interval_is_lost_to_rounding(case):
     decimals, middle, half, upper = case
-    figure = Figure(middle / 10**decimals, half / 10**decimals, decimals)
+    figure = PublishedFigure(middle / 10**decimals, half / 10**decimals, decimals)
     twice = 2 * middle + (2 * half + 1) * (1 if upper else -1)
     end = Fraction(twice, 2 * 10**decimals)
     beyond = end + Fraction(1 if upper else -1, 10**8)
@@ -101,7 +114,7 @@ def test_the_order_of_results_changes_nothing(results):
 
 def test_without_published_figures_there_is_no_verdict(results):
     assert not any(c.verdict or c.figure for c in cells(results, against=False))
-    tally = counts(cells(results))
+    tally = count_verdicts(cells(results))
     assert set(tally) >= {("paper", "fedwq-cp", "coverage"), ("paper", "fedwq-cp", "size")}
     # the small experiment has agents S0, S1 and W2, of which the paper has two, and the mean
     assert sum(tally["paper", "fedwq-cp", "coverage"].values()) == 3
@@ -136,9 +149,9 @@ def test_copies_of_different_status_are_not_mixed(results, odd):
 
 
 def test_stand_ins_are_marked():
-    assert shown("TissueMNIST", "subset") == "TissueMNIST [subset]"
-    assert shown("MNIST", "published") == "MNIST"
-    assert shown("synthetic (Friedman)", "synthetic") == "synthetic (Friedman)"
+    assert display_title("TissueMNIST", "subset") == "TissueMNIST [subset]"
+    assert display_title("MNIST", "published") == "MNIST"
+    assert display_title("synthetic (Friedman)", "synthetic") == "synthetic (Friedman)"
 
 
 def test_the_reduction_is_relative_to_the_other():

@@ -20,17 +20,17 @@ from fedwqcp.scores.aps import APS
 from fedwqcp.scores.cqr import CQR
 from fedwqcp.scores.lac import LAC
 from fedwqcp_lab.evaluation import (
-    IntervalBoard,
-    LabelBoard,
-    _of,
-    agree,
+    IntervalTestSet,
+    LabelTestSet,
+    _distribution,
     applicable,
+    calibrate_row,
     code_versions,
     evaluate,
     method_of,
+    partitions,
     prepare,
     probabilities,
-    shares,
 )
 from fedwqcp_lab.experiment import MethodPlan, PresetPlan, digest, paper
 from fedwqcp_lab.results import Journal, Result
@@ -80,7 +80,7 @@ def test_results_are_what_the_field_gives():
         side.name: score.of(
             probabilities(side.calibration, score), unit.setting.labels[unit.setting.part(at)]
         )
-        for at, side in enumerate(unit.sides)
+        for at, side in enumerate(unit.outputs)
     }
     release = calibrate(
         cals,
@@ -91,14 +91,14 @@ def test_results_are_what_the_field_gives():
         score=score,
         rule="leq_top1",
     )
-    for side in unit.sides:
-        q = release.threshold(side.name)
-        sets = score.invert(probabilities(side.test, score), q, "leq_top1")
-        assert found[side.name].threshold == q
-        assert found[side.name].hits == int(sets.cover(unit.setting.test_labels).sum())
-        assert found[side.name].size == sets.sizes().mean()
-        assert found[side.name].local == conformal_quantile(cals[side.name], 0.1, "clip")
-        assert found[side.name].n_cal == len(cals[side.name])
+    for agent in unit.outputs:
+        q = release.threshold(agent.name)
+        sets = score.invert(probabilities(agent.test, score), q, "leq_top1")
+        assert found[agent.name].threshold == q
+        assert found[agent.name].hits == int(sets.cover(unit.setting.test_labels).sum())
+        assert found[agent.name].size == sets.sizes().mean()
+        assert found[agent.name].local == conformal_quantile(cals[agent.name], 0.1, "clip")
+        assert found[agent.name].n_cal == len(cals[agent.name])
 
 
 def test_the_same_unit_gives_the_same_results_times_apart():
@@ -122,7 +122,7 @@ def test_the_maximum_of_local_quantiles_is_a_reading_without_proof():
     wrong = dataclasses.replace(plan, method="fcp", samples=True, settings={"sketch": "exact"})
     unit = labels_unit()
     with pytest.raises(InputError, match="local quantiles"):
-        agree(unit.setting, prepare(unit, experiment().presets[0]), wrong, 0.1)
+        calibrate_row(unit.setting, prepare(unit, experiment().presets[0]), wrong, 0.1)
 
 
 def test_scores_of_people_leave_only_where_a_row_says_so():
@@ -138,14 +138,14 @@ def test_methods_are_aimed_and_take_the_presets_overflow():
     plans = {plan.name: plan for plan in ALL.methods}
     paper = prepare(unit, experiment().presets[0])
 
-    def _of(name):
+    def _distribution(name):
         return method_of(unit.setting, plans[name], paper)
 
-    assert _of("fedwq-cp").overflow == "clip"
-    assert _of("dp-fedcp").target == (0.25,) * 4
-    assert _of("dp-fedcp (own law)").target == "own"
-    assert _of("cphet").target == tuple(unit.setting.feature_law.tolist())
-    assert _of("cphet (paper's rows)").scope == "local"
+    assert _distribution("fedwq-cp").overflow == "clip"
+    assert _distribution("dp-fedcp").target == (0.25,) * 4
+    assert _distribution("dp-fedcp (own law)").target == "own"
+    assert _distribution("cphet").target == tuple(unit.setting.feature_law.tolist())
+    assert _distribution("cphet (paper's rows)").scope == "local"
 
 
 @pytest.mark.parametrize(("score", "high"), [("lac", 1.0), ("raps", 1.03)])
@@ -167,13 +167,13 @@ def test_a_row_may_have_a_set_rule_of_its_own():
 
 def test_shares_count_labels():
     for unit, classes in ((labels_unit(), 4), (lines_unit(), 5)):
-        found = shares(unit)
+        found = partitions(unit)
         counts = np.array([share.counts for share in found])
         assert counts.shape == (3, classes)
         assert np.array_equal(counts.sum(axis=0), np.bincount(unit.setting.labels.astype(int)))
     real = lines_unit()
     real = dataclasses.replace(real, setting=dataclasses.replace(real.setting, n_classes=None))
-    assert sum(share.counts[0] for share in shares(real)) == 240
+    assert sum(share.counts[0] for share in partitions(real)) == 240
 
 
 def test_a_preset_that_does_not_fit_is_refused():
@@ -189,11 +189,11 @@ def test_normalised_residuals_take_their_spread_from_the_prediction():
         name="n", intervals={"name": "normalized-residual"}, spread=(0.5, 1.0), overflow="clip"
     )
     scored = prepare(unit, preset)
-    side, part = unit.sides[1], unit.setting.part(1)
+    side, part = unit.outputs[1], unit.setting.part(1)
     f = np.clip(side.calibration, 0, 4)
     wanted = np.abs(unit.setting.labels[part] - f) / (0.5 + f)
     assert scored.calibrations["S1"].scores == pytest.approx(wanted)
-    sets = scored.boards["S1"].sets(0.8, "leq")
+    sets = scored.test_sets["S1"].sets(0.8, "leq")
     g = np.clip(side.test, 0, 4)
     assert sets.upper == pytest.approx(g + 0.8 * (0.5 + g))
 
@@ -244,7 +244,7 @@ def test_the_worst_class_is_recorded():
     truth = unit.setting.test_labels
     scored = prepare(unit, ROWS.presets[0])
     for r in evaluate(unit, ROWS):
-        sets = scored.boards[r.agent].sets(np.array(r.threshold), "leq")
+        sets = scored.test_sets[r.agent].sets(np.array(r.threshold), "leq")
         assert r.worst_class == min(rate.coverage for rate in metrics.by_class(sets, truth))
 
 
@@ -252,8 +252,8 @@ def test_a_class_without_test_points_is_not_the_worst():
     unit = labels_unit()
     some = unit.setting.test_labels != 2
     setting = dataclasses.replace(unit.setting, test_labels=unit.setting.test_labels[some])
-    sides = tuple(dataclasses.replace(side, test=side.test[some]) for side in unit.sides)
-    found = evaluate(dataclasses.replace(unit, setting=setting, sides=sides), ROWS)
+    outputs = tuple(dataclasses.replace(agent, test=agent.test[some]) for agent in unit.outputs)
+    found = evaluate(dataclasses.replace(unit, setting=setting, outputs=outputs), ROWS)
     assert min(r.worst_class for r in found) > 0.5
 
 
@@ -280,7 +280,7 @@ def test_rows_without_groups_keep_their_fingerprint():
 
 @pytest.mark.parametrize("wrong", [{"aim": "training"}, {"take": "maximum"}])
 def test_what_has_no_meaning_by_label_is_refused(wrong):
-    with pytest.raises(InputError, match="by = 'label' leaves no law of labels to aim at"):
+    with pytest.raises(InputError, match="by = 'label' leaves no label distribution to aim at"):
         MethodPlan(name="x", method="fedls-cp", by="label", **wrong)
 
 
@@ -337,17 +337,17 @@ def test_a_board_gives_what_the_score_inverts_to(score, rule, threshold):
     if rule == "until" and isinstance(score, LAC):
         pytest.skip("until reads labels in order")
     unit = labels_unit()
-    probs, truth = probabilities(unit.sides[0].test, score), unit.setting.test_labels
+    probs, truth = probabilities(unit.outputs[0].test, score), unit.setting.test_labels
     u = uniforms("k", np.arange(len(truth))) if score.randomized else None
     if threshold == "each":  # a value that some score has exactly
         threshold = float(np.sort(score.of_every_label(probs, u).ravel())[len(truth)])
     if threshold == "per label":
         threshold = np.array([0.2, 0.9, 1.0, np.inf])
-    board = LabelBoard(score, probs, truth, u)
+    test_set = LabelTestSet(score, probs, truth, u)
     sets = score.invert(probs, threshold, rule, u)
     wanted = metrics.measure("a", sets, truth)
-    found = board.measure(threshold, rule)
-    assert np.array_equal(board.sets(threshold, rule).mask, sets.mask)
+    found = test_set.measure(threshold, rule)
+    assert np.array_equal(test_set.sets(threshold, rule).mask, sets.mask)
     assert (found.n, found.hits, found.size) == (wanted.n, wanted.hits, wanted.size)
     assert found.clipped is None
 
@@ -355,10 +355,10 @@ def test_a_board_gives_what_the_score_inverts_to(score, rule, threshold):
 @given(st.floats(-1, 6) | st.just(np.inf))
 def test_intervals_are_measured_raw_clipped_and_as_labels(threshold):
     unit = lines_unit()
-    side, truth = unit.sides[0], unit.setting.test_labels
+    side, truth = unit.outputs[0], unit.setting.test_labels
     for score, outputs in ((AbsoluteResidual(), side.test), (CQR(), side.test_quantiles)):
         sets = score.invert(outputs, threshold)
-        found = IntervalBoard(score, outputs, truth, 5).measure(threshold, "leq_top1")
+        found = IntervalTestSet(score, outputs, truth, 5).measure(threshold, "leq_top1")
         assert found.hits == int(sets.cover(truth).sum())
         assert found.hits == int(sets.labels(5).cover(truth.astype(int)).sum())
         assert found.size == sets.sizes().mean()
@@ -367,16 +367,16 @@ def test_intervals_are_measured_raw_clipped_and_as_labels(threshold):
 
 
 def test_a_hand_made_interval():
-    board = IntervalBoard(AbsoluteResidual(), np.array([0.0, 2.0]), np.array([1.0, 2.0]), 5)
-    found = board.measure(1.5, "leq")
+    test_set = IntervalTestSet(AbsoluteResidual(), np.array([0.0, 2.0]), np.array([1.0, 2.0]), 5)
+    found = test_set.measure(1.5, "leq")
     assert (found.n, found.hits, found.size) == (2, 2, 3.0)
     assert found.clipped == (1.5 + 3.0) / 2
     assert found.labels == (2 + 3) / 2
 
 
 def test_real_values_have_no_labels():
-    board = IntervalBoard(AbsoluteResidual(), np.zeros(1), np.zeros(1), None)
-    assert board.measure(1.0, "leq").labels is None
+    test_set = IntervalTestSet(AbsoluteResidual(), np.zeros(1), np.zeros(1), None)
+    assert test_set.measure(1.0, "leq").labels is None
 
 
 def test_the_code_says_what_numbers_depend_on():
@@ -386,7 +386,7 @@ def test_the_code_says_what_numbers_depend_on():
 
 
 def test_a_package_that_is_not_there_is_left_out():
-    assert _of("no-such-distribution") == ""
+    assert _distribution("no-such-distribution") == ""
 
 
 def test_a_copy_without_its_repository_can_be_told_its_commit(monkeypatch):

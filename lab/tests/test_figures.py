@@ -13,11 +13,11 @@ from fedwqcp.demo.records import REPORT_FILE, AgentProfile, save_records, save_r
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.federation.outputs import load_outputs
 from fedwqcp.report.figures import FigureSource, agent_profile, draw
-from fedwqcp_lab.evaluation import evaluate, shares
+from fedwqcp_lab.evaluation import evaluate, partitions
 from fedwqcp_lab.experiment import MethodPlan
 from fedwqcp_lab.figures import FIGURES, medians
 from fedwqcp_lab.pipeline import Folder
-from fedwqcp_lab.studies.stress import journal_of, stressed
+from fedwqcp_lab.studies.stress import journal_of, summarize
 from records import record
 from units import experiment, labels_unit
 
@@ -43,9 +43,9 @@ def sources(tmp_path_factory):
     for seed in (0, 1):
         unit = labels_unit(seed)
         Folder(run).results.append(evaluate(unit, small))
-        Folder(run).shares.append(shares(unit))
+        Folder(run).partitions.append(partitions(unit))
         for value in (0.1, 1.0):
-            journal_of(study).append(stressed(evaluate(unit, small), "label", value))
+            journal_of(study).append(summarize(evaluate(unit, small), "label", value))
     return {
         "partition": (demo, run),
         "ablation": (run,),

@@ -37,7 +37,7 @@ def test_a_run_on_saved_outputs_trains_nothing(tmp_path):
     done = run(SMALL, Where(out=folder.root, jobs=2), on_step=lambda *step: seen.append(step))
     assert done == 4
     assert len(folder.results.read()) == 2 * (2 * 2 * 3) + 2 * (3 * 2 * 3)
-    assert len(folder.shares.read()) == 4 * 3
+    assert len(folder.partitions.read()) == 4 * 3
     assert seen[-1] == ("records", "done", 1.0)
     known = json.loads((tmp_path / "out" / "configs.json").read_text())
     assert {r.config for r in folder.results.read()} <= set(known)
@@ -49,7 +49,7 @@ def test_what_a_kill_left_is_completed(tmp_path):
     fill(folder)
     run(SMALL, Where(out=folder.root))
     wanted = sorted(folder.results.read(), key=lambda r: r.key)
-    whole, parts = folder.results.path.read_bytes(), folder.shares.path.read_bytes()
+    whole, parts = folder.results.path.read_bytes(), folder.partitions.path.read_bytes()
     lines = whole.splitlines(keepends=True)
     cuts = [
         (b"".join(lines[:5]) + lines[5][:40], b""),  # in the first unit
@@ -58,10 +58,12 @@ def test_what_a_kill_left_is_completed(tmp_path):
     ]
     for results, shares in cuts:
         folder.results.path.write_bytes(results)
-        folder.shares.path.write_bytes(shares)
+        folder.partitions.path.write_bytes(shares)
         assert run(SMALL, Where(out=folder.root), resume=True) > 0
         assert sorted(folder.results.read(), key=lambda r: r.key) == wanted
-        assert sorted(folder.shares.path.read_bytes().splitlines()) == sorted(parts.splitlines())
+        assert sorted(folder.partitions.path.read_bytes().splitlines()) == sorted(
+            parts.splitlines()
+        )
 
 
 def test_records_are_not_overwritten_by_accident(tmp_path):
@@ -263,7 +265,7 @@ def finish(config, out):
     assert process.returncode == 0, errors.decode()
     folder = Folder(out)
     key = lambda record: record.key  # noqa: E731
-    return sorted(folder.results.read(), key=key), sorted(folder.shares.read(), key=key)
+    return sorted(folder.results.read(), key=key), sorted(folder.partitions.read(), key=key)
 
 
 def kill_some_time(process, out, rng):

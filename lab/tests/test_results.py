@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from fedwqcp.errors import InputError, RecordError
-from fedwqcp_lab.evaluation import evaluate, shares
+from fedwqcp_lab.evaluation import evaluate, partitions
 from fedwqcp_lab.experiment import digest
-from fedwqcp_lab.results import Journal, Result, Share, read_results
+from fedwqcp_lab.results import AgentPartition, Journal, Result, read_results
 from fedwqcp_lab.studies.stress import journal_of
 from fedwqcp_lab.studies.stress import write_figures as write_stress
 from fedwqcp_lab.tables import write
@@ -203,9 +203,9 @@ def test_regressions_and_partitions_survive_too(tmp_path):
     found = evaluate(unit, experiment())
     assert any(r.labels is not None for r in found)
     Journal(tmp_path / "r.jsonl", Result).append(found)
-    Journal(tmp_path / "s.jsonl", Share).append(shares(unit))
+    Journal(tmp_path / "s.jsonl", AgentPartition).append(partitions(unit))
     assert Journal(tmp_path / "r.jsonl", Result).read() == found
-    assert Journal(tmp_path / "s.jsonl", Share).read() == shares(unit)
+    assert Journal(tmp_path / "s.jsonl", AgentPartition).read() == partitions(unit)
 
 
 def test_a_torn_last_line_is_left_out_and_cut_off(tmp_path, results):

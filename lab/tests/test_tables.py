@@ -10,15 +10,15 @@ import pytest
 from rich.console import Console
 
 from fedwqcp.errors import InputError
-from fedwqcp_lab.comparison import AVERAGE, Cell, Figure, ablation_rows, cells
-from fedwqcp_lab.evaluation import evaluate, shares
+from fedwqcp_lab.comparison import AVERAGE, Cell, PublishedFigure, ablation_rows, cells
+from fedwqcp_lab.evaluation import evaluate, partitions
 from fedwqcp_lab.experiment import MethodPlan
 from fedwqcp_lab.figures import draw_ablation
 from fedwqcp_lab.pipeline import Folder
 from fedwqcp_lab.tables import (
     latex_escape,
     markdown_page,
-    standings,
+    method_summaries,
     terminal_tables,
     verdict_table,
     write,
@@ -51,7 +51,7 @@ def folder(tmp_path_factory):
         )
         for unit in units:
             where.results.append(evaluate(unit, small))
-            where.shares.append(shares(unit))
+            where.partitions.append(partitions(unit))
     return root
 
 
@@ -176,7 +176,7 @@ def said(thing):
 
 
 def test_every_method_has_its_worst_agent():
-    fcp, split = standings(CELLS)
+    fcp, split = method_summaries(CELLS)
     assert (fcp.worst_agent, fcp.worst, fcp.coverage, fcp.size) == ("W1", 0.87, 0.93, 1.5)
     assert (split.worst_agent, split.worst) == ("S0", 0.9)
 
@@ -205,5 +205,5 @@ def test_a_stand_in_is_marked_in_the_terminal_too():
 
 def test_verdicts_only_where_something_was_published():
     assert verdict_table(CELLS) is None
-    judged = replace(BASE, figure=Figure(0.93, 0.01, 4), verdict="inside")
+    judged = replace(BASE, figure=PublishedFigure(0.93, 0.01, 4), verdict="inside")
     assert "100 %" in said(verdict_table((judged,)))

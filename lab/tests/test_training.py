@@ -12,7 +12,7 @@ from fedwqcp_lab.datasets import catalog
 from fedwqcp_lab.datasets.loading import Loaded, split
 from fedwqcp_lab.evaluation import evaluate
 from fedwqcp_lab.experiment import DatasetPlan
-from fedwqcp_lab.training import Material, division, fit_components, setting_of
+from fedwqcp_lab.training import LoadedDataset, division, fit_components, setting_of
 from units import experiment
 
 
@@ -27,11 +27,11 @@ def test_embedded_data_need_neither_files_nor_torch(name, task):
     pytest.importorskip("sklearn")
     plan = DatasetPlan(name=name, components=4)
     what = experiment(datasets=(plan,), strong_epochs=2)
-    units = list(training.train_units(plan, what, (0, 1), on_share=quiet))
+    units = list(training.train_units(plan, what, (0, 1), on_progress=quiet))
     assert [unit.setting.seed for unit in units] == [0, 1]
     for unit in units:
         assert unit.setting.task == task
-        for at, side in enumerate(unit.sides):
+        for at, side in enumerate(unit.outputs):
             assert len(side.calibration) == len(unit.setting.part(at))
             assert len(side.test) == len(unit.setting.test_labels)
         assert {r.preset for r in evaluate(unit, what)} == {"paper", "sound"}
@@ -50,15 +50,15 @@ def test_networks_say_something_of_every_point(monkeypatch, name, classes):
     monkeypatch.setattr(training, "load", lambda dataset, data: loaded)
     plan = DatasetPlan(name=name, components=3, batch=16, ordinal=None if classes == 8 else 5)
     what = experiment(datasets=(plan,), strong_epochs=1)
-    both = list(training.train_units(plan, what, (0, 1), device="cpu", on_share=quiet))
-    alone = next(training.train_units(plan, what, (1,), device="cpu", on_share=quiet))
+    both = list(training.train_units(plan, what, (0, 1), device="cpu", on_progress=quiet))
+    alone = next(training.train_units(plan, what, (1,), device="cpu", on_progress=quiet))
     assert alone.setting.device == "cpu"
     assert alone.quantiles == (name == "retinamnist")
-    for at, (one, two) in enumerate(zip(alone.sides, both[1].sides, strict=True)):
+    for at, (one, two) in enumerate(zip(alone.outputs, both[1].outputs, strict=True)):
         assert len(one.calibration) == len(alone.setting.part(at))
         assert np.array_equal(one.test, two.test)  # whoever else is trained beside
-    assert not np.array_equal(both[0].sides[0].test, both[1].sides[0].test)
-    assert not np.array_equal(alone.sides[0].test, alone.sides[1].test)
+    assert not np.array_equal(both[0].outputs[0].test, both[1].outputs[0].test)
+    assert not np.array_equal(alone.outputs[0].test, alone.outputs[1].test)
     evaluate(alone, what)
 
 
@@ -69,12 +69,14 @@ def test_the_same_data_can_be_used_twice():
         DatasetPlan(name="longer", data="digits", strong_epochs=4, components=4),
     )
     what = experiment(datasets=plans, strong_epochs=1)
-    short, long = (next(training.train_units(plan, what, (0,), on_share=quiet)) for plan in plans)
+    short, long = (
+        next(training.train_units(plan, what, (0,), on_progress=quiet)) for plan in plans
+    )
     assert (short.setting.dataset, long.setting.dataset) == ("digits", "longer")
     assert long.setting.title.endswith("(longer)")
     assert np.array_equal(short.setting.owners, long.setting.owners)
     right = [
-        (unit.sides[0].test.argmax(axis=1) == unit.setting.test_labels).mean()
+        (unit.outputs[0].test.argmax(axis=1) == unit.setting.test_labels).mean()
         for unit in (short, long)
     ]
     assert right[0] < right[1]
@@ -92,12 +94,12 @@ def test_what_is_held_out_takes_the_place_of_the_test_data(monkeypatch):
     monkeypatch.setattr(training, "load", lambda dataset, data: loaded)
     plan = DatasetPlan(name="bloodmnist", components=3, batch=16)
     what = experiment(datasets=(plan,), strong_epochs=1, held_out=0.25)
-    unit = next(training.train_units(plan, what, (1,), device="cpu", on_share=quiet))
+    unit = next(training.train_units(plan, what, (1,), device="cpu", on_progress=quiet))
     rows = split(90, "bloodmnist", 1, held_out=0.25)
     assert len(rows.held_out) == 16
     assert np.array_equal(unit.setting.test_labels, labels[rows.held_out])
-    assert all(side.test.shape == (16, 8) for side in unit.sides)
-    whole = next(training.train_units(plan, replace(what, held_out=0.0), (1,), on_share=quiet))
+    assert all(side.test.shape == (16, 8) for side in unit.outputs)
+    whole = next(training.train_units(plan, replace(what, held_out=0.0), (1,), on_progress=quiet))
     assert np.array_equal(whole.setting.owners, unit.setting.owners)
     assert len(whole.setting.test_labels) == 9
 
@@ -114,7 +116,7 @@ def test_missing_data_say_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setenv("FEDWQCP_CACHE", str(tmp_path))
     plan = DatasetPlan(name="retinamnist")
     with pytest.raises(InputError, match="fedwqcp-lab data fetch retinamnist"):
-        list(training.train_units(plan, experiment(), (0,), data=tmp_path, on_share=quiet))
+        list(training.train_units(plan, experiment(), (0,), data=tmp_path, on_progress=quiet))
 
 
 def images(name="bloodmnist", n=120, classes=8):
@@ -122,7 +124,7 @@ def images(name="bloodmnist", n=120, classes=8):
     labels = rng.integers(0, classes, n).astype(np.uint8)
     pixels = rng.integers(0, 60, (n, 4, 4, 3)) + 20 * labels[:, None, None, None]
     pixels = pixels.astype(np.uint8)
-    return Material(
+    return LoadedDataset(
         catalog.find(name), "subset", "made", pixels[:100], labels[:100], pixels[100:], labels[100:]
     )
 

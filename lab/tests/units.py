@@ -5,7 +5,7 @@ import numpy as np
 from fedwqcp.demo.data import by_label
 from fedwqcp.methods.cphet import density_of
 from fedwqcp_lab.experiment import DatasetPlan, Experiment, MethodPlan, PresetPlan
-from fedwqcp_lab.unit import Setting, Side, Unit
+from fedwqcp_lab.unit import AgentOutputs, Unit, UnitSetting
 
 AGENTS = ("S0", "S1", "W2")
 
@@ -44,7 +44,7 @@ def labels_unit(seed=0, n=240, n_test=90, classes=4, agents=AGENTS, dataset="blo
     labels, test_labels = rng.integers(0, classes, n), rng.integers(0, classes, n_test)
     features = np.eye(classes)[labels] + rng.normal(size=(n, classes)) / 2
     owners = _owners(labels, len(agents), rng)
-    setting = Setting(
+    setting = UnitSetting(
         dataset=dataset,
         title=dataset.title(),
         status="synthetic",
@@ -62,17 +62,17 @@ def labels_unit(seed=0, n=240, n_test=90, classes=4, agents=AGENTS, dataset="blo
         label_law=np.full(classes, 1 / classes),
         feature_law=np.array(density_of(features, labels)),
     )
-    sides = []
+    outputs = []
     for place, name in enumerate(agents):
         know = 4.0 if name.startswith("S") else 1.0
-        sides.append(
-            Side(
+        outputs.append(
+            AgentOutputs(
                 name,
                 _logits(labels[owners == place], classes, know, rng),
                 _logits(test_labels, classes, know, rng),
             )
         )
-    return Unit(setting, tuple(sides))
+    return Unit(setting, tuple(outputs))
 
 
 def lines_unit(seed=0, n=240, n_test=90, agents=AGENTS, quantiles=True):
@@ -84,7 +84,7 @@ def lines_unit(seed=0, n=240, n_test=90, agents=AGENTS, quantiles=True):
     )
     features = labels[:, None] + rng.normal(size=(n, 2))
     owners = _owners(labels, len(agents), rng)
-    setting = Setting(
+    setting = UnitSetting(
         dataset="lines",
         title="Lines",
         status="published",
@@ -102,7 +102,7 @@ def lines_unit(seed=0, n=240, n_test=90, agents=AGENTS, quantiles=True):
         label_law=np.zeros(0),
         feature_law=np.array(density_of(features)),
     )
-    sides = []
+    outputs = []
     for place, name in enumerate(agents):
         noise = 0.5 if name.startswith("S") else 1.5
         own, test = (
@@ -110,8 +110,8 @@ def lines_unit(seed=0, n=240, n_test=90, agents=AGENTS, quantiles=True):
         )
         width = np.array([-noise, noise])
         heads = (own[:, None] + width, test[:, None] + width) if quantiles else (None, None)
-        sides.append(Side(name, own, test, *heads))
-    return Unit(setting, tuple(sides))
+        outputs.append(AgentOutputs(name, own, test, *heads))
+    return Unit(setting, tuple(outputs))
 
 
 def _owners(labels, agents, rng):

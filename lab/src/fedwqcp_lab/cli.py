@@ -29,7 +29,7 @@ from fedwqcp.cli.main import run as run_app
 from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.errors import FedwqcpError, InputError
 from fedwqcp.report.figures import FigureSource, draw
-from fedwqcp_lab import figures, html_page, liars_page, liars_run
+from fedwqcp_lab import figures, html_page
 from fedwqcp_lab.comparison import Cell, cells
 from fedwqcp_lab.datasets import catalog
 from fedwqcp_lab.datasets import files as dataset_files
@@ -40,8 +40,8 @@ from fedwqcp_lab.datasets.loading import load as load_dataset
 from fedwqcp_lab.experiment import Experiment, embedded, load, paper, parse_seeds
 from fedwqcp_lab.pipeline import OnStep, Where, run
 from fedwqcp_lab.results import read_results
-from fedwqcp_lab.studies import stress
-from fedwqcp_lab.tables import standings, terminal_tables, verdict_table, write
+from fedwqcp_lab.studies import byzantine, byzantine_tables, stress
+from fedwqcp_lab.tables import method_summaries, terminal_tables, verdict_table, write
 
 app = typer.Typer(
     help="The laboratory of fedwqcp: experiments, studies and their tables.",
@@ -121,14 +121,14 @@ def reproduce(
     files, results = write(out, out / "tables"), read_results(out)
     _show(cells(results), 1 - results[0].alpha, output)
     output.say(f"Written: {', '.join(str(file) for file in files)}")
-    output.done(methods=standings(cells(results)), files=files)
+    output.done(methods=method_summaries(cells(results)), files=files)
 
 
 @app.command("stress")
 def stress_command(
     config: Annotated[
-        Path | None, typer.Argument(help="A study in TOML; by default the one that comes along.")
-    ] = None,
+        Path, typer.Argument(help="A study in TOML; by default the one that comes along.")
+    ] = Path("stress.toml"),
     data: Data = None,
     seeds: Seeds = None,
     datasets: Datasets = None,
@@ -208,13 +208,13 @@ def _progress(console: Console) -> Iterator[OnStep]:
         yield on_step
 
 
-@app.command()
-def byzantine(
+@app.command("byzantine")
+def byzantine_command(
     outputs: Annotated[
         Path, typer.Option(help="Model outputs, such as reproduce left in OUT/outputs.")
     ] = Path("runs/paper/outputs"),
     out: Annotated[Path, typer.Option(help="Folder for records, tables and figure.")] = Path(
-        "runs/liars"
+        "runs/byzantine"
     ),
     datasets: Annotated[
         str | None, typer.Option(help="Names with commas; by default all that are there.")
@@ -229,7 +229,7 @@ def byzantine(
     def tell(what: str, share: float) -> None:
         output.say(f"{share:4.0%}  {what}")
 
-    records = liars_run.run(
+    records = byzantine.run(
         outputs,
         out,
         datasets=None if datasets is None else [name.strip() for name in datasets.split(",")],
@@ -237,7 +237,7 @@ def byzantine(
         jobs=jobs,
         on_step=tell,
     )
-    files = liars_page.write(records, out)
+    files = byzantine_tables.write_tables(records, out)
     output.say(f"Written: {', '.join(str(file) for file in files)}")
     output.done(records=len(records), files=files)
 
@@ -373,10 +373,10 @@ def fetch(
     """Download published files; what is there already with the right checksum is kept."""
     if bool(names) == every:
         raise InputError(f"name datasets or say --all; known: {', '.join(catalog.available())}")
-    wanted = catalog.CATALOG if every else [catalog.find(name) for name in names or ()]
+    chosen = catalog.CATALOG if every else [catalog.find(name) for name in names or ()]
     folder = data if data is not None else dataset_files.cache_folder()
     output, fetched = Output(as_json), {}
-    for dataset in wanted:
+    for dataset in chosen:
         if dataset.embedded:
             output.say(f"{dataset.name}: comes with the software, nothing to fetch")
             continue
@@ -393,8 +393,8 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Read datasets and check them: which known copy is it, and is it whole."""
-    wanted = [catalog.find(name) for name in names or catalog.available()]
-    verdicts = [_verify(dataset, data) for dataset in wanted]
+    chosen = [catalog.find(name) for name in names or catalog.available()]
+    verdicts = [_verify(dataset, data) for dataset in chosen]
     output = Output(as_json, WIDTH)
     table = Table("dataset", "verdict", "train", "test", "files", "note")
     for v in verdicts:
@@ -427,8 +427,8 @@ def show(
     for remote in dataset.remote:
         table.add_row(remote.path, f"md5 {remote.md5}\n" + "\n".join(remote.urls))
     for content in dataset.contents:
-        told = f"\nsha256 {content.sha256}" if content.sha256 else ""
-        table.add_row(content.status, content.note + told)
+        checksum = f"\nsha256 {content.sha256}" if content.sha256 else ""
+        table.add_row(content.status, content.note + checksum)
     table.add_row("found", Text(" + ".join(found) or _how(dataset)))
     output.show(table)
     output.done(dataset=asdict(dataset) | {"found": found})

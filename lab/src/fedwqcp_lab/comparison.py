@@ -1,4 +1,8 @@
-"""Results over seeds as cells of a table, each beside the published figure."""
+"""Results over seeds as cells of a table, each beside the published figure.
+
+`published` reads the paper's figures; `cells` summarises results over seeds and judges each against
+them; rows of cells then become Markdown, LaTeX, CSV or figures elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +32,37 @@ OURS = "fedwq-cp"
 """The method whose sets the others are compared with."""
 
 _METHODS = ("dp-fedcp", "split-cp", "fedcp-qq", "fcp", "cphet", "fedwq-cp", "fedavgq-cp")
+
 _PRESETS = ("paper", "sound", "sound-cqr")
+
+PER_AGENT = "coverage"
+"""The metric that is shown for every agent."""
+
+PublishedKey: TypeAlias = tuple[str, str, str, str]
+"""Dataset, method, metric and agent, written without hyphens in small letters, agents apart."""
+
+DECIMALS = {"coverage": 4, "size": 2, "runtime_s": 3}
+"""Decimals that the paper prints."""
+
+PLAIN_MEAN = "fedavgq-cp"
+"""The ablation: every agent counts alike."""
+
+SEPARATE = 0.0005
+"""Differences of coverage below this are called none: half the last digit shown."""
+
+
+def cells(results: Sequence[Result], *, against: bool = True) -> tuple[Cell, ...]:
+    """Summarise results over seeds."""
+    if not results:
+        raise InputError("there are no results: run the experiment first")
+    status: dict[str, str] = {}
+    rows: dict[tuple[str, str, str], list[Result]] = {}
+    for result in results:
+        if status.setdefault(result.dataset, result.status) != result.status:
+            raise InputError(f"the results mix copies of {result.dataset} that differ in status")
+        rows.setdefault((result.dataset, result.preset, result.method), []).append(result)
+    found = [cell for row in sorted(rows, key=_order) for cell in _row(rows[row], against)]
+    return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -49,7 +83,7 @@ class Cell:
         How many runs.
     median, half : float
         Median over seeds, and `half_width` of them.
-    figure : Figure or None
+    figure : PublishedFigure or None
         What the paper prints.
     verdict : str
         How both stand to each other; empty for times, which belong to a machine.
@@ -65,102 +99,27 @@ class Cell:
     seeds: int
     median: float
     half: float
-    figure: Figure | None
+    figure: PublishedFigure | None
     verdict: Verdict
 
     @property
-    def shown(self) -> str:
+    def display_title(self) -> str:
         """The dataset as tables show it; a stand-in for the published data is marked."""
-        return shown(self.title, self.status)
+        return display_title(self.title, self.status)
 
 
-def shown(title: str, status: str) -> str:
-    """Return a dataset's title; anything but the published data is marked.
-
-    Parameters
-    ----------
-    title, status : str
-        As a result has them.
-
-    Returns
-    -------
-    str
-        Such as ``"TissueMNIST [subset]"``.
-    """
-    said = status == "published" or status in title
-    return title if said else f"{title} [{status}]"
+def display_title(title: str, status: str) -> str:
+    """Return a dataset's title; anything but the published data is marked."""
+    unmarked = status == "published" or status in title
+    return title if unmarked else f"{title} [{status}]"
 
 
-def cells(results: Sequence[Result], *, against: bool = True) -> tuple[Cell, ...]:
-    """Summarise results over seeds.
-
-    Parameters
-    ----------
-    results : sequence of Result
-        All results of a run.
-    against : bool, optional
-        Whether published figures are set beside.
-
-    Returns
-    -------
-    tuple of Cell
-        Sorted as the paper's tables are, whatever the order of the results.
-
-    Raises
-    ------
-    InputError
-        If there are none, or copies of a dataset with different status are mixed.
-    """
-    if not results:
-        raise InputError("there are no results: run the experiment first")
-    status: dict[str, str] = {}
-    rows: dict[tuple[str, str, str], list[Result]] = {}
-    for result in results:
-        if status.setdefault(result.dataset, result.status) != result.status:
-            raise InputError(f"the results mix copies of {result.dataset} that differ in status")
-        rows.setdefault((result.dataset, result.preset, result.method), []).append(result)
-    found = [cell for row in sorted(rows, key=_order) for cell in _row(rows[row], against)]
-    return tuple(found)
-
-
-def counts(found: Iterable[Cell]) -> dict[tuple[str, str, str], Counter[str]]:
-    """Count the verdicts.
-
-    Parameters
-    ----------
-    found : iterable of Cell
-        Cells.
-
-    Returns
-    -------
-    dict
-        By preset, method and metric; only where there is something to compare.
-    """
-    tally: dict[tuple[str, str, str], Counter[str]] = {}
-    for cell in found:
-        if cell.verdict:
-            tally.setdefault((cell.preset, cell.method, cell.metric), Counter())[cell.verdict] += 1
-    return tally
-
-
-def judge(value: float, half: float, figure: Figure) -> Verdict:
-    """Hold our figure against a published one.
-
-    Parameters
-    ----------
-    value, half : float
-        Our median and half the width of its interval.
-    figure : Figure
-        The published one.
-
-    Returns
-    -------
-    str
-        "inside", "overlapping" or "outside".
+def judge(value: float, half: float, figure: PublishedFigure) -> Verdict:
+    """Compare our figure with a published one.
 
     Examples
     --------
-    >>> judge(0.96, 0.01, Figure(0.95, 0.005, 4))
+    >>> judge(0.96, 0.01, PublishedFigure(0.95, 0.005, 4))
     'overlapping'
     """
     # Our median is a count over at most a few hundred thousand, an end of the printed interval one
@@ -176,16 +135,6 @@ def judge(value: float, half: float, figure: Figure) -> Verdict:
 def half_width(values: Sequence[float]) -> float:
     """Return half the width of the interval over seeds: 1.96 sd / sqrt(n).
 
-    Parameters
-    ----------
-    values : sequence of float
-        One figure for each seed.
-
-    Returns
-    -------
-    float
-        0 for a single seed, +inf if a figure is infinite.
-
     Examples
     --------
     >>> round(half_width([0.94, 0.95, 0.96]), 4)
@@ -197,19 +146,150 @@ def half_width(values: Sequence[float]) -> float:
 
 
 def reduction(other: float, ours: float) -> float | None:
-    """Return by which share our sets are smaller: (other - ours) / other.
+    """Return by which share our sets are smaller: (other - ours) / other."""
+    return (other - ours) / other if 0 < other < inf and ours < inf else None
+
+
+def count_verdicts(found: Iterable[Cell]) -> dict[tuple[str, str, str], Counter[str]]:
+    """Count the verdicts."""
+    tally: dict[tuple[str, str, str], Counter[str]] = {}
+    for cell in found:
+        if cell.verdict:
+            tally.setdefault((cell.preset, cell.method, cell.metric), Counter())[cell.verdict] += 1
+    return tally
+
+
+@cache
+def published() -> dict[PublishedKey, PublishedFigure]:
+    """Return all printed figures."""
+    text = (files("fedwqcp_lab") / "published.csv").read_text(encoding="utf-8")
+    return {
+        published_key(row["dataset"], row["method"], row["metric"], row["agent"]): PublishedFigure(
+            float(row["median"]), float(row["ci95_half_width"]), DECIMALS[row["metric"]]
+        )
+        for row in csv.DictReader(text.splitlines())
+    }
+
+
+@dataclass(frozen=True)
+class PublishedFigure:
+    """A printed median and half the width of its interval.
 
     Parameters
     ----------
-    other, ours : float
-        Mean sizes.
-
-    Returns
-    -------
-    float or None
-        None where it has no meaning.
+    median, half : float
+        As printed.
+    decimals : int
+        To how many decimals.
     """
-    return (other - ours) / other if 0 < other < inf and ours < inf else None
+
+    median: float
+    half: float
+    decimals: int
+
+    @property
+    def low(self) -> float:
+        """Lower end of the interval, lowered by what rounding may have taken."""
+        return round(self.median - self.half - 0.5 * 10.0**-self.decimals, self.decimals + 1)
+
+    @property
+    def high(self) -> float:
+        """Upper end of the interval, raised by what rounding may have taken."""
+        return round(self.median + self.half + 0.5 * 10.0**-self.decimals, self.decimals + 1)
+
+
+def published_key(dataset: str, method: str, metric: str, agent: str) -> PublishedKey:
+    """Return the key of a published figure, whatever the spelling.
+
+    Examples
+    --------
+    >>> published_key("cifar10", "fedcp-qq (exact)", "size", "Avg")
+    ('cifar10', 'fedcpqq', 'size', 'Avg')
+    """
+    return plain(dataset), plain(method.partition(" (")[0]), metric, agent
+
+
+def plain(name: str) -> str:
+    """Return a name in small letters without hyphens."""
+    return name.lower().replace("-", "")
+
+
+def coverage_rows(found: Sequence[Cell]) -> tuple[MethodRow, ...]:
+    """Return the coverage table: agents, their mean, and the seconds of the calibration."""
+    rows = []
+    for own in _by_row(found):
+        chosen = {c.agent: c for c in own if c.metric == PER_AGENT}
+        chosen[ALL] = next(c for c in own if c.metric == "runtime_s")
+        rows.append(MethodRow(own[0].display_title, own[0].method, chosen))
+    return tuple(rows)
+
+
+def size_rows(found: Sequence[Cell]) -> tuple[MethodRow, ...]:
+    """Return the size table, with what FedWQ-CP saves against each method."""
+    ours = {c.dataset: c for c in found if c.method == OURS and c.metric == "size"}
+    rows = []
+    for own in _by_row(found):
+        chosen = {
+            c.metric: c
+            for c in own
+            if c.metric in ("size", "clipped", "labels") and c.agent == AVERAGE
+        }
+        size, best = chosen["size"], ours.get(own[0].dataset)
+        less = published_less = None
+        if best is not None and best.method != size.method:
+            less = reduction(size.median, best.median)
+            if size.figure is not None and best.figure is not None:
+                published_less = reduction(size.figure.median, best.figure.median)
+        rows.append(MethodRow(own[0].display_title, own[0].method, chosen, less, published_less))
+    return tuple(rows)
+
+
+@dataclass(frozen=True)
+class MethodRow:
+    """One method on one dataset.
+
+    Parameters
+    ----------
+    dataset, method : str
+        As shown.
+    cells : dict of str to Cell
+        By agent for a coverage table, by metric for a size table.
+    less, published_less : float or None
+        By which share FedWQ-CP's sets are smaller: ours, and from the published medians.
+    """
+
+    dataset: str
+    method: str
+    cells: dict[str, Cell]
+    less: float | None = None
+    published_less: float | None = None
+
+
+def agents_of(rows: Sequence[MethodRow]) -> tuple[str, ...]:
+    """Return the columns of a coverage table, without the runtime."""
+    names = dict.fromkeys(name for row in rows for name in row.cells)
+    return (*(name for name in names if name not in (ALL, AVERAGE)), AVERAGE)
+
+
+def ablation_rows(found: Sequence[Cell]) -> list[list[str]]:
+    """Return what the plain mean does to the weak agents' coverage."""
+    lines = [["preset", "dataset", "weak, FedWQ-CP", "weak, FedAvgQ-CP", "plain mean covers"]]
+    for preset, dataset in dict.fromkeys((c.preset, c.dataset) for c in found):
+        own = [c for c in found if (c.preset, c.dataset) == (preset, dataset)]
+        weighted, plain = (_weak_coverage(own, method) for method in (OURS, PLAIN_MEAN))
+        if weighted is None or plain is None:
+            continue
+        gap = plain - weighted
+        word = "alike" if abs(gap) < SEPARATE else "less" if gap < 0 else "more"
+        lines.append([preset, own[0].display_title, f"{weighted:.4f}", f"{plain:.4f}", word])
+    return lines
+
+
+def agent_coverage(found: Sequence[Cell], method: str) -> list[Cell]:
+    """Return a method's coverage, agent by agent."""
+    return [
+        c for c in found if c.method == method and c.metric == "coverage" and c.agent != AVERAGE
+    ]
 
 
 def _row(results: Sequence[Result], against: bool) -> list[Cell]:
@@ -242,7 +322,11 @@ def _row(results: Sequence[Result], against: bool) -> list[Cell]:
 def _cell(first: Result, metric: str, agent: str, values: list[float], against: bool) -> Cell:
     """Return one figure over seeds."""
     middle, half = median(values), half_width(values)
-    figure = published().get(place(first.dataset, first.method, metric, agent)) if against else None
+    figure = (
+        published().get(published_key(first.dataset, first.method, metric, agent))
+        if against
+        else None
+    )
     timed = metric in ("runtime_s", "sets_s")
     return Cell(
         dataset=first.dataset,
@@ -279,236 +363,12 @@ def _at(name: str, known: Sequence[str]) -> int:
     return known.index(name) if name in known else len(known)
 
 
-AGENTS_FIRST = "coverage"
-"""The metric that is shown for every agent."""
-
-
-@dataclass(frozen=True)
-class MethodRow:
-    """One method on one dataset.
-
-    Parameters
-    ----------
-    dataset, method : str
-        As shown.
-    cells : dict of str to Cell
-        By agent for a coverage table, by metric for a size table.
-    less, published_less : float or None
-        By which share FedWQ-CP's sets are smaller: ours, and from the published medians.
-    """
-
-    dataset: str
-    method: str
-    cells: dict[str, Cell]
-    less: float | None = None
-    published_less: float | None = None
-
-
-def coverage_rows(found: Sequence[Cell]) -> tuple[MethodRow, ...]:
-    """Return the coverage table: agents, their mean, and the seconds of the calibration.
-
-    Parameters
-    ----------
-    found : sequence of Cell
-        The cells of one preset.
-
-    Returns
-    -------
-    tuple of MethodRow
-        Cells by agent, "Avg" and "all".
-    """
-    rows = []
-    for own in _by_row(found):
-        chosen = {c.agent: c for c in own if c.metric == AGENTS_FIRST}
-        chosen[ALL] = next(c for c in own if c.metric == "runtime_s")
-        rows.append(MethodRow(own[0].shown, own[0].method, chosen))
-    return tuple(rows)
-
-
-def size_rows(found: Sequence[Cell]) -> tuple[MethodRow, ...]:
-    """Return the size table, with what FedWQ-CP saves against each method.
-
-    Parameters
-    ----------
-    found : sequence of Cell
-        The cells of one preset.
-
-    Returns
-    -------
-    tuple of MethodRow
-        Cells by metric: "size", and for ordinal labels "clipped" and "labels".
-    """
-    ours = {c.dataset: c for c in found if c.method == OURS and c.metric == "size"}
-    rows = []
-    for own in _by_row(found):
-        chosen = {
-            c.metric: c
-            for c in own
-            if c.metric in ("size", "clipped", "labels") and c.agent == AVERAGE
-        }
-        size, best = chosen["size"], ours.get(own[0].dataset)
-        less = published_less = None
-        if best is not None and best.method != size.method:
-            less = reduction(size.median, best.median)
-            if size.figure is not None and best.figure is not None:
-                published_less = reduction(size.figure.median, best.figure.median)
-        rows.append(MethodRow(own[0].shown, own[0].method, chosen, less, published_less))
-    return tuple(rows)
-
-
-def agents_of(rows: Sequence[MethodRow]) -> tuple[str, ...]:
-    """Return the columns of a coverage table, without the runtime.
-
-    Parameters
-    ----------
-    rows : sequence of MethodRow
-        A coverage table.
-
-    Returns
-    -------
-    tuple of str
-        Agents, and "Avg" last.
-    """
-    names = dict.fromkeys(name for row in rows for name in row.cells)
-    return (*(name for name in names if name not in (ALL, AVERAGE)), AVERAGE)
-
-
 def _by_row(found: Sequence[Cell]) -> list[list[Cell]]:
     """Return cells of one dataset and method together, in their order."""
     rows: dict[tuple[str, str], list[Cell]] = {}
     for cell in found:
         rows.setdefault((cell.dataset, cell.method), []).append(cell)
     return list(rows.values())
-
-
-Place: TypeAlias = tuple[str, str, str, str]
-"""Dataset, method, metric and agent, written without hyphens in small letters, agents apart."""
-
-DECIMALS = {"coverage": 4, "size": 2, "runtime_s": 3}
-"""Decimals that the paper prints."""
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A printed median and half the width of its interval.
-
-    Parameters
-    ----------
-    median, half : float
-        As printed.
-    decimals : int
-        To how many decimals.
-    """
-
-    median: float
-    half: float
-    decimals: int
-
-    @property
-    def low(self) -> float:
-        """Lower end of the interval, lowered by what rounding may have taken."""
-        return round(self.median - self.half - 0.5 * 10.0**-self.decimals, self.decimals + 1)
-
-    @property
-    def high(self) -> float:
-        """Upper end of the interval, raised by what rounding may have taken."""
-        return round(self.median + self.half + 0.5 * 10.0**-self.decimals, self.decimals + 1)
-
-
-def place(dataset: str, method: str, metric: str, agent: str) -> Place:
-    """Return where a figure stands, whatever the spelling.
-
-    Parameters
-    ----------
-    dataset, method : str
-        Names; what stands in brackets behind a method does not count.
-    metric, agent : str
-        As in the file.
-
-    Returns
-    -------
-    tuple of str
-        A key of `published`.
-
-    Examples
-    --------
-    >>> place("cifar10", "fedcp-qq (exact)", "size", "Avg")
-    ('cifar10', 'fedcpqq', 'size', 'Avg')
-    """
-    return plain(dataset), plain(method.partition(" (")[0]), metric, agent
-
-
-def plain(name: str) -> str:
-    """Return a name in small letters without hyphens.
-
-    Parameters
-    ----------
-    name : str
-        Such as ``"CIFAR-10"``.
-
-    Returns
-    -------
-    str
-        Such as ``"cifar10"``.
-    """
-    return name.lower().replace("-", "")
-
-
-@cache
-def published() -> dict[Place, Figure]:
-    """Return all printed figures.
-
-    Returns
-    -------
-    dict
-        By place, in the order of the file.
-    """
-    text = (files("fedwqcp_lab") / "published.csv").read_text(encoding="utf-8")
-    return {
-        place(row["dataset"], row["method"], row["metric"], row["agent"]): Figure(
-            float(row["median"]), float(row["ci95_half_width"]), DECIMALS[row["metric"]]
-        )
-        for row in csv.DictReader(text.splitlines())
-    }
-
-
-PLAIN_MEAN = "fedavgq-cp"
-"""The ablation: every agent counts alike."""
-
-SEPARATE = 0.0005
-"""Differences of coverage below this are called none: half the last digit shown."""
-
-
-def ablation_rows(found: Sequence[Cell]) -> list[list[str]]:
-    """Return what the plain mean does to the weak agents' coverage.
-
-    Parameters
-    ----------
-    found : sequence of Cell
-        Every cell.
-
-    Returns
-    -------
-    list of list of str
-        One row for each preset and dataset; the first one holds the names of the columns.
-    """
-    lines = [["preset", "dataset", "weak, FedWQ-CP", "weak, FedAvgQ-CP", "plain mean covers"]]
-    for preset, dataset in dict.fromkeys((c.preset, c.dataset) for c in found):
-        own = [c for c in found if (c.preset, c.dataset) == (preset, dataset)]
-        weighted, plain = (_weak_coverage(own, method) for method in (OURS, PLAIN_MEAN))
-        if weighted is None or plain is None:
-            continue
-        gap = plain - weighted
-        word = "alike" if abs(gap) < SEPARATE else "less" if gap < 0 else "more"
-        lines.append([preset, own[0].shown, f"{weighted:.4f}", f"{plain:.4f}", word])
-    return lines
-
-
-def agent_coverage(found: Sequence[Cell], method: str) -> list[Cell]:
-    """Return a method's coverage, agent by agent."""
-    return [
-        c for c in found if c.method == method and c.metric == "coverage" and c.agent != AVERAGE
-    ]
 
 
 def _weak_coverage(found: Sequence[Cell], method: str) -> float | None:

@@ -1,4 +1,4 @@
-"""The parts of an experiment: a dataset, a preset, a method."""
+"""What an experiment is, read from TOML: datasets, agents, presets and methods."""
 
 from __future__ import annotations
 
@@ -21,6 +21,106 @@ from fedwqcp.errors import InputError
 from fedwqcp.quantile import Overflow, check_overflow
 from fedwqcp.scores import Rule, Score
 from fedwqcp.wire.round import Setting
+
+T = TypeVar("T")
+
+SHIPPED = ("paper.toml", "beyond.toml", "stress.toml")
+"""Experiments and studies that come with the software."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """A comparison of methods over datasets, seeds and presets.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    alpha : float
+        Miscoverage level.
+    beta : float
+        Dirichlet concentration of the agents' calibration data.
+    seeds : tuple of int
+        One run each.
+    strong, weak : int
+        Numbers of agents with strong and with weak models.
+    strong_epochs, weak_epochs : int
+        Passes over the training data.
+    clusters : int
+        K-means clusters that take the place of classes in a regression.
+    held_out : float
+        Share of the training rows that is kept out of training and takes the place of the test
+        data, so that settings can be tuned without a look at those.
+    pool : bool
+        Whether every model speaks of all calibration points and not only of its own agent's, so
+        that other federations can be drawn from the same models.
+    datasets, presets, methods : tuple
+        What is compared on what.
+    """
+
+    name: str
+    alpha: float
+    beta: float
+    seeds: tuple[int, ...]
+    strong: int = 3
+    weak: int = 3
+    strong_epochs: int = 5
+    weak_epochs: int = 1
+    clusters: int = 5
+    held_out: float = 0.0
+    pool: bool = False
+    datasets: tuple[DatasetPlan, ...]
+    presets: tuple[PresetPlan, ...]
+    methods: tuple[MethodPlan, ...]
+
+    def __post_init__(self) -> None:
+        as_alpha(self.alpha)
+        if self.beta <= 0:
+            raise InputError(f"beta must be positive, got {self.beta}")
+        if min((0, *self.seeds)) < 0 or not self.seeds or len({*self.seeds}) < len(self.seeds):
+            raise InputError("seeds must be different whole numbers of at least 0, at least one")
+        if min(self.strong, self.weak) < 0 or not self.agents:
+            raise InputError("strong and weak must be at least 0, and not both 0")
+        if min(self.strong_epochs, self.weak_epochs, self.clusters) < 1:
+            raise InputError("strong_epochs, weak_epochs and clusters must be at least 1")
+        if not 0 <= self.held_out < 1:
+            raise InputError(f"held_out must be from 0 to below 1, got {self.held_out}")
+        for what in ("datasets", "presets", "methods"):
+            names = [part.name for part in getattr(self, what)]
+            if not names or len({*names}) < len(names):
+                raise InputError(f"{what} must have different names, at least one; got {names}")
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """Names of the agents: S0, S1, ... strong, then W... weak, counted on."""
+        kinds = "S" * self.strong + "W" * self.weak
+        return tuple(f"{kind}{at}" for at, kind in enumerate(kinds))
+
+    def only(
+        self, datasets: Iterable[str] | None = None, seeds: Iterable[int] | None = None
+    ) -> Experiment:
+        """Return the same experiment on fewer datasets or other seeds."""
+        known = {plan.name: plan for plan in self.datasets}
+        chosen = tuple(known) if datasets is None else tuple(datasets)
+        for name in chosen:
+            if name not in known:
+                raise InputError(f"dataset {name!r} is not in the experiment{nearest(name, known)}")
+        return replace(
+            self,
+            datasets=tuple(known[name] for name in chosen),
+            seeds=self.seeds if seeds is None else tuple(seeds),
+        )
+
+    def config(self, dataset: str, preset: str, method: str) -> dict[str, object]:
+        """Return every setting that the numbers of one row depend on."""
+        own = asdict(self)
+        for what in ("name", "seeds", "datasets", "presets", "methods"):
+            del own[what]
+        for what, name in (("datasets", dataset), ("presets", preset), ("methods", method)):
+            own[what[:-1]] = asdict(next(p for p in getattr(self, what) if p.name == name))
+        if not own["method"]["by"]:  # rows without groups keep the fingerprint that they had
+            del own["method"]["by"]
+        return own
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,18 +204,7 @@ class PresetPlan:
             self.score(task)
 
     def score(self, task: str) -> Score | None:
-        """Return the score for a task.
-
-        Parameters
-        ----------
-        task : {"classification", "regression"}
-            What is predicted.
-
-        Returns
-        -------
-        Score or None
-            None where the preset leaves such data out.
-        """
+        """Return the score for a task."""
         chosen = dict(self.labels if task == "classification" else self.intervals)
         name = chosen.pop("name", None)
         if name is None:
@@ -134,7 +223,8 @@ class MethodPlan:
     method : str
         The method.
     aim : {"", "training", "own"}, optional
-        For a method that corrects a shift: the law of the training data, or the agent's own.
+        For a method that corrects a shift: the distribution of the training data, or the agent's
+        own.
     take : {"release", "maximum"}, optional
         What the row uses: the method's thresholds, or the largest that any agent sent.
     rule : str, optional
@@ -160,202 +250,23 @@ class MethodPlan:
         methods.get(self.method, **self.settings)
         if self.by and (self.aim == "training" or self.take == "maximum"):
             raise InputError(
-                f"method {self.name!r}: by = 'label' leaves no law of labels to aim at, and has no "
-                "largest threshold: leave aim = 'training' and take = 'maximum' out"
+                f"method {self.name!r}: by = 'label' leaves no label distribution to aim at "
+                "and no largest threshold: leave aim = 'training' and take = 'maximum' out"
             )
 
 
-SHIPPED = ("paper.toml", "beyond.toml")
-"""Experiments that come with the software."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Experiment:
-    """A comparison of methods over datasets, seeds and presets.
-
-    Parameters
-    ----------
-    name : str
-        Its name.
-    alpha : float
-        Miscoverage level.
-    beta : float
-        Dirichlet concentration of the agents' calibration data.
-    seeds : tuple of int
-        One run each.
-    strong, weak : int
-        Numbers of agents with strong and with weak models.
-    strong_epochs, weak_epochs : int
-        Passes over the training data.
-    clusters : int
-        K-means clusters that take the place of classes in a regression.
-    held_out : float
-        Share of the training rows that is kept out of training and takes the place of the test
-        data, so that settings can be tuned without a look at those.
-    pool : bool
-        Whether every model speaks of all calibration points and not only of its own agent's, so
-        that other federations can be drawn from the same models.
-    datasets, presets, methods : tuple
-        What is compared on what.
-    """
-
-    name: str
-    alpha: float
-    beta: float
-    seeds: tuple[int, ...]
-    strong: int = 3
-    weak: int = 3
-    strong_epochs: int = 5
-    weak_epochs: int = 1
-    clusters: int = 5
-    held_out: float = 0.0
-    pool: bool = False
-    datasets: tuple[DatasetPlan, ...]
-    presets: tuple[PresetPlan, ...]
-    methods: tuple[MethodPlan, ...]
-
-    def __post_init__(self) -> None:
-        as_alpha(self.alpha)
-        if self.beta <= 0:
-            raise InputError(f"beta must be positive, got {self.beta}")
-        if min((0, *self.seeds)) < 0 or not self.seeds or len({*self.seeds}) < len(self.seeds):
-            raise InputError("seeds must be different whole numbers of at least 0, at least one")
-        if min(self.strong, self.weak) < 0 or not self.agents:
-            raise InputError("strong and weak must be at least 0, and not both 0")
-        if min(self.strong_epochs, self.weak_epochs, self.clusters) < 1:
-            raise InputError("strong_epochs, weak_epochs and clusters must be at least 1")
-        if not 0 <= self.held_out < 1:
-            raise InputError(f"held_out must be from 0 to below 1, got {self.held_out}")
-        for what in ("datasets", "presets", "methods"):
-            names = [part.name for part in getattr(self, what)]
-            if not names or len({*names}) < len(names):
-                raise InputError(f"{what} must have different names, at least one; got {names}")
-
-    @property
-    def agents(self) -> tuple[str, ...]:
-        """Names of the agents: S0, S1, ... strong, then W... weak, counted on."""
-        kinds = "S" * self.strong + "W" * self.weak
-        return tuple(f"{kind}{at}" for at, kind in enumerate(kinds))
-
-    def only(
-        self, datasets: Iterable[str] | None = None, seeds: Iterable[int] | None = None
-    ) -> Experiment:
-        """Return the same experiment on fewer datasets or other seeds.
-
-        Parameters
-        ----------
-        datasets : iterable of str, optional
-            Names of those to keep.
-        seeds : iterable of int, optional
-            The seeds to use.
-
-        Returns
-        -------
-        Experiment
-            The smaller one.
-
-        Raises
-        ------
-        InputError
-            If a dataset is not part of the experiment.
-        """
-        known = {plan.name: plan for plan in self.datasets}
-        chosen = tuple(known) if datasets is None else tuple(datasets)
-        for name in chosen:
-            if name not in known:
-                raise InputError(f"dataset {name!r} is not in the experiment{nearest(name, known)}")
-        return replace(
-            self,
-            datasets=tuple(known[name] for name in chosen),
-            seeds=self.seeds if seeds is None else tuple(seeds),
-        )
-
-    def config(self, dataset: str, preset: str, method: str) -> dict[str, object]:
-        """Return every setting that the numbers of one row depend on.
-
-        Parameters
-        ----------
-        dataset, preset, method : str
-            Which row.
-
-        Returns
-        -------
-        dict
-            The settings; seeds, and what else the experiment compares, are not among them.
-        """
-        own = asdict(self)
-        for what in ("name", "seeds", "datasets", "presets", "methods"):
-            del own[what]
-        for what, name in (("datasets", dataset), ("presets", preset), ("methods", method)):
-            own[what[:-1]] = asdict(next(p for p in getattr(self, what) if p.name == name))
-        if not own["method"]["by"]:  # rows without groups keep the fingerprint that they had
-            del own["method"]["by"]
-        return own
-
-
-def digest(config: object) -> str:
-    """Return a short fingerprint of settings.
-
-    Parameters
-    ----------
-    config : object
-        What JSON can hold.
-
-    Returns
-    -------
-    str
-        Twelve hexadecimal digits.
-    """
-    return blake2b(json.dumps(config, sort_keys=True).encode(), digest_size=6).hexdigest()
-
-
 def load(path: Path) -> Experiment:
-    """Read an experiment.
-
-    Parameters
-    ----------
-    path : Path
-        A TOML file; ``paper.toml`` and ``beyond.toml``, where there is no such file, are those that
-        come with the software.
-
-    Returns
-    -------
-    Experiment
-        What it says.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, a key is unknown or missing, or a value is wrong.
-    """
-    own = files("fedwqcp_lab") / str(path)
-    source = own if str(path) in SHIPPED and not path.exists() else path
-    try:
-        table = tomllib.loads(source.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(f"{path} cannot be read as an experiment: {error}") from None
-    return build(Experiment, table, path.name)
+    """Read an experiment; ``paper.toml`` and ``beyond.toml`` come with the software."""
+    return build(Experiment, read_toml(path, "an experiment"), path.name)
 
 
 def paper() -> Experiment:
-    """Return the paper's comparison, which comes with the software.
-
-    Returns
-    -------
-    Experiment
-        Seven datasets, ten seeds, six agents.
-    """
+    """Return the paper's comparison, which comes with the software."""
     return load(Path("paper.toml"))
 
 
 def embedded() -> Experiment:
-    """Return the paper's comparison on data that need no download, with models of scikit-learn.
-
-    Returns
-    -------
-    Experiment
-        Two seeds of a small classification and a synthetic regression.
-    """
+    """Return the paper's comparison on data that need no download, with models of scikit-learn."""
     return replace(
         paper(),
         name="embedded",
@@ -365,31 +276,23 @@ def embedded() -> Experiment:
     )
 
 
-T = TypeVar("T")
+def digest(config: object) -> str:
+    """Return a short fingerprint of settings."""
+    return blake2b(json.dumps(config, sort_keys=True).encode(), digest_size=6).hexdigest()
+
+
+def read_toml(path: Path, what: str) -> dict[str, Any]:
+    """Read a TOML file; a shipped one where there is no file of that name."""
+    shipped = str(path) in SHIPPED and not path.exists()
+    source = files("fedwqcp_lab") / str(path) if shipped else path
+    try:
+        return tomllib.loads(source.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"{path} cannot be read as {what}: {error}") from None
 
 
 def build(kind: type[T], table: Mapping[str, Any], where: str) -> T:
-    """Return a dataclass made of a table.
-
-    Parameters
-    ----------
-    kind : type
-        The dataclass; a field that is a tuple of dataclasses takes an array of tables.
-    table : mapping
-        What the file holds.
-    where : str
-        File and table, for errors.
-
-    Returns
-    -------
-    dataclass
-        The object.
-
-    Raises
-    ------
-    InputError
-        If a key is unknown or missing, or the dataclass refuses a value.
-    """
+    """Return a dataclass made of a table; an unknown key is refused with the nearest known one."""
     hints = get_type_hints(kind)
     fields = {f.name: f for f in dataclasses.fields(kind)}  # type: ignore[arg-type]  # all are dataclasses
     for key in table:
@@ -415,20 +318,7 @@ def build_each(kind: type[T], value: Any, where: str) -> tuple[T, ...]:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the end of an error: the nearest known name, and all of them.
-
-    Parameters
-    ----------
-    name : str
-        What came.
-    known : iterable of str
-        What could have come.
-
-    Returns
-    -------
-    str
-        Text that begins with a semicolon.
-    """
+    """Return the end of an error: the nearest known name, and all of them."""
     names = list(known)
     near = difflib.get_close_matches(name, names, n=1)
     return (f"; did you mean {near[0]!r}?" if near else "") + f"; known: {', '.join(names)}"
@@ -436,21 +326,6 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 def parse_seeds(text: str) -> tuple[int, ...]:
     """Read seeds such as ``0-9`` or ``0,2,5-7``.
-
-    Parameters
-    ----------
-    text : str
-        Numbers and ranges with commas.
-
-    Returns
-    -------
-    tuple of int
-        The seeds.
-
-    Raises
-    ------
-    InputError
-        If the text is of another form.
 
     Examples
     --------

@@ -33,8 +33,8 @@ from fedwqcp.report.html.sections import (
 )
 from fedwqcp.theory import Finding, diagnose
 from fedwqcp.wire.payload import LocalQuantile
-from fedwqcp_lab.comparison import INTERVAL, half_width, shown
-from fedwqcp_lab.results import Journal, Result, Share, read_results
+from fedwqcp_lab.comparison import INTERVAL, display_title, half_width
+from fedwqcp_lab.results import AgentPartition, Journal, Result, read_results
 
 STANDS_IN = {
     "reconstruction": "A reconstruction of the published data, made from its source.",
@@ -53,27 +53,9 @@ def write(
 
 
 def read(path: Path, datasets: tuple[str, ...] = (), presets: tuple[str, ...] = ()) -> Page:
-    """Return the page of a benchmark.
-
-    Parameters
-    ----------
-    path : Path
-        Its folder.
-    datasets, presets : tuple of str, optional
-        Only these; by default all.
-
-    Returns
-    -------
-    Page
-        One view for each dataset under each preset.
-
-    Raises
-    ------
-    InputError
-        If there are no records, or none of what is asked for.
-    """
+    """Return the page of a benchmark."""
     results = _chosen(read_results(path), datasets, presets)
-    shares = Journal(path / "partitions.jsonl", Share).read()
+    partitions = Journal(path / "partitions.jsonl", AgentPartition).read()
     rows: dict[tuple[str, str], list[Result]] = {}
     for result in results:
         rows.setdefault((result.preset, result.dataset), []).append(result)
@@ -93,7 +75,7 @@ def read(path: Path, datasets: tuple[str, ...] = (), presets: tuple[str, ...] = 
             ("Software", name_list(dict.fromkeys(r.code for r in results))),
         ),
         views=[
-            _view(own, [s for s in shares if s.dataset == dataset])
+            _view(own, [s for s in partitions if s.dataset == dataset])
             for (_, dataset), own in rows.items()
         ],
     )
@@ -116,7 +98,7 @@ def _chosen(
     ]
 
 
-def _view(results: Sequence[Result], shares: Sequence[Share]) -> View:
+def _view(results: Sequence[Result], partitions: Sequence[AgentPartition]) -> View:
     """Return all about one dataset under one preset."""
     first, nominal = results[0], 1 - results[0].alpha
     methods = method_order({r.method for r in results})
@@ -132,8 +114,8 @@ def _view(results: Sequence[Result], shares: Sequence[Share]) -> View:
         coverage_cards(found, nominal, f"{over}, on {first.n_test:,} test points each."),
         coverage_comparison(found, nominal, size, first.title),
     ]
-    if shares:
-        about.append(_partition(shares))
+    if partitions:
+        about.append(_partition(partitions))
     totals = [
         (method, agent, max(r.bytes_up for r in own), max(r.bytes_down for r in own))
         for (method, agent) in ((m.method, m.agent) for m in found)
@@ -141,7 +123,7 @@ def _view(results: Sequence[Result], shares: Sequence[Share]) -> View:
     ]
     about += [messages_section(totals, {}, methods[0]), _diagnosis(results, len(seeds))]
     return View(
-        title=f"{shown(first.title, first.status)}, {first.preset}",
+        title=f"{display_title(first.title, first.status)}, {first.preset}",
         methods=methods,
         agents=agents,
         method=methods[0],
@@ -160,11 +142,11 @@ def _measured(own: Sequence[Result]) -> AgentCoverage:
     seen = [r.coverage for r in own]
     if len(own) == 1:
         rate = rate_of(first.hits, first.n_test)
-        low, high, said = rate.low, rate.high, interval(rate)
+        low, high, text = rate.low, rate.high, interval(rate)
     else:
         half = half_width(seen)
         low, high = max(0.0, median(seen) - half), min(1.0, median(seen) + half)
-        said = f"{low:.3f} to {high:.3f}, median ± {INTERVAL}"
+        text = f"{low:.3f} to {high:.3f}, median ± {INTERVAL}"
     thresholds = [r.threshold for r in own if isinstance(r.threshold, float)]
     return AgentCoverage(
         method=first.method,
@@ -173,7 +155,7 @@ def _measured(own: Sequence[Result]) -> AgentCoverage:
         coverage=median(seen),
         low=low,
         high=high,
-        interval=said,
+        interval=text,
         size=median(r.size for r in own),
         facts=(
             ("median size", number(median(r.size for r in own))),
@@ -191,15 +173,15 @@ def _span(values: Sequence[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def _partition(shares: Sequence[Share]) -> Section:
+def _partition(partitions: Sequence[AgentPartition]) -> Section:
     """Return who holds what, under the first seed."""
-    first = min(share.seed for share in shares)
-    own = sorted((s for s in shares if s.seed == first), key=lambda s: int(s.agent[1:]))
+    first = min(part.seed for part in partitions)
+    own = sorted((s for s in partitions if s.seed == first), key=lambda s: int(s.agent[1:]))
     what = "class" if len(own[0].counts) > 1 else "all points"
     return Section(
         "partition",
         "Who holds what",
-        f"Agents' shares of the calibration data under seed {first}, drawn from a Dirichlet law.",
+        f"Agents' shares of the calibration data under seed {first}: a Dirichlet distribution.",
         [partition_chart({s.agent: s.counts for s in own}, what)],
     )
 
@@ -207,7 +189,7 @@ def _partition(shares: Sequence[Share]) -> Section:
 def _diagnosis(results: Sequence[Result], seeds: int) -> Section:
     """Return what the summaries of FedWQ-CP would show, seed by seed."""
     tally: Counter[tuple[str, str]] = Counter()
-    said: dict[tuple[str, str], Finding] = {}
+    examples: dict[tuple[str, str], Finding] = {}
     method = results[0].method
     for seed in sorted({r.seed for r in results}):
         sent = {
@@ -218,10 +200,10 @@ def _diagnosis(results: Sequence[Result], seeds: int) -> Section:
         for finding in diagnose(sent, results[0].alpha).findings:  # two numbers an agent
             key = (finding.severity, finding.code)
             tally[key] += 1
-            said.setdefault(key, finding)
+            examples.setdefault(key, finding)
     rows = [
-        TableRow((f"{code} ({severity})", f"{count} of {seeds}", said[severity, code].says,
-             said[severity, code].instead))
+        TableRow((f"{code} ({severity})", f"{count} of {seeds}", examples[severity, code].says,
+             examples[severity, code].instead))
         for (severity, code), count in tally.most_common()
     ]  # fmt: skip
     columns = ("finding", "seeds", "for instance", "what to do")

@@ -1,4 +1,8 @@
-"""Where units are evaluated: in processes of this machine, or on a Ray cluster."""
+"""An experiment from beginning to end: train what is missing, and evaluate meanwhile.
+
+`run` trains models (this process), saves their outputs, and has workers evaluate saved units; what
+is there already is not made again. Workers are processes of this machine, or a Ray cluster.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +22,9 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 from fedwqcp.errors import InputError, MissingExtraError, RecordError
 from fedwqcp.federation.files import write_atomic
 from fedwqcp_lab import unit as units
-from fedwqcp_lab.evaluation import applicable, evaluate, shares
+from fedwqcp_lab.evaluation import applicable, evaluate, partitions
 from fedwqcp_lab.experiment import Experiment, digest
-from fedwqcp_lab.results import Journal, Result, Share
+from fedwqcp_lab.results import AgentPartition, Journal, Result
 from fedwqcp_lab.training import check_data, train_units
 
 Executor: TypeAlias = Literal["processes", "ray"]
@@ -31,69 +35,206 @@ T = TypeVar("T")
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 """A task computes in one thread: its matrices are small, and its numbers then depend on nothing."""
 
+Task: TypeAlias = tuple[str, int]
+"""A unit of work: dataset and seed."""
 
-class Workers(ABC, Generic[T]):
-    """Processes that work off one task for many arguments, which may come one after another."""
+Evaluated: TypeAlias = tuple[tuple[Result, ...], tuple[AgentPartition, ...]]
+"""What one unit gives."""
 
-    @abstractmethod
-    def submit(self, *arguments: Any) -> None:
-        """Queue a call.
+OnStep: TypeAlias = Callable[[str, str, float], None]
+"""Called with the stage ("outputs" or "records"), what comes next, and the share that is done."""
 
-        Parameters
-        ----------
-        *arguments : object
-            What it gets.
-        """
 
-    @abstractmethod
-    def finished(self, *, wait: bool = False) -> Iterator[T]:
-        """Yield what calls returned that was not yielded before, in no fixed order.
+def run(
+    experiment: Experiment, where: Where, *, resume: bool = False, on_step: OnStep | None = None
+) -> int:
+    """Run an experiment; what is there already is not made again."""
+    report = on_step or silent
+    folder = Folder(where.out, where.outputs)
+    folder.begin(resume=resume)
+    todo = pending(experiment, folder)
+    write_configs(experiment, folder)
+    with workers(evaluate_saved, jobs=where.jobs, executor=where.executor) as pool:
+        records = _Collector(pool, Keeper(folder), len(todo), report)
+        ready = prepared(experiment, folder, todo, where, report=report, meanwhile=records.collect)
+        for _, path in ready:
+            pool.submit(path, experiment)
+        records.collect(wait=True)
+    report("records", "done", 1.0)
+    return len(todo)
 
-        Parameters
-        ----------
-        wait : bool, optional
-            Until all calls have ended; otherwise only what is there.
 
-        Yields
-        ------
-        object
-            What a call returned.
+@dataclass(frozen=True, kw_only=True)
+class Where:
+    """Where a run reads, computes and writes.
 
-        Raises
-        ------
-        InputError
-            If a process was killed.
-        """
+    Parameters
+    ----------
+    out : Path
+        Folder of the records.
+    data : Path or None, optional
+        Folder with data.
+    outputs : Path or None, optional
+        Folder of the model outputs; by default inside ``out``.
+    device : str, optional
+        Where models are trained: "auto", "cpu" or "cuda".
+    jobs : int, optional
+        Processes that evaluate.
+    executor : {"processes", "ray"}, optional
+        What runs them.
+    """
+
+    out: Path
+    data: Path | None = None
+    outputs: Path | None = None
+    device: str = "auto"
+    jobs: int = 1
+    executor: Executor = "processes"
+
+
+def prepared(
+    experiment: Experiment,
+    folder: Folder,
+    todo: Sequence[Task],
+    where: Where,
+    *,
+    report: OnStep,
+    meanwhile: Callable[[], None],
+) -> Iterator[tuple[Task, Path]]:
+    """Yield units as soon as their model outputs are there; where they are not, train."""
+    paths = {task: folder.unit(experiment, task) for task in todo}
+    lacking = [task for task, path in paths.items() if not units.found(path)]
+    plans = [plan for plan in experiment.datasets if any(name == plan.name for name, _ in lacking)]
+    check_data(plans, where.data)
+    for task, path in paths.items():
+        if task not in lacking:
+            yield task, path
+    for done, plan in enumerate(plans):
+
+        def on_progress(what: str, share: float, done: int = done) -> None:
+            report("outputs", what, (done + share) / len(plans))
+            meanwhile()
+
+        seeds = [seed for name, seed in lacking if name == plan.name]
+        for unit in train_units(
+            plan, experiment, seeds, data=where.data, device=where.device, on_progress=on_progress
+        ):
+            task = plan.name, unit.setting.seed
+            units.save(unit, paths[task])
+            yield task, paths[task]
+    report("outputs", "model outputs are there", 1.0)
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Where a run keeps its files; model outputs by default in ``outputs`` inside."""
+
+    root: Path
+    outputs: Path | None = None
+
+    @property
+    def results(self) -> Journal[Result]:
+        """The results, ``records.jsonl``."""
+        return Journal(self.root / "records.jsonl", Result)
+
+    @property
+    def partitions(self) -> Journal[AgentPartition]:
+        """The partitions, ``partitions.jsonl``."""
+        return Journal(self.root / "partitions.jsonl", AgentPartition)
+
+    def unit(self, experiment: Experiment, task: Task) -> Path:
+        """Return where the model outputs of a unit are."""
+        dataset, seed = task
+        settings = training_settings(experiment, dataset)
+        root = self.outputs or self.root / "outputs"
+        return root / f"{dataset}-{digest(settings)}" / f"seed-{seed}"
+
+    def begin(self, *, resume: bool) -> None:
+        """Make the folder, and refuse records of before unless the run goes on from them."""
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            raise InputError(
+                f"--out must be a folder that can be written, got {self.root}"
+            ) from None
+        if not resume and (self.results.exists or self.partitions.exists):
+            raise InputError(
+                f"{self.results.path} is there already: go on with --resume, or choose another "
+                "folder with --out"
+            )
+        self.results.mend()
+        self.partitions.mend()
+
+
+def pending(experiment: Experiment, folder: Folder) -> tuple[Task, ...]:
+    """Return the units whose records are not all there."""
+    done = {result.key: result for result in folder.results.read()}
+    ended = {part.key: part for part in folder.partitions.read()}
+    _check_settings(experiment, done.values())
+    found = []
+    for plan in experiment.datasets:
+        for seed in experiment.seeds:
+            own = [ended.get((plan.name, seed, agent)) for agent in experiment.agents]
+            first = own[0]
+            if first is None or None in own:
+                found.append((plan.name, seed))
+                continue
+            rows = applicable(experiment, first.task, quantiles=first.quantiles)
+            keys = {
+                (plan.name, seed, preset.name, method.name, agent)
+                for preset, method in rows
+                for agent in experiment.agents
+            }
+            if not keys <= done.keys():
+                found.append((plan.name, seed))
+    return tuple(found)
+
+
+def training_settings(experiment: Experiment, dataset: str) -> dict[str, object]:
+    """Return what the model outputs of a dataset depend on."""
+    known: tuple[str, ...] = ("alpha", "beta", "strong", "weak", "held_out", "pool")
+    known += ("strong_epochs", "weak_epochs", "clusters")
+    plan = next(plan for plan in experiment.datasets if plan.name == dataset)
+    return {**{name: getattr(experiment, name) for name in known}, "dataset": asdict(plan)}
+
+
+def write_configs(experiment: Experiment, folder: Folder) -> None:
+    """Write down the settings behind every fingerprint."""
+    path = folder.root / "configs.json"
+    known = json.loads(path.read_bytes()) if path.exists() else {}
+    known |= {digest(config): config for _, config in _configs(experiment)}
+    write_atomic(path, (json.dumps(known, indent=1, sort_keys=True) + "\n").encode())
+
+
+def evaluate_saved(path: Path, experiment: Experiment) -> Evaluated:
+    """Evaluate one unit from its saved model outputs."""
+    unit = units.load(path)
+    return evaluate(unit, experiment), partitions(unit)
+
+
+class Keeper:
+    """Appends what units give to the journals of a folder, and nothing twice."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._results = {result.key for result in folder.results.read()}
+        self._partitions = {part.key for part in folder.partitions.read()}
+
+    def keep(self, evaluated: Evaluated) -> None:
+        """Append what is not there yet; the partitions last, since they end a unit."""
+        results = [result for result in evaluated[0] if result.key not in self._results]
+        self._folder.results.append(results)
+        self._results.update(result.key for result in results)
+        parts = [part for part in evaluated[1] if part.key not in self._partitions]
+        self._folder.partitions.append(parts)
+        self._partitions.update(part.key for part in parts)
 
 
 @contextmanager
 def workers(
     task: Callable[..., T], *, jobs: int = 1, executor: Executor = "processes"
 ) -> Iterator[Workers[T]]:
-    """Start workers, and stop them at the end; calls that have not begun by then are dropped.
-
-    Parameters
-    ----------
-    task : callable
-        A function of a module.
-    jobs : int, optional
-        Processes of this machine.
-    executor : {"processes", "ray"}, optional
-        This machine, or the Ray cluster that ``RAY_ADDRESS`` names, whose machines see the same
-        files and which decides itself how many calls run at a time.
-
-    Yields
-    ------
-    Workers
-        They start with the first call.
-
-    Raises
-    ------
-    InputError
-        If there are no jobs.
-    MissingExtraError
-        If Ray is asked for and not installed.
-    """
+    """Start workers, and stop them at the end; calls that have not begun by then are dropped."""
     if jobs < 1:
         raise InputError(f"jobs must be at least 1, got {jobs}")
     if executor == "ray":
@@ -104,6 +245,23 @@ def workers(
         yield _InProcesses(task, pool)
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+class Workers(ABC, Generic[T]):
+    """Processes that work off one task for many arguments, which may come one after another."""
+
+    @abstractmethod
+    def submit(self, *arguments: Any) -> None:
+        """Queue a call."""
+
+    @abstractmethod
+    def finished(self, *, wait: bool = False) -> Iterator[T]:
+        """Yield what calls returned that was not yielded before, in no fixed order."""
+
+
+def silent(stage: str, what: str, share: float) -> None:
+    """Report no progress."""
+    del stage, what, share  # nobody listens
 
 
 class _InProcesses(Workers[T]):
@@ -172,214 +330,6 @@ def _environment(changes: dict[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-Task: TypeAlias = tuple[str, int]
-"""A unit of work: dataset and seed."""
-
-Evaluated: TypeAlias = tuple[tuple[Result, ...], tuple[Share, ...]]
-"""What one unit gives."""
-
-
-@dataclass(frozen=True)
-class Folder:
-    """Where a run keeps its files.
-
-    Parameters
-    ----------
-    root : Path
-        The folder.
-    outputs : Path or None, optional
-        Where model outputs are kept; by default ``outputs`` inside.
-    """
-
-    root: Path
-    outputs: Path | None = None
-
-    @property
-    def results(self) -> Journal[Result]:
-        """The results, ``records.jsonl``."""
-        return Journal(self.root / "records.jsonl", Result)
-
-    @property
-    def shares(self) -> Journal[Share]:
-        """The partitions, ``partitions.jsonl``."""
-        return Journal(self.root / "partitions.jsonl", Share)
-
-    def unit(self, experiment: Experiment, task: Task) -> Path:
-        """Return where the model outputs of a unit are.
-
-        Parameters
-        ----------
-        experiment : Experiment
-            The experiment; outputs of other training settings lie elsewhere.
-        task : tuple
-            Dataset and seed.
-
-        Returns
-        -------
-        Path
-            Its folder.
-        """
-        dataset, seed = task
-        settings = training_settings(experiment, dataset)
-        root = self.outputs or self.root / "outputs"
-        return root / f"{dataset}-{digest(settings)}" / f"seed-{seed}"
-
-    def begin(self, *, resume: bool) -> None:
-        """Make the folder, and refuse records of before unless the run goes on from them.
-
-        Parameters
-        ----------
-        resume : bool
-            Whether to go on.
-
-        Raises
-        ------
-        InputError
-            If the folder cannot be made, or holds records and the run does not resume.
-        """
-        try:
-            self.root.mkdir(parents=True, exist_ok=True)
-        except OSError:
-            raise InputError(
-                f"--out must be a folder that can be written, got {self.root}"
-            ) from None
-        if not resume and (self.results.exists or self.shares.exists):
-            raise InputError(
-                f"{self.results.path} is there already: go on with --resume, or choose another "
-                "folder with --out"
-            )
-        self.results.mend()
-        self.shares.mend()
-
-
-def training_settings(experiment: Experiment, dataset: str) -> dict[str, object]:
-    """Return what the model outputs of a dataset depend on.
-
-    Parameters
-    ----------
-    experiment : Experiment
-        The experiment.
-    dataset : str
-        Name of the data.
-
-    Returns
-    -------
-    dict
-        Settings by name.
-    """
-    known: tuple[str, ...] = ("alpha", "beta", "strong", "weak", "held_out", "pool")
-    known += ("strong_epochs", "weak_epochs", "clusters")
-    plan = next(plan for plan in experiment.datasets if plan.name == dataset)
-    return {**{name: getattr(experiment, name) for name in known}, "dataset": asdict(plan)}
-
-
-def pending(experiment: Experiment, folder: Folder) -> tuple[Task, ...]:
-    """Return the units whose records are not all there.
-
-    Parameters
-    ----------
-    experiment : Experiment
-        The experiment.
-    folder : Folder
-        Where the records are.
-
-    Returns
-    -------
-    tuple of Task
-        Dataset by dataset, seed by seed.
-
-    Raises
-    ------
-    RecordError
-        If a record was made with other settings.
-    """
-    done = {result.key: result for result in folder.results.read()}
-    ended = {share.key: share for share in folder.shares.read()}
-    _check_settings(experiment, done.values())
-    found = []
-    for plan in experiment.datasets:
-        for seed in experiment.seeds:
-            own = [ended.get((plan.name, seed, agent)) for agent in experiment.agents]
-            first = own[0]
-            if first is None or None in own:
-                found.append((plan.name, seed))
-                continue
-            rows = applicable(experiment, first.task, quantiles=first.quantiles)
-            keys = {
-                (plan.name, seed, preset.name, method.name, agent)
-                for preset, method in rows
-                for agent in experiment.agents
-            }
-            if not keys <= done.keys():
-                found.append((plan.name, seed))
-    return tuple(found)
-
-
-def evaluate_saved(path: Path, experiment: Experiment) -> Evaluated:
-    """Evaluate one unit from its saved model outputs.
-
-    Parameters
-    ----------
-    path : Path
-        Its folder.
-    experiment : Experiment
-        What to compare.
-
-    Returns
-    -------
-    tuple
-        Results and shares.
-    """
-    unit = units.load(path)
-    return evaluate(unit, experiment), shares(unit)
-
-
-class Keeper:
-    """Appends what units give, and nothing twice.
-
-    Parameters
-    ----------
-    folder : Folder
-        Where to.
-    """
-
-    def __init__(self, folder: Folder) -> None:
-        self._folder = folder
-        self._results = {result.key for result in folder.results.read()}
-        self._shares = {share.key for share in folder.shares.read()}
-
-    def keep(self, evaluated: Evaluated) -> None:
-        """Append what is not there yet; the shares last, since they end a unit.
-
-        Parameters
-        ----------
-        evaluated : tuple
-            What one unit gave.
-        """
-        results = [result for result in evaluated[0] if result.key not in self._results]
-        self._folder.results.append(results)
-        self._results.update(result.key for result in results)
-        parts = [share for share in evaluated[1] if share.key not in self._shares]
-        self._folder.shares.append(parts)
-        self._shares.update(share.key for share in parts)
-
-
-def write_configs(experiment: Experiment, folder: Folder) -> None:
-    """Write down the settings behind every fingerprint.
-
-    Parameters
-    ----------
-    experiment : Experiment
-        The experiment.
-    folder : Folder
-        Where to: ``configs.json``.
-    """
-    path = folder.root / "configs.json"
-    known = json.loads(path.read_bytes()) if path.exists() else {}
-    known |= {digest(config): config for _, config in _configs(experiment)}
-    write_atomic(path, (json.dumps(known, indent=1, sort_keys=True) + "\n").encode())
-
-
 def _configs(experiment: Experiment) -> Iterator[tuple[tuple[str, str, str], dict[str, object]]]:
     """Yield dataset, preset and method of every row, and its settings."""
     for dataset in experiment.datasets:
@@ -391,158 +341,24 @@ def _configs(experiment: Experiment) -> Iterator[tuple[tuple[str, str, str], dic
 
 def _check_settings(experiment: Experiment, results: Iterable[Result]) -> None:
     """Refuse to mix results of different settings in one file."""
-    wanted = {row: digest(config) for row, config in _configs(experiment)}
+    expected = {row: digest(config) for row, config in _configs(experiment)}
     for result in results:
         row = result.dataset, result.preset, result.method
-        if wanted.get(row, result.config) != result.config:
+        if expected.get(row, result.config) != result.config:
             raise RecordError(
                 f"the records of {result.method} on {result.dataset} were made with other settings "
-                f"({result.config}, now {wanted[row]}): choose another folder with --out"
+                f"({result.config}, now {expected[row]}): choose another folder with --out"
             )
 
 
-OnStep: TypeAlias = Callable[[str, str, float], None]
-"""Told the stage ("outputs" or "records"), what comes next, and the share that is done."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Where:
-    """Where a run reads, computes and writes.
-
-    Parameters
-    ----------
-    out : Path
-        Folder of the records.
-    data : Path or None, optional
-        Folder with data.
-    outputs : Path or None, optional
-        Folder of the model outputs; by default inside ``out``.
-    device : str, optional
-        Where models are trained: "auto", "cpu" or "cuda".
-    jobs : int, optional
-        Processes that evaluate.
-    executor : {"processes", "ray"}, optional
-        What runs them.
-    """
-
-    out: Path
-    data: Path | None = None
-    outputs: Path | None = None
-    device: str = "auto"
-    jobs: int = 1
-    executor: Executor = "processes"
-
-
-def run(
-    experiment: Experiment, where: Where, *, resume: bool = False, on_step: OnStep | None = None
-) -> int:
-    """Run an experiment; what is there already is not made again.
-
-    Parameters
-    ----------
-    experiment : Experiment
-        What to compare.
-    where : Where
-        Folders, device and processes.
-    resume : bool, optional
-        Go on from the records that are there.
-    on_step : callable, optional
-        Told how far it is.
-
-    Returns
-    -------
-    int
-        Units whose records were made.
-
-    Raises
-    ------
-    InputError
-        If data are missing, or records are there and the run does not resume.
-    RecordError
-        If records were made with other settings, or are damaged.
-    """
-    tell = on_step or silent
-    folder = Folder(where.out, where.outputs)
-    folder.begin(resume=resume)
-    todo = pending(experiment, folder)
-    write_configs(experiment, folder)
-    with workers(evaluate_saved, jobs=where.jobs, executor=where.executor) as pool:
-        records = _Records(pool, Keeper(folder), len(todo), tell)
-        ready = prepared(experiment, folder, todo, where, tell=tell, meanwhile=records.collect)
-        for _, path in ready:
-            pool.submit(path, experiment)
-        records.collect(wait=True)
-    tell("records", "done", 1.0)
-    return len(todo)
-
-
-def prepared(
-    experiment: Experiment,
-    folder: Folder,
-    todo: Sequence[Task],
-    where: Where,
-    *,
-    tell: OnStep,
-    meanwhile: Callable[[], None],
-) -> Iterator[tuple[Task, Path]]:
-    """Yield units as soon as their model outputs are there; where they are not, train.
-
-    Parameters
-    ----------
-    experiment : Experiment
-        What is compared.
-    folder : Folder
-        Where the outputs are kept.
-    todo : sequence of Task
-        The units.
-    where : Where
-        Data and device.
-    tell : callable
-        Told how far the training is.
-    meanwhile : callable
-        Called between steps of the training.
-
-    Yields
-    ------
-    tuple
-        A unit, and the folder of its outputs.
-
-    Raises
-    ------
-    InputError
-        If data are missing; before anything is trained.
-    """
-    paths = {task: folder.unit(experiment, task) for task in todo}
-    lacking = [task for task, path in paths.items() if not units.found(path)]
-    plans = [plan for plan in experiment.datasets if any(name == plan.name for name, _ in lacking)]
-    check_data(plans, where.data)
-    for task, path in paths.items():
-        if task not in lacking:
-            yield task, path
-    for done, plan in enumerate(plans):
-
-        def on_share(what: str, share: float, done: int = done) -> None:
-            tell("outputs", what, (done + share) / len(plans))
-            meanwhile()
-
-        seeds = [seed for name, seed in lacking if name == plan.name]
-        for unit in train_units(
-            plan, experiment, seeds, data=where.data, device=where.device, on_share=on_share
-        ):
-            task = plan.name, unit.setting.seed
-            units.save(unit, paths[task])
-            yield task, paths[task]
-    tell("outputs", "model outputs are there", 1.0)
-
-
 @dataclass
-class _Records:
+class _Collector:
     """Keeps what the workers have found so far."""
 
     pool: Workers[Evaluated]
     keeper: Keeper
     total: int
-    tell: OnStep
+    report: OnStep
     done: int = 0
 
     def collect(self, *, wait: bool = False) -> None:
@@ -552,17 +368,4 @@ class _Records:
             self.done += 1
             last = evaluated[1][0]
             what = f"{last.dataset}: seed {last.seed} done"
-            self.tell("records", what, self.done / self.total)
-
-
-def silent(stage: str, what: str, share: float) -> None:
-    """Tell nobody how far a run is.
-
-    Parameters
-    ----------
-    stage, what : str
-        What is being done.
-    share : float
-        The share that is done.
-    """
-    del stage, what, share  # nobody listens
+            self.report("records", what, self.done / self.total)

@@ -1,4 +1,7 @@
-"""What a benchmark leaves behind: results and partitions, one line for each agent."""
+"""What an experiment leaves behind: results and partitions, one line of JSON for each agent.
+
+Records are only ever appended to a `Journal`; a kill loses at most what was being written.
+"""
 
 from __future__ import annotations
 
@@ -128,7 +131,7 @@ class Result:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Share:
+class AgentPartition:
     """How many calibration points of each class one agent got. Its line ends a unit of work.
 
     Parameters
@@ -161,19 +164,30 @@ class Share:
 
     @property
     def key(self) -> tuple[str, int, str]:
-        """What no two shares of a run have in common."""
+        """What no two partitions of a run have in common."""
         return self.dataset, self.seed, self.agent
 
 
-class Line(Protocol):
-    """A record: a frozen dataclass that knows what makes it one of its kind."""
+def read_results(folder: Path) -> tuple[Result, ...]:
+    """Read the results of a run."""
+    results = Journal(folder / "records.jsonl", Result).read()
+    if not results:
+        raise InputError(
+            f"{folder / 'records.jsonl'} holds no results; first: fedwqcp-lab run paper.toml "
+            f"--out {folder}"
+        )
+    return results
+
+
+class Keyed(Protocol):
+    """A record: a frozen dataclass with a key that no other record of its file has."""
 
     @property
     def key(self) -> tuple[Any, ...]:
         """What no other record of the file shares."""
 
 
-R = TypeVar("R", bound=Line)
+R = TypeVar("R", bound=Keyed)
 
 
 class Journal(Generic[R]):
@@ -198,18 +212,7 @@ class Journal(Generic[R]):
         return self.path.exists() or self._packed.exists()
 
     def read(self) -> tuple[R, ...]:
-        """Return the records in their order.
-
-        Returns
-        -------
-        tuple of records
-            None where there is no file. A last line without an end was torn and is left out.
-
-        Raises
-        ------
-        RecordError
-            If the file cannot be read, a line is damaged or of another version, or a key returns.
-        """
+        """Return the records in their order."""
         if not self.exists:
             return ()
         text = self._text()
@@ -226,18 +229,7 @@ class Journal(Generic[R]):
         return records
 
     def mend(self) -> bool:
-        """Make ready for `append`: cut off a torn last line, which a kill can leave, and unpack.
-
-        Returns
-        -------
-        bool
-            Whether there was a torn line.
-
-        Raises
-        ------
-        RecordError
-            If the file cannot be read.
-        """
+        """Make ready for `append`: cut off a torn last line, which a kill can leave, and unpack."""
         if not self.exists:
             return False
         text = self._text()
@@ -250,18 +242,7 @@ class Journal(Generic[R]):
         return True
 
     def append(self, records: Sequence[R]) -> None:
-        """Write records behind the others, and wait until the disk has them.
-
-        Parameters
-        ----------
-        records : sequence
-            The records of one unit of work.
-
-        Raises
-        ------
-        InputError
-            If the file cannot be written, as when the disk is full; `mend` cuts off what was begun.
-        """
+        """Write records behind the others, and wait until the disk has them."""
         text = "".join(to_line(record) for record in records).encode()
         try:
             with self.path.open("ab", buffering=0) as file:
@@ -287,32 +268,3 @@ class Journal(Generic[R]):
 def _whole(text: bytes) -> int:
     """Return the length of the text up to the end of its last whole line."""
     return text.rfind(b"\n") + 1
-
-
-def read_results(folder: Path) -> tuple[Result, ...]:
-    """Read the results of a run.
-
-    Parameters
-    ----------
-    folder : Path
-        Where ``records.jsonl`` is.
-
-    Returns
-    -------
-    tuple of Result
-        At least one.
-
-    Raises
-    ------
-    InputError
-        If there are none.
-    RecordError
-        If they are damaged.
-    """
-    results = Journal(folder / "records.jsonl", Result).read()
-    if not results:
-        raise InputError(
-            f"{folder / 'records.jsonl'} holds no results; first: fedwqcp-lab run paper.toml "
-            f"--out {folder}"
-        )
-    return results

@@ -1,4 +1,4 @@
-"""Everything that a folder of records gives: Markdown, LaTeX, CSV and figures."""
+"""Tables of an experiment: Markdown, LaTeX and CSV files, and tables for the terminal."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from fedwqcp_lab.comparison import (
     ablation_rows,
     agents_of,
     cells,
-    counts,
+    count_verdicts,
     coverage_rows,
     size_rows,
 )
 from fedwqcp_lab.figures import draw_ablation, draw_partition
-from fedwqcp_lab.results import Journal, Share, read_results
+from fedwqcp_lab.results import AgentPartition, Journal, read_results
 
 COLUMNS = (
     "preset",
@@ -47,33 +47,31 @@ COLUMNS = (
     "verdict",
 )
 
+MARKDOWN_MARKS = {"inside": "=", "overlapping": "~", "outside": "x", "": ""}
+"""How a verdict is written in a cell."""
+
+LEGEND = """\
+Each cell: median over seeds ± 1.96 sd / sqrt(number of seeds); in brackets what the paper prints,
+and how both stand to each other: `=` our median lies inside the published interval (widened by half
+a unit of its last digit), `~` the two intervals meet, `x` they do not. Avg is the mean over agents.
+Seconds are those of the calibration, on another machine than the paper's: no verdict. A dataset
+with a word in brackets behind its name is not the published data but what the word says."""
+
+SIZES = """\
+Size: mean number of labels, or mean length of the intervals. Less: (other - FedWQ-CP) / other of
+the medians, in brackets the same of the published medians. For ordinal labels from 0: length
+within their range, and mean number of labels inside the interval."""
+
+LATEX_MARKS = {"inside": "=", "overlapping": r"\sim", "outside": r"\times", "": ""}
+"""How a verdict is written."""
+
+LATEX_HEAD = r"""% \usepackage{booktabs}; made from records, do not edit
+% median over seeds, 1.96 sd / sqrt(seeds) below; then the published figure, and
+% = inside the published interval, \sim the intervals meet, \times neither"""
+
 
 def write(folder: Path, out: Path, *, against: bool = True) -> tuple[Path, ...]:
-    """Write all tables and figures of a run; the same records give the same bytes.
-
-    Parameters
-    ----------
-    folder : Path
-        Where ``records.jsonl`` and ``partitions.jsonl`` are.
-    out : Path
-        Where to; it is made where it is missing.
-    against : bool, optional
-        Whether published figures are set beside ours.
-
-    Returns
-    -------
-    tuple of Path
-        The files.
-
-    Raises
-    ------
-    InputError
-        If there are no records, or the folder cannot be written.
-    RecordError
-        If they are damaged.
-    MissingExtraError
-        If matplotlib is not installed.
-    """
+    """Write all tables and figures of a run; the same records give the same bytes."""
     results = read_results(folder)
     found = cells(results, against=against)
     try:
@@ -88,28 +86,17 @@ def write(folder: Path, out: Path, *, against: bool = True) -> tuple[Path, ...]:
     }
     for name, text in texts.items():
         write_atomic(out / name, text.encode())
-    drawn: tuple[Path, ...] = ()
+    figures: tuple[Path, ...] = ()
     for preset in dict.fromkeys(cell.preset for cell in found):
         own = [cell for cell in found if cell.preset == preset]
-        drawn += draw_ablation(own, 1 - results[0].alpha, out / f"ablation-{preset}")
-    shares = Journal(folder / "partitions.jsonl", Share).read()
-    drawn += draw_partition(shares, out / "partitions")
-    return (*(out / name for name in texts), *drawn)
+        figures += draw_ablation(own, 1 - results[0].alpha, out / f"ablation-{preset}")
+    partitions = Journal(folder / "partitions.jsonl", AgentPartition).read()
+    figures += draw_partition(partitions, out / "partitions")
+    return (*(out / name for name in texts), *figures)
 
 
 def cells_csv(found: Sequence[Cell]) -> str:
-    """Return every cell as a line of CSV.
-
-    Parameters
-    ----------
-    found : sequence of Cell
-        The cells.
-
-    Returns
-    -------
-    str
-        With a line of column names first.
-    """
+    """Return every cell as a line of CSV."""
     rows = [list(COLUMNS)]
     for cell in found:
         figure = cell.figure
@@ -132,44 +119,8 @@ def cells_csv(found: Sequence[Cell]) -> str:
     return _csv(rows)
 
 
-def _csv(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows as CSV."""
-    buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerows(rows)
-    return buffer.getvalue()
-
-
-MARKDOWN_MARKS = {"inside": "=", "overlapping": "~", "outside": "x", "": ""}
-"""How a verdict is written in a cell."""
-
-LEGEND = """\
-Each cell: median over seeds ± 1.96 sd / sqrt(number of seeds); in brackets what the paper prints,
-and how both stand to each other: `=` our median lies inside the published interval (widened by half
-a unit of its last digit), `~` the two intervals meet, `x` they do not. Avg is the mean over agents.
-Seconds are those of the calibration, on another machine than the paper's: no verdict. A dataset
-with a word in brackets behind its name is not the published data but what the word says."""
-
-SIZES = """\
-Size: mean number of labels, or mean length of the intervals. Less: (other - FedWQ-CP) / other of
-the medians, in brackets the same of the published medians. For ordinal labels from 0: length
-within their range, and mean number of labels inside the interval."""
-
-
 def markdown_page(found: Sequence[Cell], ablation: Sequence[Sequence[str]]) -> str:
-    """Return all tables as one page.
-
-    Parameters
-    ----------
-    found : sequence of Cell
-        Every cell.
-    ablation : sequence of sequence of str
-        Rows of the ablation, the first one holds the names of the columns.
-
-    Returns
-    -------
-    str
-        Markdown.
-    """
+    """Return all tables as one page."""
     parts = ["# Results beside the published figures", LEGEND]
     for preset in dict.fromkeys(cell.preset for cell in found):
         own = [cell for cell in found if cell.preset == preset]
@@ -181,44 +132,134 @@ def markdown_page(found: Sequence[Cell], ablation: Sequence[Sequence[str]]) -> s
     return "\n\n".join(parts) + "\n"
 
 
-def number(value: float, decimals: int) -> str:
-    """Write a number with fixed decimals.
-
-    Parameters
-    ----------
-    value : float
-        A number, or +inf.
-    decimals : int
-        How many.
-
-    Returns
-    -------
-    str
-        The text.
-    """
-    return "inf" if isinf(value) else f"{value:.{decimals}f}"
+def markdown_table(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows as a table."""
+    head, *body = rows
+    lines = [head, ["---"] * len(head), *body]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def verdict_rows(found: Iterable[Cell]) -> list[list[str]]:
-    """Return how many cells of each row stand how.
-
-    Parameters
-    ----------
-    found : iterable of Cell
-        Cells.
-
-    Returns
-    -------
-    list of list of str
-        The first one holds the names of the columns.
-    """
+    """Return how many cells of each row stand how."""
     rows = [["preset", "method", "metric", "cells", "inside", "overlapping", "outside", "share"]]
-    for (preset, method, metric), tally in counts(found).items():
+    for (preset, method, metric), tally in count_verdicts(found).items():
         total = sum(tally.values())
         good = tally["inside"] + tally["overlapping"]
         split = [str(tally[name]) for name in ("inside", "overlapping", "outside")]
         rows.append([preset, method, metric, str(total), *split, f"{100 * good / total:.0f} %"])
     return rows
+
+
+def latex_page(found: Sequence[Cell]) -> str:
+    """Return all tables."""
+    parts = [LATEX_HEAD]
+    for preset in dict.fromkeys(cell.preset for cell in found):
+        own = [cell for cell in found if cell.preset == preset]
+        parts.append(_latex_coverage(coverage_rows(own), preset))
+        parts.append(_latex_sizes(size_rows(own), preset))
+    return "\n\n".join(parts) + "\n"
+
+
+def latex_escape(text: str) -> str:
+    """Return text that LaTeX prints as it is."""
+    special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    return "".join(special.get(c, f"\\{c}" if c in "&%$#_{}" else c) for c in text)
+
+
+def terminal_tables(
+    found: Sequence[Cell], nominal: float, *, ascii: bool = False
+) -> tuple[Table, ...]:
+    """Return one table for each preset and dataset."""
+    rows = method_summaries(found)
+    made = []
+    for preset, dataset in dict.fromkeys((row.preset, row.dataset) for row in rows):
+        own = [row for row in rows if (row.preset, row.dataset) == (preset, dataset)]
+        ends = (end for r in own for end in (r.coverage - r.half, r.coverage + r.half, r.worst))
+        bars = scale((min(1.0, max(0.0, end)) for end in ends), nominal, ascii=ascii)
+        title = escape(f"{dataset}, preset {preset}, {own[0].seeds} seeds")  # "[subset]" must stay
+        table = Table(
+            title=title,
+            title_justify="left",
+            caption=f"coverage: median over seeds ± {INTERVAL}",
+            caption_justify="left",
+        )
+        table.add_column("method", overflow="fold")
+        for name in ("coverage", "worst agent", "size"):
+            table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(f"coverage, {bars.left:g} to {bars.right:g}", no_wrap=True)
+        for row in own:
+            bar = bars.bar(row.coverage - row.half, row.coverage, row.coverage + row.half)
+            table.add_row(
+                row.method,
+                f"{row.coverage:.3f} ± {row.half:.3f}",
+                f"{row.worst_agent} {row.worst:.3f}",
+                number(row.size, 2),
+                Text(bar, no_wrap=True),
+            )
+        made.append(table)
+    return tuple(made)
+
+
+def verdict_table(found: Sequence[Cell]) -> Table | None:
+    """Return how many figures agree with what the paper prints."""
+    head, *body = verdict_rows(found)
+    if not body:
+        return None
+    table = Table(*head, title="beside the published figures", title_justify="left")
+    for row in body:
+        table.add_row(*row)
+    return table
+
+
+def method_summaries(found: Sequence[Cell]) -> tuple[MethodSummary, ...]:
+    """Return every method on every dataset."""
+    rows: dict[tuple[str, str, str], list[Cell]] = {}
+    for cell in found:
+        rows.setdefault((cell.preset, cell.display_title, cell.method), []).append(cell)
+    return tuple(_summary(own) for own in rows.values())
+
+
+@dataclass(frozen=True)
+class MethodSummary:
+    """One method on one dataset, as medians over seeds.
+
+    Parameters
+    ----------
+    preset, dataset, method : str
+        Settings, data as shown, and row.
+    coverage, half : float
+        Mean over agents, and 1.96 sd / sqrt(seeds) of it.
+    worst : float
+        Coverage of the worst agent.
+    worst_agent : str
+        Whose it is.
+    size : float
+        Mean size of the sets.
+    seeds : int
+        How many runs.
+    """
+
+    preset: str
+    dataset: str
+    method: str
+    coverage: float
+    half: float
+    worst: float
+    worst_agent: str
+    size: float
+    seeds: int
+
+
+def number(value: float, decimals: int) -> str:
+    """Write a number with fixed decimals."""
+    return "inf" if isinf(value) else f"{value:.{decimals}f}"
+
+
+def _csv(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows as CSV."""
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerows(rows)
+    return buffer.getvalue()
 
 
 def _markdown_coverage(rows: Sequence[MethodRow]) -> str:
@@ -266,70 +307,6 @@ def _markdown_cell(cell: Cell | None, decimals: int) -> str:
         return text
     printed = f"{cell.figure.median:.{decimals}f} ± {cell.figure.half:.{decimals}f}"
     return f"{text} ({printed} {MARKDOWN_MARKS[cell.verdict]}".rstrip() + ")"
-
-
-def markdown_table(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows as a table.
-
-    Parameters
-    ----------
-    rows : sequence of sequence of str
-        The first one is the head.
-
-    Returns
-    -------
-    str
-        Markdown.
-    """
-    head, *body = rows
-    lines = [head, ["---"] * len(head), *body]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-LATEX_MARKS = {"inside": "=", "overlapping": r"\sim", "outside": r"\times", "": ""}
-"""How a verdict is written."""
-
-LATEX_HEAD = r"""% \usepackage{booktabs}; made from records, do not edit
-% median over seeds, 1.96 sd / sqrt(seeds) below; then the published figure, and
-% = inside the published interval, \sim the intervals meet, \times neither"""
-
-
-def latex_page(found: Sequence[Cell]) -> str:
-    """Return all tables.
-
-    Parameters
-    ----------
-    found : sequence of Cell
-        Every cell.
-
-    Returns
-    -------
-    str
-        LaTeX, one table for coverage and one for size of each preset.
-    """
-    parts = [LATEX_HEAD]
-    for preset in dict.fromkeys(cell.preset for cell in found):
-        own = [cell for cell in found if cell.preset == preset]
-        parts.append(_latex_coverage(coverage_rows(own), preset))
-        parts.append(_latex_sizes(size_rows(own), preset))
-    return "\n\n".join(parts) + "\n"
-
-
-def latex_escape(text: str) -> str:
-    """Return text that LaTeX prints as it is.
-
-    Parameters
-    ----------
-    text : str
-        Any text.
-
-    Returns
-    -------
-    str
-        With special characters escaped.
-    """
-    special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    return "".join(special.get(c, f"\\{c}" if c in "&%$#_{}" else c) for c in text)
 
 
 def _latex_coverage(rows: Sequence[MethodRow], preset: str) -> str:
@@ -387,136 +364,15 @@ def _tabular(lines: Sequence[Sequence[str]], what: str) -> str:
     return "\n".join([*text, r"\bottomrule", r"\end{tabular}"])
 
 
-@dataclass(frozen=True)
-class Standing:
-    """One method on one dataset, as medians over seeds.
-
-    Parameters
-    ----------
-    preset, dataset, method : str
-        Settings, data as shown, and row.
-    coverage, half : float
-        Mean over agents, and 1.96 sd / sqrt(seeds) of it.
-    worst : float
-        Coverage of the worst agent.
-    worst_agent : str
-        Whose it is.
-    size : float
-        Mean size of the sets.
-    seeds : int
-        How many runs.
-    """
-
-    preset: str
-    dataset: str
-    method: str
-    coverage: float
-    half: float
-    worst: float
-    worst_agent: str
-    size: float
-    seeds: int
-
-
-def standings(found: Sequence[Cell]) -> tuple[Standing, ...]:
-    """Return how every method stands.
-
-    Parameters
-    ----------
-    found : sequence of Cell
-        Every cell.
-
-    Returns
-    -------
-    tuple of Standing
-        In the order of the cells.
-    """
-    rows: dict[tuple[str, str, str], list[Cell]] = {}
-    for cell in found:
-        rows.setdefault((cell.preset, cell.shown, cell.method), []).append(cell)
-    return tuple(_standing(own) for own in rows.values())
-
-
-def terminal_tables(
-    found: Sequence[Cell], nominal: float, *, ascii: bool = False
-) -> tuple[Table, ...]:
-    """Return one table for each preset and dataset.
-
-    Parameters
-    ----------
-    found : sequence of Cell
-        Every cell.
-    nominal : float
-        The coverage that is asked for.
-    ascii : bool, optional
-        Whether the terminal knows no other characters.
-
-    Returns
-    -------
-    tuple of Table
-        One row for each method.
-    """
-    rows = standings(found)
-    made = []
-    for preset, dataset in dict.fromkeys((row.preset, row.dataset) for row in rows):
-        own = [row for row in rows if (row.preset, row.dataset) == (preset, dataset)]
-        ends = (end for r in own for end in (r.coverage - r.half, r.coverage + r.half, r.worst))
-        bars = scale((min(1.0, max(0.0, end)) for end in ends), nominal, ascii=ascii)
-        title = escape(f"{dataset}, preset {preset}, {own[0].seeds} seeds")  # "[subset]" must stay
-        table = Table(
-            title=title,
-            title_justify="left",
-            caption=f"coverage: median over seeds ± {INTERVAL}",
-            caption_justify="left",
-        )
-        table.add_column("method", overflow="fold")
-        for name in ("coverage", "worst agent", "size"):
-            table.add_column(name, justify="right", no_wrap=True)
-        table.add_column(f"coverage, {bars.left:g} to {bars.right:g}", no_wrap=True)
-        for row in own:
-            bar = bars.bar(row.coverage - row.half, row.coverage, row.coverage + row.half)
-            table.add_row(
-                row.method,
-                f"{row.coverage:.3f} ± {row.half:.3f}",
-                f"{row.worst_agent} {row.worst:.3f}",
-                number(row.size, 2),
-                Text(bar, no_wrap=True),
-            )
-        made.append(table)
-    return tuple(made)
-
-
-def verdict_table(found: Sequence[Cell]) -> Table | None:
-    """Return how many figures agree with what the paper prints.
-
-    Parameters
-    ----------
-    found : sequence of Cell
-        Every cell.
-
-    Returns
-    -------
-    Table or None
-        None where nothing was published.
-    """
-    head, *body = verdict_rows(found)
-    if not body:
-        return None
-    table = Table(*head, title="beside the published figures", title_justify="left")
-    for row in body:
-        table.add_row(*row)
-    return table
-
-
-def _standing(own: Sequence[Cell]) -> Standing:
-    """Sum up one method on one dataset."""
+def _summary(own: Sequence[Cell]) -> MethodSummary:
+    """Summarise one method on one dataset."""
     coverages = {cell.agent: cell for cell in own if cell.metric == "coverage"}
     mean = coverages.pop(AVERAGE)
     worst = min(coverages.values(), key=lambda cell: cell.median)
     size = next(cell for cell in own if cell.metric == "size")
-    return Standing(
+    return MethodSummary(
         preset=mean.preset,
-        dataset=mean.shown,
+        dataset=mean.display_title,
         method=mean.method,
         coverage=mean.median,
         half=mean.half,

@@ -1,4 +1,9 @@
-"""The one door to training: from a dataset and seeds to units of model outputs."""
+"""Training: from a dataset and seeds to units of model outputs.
+
+Published datasets train the paper's networks, all seeds and agents of one kind at once; embedded
+datasets train small models of scikit-learn. `setting_of` divides the calibration points between the
+agents, and estimates the label distribution and the feature density of the training data.
+"""
 
 from __future__ import annotations
 
@@ -20,34 +25,31 @@ from fedwqcp_lab.datasets import catalog, files
 from fedwqcp_lab.datasets.catalog import Dataset
 from fedwqcp_lab.datasets.loading import Split, load, split
 from fedwqcp_lab.experiment import DatasetPlan, Experiment
-from fedwqcp_lab.unit import Numbers, Setting, Side, Unit
+from fedwqcp_lab.unit import AgentOutputs, Numbers, Unit, UnitSetting
 
 if TYPE_CHECKING:
     from fedwqcp_lab.models.networks import Head
 
-OnShare: TypeAlias = Callable[[str, float], None]
-"""Told what is being done, and which share of a dataset's training is behind."""
+OnProgress: TypeAlias = Callable[[str, float], None]
+"""Called with what is being done, and the share of a dataset's training that is done."""
 
+FRIEDMAN_ROWS = 3000
+"""Rows of the synthetic regression; one in five is for testing."""
 
-def check_data(plans: Iterable[DatasetPlan], data: Path | None = None) -> None:
-    """Refuse to begin where data that will be needed later are not there.
+RATES = {"S": 0.003, "W": 0.1}
+"""Learning rates of strong and weak models."""
 
-    Parameters
-    ----------
-    plans : iterable of DatasetPlan
-        The datasets.
-    data : Path, optional
-        Folder with data.
+DENSITY_ROWS = 10_000
+"""Most training rows that the feature density is estimated from."""
 
-    Raises
-    ------
-    InputError
-        If the files of one are nowhere; it names them, the places and how to get them.
-    """
-    for plan in plans:
-        entry = catalog.find(plan.source)
-        if not entry.embedded and files.locate(entry, data) is None:
-            raise files.missing(entry, data)
+FIT_ROWS = 4096
+"""Most training rows that the components are fitted on."""
+
+PASSES = 4
+"""Passes of the subspace iteration; more changes no digit that a density estimate could see."""
+
+CHUNK = 4096
+"""Rows that are turned into floats at a time."""
 
 
 def train_units(
@@ -57,46 +59,18 @@ def train_units(
     *,
     data: Path | None = None,
     device: str = "auto",
-    on_share: OnShare,
+    on_progress: OnProgress,
 ) -> Iterator[Unit]:
-    """Train all agents' models on one dataset, and ask them about calibration and test points.
-
-    Parameters
-    ----------
-    plan : DatasetPlan
-        The dataset.
-    experiment : Experiment
-        Agents and epochs.
-    seeds : sequence of int
-        One unit each; models of all seeds are trained side by side.
-    data : Path, optional
-        Folder with data.
-    device : str, optional
-        Where: "auto", "cpu" or "cuda".
-    on_share : callable
-        Told how far it is.
-
-    Yields
-    ------
-    Unit
-        Seed by seed.
-
-    Raises
-    ------
-    InputError
-        If the dataset is not there.
-    MissingExtraError
-        If torch, or scikit-learn for embedded data, is not installed.
-    """
+    """Train all agents' models on one dataset, and predict calibration and test points."""
     if catalog.find(plan.source).embedded:
-        material = material_of(plan.source)
+        material = embedded_dataset(plan.source)
         for done, seed in enumerate(seeds):
-            on_share(f"{plan.name}: training seed {seed}", done / len(seeds))
-            yield unit_of(material, plan, experiment, seed)
+            on_progress(f"{plan.name}: training seed {seed}", done / len(seeds))
+            yield train_small(material, plan, experiment, seed)
         return
-    on_share(f"{plan.name}: reading", 0.0)
+    on_progress(f"{plan.name}: reading", 0.0)
     loaded = load(plan.source, data)
-    material = Material(
+    material = LoadedDataset(
         loaded.dataset,
         loaded.status,
         loaded.note,
@@ -105,41 +79,208 @@ def train_units(
         loaded.test_images,
         loaded.test_labels,
     )
-    yield from _Networks(material, plan, experiment, device, on_share).units(seeds)
+    yield from _Networks(material, plan, experiment, device, on_progress).units(seeds)
+
+
+def check_data(plans: Iterable[DatasetPlan], data: Path | None = None) -> None:
+    """Refuse to begin where data that will be needed later are not there."""
+    for plan in plans:
+        entry = catalog.find(plan.source)
+        if not entry.embedded and files.locate(entry, data) is None:
+            raise files.missing(entry, data)
+
+
+def embedded_dataset(name: str) -> LoadedDataset:
+    """Return an embedded dataset."""
+    entry = catalog.find(name)
+    data = digits() if name == "digits" else friedman(FRIEDMAN_ROWS, stream(0, "friedman"))
+    test = np.arange(len(data)) % 5 == 4
+    return LoadedDataset(
+        entry,
+        entry.published.status,
+        entry.published.note,
+        data.inputs[~test],
+        data.targets[~test],
+        data.inputs[test],
+        data.targets[test],
+    )
+
+
+def train_small(
+    material: LoadedDataset, plan: DatasetPlan, experiment: Experiment, seed: int
+) -> Unit:
+    """Train one small model for each agent: a network, or a linear model that saw the data once."""
+    setting = setting_of(material, plan, experiment, seed, "cpu")
+    rows = division(material, seed, experiment.held_out)
+    inputs = np.concatenate([material.inputs, material.test_inputs])
+    targets = np.concatenate([material.targets, material.test_targets])
+    data = EmbeddedDataset(
+        plan.source, inputs, targets, setting.n_classes if setting.label_law.size else None
+    )
+    tested = rows.held_out if experiment.held_out else np.arange(len(material.inputs), len(inputs))
+    outputs = []
+    for place, name in enumerate(experiment.agents):
+        strong = name.startswith("S")
+        model = ModelSettings(name, (32 + 16 * place,) if strong else (), RATES[name[0]])
+        epochs = plan.strong_epochs or experiment.strong_epochs
+        predicted = train_and_predict(model, data, rows.train, seed, epochs)
+        if setting.label_law.size:
+            predicted = np.log(
+                np.maximum(predicted, np.finfo(np.float32).tiny)
+            )  # logits of the same softmax
+        own = setting.rows if experiment.pool else setting.rows[setting.part(place)]
+        outputs.append(AgentOutputs(name, predicted[own], predicted[tested]))
+    return Unit(setting, tuple(outputs))
+
+
+def setting_of(
+    material: LoadedDataset, plan: DatasetPlan, experiment: Experiment, seed: int, device: str
+) -> UnitSetting:
+    """Divide the calibration points between the agents, and estimate the training distributions."""
+    name, classes = material.dataset.name, material.dataset.n_classes
+    rows = division(material, seed, experiment.held_out)
+    rng = stream(seed, name, "components")
+    shared = fit_components(material.inputs, rows.train, plan.components, rng)
+    some = np.sort(rng.permutation(rows.train)[:DENSITY_ROWS])
+    train, kept = material.targets[rows.train], material.targets[some]
+    labelled = material.dataset.task == "classification" and classes is not None
+    tested = material.targets[rows.held_out] if experiment.held_out else material.test_targets
+    label_law = np.bincount(train.astype(np.int64), minlength=classes or 0) / max(1, len(train))
+    density = density_of(
+        shared.of(material.inputs, some), kept.astype(np.int64) if labelled else None
+    )
+    return UnitSetting(
+        dataset=plan.name,
+        title=f"{material.dataset.title} ({plan.name})" if plan.data else material.dataset.title,
+        status=material.status,
+        note=material.note,
+        task=material.dataset.task,
+        n_classes=classes if labelled else plan.ordinal,
+        seed=seed,
+        device=device,
+        agents=experiment.agents,
+        owners=_owners(material, rows.calibration, experiment, seed),
+        rows=rows.calibration,
+        labels=_truth(material.targets[rows.calibration], labelled=labelled),
+        test_labels=_truth(tested, labelled=labelled),
+        features=shared.of(material.inputs, rows.calibration),
+        label_law=label_law if labelled else np.zeros(0),
+        feature_law=np.array(density),
+    )
+
+
+def division(material: LoadedDataset, seed: int, held_out: float = 0.0) -> Split:
+    """Return which rows train, which calibrate and which are held out."""
+    return split(len(material.inputs), material.dataset.name, seed, held_out=held_out)
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedDataset:
+    """A dataset in memory.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Its entry in the catalogue.
+    status, note : str
+        How this copy stands to the published data.
+    inputs, test_inputs : ndarray
+        Images or other numbers, one row each.
+    targets, test_targets : ndarray
+        Classes or real values.
+    """
+
+    dataset: Dataset
+    status: str
+    note: str
+    inputs: Numbers
+    targets: Numbers
+    test_inputs: Numbers
+    test_targets: Numbers
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """A linear map from pixels to components.
+
+    Parameters
+    ----------
+    mean : Floats, shape (p,)
+        Mean pixel values, between 0 and 1.
+    directions : Floats, shape (p, d)
+        Orthonormal columns, largest variance first.
+    """
+
+    mean: Floats
+    directions: Floats
+
+    def of(self, inputs: Numbers, rows: Indices) -> Floats:
+        """Return the components of some rows."""
+        parts = [
+            (_pixels(inputs, rows[at : at + CHUNK]) - self.mean) @ self.directions
+            for at in range(0, len(rows), CHUNK)
+        ]
+        empty = np.empty((0, self.directions.shape[1]))
+        return np.concatenate([empty, *parts]).astype(np.float64)
+
+
+def fit_components(inputs: Numbers, rows: Indices, dimensions: int, rng: Generator) -> Components:
+    """Fit principal components by subspace iteration on some of the rows."""
+    chosen = np.sort(rng.permutation(rows)[:FIT_ROWS])
+    x = _pixels(inputs, chosen)
+    mean = x.mean(axis=0)
+    x = x - mean
+    d = min(dimensions, x.shape[1], max(1, len(x) - 1))
+    basis = rng.standard_normal((x.shape[1], min(x.shape[1], d + 10)), dtype=np.float32)
+    for _ in range(PASSES):
+        basis = np.linalg.qr(x.T @ (x @ basis))[0]
+    inner = np.linalg.svd(x @ basis, full_matrices=False)[2].T[:, :d]
+    return Components(mean, basis @ inner)
+
+
+def device_name(device: Any) -> str:
+    """Return the name of a device, as records show it."""
+    from fedwqcp_lab.models._torch import torch
+
+    return "cpu" if device.type == "cpu" else str(torch.cuda.get_device_name(device))
 
 
 @dataclass(frozen=True, eq=False)
 class _Networks:
     """The paper's networks on one dataset, all seeds and agents of one kind at once."""
 
-    material: Material
+    material: LoadedDataset
     plan: DatasetPlan
     experiment: Experiment
     device: str
-    on_share: OnShare
-    settings: dict[int, Setting] = field(default_factory=dict)
+    on_progress: OnProgress
+    settings: dict[int, UnitSetting] = field(default_factory=dict)
 
     def units(self, seeds: Sequence[int]) -> Iterator[Unit]:
-        """Train, and ask."""
+        """Train all models, and predict calibration and test points."""
         from fedwqcp_lab.models.engine import find_device
 
         where = device_name(find_device(self.device))
         for seed in seeds:
-            self.on_share(f"{self.plan.name}: partition and components, seed {seed}", 0.0)
+            self.on_progress(f"{self.plan.name}: partition and components, seed {seed}", 0.0)
             self.settings[seed] = setting_of(self.material, self.plan, self.experiment, seed, where)
         heads, agents = self._heads(), self.experiment.agents
         steps = [(head, kind) for head in heads for kind in ("strong", "weak")]
-        said: dict[tuple[int, str, int], tuple[Numbers, Numbers]] = {}
+        predicted: dict[tuple[int, str, int], tuple[Numbers, Numbers]] = {}
         for at, (head, kind) in enumerate(steps):
-            report = _Share(self.on_share, f"{self.plan.name}: {kind} models", at, len(steps))
+            report = _StepProgress(
+                self.on_progress, f"{self.plan.name}: {kind} models", at, len(steps)
+            )
             for (seed, agent), pair in self._kind(kind, head, report).items():
-                said[seed, agent, heads.index(head)] = pair
+                predicted[seed, agent, heads.index(head)] = pair
         for seed in seeds:
-            sides = tuple(
-                Side(name, *(part for at in range(len(heads)) for part in said[seed, name, at]))
+            outputs = tuple(
+                AgentOutputs(
+                    name, *(part for at in range(len(heads)) for part in predicted[seed, name, at])
+                )
                 for name in agents
             )
-            yield Unit(self.settings[seed], sides)
+            yield Unit(self.settings[seed], outputs)
 
     def _heads(self) -> list[Head]:
         """Return what models put out: classes; or a mean, and quantiles for CQR."""
@@ -199,7 +340,7 @@ class _Networks:
         return division(self.material, seed, self.experiment.held_out)
 
     def _own(self, seed: int, agent: str) -> npt.NDArray[np.int64]:
-        """Return the calibration points, as official rows, that an agent's model speaks of."""
+        """Return the calibration points, as official rows, that an agent's model predicts."""
         setting = self.settings[seed]
         if self.experiment.pool:
             return setting.rows
@@ -207,34 +348,16 @@ class _Networks:
 
 
 @dataclass(frozen=True)
-class _Share:
-    """Turns the share of one step into the share of all."""
+class _StepProgress:
+    """Turns the progress of one step into that of all."""
 
-    on_share: OnShare
+    on_progress: OnProgress
     what: str
     at: int
     of: int
 
     def __call__(self, share: float) -> None:
-        self.on_share(self.what, (self.at + share) / self.of)
-
-
-def device_name(device: Any) -> str:
-    """Return the name of a device, as records show it.
-
-    Parameters
-    ----------
-    device : torch.device
-        The device.
-
-    Returns
-    -------
-    str
-        ``"cpu"``, or what a GPU calls itself.
-    """
-    from fedwqcp_lab.models._torch import torch
-
-    return "cpu" if device.type == "cpu" else str(torch.cuda.get_device_name(device))
+        self.on_progress(self.what, (self.at + share) / self.of)
 
 
 def _padded(rows: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
@@ -245,185 +368,7 @@ def _padded(rows: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
     return padded
 
 
-FRIEDMAN_ROWS = 3000
-"""Rows of the synthetic regression; one in five is for testing."""
-
-RATES = {"S": 0.003, "W": 0.1}
-"""Learning rates of strong and weak models."""
-
-
-def material_of(name: str) -> Material:
-    """Return an embedded dataset.
-
-    Parameters
-    ----------
-    name : {"digits", "friedman"}
-        Which.
-
-    Returns
-    -------
-    Material
-        Inputs between 0 and 1; every fifth row is for testing.
-    """
-    entry = catalog.find(name)
-    data = digits() if name == "digits" else friedman(FRIEDMAN_ROWS, stream(0, "friedman"))
-    test = np.arange(len(data)) % 5 == 4
-    return Material(
-        entry,
-        entry.published.status,
-        entry.published.note,
-        data.inputs[~test],
-        data.targets[~test],
-        data.inputs[test],
-        data.targets[test],
-    )
-
-
-def unit_of(material: Material, plan: DatasetPlan, experiment: Experiment, seed: int) -> Unit:
-    """Train one small model for each agent: a network, or a linear model that saw the data once.
-
-    Parameters
-    ----------
-    material : Material
-        The data.
-    plan : DatasetPlan
-        How they are used.
-    experiment : Experiment
-        Agents and epochs.
-    seed : int
-        Seed of the run.
-
-    Returns
-    -------
-    Unit
-        What the models say.
-    """
-    setting = setting_of(material, plan, experiment, seed, "cpu")
-    rows = division(material, seed, experiment.held_out)
-    inputs = np.concatenate([material.inputs, material.test_inputs])
-    targets = np.concatenate([material.targets, material.test_targets])
-    data = EmbeddedDataset(
-        plan.source, inputs, targets, setting.n_classes if setting.label_law.size else None
-    )
-    tested = rows.held_out if experiment.held_out else np.arange(len(material.inputs), len(inputs))
-    sides = []
-    for place, name in enumerate(experiment.agents):
-        strong = name.startswith("S")
-        recipe = ModelSettings(name, (32 + 16 * place,) if strong else (), RATES[name[0]])
-        epochs = plan.strong_epochs or experiment.strong_epochs
-        said = train_and_predict(recipe, data, rows.train, seed, epochs)
-        if setting.label_law.size:
-            said = np.log(np.maximum(said, np.finfo(np.float32).tiny))  # logits of the same softmax
-        own = setting.rows if experiment.pool else setting.rows[setting.part(place)]
-        sides.append(Side(name, said[own], said[tested]))
-    return Unit(setting, tuple(sides))
-
-
-LAW_ROWS = 10_000
-"""Most training rows that the law of the components is estimated from."""
-
-
-@dataclass(frozen=True, eq=False)
-class Material:
-    """A dataset in memory.
-
-    Parameters
-    ----------
-    dataset : Dataset
-        Its entry in the catalogue.
-    status, note : str
-        How this copy stands to the published data.
-    inputs, test_inputs : ndarray
-        Images or other numbers, one row each.
-    targets, test_targets : ndarray
-        Classes or real values.
-    """
-
-    dataset: Dataset
-    status: str
-    note: str
-    inputs: Numbers
-    targets: Numbers
-    test_inputs: Numbers
-    test_targets: Numbers
-
-
-def division(material: Material, seed: int, held_out: float = 0.0) -> Split:
-    """Return which rows train, which calibrate and which are held out.
-
-    Parameters
-    ----------
-    material : Material
-        The data.
-    seed : int
-        Seed of the run.
-    held_out : float, optional
-        Share of the training rows that does not train.
-
-    Returns
-    -------
-    Split
-        Rows of the official training data.
-    """
-    return split(len(material.inputs), material.dataset.name, seed, held_out=held_out)
-
-
-def setting_of(
-    material: Material, plan: DatasetPlan, experiment: Experiment, seed: int, device: str
-) -> Setting:
-    """Divide the calibration points between the agents, and write down the training data's laws.
-
-    Parameters
-    ----------
-    material : Material
-        The data.
-    plan : DatasetPlan
-        How they are used.
-    experiment : Experiment
-        Agents and skew.
-    seed : int
-        Seed of the run.
-    device : str
-        Where the models are trained.
-
-    Returns
-    -------
-    Setting
-        Everything but the models' outputs.
-    """
-    name, classes = material.dataset.name, material.dataset.n_classes
-    rows = division(material, seed, experiment.held_out)
-    rng = stream(seed, name, "components")
-    shared = fit_components(material.inputs, rows.train, plan.components, rng)
-    some = np.sort(rng.permutation(rows.train)[:LAW_ROWS])
-    train, kept = material.targets[rows.train], material.targets[some]
-    labelled = material.dataset.task == "classification" and classes is not None
-    tested = material.targets[rows.held_out] if experiment.held_out else material.test_targets
-    law = np.bincount(train.astype(np.int64), minlength=classes or 0) / max(1, len(train))
-    density = density_of(
-        shared.of(material.inputs, some), kept.astype(np.int64) if labelled else None
-    )
-    return Setting(
-        dataset=plan.name,
-        title=f"{material.dataset.title} ({plan.name})" if plan.data else material.dataset.title,
-        status=material.status,
-        note=material.note,
-        task=material.dataset.task,
-        n_classes=classes if labelled else plan.ordinal,
-        seed=seed,
-        device=device,
-        agents=experiment.agents,
-        owners=_owners(material, rows.calibration, experiment, seed),
-        rows=rows.calibration,
-        labels=_truth(material.targets[rows.calibration], labelled=labelled),
-        test_labels=_truth(tested, labelled=labelled),
-        features=shared.of(material.inputs, rows.calibration),
-        label_law=law if labelled else np.zeros(0),
-        feature_law=np.array(density),
-    )
-
-
-def _owners(material: Material, rows: Indices, experiment: Experiment, seed: int) -> Indices:
+def _owners(material: LoadedDataset, rows: Indices, experiment: Experiment, seed: int) -> Indices:
     """Return the place of the agent that each calibration point belongs to."""
     rng = stream(seed, material.dataset.name, "partition")
     agents, beta = len(experiment.agents), experiment.beta
@@ -442,85 +387,6 @@ def _owners(material: Material, rows: Indices, experiment: Experiment, seed: int
 def _truth(targets: Numbers, *, labelled: bool) -> Numbers:
     """Return classes as whole numbers, and everything else as floats."""
     return targets.astype(np.int64 if labelled else np.float64)
-
-
-FIT_ROWS = 4096
-"""Most training rows that the components are fitted on."""
-
-PASSES = 4
-"""Passes of the subspace iteration; more changes no digit that a density estimate could see."""
-
-CHUNK = 4096
-"""Rows that are turned into floats at a time."""
-
-
-@dataclass(frozen=True, eq=False)
-class Components:
-    """A linear map from pixels to components.
-
-    Parameters
-    ----------
-    mean : Floats, shape (p,)
-        Mean pixel values, between 0 and 1.
-    directions : Floats, shape (p, d)
-        Orthonormal columns, largest variance first.
-    """
-
-    mean: Floats
-    directions: Floats
-
-    def of(self, inputs: Numbers, rows: Indices) -> Floats:
-        """Return the components of some rows.
-
-        Parameters
-        ----------
-        inputs : ndarray, shape (n, ...)
-            Images of bytes, or numbers between 0 and 1.
-        rows : Indices
-            Which.
-
-        Returns
-        -------
-        Floats, shape (m, d)
-            One line for each row.
-        """
-        parts = [
-            (_pixels(inputs, rows[at : at + CHUNK]) - self.mean) @ self.directions
-            for at in range(0, len(rows), CHUNK)
-        ]
-        empty = np.empty((0, self.directions.shape[1]))
-        return np.concatenate([empty, *parts]).astype(np.float64)
-
-
-def fit_components(inputs: Numbers, rows: Indices, dimensions: int, rng: Generator) -> Components:
-    """Fit principal components by subspace iteration on some of the rows.
-
-    Parameters
-    ----------
-    inputs : ndarray, shape (n, ...)
-        Images of bytes, or numbers between 0 and 1.
-    rows : Indices
-        The training rows; of more than `FIT_ROWS` a random part is used.
-    dimensions : int
-        How many; no more than inputs have numbers, nor rows less one.
-    rng : numpy.random.Generator
-        Source of the choice of rows and of the start.
-
-    Returns
-    -------
-    Components
-        The map.
-    """
-    chosen = np.sort(rng.permutation(rows)[:FIT_ROWS])
-    x = _pixels(inputs, chosen)
-    mean = x.mean(axis=0)
-    x = x - mean
-    d = min(dimensions, x.shape[1], max(1, len(x) - 1))
-    basis = rng.standard_normal((x.shape[1], min(x.shape[1], d + 10)), dtype=np.float32)
-    for _ in range(PASSES):
-        basis = np.linalg.qr(x.T @ (x @ basis))[0]
-    inner = np.linalg.svd(x @ basis, full_matrices=False)[2].T[:, :d]
-    return Components(mean, basis @ inner)
 
 
 def _pixels(inputs: Numbers, rows: Indices) -> npt.NDArray[np.float32]:

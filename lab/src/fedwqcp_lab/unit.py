@@ -1,18 +1,20 @@
-"""The unit of work: one dataset under one seed, as saved model outputs."""
+"""The unit of work: one dataset under one seed, as saved model outputs.
+
+Outputs are written once and read by every method and score: for each agent one ``.npz`` with the
+arrays ``cal_logits`` and ``test_logits`` (or ``..._predictions``, ``..._quantiles``) in float32,
+and one file of what the agents share. A file is whole or not there.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
-import os
-import tempfile
 import zipfile
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -23,39 +25,35 @@ from fedwqcp.errors import InputError, RecordError
 from fedwqcp.federation.files import write_atomic
 
 Numbers = npt.NDArray[Any]
+
 SETTING = "setting.npz"
 """The file that ends a unit: it is written last, so where it is the others are."""
 
+Kind: TypeAlias = Literal["logits", "predictions", "quantiles"]
+"""What a model puts out."""
+
+_DAMAGED = (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error)
+
+_TEXT = ("dataset", "title", "status", "note", "task", "n_classes", "seed", "device", "agents")
+
+_ARRAYS = ("owners", "rows", "labels", "test_labels", "features", "label_law", "feature_law")
+
 
 @dataclass(frozen=True, eq=False)
-class Side:
-    """What one agent's model says.
+class Unit:
+    """What the agents share, and what each agent's model puts out."""
 
-    Parameters
-    ----------
-    name : str
-        The agent.
-    calibration, test : ndarray, shape (n, C) or (n,)
-        Logits or predictions for its own calibration points (in a pool: for those of all agents)
-        and for the test points.
-    quantiles, test_quantiles : ndarray, shape (n, 2), optional
-        The same from a model with quantile heads.
-    """
-
-    name: str
-    calibration: Numbers
-    test: Numbers
-    quantiles: Numbers | None = None
-    test_quantiles: Numbers | None = None
+    setting: UnitSetting
+    outputs: tuple[AgentOutputs, ...]
 
     @property
-    def model(self) -> Literal["strong", "weak"]:
-        """What kind of model it has, as its name begins."""
-        return "strong" if self.name.startswith("S") else "weak"
+    def quantiles(self) -> bool:
+        """Whether every agent has a model with quantile heads too."""
+        return all(agent.quantiles is not None for agent in self.outputs)
 
 
 @dataclass(frozen=True, eq=False)
-class Setting:
+class UnitSetting:
     """What all agents of a unit share.
 
     Parameters
@@ -81,9 +79,9 @@ class Setting:
     features : Floats, shape (n, d)
         Principal components of the calibration inputs.
     label_law : Floats
-        Share of each class in the training data; empty for a regression.
+        Label distribution of the training data; empty for a regression.
     feature_law : Floats
-        The law of the training inputs' components, as `density_of` writes it.
+        Feature density of the training inputs' components, as `density_of` writes it.
     """
 
     dataset: str
@@ -104,146 +102,73 @@ class Setting:
     feature_law: Floats
 
     def part(self, place: int) -> Indices:
-        """Return the calibration points of an agent.
-
-        Parameters
-        ----------
-        place : int
-            Its place among the agents.
-
-        Returns
-        -------
-        Indices
-            In increasing order.
-        """
+        """Return the calibration points of an agent."""
         return np.flatnonzero(self.owners == place)
 
 
 @dataclass(frozen=True, eq=False)
-class Unit:
-    """A setting and what every agent's model says in it.
+class AgentOutputs:
+    """What one agent's model puts out.
 
     Parameters
     ----------
-    setting : Setting
-        What the agents share.
-    sides : tuple of Side
-        The agents.
+    name : str
+        The agent.
+    calibration, test : ndarray, shape (n, C) or (n,)
+        Logits or predictions for its own calibration points (in a pool: for those of all agents)
+        and for the test points.
+    quantiles, test_quantiles : ndarray, shape (n, 2), optional
+        The same from a model with quantile heads.
     """
 
-    setting: Setting
-    sides: tuple[Side, ...]
+    name: str
+    calibration: Numbers
+    test: Numbers
+    quantiles: Numbers | None = None
+    test_quantiles: Numbers | None = None
 
     @property
-    def quantiles(self) -> bool:
-        """Whether every agent has a model with quantile heads too."""
-        return all(side.quantiles is not None for side in self.sides)
-
-
-_TEXT = ("dataset", "title", "status", "note", "task", "n_classes", "seed", "device", "agents")
-_ARRAYS = ("owners", "rows", "labels", "test_labels", "features", "label_law", "feature_law")
-
-
-def found(folder: Path) -> bool:
-    """Tell whether a unit was saved whole.
-
-    Parameters
-    ----------
-    folder : Path
-        Its folder.
-
-    Returns
-    -------
-    bool
-        Whether it can be loaded.
-    """
-    return (folder / SETTING).exists()
+    def model(self) -> Literal["strong", "weak"]:
+        """What kind of model it has, as its name begins."""
+        return "strong" if self.name.startswith("S") else "weak"
 
 
 def save(unit: Unit, folder: Path) -> None:
-    """Write a unit: files for each agent, then what they share.
-
-    Parameters
-    ----------
-    unit : Unit
-        What to write.
-    folder : Path
-        Where to; it is made where it is missing.
-
-    Raises
-    ------
-    InputError
-        If a file cannot be written.
-    """
+    """Write a unit: files for each agent, then what they share."""
     kind: Kind = "logits" if unit.setting.task == "classification" else "predictions"
-    for side in unit.sides:
-        _write(folder / f"{side.name}.npz", side.calibration, side.test, kind)
-        if side.quantiles is not None and side.test_quantiles is not None:
-            path = folder / f"{side.name}-quantiles.npz"
-            _write(path, side.quantiles, side.test_quantiles, "quantiles")
+    for agent in unit.outputs:
+        _write(folder / f"{agent.name}.npz", agent.calibration, agent.test, kind)
+        if agent.quantiles is not None and agent.test_quantiles is not None:
+            path = folder / f"{agent.name}-quantiles.npz"
+            _write(path, agent.quantiles, agent.test_quantiles, "quantiles")
     text = json.dumps({name: getattr(unit.setting, name) for name in _TEXT})
-    buffer = io.BytesIO()
     arrays = {name: getattr(unit.setting, name) for name in _ARRAYS}
-    np.savez(buffer, about=np.array(text), **arrays)
-    write_atomic(folder / SETTING, buffer.getvalue())
+    write_atomic(folder / SETTING, _npz({"about": np.array(text), **arrays}))
 
 
 def load(folder: Path) -> Unit:
-    """Read a unit.
-
-    Parameters
-    ----------
-    folder : Path
-        Where `save` wrote it.
-
-    Returns
-    -------
-    Unit
-        The same.
-
-    Raises
-    ------
-    RecordError
-        If a file is missing or damaged.
-    """
+    """Read a unit."""
     try:
         with np.load(folder / SETTING, allow_pickle=False) as archive:
             parts: dict[str, Any] = {name: archive[name] for name in _ARRAYS}
             about: dict[str, Any] = json.loads(str(archive["about"]))
-        setting = Setting(**{**about, **parts, "agents": tuple(about["agents"])})
-    except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
+        setting = UnitSetting(**{**about, **parts, "agents": tuple(about["agents"])})
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise RecordError(
             f"{folder} does not hold model outputs that can be read: {error}; "
             "delete the folder and run again"
         ) from None
-    return Unit(setting, tuple(_side(folder, name) for name in setting.agents))
+    return Unit(setting, tuple(_read_agent(folder, name) for name in setting.agents))
 
 
-def _side(folder: Path, name: str) -> Side:
-    """Read what one agent's models say."""
-    own = read_outputs(folder / f"{name}.npz")
-    path = folder / f"{name}-quantiles.npz"
-    if not path.exists():
-        return Side(name, own.cal, own.test)
-    heads = read_outputs(path)
-    return Side(name, own.cal, own.test, heads.cal, heads.test)
-
-
-def _write(path: Path, calibration: Numbers, test: Numbers, kind: Kind) -> None:
-    """Write what one model says, in float32."""
-    cal, new = (array.astype(np.float32, copy=False) for array in (calibration, test))
-    write_outputs(path, ModelOutputs(cal, new, kind))
-
-
-Kind: TypeAlias = Literal["logits", "predictions", "quantiles"]
-"""What a model puts out."""
-
-_DAMAGED = (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error)
+def found(folder: Path) -> bool:
+    """Tell whether a unit was saved whole."""
+    return (folder / SETTING).exists()
 
 
 @dataclass(frozen=True, eq=False)
 class ModelOutputs:
-    """What one model says of its calibration rows and of the test rows.
+    """One model's outputs for its calibration rows and for the test rows: a file.
 
     Parameters
     ----------
@@ -279,98 +204,48 @@ class ModelOutputs:
         return f"ModelOutputs({self.kind}, cal={self.cal.shape}, test={self.test.shape})"
 
 
-def path_of(folder: Path, dataset: str, seed: int, agent: str) -> Path:
-    """Return where the outputs of one agent are.
-
-    Parameters
-    ----------
-    folder : Path
-        Root of all outputs.
-    dataset : str
-        Name of the data.
-    seed : int
-        Seed of the run.
-    agent : str
-        Name of the agent.
-
-    Returns
-    -------
-    Path
-        ``folder/dataset/seed/agent.npz``.
-    """
-    return folder / dataset / str(seed) / f"{agent}.npz"
-
-
 def write_outputs(path: Path, outputs: ModelOutputs) -> None:
-    """Write outputs whole or not at all.
-
-    Parameters
-    ----------
-    path : Path
-        Where; folders are made, an existing file is replaced in one step.
-    outputs : ModelOutputs
-        What.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be written.
-    """
-    arrays: dict[str, Any] = {
-        f"cal_{outputs.kind}": outputs.cal,
-        f"test_{outputs.kind}": outputs.test,
-    }
-    part = ""
+    """Write one model's outputs whole or not at all."""
+    arrays = {f"cal_{outputs.kind}": outputs.cal, f"test_{outputs.kind}": outputs.test}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            os.unlink(part)
         raise InputError(f"cannot write {path}: {error.strerror}") from None
+    write_atomic(path, _npz(arrays))
 
 
-def read_outputs(
-    path: Path, *, cal: tuple[int, ...] | None = None, test: tuple[int, ...] | None = None
-) -> ModelOutputs:
-    """Read saved outputs.
-
-    Parameters
-    ----------
-    path : Path
-        Which file.
-    cal, test : tuple of int, optional
-        Shapes that the arrays must have.
-
-    Returns
-    -------
-    ModelOutputs
-        What the file holds.
-
-    Raises
-    ------
-    RecordError
-        If the file is not there or damaged, or holds other shapes.
-    """
+def read_outputs(path: Path) -> ModelOutputs:
+    """Read what `write_outputs` wrote."""
     try:
         with np.load(path, allow_pickle=False) as archive:
             kind = next(k for k in get_args(Kind) if f"cal_{k}" in archive.files)
-            found = ModelOutputs(archive[f"cal_{kind}"], archive[f"test_{kind}"], kind)
+            return ModelOutputs(archive[f"cal_{kind}"], archive[f"test_{kind}"], kind)
     except FileNotFoundError:
         raise RecordError(f"{path}: there are no saved outputs; train the models first") from None
     except (*_DAMAGED, StopIteration):
         raise RecordError(
             f"{path} is damaged or holds no model outputs; delete it and train again"
         ) from None
-    for name, array, shape in (("cal", found.cal, cal), ("test", found.test, test)):
-        if shape is not None and array.shape != tuple(shape):
-            raise RecordError(
-                f"{path}: {name} must have shape {tuple(shape)}, got {array.shape}; it belongs to "
-                "other data: delete it and train again"
-            )
-    return found
+
+
+def _read_agent(folder: Path, name: str) -> AgentOutputs:
+    """Read the outputs of one agent's models."""
+    own = read_outputs(folder / f"{name}.npz")
+    path = folder / f"{name}-quantiles.npz"
+    if not path.exists():
+        return AgentOutputs(name, own.cal, own.test)
+    heads = read_outputs(path)
+    return AgentOutputs(name, own.cal, own.test, heads.cal, heads.test)
+
+
+def _write(path: Path, calibration: Numbers, test: Numbers, kind: Kind) -> None:
+    """Write the outputs of one model, in float32."""
+    cal, new = (array.astype(np.float32, copy=False) for array in (calibration, test))
+    write_outputs(path, ModelOutputs(cal, new, kind))
+
+
+def _npz(arrays: Mapping[str, Any]) -> bytes:
+    """Return arrays as an uncompressed archive."""
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()

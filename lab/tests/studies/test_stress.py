@@ -13,19 +13,19 @@ from fedwqcp_lab.studies.stress import (
     FEW,
     Factor,
     Shape,
-    Stress,
+    StressStudy,
     federate,
     journal_of,
     load,
     run,
     shape_of,
-    stressed,
+    summarize,
     write_figures,
 )
-from fedwqcp_lab.unit import Side, Unit
+from fedwqcp_lab.unit import AgentOutputs, Unit
 from units import experiment, labels_unit, lines_unit
 
-STUDY = Stress(
+STUDY = StressStudy(
     experiment=experiment(
         pool=True, datasets=experiment().datasets[:1], presets=experiment().presets[:2]
     ),
@@ -39,16 +39,16 @@ def fill(folder):
         unit = labels_unit(seed)
         rng = np.random.default_rng(seed)
         n = len(unit.setting.labels)
-        sides = tuple(
-            Side(side.name, rng.normal(size=(n, 4)).astype(np.float32), side.test)
-            for side in unit.sides
+        outputs = tuple(
+            AgentOutputs(agent.name, rng.normal(size=(n, 4)).astype(np.float32), agent.test)
+            for agent in unit.outputs
         )
-        units.save(Unit(unit.setting, sides), folder.unit(STUDY.experiment, ("blobs", seed)))
+        units.save(Unit(unit.setting, outputs), folder.unit(STUDY.experiment, ("blobs", seed)))
 
 
 def test_a_line_sums_up_its_agents():
     results = evaluate(labels_unit(), experiment())
-    lines = stressed(results, "agents", 3.0)
+    lines = summarize(results, "agents", 3.0)
     assert len(lines) == 4
     own = [r for r in results if (r.preset, r.method) == ("sound", "fedwq-cp")]
     line = next(x for x in lines if (x.preset, x.method) == ("sound", "fedwq-cp"))
@@ -104,7 +104,7 @@ def test_wrong_studies_are_refused(tmp_path):
         Factor(name="agents", values=(2, 2.0))
     for factors in ((), 2 * (Factor(name="agents", values=(2,)),)):
         with pytest.raises(InputError, match="factors must have different names"):
-            Stress(experiment=experiment(), factors=factors)
+            StressStudy(experiment=experiment(), factors=factors)
     file = tmp_path / "s.toml"
     file.write_text("factors = 3")
     with pytest.raises(InputError, match=r"s\.toml"):
@@ -115,11 +115,11 @@ def pool(seed=0):
     """Return models that spoke of all calibration points: row i says (model, i)."""
     unit = labels_unit(seed)
     n = len(unit.setting.labels)
-    sides = tuple(
-        Side(side.name, np.stack([np.full(n, at), np.arange(n)] * 2, axis=1), side.test)
-        for at, side in enumerate(unit.sides)
+    outputs = tuple(
+        AgentOutputs(agent.name, np.stack([np.full(n, at), np.arange(n)] * 2, axis=1), agent.test)
+        for at, agent in enumerate(unit.outputs)
     )
-    return Unit(unit.setting, sides)
+    return Unit(unit.setting, outputs)
 
 
 def test_every_point_has_one_owner_and_the_owners_model_speaks_of_it():
@@ -127,17 +127,17 @@ def test_every_point_has_one_owner_and_the_owners_model_speaks_of_it():
     assert found.setting.agents == ("S0", "S1", "W2", "W3", "W4")
     assert np.bincount(found.setting.owners, minlength=5).sum() == 240
     models = [0, 1, 2, 2, 2]  # two strong models in turn, one weak model
-    for at, side in enumerate(found.sides):
+    for at, agent in enumerate(found.outputs):
         rows = found.setting.part(at)
-        assert np.array_equal(side.calibration[:, 1], rows)
-        assert (side.calibration[:, 0] == models[at]).all()
-        assert side.test is pool().sides[models[at]].test or len(side.test) == 90
+        assert np.array_equal(agent.calibration[:, 1], rows)
+        assert (agent.calibration[:, 0] == models[at]).all()
+        assert agent.test is pool().outputs[models[at]].test or len(agent.test) == 90
 
 
 def test_tiny_agents_keep_few_points_and_the_rest_belongs_to_nobody():
     plain, tiny = (federate(pool(), Shape(agents=3, beta=5.0, tiny=t)) for t in (0, 2))
-    sizes = [len(side.calibration) for side in tiny.sides]
-    assert sizes[0] == len(plain.sides[0].calibration)
+    sizes = [len(agent.calibration) for agent in tiny.outputs]
+    assert sizes[0] == len(plain.outputs[0].calibration)
     assert sizes[1:] == [FEW, FEW]
     assert (tiny.setting.owners == -1).sum() == 240 - sum(sizes)
 
@@ -145,8 +145,9 @@ def test_tiny_agents_keep_few_points_and_the_rest_belongs_to_nobody():
 def test_quantity_skew_leaves_the_labels_alone():
     unit = federate(pool(), Shape(agents=2, skew="quantity", beta=10.0))
     shares = [
-        np.bincount(unit.setting.labels[unit.setting.part(at)], minlength=4) / len(side.calibration)
-        for at, side in enumerate(unit.sides)
+        np.bincount(unit.setting.labels[unit.setting.part(at)], minlength=4)
+        / len(agent.calibration)
+        for at, agent in enumerate(unit.outputs)
     ]
     assert np.abs(shares[0] - shares[1]).max() < 0.25  # 120 points: sd of a share is 0.04
 
@@ -171,4 +172,4 @@ def test_a_pool_must_fit():
         federate(lines_unit(), Shape())
     strong = pool()
     with pytest.raises(InputError, match="every kind"):
-        federate(Unit(strong.setting, strong.sides[:2]), Shape(strong=0.5))
+        federate(Unit(strong.setting, strong.outputs[:2]), Shape(strong=0.5))

@@ -42,7 +42,7 @@ class Remote:
 
 @dataclass(frozen=True)
 class Content:
-    """One known copy of a dataset, told by its pixels and labels and not by how they are stored.
+    """One known copy of a dataset, recognised by pixels and labels and not by how they are stored.
 
     Parameters
     ----------
@@ -412,33 +412,12 @@ CATALOG: tuple[Dataset, ...] = (
 
 
 def available() -> tuple[str, ...]:
-    """Return the names of all datasets.
-
-    Returns
-    -------
-    tuple of str
-        In the order of `CATALOG`.
-    """
+    """Return the names of all datasets."""
     return tuple(dataset.name for dataset in CATALOG)
 
 
 def find(name: str) -> Dataset:
     """Return the dataset with this name.
-
-    Parameters
-    ----------
-    name : str
-        As `available` lists it.
-
-    Returns
-    -------
-    Dataset
-        Its entry.
-
-    Raises
-    ------
-    InputError
-        If there is none; the error names the nearest and lists all.
 
     Examples
     --------

@@ -23,14 +23,7 @@ SYSTEM_FOLDERS = (Path("/usr/share/datasets"),)
 
 
 def cache_folder() -> Path:
-    """Return the folder that downloads are kept in.
-
-    Returns
-    -------
-    Path
-        ``FEDWQCP_CACHE`` where it is set, else the folder for caches of this system; it need not
-        exist.
-    """
+    """Return the folder that downloads are kept in."""
     if chosen := os.environ.get("FEDWQCP_CACHE"):
         return Path(chosen)
     if sys.platform == "win32":
@@ -43,23 +36,7 @@ def cache_folder() -> Path:
 
 
 def places(data: Path | None = None) -> tuple[Path, ...]:
-    """Return the folders that are searched, in this order.
-
-    Parameters
-    ----------
-    data : Path, optional
-        A folder with data; by default the one that ``FEDWQCP_DATA`` names, if it is set.
-
-    Returns
-    -------
-    tuple of Path
-        The given folder, the folders of the system, the cache.
-
-    Raises
-    ------
-    InputError
-        If the given folder is none.
-    """
+    """Return the folders that are searched, in this order."""
     named = "the data folder" if data is not None else "FEDWQCP_DATA"
     if data is None and (chosen := os.environ.get("FEDWQCP_DATA")):
         data = Path(chosen)
@@ -70,25 +47,7 @@ def places(data: Path | None = None) -> tuple[Path, ...]:
 
 
 def locate(dataset: Dataset, data: Path | None = None) -> tuple[Path, ...] | None:
-    """Return the files of a dataset from the first place that has all of them.
-
-    Parameters
-    ----------
-    dataset : Dataset
-        An entry of the catalogue that is not embedded.
-    data : Path, optional
-        A folder with data, as in `places`.
-
-    Returns
-    -------
-    tuple of Path or None
-        Files that belong together; None if no place has them.
-
-    Raises
-    ------
-    InputError
-        If the given folder is none.
-    """
+    """Return the files of a dataset from the first place that has all of them."""
     for place in places(data):
         for names in dataset.file_sets:
             files = tuple(place / name for name in names)
@@ -98,31 +57,18 @@ def locate(dataset: Dataset, data: Path | None = None) -> tuple[Path, ...] | Non
 
 
 def missing(dataset: Dataset, data: Path | None = None) -> InputError:
-    """Return the error that says which files were looked for, where, and how to get them.
-
-    Parameters
-    ----------
-    dataset : Dataset
-        An entry that `locate` did not find.
-    data : Path, optional
-        A folder with data, as in `places`.
-
-    Returns
-    -------
-    InputError
-        To be raised.
-    """
+    """Return the error that says which files were looked for, where, and how to get them."""
     folders = places(data)
-    wanted = " or ".join(_shown(names) for names in dataset.file_sets)
+    expected = " or ".join(_joined(names) for names in dataset.file_sets)
     return InputError(
-        f"{dataset.name}: no data found; looked for {wanted} in "
+        f"{dataset.name}: no data found; looked for {expected} in "
         + ", ".join(str(folder) for folder in folders)
         + "".join(_incomplete(dataset, folder) for folder in folders)
         + f"; get it with: fedwqcp-lab data fetch {dataset.name}"
     )
 
 
-def _shown(names: tuple[str, ...]) -> str:
+def _joined(names: tuple[str, ...]) -> str:
     """Name a set of files briefly."""
     return names[0] if len(names) == 1 else f"{names[0]} with {len(names) - 1} more"
 
@@ -176,29 +122,7 @@ def fetch(
     progress: Progress | None = None,
     patience: Patience | None = None,
 ) -> tuple[Path, ...]:
-    """Return the published files of a dataset, downloading those that the folder lacks.
-
-    Parameters
-    ----------
-    dataset : Dataset
-        An entry of the catalogue that is not embedded.
-    folder : Path
-        Where the files are kept; it is made if need be.
-    progress : callable, optional
-        Told how far each file is.
-    patience : Patience, optional
-        Timeout and number of tries.
-
-    Returns
-    -------
-    tuple of Path
-        The files; each has its published checksum.
-
-    Raises
-    ------
-    InputError
-        If a file cannot be had, has another checksum or cannot be written.
-    """
+    """Return the published files of a dataset, downloading those that the folder lacks."""
     files = tuple(folder / remote.path for remote in dataset.remote)
     for remote, file in zip(dataset.remote, files, strict=True):
         if not (file.is_file() and md5_of(file) == remote.md5):
@@ -209,25 +133,7 @@ def fetch(
 def download(
     remote: Remote, target: Path, *, progress: Progress | None = None, patience: Patience
 ) -> None:
-    """Download one file; it appears under its name only with the published checksum.
-
-    Parameters
-    ----------
-    remote : Remote
-        What to download.
-    target : Path
-        Its name here.
-    progress : callable, optional
-        Told how far the file is.
-    patience : Patience
-        Timeout and number of tries.
-
-    Raises
-    ------
-    InputError
-        If every address failed; the error names each reason, and both checksums where the file came
-        but is another one. Then nothing of it is kept.
-    """
+    """Download one file; it appears under its name only with the published checksum."""
     part = target.with_name(target.name + ".part")
     _prepare(part)
     if part.exists() and md5_of(part) == remote.md5:  # whole, but not renamed before the end
@@ -248,26 +154,15 @@ def download(
                 return
             part.unlink()
             reasons[url] = f"md5 must be {remote.md5}, got {found}; nothing was kept"
-    told = "; ".join(f"{url}: {reason}" for url, reason in reasons.items())
+    failures = "; ".join(f"{url}: {reason}" for url, reason in reasons.items())
     raise InputError(
-        f"{target.name} could not be downloaded after {patience.tries} tries ({told}); "
+        f"{target.name} could not be downloaded after {patience.tries} tries ({failures}); "
         f"try again, or put the file at {target}"
     )
 
 
 def md5_of(path: Path) -> str:
-    """Return the MD5 checksum of a file.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Returns
-    -------
-    str
-        In hexadecimal digits.
-    """
+    """Return the MD5 checksum of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 

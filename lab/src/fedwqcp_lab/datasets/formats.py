@@ -30,23 +30,7 @@ _AT_ONCE = 512  # images; their planes stay in a processor's cache
 
 
 def read(path: Path) -> Arrays:
-    """Return the arrays of an ``.npz`` or ``.npz.xz`` file.
-
-    Parameters
-    ----------
-    path : Path
-        The file; its ending says which of the two it is.
-
-    Returns
-    -------
-    dict of str to array
-        Images are decoded: uint8 of shape (n, h, w), or (n, h, w, 3) for colour.
-
-    Raises
-    ------
-    InputError
-        If the file is damaged or of another kind.
-    """
+    """Return the arrays of an ``.npz`` or ``.npz.xz`` file."""
     try:
         if path.suffix == ".xz":
             with lzma.open(path) as stream:
@@ -58,20 +42,7 @@ def read(path: Path) -> Arrays:
 
 
 def write(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Write arrays to an ``.npz.xz`` file that `read` reads.
-
-    Parameters
-    ----------
-    path : Path
-        Where to; an existing file is replaced.
-    arrays : mapping of str to array
-        Those named ``..._images`` must be uint8 of shape (n, h, w) or (n, h, w, 3).
-
-    Raises
-    ------
-    InputError
-        If images have another type or shape.
-    """
+    """Write arrays to an ``.npz.xz`` file that `read` reads."""
     stored = {
         name + _SUFFIX if name.endswith("_images") else name: (
             residuals(array) if name.endswith("_images") else array
@@ -85,21 +56,6 @@ def write(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
 
 def residuals(images: npt.NDArray[Any]) -> Bytes:
     """Return what is left of images after prediction from their neighbours.
-
-    Parameters
-    ----------
-    images : array of uint8, shape (n, h, w) or (n, h, w, 3)
-        The pixels.
-
-    Returns
-    -------
-    array of uint8, shape (n, planes, h, w)
-        As `pixels` takes them.
-
-    Raises
-    ------
-    InputError
-        If the type or shape is another.
 
     Examples
     --------
@@ -123,23 +79,7 @@ def residuals(images: npt.NDArray[Any]) -> Bytes:
 
 
 def pixels(left: npt.NDArray[Any]) -> Bytes:
-    """Return the images that `residuals` came from.
-
-    Parameters
-    ----------
-    left : array of uint8, shape (n, planes, h, w)
-        What is left after prediction; one plane or three.
-
-    Returns
-    -------
-    array of uint8, shape (n, h, w) or (n, h, w, 3)
-        The pixels.
-
-    Raises
-    ------
-    InputError
-        If the type or shape is another.
-    """
+    """Return the images that `residuals` came from."""
     if left.dtype != np.uint8 or left.ndim != 4 or left.shape[1] not in (1, 3):
         raise InputError(
             "stored images must be uint8 of shape (n, 1 or 3, h, w), "
@@ -231,23 +171,7 @@ _IMAGE = 3 * 32 * 32
 
 
 def read_idx(path: Path) -> Bytes:
-    """Return the array of a gzipped IDX file of unsigned bytes.
-
-    Parameters
-    ----------
-    path : Path
-        Such as ``train-images-idx3-ubyte.gz``.
-
-    Returns
-    -------
-    array of uint8
-        In the shape that the file states.
-
-    Raises
-    ------
-    InputError
-        If the file is damaged or of another kind.
-    """
+    """Return the array of a gzipped IDX file of unsigned bytes."""
     try:
         with gzip.open(path) as stream:
             raw = stream.read()
@@ -266,24 +190,7 @@ def read_idx(path: Path) -> Bytes:
 
 
 def read_cifar10(path: Path) -> Arrays:
-    """Return the images and labels of CIFAR-10 from its binary version.
-
-    Parameters
-    ----------
-    path : Path
-        ``cifar-10-binary.tar.gz``; it is read, not unpacked.
-
-    Returns
-    -------
-    dict of str to array
-        ``train_images`` and ``test_images`` of shape (n, 32, 32, 3), ``train_labels`` and
-        ``test_labels`` of shape (n,), all uint8.
-
-    Raises
-    ------
-    InputError
-        If the archive is damaged or lacks a batch.
-    """
+    """Return the images and labels of CIFAR-10 from its binary version."""
     batches: dict[str, Bytes] = {}
     try:
         with tarfile.open(path, "r:gz") as archive:

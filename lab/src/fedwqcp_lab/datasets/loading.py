@@ -68,31 +68,7 @@ def load(
     download: bool = False,
     progress: Progress | None = None,
 ) -> Loaded:
-    """Return a dataset from a folder, the system or the cache; download it only if asked to.
-
-    Parameters
-    ----------
-    name : str
-        As the catalogue lists it.
-    data : Path or str, optional
-        A folder with data; by default the one that ``FEDWQCP_DATA`` names, if it is set.
-    download : bool, optional
-        Whether a dataset that is nowhere here is downloaded from its authors into the cache.
-    progress : callable, optional
-        Told how far a download is.
-
-    Returns
-    -------
-    Loaded
-        The arrays of a known copy.
-
-    Raises
-    ------
-    InputError
-        If the name is unknown, nothing was found, or what was found is damaged or no known copy.
-    MissingExtraError
-        If the dataset comes with a package that is not installed.
-    """
+    """Return a dataset from a folder, the system or the cache; download it only if asked to."""
     dataset = catalog.find(name)
     if dataset.embedded:
         return _embedded(dataset)
@@ -106,25 +82,7 @@ def load(
 
 
 def read(dataset: Dataset, files: tuple[Path, ...]) -> Loaded:
-    """Return a dataset from files that belong together, if they are a known copy of it.
-
-    Parameters
-    ----------
-    dataset : Dataset
-        Its entry in the catalogue.
-    files : tuple of Path
-        One of its sets of files.
-
-    Returns
-    -------
-    Loaded
-        The arrays and what this copy is.
-
-    Raises
-    ------
-    InputError
-        If a file is damaged, or the content is no known copy; the error names the checksums.
-    """
+    """Return a dataset from files that belong together, if they are a known copy of it."""
     try:
         arrays = _shaped(dataset, _stored(files), files)
         sha256 = _checksum(arrays)
@@ -187,14 +145,16 @@ def _identify(dataset: Dataset, files: tuple[Path, ...], sha256: str) -> Content
         if content.sha256 == sha256:
             return content
     known = [f"{c.sha256} ({c.status})" for c in dataset.contents if c.sha256]
-    wanted = f"sha256 of its images and labels must be {' or '.join(known)}, got {sha256}"
+    expected = f"sha256 of its images and labels must be {' or '.join(known)}, got {sha256}"
     if not dataset.published.sha256 and len(files) == len(dataset.remote) == 1:
         md5 = md5_of(files[0])
         if md5 == dataset.remote[0].md5:
             return dataset.published
-        wanted = f"its md5 must be {dataset.remote[0].md5} (published), got {md5}, or the {wanted}"
+        expected = (
+            f"its md5 must be {dataset.remote[0].md5} (published), got {md5}, or the {expected}"
+        )
     raise InputError(
-        f"{dataset.name}: {' + '.join(str(file) for file in files)} is no known copy: {wanted}; "
+        f"{dataset.name}: {' + '.join(str(file) for file in files)} is no known copy: {expected}; "
         f"remove it, then: fedwqcp-lab data fetch {dataset.name}"
     )
 
@@ -249,31 +209,6 @@ def split(
     n: int, dataset: str, seed: int, *, share: float = TRAIN_SHARE, held_out: float = 0.0
 ) -> Split:
     """Divide rows at random into training and calibration.
-
-    Parameters
-    ----------
-    n : int
-        Number of rows of the official training split.
-    dataset : str
-        Its name; each dataset has a stream of its own.
-    seed : int
-        Seed of the run; the same seed gives the same rows.
-    share : float, optional
-        Share that trains, strictly between 0 and 1; rounded to whole rows.
-    held_out : float, optional
-        Share of those that train which is kept out of training, from 0 to below 1. The
-        calibration rows do not depend on it.
-
-    Returns
-    -------
-    Split
-        Every row is in exactly one part.
-
-    Raises
-    ------
-    InputError
-        If there are fewer than two rows, a share is not within its bounds, or one of the parts that
-        ``held_out`` makes is empty.
 
     Examples
     --------

@@ -67,18 +67,7 @@ class Engine:
                 raise InputError(f"{name} must be at least 1, got {value!r}")
 
     def on(self, device: torch.device) -> Engine:
-        """Return the choices with the device's defaults filled in.
-
-        Parameters
-        ----------
-        device : torch.device
-            Where the stack is computed.
-
-        Returns
-        -------
-        Engine
-            No layout, precision, graph or fuse is None; what the device cannot do is off.
-        """
+        """Return the choices with the device's defaults filled in."""
         cuda = device.type == "cuda"
         layout = self.layout or ("windows" if cuda else "grouped")
         fuse = cuda and layout == "windows" and self.fuse is not False and fused.works(device)
@@ -92,13 +81,7 @@ class Engine:
         )
 
     def exact(self) -> Engine:
-        """Return the engine for predictions.
-
-        Returns
-        -------
-        Engine
-            The same with activations in float32: bfloat16 is for training alone.
-        """
+        """Return the engine for predictions."""
         return dataclasses.replace(
             self, precision="tf32" if self.precision == "bf16" else self.precision
         )
@@ -110,13 +93,7 @@ class Engine:
 
     @contextmanager
     def active(self) -> Iterator[None]:
-        """Set torch's precision for the time of a block.
-
-        Yields
-        ------
-        None
-            The settings of before come back at the end.
-        """
+        """Set torch's precision for the time of a block."""
         before = torch.get_float32_matmul_precision()
         tf32 = self.precision != "fp32"
         torch.set_float32_matmul_precision("high" if tf32 else "highest")
@@ -131,23 +108,7 @@ class Engine:
 
 
 def find_device(name: str | torch.device = "auto") -> torch.device:
-    """Return a device by its name.
-
-    Parameters
-    ----------
-    name : str or torch.device
-        "cpu", "cuda", "cuda:1"; "auto" takes CUDA where there is one.
-
-    Returns
-    -------
-    torch.device
-        The device.
-
-    Raises
-    ------
-    InputError
-        If there is no such device here.
-    """
+    """Return a device by its name."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -171,22 +132,6 @@ def in_chunks(
 
     On a CPU each chunk has one thread, and several run at a time: small models do not gain from
     threads of their own, and results do not depend on the number of cores.
-
-    Parameters
-    ----------
-    engine : Engine
-        With the device's defaults filled in.
-    device : torch.device
-        Where the stack is.
-    models : int
-        How many models it has.
-    work : callable
-        Called with the slice of each chunk.
-
-    Returns
-    -------
-    list
-        What it gave, in order.
     """
     size = engine.chunk or models
     chunks = [slice(first, min(first + size, models)) for first in range(0, models, size)]
@@ -220,18 +165,7 @@ class Progress:
         self._lock = Lock()
 
     def of(self, chunk: slice) -> Callable[[float], None]:
-        """Return what one chunk tells its own share to.
-
-        Parameters
-        ----------
-        chunk : slice
-            Which models.
-
-        Returns
-        -------
-        callable
-            Takes a number from 0 to 1.
-        """
+        """Return what one chunk tells its own share to."""
         weight = (chunk.stop - chunk.start) / self._models
 
         def _tell(share: float) -> None:
@@ -244,25 +178,7 @@ class Progress:
 
 
 def place(images: npt.NDArray[Any] | torch.Tensor, device: torch.device) -> torch.Tensor:
-    """Return images as bytes on a device, once for all that use them.
-
-    Parameters
-    ----------
-    images : ndarray or Tensor of uint8, shape (n, H, W) or (n, H, W, c)
-        What `place` gave before is passed on as it is.
-    device : torch.device
-        Where.
-
-    Returns
-    -------
-    Tensor of uint8, shape (n, H, W, c)
-        The images.
-
-    Raises
-    ------
-    InputError
-        If they are no such images.
-    """
+    """Return images as bytes on a device, once for all that use them."""
     if not isinstance(images, torch.Tensor):
         array = np.asarray(images)
         if array.dtype != np.uint8:
@@ -276,21 +192,6 @@ def place(images: npt.NDArray[Any] | torch.Tensor, device: torch.device) -> torc
 
 
 def scaled(pixels: torch.Tensor, rows: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Gather images and scale them from bytes to -1 ... 1.
-
-    Parameters
-    ----------
-    pixels : Tensor of uint8, shape (n, H, W, c)
-        All images.
-    rows : Tensor of int64, shape (G, b)
-        Which.
-    dtype : torch.dtype
-        Type of the result.
-
-    Returns
-    -------
-    Tensor, shape (G, b, H, W, c)
-        (x / 255 - 0.5) / 0.5.
-    """
+    """Gather images and scale them from bytes to -1 ... 1."""
     chosen = pixels.index_select(0, rows.flatten()).float()
     return chosen.div_(255).sub_(0.5).div_(0.5).to(dtype).view(*rows.shape, *pixels.shape[1:])

@@ -14,18 +14,7 @@ _BLOCK = 1024
 
 
 def works(device: torch.device) -> bool:
-    """Say whether the kernels can be compiled and run here.
-
-    Parameters
-    ----------
-    device : torch.device
-        Where they would run.
-
-    Returns
-    -------
-    bool
-        False where Triton, its compiler or the device is missing.
-    """
+    """Say whether the kernels can be compiled and run here."""
     if device.type != "cuda" or importlib.util.find_spec("triton") is None:
         return False
     try:
@@ -36,18 +25,7 @@ def works(device: torch.device) -> bool:
 
 
 def windows(x: torch.Tensor) -> torch.Tensor:
-    """Copy the 4x4 windows of padded images.
-
-    Parameters
-    ----------
-    x : Tensor, shape (G, n, H, W, c)
-        Images.
-
-    Returns
-    -------
-    Tensor, shape (G, n H/2 W/2, 16 c)
-        Windows.
-    """
+    """Copy the 4x4 windows of padded images."""
     G, n, H, W, c = x.shape
     rows = n * (H // 2) * (W // 2)
     out = x.new_empty(G, rows, 16 * c)
@@ -56,22 +34,7 @@ def windows(x: torch.Tensor) -> torch.Tensor:
 
 
 def pool(z: torch.Tensor, bias: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Take the largest of each four, add the bias and rectify.
-
-    Parameters
-    ----------
-    z : Tensor, shape (G, rows, 4 o)
-        Four outputs side by side.
-    bias : Tensor, shape (G, o)
-        Biases.
-
-    Returns
-    -------
-    y : Tensor, shape (G, rows, o)
-        Outputs.
-    winner : Tensor of uint8, shape (G, rows, o)
-        Which of the four was largest; 4 where nothing passes.
-    """
+    """Take the largest of each four, add the bias and rectify."""
     G, rows, columns = z.shape
     o = columns // 4
     y = z.new_empty(G, rows, o)
@@ -81,20 +44,7 @@ def pool(z: torch.Tensor, bias: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
 
 
 def unpool(grad: torch.Tensor, winner: torch.Tensor) -> torch.Tensor:
-    """Put each gradient where its maximum was.
-
-    Parameters
-    ----------
-    grad : Tensor, shape (G, rows, o)
-        Gradients of the outputs of `pool`.
-    winner : Tensor of uint8, shape (G, rows, o)
-        As `pool` gave it.
-
-    Returns
-    -------
-    Tensor, shape (G, rows, 4 o)
-        Gradients of its input.
-    """
+    """Put each gradient where its maximum was."""
     G, rows, o = grad.shape
     dz = grad.new_empty(G, rows, 4 * o)
     _launch("unpool", G * rows, o, (grad.contiguous(), winner, dz), (o,))
@@ -102,20 +52,7 @@ def unpool(grad: torch.Tensor, winner: torch.Tensor) -> torch.Tensor:
 
 
 def fold(patches: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
-    """Sum windows back into images.
-
-    Parameters
-    ----------
-    patches : Tensor, shape (G, n H/2 W/2, 16 c)
-        Windows.
-    shape : tuple of int
-        (G, n, H, W, c).
-
-    Returns
-    -------
-    Tensor, shape (G, n, H, W, c)
-        At each place the sum of the four windows that hold it.
-    """
+    """Sum windows back into images."""
     G, n, H, W, c = shape
     out = patches.new_empty(shape)
     _launch("fold", G * n * H * W, c, (patches, out), (H, W, c))

@@ -27,69 +27,18 @@ class Head(ABC):
 
     @abstractmethod
     def targets(self, labels: npt.NDArray[Any]) -> torch.Tensor:
-        """Return labels in the form that `loss` takes.
-
-        Parameters
-        ----------
-        labels : ndarray, shape (n,) or (n, 1)
-            Classes or numbers.
-
-        Returns
-        -------
-        Tensor, shape (n,)
-            int64 or float32, on the CPU.
-
-        Raises
-        ------
-        InputError
-            If one cannot be trained on.
-        """
+        """Return labels in the form that `loss` takes."""
 
     @abstractmethod
     def loss(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """Return the loss of each model, averaged over its rows.
-
-        Parameters
-        ----------
-        outputs : Tensor, shape (G, n, width)
-            Raw outputs.
-        targets : Tensor, shape (G, n)
-            As `targets` gave them.
-
-        Returns
-        -------
-        Tensor, shape (G,)
-            One loss for each model.
-        """
+        """Return the loss of each model, averaged over its rows."""
 
     @abstractmethod
     def finish(self, outputs: torch.Tensor) -> torch.Tensor:
-        """Return what the models say.
-
-        Parameters
-        ----------
-        outputs : Tensor, shape (G, n, width)
-            Raw outputs.
-
-        Returns
-        -------
-        Tensor, shape (G, n, width) or (G, n)
-            Logits, predictions or quantiles, in float32.
-        """
+        """Return what the models say."""
 
     def start(self, targets: torch.Tensor) -> torch.Tensor | None:
-        """Return what is added to the last bias before training.
-
-        Parameters
-        ----------
-        targets : Tensor, shape (n,)
-            Training targets of one model.
-
-        Returns
-        -------
-        Tensor, shape (width,), or None
-            Nothing, unless a head says otherwise.
-        """
+        """Return what is added to the last bias before training."""
         del targets  # plain initialisation
         return None
 
@@ -222,35 +171,13 @@ class Architecture(ABC):
 
     @abstractmethod
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the shape of each weight of one model.
-
-        Returns
-        -------
-        dict
-            In the order of initialisation, named as in a plain torch module; each weight is
-            followed by its bias, the last pair belongs to the head.
-        """
+        """Return the shape of each weight of one model."""
 
     @abstractmethod
     def forward(
         self, weights: Mapping[str, torch.Tensor], x: torch.Tensor, engine: Engine
     ) -> torch.Tensor:
-        """Return the raw outputs of a stack.
-
-        Parameters
-        ----------
-        weights : mapping of str to Tensor
-            As `shapes` names them, with a first axis of G models.
-        x : Tensor, shape (G, n, H, W, c)
-            Scaled images, in the precision of the engine.
-        engine : Engine
-            With the device's defaults filled in.
-
-        Returns
-        -------
-        Tensor, shape (G, n, width)
-            In float32.
-        """
+        """Return the raw outputs of a stack."""
 
     @property
     @abstractmethod
@@ -269,20 +196,7 @@ class Architecture(ABC):
 
 
 def check_shape(shape: tuple[int, int, int], multiple: int = 1) -> None:
-    """Refuse the shape of an image that a model cannot take.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        Height, width and channels.
-    multiple : int
-        What height and width must be divisible by.
-
-    Raises
-    ------
-    InputError
-        If it is no such shape.
-    """
+    """Refuse the shape of an image that a model cannot take."""
     if len(shape) != 3 or min(shape) < 1 or shape[0] % multiple or shape[1] % multiple:
         raise InputError(
             f"shape must be (height, width, channels), height and width multiples of {multiple}, "
@@ -291,22 +205,7 @@ def check_shape(shape: tuple[int, int, int], multiple: int = 1) -> None:
 
 
 def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-    """Apply one linear layer per model.
-
-    Parameters
-    ----------
-    x : Tensor, shape (G, n, d)
-        Inputs.
-    weight : Tensor, shape (G, k, d)
-        Weights in float32; they are used in the precision of `x`.
-    bias : Tensor, shape (G, k)
-        Biases.
-
-    Returns
-    -------
-    Tensor, shape (G, n, k)
-        Outputs.
-    """
+    """Apply one linear layer per model."""
     # the weight stands on the left so that its gradient comes out in its own memory order
     columns = torch.baddbmm(bias.to(x.dtype).unsqueeze(2), weight.to(x.dtype), x.transpose(1, 2))
     return columns.transpose(1, 2)
@@ -317,20 +216,6 @@ def grouped_conv_pool(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor)
 
     The maximum comes first: it commutes with adding a bias and with rectifying, and leaves a
     quarter of the numbers.
-
-    Parameters
-    ----------
-    x : Tensor, shape (G, n, H, W, c)
-        Inputs.
-    weight : Tensor, shape (G, o, c, 3, 3)
-        Kernels.
-    bias : Tensor, shape (G, o)
-        Biases.
-
-    Returns
-    -------
-    Tensor, shape (G, n, H // 2, W // 2, o)
-        Outputs.
     """
     G, n, H, W, c = x.shape
     o = weight.shape[1]
@@ -349,24 +234,7 @@ SPLITS = 8
 def conv_pool(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, *, fuse: bool = False
 ) -> torch.Tensor:
-    """Convolve 3x3 with padding 1, add the bias, rectify and take the maximum over 2x2.
-
-    Parameters
-    ----------
-    x : Tensor, shape (G, n, H, W, c)
-        Inputs of G models; H and W are even.
-    weight : Tensor, shape (G, o, c, 3, 3)
-        Kernels in float32; they are used in the precision of `x`.
-    bias : Tensor, shape (G, o)
-        Biases in float32.
-    fuse : bool
-        Whether the parts around the matrix products run as single Triton kernels (CUDA only).
-
-    Returns
-    -------
-    Tensor, shape (G, n, H // 2, W // 2, o)
-        Outputs.
-    """
+    """Convolve 3x3 with padding 1, add the bias, rectify and take the maximum over 2x2."""
     out: torch.Tensor = _ConvPool.apply(x, weight, bias, fuse)
     return out
 

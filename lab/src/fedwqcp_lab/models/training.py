@@ -27,28 +27,16 @@ def initial(architecture: Architecture, streams: Sequence[Generator]) -> dict[st
 
     Weight and bias of a layer are uniform within 1 / sqrt(inputs of the layer), which is what
     torch's `Conv2d` and `Linear` draw.
-
-    Parameters
-    ----------
-    architecture : Architecture
-        The kind of model.
-    streams : sequence of numpy.random.Generator
-        One for each model; they move on.
-
-    Returns
-    -------
-    dict of str to Tensor
-        Weights with a first axis of G models, in float32 on the CPU.
     """
     shapes = architecture.shapes()
-    drawn: dict[str, list[npt.NDArray[np.float32]]] = {name: [] for name in shapes}
+    weights: dict[str, list[npt.NDArray[np.float32]]] = {name: [] for name in shapes}
     for rng in streams:
         bound = 0.0
         for name, shape in shapes.items():
             if len(shape) > 1:  # a bias follows its weight and has its bound
                 bound = 1 / math.sqrt(math.prod(shape[1:]))
-            drawn[name].append(rng.uniform(-bound, bound, shape).astype(np.float32))
-    return {name: torch.from_numpy(np.stack(each)) for name, each in drawn.items()}
+            weights[name].append(rng.uniform(-bound, bound, shape).astype(np.float32))
+    return {name: torch.from_numpy(np.stack(each)) for name, each in weights.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,18 +66,7 @@ class Stack:
         return next(iter(self.weights.values())).device
 
     def state(self, model: int) -> dict[str, torch.Tensor]:
-        """Return the weights of one model, as a plain torch module names them.
-
-        Parameters
-        ----------
-        model : int
-            Which of the stack.
-
-        Returns
-        -------
-        dict of str to Tensor
-            Copies on the CPU.
-        """
+        """Return the weights of one model, as a plain torch module names them."""
         return {name: weight[model].cpu().clone() for name, weight in self.weights.items()}
 
     def predict(
@@ -97,20 +74,7 @@ class Stack:
         images: npt.NDArray[Any] | torch.Tensor,
         rows: npt.NDArray[np.integer[Any]] | None = None,
     ) -> npt.NDArray[np.float32]:
-        """Return what every model says of images.
-
-        Parameters
-        ----------
-        images : ndarray or Tensor of uint8, shape (N, H, W) or (N, H, W, c)
-            Images; a tensor on the device is not copied.
-        rows : ndarray of int, shape (G, n), optional
-            The images each model sees; all by default.
-
-        Returns
-        -------
-        ndarray of float32, shape (G, n, C), (G, n) or (G, n, L)
-            Logits, predictions or quantiles.
-        """
+        """Return what every model says of images."""
         pixels = check_images(self.architecture, images, self.device)
         if rows is None:
             rows = np.broadcast_to(np.arange(len(pixels)), (len(self), len(pixels)))
@@ -119,12 +83,12 @@ class Stack:
 
         def _work(own: slice) -> npt.NDArray[np.float32]:
             with torch.no_grad():  # a thread's own setting
-                return self._said(own, pixels, chosen[own], engine)
+                return self._predict(own, pixels, chosen[own], engine)
 
         with engine.active():
             return np.concatenate(in_chunks(engine, self.device, len(self), _work))
 
-    def _said(
+    def _predict(
         self, own: slice, pixels: torch.Tensor, rows: npt.NDArray[np.int64], engine: Engine
     ) -> npt.NDArray[np.float32]:
         """Predict with some of the models, in batches that keep to the memory."""
@@ -136,34 +100,14 @@ class Stack:
         for part in moved.split(batch, dim=1):
             x = scaled(pixels, part, engine.dtype)
             parts.append(head.finish(self.architecture.forward(weights, x, engine)))
-        said: npt.NDArray[np.float32] = torch.cat(parts, dim=1).cpu().numpy()
-        return said
+        outputs: npt.NDArray[np.float32] = torch.cat(parts, dim=1).cpu().numpy()
+        return outputs
 
 
 def check_images(
     architecture: Architecture, images: npt.NDArray[Any] | torch.Tensor, device: torch.device
 ) -> torch.Tensor:
-    """Return images on the device, or say why the models cannot take them.
-
-    Parameters
-    ----------
-    architecture : Architecture
-        The kind of model.
-    images : ndarray or Tensor of uint8
-        Images.
-    device : torch.device
-        Where the models are.
-
-    Returns
-    -------
-    Tensor of uint8, shape (n, H, W, c)
-        The images.
-
-    Raises
-    ------
-    InputError
-        If their shape is another than the models'.
-    """
+    """Return images on the device, or say why the models cannot take them."""
     pixels = place(images, device)
     if tuple(pixels.shape[1:]) != architecture.shape:
         raise InputError(
@@ -175,25 +119,7 @@ def check_images(
 def check_rows(
     rows: npt.NDArray[np.integer[Any]], models: int, images: int
 ) -> npt.NDArray[np.int64]:
-    """Return row numbers, or say what is wrong with them.
-
-    Parameters
-    ----------
-    rows : ndarray of int, shape (G, n)
-        Rows for each model.
-    models, images : int
-        How many there are.
-
-    Returns
-    -------
-    ndarray of int64, shape (G, n)
-        The same rows.
-
-    Raises
-    ------
-    InputError
-        If there is not one list for each model, or a row is no image.
-    """
+    """Return row numbers, or say what is wrong with them."""
     found = np.asarray(rows)
     if found.ndim != 2 or len(found) != models or found.dtype.kind not in "iu":
         raise InputError(
@@ -239,17 +165,7 @@ class Run:
         self.targets = targets
 
     def begin(self, rows: npt.NDArray[np.int64], streams: Sequence[Generator], rate: float) -> None:
-        """Draw the weights, and let the head move its bias to where training starts.
-
-        Parameters
-        ----------
-        rows : ndarray of int64, shape (G, n)
-            Training rows of each model.
-        streams : sequence of numpy.random.Generator
-            One for each model.
-        rate : float
-            Learning rate.
-        """
+        """Draw the weights, and let the head move its bias to where training starts."""
         self.rows, self.streams = rows, streams
         weights = initial(self.architecture, streams)
         *_, last = weights
@@ -266,22 +182,7 @@ class Run:
         self.compiled = torch.compile(self._loss, dynamic=False) if self.engine.compile else None
 
     def train(self, epochs: int, batch: int, report: Callable[[float], None]) -> Stack:
-        """Run all epochs.
-
-        Parameters
-        ----------
-        epochs : int
-            How many.
-        batch : int
-            Rows per step and model.
-        report : callable
-            Told the share done.
-
-        Returns
-        -------
-        Stack
-            The trained models.
-        """
+        """Run all epochs."""
         models, n = self.rows.shape
         full = n // batch
         loop = _Loop(self, full, (models, batch))
@@ -300,30 +201,13 @@ class Run:
         return Stack(self.architecture, weights, self.engine)
 
     def step(self, rows: torch.Tensor) -> None:
-        """Take one step with Adam.
-
-        Parameters
-        ----------
-        rows : Tensor of int64, shape (G, b)
-            The batch of each model.
-        """
+        """Take one step with Adam."""
         for weight, slope in zip(self.weights.values(), self.slopes(rows), strict=True):
             weight.grad = slope.contiguous()  # fused Adam reads memory in order
         self.adam.step()
 
     def slopes(self, rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Return the gradient of the summed loss: each model's part is its own.
-
-        Parameters
-        ----------
-        rows : Tensor of int64, shape (G, b)
-            The batch of each model.
-
-        Returns
-        -------
-        tuple of Tensor
-            One for each weight.
-        """
+        """Return the gradient of the summed loss: each model's part is its own."""
         if self.compiled is not None:
             try:
                 return torch.autograd.grad(self.compiled(rows), tuple(self.weights.values()))
@@ -428,41 +312,6 @@ def train(
     Each model has its own rows, initial weights and order of rows, and a state of Adam of its own;
     what becomes of it does not depend on which others share its stack, rounding apart. The same
     streams on the same device give the same bits.
-
-    Parameters
-    ----------
-    architecture : Architecture
-        The kind of model.
-    images : ndarray or Tensor of uint8, shape (N, H, W) or (N, H, W, c)
-        Images; what `pixels.place` gave is not copied.
-    labels : ndarray, shape (N,) or (N, 1)
-        Classes or numbers.
-    rows : ndarray of int, shape (G, n)
-        The images each model is trained on.
-    streams : sequence of numpy.random.Generator
-        One for each model, for its weights, then for its order in each epoch.
-    epochs : int
-        Passes over the rows; each in a new order, its last batch may be smaller.
-    batch : int
-        Rows per step and model.
-    rate : float
-        Learning rate.
-    device : str or torch.device
-        Where: "cpu", "cuda" or "auto".
-    engine : Engine, optional
-        How.
-    progress : callable, optional
-        Told the share done, from 0 to 1, from time to time.
-
-    Returns
-    -------
-    Stack
-        The trained models, in the order of `rows`.
-
-    Raises
-    ------
-    InputError
-        If shapes, rows or settings do not fit.
     """
     where = find_device(device)
     how = (engine or Engine()).on(where)

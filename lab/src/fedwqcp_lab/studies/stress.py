@@ -1,13 +1,16 @@
-"""The stress study: train a pool of models, and evaluate federations of many shapes."""
+"""The stress study: one thing about a federation is varied at a time, to see where methods fail.
+
+One pool of models is trained for each dataset and seed; federations of any shape are drawn from it
+(`federate`) and evaluated like an experiment. The study is read from TOML; its records, one for a
+federation, preset and method, become a table and figures.
+"""
 
 from __future__ import annotations
 
 import csv
 import json
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from importlib.resources import files
 from io import StringIO
 from itertools import groupby, product
 from math import ceil
@@ -23,9 +26,9 @@ from fedwqcp.errors import InputError, RecordError
 from fedwqcp.federation.files import write_atomic
 from fedwqcp.report.figures import COLOURS, MARKERS, STYLE, require_matplotlib, save_all
 from fedwqcp_lab import unit as units
-from fedwqcp_lab.comparison import shown
+from fedwqcp_lab.comparison import display_title
 from fedwqcp_lab.evaluation import applicable, evaluate
-from fedwqcp_lab.experiment import Experiment, build, build_each, digest
+from fedwqcp_lab.experiment import Experiment, build, build_each, digest, read_toml
 from fedwqcp_lab.pipeline import (
     Folder,
     OnStep,
@@ -38,178 +41,32 @@ from fedwqcp_lab.pipeline import (
     write_configs,
 )
 from fedwqcp_lab.results import VERSION, Journal, Result
-from fedwqcp_lab.unit import Side, Unit
-
-
-def run(study: Stress, where: Where, *, resume: bool = False, on_step: OnStep | None = None) -> int:
-    """Run a study; what is there already is not made again.
-
-    Parameters
-    ----------
-    study : Stress
-        What to vary.
-    where : Where
-        Folders, device and processes; records go to ``stress.jsonl``.
-    resume : bool, optional
-        Go on from the records that are there.
-    on_step : callable, optional
-        Told how far it is.
-
-    Returns
-    -------
-    int
-        Federations that were evaluated.
-
-    Raises
-    ------
-    InputError
-        If data are missing, or records are there and the run does not resume.
-    RecordError
-        If records were made with other settings, or are damaged.
-    """
-    tell = on_step or silent
-    folder, journal = Folder(where.out, where.outputs), journal_of(where.out)
-    folder.begin(resume=resume)
-    if journal.exists and not resume:
-        raise InputError(
-            f"{journal.path} is there already: go on with --resume, or choose another folder with "
-            "--out"
-        )
-    journal.mend()
-    _check_settings(study.experiment, folder)
-    write_configs(study.experiment, folder)
-    todo = _pending(study, journal)
-    with workers(evaluate_point, jobs=where.jobs, executor=where.executor) as pool:
-        collect = _Collector(pool, journal, sum(map(len, todo.values())), tell)
-        ready = prepared(study.experiment, folder, tuple(todo), where, tell=tell, meanwhile=collect)
-        for task, path in ready:
-            for point in todo[task]:
-                pool.submit(path, study, point)
-        collect(wait=True)
-    return collect.done
-
-
-def journal_of(folder: Path) -> Journal[Stressed]:
-    """Return the records of a study.
-
-    Parameters
-    ----------
-    folder : Path
-        Where it was written.
-
-    Returns
-    -------
-    Journal
-        ``stress.jsonl``.
-    """
-    return Journal(folder / "stress.jsonl", Stressed)
-
-
-def evaluate_point(path: Path, study: Stress, point: Point) -> tuple[Stressed, ...]:
-    """Evaluate every preset and method on one federation.
-
-    Parameters
-    ----------
-    path : Path
-        Folder of the pool.
-    study : Stress
-        The study.
-    point : tuple
-        Factor and value.
-
-    Returns
-    -------
-    tuple of Stressed
-        One for each preset and method.
-    """
-    shape = shape_of(point, study.start)
-    unit = federate(units.load(path), shape)
-    return stressed(evaluate(unit, replace(study.experiment, alpha=shape.alpha)), *point)
-
-
-def _check_settings(experiment: Experiment, folder: Folder) -> None:
-    """Refuse to mix lines of different settings; what those of before had is written down."""
-    path = folder.root / "configs.json"
-    known = json.loads(path.read_bytes()) if path.exists() else {}
-    parts = "dataset", "preset", "method"
-    before = {tuple(own[part]["name"] for part in parts): key for key, own in known.items()}
-    for row in product(experiment.datasets, experiment.presets, experiment.methods):
-        dataset, preset, method = names = tuple(plan.name for plan in row)
-        now = digest(experiment.config(dataset, preset, method))
-        if before.get(names, now) != now:
-            raise RecordError(
-                f"the records of {method} on {dataset} were made with other settings "
-                f"({before[names]}, now {now}): choose another folder with --out"
-            )
-
-
-def _pending(study: Stress, journal: Journal[Stressed]) -> dict[Task, list[Point]]:
-    """Return the points of each unit whose lines are not all there."""
-    done = {line.key for line in journal.read()}
-    rows = applicable(study.experiment, "classification", quantiles=False)
-    found: dict[Task, list[Point]] = {}
-    for plan in study.experiment.datasets:
-        for seed in study.experiment.seeds:
-            for point in study.points:
-                keys: set[Key] = {
-                    (plan.name, seed, *point, preset.name, method.name) for preset, method in rows
-                }
-                if not keys <= done:
-                    found.setdefault((plan.name, seed), []).append(point)
-    return found
-
-
-@dataclass
-class _Collector:
-    """Keeps the lines that the workers have made so far."""
-
-    pool: Workers[tuple[Stressed, ...]]
-    journal: Journal[Stressed]
-    total: int
-    tell: OnStep
-    done: int = 0
-
-    def __post_init__(self) -> None:
-        self._kept = {line.key for line in self.journal.read()}
-
-    def __call__(self, *, wait: bool = False) -> None:
-        for lines in self.pool.finished(wait=wait):
-            self.journal.append([line for line in lines if line.key not in self._kept])
-            self.done += 1
-            what = f"{lines[0].dataset}: seed {lines[0].seed}, {lines[0].factor} {lines[0].value:g}"
-            self.tell("records", what, self.done / self.total)
-
+from fedwqcp_lab.unit import AgentOutputs, Unit
 
 Point: TypeAlias = tuple[str, float]
 """A factor and its value."""
 
+FEW = 10
+"""Points that a tiny agent keeps."""
 
-@dataclass(frozen=True, kw_only=True)
-class Factor:
-    """What is varied.
+Key: TypeAlias = tuple[str, int, str, float, str, str]
+"""Dataset, seed, factor, value, preset and method."""
 
-    Parameters
-    ----------
-    name : {"alpha", "agents", "strong", "label", "quantity", "tiny"}
-        A field of `Shape`; "label" and "quantity" are the concentrations of the two skews.
-    values : tuple of float
-        Its values.
-    """
+FACTORS = {
+    "label": "label skew: concentration",
+    "quantity": "quantity skew: concentration",
+    "agents": "agents",
+    "tiny": "agents with ten points",
+    "strong": "share of strong models",
+    "alpha": "miscoverage level",
+}
+"""Factors in the order of the panels, with their axes; the first three are logarithmic."""
 
-    name: Literal["alpha", "agents", "strong", "label", "quantity", "tiny"]
-    values: tuple[int | float, ...]
-
-    def __post_init__(self) -> None:
-        if self.name not in FACTORS:
-            raise InputError(f"a factor must be one of {', '.join(FACTORS)}, got {self.name!r}")
-        if not self.values or len({*self.values}) < len(self.values):
-            raise InputError(f"values must be different, at least one; got {self.values}")
-        for value in self.values:
-            shape_of((self.name, float(value)), Shape())
+LOGARITHMIC = ("label", "quantity", "agents")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stress:
+class StressStudy:
     """A stress study.
 
     Parameters
@@ -241,68 +98,28 @@ class Stress:
         return tuple((f.name, float(value)) for f in self.factors for value in f.values)
 
 
-def shape_of(point: Point, start: Shape) -> Shape:
-    """Return the federation of a point.
+@dataclass(frozen=True, kw_only=True)
+class Factor:
+    """What is varied.
 
     Parameters
     ----------
-    point : tuple
-        Factor and value.
-    start : Shape
-        What is varied.
-
-    Returns
-    -------
-    Shape
-        The same with one thing changed.
-
-    Raises
-    ------
-    InputError
-        If the value does not fit.
+    name : {"alpha", "agents", "strong", "label", "quantity", "tiny"}
+        A field of `Shape`; "label" and "quantity" are the concentrations of the two skews.
+    values : tuple of float
+        Its values.
     """
-    name, value = point
-    changed: dict[str, Any] = {name: value}
-    if name in ("label", "quantity"):
-        changed = {"skew": name, "beta": value}
-    elif name in ("agents", "tiny"):
-        if value != int(value):
-            raise InputError(f"{name}: must be a whole number, got {value}")
-        changed = {name: int(value)}
-    return replace(start, **changed)
 
+    name: Literal["alpha", "agents", "strong", "label", "quantity", "tiny"]
+    values: tuple[int | float, ...]
 
-def load(path: Path | None = None) -> Stress:
-    """Read a stress study.
-
-    Parameters
-    ----------
-    path : Path, optional
-        A TOML file: an experiment, and tables ``[[factors]]``. By default the study that comes with
-        the software.
-
-    Returns
-    -------
-    Stress
-        What it says.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, a key is unknown or missing, or a value is wrong.
-    """
-    path = path or Path(str(files("fedwqcp_lab") / "stress.toml"))
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(f"{path} cannot be read as a stress study: {error}") from None
-    factors = build_each(Factor, table.pop("factors", []), f"{path.name}: factors")
-    experiment = build(Experiment, {**table, "pool": True}, path.name)
-    return Stress(experiment=experiment, factors=factors)
-
-
-FEW = 10
-"""Points that a tiny agent keeps."""
+    def __post_init__(self) -> None:
+        if self.name not in FACTORS:
+            raise InputError(f"a factor must be one of {', '.join(FACTORS)}, got {self.name!r}")
+        if not self.values or len({*self.values}) < len(self.values):
+            raise InputError(f"values must be different, at least one; got {self.values}")
+        for value in self.values:
+            shape_of((self.name, float(value)), Shape())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -343,65 +160,8 @@ class Shape:
             )
 
 
-def federate(pool: Unit, shape: Shape) -> Unit:
-    """Divide the calibration points of a pool anew, and give every agent a model of its kind.
-
-    Parameters
-    ----------
-    pool : Unit
-        Models that spoke of all calibration points of a classification.
-    shape : Shape
-        The federation.
-
-    Returns
-    -------
-    Unit
-        Agents take the models of their kind in turn. Points beyond `FEW` of a tiny agent belong to
-        nobody.
-
-    Raises
-    ------
-    InputError
-        If the pool has no model of a kind that is needed, or is a regression.
-    """
-    setting = pool.setting
-    if setting.task != "classification":
-        raise InputError("a federation is drawn from models that classify")
-    strong = round(shape.strong * shape.agents)
-    kinds = ["strong"] * strong + ["weak"] * (shape.agents - strong)
-    models = {kind: [side for side in pool.sides if side.model == kind] for kind in {*kinds}}
-    if not all(models.values()):
-        raise InputError("the pool must hold models of every kind that the federation has")
-    names = tuple(f"{kind[0].upper()}{at}" for at, kind in enumerate(kinds))
-    owners = _owners(pool, shape)
-    sides = []
-    for at, (name, kind) in enumerate(zip(names, kinds, strict=True)):
-        model = models[kind][at % len(models[kind])]
-        sides.append(Side(name, model.calibration[owners == at], model.test))
-    return Unit(replace(setting, agents=names, owners=owners), tuple(sides))
-
-
-def _owners(pool: Unit, shape: Shape) -> Labels:
-    """Return the agent of each calibration point, -1 for nobody."""
-    labels = pool.setting.labels
-    rng = stream(pool.setting.seed, pool.setting.dataset, "federation", shape.skew)
-    if shape.skew == "label":
-        parts = by_label(labels, shape.agents, rng, beta=shape.beta)
-    else:
-        parts = by_quantity(len(labels), shape.agents, rng, beta=shape.beta)
-    owners = np.full(len(labels), -1, dtype=np.int64)
-    for at, part in enumerate(parts):
-        tiny = at >= shape.agents - shape.tiny
-        owners[rng.permutation(part)[:FEW] if tiny else part] = at
-    return owners
-
-
-Key: TypeAlias = tuple[str, int, str, float, str, str]
-"""Dataset, seed, factor, value, preset and method."""
-
-
 @dataclass(frozen=True, kw_only=True)
-class Stressed:
+class StressResult:
     """Coverage and size over the agents of one federation.
 
     Parameters
@@ -465,31 +225,205 @@ class Stressed:
         return self.dataset, self.seed, self.factor, self.value, self.preset, self.method
 
 
-def stressed(results: Sequence[Result], factor: str, value: float) -> tuple[Stressed, ...]:
-    """Sum up what the agents of one federation got.
+def run(
+    study: StressStudy, where: Where, *, resume: bool = False, on_step: OnStep | None = None
+) -> int:
+    """Run a study; what is there already is not made again."""
+    report = on_step or silent
+    folder, journal = Folder(where.out, where.outputs), journal_of(where.out)
+    folder.begin(resume=resume)
+    if journal.exists and not resume:
+        raise InputError(
+            f"{journal.path} is there already: go on with --resume, or choose another folder with "
+            "--out"
+        )
+    journal.mend()
+    _check_settings(study.experiment, folder)
+    write_configs(study.experiment, folder)
+    todo = _pending(study, journal)
+    with workers(evaluate_point, jobs=where.jobs, executor=where.executor) as pool:
+        collect = _Collector(pool, journal, sum(map(len, todo.values())), report)
+        ready = prepared(
+            study.experiment, folder, tuple(todo), where, report=report, meanwhile=collect
+        )
+        for task, path in ready:
+            for point in todo[task]:
+                pool.submit(path, study, point)
+        collect(wait=True)
+    return collect.done
 
-    Parameters
-    ----------
-    results : sequence of Result
-        All rows of one federation, each row's agents together.
-    factor : str
-        What was varied.
-    value : float
-        To which value.
 
-    Returns
-    -------
-    tuple of Stressed
-        One for each preset and method.
-    """
+def load(path: Path = Path("stress.toml")) -> StressStudy:
+    """Read a stress study: an experiment and tables ``[[factors]]``."""
+    table = read_toml(path, "a stress study")
+    factors = build_each(Factor, table.pop("factors", []), f"{path.name}: factors")
+    experiment = build(Experiment, {**table, "pool": True}, path.name)
+    return StressStudy(experiment=experiment, factors=factors)
+
+
+def journal_of(folder: Path) -> Journal[StressResult]:
+    """Return the records of a study."""
+    return Journal(folder / "stress.jsonl", StressResult)
+
+
+def evaluate_point(path: Path, study: StressStudy, point: Point) -> tuple[StressResult, ...]:
+    """Evaluate every preset and method on one federation."""
+    shape = shape_of(point, study.start)
+    unit = federate(units.load(path), shape)
+    return summarize(evaluate(unit, replace(study.experiment, alpha=shape.alpha)), *point)
+
+
+def shape_of(point: Point, start: Shape) -> Shape:
+    """Return the federation of a point."""
+    name, value = point
+    changed: dict[str, Any] = {name: value}
+    if name in ("label", "quantity"):
+        changed = {"skew": name, "beta": value}
+    elif name in ("agents", "tiny"):
+        if value != int(value):
+            raise InputError(f"{name}: must be a whole number, got {value}")
+        changed = {name: int(value)}
+    return replace(start, **changed)
+
+
+def federate(pool: Unit, shape: Shape) -> Unit:
+    """Divide the calibration points of a pool anew, and give every agent a model of its kind."""
+    setting = pool.setting
+    if setting.task != "classification":
+        raise InputError("a federation is drawn from models that classify")
+    strong = round(shape.strong * shape.agents)
+    kinds = ["strong"] * strong + ["weak"] * (shape.agents - strong)
+    models = {kind: [agent for agent in pool.outputs if agent.model == kind] for kind in {*kinds}}
+    if not all(models.values()):
+        raise InputError("the pool must hold models of every kind that the federation has")
+    names = tuple(f"{kind[0].upper()}{at}" for at, kind in enumerate(kinds))
+    owners = _owners(pool, shape)
+    outputs = []
+    for at, (name, kind) in enumerate(zip(names, kinds, strict=True)):
+        model = models[kind][at % len(models[kind])]
+        outputs.append(AgentOutputs(name, model.calibration[owners == at], model.test))
+    return Unit(replace(setting, agents=names, owners=owners), tuple(outputs))
+
+
+def summarize(results: Sequence[Result], factor: str, value: float) -> tuple[StressResult, ...]:
+    """Sum up what the agents of one federation got."""
     rows = groupby(results, key=lambda result: (result.preset, result.method))
-    return tuple(_summed(tuple(row), factor, value) for _, row in rows)
+    return tuple(_summary(tuple(row), factor, value) for _, row in rows)
 
 
-def _summed(row: Sequence[Result], factor: str, value: float) -> Stressed:
+def write_figures(lines: Sequence[StressResult], out: Path) -> tuple[Path, ...]:
+    """Write a figure for each preset, and one table."""
+    require_matplotlib()
+    table = out / "stress.csv"
+    write_atomic(table, _stress_csv(lines).encode())
+    files = [table]
+    for preset in _distinct(line.preset for line in lines):
+        stem = out / f"stress-{preset.lower().replace(' ', '-')}"
+        files += draw_stress([line for line in lines if line.preset == preset], stem)
+    return tuple(files)
+
+
+def draw_stress(
+    lines: Sequence[StressResult], stem: Path, endings: Sequence[str] = (".svg", ".png")
+) -> tuple[Path, ...]:
+    """Draw what the worst agent's coverage lacks, against every factor, for each dataset."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    datasets = _distinct(line.dataset for line in lines)
+    factors = [name for name in FACTORS if any(line.factor == name for line in lines)]
+    methods = _distinct(line.method for line in lines)
+    with mpl.rc_context(STYLE):
+        figure = Figure((2.3 * len(factors) + 1, 2.1 * len(datasets) + 0.9), layout="constrained")
+        panels = figure.subplots(len(datasets), len(factors), sharey="row", squeeze=False)
+        for row, dataset in zip(panels, datasets, strict=True):
+            for panel, factor in zip(row, factors, strict=True):
+                own = [x for x in lines if (x.dataset, x.factor) == (dataset, factor)]
+                _stress_panel(panel, own, methods)
+                panel.set_xscale("log" if factor in LOGARITHMIC else "linear")
+            first = next(line for line in lines if line.dataset == dataset)
+            row[0].set_ylabel(f"{display_title(first.title, first.status)}\nworst agent lacks")
+        for panel, factor in zip(panels[-1], factors, strict=True):
+            panel.set_xlabel(FACTORS[factor])
+        handles, names = panels[0][0].get_legend_handles_labels()
+        figure.legend(
+            handles, names, loc="outside upper center", ncols=ceil(len(names) / 2), frameon=False
+        )
+        return save_all(figure, stem, endings)
+
+
+def _check_settings(experiment: Experiment, folder: Folder) -> None:
+    """Refuse to mix lines of different settings; what those of before had is written down."""
+    path = folder.root / "configs.json"
+    known = json.loads(path.read_bytes()) if path.exists() else {}
+    parts = "dataset", "preset", "method"
+    before = {tuple(own[part]["name"] for part in parts): key for key, own in known.items()}
+    for row in product(experiment.datasets, experiment.presets, experiment.methods):
+        dataset, preset, method = names = tuple(plan.name for plan in row)
+        now = digest(experiment.config(dataset, preset, method))
+        if before.get(names, now) != now:
+            raise RecordError(
+                f"the records of {method} on {dataset} were made with other settings "
+                f"({before[names]}, now {now}): choose another folder with --out"
+            )
+
+
+def _pending(study: StressStudy, journal: Journal[StressResult]) -> dict[Task, list[Point]]:
+    """Return the points of each unit whose lines are not all there."""
+    done = {line.key for line in journal.read()}
+    rows = applicable(study.experiment, "classification", quantiles=False)
+    found: dict[Task, list[Point]] = {}
+    for plan in study.experiment.datasets:
+        for seed in study.experiment.seeds:
+            for point in study.points:
+                keys: set[Key] = {
+                    (plan.name, seed, *point, preset.name, method.name) for preset, method in rows
+                }
+                if not keys <= done:
+                    found.setdefault((plan.name, seed), []).append(point)
+    return found
+
+
+@dataclass
+class _Collector:
+    """Keeps the lines that the workers have made so far."""
+
+    pool: Workers[tuple[StressResult, ...]]
+    journal: Journal[StressResult]
+    total: int
+    report: OnStep
+    done: int = 0
+
+    def __post_init__(self) -> None:
+        self._kept = {line.key for line in self.journal.read()}
+
+    def __call__(self, *, wait: bool = False) -> None:
+        for lines in self.pool.finished(wait=wait):
+            self.journal.append([line for line in lines if line.key not in self._kept])
+            self.done += 1
+            what = f"{lines[0].dataset}: seed {lines[0].seed}, {lines[0].factor} {lines[0].value:g}"
+            self.report("records", what, self.done / self.total)
+
+
+def _owners(pool: Unit, shape: Shape) -> Labels:
+    """Return the agent of each calibration point, -1 for nobody."""
+    labels = pool.setting.labels
+    rng = stream(pool.setting.seed, pool.setting.dataset, "federation", shape.skew)
+    if shape.skew == "label":
+        parts = by_label(labels, shape.agents, rng, beta=shape.beta)
+    else:
+        parts = by_quantity(len(labels), shape.agents, rng, beta=shape.beta)
+    owners = np.full(len(labels), -1, dtype=np.int64)
+    for at, part in enumerate(parts):
+        tiny = at >= shape.agents - shape.tiny
+        owners[rng.permutation(part)[:FEW] if tiny else part] = at
+    return owners
+
+
+def _summary(row: Sequence[Result], factor: str, value: float) -> StressResult:
     """Sum up one row."""
     first, level = row[0], 1 - row[0].alpha
-    return Stressed(
+    return StressResult(
         dataset=first.dataset,
         title=first.title,
         status=first.status,
@@ -512,94 +446,7 @@ def _summed(row: Sequence[Result], factor: str, value: float) -> Stressed:
     )
 
 
-FACTORS = {
-    "label": "label skew: concentration",
-    "quantity": "quantity skew: concentration",
-    "agents": "agents",
-    "tiny": "agents with ten points",
-    "strong": "share of strong models",
-    "alpha": "miscoverage level",
-}
-"""Factors in the order of the panels, with their axes; the first three are logarithmic."""
-
-LOGARITHMIC = ("label", "quantity", "agents")
-
-
-def write_figures(lines: Sequence[Stressed], out: Path) -> tuple[Path, ...]:
-    """Write a figure for each preset, and one table.
-
-    Parameters
-    ----------
-    lines : sequence of Stressed
-        The study.
-    out : Path
-        Folder for the files.
-
-    Returns
-    -------
-    tuple of Path
-        ``stress.csv``, and ``stress-PRESET.svg`` and ``.png``.
-
-    Raises
-    ------
-    MissingExtraError
-        If matplotlib is not installed.
-    """
-    require_matplotlib()
-    table = out / "stress.csv"
-    write_atomic(table, _stress_csv(lines).encode())
-    files = [table]
-    for preset in _distinct(line.preset for line in lines):
-        stem = out / f"stress-{preset.lower().replace(' ', '-')}"
-        files += draw_stress([line for line in lines if line.preset == preset], stem)
-    return tuple(files)
-
-
-def draw_stress(
-    lines: Sequence[Stressed], stem: Path, endings: Sequence[str] = (".svg", ".png")
-) -> tuple[Path, ...]:
-    """Draw what the worst agent's coverage lacks, against every factor, for each dataset.
-
-    Parameters
-    ----------
-    lines : sequence of Stressed
-        The lines of one preset.
-    stem : Path
-        Where to, without ending.
-    endings : sequence of str, optional
-        In which formats.
-
-    Returns
-    -------
-    tuple of Path
-        The files.
-    """
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    datasets = _distinct(line.dataset for line in lines)
-    factors = [name for name in FACTORS if any(line.factor == name for line in lines)]
-    methods = _distinct(line.method for line in lines)
-    with mpl.rc_context(STYLE):
-        figure = Figure((2.3 * len(factors) + 1, 2.1 * len(datasets) + 0.9), layout="constrained")
-        panels = figure.subplots(len(datasets), len(factors), sharey="row", squeeze=False)
-        for row, dataset in zip(panels, datasets, strict=True):
-            for panel, factor in zip(row, factors, strict=True):
-                own = [x for x in lines if (x.dataset, x.factor) == (dataset, factor)]
-                _stress_panel(panel, own, methods)
-                panel.set_xscale("log" if factor in LOGARITHMIC else "linear")
-            first = next(line for line in lines if line.dataset == dataset)
-            row[0].set_ylabel(f"{shown(first.title, first.status)}\nworst agent lacks")
-        for panel, factor in zip(panels[-1], factors, strict=True):
-            panel.set_xlabel(FACTORS[factor])
-        handles, names = panels[0][0].get_legend_handles_labels()
-        figure.legend(
-            handles, names, loc="outside upper center", ncols=ceil(len(names) / 2), frameon=False
-        )
-        return save_all(figure, stem, endings)
-
-
-def _stress_panel(panel: Any, lines: Sequence[Stressed], methods: Sequence[str]) -> None:
+def _stress_panel(panel: Any, lines: Sequence[StressResult], methods: Sequence[str]) -> None:
     """Draw one panel: medians over seeds."""
     panel.axhline(0, color="0.6", linewidth=0.8)
     values = sorted({line.value for line in lines})
@@ -626,13 +473,13 @@ def _stress_panel(panel: Any, lines: Sequence[Stressed], methods: Sequence[str])
         )
 
 
-def _stress_csv(lines: Sequence[Stressed]) -> str:
+def _stress_csv(lines: Sequence[StressResult]) -> str:
     """Return medians over seeds."""
     columns = ("gap", "short", "worst", "size", "fewest", "bytes_up", "calibration_s")
     text = StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(["dataset", "status", "factor", "value", "preset", "method", "seeds", *columns])
-    groups: dict[tuple[str, str, str, float, str, str], list[Stressed]] = {}
+    groups: dict[tuple[str, str, str, float, str, str], list[StressResult]] = {}
     for line in lines:
         key = line.dataset, line.status, line.factor, line.value, line.preset, line.method
         groups.setdefault(key, []).append(line)

@@ -163,7 +163,11 @@ def _as_advised(cals: Mapping[str, Calibration], **terms: Any) -> Release:
 
 
 def run(
-    server: Server, agents: Mapping[str, Agent], on_exchange: OnExchange | None = None
+    server: Server,
+    agents: Mapping[str, Agent],
+    on_exchange: OnExchange | None = None,
+    *,
+    strict: bool = True,
 ) -> Release:
     """Carry a round's messages until it ends.
 
@@ -175,6 +179,8 @@ def run(
         Its agents.
     on_exchange : callable, optional
         Told of every question and its answer.
+    strict : bool, optional
+        Whether a refused answer stops the round; else it goes on without that agent.
 
     Returns
     -------
@@ -184,7 +190,7 @@ def run(
     Raises
     ------
     InputError
-        If an answer is refused: in one process that is a mistake of the caller's.
+        If an answer is refused and ``strict``: in one process that is a mistake of the caller's.
     QuorumError
         If the answers cannot keep what the method's settings promise.
     """
@@ -197,9 +203,9 @@ def run(
         try:
             server.close_step()
         except QuorumError:
-            if not server.refusals:  # else the refusal below says more
+            if not (strict and server.refusals):  # else the refusal below says more
                 raise
-        if server.refusals:
+        if strict and server.refusals:
             raise InputError(str(server.refusals[0]))
     return server.release()
 

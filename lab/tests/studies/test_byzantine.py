@@ -16,13 +16,22 @@ from fedwqcp.methods.rob_fcp import Span
 from fedwqcp.wire.codec import encode, terms
 from fedwqcp.wire.envelope import Answer
 from fedwqcp.wire.round import Round
-from fedwqcp_lab import liars, liars_run
 from fedwqcp_lab import unit as units
-from fedwqcp_lab.evaluation import agree, prepare
-from fedwqcp_lab.liars_forgery import FAR, KINDS, TIMES, forged
-from fedwqcp_lab.liars_record import NOBODY, Lied, read, write
-from fedwqcp_lab.liars_rows import PLAIN, ROBUST
+from fedwqcp_lab.evaluation import calibrate_row, prepare
 from fedwqcp_lab.pipeline import Folder
+from fedwqcp_lab.studies import byzantine
+from fedwqcp_lab.studies.byzantine import (
+    ATTACKS,
+    FAR,
+    NOBODY,
+    PLAIN,
+    ROBUST,
+    TIMES,
+    AttackResult,
+    attacked,
+    read_records,
+    write_records,
+)
 from units import experiment, labels_unit, lines_unit
 
 HONEST = {
@@ -33,12 +42,12 @@ HONEST = {
 
 
 def scores(kind: str, liars: tuple[str, ...], highest: float = 1.0) -> dict[str, list[float]]:
-    told = forged(kind, HONEST, liars, alpha=0.2, highest=highest)
+    told = attacked(kind, HONEST, liars, alpha=0.2, highest=highest)
     return {name: cal.scores.tolist() for name, cal in told.items()}
 
 
 def test_honest_agents_tell_what_they_have() -> None:
-    for kind in KINDS:
+    for kind in ATTACKS:
         assert scores(kind, ("a",))["b"] == HONEST["b"].scores.tolist()
 
 
@@ -55,54 +64,58 @@ def test_every_lie_by_hand() -> None:
 
 def test_labels_and_features_go_with_forged_scores() -> None:
     cal = Calibration([0.5, 0.7], [0, 1], [[1.0], [2.0]], 2)
-    told = forged("huge n", {"a": cal, "b": cal}, ["a"], alpha=0.1, highest=1.0)["a"]
+    told = attacked("huge n", {"a": cal, "b": cal}, ["a"], alpha=0.1, highest=1.0)["a"]
     assert told.n == 2 * TIMES
     assert told.labels.tolist() == [0, 1] * TIMES
     assert told.features.shape == (2 * TIMES, 1)
 
 
 def test_unknown_lies() -> None:
-    with pytest.raises(InputError, match="a lie must be one of too high, too low"):
+    with pytest.raises(InputError, match="an attack must be one of too high, too low"):
         scores("slander", ("a",))
 
 
 @pytest.fixture(scope="module")
-def made() -> tuple[Lied, ...]:
+def made() -> tuple[AttackResult, ...]:
     """One liar of four agents, all lies and methods, a classification under the preset sound."""
     unit = labels_unit(n=160, agents=("S0", "S1", "W2", "W3"))
-    return liars.evaluate(unit, [p for p in experiment().presets if p.name == "sound"], 0.1, most=1)
+    return byzantine.evaluate(
+        unit, [p for p in experiment().presets if p.name == "sound"], 0.1, most=1
+    )
 
 
-def by(made: tuple[Lied, ...], method: str, lie: str, *, bounded: bool = False) -> Lied:
+def by(
+    made: tuple[AttackResult, ...], method: str, lie: str, *, bounded: bool = False
+) -> AttackResult:
     return next(r for r in made if (r.method, r.lie, r.bounded) == (method, lie, bounded))
 
 
-def test_every_method_meets_every_lie_once(made: tuple[Lied, ...]) -> None:
+def test_every_method_meets_every_lie_once(made: tuple[AttackResult, ...]) -> None:
     assert len({record.key for record in made}) == len(made)
-    assert len(made) == len((*PLAIN, *ROBUST)) * (1 + len(KINDS) + 1)
+    assert len(made) == len((*PLAIN, *ROBUST)) * (1 + len(ATTACKS) + 1)
     assert {plan.method for plan in (*PLAIN, *ROBUST)} <= set(methods.available())
 
 
-def test_without_liars_it_is_the_plain_round(made: tuple[Lied, ...]) -> None:
+def test_without_liars_it_is_the_plain_round(made: tuple[AttackResult, ...]) -> None:
     unit = labels_unit(n=160, agents=("S0", "S1", "W2", "W3"))
     scored = prepare(unit, experiment().presets[1])
     for plan in (plan for plan in PLAIN if plan.method in ("fedwq-cp", "fcp", "split-cp")):
-        agreed = agree(unit.setting, scored, plan, 0.1)
+        calibrated = calibrate_row(unit.setting, scored, plan, 0.1)
         found = [
-            scored.boards[name].measure(q, scored.rule(plan))
-            for name, q in agreed.thresholds.items()
+            scored.test_sets[name].measure(q, scored.rule(plan))
+            for name, q in calibrated.thresholds.items()
         ]
         record = by(made, plan.name, NOBODY)
         assert record.coverage == (min(m.hits / m.n for m in found),)
         assert record.size[0] == pytest.approx(np.mean([m.size for m in found]), rel=1e-5)
 
 
-def test_who_asks_nobody_cannot_be_lied_to(made: tuple[Lied, ...]) -> None:
-    for lie in KINDS:
+def test_who_asks_nobody_cannot_be_lied_to(made: tuple[AttackResult, ...]) -> None:
+    for lie in ATTACKS:
         assert by(made, "split-cp", lie).changes == (0.0,) * 4
 
 
-def test_one_huge_claim_owns_the_mean_unless_it_is_bounded(made: tuple[Lied, ...]) -> None:
+def test_one_huge_claim_owns_the_mean_unless_it_is_bounded(made: tuple[AttackResult, ...]) -> None:
     free, bound = (by(made, "fedwq-cp", "huge n", bounded=b) for b in (False, True))
     assert max(free.threshold) < 0.3
     assert free.refused == (0,) * 4
@@ -110,7 +123,7 @@ def test_one_huge_claim_owns_the_mean_unless_it_is_bounded(made: tuple[Lied, ...
     assert min(bound.threshold) > 0.5
 
 
-def test_lies_show_in_the_direction_they_were_told(made: tuple[Lied, ...]) -> None:
+def test_lies_show_in_the_direction_they_were_told(made: tuple[AttackResult, ...]) -> None:
     for method in ("fedwq-cp", "fedavgq-cp", "fcp"):
         low, high = (by(made, method, lie) for lie in ("too low", "too high"))
         honest = by(made, method, NOBODY).threshold[0]
@@ -120,7 +133,7 @@ def test_lies_show_in_the_direction_they_were_told(made: tuple[Lied, ...]) -> No
 
 def test_a_regression_leaves_out_label_shift() -> None:
     preset = [p for p in experiment().presets if p.name == "sound"]
-    found = liars.evaluate(lines_unit(n=60), preset, 0.1, most=1)
+    found = byzantine.evaluate(lines_unit(n=60), preset, 0.1, most=1)
     assert {r.method for r in found} == {p.name for p in (*PLAIN, *ROBUST)} - {
         "dp-fedcp",
         "fedls-cp",
@@ -150,30 +163,30 @@ def test_bounds_hold_for_what_the_robust_methods_send() -> None:
         assert isinstance(refusal(span), ImplausibleValueError)
 
 
-def test_records_come_back(made: tuple[Lied, ...], tmp_path) -> None:
-    write(made, tmp_path / "records.jsonl.xz")
-    assert sorted(read(tmp_path / "records.jsonl.xz"), key=lambda r: r.key) == sorted(
+def test_records_come_back(made: tuple[AttackResult, ...], tmp_path) -> None:
+    write_records(made, tmp_path / "records.jsonl.xz")
+    assert sorted(read_records(tmp_path / "records.jsonl.xz"), key=lambda r: r.key) == sorted(
         made, key=lambda r: r.key
     )
 
 
-def test_records_that_cannot_be(made: tuple[Lied, ...], tmp_path) -> None:
+def test_records_that_cannot_be(made: tuple[AttackResult, ...], tmp_path) -> None:
     with pytest.raises(InputError, match="one for each choice"):
         replace(made[0], size=())
     with pytest.raises(RecordError, match="cannot be read as records"):
-        read(tmp_path / "none.jsonl.xz")
+        read_records(tmp_path / "none.jsonl.xz")
 
 
 def test_saved_units_are_found_and_tried(tmp_path, monkeypatch) -> None:
     chosen = experiment()
-    monkeypatch.setattr(liars_run, "_experiments", lambda: (chosen,))
+    monkeypatch.setattr(byzantine, "_experiments", lambda: (chosen,))
     unit = lines_unit(n=120)
     folder = Folder(tmp_path / "o", tmp_path / "o").unit(chosen, ("lines", 0))
     with pytest.raises(InputError, match="must hold model outputs"):
-        liars_run.saved(tmp_path / "o")
+        byzantine.saved(tmp_path / "o")
     units.save(unit, folder)
-    assert liars_run.saved(tmp_path / "o") == (folder,)
+    assert byzantine.saved(tmp_path / "o") == (folder,)
     with pytest.raises(InputError, match="must hold model outputs"):
-        liars_run.saved(tmp_path / "o", seeds=(1,))
+        byzantine.saved(tmp_path / "o", seeds=(1,))
     with pytest.raises(InputError, match="must hold model outputs"):
-        liars_run.saved(tmp_path / "o", datasets=("blobs",))
+        byzantine.saved(tmp_path / "o", datasets=("blobs",))

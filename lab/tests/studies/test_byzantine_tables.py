@@ -8,16 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from fedwqcp_lab import liars_page
-from fedwqcp_lab.liars_record import NOBODY, Lied, read
-from fedwqcp_lab.liars_tables import cost, effect, keepers, kept, lies_of, sizes
+from fedwqcp_lab.studies import byzantine_tables
+from fedwqcp_lab.studies.byzantine import NOBODY, AttackResult, read_records
+from fedwqcp_lab.studies.byzantine_tables import (
+    attacks_of,
+    cost,
+    coverage_by_dataset,
+    effect,
+    methods_that_keep,
+    sizes,
+)
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 RESULTS = ROOT / "results" / "liars"
 PAGE = ROOT / "docs" / "explanation" / "byzantine.md"
 
 
-def lied(**changes: object) -> Lied:
+def lied(**changes: object) -> AttackResult:
     fields = {
         "dataset": "digits",
         "title": "Digits",
@@ -39,10 +46,10 @@ def lied(**changes: object) -> Lied:
         "refused": (0, 0, 0),
         "code": "fedwqcp 0",
     }
-    return Lied(**{**fields, **changes})
+    return AttackResult(**{**fields, **changes})
 
 
-def one(**changes: object) -> Lied:
+def one(**changes: object) -> AttackResult:
     lists = dict.fromkeys(("coverage", "truthful", "size", "truthful_size", "threshold"), (0.5,))
     return lied(**{**lists, "refused": (0,), **changes})
 
@@ -81,7 +88,7 @@ def test_the_cost_without_liars() -> None:
 
 def test_a_bound_makes_a_lie_of_its_own() -> None:
     records = [lied(lie="huge n", bounded=True), lied(lie="copying"), lied(lie="huge n")]
-    assert lies_of(records) == ["huge n", "huge n, max_n set", "copying"]
+    assert attacks_of(records) == ["huge n", "huge n, max_n set", "copying"]
 
 
 def test_who_keeps_it() -> None:
@@ -89,19 +96,19 @@ def test_who_keeps_it() -> None:
     shaken = one(method="shaken", robust=True, coverage=(0.479,))
     elsewhere = one(method="steady", robust=True, dataset="b", title="B", coverage=(0.51,))
     records = [steady, shaken, elsewhere, one(method="shaken", robust=True, title="B")]
-    assert keepers(records, "sound", 2, ["too low"]) == ["steady"]
-    lines = kept(records, "sound", 2).splitlines()
+    assert methods_that_keep(records, "sound", 2, ["too low"]) == ["steady"]
+    lines = coverage_by_dataset(records, "sound", 2).splitlines()
     assert "| shaken | Digits | **-0.021** (-0.021 to -0.021) |" in lines
     assert "| steady | Digits | -0.019 (-0.019 to -0.019) |" in lines
 
 
 def test_the_page_and_the_tables_show_what_the_records_give(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    records = read(RESULTS / "records.jsonl.xz")
-    page, figure = liars_page.write(records, tmp_path)
+    records = read_records(RESULTS / "records.jsonl.xz")
+    page, figure = byzantine_tables.write_tables(records, tmp_path)
     assert page.read_bytes() == (RESULTS / "tables.md").read_bytes()
     shown = PAGE.read_text(encoding="utf-8")
-    tables = liars_page.tables(records)
+    tables = byzantine_tables.all_tables(records)
     headings = re.findall(r"^\*\*(.+)\*\*$", shown, flags=re.MULTILINE)
     assert len(headings) >= 5
     for heading in headings:
@@ -122,6 +129,6 @@ def test_the_page_and_the_tables_show_what_the_records_give(tmp_path: Path) -> N
     ],
 )
 def test_two_of_six_are_withstood_on_every_dataset(preset: str, expected: list[str]) -> None:
-    records = read(RESULTS / "records.jsonl.xz")
+    records = read_records(RESULTS / "records.jsonl.xz")
     assert {r.dataset for r in records} >= {"retinamnist", "dermamnist", "bloodmnist"}
-    assert keepers(records, preset, 2, lies_of(records)) == expected
+    assert methods_that_keep(records, preset, 2, attacks_of(records)) == expected

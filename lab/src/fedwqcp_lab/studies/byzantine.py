@@ -1,0 +1,476 @@
+"""Byzantine agents: what attacks do to every method, through the same messages as in the field.
+
+One, two and three agents are Byzantine. They run the honest program on forged scores, so every
+message is well formed and all answers of an agent agree with one another, whatever the method asks;
+labels and features stay the agent's own. The study reads model outputs that an experiment saved.
+"""
+
+from __future__ import annotations
+
+import lzma
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from math import inf
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from fedwqcp import methods
+from fedwqcp.arrays import Floats
+from fedwqcp.demo.records import from_line, to_line
+from fedwqcp.errors import InputError, QuorumError, RecordError
+from fedwqcp.federation.agent import Agent, localize
+from fedwqcp.federation.files import write_atomic
+from fedwqcp.federation.plan import Plan, choose_method, choose_score, new_id
+from fedwqcp.federation.server import Server
+from fedwqcp.federation.transport import local
+from fedwqcp.methods import Calibration
+from fedwqcp.quantile import conformal_quantile
+from fedwqcp.wire.round import Round
+from fedwqcp_lab import unit as units
+from fedwqcp_lab.evaluation import Scored, SetMetrics, code_versions, fits, method_of, prepare
+from fedwqcp_lab.experiment import Experiment, MethodPlan, PresetPlan, embedded, paper
+from fedwqcp_lab.pipeline import Folder, workers
+from fedwqcp_lab.unit import Unit, UnitSetting
+
+PRESETS = ("sound", "paper")
+"""The presets that the study uses, in this order."""
+
+RECORDS = "records.jsonl.xz"
+"""The file of the records."""
+
+VERSION = 1
+"""Version of the records; a file of another version is refused."""
+
+ATTACKS = ("too high", "too low", "huge n", "colluding", "copying")
+"""What Byzantine agents do.
+
+``too high``: every score is the largest that admission lets pass. ``too low``: every score is the
+smallest of the agent's range of residuals or probabilities, 0. ``huge n``: the same, `TIMES` as
+many. ``colluding``: all halve their scores alike, so that each is confirmed by the others.
+``copying``: all send what the honest agent with the smallest threshold sends.
+"""
+
+NOBODY = "nobody"
+"""The attack of a round where everyone is honest."""
+
+TIMES = 100
+"""How many times its own size an agent claims under ``huge n``."""
+
+FAR = 1000.0
+"""How many times the largest score of all is claimed where a score has no upper bound."""
+
+UNBOUNDED = 10_000_000
+"""The default of a round's ``max_n``."""
+
+ROBUST = (
+    MethodPlan(name="weighted-median-cp", method="weighted-median-cp"),
+    MethodPlan(name="trimmed-mean-cp", method="trimmed-mean-cp", settings={"byzantine": 2}),
+    MethodPlan(name="rob-fcp", method="rob-fcp", settings={"byzantine": 2}),
+    MethodPlan(name="rob-fcp (liars unknown)", method="rob-fcp"),
+    MethodPlan(name="guarded-median-cp", method="guarded-median-cp"),
+    MethodPlan(
+        name="guarded-median-cp (slack 0.2)", method="guarded-median-cp", settings={"slack": 0.2}
+    ),
+)
+"""Methods that are meant to withstand Byzantine agents, set up for two where they take a number."""
+
+PLAIN = (
+    MethodPlan(name="split-cp", method="split-cp"),
+    MethodPlan(name="fedwq-cp", method="fedwq-cp"),
+    MethodPlan(name="fedavgq-cp", method="fedavgq-cp"),
+    MethodPlan(name="fcp", method="fcp"),
+    MethodPlan(name="fedcp-qq", method="fedcp-qq"),
+    MethodPlan(name="fedls-cp", method="fedls-cp"),
+    MethodPlan(name="cphet", method="cphet", aim="own", samples=True, settings={"solver": "exact"}),
+    MethodPlan(name="dp-fedcp", method="dp-fedcp", aim="training", settings={"solver": "exact"}),
+)
+"""The other methods, but ``private-fedwq-cp`` (FedWQ-CP with noise) and ``fed-crc`` (another risk).
+
+CPhet aims at each agent's own distribution, in few components of the inputs.
+"""
+
+COMPONENTS = 4
+"""Principal components that CPhet sees here: 32 take seconds a round."""
+
+FEW = 3
+"""For methods that estimate densities, which stay slow, so many choices of agents stand for all."""
+
+Key: TypeAlias = tuple[str, int, str, str, str, int, bool]
+"""Dataset, seed, preset, method, attack, number of Byzantine agents, whether sizes were bounded."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttackResult:
+    """What one attack did, for every choice of the Byzantine agents.
+
+    Parameters
+    ----------
+    dataset, title, status : str
+        Name of the data, as tables show it, and how the copy in use stands to the published one.
+    task : {"classification", "regression"}
+        What is predicted.
+    seed : int
+        Seed of split, partition and models.
+    alpha : float
+        Miscoverage level.
+    preset, method : str
+        Which settings, and which row.
+    robust : bool
+        Whether the method is meant to withstand Byzantine agents.
+    lie : str
+        The attack; `NOBODY` for the honest round.
+    liars : int
+        How many agents were Byzantine.
+    bounded : bool
+        Whether the round's ``max_n`` was the largest honest size, not the default.
+    coverage : tuple of float
+        Coverage of the worst honest agent, for each choice.
+    truthful : tuple of float
+        The same without the attack: the worst of the same agents.
+    size, truthful_size : tuple of float
+        Mean size of the honest agents' sets, with and without the attack.
+    threshold : tuple of float
+        Mean threshold of the honest agents.
+    refused : tuple of int
+        How many Byzantine agents the server refused.
+    code : str
+        Versions of the software.
+    version : int
+        Version of the format.
+    """
+
+    dataset: str
+    title: str
+    status: str
+    task: Literal["classification", "regression"]
+    seed: int
+    alpha: float
+    preset: str
+    method: str
+    robust: bool
+    lie: str
+    liars: int
+    bounded: bool
+    coverage: tuple[float, ...]
+    truthful: tuple[float, ...]
+    size: tuple[float, ...]
+    truthful_size: tuple[float, ...]
+    threshold: tuple[float, ...]
+    refused: tuple[int, ...]
+    code: str
+    version: int = VERSION
+
+    def __post_init__(self) -> None:
+        lists = (self.truthful, self.size, self.truthful_size, self.threshold, self.refused)
+        if not self.coverage or any(len(each) != len(self.coverage) for each in lists):
+            raise InputError(
+                "coverage: must be one for each choice of Byzantine agents, as all lists"
+            )
+
+    @property
+    def key(self) -> Key:
+        """What no two records share."""
+        row = self.dataset, self.seed, self.preset, self.method
+        return (*row, self.lie, self.liars, self.bounded)
+
+    @property
+    def changes(self) -> tuple[float, ...]:
+        """How far the attack moved the worst honest agent's coverage."""
+        return tuple(a - b for a, b in zip(self.coverage, self.truthful, strict=True))
+
+
+def run(
+    outputs: Path,
+    out: Path,
+    *,
+    datasets: Sequence[str] | None = None,
+    seeds: Sequence[int] | None = None,
+    jobs: int = 1,
+    on_step: Callable[[str, float], None] | None = None,
+) -> tuple[AttackResult, ...]:
+    """Try every attack on every method, on saved model outputs, and write the records."""
+    found = saved(outputs, datasets, seeds)
+    records: list[AttackResult] = []
+    with workers(evaluate_saved, jobs=jobs) as pool:
+        for folder in found:
+            pool.submit(folder)
+        for done, made in enumerate(pool.finished(wait=True), 1):
+            records += made
+            if on_step is not None:
+                on_step(f"{made[0].dataset}: seed {made[0].seed} done", done / len(found))
+    out.mkdir(parents=True, exist_ok=True)
+    write_records(records, out / RECORDS)
+    return tuple(records)
+
+
+def saved(
+    outputs: Path, datasets: Sequence[str] | None = None, seeds: Sequence[int] | None = None
+) -> tuple[Path, ...]:
+    """Return the folders of the units whose model outputs are there."""
+    folder = Folder(outputs, outputs)
+    known = [
+        (experiment, plan.name) for experiment in _experiments() for plan in experiment.datasets
+    ]
+    found = tuple(
+        path
+        for experiment, name in known
+        for seed in experiment.seeds
+        if (datasets is None or name in datasets) and (seeds is None or seed in seeds)
+        if units.found(path := folder.unit(experiment, (name, seed)))
+    )
+    if not found:
+        raise InputError(
+            f"{outputs} must hold model outputs of the datasets and seeds asked for: make them "
+            "with fedwqcp-lab reproduce --quick, and pass its OUT/outputs"
+        )
+    return found
+
+
+def evaluate_saved(path: Path) -> tuple[AttackResult, ...]:
+    """Try every attack on every method, on one unit's saved model outputs."""
+    experiment = paper()
+    known = {preset.name: preset for preset in experiment.presets}
+    presets = [known[name] for name in PRESETS]
+    return evaluate(units.load(path), presets, experiment.alpha)
+
+
+def evaluate(
+    unit: Unit, presets: Sequence[PresetPlan], alpha: float, most: int = 3
+) -> tuple[AttackResult, ...]:
+    """Try every attack on every method, with up to ``most`` Byzantine agents."""
+    found: list[AttackResult] = []
+    for preset in presets:
+        scored = prepare(unit, preset)
+        for plan in (*PLAIN, *ROBUST):
+            if fits(plan, unit.setting.task, scored.score):
+                found += _Trial(unit.setting, scored, plan, alpha).records(most)
+    return tuple(found)
+
+
+def attacked(
+    attack: str,
+    honest: Mapping[str, Calibration],
+    byzantine: Sequence[str],
+    *,
+    alpha: float,
+    highest: float,
+) -> dict[str, Calibration]:
+    """Return the calibration data that every agent runs the honest program on."""
+    if attack not in ATTACKS:
+        raise InputError(f"an attack must be one of {', '.join(ATTACKS)}, got {attack!r}")
+    if attack == "copying":
+        others = [name for name in honest if name not in byzantine and honest[name].n]
+        low = min(others, key=lambda name: conformal_quantile(honest[name].scores, alpha, "clip"))
+        return {name: honest[low] if name in byzantine else cal for name, cal in honest.items()}
+    if highest == inf:
+        highest = FAR * max(float(cal.scores.max()) for cal in honest.values() if cal.n)
+    forged: dict[str, Callable[[Floats], Floats]] = {
+        "too high": lambda scores: np.full(len(scores), highest),
+        "too low": np.zeros_like,
+        "huge n": np.zeros_like,
+        "colluding": lambda scores: scores / 2,
+    }
+    times = TIMES if attack == "huge n" else 1
+    return {
+        name: _claimed(cal, forged[attack], times) if name in byzantine else cal
+        for name, cal in honest.items()
+    }
+
+
+def write_records(records: Sequence[AttackResult], path: Path) -> None:
+    """Write records, sorted and packed."""
+    lines = "".join(to_line(record) for record in sorted(records, key=lambda each: each.key))
+    write_atomic(path, lzma.compress(lines.encode()))
+
+
+def read_records(path: Path) -> tuple[AttackResult, ...]:
+    """Read records."""
+    try:
+        lines = lzma.decompress(path.read_bytes()).decode("utf-8").splitlines()
+    except (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError) as error:
+        raise RecordError(f"{path} cannot be read as records: {error}") from error
+    return tuple(
+        from_line(line, AttackResult, VERSION, f"{path}, line {number}")
+        for number, line in enumerate(lines, 1)
+    )
+
+
+@dataclass(frozen=True)
+class _Unchecked(Plan):
+    """The plan of a Byzantine agent, which does not check its own data before it answers."""
+
+    def check(self, cal: Calibration) -> None:
+        del cal  # everything passes
+
+
+class _Trial:
+    """One method on one unit under one preset."""
+
+    def __init__(
+        self, setting: UnitSetting, scored: Scored, plan: MethodPlan, alpha: float
+    ) -> None:
+        self._robust = plan in ROBUST
+        plan = _fewer_than_half(plan, len(scored.calibrations))
+        self._setting, self._scored, self._plan, self._alpha = setting, scored, plan, alpha
+        method = methods.get(plan.method, **plan.settings)
+        self._highest = (method.score_range or scored.score.bounds(setting.n_classes))[1]
+        self._honest = {name: _fit(cal, self._highest) for name, cal in scored.calibrations.items()}
+        self._known: dict[tuple[str, bytes], SetMetrics] = {}
+        self._slow = method.corrects_shift_of == "features"  # densities
+        self._truth = self._round(self._honest, (), UNBOUNDED)
+
+    def records(self, most: int) -> list[AttackResult]:
+        """Return what every attack did."""
+        everyone = tuple(self._honest)
+        found = [self._record(NOBODY, [()], bounded=False)]
+        for count in range(1, min(most, len(everyone) - 1) + 1):  # someone must be honest
+            choices = list(combinations(everyone, count))
+            if self._slow:
+                choices = choices[:: -(-len(choices) // FEW)]
+            found += [self._record(attack, choices, bounded=False) for attack in ATTACKS]
+            found.append(self._record("huge n", choices, bounded=True))
+        return found
+
+    def _record(
+        self, attack: str, choices: Sequence[tuple[str, ...]], *, bounded: bool
+    ) -> AttackResult:
+        """Return what one attack did, for every choice of the Byzantine agents."""
+        rows = [self._attack(attack, agents, bounded=bounded) for agents in choices]
+        coverage, truthful, size, truthful_size, threshold, refused = zip(*rows, strict=True)
+        setting = self._setting
+        return AttackResult(
+            dataset=setting.dataset,
+            title=setting.title,
+            status=setting.status,
+            task=setting.task,
+            seed=setting.seed,
+            alpha=self._alpha,
+            preset=self._scored.preset.name,
+            method=self._plan.name,
+            robust=self._robust,
+            lie=attack,
+            liars=len(choices[0]),
+            bounded=bounded,
+            coverage=coverage,
+            truthful=truthful,
+            size=size,
+            truthful_size=truthful_size,
+            threshold=threshold,
+            refused=refused,
+            code=code_versions(),
+        )
+
+    def _attack(
+        self, attack: str, byzantine: tuple[str, ...], *, bounded: bool
+    ) -> tuple[float, float, float, float, float, int]:
+        """Hold one round, and measure the honest agents with and without the attack."""
+        sent = self._honest
+        if byzantine:
+            sent = attacked(attack, sent, byzantine, alpha=self._alpha, highest=self._highest)
+        max_n = max(1, *(cal.n for cal in self._honest.values())) if bounded else UNBOUNDED
+        thresholds, refused = self._round(sent, byzantine, max_n) if byzantine else self._truth
+        names = [name for name in self._honest if name not in byzantine]
+        under_attack = [self._measured(name, thresholds[name]) for name in names]
+        without = [self._measured(name, self._truth[0][name]) for name in names]
+        return (
+            min(m.hits / m.n for m in under_attack),
+            min(m.hits / m.n for m in without),
+            _rounded(np.mean([m.size for m in under_attack])),
+            _rounded(np.mean([m.size for m in without])),
+            _rounded(np.mean([np.mean(thresholds[name]) for name in names])),
+            refused,
+        )
+
+    def _round(
+        self, sent: Mapping[str, Calibration], byzantine: Sequence[str], max_n: int
+    ) -> tuple[dict[str, Floats], int]:
+        """Hold a round; return the honest agents' thresholds, and how many agents were refused.
+
+        Where refusals leave too few agents for what the method is to withstand, the round is held
+        again for fewer.
+        """
+        try:
+            return self._held(self._plan, sent, byzantine, max_n)
+        except QuorumError:
+            fewer = _fewer_than_half(self._plan, len(sent) - len(byzantine))
+            return self._held(fewer, sent, byzantine, max_n)
+
+    def _held(
+        self, row: MethodPlan, sent: Mapping[str, Calibration], byzantine: Sequence[str], max_n: int
+    ) -> tuple[dict[str, Floats], int]:
+        """Hold one round."""
+        setting, scored = self._setting, self._scored
+        round = Round(
+            id=new_id(),
+            method=choose_method(method_of(setting, row, scored)),
+            score=choose_score(scored.score),
+            alphas=(self._alpha,),
+            agents=tuple(sent),
+            quorum=1,
+            max_n=max_n,
+            rule=scored.rule(row),
+            n_classes=next(cal.n_classes for cal in sent.values()),
+        )
+        plan = Plan.of(round)
+        unchecked = _Unchecked(plan.round, plan.method, plan.score, plan.tasks)
+        agents = {
+            name: Agent(
+                name,
+                unchecked if name in byzantine else plan,
+                cal,
+                allow_samples=row.samples,
+                limit=None,
+            )
+            for name, cal in sent.items()
+        }
+        server = Server(plan)
+        release = local.run(server, agents, strict=False)
+        honest = {name: cal for name, cal in sent.items() if name not in byzantine}
+        found = {name: localize(plan, release, name, 0, cal) for name, cal in honest.items()}
+        return found, sum(name in release.refused for name in byzantine)
+
+    def _measured(self, name: str, threshold: Floats) -> SetMetrics:
+        """Measure an agent's sets, once for each threshold."""
+        key = name, np.asarray(threshold).tobytes()
+        if key not in self._known:
+            q = float(threshold) if np.ndim(threshold) == 0 else threshold
+            rule = self._scored.rule(self._plan)
+            self._known[key] = self._scored.test_sets[name].measure(q, rule)
+        return self._known[key]
+
+
+def _fit(cal: Calibration, highest: float) -> Calibration:
+    """Return data that every method takes: sums in float32 may pass the end of a scale."""
+    features = None if cal.features is None else cal.features[:, :COMPONENTS]
+    return Calibration(np.minimum(cal.scores, highest), cal.labels, features, cal.n_classes)
+
+
+def _rounded(value: np.floating) -> float:
+    """Return a number with as many digits as tables can need."""
+    return float(f"{value:.6g}")
+
+
+def _fewer_than_half(plan: MethodPlan, agents: int) -> MethodPlan:
+    """Ask a method to withstand no more Byzantine agents than so many agents can."""
+    if "byzantine" not in plan.settings:
+        return plan
+    most = min(int(str(plan.settings["byzantine"])), (agents - 1) // 2)
+    return replace(plan, settings={**plan.settings, "byzantine": most})
+
+
+def _claimed(cal: Calibration, forge: Callable[[Floats], Floats], times: int) -> Calibration:
+    """Return a sample with other scores, several times."""
+    return Calibration(
+        np.tile(forge(cal.scores), times),
+        None if cal.labels is None else np.tile(cal.labels, times),
+        None if cal.features is None else np.tile(cal.features, (times, 1)),
+        cal.n_classes,
+    )
+
+
+def _experiments() -> tuple[Experiment, ...]:
+    """Return the experiments whose outputs are looked for."""
+    return paper(), embedded()
