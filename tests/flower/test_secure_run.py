@@ -44,7 +44,7 @@ def scores():
     labels = prepare(digits(), 0, **options)
     numbers = prepare(friedman(1500, stream(0, "friedman")), 0, **options)
     held = {"aps": {}, "cqr": {}}
-    for name, one, other in zip(SITES, labels.sides, numbers.sides, strict=False):
+    for name, one, other in zip(SITES, labels.agents, numbers.agents, strict=False):
         held["aps"][name] = one.calibration.scores
         held["cqr"][name] = other.calibration.scores - 1.0
     return held
