@@ -218,8 +218,8 @@ def test_a_guarded_threshold_lies_where_its_price_says(parts, alpha):
 
 def test_label_shift_is_told_from_chance():
     rng = np.random.default_rng(0)
-    law = [0.5, 0.3, 0.15, 0.05]
-    shifts = [label_shift(rng.multinomial(500, law, size=6).tolist()) for _ in range(200)]
+    distribution = [0.5, 0.3, 0.15, 0.05]
+    shifts = [label_shift(rng.multinomial(500, distribution, size=6).tolist()) for _ in range(200)]
     assert sum(shift is not None for shift in shifts) <= 2
     assert label_shift([[90, 10], [10, 90]]) == pytest.approx(0.4)
     assert label_shift([[90, 0], [80, 0]]) is None

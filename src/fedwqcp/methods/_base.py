@@ -306,6 +306,11 @@ class Method(ABC, Generic[S]):
         return None
 
     @property
+    def averages(self) -> Literal["by size", "equally"] | None:
+        """How it weighs agents whose thresholds it averages; None where it takes no such mean."""
+        return None
+
+    @property
     def needs_labels(self) -> bool:
         """Whether an agent cannot answer without the class labels of its points."""
         return False

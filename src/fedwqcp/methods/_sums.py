@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from fedwqcp.errors import InputError
 from fedwqcp.wire.masked import FixedPoint, ToAllWithin
@@ -135,6 +135,11 @@ class SummedMean(Summed):
 
     if TYPE_CHECKING:
         overflow: str
+
+    @property
+    def averages(self) -> Literal["by size", "equally"] | None:
+        """How it weighs agents."""
+        return "by size" if self.weighted else "equally"
 
     def width(self, question: Question) -> int:
         del question  # there is only one

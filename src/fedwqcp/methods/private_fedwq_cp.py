@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, fields
 from decimal import Decimal
 from math import ceil, inf
-from typing import Any
+from typing import Any, Literal
 
 from numpy.random import Generator as Random
 
@@ -226,6 +226,11 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
     def maskable(self) -> bool:
         """Whether sums are enough: they are for the weighted mean."""
         return self.combine == "fedwq-cp"
+
+    @property
+    def averages(self) -> Literal["by size", "equally"] | None:
+        """As the method that combines the thresholds does."""
+        return self._rule().averages
 
     def _rule(self) -> OneShot[Any]:
         """Return the method that combines thresholds; one that needs more than these is refused."""

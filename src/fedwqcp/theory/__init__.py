@@ -1,4 +1,4 @@
-"""The paper's decomposition and bounds on data, its limit as a simulation, and a diagnosis.
+"""Whether averaging is safe, what to use instead, and the paper's decomposition and bounds on data.
 
 Nothing here is needed to run a method; it says what to expect of one.
 """
@@ -21,8 +21,6 @@ from fedwqcp.theory.diagnosis import (
     diagnose_release,
     judge,
 )
-from fedwqcp.theory.laws import ScoreLaw
-from fedwqcp.theory.simulation import Simulation, many_agents_limit, simulate
 
 __all__ = [
     "Advice",
@@ -30,9 +28,7 @@ __all__ = [
     "Diagnosis",
     "Finding",
     "GroupDiagnosis",
-    "ScoreLaw",
     "ShiftBound",
-    "Simulation",
     "advise",
     "decompose",
     "diagnose",
@@ -40,9 +36,7 @@ __all__ = [
     "diagnose_release",
     "judge",
     "label_shift_bound",
-    "many_agents_limit",
     "mixture_quantile",
-    "simulate",
     "spread_bound",
     "stability_bound",
     "total_variation",

@@ -1,7 +1,6 @@
 """Propositions 1 and 2, and the bound that needs no densities.
 
-Each function computes a bound from what the caller states. Densities and laws are never estimated
-here behind the caller's back.
+Each function computes a bound from what the caller states; nothing is estimated here.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ import numpy.typing as npt
 from fedwqcp.arrays import Floats, as_floats
 from fedwqcp.errors import InputError
 
-LAW_TOLERANCE = 1e-9
-"""How far the sum of a probability law may be from 1."""
+SUM_TOLERANCE = 1e-9
+"""How far the sum of a distribution may be from 1."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +24,12 @@ class ShiftBound:
     Parameters
     ----------
     distances : tuple of float
-        Total variation distance of each agent's label law from the test law; NaN for an agent
-        without points, which has weight zero.
+        Total variation distance of each agent's label distribution from that of the test data; NaN
+        for an agent without points, which has weight zero.
     value : float
         Proposition 1: the size-weighted mean of the distances, plus 1 / (N + 1).
     pooled : float
-        The sharper step of its proof: the distance of the pooled label law, plus 1 / (N + 1).
+        The sharper step of its proof: the distance of the pooled distribution, plus 1 / (N + 1).
     """
 
     distances: tuple[float, ...]
@@ -39,7 +38,7 @@ class ShiftBound:
 
 
 def total_variation(p: npt.ArrayLike, q: npt.ArrayLike) -> float:
-    """Return the total variation distance of two laws on C classes, half their L1 distance.
+    """Return the total variation of two distributions on C classes, half their L1 distance.
 
     Parameters
     ----------
@@ -54,30 +53,30 @@ def total_variation(p: npt.ArrayLike, q: npt.ArrayLike) -> float:
     Raises
     ------
     InputError
-        If one is no law, or they differ in length.
+        If one is no distribution, or they differ in length.
 
     Examples
     --------
     >>> total_variation([0.5, 0.5, 0.0], [0.25, 0.25, 0.5])
     0.5
     """
-    first = _as_law(p, "p", None)
-    return float(np.abs(first - _as_law(q, "q", len(first))).sum() / 2)
+    first = _as_distribution(p, "p", None)
+    return float(np.abs(first - _as_distribution(q, "q", len(first))).sum() / 2)
 
 
-def label_shift_bound(counts: npt.ArrayLike, test_law: npt.ArrayLike) -> ShiftBound:
+def label_shift_bound(counts: npt.ArrayLike, test_distribution: npt.ArrayLike) -> ShiftBound:
     """Return the bound of Proposition 1 under label shift.
 
     sum_k (n_k / N) d_TV(P_k, P_test) + 1 / (N + 1). Under label shift agents and test data share
-    the law of the input given the label, so the distance of the joint laws is the distance of the
-    label laws.
+    the distribution of the input given the label, so the distance of the joint distributions is
+    that of the label distributions.
 
     Parameters
     ----------
     counts : array_like, shape (M, C)
         Calibration points of each agent in each class. Their shares are taken as the agent's label
-        law; where they are a sample of it, the bound is that of the sample.
-    test_law : array_like, shape (C,)
+        distribution; where they are a sample of it, the bound is that of the sample.
+    test_distribution : array_like, shape (C,)
         Probabilities of the classes at test time.
 
     Returns
@@ -88,7 +87,7 @@ def label_shift_bound(counts: npt.ArrayLike, test_law: npt.ArrayLike) -> ShiftBo
     Raises
     ------
     InputError
-        If counts are no counts, all are zero, or the test law is none.
+        If counts are no counts, all are zero, or the test distribution is none.
 
     Notes
     -----
@@ -105,12 +104,12 @@ def label_shift_bound(counts: npt.ArrayLike, test_law: npt.ArrayLike) -> ShiftBo
     table = as_floats(counts, "counts", (None, None))
     if (table < 0).any() or (table != np.floor(table)).any() or not table.sum():
         raise InputError("counts must be integers of at least 0, some of them positive")
-    law = _as_law(test_law, "test_law", table.shape[1])
+    test = _as_distribution(test_distribution, "test_distribution", table.shape[1])
     sizes = table.sum(axis=1)
     N = sizes.sum()
-    gaps = np.abs(table - sizes[:, None] * law).sum(axis=1) / 2  # n_k times the distance
+    gaps = np.abs(table - sizes[:, None] * test).sum(axis=1) / 2  # n_k times the distance
     shares = np.divide(gaps, sizes, out=np.full_like(gaps, np.nan), where=sizes > 0)
-    pooled = np.abs(table.sum(axis=0) / N - law).sum() / 2
+    pooled = np.abs(table.sum(axis=0) / N - test).sum() / 2
     return ShiftBound(
         distances=tuple(shares.tolist()),
         value=float(gaps.sum() / N + 1 / (N + 1)),
@@ -205,10 +204,10 @@ def spread_bound(thresholds: npt.ArrayLike) -> float:
     return float(np.ptp(q))
 
 
-def _as_law(law: npt.ArrayLike, what: str, n_classes: int | None) -> Floats:
-    """Return a probability law on the classes, or say what is wrong."""
-    values = as_floats(law, what, (n_classes,))
-    if (values < 0).any() or abs(values.sum() - 1) > LAW_TOLERANCE:
+def _as_distribution(distribution: npt.ArrayLike, what: str, n_classes: int | None) -> Floats:
+    """Return a distribution on the classes, or say what is wrong."""
+    values = as_floats(distribution, what, (n_classes,))
+    if (values < 0).any() or abs(values.sum() - 1) > SUM_TOLERANCE:
         raise InputError(
             f"{what} must hold probabilities that sum to 1, got a sum of {values.sum():.6g}; "
             "divide counts by their sum"

@@ -52,7 +52,7 @@ class Decomposition:
 
 
 def mixture_quantile(scores: Mapping[str, npt.ArrayLike], alpha: float) -> float:
-    """Return the (1 - alpha)-quantile of the mixture of the agents' empirical laws.
+    """Return the (1 - alpha)-quantile of the mixture of the agents' empirical distributions.
 
     The mixture weighs agent k by n_k / N, so this is the ceil(N (1 - alpha))-th smallest of all N
     scores. It needs every score in one place: a yardstick for studies, not a protocol.
@@ -81,7 +81,7 @@ def mixture_quantile(scores: Mapping[str, npt.ArrayLike], alpha: float) -> float
     """
     pooled = np.concatenate([np.empty(0), *(as_scores(own) for own in scores.values())])
     if not len(pooled):
-        raise InputError("scores must hold at least one score: the mixture of nothing has no law")
+        raise InputError("scores must hold at least one score: nothing has no quantile")
     return order_statistic(pooled, conformal_rank(len(pooled), alpha, extra=0))
 
 
@@ -91,7 +91,7 @@ def decompose(
     """Split each agent's coverage gap into shift and aggregation (Theorem 1).
 
     ``|F(q_hat) - (1 - alpha)| <= |F(q_mix) - (1 - alpha)| + |F(q_hat) - F(q_mix)|``, where F is the
-    empirical law of the agent's test scores.
+    empirical distribution of the agent's test scores.
 
     Parameters
     ----------

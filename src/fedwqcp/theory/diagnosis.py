@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betaincinv
 
+from fedwqcp import methods
 from fedwqcp.arrays import as_alpha
 from fedwqcp.errors import InputError
 from fedwqcp.quantile import (
@@ -33,11 +34,8 @@ from fedwqcp.wire.release import Release
 Verdict: TypeAlias = Literal["safe", "unsafe", "cannot tell"]
 Severity: TypeAlias = Literal["ok", "caution", "unsafe"]
 
-AVERAGING = ("fedwq-cp", "fedavgq-cp")
-"""Methods whose threshold is a mean of the agents' own; private-fedwq-cp combines by any rule."""
-
 _ORDER = ("unsafe", "caution", "ok")
-_SHOWN = 5  # how many agents a sentence names
+_NAMED = 5  # how many agents a sentence names
 _SMALLEST_ALPHA = Fraction(1, 10**9)  # smaller levels are read as zero by `exact_level`
 
 ASK = (
@@ -180,7 +178,7 @@ def diagnose(
     bounds: tuple[float, float] | None = None,
     *,
     threshold: float | None = None,
-    method: str = "fedwq-cp",
+    weights: Literal["by size", "equally"] = "by size",
     overflow: str = "propagate",
 ) -> Diagnosis:
     """Assess from the summaries alone whether their thresholds may be averaged.
@@ -196,10 +194,10 @@ def diagnose(
         Range of the score, as ``score.bounds(C)`` gives it.
     threshold : float, optional
         The shared threshold; by default FedWQ-CP's.
-    method : str, optional
-        The method in use, which is not recommended again.
+    weights : {"by size", "equally"}, optional
+        How the agents are weighed in the shared threshold.
     overflow : {"propagate", "clip", "exclude"}, optional
-        Its rule for agents with too few points.
+        The rule for agents with too few points.
 
     Returns
     -------
@@ -266,7 +264,7 @@ def diagnose(
     if bounds is not None and not bounds[0] < bounds[1]:
         raise InputError(f"bounds must be a range, lowest before highest, got {bounds}")
     t = _mean(thresholds, overflow) if threshold is None else threshold
-    evidence = Evidence(dict(thresholds), as_alpha(alpha), bounds, t, method, overflow)
+    evidence = Evidence(dict(thresholds), as_alpha(alpha), bounds, t, weights, overflow)
     found = [finding for check in _CHECKS if (finding := check(evidence)) is not None]
     found.sort(key=lambda finding: _ORDER.index(finding.severity))
     unsafe = any(finding.severity == "unsafe" for finding in found)
@@ -303,29 +301,19 @@ def diagnose_release(
         None also where the server has no summaries.
     """
     settings = release.round.method.settings
-    name = str(settings.get("combine", release.round.method.name))
+    weights = methods.get(release.round.method.name, **settings).averages
     local = local_thresholds(release, task)
     shared = release.outcomes[task].threshold(None)
-    if name not in AVERAGING or not local or not isinstance(shared, float):
+    if weights is None or not local or not isinstance(shared, float):
         return None
     rule = str(settings.get("overflow", "propagate"))
-    return diagnose(local, alpha, bounds, threshold=shared, method=name, overflow=rule)
+    return diagnose(local, alpha, bounds, threshold=shared, weights=weights, overflow=rule)
 
 
 def excluded(release: Release, task: int) -> tuple[str, ...]:
     """Return the used agents that ``overflow="exclude"`` left out of an outcome.
 
-    Parameters
-    ----------
-    release : Release
-        As the server has it, with what was received.
-    task : int
-        Which outcome.
-
-    Returns
-    -------
-    tuple of str
-        Those that sent +inf, where another did not; else nobody could have been left out.
+    They sent +inf, and another did not; else nobody could have been left out.
     """
     if release.round.method.settings.get("overflow") != "exclude":
         return ()
@@ -335,20 +323,7 @@ def excluded(release: Release, task: int) -> tuple[str, ...]:
 
 
 def local_thresholds(release: Release, task: int) -> dict[str, LocalQuantile]:
-    """Return the thresholds that agents sent for an outcome.
-
-    Parameters
-    ----------
-    release : Release
-        As the server has it, with what was received.
-    task : int
-        Which outcome.
-
-    Returns
-    -------
-    dict
-        By agent.
-    """
+    """Return the thresholds that agents sent for an outcome, as far as the server keeps them."""
     return {
         name: answer
         for name, answers in release.received.items()
@@ -453,7 +428,7 @@ def diagnose_groups(
             infinite[group] = at
         if (found := diagnose_release(release, tasks[0], level / len(tasks), bounds)) is not None:
             averaged[group] = found
-    private = "epsilon" in round.method.settings
+    private = methods.get(round.method.name, **round.method.settings).private
     return GroupDiagnosis(level, round.by, infinite, release.absent, averaged, private)
 
 
@@ -476,7 +451,7 @@ class Evidence:
     alpha: float
     bounds: tuple[float, float] | None
     threshold: float
-    method: str
+    weights: str
     overflow: str
 
     @cached_property
@@ -547,7 +522,7 @@ class Evidence:
         return cast(Verdict, verdict)
 
     @cached_property
-    def shown(self) -> dict[str, Verdict]:
+    def verdicts(self) -> dict[str, Verdict]:
         """What the tests say of each agent, at the same errors as the verdict."""
         bar, error = least_coverage(self.alpha), UNSAFE_ERROR / max(1, len(self.some))
         found: dict[str, Verdict] = {}
@@ -583,8 +558,8 @@ def noise(n: int, alpha: float) -> float:
 def named(agents: Iterable[str]) -> str:
     """Name some agents, and count the others."""
     names = list(agents)
-    rest = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + rest
+    rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + rest
 
 
 def listed(agents: Mapping[str, LocalQuantile]) -> str:
@@ -682,7 +657,7 @@ def _coverage(evidence: Evidence) -> Finding | None:
     t, alpha = f"at the shared threshold {evidence.threshold:.4g}", evidence.alpha
     if evidence.everything:
         return Finding("coverage", "ok", f"{t}, the largest score there is, nothing is missed")
-    coverage, shown = evidence.coverage, evidence.shown
+    coverage, verdicts = evidence.coverage, evidence.verdicts
     missed = {name: 1 - least for name, (least, _) in coverage.items()}
     worst = max(missed, key=lambda name: missed[name])
     most = f"{worst} could miss up to {missed[worst]:.1%} of its points"
@@ -691,7 +666,7 @@ def _coverage(evidence: Evidence) -> Finding | None:
         says = f"{t} no agent misses more than alpha/2 beyond alpha: {most} where {asked}"
         return Finding("coverage", "ok", says)
     if evidence.verdict == "unsafe":
-        lost = {name: 1 - coverage[name][1] for name, is_ in shown.items() if is_ == "unsafe"}
+        lost = {name: 1 - coverage[name][1] for name, is_ in verdicts.items() if is_ == "unsafe"}
         first = max(lost, key=lambda name: lost[name])
         says = (
             f"{t} {named(lost)} {'is' if len(lost) == 1 else 'are'} covered too little: {first} "
@@ -699,7 +674,7 @@ def _coverage(evidence: Evidence) -> Finding | None:
             f"points where {asked}"
         )
         return Finding("coverage", "unsafe", says, f"{SPLIT}; or {GUARDED}", tuple(lost))
-    open_ = tuple(name for name, is_ in shown.items() if is_ != "safe")
+    open_ = tuple(name for name, is_ in verdicts.items() if is_ != "safe")
     says = f"{t} {most} where {asked}; not shown to be covered: {named(open_)}"
     if evidence.epsilon is not None:
         return Finding("coverage", "caution", says, PRIVATELY, open_)
@@ -746,7 +721,7 @@ def _saturated(evidence: Evidence) -> Finding | None:
 def _dominance(evidence: Evidence) -> Finding | None:
     """Find one agent that decides."""
     name = dominant(evidence.some)
-    if name is None or evidence.method == "fedavgq-cp":  # which counts all agents alike
+    if name is None or evidence.weights == "equally":
         return None
     share = evidence.some[name].n / evidence.N
     says = f"{name} holds {share:.0%} of all points: its threshold outweighs all others together"

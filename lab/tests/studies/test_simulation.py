@@ -1,11 +1,15 @@
+from __future__ import annotations
+
 from math import exp, inf, log
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fedwqcp.errors import InputError
 from fedwqcp.quantile import conformal_rank
-from fedwqcp.theory import ScoreLaw, many_agents_limit, simulate
+from fedwqcp_lab.studies.simulation import ScoreDistribution, many_agents_limit, simulate
 
 
 @pytest.mark.parametrize(
@@ -35,8 +39,8 @@ def test_many_agents_limit_by_harmonic_numbers() -> None:
 @pytest.mark.parametrize("family", ["uniform", "exponential", "reflected"])
 @pytest.mark.parametrize(("n", "alpha"), [(10, 0.1), (19, 0.05)])
 def test_like_agents_reach_the_limit(n: int, alpha: float, family: str) -> None:
-    law, rng = ScoreLaw((1.0,), family), np.random.default_rng(n)
-    found = simulate([n], [inf], alpha=alpha, law=law, agents=2000, repetitions=50, rng=rng)
+    scores, rng = ScoreDistribution((1.0,), family), np.random.default_rng(n)
+    found = simulate([n], [inf], alpha=alpha, scores=scores, agents=2000, repetitions=50, rng=rng)
     coverage = found.coverage[0, 0]
     # 100,000 thresholds: the mean is within five standard errors, and bias of averaging is 1/2000
     error = 5 * coverage.std() / np.sqrt(50) + 1e-4
@@ -44,9 +48,11 @@ def test_like_agents_reach_the_limit(n: int, alpha: float, family: str) -> None:
 
 
 def test_uniform_scores_cover_r_over_n_plus_one_with_any_number_of_agents() -> None:
-    law, rng = ScoreLaw((1.0,), "uniform"), np.random.default_rng(1)
+    scores, rng = ScoreDistribution((1.0,), "uniform"), np.random.default_rng(1)
     for n in (10, 40):
-        found = simulate([n], [inf], alpha=0.1, law=law, agents=3, repetitions=20_000, rng=rng)
+        found = simulate(
+            [n], [inf], alpha=0.1, scores=scores, agents=3, repetitions=20_000, rng=rng
+        )
         r = conformal_rank(n, 0.1)
         variance = r * (n + 1 - r) / ((n + 1) ** 2 * (n + 2)) / 3
         error = 5 * np.sqrt(variance / 20_000)
@@ -54,9 +60,9 @@ def test_uniform_scores_cover_r_over_n_plus_one_with_any_number_of_agents() -> N
 
 
 def test_simulation_of_one_agent_by_hand() -> None:
-    law = ScoreLaw((1.0, 3.0))
-    found = simulate([50], [inf], alpha=0.1, law=law, agents=1, repetitions=4, rng=_rng())
-    draws = law.sample(50, np.full((4, 1, 2), 0.5), _rng())[:, 0]
+    scores = ScoreDistribution((1.0, 3.0))
+    found = simulate([50], [inf], alpha=0.1, scores=scores, agents=1, repetitions=4, rng=_rng())
+    draws = scores.sample(50, np.full((4, 1, 2), 0.5), _rng())[:, 0]
     q = np.sort(draws, axis=1)[:, 45]  # rank ceil(51 * 0.9) = 46
     assert found.coverage[0, 0] == pytest.approx(1 - (np.exp(-q) + np.exp(-q / 3)) / 2)
     assert found.limit[0] == pytest.approx([0.9] * 4)
@@ -64,9 +70,9 @@ def test_simulation_of_one_agent_by_hand() -> None:
 
 
 def test_shapes_and_seeds() -> None:
-    law = ScoreLaw((1.0, 2.0, 3.0))
+    scores = ScoreDistribution((1.0, 2.0, 3.0))
     first, second = (
-        simulate([5, 20], [0.3, 3, inf], alpha=0.1, law=law, repetitions=7, rng=_rng())
+        simulate([5, 20], [0.3, 3, inf], alpha=0.1, scores=scores, repetitions=7, rng=_rng())
         for _ in range(2)
     )
     assert (first.sizes, first.betas, first.alpha) == ((5, 20), (0.3, 3, inf), 0.1)
@@ -79,9 +85,9 @@ def test_shapes_and_seeds() -> None:
 
 def test_extreme_skew_has_a_known_limit() -> None:
     # each agent holds one class alone: its population quantile is s log(10)
-    law = ScoreLaw((1.0, 4.0))
-    found = simulate([10], [1e-6], alpha=0.1, law=law, agents=1, repetitions=20, rng=_rng())
-    known = [float(law.cdf(s * log(10), [0.5, 0.5])) for s in law.scales]
+    scores = ScoreDistribution((1.0, 4.0))
+    found = simulate([10], [1e-6], alpha=0.1, scores=scores, agents=1, repetitions=20, rng=_rng())
+    known = [float(scores.cdf(s * log(10), [0.5, 0.5])) for s in scores.scales]
     nearest = np.abs(found.limit[0][:, None] - known).min(axis=1)
     assert nearest.max() < 1e-6
     assert np.ptp(found.limit[0]) > 0.1
@@ -89,10 +95,10 @@ def test_extreme_skew_has_a_known_limit() -> None:
 
 @pytest.mark.slow
 def test_error_falls_with_n_and_beta() -> None:
-    law = ScoreLaw((0.2, 0.5, 1.0, 2.0, 4.0))
+    scores = ScoreDistribution((0.2, 0.5, 1.0, 2.0, 4.0))
     sizes, betas = [50, 400, 6400], [0.1, 1, 10, 1000]
     found = simulate(
-        sizes, betas, alpha=0.1, law=law, repetitions=300, rng=np.random.default_rng(11)
+        sizes, betas, alpha=0.1, scores=scores, repetitions=300, rng=np.random.default_rng(11)
     )
     assert (np.diff(found.error, axis=0) < 0).all()  # less skew, less error, at every size
     assert (np.diff(found.error[-1]) < 0).all()  # more points, less error, where skew is gone
@@ -109,10 +115,74 @@ def test_error_falls_with_n_and_beta() -> None:
     [{"sizes": [0]}, {"betas": [0.0]}, {"betas": [-1.0]}, {"agents": 0}, {"repetitions": 0}],
 )
 def test_simulate_refuses(change: dict) -> None:
-    settings = {"sizes": [10], "betas": [1.0], "alpha": 0.1, "law": ScoreLaw((1.0,))} | change
+    settings = {
+        "sizes": [10],
+        "betas": [1.0],
+        "alpha": 0.1,
+        "scores": ScoreDistribution((1.0,)),
+    } | change
     with pytest.raises(InputError, match="must be positive"):
         simulate(**settings, rng=_rng())
 
 
 def _rng() -> np.random.Generator:
     return np.random.default_rng(5)
+
+
+FAMILIES = ("uniform", "exponential", "reflected")
+
+
+@pytest.mark.parametrize(
+    ("family", "q", "share"),
+    [
+        ("uniform", -1.0, 0.0),
+        ("uniform", 0.5, (0.5 + 0.25) / 2),
+        ("uniform", 1.5, (1 + 0.75) / 2),
+        ("exponential", -1.0, 0.0),
+        ("exponential", 2.0, (1 - exp(-2) + 1 - exp(-1)) / 2),
+        ("reflected", -2.0, (exp(-2) + exp(-1)) / 2),
+        ("reflected", 1.0, 1.0),
+    ],
+)
+def test_cdf_by_hand(family: str, q: float, share: float) -> None:
+    assert ScoreDistribution((1.0, 2.0), family).cdf(q, [0.5, 0.5]) == pytest.approx(share)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_score_is_below_infinity(family: str) -> None:
+    assert ScoreDistribution((1.0, 2.0), family).cdf(inf, [0.25, 0.75]) == 1.0
+
+
+def test_quantile_by_hand() -> None:
+    one = [[1.0, 0.0], [0.0, 1.0]]
+    assert ScoreDistribution((0.1, 1.0), "uniform").quantile(0.9, one) == pytest.approx([0.09, 0.9])
+    assert ScoreDistribution((1.0, 3.0)).quantile(0.9, one) == pytest.approx([log(10), 3 * log(10)])
+    assert ScoreDistribution((1.0, 3.0), "reflected").quantile(0.5, one) == pytest.approx(
+        [-log(2), -3 * log(2)]
+    )
+
+
+@given(st.sampled_from(FAMILIES), st.floats(0.05, 0.95), st.floats(0.01, 0.99))
+def test_quantile_inverts_the_cdf(family: str, level: float, share: float) -> None:
+    scores, weights = ScoreDistribution((0.5, 4.0), family), np.array([share, 1 - share])
+    q = scores.quantile(level, weights)
+    assert scores.cdf(q, weights) == pytest.approx(level, abs=1e-12)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_samples_follow_the_distribution(family: str) -> None:
+    scores, weights = ScoreDistribution((1.0, 3.0), family), np.array([[0.3, 0.7], [0.9, 0.1]])
+    drawn = scores.sample(4000, weights, np.random.default_rng(8))
+    assert drawn.shape == (2, 4000)
+    for row, own in zip(drawn, weights, strict=True):
+        ranks = np.sort(scores.cdf(row, own))  # uniform if the distribution is right
+        distance = np.abs(ranks - (np.arange(4000) + 0.5) / 4000).max()
+        assert distance < 2.8 / np.sqrt(4000)  # Kolmogorov: passed with probability 3e-7
+
+
+def test_distributions_that_are_none_are_refused() -> None:
+    for scales in ((), (1.0, 0.0), (-1.0,), (inf,)):
+        with pytest.raises(InputError, match="scales must be positive"):
+            ScoreDistribution(scales)
+    with pytest.raises(InputError, match="family must be one of uniform, exponential, reflected"):
+        ScoreDistribution((1.0,), "normal")
