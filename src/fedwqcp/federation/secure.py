@@ -1,7 +1,7 @@
 """Secure aggregation: rounds in which the server learns sums over the agents, and nothing else.
 
 An agent turns its answer into whole numbers modulo 2^32, its words (`words_of`). The words leave
-it under masks that cancel in the sum over all agents. `SecureServer` sees the totals alone. Like
+it under masks that cancel in the sum over all agents. `SecureServer` sees only the totals. Like
 `Server` it does no input or output: a transport gives each agent what `SecureServer.ask` returns,
 adds the masked words and hands the totals to `SecureServer.receive`, until the round has ended.
 `run_masked` is that transport for agents of one process; over Flower, SecAgg+ carries the sums.

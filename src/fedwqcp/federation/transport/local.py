@@ -77,7 +77,7 @@ def calibrate(
     seed : int, optional
         Seed of the agents' noise; by default from the operating system.
     secure : bool or tuple of float, optional
-        Add the agents' numbers under masks, so that the server sees sums alone; for methods that
+        Add the agents' numbers under masks, so that the server sees only sums; for methods that
         need no more. Scores without a finite range need one: ``secure=(low, high)``.
     on_exchange : callable, optional
         Told of every question and its answer: step, agent, bytes down and bytes up.
@@ -134,7 +134,7 @@ def calibrate(
         sized = replace(round, max_n=round.max_n + plan.method.size_noise)
         plan = Plan.of(secure_round(sized, secure))
     seeds = np.random.SeedSequence(seed).spawn(len(cals))
-    told = None if secure else limit  # the server sees sums alone
+    told = None if secure else limit  # the server sees only sums
     sides = {
         name: Agent(
             name,

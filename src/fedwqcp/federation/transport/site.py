@@ -1,7 +1,7 @@
 """A site of a round over an engine: its settings, what it answers, its folder, its watchdog.
 
-The site answers from its own data and keeps every message that leaves it. What goes wrong is told
-to the server by a fixed code; the error itself stays in the site's folder.
+The site answers from its own data and keeps every message that leaves it. The
+server learns of an error by a fixed code; its text stays in the site's folder.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class Site:
 
 
 class RefusedError(Exception):
-    """Carries the code that the server is told."""
+    """Ends the work on a request with the code that the server gets."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)

@@ -357,7 +357,7 @@ class _SumStrategy:
 
 
 def _configs(message: Message) -> ConfigRecord:
-    """Return what SecAgg+ says in a message."""
+    """Return the fields of SecAgg+ in a message."""
     return message.content.config_records[RECORD_KEY_CONFIGS]
 
 

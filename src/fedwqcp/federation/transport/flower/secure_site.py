@@ -44,7 +44,7 @@ from fedwqcp.wire.masked import MODULUS, FixedPoint
 OwnOutputs: TypeAlias = Callable[[], SiteOutputs]
 """Gives the model's outputs on the site's calibration data."""
 _DATA_CODES = ("data", "answer", "budget")
-"""Refusals that depend on the site's data: asked again in the same round, it says the same."""
+"""Refusals that depend on the site's data: asked again in the same round, it refuses again."""
 
 
 def check_ready(site: Site, request: Request, outputs: OwnOutputs) -> bytes:
@@ -74,7 +74,7 @@ def check_ready(site: Site, request: Request, outputs: OwnOutputs) -> bytes:
 
 
 def take_part(message: Message, context: Context, outputs: OwnOutputs, watchdog: bool) -> Message:
-    """Let SecAgg+ do one stage; whatever goes wrong is told by a fixed code."""
+    """Let SecAgg+ do one stage; whatever goes wrong is reported by a fixed code."""
     action, nonce, agent = message.metadata.message_type, "", ""
 
     def _refusal(code: str, body: bytes = b"") -> Message:
@@ -123,8 +123,8 @@ def take_part(message: Message, context: Context, outputs: OwnOutputs, watchdog:
 def _words(site: Site, request: Request, outputs: OwnOutputs) -> bytes:
     """Return what a site adds to a sum, before it is masked, as JSON.
 
-    The site's own folder keeps the answer, which does not leave. What lies outside the round's
-    range is said by the words, under the mask, and not by a refusal that the server could read.
+    The site's own folder keeps the answer, which does not leave. Numbers outside the
+    round's range change the words, under the mask: a refusal would tell the server of them.
     """
     with refuse_with("terms"):
         plan = plan_of(request.round)

@@ -103,7 +103,7 @@ def calibrate(
     record : Path, optional
         Folder for the record of the round; it must not hold one yet.
     secure : bool or tuple of float, optional
-        Add the agents' numbers under masks (SecAgg+), so that the server sees sums alone; for
+        Add the agents' numbers under masks (SecAgg+), so that the server sees only sums; for
         methods that need no more. Scores without a finite range need one: ``(low, high)``.
 
     Returns
