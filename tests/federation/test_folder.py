@@ -346,6 +346,33 @@ def test_a_planted_release_is_replaced_and_a_planted_record_refused(tmp_path):
     assert load(out) == true.public()
 
 
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"outcomes": (ToAll(0.05),), "rounds": 2}, "its answers give other thresholds"),
+        ({"outcomes": (ToAll(0.05),), "rounds": 0, "received": {}}, "it holds too few answers"),
+        ({"received": {}}, "it holds too few answers"),
+        ({"rounds": 3}, "a round of these terms takes other steps"),
+    ],
+)
+def test_a_record_that_says_other_steps_is_not_believed(tmp_path, change, why):
+    path, answers = opened(tmp_path), write_all(tmp_path)
+    true = close_round(path, answers, tmp_path / "release.json").release
+    save(replace(true, **change), tmp_path / "round.record.json")
+    for given in ([], answers):
+        with pytest.raises(InputError, match=why):
+            close_round(path, given, tmp_path / "release.json")
+    assert load(tmp_path / "release.json") == true.public()
+
+
+def test_a_round_whose_record_cannot_be_kept_is_not_released(tmp_path):
+    path, answers = opened(tmp_path), write_all(tmp_path)
+    (tmp_path / "round.record.json").symlink_to(tmp_path / "round.record.json")
+    with pytest.raises(InputError, match=r"round\.record\.json cannot be written: something is in"):
+        close_round(path, answers, tmp_path / "release.json")
+    assert not (tmp_path / "release.json").exists()
+
+
 def at_once(call, count=8):
     """Call a function from several threads at the same time; tell how many succeeded."""
     ready, won = Barrier(count), []

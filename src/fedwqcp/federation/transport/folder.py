@@ -235,7 +235,8 @@ def _closed(path: Path, answers: Sequence[Path], out: Path) -> Closed:
                 counted.append(sha256(letter.data).hexdigest())
         server.close_step()
     release = server.release()
-    write_atomic(record, encode(release), replace=False)  # now it is closed
+    if not write_atomic(record, encode(release), replace=False):  # now it is closed
+        raise InputError(f"{record} cannot be written: something is in its place; move it away")
     return Closed(release, (), tuple(server.refusals), replaced=_released(release, out))
 
 
@@ -280,10 +281,16 @@ def _check_record(release: Release, round: Round, path: Path, letters: Sequence[
                     "closed with it; close without answers to see the release, or move the record "
                     "away if it is not yours"
                 )
-    if release.rounds == 1:  # of further steps the record keeps no answers
-        server.close_step()
-        if not server.ended or server.release().outcomes != release.outcomes:
-            raise InputError(f"{changed} (its answers give other thresholds)")
+    if not server.ended:
+        try:
+            server.close_step()
+        except QuorumError:
+            raise InputError(f"{changed} (it holds too few answers)") from None
+    if server.ended and server.release().outcomes != release.outcomes:
+        raise InputError(f"{changed} (its answers give other thresholds)")
+    steps = server.step  # of further ones the record keeps no answers
+    if release.rounds != steps if server.ended else release.rounds <= steps:
+        raise InputError(f"{changed} (a round of these terms takes other steps)")
 
 
 def _answer_of(
