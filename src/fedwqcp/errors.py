@@ -32,7 +32,44 @@ class FedwqcpError(Exception):
 
 
 class InputError(FedwqcpError, ValueError):
-    """An argument, array, file or setting does not satisfy what must hold."""
+    """An argument, array, file or setting does not satisfy what must hold.
+
+    Parameters
+    ----------
+    reason : str
+        What must hold, what came and what to do; ``{row}`` in it stands for the row.
+    field : str, optional
+        The part of a message, file or setting that is wrong; the text begins with it.
+    row : int, optional
+        The first row that is wrong, counted from 0.
+    first_line : int, optional
+        Where the rows are of a text file, the line of row 0: the text then names the line.
+    """
+
+    def __init__(
+        self, reason: str, field: str = "", row: int | None = None, first_line: int | None = None
+    ) -> None:
+        self.reason = reason
+        self.field = field
+        self.row = row
+        self.first_line = first_line
+        super().__init__(reason)
+
+    def __reduce__(self) -> tuple[type[InputError], tuple[str, str, int | None, int | None]]:
+        return type(self), (self.reason, self.field, self.row, self.first_line)
+
+    def __str__(self) -> str:
+        text = f"{self.field}: {self.reason}" if self.field else self.reason
+        if self.row is None:
+            return text
+        named = f"row {self.row}"
+        if self.first_line is not None:
+            named = f"line {self.row + self.first_line}"
+        return text.replace("{row}", named)
+
+    def at_line(self, first_line: int) -> InputError:
+        """Return the same error about rows of a text file, the first of them in a given line."""
+        return type(self)(self.reason, self.field, self.row, first_line)
 
 
 class BudgetError(InputError):

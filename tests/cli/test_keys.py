@@ -127,7 +127,7 @@ def test_the_flag_needs_a_key_of_every_agent(site):
     (site / "agents.toml").write_text('agents = ["a"]\nkeys = 3\n')
     assert "must be a table" in run(*what, code=2)
     (site / "agents.toml").write_text('agents = ["a"]\n[keys]\na = 3\n')
-    assert "keys must be text" in run(*what, code=2)
+    assert "keys must be a table of public keys by agent" in run(*what, code=2)
 
 
 def test_the_round_that_is_advised_next_keeps_the_keys(site):

@@ -15,9 +15,8 @@ from threading import Barrier, Thread
 import numpy as np
 import pytest
 
-from fedwqcp import calibrate, methods
+from fedwqcp import _io, calibrate, methods
 from fedwqcp.errors import InputError, MalformedMessageError, QuorumError
-from fedwqcp.federation import files
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.record import load, save
 from fedwqcp.federation.signing import SigningKey, new_key
@@ -205,18 +204,18 @@ def test_a_round_that_cannot_be_read_is_refused(tmp_path):
 
 def test_a_write_that_fails_leaves_nothing_behind(tmp_path, monkeypatch):
     target = tmp_path / "x.json"
-    files.write_atomic(target, b"old")
+    _io.write_atomic(target, b"old")
 
     def full(*args):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files.os, "fsync", full)
+    monkeypatch.setattr(_io.os, "fsync", full)
     with pytest.raises(InputError, match="No space left on device"):
-        files.write_atomic(target, b"new")
+        _io.write_atomic(target, b"new")
     assert target.read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["x.json"]
     with pytest.raises(InputError, match="cannot write"):
-        files.write_atomic(tmp_path / "none" / "x.json", b"new")
+        _io.write_atomic(tmp_path / "none" / "x.json", b"new")
 
 
 def test_one_unreadable_answer_does_not_stop_the_round(tmp_path):
@@ -414,7 +413,7 @@ def test_closing_at_once_with_other_answers_gives_one_release(tmp_path):
 
 def test_who_was_killed_locks_nobody_out_and_leaves_no_part_file(tmp_path):
     code = (
-        "import os, signal, sys; from pathlib import Path; import fedwqcp.federation.files as f\n"
+        "import os, signal, sys; from pathlib import Path; import fedwqcp._io as f\n"
         "os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
         "with f.locked(Path(sys.argv[1])): f.write_atomic(Path(sys.argv[1]) / 'round.json', b'x')"
     )

@@ -11,8 +11,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fedwqcp import _io
 from fedwqcp.errors import BudgetError, InputError, RecordError
-from fedwqcp.federation import files, privacy_budget
+from fedwqcp.federation import privacy_budget
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import choose_method
 from fedwqcp.federation.privacy_budget import Budget
@@ -264,11 +265,11 @@ def test_a_number_that_another_process_took_is_counted_first(total, tmp_path, mo
 
     def taken(path, data, *, replace=True):
         if path.name == "count.json":
-            return files.write_atomic(path, data, replace=replace)
+            return _io.write_atomic(path, data, replace=replace)
         asked.append(path.name)
         if len(asked) == 1:
             agent(tmp_path, total, dataclasses.replace(ROUND, id="other")).answer()
-        return files.write_atomic(path, data, replace=replace)
+        return _io.write_atomic(path, data, replace=replace)
 
     monkeypatch.setattr(privacy_budget, "write_atomic", taken)
     if total == 1.0:

@@ -376,7 +376,7 @@ def test_agents_must_share_their_features():
         ({"solver": "newton"}, "solver must be one of"),
         ({"clip_weights": 0.0}, "clip_weights must be above 0"),
         ({"start": inf}, "start must be a finite number"),
-        ({"local_steps": 0}, "local_steps must be"),
+        ({"local_steps": 0}, "local_steps: must be"),
     ],
 )
 def test_settings_are_checked(setting, words):

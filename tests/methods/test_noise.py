@@ -229,9 +229,9 @@ def test_a_stated_range_ends_with_infinity():
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"epsilons": {"epsilon": 0.0}}, "epsilon must be a number from 1e-06"),
-        ({"epsilons": {"epsilon": inf}}, "epsilon must be a number from 1e-06"),
-        ({"bins": 1}, "bins must be"),
+        ({"epsilons": {"epsilon": 0.0}}, "epsilon: must be a number from 1e-06"),
+        ({"epsilons": {"epsilon": inf}}, "epsilon: must be a number from 1e-06"),
+        ({"bins": 1}, "bins: must be"),
         ({"gamma": 1.0}, "gamma must be"),
         ({"bounds": (1.0, 0.0)}, "bounds must be two finite numbers"),
         ({"bounds": (0.0, inf)}, "without looking at the data"),

@@ -140,11 +140,11 @@ def test_step_refuses_what_no_descent_gives(bad):
 @pytest.mark.parametrize(
     ("counts", "sizes", "noises", "average", "words"),
     [
-        ({"rounds": 0}, {}, {}, "last", "rounds must be an integer from 1 to 100000, got 0"),
-        ({"rounds": True}, {}, {}, "last", "rounds must be an integer"),
+        ({"rounds": 0}, {}, {}, "last", "rounds: must be an integer from 1 to 100000, got 0"),
+        ({"rounds": True}, {}, {}, "last", "rounds: must be an integer"),
         ({}, {"step_size": 0.0}, {}, "last", "step_size must be a positive number"),
         ({}, {"smoothing": np.inf}, {}, "last", "smoothing must be a positive number"),
-        ({}, {}, {"noise": -1.0}, "last", "noise must be a number from 0 to"),
+        ({}, {}, {"noise": -1.0}, "last", "noise: must be a number from 0 to"),
         ({}, {}, {}, "first", "average must be one of last, half, all, got 'first'"),
     ],
 )

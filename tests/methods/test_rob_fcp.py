@@ -240,7 +240,7 @@ def test_bounds_hold_for_what_it_sends() -> None:
         (lambda: RobustThreshold(0.5, (-1,), 0.2), "left_out: must be an integer"),
         (lambda: RobustThreshold(0.5, (), 1.2), "loss: must be from 0 to 1"),
         (lambda: RobFCP(bins=2), "bins must be an integer of at least 3"),
-        (lambda: RobFCP(probes=0), "probes must be an integer from 1"),
+        (lambda: RobFCP(probes=0), "probes: must be an integer from 1"),
         (lambda: RobFCP(byzantine=-1), "byzantine must be an integer of at least 0"),
         (lambda: RobFCP(cap=0), "cap must be an integer of at least 1"),
     ],

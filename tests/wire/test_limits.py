@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import fedwqcp as fw
+from fedwqcp import _io
 from fedwqcp.errors import FedwqcpError, InputError, MalformedMessageError
-from fedwqcp.federation import files
 from fedwqcp.federation.plan import kinds_of
 from fedwqcp.federation.record import load, parse
 from fedwqcp.federation.server import Server
@@ -190,7 +190,7 @@ def test_a_file_is_refused_by_its_size_unread(tmp_path, size):
     path = tmp_path / "release.json"
     with path.open("wb") as file:
         file.truncate(size)  # a sparse file
-    for read in (load, files.read):
+    for read in (load, _io.read):
         raised, growth = grown(lambda read=read: read(path))
         assert isinstance(raised, InputError)
         assert f"size: must be at most 67108864 bytes, got {size}" in str(raised)

@@ -19,8 +19,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
+from fedwqcp._io import write_atomic
 from fedwqcp.errors import InputError, MissingExtraError, RecordError
-from fedwqcp.federation.files import write_atomic
 from fedwqcp_lab import unit as units
 from fedwqcp_lab.evaluation import applicable, evaluate, partitions
 from fedwqcp_lab.experiment import Experiment, digest

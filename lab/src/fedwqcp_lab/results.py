@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
+from fedwqcp._io import write_atomic
 from fedwqcp.demo.records import from_line, to_line
 from fedwqcp.errors import InputError, RecordError
-from fedwqcp.federation.files import write_atomic
 from fedwqcp.wire.payload import Number
 
 VERSION = 1

@@ -13,8 +13,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from fedwqcp._io import write_atomic
 from fedwqcp.errors import InputError
-from fedwqcp.federation.files import write_atomic
 from fedwqcp.report.terminal import scale
 from fedwqcp_lab.comparison import (
     ALL,

@@ -19,10 +19,10 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
+from fedwqcp._io import write_atomic
 from fedwqcp.arrays import Floats, Labels
 from fedwqcp.demo.data import Indices
 from fedwqcp.errors import InputError, RecordError
-from fedwqcp.federation.files import write_atomic
 
 Numbers = npt.NDArray[Any]
 

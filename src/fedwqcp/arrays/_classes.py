@@ -47,21 +47,23 @@ def as_probabilities(probs: npt.ArrayLike, *, checked: bool = True) -> Probabili
     lowest = array.min(axis=1)
     if (bad := first_of(~(lowest >= 0))) is not None:
         if np.isnan(array[bad]).any():
-            raise InputError(f"probabilities must be numbers, row {bad} holds NaN")
+            raise InputError("probabilities must be numbers, {row} holds NaN", row=bad)
         raise InputError(
-            f"probabilities must not be negative, row {bad} holds a negative value; "
-            "pass softmax outputs, not logits"
+            "probabilities must not be negative, {row} holds a negative value; "
+            "pass softmax outputs, not logits",
+            row=bad,
         )
     sums = array.sum(axis=1, dtype=np.float64)
     if (bad := first_of(~(np.abs(sums - 1.0) <= SUM_TOLERANCE))) is not None:
         near = abs(sums[bad] - 1.0) < 0.1
         raise InputError(
-            f"probabilities of row {bad} sum to {sums[bad]:.6g}; "
+            f"probabilities of {{row}} sum to {sums[bad]:.6g}; "
             + (
                 f"a sum may be {SUM_TOLERANCE} from 1: divide each row by its sum"
                 if near
                 else "pass softmax outputs, not logits"
-            )
+            ),
+            row=bad,
         )
     return array
 
@@ -106,7 +108,9 @@ def as_labels(labels: npt.ArrayLike, n: int, n_classes: int) -> Labels:
     whole = np.ascontiguousarray(array, np.int64)
     if whole.view(np.uint64).max() >= n_classes:  # without a sign, negative ones are the largest
         bad = first_of((array < 0) | (array >= n_classes))
-        raise InputError(f"labels must be integers from 0 to {n_classes - 1}, row {bad} is outside")
+        raise InputError(
+            f"labels must be integers from 0 to {n_classes - 1}, {{row}} is outside", row=bad
+        )
     return whole
 
 

@@ -46,7 +46,7 @@ def as_groups(groups: npt.ArrayLike, n: int | None = None) -> Texts:
         names = (str, int, np.integer, np.bool_)
         wrong = np.array([not isinstance(value, names) for value in array], dtype=np.bool_)
         if (bad := first_of(wrong)) is not None:
-            raise InputError(f"groups must be text or integers in every row, row {bad} is not")
+            raise InputError("groups must be text or integers in every row, {row} is not", row=bad)
     elif array.dtype.kind not in "Uiub" and array.size:
         raise InputError(f"groups must be text or integers, got an array of {array.dtype}")
     return array.astype(np.str_)
@@ -79,7 +79,8 @@ def group_places(groups: npt.ArrayLike, known: Sequence[str], n: int | None = No
     places = np.array([at.get(str(name), -1) for name in names], dtype=np.int64)[inverse]
     if (bad := first_of(places < 0)) is not None:
         raise InputError(
-            f"the group of every row must be one of {', '.join(known)}; row {bad} is of another: "
-            "take such rows out, or calibrate with a group for them"
+            f"the group of every row must be one of {', '.join(known)}; {{row}} is of another: "
+            "take such rows out, or calibrate with a group for them",
+            row=bad,
         )
     return places

@@ -46,7 +46,7 @@ def as_floats(
         raise InputError(f"{what} must have shape {wanted}, got shape {array.shape}")
     if checked and array.size and not (np.isfinite(array.min()) and np.isfinite(array.max())):
         finite: Bools = np.asarray(np.isfinite(array).reshape(len(array), -1).all(axis=1))
-        raise InputError(f"{what} must be finite numbers, row {first_of(~finite)} is not")
+        raise InputError(f"{what} must be finite numbers, {{row}} is not", row=first_of(~finite))
     return array
 
 
@@ -73,7 +73,7 @@ def as_scores(scores: npt.ArrayLike) -> Floats:
         raise InputError(f"scores must have shape (n,), got shape {array.shape}")
     if array.size and not array.min() > -np.inf:  # the minimum of a NaN is NaN
         bad = first_of(np.isnan(array) | (array == -np.inf))
-        raise InputError(f"scores must be numbers or +inf, row {bad} is NaN or -inf")
+        raise InputError("scores must be numbers or +inf, {row} is NaN or -inf", row=bad)
     return array
 
 

@@ -11,12 +11,12 @@ from typing import Annotated
 
 import typer
 
+from fedwqcp._io import write_atomic
 from fedwqcp.cli import measured
 from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.errors import InputError
 from fedwqcp.federation import outputs as model_outputs
 from fedwqcp.federation.agent import USUAL_LIMIT, Agent, DisclosureLimit
-from fedwqcp.federation.files import write_atomic
 from fedwqcp.federation.outputs import (
     Outputs,
     Temperature,

@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
+from fedwqcp._io import read
 from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.errors import InputError
-from fedwqcp.federation.files import read
 from fedwqcp.monitor import (
     Monitor,
     Standing,

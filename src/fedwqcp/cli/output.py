@@ -9,6 +9,7 @@ from enum import Enum
 from math import isinf, isnan
 from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 import typer
 from rich.console import Console, RenderableType
@@ -91,6 +92,8 @@ def _plain(value: Any) -> Any:
     """Return a value as JSON knows it; what is infinite or not a number becomes text."""
     if is_dataclass(value) and not isinstance(value, type):
         return _plain(asdict(value))
+    if isinstance(value, msgspec.Struct):
+        return _plain(msgspec.structs.asdict(value))
     if isinstance(value, Mapping):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, np.generic | np.ndarray):

@@ -12,8 +12,8 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
+from fedwqcp._io import write_atomic
 from fedwqcp.errors import InputError, RecordError
-from fedwqcp.federation.files import write_atomic
 from fedwqcp.wire.payload import Number
 from fedwqcp.wire.round import Setting
 
@@ -98,8 +98,9 @@ class Record:
     def __post_init__(self) -> None:
         if not 0 <= self.covered <= self.tested or self.tested == 0:
             raise InputError(
-                f"covered: must be from 0 to tested and tested at least 1, "
-                f"got {self.covered} of {self.tested}"
+                f"must be from 0 to tested and tested at least 1, "
+                f"got {self.covered} of {self.tested}",
+                field="covered",
             )
 
     @property
@@ -174,7 +175,7 @@ class AgentProfile:
 
     def __post_init__(self) -> None:
         if self.people and len(self.edges) != len(self.people) + 1:
-            raise InputError("edges: must be one more than there are bins")
+            raise InputError("must be one more than there are bins", field="edges")
 
 
 @dataclass(frozen=True, kw_only=True)

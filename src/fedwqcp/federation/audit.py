@@ -10,14 +10,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from fedwqcp._io import LOG_BYTES, read
 from fedwqcp.errors import FedwqcpError, RecordError
-from fedwqcp.federation.files import read
 from fedwqcp.federation.record import LOG, START, load, with_reasons
 from fedwqcp.federation.secure import replay_sums
 from fedwqcp.federation.server import Server
 from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.envelope import Answer
-from fedwqcp.wire.limits import LOG_BYTES
 from fedwqcp.wire.release import Release
 from fedwqcp.wire.round import Round
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fedwqcp._io import make_folder, write_new
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.wire.round import check_names
 
@@ -77,12 +77,9 @@ def _written(folder: Path, files: dict[str, bytes]) -> tuple[Path, ...]:
     for path in paths:
         if path.exists():
             raise InputError(f"{path} exists; keys are never replaced: choose another folder")
-    (folder / "keys").mkdir(parents=True, exist_ok=True)
+    make_folder(folder / "keys")
     for path, data in paths.items():
-        public = path.suffix in (".crt", ".pem", ".pub")
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644 if public else 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
+        write_new(path, data, private=path.suffix not in (".crt", ".pem", ".pub"))
     return tuple(paths)
 
 

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import wraps
 from math import isfinite
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from fedwqcp._io import from_json, read, to_json, write_atomic
 from fedwqcp.arrays import Bools, Floats, as_floats, as_labels
 from fedwqcp.errors import InputError, MissingExtraError, RecordError
-from fedwqcp.federation.files import read, write_atomic
 from fedwqcp.federation.plan import Plan
 from fedwqcp.scores import LabelScore, fit_temperature, row_ids, softmax, uniforms
 from fedwqcp.wire.round import Round
@@ -396,8 +396,7 @@ def named_by_line(work: Callable[P, T]) -> Callable[P, T]:
             first = next((part.first_line for part in parts if isinstance(part, Outputs)), None)
             if first is None:
                 raise
-            text = re.sub(r"\brow (\d+)\b", lambda row: f"line {int(row[1]) + first}", str(error))
-            raise InputError(text) from None
+            raise error.at_line(first) from None
 
     return _named
 
@@ -435,8 +434,7 @@ VERSION = 1
 """Version of the file in which it is kept; another one is refused."""
 
 
-@dataclass(frozen=True)
-class Temperature:
+class Temperature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How an agent's logits become probabilities in one round.
 
     Parameters
@@ -623,7 +621,7 @@ def for_calibration(
         own = Temperature(round.id, agent)
         if share is not None:
             own = fitted(round, agent, outputs, share)
-        write_atomic(path, (json.dumps(asdict(own)) + "\n").encode())
+        write_atomic(path, to_json(own))
     return calibrated(round, outputs, own), own
 
 
@@ -701,16 +699,9 @@ def load(path: Path, round: Round, agent: str) -> Temperature:
 
 def _parse(path: Path) -> Temperature:
     """Read a temperature, whosever it is."""
-    kinds = {"round": str, "agent": str, "temperature": float, "share": float}
-    kinds |= {"fitted_on": int, "version": int}
-    try:
-        found = json.loads(read(path))
-    except ValueError:
-        found = None
-    sound = isinstance(found, dict) and {key: type(value) for key, value in found.items()} == kinds
-    if not sound or found["version"] != VERSION:
+    own = from_json(read(path), Temperature)
+    if own is None or own.version != VERSION:
         raise RecordError(f"{path} is damaged, or of another version than {VERSION}")
-    own = Temperature(**found)
     if not (isfinite(own.temperature) and own.temperature > 0 and 0 <= own.share < 1):
         raise RecordError(f"{path} is damaged: its temperature or share is out of range")
     return own

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import secrets
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any, get_args
 
+import msgspec
 import numpy as np
+from msgspec import Meta
 
 from fedwqcp import methods, scores
+from fedwqcp._io import load_toml
 from fedwqcp.arrays import Floats, as_alpha, group_places
 from fedwqcp.errors import InputError, OutOfRangeError
-from fedwqcp.federation.files import read
 from fedwqcp.methods import Calibration, Method
 from fedwqcp.quantile import Overflow
 from fedwqcp.scores import IntervalScore, LabelScore, Rule, Score
@@ -26,7 +26,7 @@ from fedwqcp.scores.aps import APS
 from fedwqcp.scores.custom import Custom
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.wire.codec import encode, terms
-from fedwqcp.wire.limits import TASKS
+from fedwqcp.wire.limits import check_tasks
 from fedwqcp.wire.payload import Payload, ToAll
 from fedwqcp.wire.round import Choice, Round, choice_of
 
@@ -94,9 +94,7 @@ class Plan:
         method = methods.get(round.method.name, **round.method.settings)
         check_choices(round, method, score)
         groups = len(round.group_names) or 1
-        TASKS.whole(
-            len(round.alphas) * groups * score.columns, "tasks: levels times groups times columns"
-        )
+        check_tasks(len(round.alphas) * groups * score.columns)
         tasks = tuple(
             Task(alpha / score.columns, column, group)
             for alpha in round.alphas
@@ -276,7 +274,8 @@ def check_choices(round: Round, method: Method[Any], score: Score) -> None:
     own = isinstance(score, Custom) and score.columns == 1  # the caller's own sets may be of labels
     if round.by == "label" and not (labels or own):
         raise InputError(
-            f"by: 'label' is for {without}; use by='group', with groups that are known before y is"
+            f"'label' is for {without}; use by='group', with groups that are known before y is",
+            field="by",
         )
     if isinstance(score, MultiLabel) and not method.controls_risk:
         raise InputError(
@@ -367,72 +366,27 @@ def told_by_group(round: Round, assumption: str) -> str:
     )
 
 
-_KEYS = {"agents": list, "quorum": int, "max_n": int, "n_classes": int, "keys": dict}
+class Roster(msgspec.Struct, frozen=True):
+    """Who takes part, and what is asked of them; a quorum that is not given is all of them."""
 
-
-@dataclass(frozen=True)
-class Roster:
-    """Who takes part.
-
-    Parameters
-    ----------
-    agents : tuple of str
-        Their names.
-    quorum : int or None
-        How many sound answers a release needs; all of them where it is not given.
-    max_n : int or None
-        Largest sample size an agent may claim.
-    n_classes : int or None
-        Number of classes of every agent's model.
-    keys : dict or None
-        Public keys of the agents, by name.
-    """
-
-    agents: tuple[str, ...]
-    quorum: int | None = None
-    max_n: int | None = None
-    n_classes: int | None = None
-    keys: dict[str, str] | None = None
+    agents: Annotated[tuple[str, ...], Meta(description="a list of names")] = ()
+    quorum: Annotated[int | None, Meta(description="an integer")] = None
+    max_n: Annotated[int | None, Meta(description="an integer")] = None
+    n_classes: Annotated[int | None, Meta(description="an integer")] = None
+    keys: Annotated[dict[str, str] | None, Meta(description="a table of public keys by agent")] = (
+        None
+    )
 
 
 def load_roster(path: Path) -> Roster:
-    """Read a roster.
+    """Read a roster from a TOML file: ``agents = ["st-mary", "lakeside"]`` and optional settings.
 
-    Parameters
-    ----------
-    path : Path
-        A TOML file with ``agents = ["st-mary", "lakeside"]`` and optional ``quorum``, ``max_n``,
-        ``n_classes``, and a table ``[keys]`` of public keys by agent.
-
-    Returns
-    -------
-    Roster
-        Who takes part.
-
-    Raises
-    ------
-    InputError
-        If a key is unknown, or a value is of the wrong type.
+    These are ``quorum``, ``max_n``, ``n_classes``, and a table ``[keys]`` of public keys by agent.
     """
-    try:
-        table = tomllib.loads(read(path).decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} must be a TOML file: {error}") from None
-    for key, value in table.items():
-        if key not in _KEYS:
-            near = difflib.get_close_matches(key, _KEYS, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise InputError(f"{path}: unknown key {key!r}{hint}; known: {', '.join(_KEYS)}")
-        if type(value) is not _KEYS[key]:
-            kind = {"agents": "a list of names", "keys": "a table of public keys by agent"}.get(
-                key, "an integer"
-            )
-            raise InputError(f"{path}: {key} must be {kind}, got {type(value).__name__}")
-    if not all(isinstance(key, str) for key in table.get("keys", {}).values()):
-        raise InputError(f"{path}: keys must be text, as `fedwqcp keys new` prints them")
-    if "agents" not in table:
+    roster = load_toml(path, Roster)
+    if not roster.agents:
         raise InputError(f'{path} must list the agents: agents = ["st-mary", "lakeside"]')
-    return Roster(**{**table, "agents": tuple(table["agents"])})
+    return roster
 
 
 @dataclass(frozen=True)

@@ -8,40 +8,41 @@ crash nor a race gives budget back, and the same question gets the same answer a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal
 from math import inf
 from pathlib import Path
+from typing import Annotated
 
+import msgspec
+from msgspec import Meta
+
+from fedwqcp._io import from_json, locked, make_folder, read, sync_folder, to_json, write_atomic
 from fedwqcp.errors import BudgetError, InputError, RecordError
-from fedwqcp.federation.files import locked, read, sync_folder, write_atomic
 
 COUNT = "count.json"
 """How many answers were ever given."""
 
 
-@dataclass(frozen=True)
-class Spending:
-    """One answer that left.
+class Spending(msgspec.Struct, frozen=True):
+    """One answer that left: what it spent of which budget, and what was sent."""
 
-    Parameters
-    ----------
-    question : str
-        Digest of the round's terms, the agent and the question.
-    epsilon : Decimal
-        What it spent.
-    total : Decimal
-        The whole budget, as the agent had it then.
-    answer : bytes
-        What was sent.
-    """
-
-    question: str
+    round: str
     epsilon: Decimal
     total: Decimal
-    answer: bytes
+    question: str  # digest of the round's terms, the agent and the question
+    answer: str
+
+    @property
+    def sound(self) -> bool:
+        """Whether the numbers can be what an answer spent."""
+        return self.epsilon.is_finite() and self.epsilon > 0 and self.total.is_finite()
+
+
+class _Count(msgspec.Struct):
+    """How many answers were ever given."""
+
+    answers: Annotated[int, Meta(ge=0)]
 
 
 class Budget:
@@ -109,16 +110,17 @@ class Budget:
             known = next((each.answer for each in before if each.question == question), None)
             if known is not None:
                 self._count_up(len(before))  # a crash may have come before it was counted
-                return known
+                return known.encode()
             self._check(round, epsilon, before)
             if answer is None:
                 answer = compute()
-                _make(self.folder)
+                make_folder(self.folder)
             path = self.folder / f"{len(before) + 1:06d}.json"
-            entry = _entry(round, question, epsilon, self.total, answer)
+            spent = Decimal(str(epsilon))
+            entry = Spending(round, spent, self.total, question, answer.decode())
             if not before:
-                write_atomic(self.folder / COUNT, _counted(0), replace=False)
-            if write_atomic(path, entry, replace=False):
+                write_atomic(self.folder / COUNT, to_json(_Count(0)), replace=False)
+            if write_atomic(path, to_json(entry, indent=1), replace=False):
                 self._count_up(len(before) + 1)
                 sync_folder(self.folder)
                 return answer  # else another process took this number: look again
@@ -127,7 +129,7 @@ class Budget:
         """Keep how many answers there are; it never falls."""
         with locked(self.folder):
             if _count(self.folder / COUNT) < answers:
-                write_atomic(self.folder / COUNT, _counted(answers))
+                write_atomic(self.folder / COUNT, to_json(_Count(answers)))
 
     def _check(self, round: str, epsilon: float, before: list[Spending]) -> None:
         """Hold what an answer would spend against what was spent before."""
@@ -171,52 +173,22 @@ def _missing(folder: Path, name: str) -> RecordError:
     return RecordError(f"{folder} is damaged: {name} is missing; restore it")
 
 
-def _counted(answers: int) -> bytes:
-    """Write how many answers were given."""
-    return json.dumps({"answers": answers}).encode() + b"\n"
-
-
 def _count(path: Path) -> int:
     """Read how many answers were given."""
-    try:
-        found = json.loads(read(path))["answers"]
-    except (ValueError, TypeError, KeyError, RecursionError):
-        found = None
-    if type(found) is not int or found < 0:
+    found = from_json(read(path), _Count)
+    if found is None:
         raise RecordError(f"{path} is damaged: it must say how many answers left; restore it")
-    return found
-
-
-def _entry(round: str, question: str, epsilon: float, total: Decimal, answer: bytes) -> bytes:
-    """Write one file's content, readable."""
-    spent = {"epsilon": str(epsilon), "total": str(total)}
-    entry = {"round": round, **spent, "question": question}
-    return json.dumps({**entry, "answer": answer.decode()}, indent=1).encode() + b"\n"
+    return found.answers
 
 
 def _spending(path: Path) -> Spending:
-    """Read one file."""
-    try:
-        found = json.loads(read(path))
-        epsilon, total = Decimal(found["epsilon"]), Decimal(found["total"])
-        sound = epsilon.is_finite() and epsilon > 0 and total.is_finite()
-        spending = Spending(str(found["question"]), epsilon, total, found["answer"].encode())
-    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError):
-        sound = False
-    if not sound:
+    """Read what one answer spent."""
+    found = from_json(read(path), Spending)
+    if found is None or not found.sound:
         raise RecordError(f"{path} is damaged: it must say what an answer spent; restore it")
-    return spending
+    return found
 
 
 def _spent(spendings: list[Spending]) -> Decimal:
     """Add up what was spent: answers about the same people add."""
     return sum((spending.epsilon for spending in spendings), Decimal(0))
-
-
-def _make(folder: Path) -> None:
-    """Make a folder that survives a loss of power."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot write {folder}: {error.strerror}") from None
-    sync_folder(folder.parent)

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from fedwqcp import methods
+from fedwqcp._io import append_line, make_folder, read, write_atomic
 from fedwqcp.errors import InputError, MalformedMessageError, RecordError
-from fedwqcp.federation.files import append_line, read, write_atomic
 from fedwqcp.federation.plan import Plan, kinds_of
 from fedwqcp.methods import Method
 from fedwqcp.wire.codec import decode, encode, method_of
@@ -52,7 +52,7 @@ class Ledger:
     def __init__(self, folder: Path, round: Round) -> None:
         if (folder / LOG).exists():
             raise InputError(f"{folder} holds the record of a round already: choose another folder")
-        _make(folder)
+        make_folder(folder)
         self.folder = folder
         self._last = START
         self._write("opened", "round.json", encode(round))
@@ -69,7 +69,7 @@ class Ledger:
         data : bytes
             What came.
         """
-        _make(self.folder / "answers" / f"step-{step}")
+        make_folder(self.folder / "answers" / f"step-{step}")
         name = f"answers/step-{step}/{agent}.json"
         self._write("accepted", name, data, step=step, agent=agent)
 
@@ -99,7 +99,7 @@ class Ledger:
         totals : sequence of int
             All that the server learned.
         """
-        _make(self.folder / "sums")
+        make_folder(self.folder / "sums")
         kept = {"agents": [*agents], "totals": [*totals]}
         self._write("summed", f"sums/{number}.json", json.dumps(kept).encode() + b"\n")
 
@@ -157,14 +157,6 @@ class Ledger:
         line = json.dumps({**entry, "previous": self._last}).encode()
         append_line(self.folder / LOG, line)
         self._last = sha256(line + b"\n").hexdigest()
-
-
-def _make(folder: Path) -> None:
-    """Make a folder of the record."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot write {folder}: {error.strerror}") from None
 
 
 def with_reasons(release: Release, reasons: Mapping[str, str]) -> Release:

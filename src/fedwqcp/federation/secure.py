@@ -23,9 +23,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fedwqcp import methods
+from fedwqcp._io import read
 from fedwqcp.errors import InputError, QuorumError, RecordError, WrongRoundError
 from fedwqcp.federation.agent import Agent
-from fedwqcp.federation.files import read
 from fedwqcp.federation.plan import Plan
 from fedwqcp.methods import Summed, Total
 from fedwqcp.wire.codec import decode, encode
@@ -70,11 +70,14 @@ def scale_of(plan: Plan) -> FixedPoint:
     round = plan.round
     if round.quorum < FEWEST:
         raise InputError(
-            f"quorum: a secure round needs at least {FEWEST} agents, got {round.quorum}: with "
-            "two, each would know the other's number"
+            f"a secure round needs at least {FEWEST} agents, got {round.quorum}: with "
+            "two, each would know the other's number",
+            field="quorum",
         )
     if round.secure is None:
-        raise InputError("secure: the terms of a secure round state the range of its thresholds")
+        raise InputError(
+            "the terms of a secure round state the range of its thresholds", field="secure"
+        )
     low, high = round.secure
     return FixedPoint(low, high, round.max_n, len(round.agents))
 

@@ -398,10 +398,8 @@ def check_answers(
         try:
             bound[at] = plan.method.check(question, summary, bound[at], terms)
         except InputError as error:
-            field, colon, reason = str(error).partition(": ")
-            raise ImplausibleValueError(
-                answer.agent, *((field, reason) if colon else ("answers", str(error)))
-            ) from None
+            field = error.field or "answers"
+            raise ImplausibleValueError(answer.agent, field, error.reason) from None
     return tuple(bound)
 
 

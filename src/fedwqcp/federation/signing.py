@@ -7,13 +7,12 @@ or keeps the answer, the server too, can then change nothing in it, and make non
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from fedwqcp._io import read, write_new
 from fedwqcp.errors import InputError, MissingExtraError, WrongRoundError
-from fedwqcp.federation.files import read
 from fedwqcp.federation.plan import Plan
 from fedwqcp.wire.codec import encode
 from fedwqcp.wire.envelope import Answer
@@ -122,14 +121,8 @@ def new_key(path: Path) -> str:
     key = ed25519().Ed25519PrivateKey.generate()
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-    try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        raise InputError(f"{path} exists; keys are never replaced: choose another file") from None
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from None
-    with os.fdopen(handle, "wb") as file:
-        file.write(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    data = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    write_new(path, data, private=True)
     return str(key.public_key().public_bytes_raw().hex())
 
 

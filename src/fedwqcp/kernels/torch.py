@@ -76,15 +76,17 @@ def check_probabilities(probs: Tensor) -> None:
         at = int(bad.int().argmax())
         row = rows.start + at
         if bool(torch.isnan(lowest[at])):
-            raise InputError(f"probabilities must be numbers, row {row} holds NaN")
+            raise InputError("probabilities must be numbers, {row} holds NaN", row=row)
         if float(lowest[at]) < 0:
             raise InputError(
-                f"probabilities must not be negative, row {row} holds a negative value; "
-                "pass softmax outputs, not logits"
+                "probabilities must not be negative, {row} holds a negative value; "
+                "pass softmax outputs, not logits",
+                row=row,
             )
         raise InputError(
-            f"probabilities of row {row} sum to {float(sums[at]):.6g}; "
-            "pass softmax outputs, not logits"
+            f"probabilities of {{row}} sum to {float(sums[at]):.6g}; "
+            "pass softmax outputs, not logits",
+            row=row,
         )
 
 
@@ -105,7 +107,9 @@ def check_labels(labels: Tensor, n_classes: int) -> None:
     bad = (labels < 0) | (labels >= n_classes)
     if bool(bad.any()):
         row = int(bad.int().argmax())
-        raise InputError(f"labels must be integers from 0 to {n_classes - 1}, row {row} is outside")
+        raise InputError(
+            f"labels must be integers from 0 to {n_classes - 1}, {{row}} is outside", row=row
+        )
 
 
 def as_uniforms(u: Tensor, probs: Tensor) -> Tensor:
@@ -120,7 +124,7 @@ def check_uniforms(u: Tensor) -> None:
     """Refuse numbers outside [0, 1], infinite or NaN."""
     bad = ~torch.isfinite(u)
     if bool(bad.any()):
-        raise InputError(f"u must be finite numbers, row {int(bad.int().argmax())} is not")
+        raise InputError("u must be finite numbers, {row} is not", row=int(bad.int().argmax()))
     if not bool(((u >= 0) & (u <= 1)).all()):
         raise InputError("u must lie between 0 and 1; draw it with uniforms(key, ids)")
 

@@ -476,7 +476,8 @@ class Method(ABC, Generic[S]):
             return sizes
         if sizes and sizes != earlier:
             raise InputError(
-                f"n: must be {_listed(earlier)} as in the first answer, got {_listed(sizes)}"
+                f"must be {_listed(earlier)} as in the first answer, got {_listed(sizes)}",
+                field="n",
             )
         return earlier
 
@@ -603,7 +604,7 @@ def of_kind(answers: Sequence[Summary], kind: type[K]) -> list[K]:
 def expect(answer: Summary, kind: type[K]) -> K:
     """Return one agent's answer, if it is of the kind that its question asked for."""
     if not isinstance(answer, kind):
-        raise InputError(f"kind: must be {kind.kind!r}, got {answer.kind!r}")
+        raise InputError(f"must be {kind.kind!r}, got {answer.kind!r}", field="kind")
     return answer
 
 

@@ -45,9 +45,11 @@ class Step(Summary):
 
     def __post_init__(self) -> None:
         if len(self.shift) != len(self.mean):
-            raise InputError("mean: must hold one number for each problem, as shift does")
+            raise InputError("must hold one number for each problem, as shift does", field="mean")
         if not all(abs(value) <= NUMBER.most for value in (*self.shift, *self.mean)):
-            raise InputError(f"shift: must hold numbers of at most {NUMBER.most:g}, as mean must")
+            raise InputError(
+                f"must hold numbers of at most {NUMBER.most:g}, as mean must", field="shift"
+            )
 
 
 def check_step(
@@ -61,14 +63,14 @@ def check_step(
     """
     if len(step.shift) != len(start):
         raise InputError(
-            f"shift: must be {len(start)}, one for each problem, got {len(step.shift)}"
+            f"must be {len(start)}, one for each problem, got {len(step.shift)}", field="shift"
         )
     q = np.array(start, dtype=np.float64)
     tail = TAIL * step_size * noise * sqrt(steps) + 1e-9 * (1 + np.abs(q))
     down, up = steps * step_size * alpha + tail, steps * step_size * (1 - alpha) + tail
     for name, moved in (("shift", np.array(step.shift)), ("mean", np.array(step.mean) - q)):
         if not ((-down <= moved) & (moved <= up)).all():
-            raise InputError(f"{name}: must be within local_steps * step_size of the start")
+            raise InputError("must be within local_steps * step_size of the start", field=name)
 
 
 def moreau_gradient(q: Floats, v: Floats | float, alpha: float, gamma: float) -> Floats:

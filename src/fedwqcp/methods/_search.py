@@ -130,7 +130,7 @@ class CountAt(Question):
         for value in self.values:
             check_score(value, "values")
         if not self.values or any(b <= a for a, b in pairwise(self.values)):
-            raise InputError("values: must be at least one, strictly increasing")
+            raise InputError("must be at least one, strictly increasing", field="values")
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class Counts(Summary):
         for count in self.counts:
             check_size(count, "counts")
         if any(b < a for a, b in pairwise((*self.counts, self.n))):
-            raise InputError("counts: must never decrease, nor pass n")
+            raise InputError("must never decrease, nor pass n", field="counts")
 
     def sizes(self) -> tuple[int, ...]:
         return (self.n,)
@@ -197,17 +197,17 @@ class CountClaims:
         """Return the bounds with the counts of one more answer, which must fit them."""
         counts = answer.counts
         if answer.n != self.n:
-            raise InputError(f"n: must be {self.n} as in the first answer, got {answer.n}")
+            raise InputError(f"must be {self.n} as in the first answer, got {answer.n}", field="n")
         if len(counts) != len(values):
             raise InputError(
-                f"counts: must be {len(values)}, one for each value, got {len(counts)}"
+                f"must be {len(values)}, one for each value, got {len(counts)}", field="counts"
             )
         for value, count in zip(values, counts, strict=True):
             below, above = bisect_right(self.low, value), bisect_left(self.high, value)
             if (below and count < self.least[below - 1]) or (
                 above < len(self.high) and count > self.most[above]
             ):
-                raise InputError("counts: must fit those given before")
+                raise InputError("must fit those given before", field="counts")
         # a search narrows: what lies beyond its nearest bounds is never asked again
         low, least = _merged(self.low, self.least, values, counts)
         high, most = _merged(self.high, self.most, values, counts)
@@ -248,7 +248,7 @@ class SummedCounts(Summed):
         if not isinstance(answer, Counts):
             raise InputError(f"only counts can be summed, got {answer.kind!r}")
         if answer.n > scale.max_n:
-            raise OutOfRangeError(f"n: must be from 0 to the round's max_n = {scale.max_n}")
+            raise OutOfRangeError(f"must be from 0 to the round's max_n = {scale.max_n}", field="n")
         return answer.counts if isinstance(question, CountAt) else (answer.n, int(answer.n > 0), 0)
 
     def out_of_range(self, question: Question) -> tuple[int, ...]:
@@ -294,7 +294,7 @@ class Sums(Summary):
 
     def __post_init__(self) -> None:
         if not all(0 <= value <= NUMBER.most for value in self.values):
-            raise InputError(f"values: must be numbers from 0 to {NUMBER.most:g}")
+            raise InputError(f"must be numbers from 0 to {NUMBER.most:g}", field="values")
 
 
 @dataclass(frozen=True, eq=False)
@@ -330,21 +330,24 @@ class SumClaims:
         G = len(self.totals)
         if len(answer.values) != len(probes) * G:
             raise InputError(
-                f"values: must be {len(probes) * G}, one for each probe and group, "
-                f"got {len(answer.values)}"
+                f"must be {len(probes) * G}, one for each probe and group, "
+                f"got {len(answer.values)}",
+                field="values",
             )
         new = np.array(answer.values, dtype=np.float64).reshape(len(probes), G)
         if not self.slack and not (new % 1 == 0).all():
-            raise InputError("values: must be whole numbers, as counts are")
+            raise InputError("must be whole numbers, as counts are", field="values")
         at = np.concatenate([self.probes, probes])
         order = np.argsort(at, kind="stable")
         at, sums = at[order], np.vstack([self.sums.reshape(-1, G), new])[order]
         slack = self.slack * self.totals
         if (sums[-1:] > self.totals + slack).any():
-            raise InputError("values: must not pass the agent's whole mass, as it said before")
+            raise InputError(
+                "must not pass the agent's whole mass, as it said before", field="values"
+            )
         steps, same = np.diff(sums, axis=0), np.diff(at) == 0
         if (steps < -slack).any() or (steps[same] > slack).any():
-            raise InputError("values: must fit those given before, and never fall")
+            raise InputError("must fit those given before, and never fall", field="values")
         return SumClaims(self.totals, self.slack, at, sums)
 
 

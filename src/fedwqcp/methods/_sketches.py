@@ -38,16 +38,17 @@ class WeightedPoints(Summary):
         check_size(self.n, "n")
         if len(self.values) != len(self.weights):
             raise InputError(
-                f"weights: must be as many as values, {len(self.values)}, got {len(self.weights)}"
+                f"must be as many as values, {len(self.values)}, got {len(self.weights)}",
+                field="weights",
             )
         for value in self.values:
             check_score(value, "values")
         if any(after <= before for before, after in pairwise(self.values)):
-            raise InputError("values: must be strictly increasing")
+            raise InputError("must be strictly increasing", field="values")
         for weight in self.weights:
             check_size(weight, "weights")
         if 0 in self.weights or sum(self.weights) != self.n:
-            raise InputError(f"weights: must be at least 1 each and sum to n, {self.n}")
+            raise InputError(f"must be at least 1 each and sum to n, {self.n}", field="weights")
 
     def sizes(self) -> tuple[int, ...]:
         return (self.n,)

@@ -233,7 +233,7 @@ class FCP(SummedCounts, Method[Summary]):
         rank = conformal_rank(own.n, terms.alpha)
         if rank > own.n:
             if own.threshold < inf:
-                raise InputError("threshold: must be +inf where its rank passes n")
+                raise InputError("must be +inf where its rank passes n", field="threshold")
             return CountClaims.of_ranks(own.n, low=terms.low)
         return CountClaims.of_ranks(own.n, (own.threshold, rank), low=terms.low)
 

@@ -56,7 +56,7 @@ class LossCurve(Summary):
         for loss in self.losses:
             check_score(loss, "losses")
         if any(b > a for a, b in pairwise((self.n, *self.losses, 0))):
-            raise InputError("losses: must never increase, nor leave the range from 0 to n")
+            raise InputError("must never increase, nor leave the range from 0 to n", field="losses")
 
     def sizes(self) -> tuple[int, ...]:
         return (self.n,)

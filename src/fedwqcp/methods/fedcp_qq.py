@@ -278,7 +278,7 @@ class RankOf(Question):
 
     def __post_init__(self) -> None:
         if not 1 <= self.rank <= self.keep:
-            raise InputError(f"rank: must be from 1 to {self.keep}, got {self.rank}")
+            raise InputError(f"must be from 1 to {self.keep}, got {self.rank}", field="rank")
 
 
 @dataclass(frozen=True)
@@ -309,7 +309,7 @@ class QuantileOfQuantiles(Outcome):
         check_score(self.value, "value")
         check_size(self.k, "k")
         if not 0 <= self.coverage <= 1:
-            raise InputError(f"coverage: must be from 0 to 1, got {self.coverage}")
+            raise InputError(f"must be from 0 to 1, got {self.coverage}", field="coverage")
 
     def threshold(self, position: int | None) -> float:
         del position  # it is the same for all

@@ -99,7 +99,9 @@ class FedWQCP(SummedMean, OneShot[LocalQuantile]):
         tail = isinstance(answer, QuantileAndTail)
         if tail != (self.tail > 0):
             asked = self.tail or "no"
-            raise InputError(f"answers: must hold {asked} more order statistics, as the round asks")
+            raise InputError(
+                f"must hold {asked} more order statistics, as the round asks", field="answers"
+            )
         if isinstance(answer, QuantileAndTail):
             rank = conformal_rank(answer.n, terms.alpha)
             answer.check(min(rank, answer.n) if self.overflow == "clip" else rank)

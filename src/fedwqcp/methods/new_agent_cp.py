@@ -216,7 +216,7 @@ class NewAgentCP(Summed, Method[Summary]):
     def words(self, answer: Summary, question: Question, scale: FixedPoint) -> tuple[int, ...]:
         found = expect(answer, Counts)
         if found.n > scale.max_n:
-            raise OutOfRangeError(f"n: must be from 0 to the round's max_n = {scale.max_n}")
+            raise OutOfRangeError(f"must be from 0 to the round's max_n = {scale.max_n}", field="n")
         if not isinstance(question, CountAt):
             return (0,)
         unit = 2**scale.bits - 1  # a share of 1

@@ -62,13 +62,13 @@ class PrivateQuantile(LocalQuantile):
 
     def __post_init__(self) -> None:
         LocalQuantile.__post_init__(self)
-        check_epsilon(self.epsilon, "epsilon:")
+        check_epsilon(self.epsilon, "epsilon")
         if self.size_epsilon:
-            check_epsilon(self.size_epsilon, "size_epsilon:")
+            check_epsilon(self.size_epsilon, "size_epsilon")
         if not self.size_epsilon < self.epsilon:
-            raise InputError("epsilon: must be above size_epsilon")
+            raise InputError("must be above size_epsilon", field="epsilon")
         if self.unit != (ADDED if self.size_epsilon else REPLACED):
-            raise InputError("unit: must be the one that size_epsilon leads to")
+            raise InputError("must be the one that size_epsilon leads to", field="unit")
 
     def sizes(self) -> tuple[int, ...]:
         return (max(0, self.n - _most_noise(self.size_epsilon)),)
@@ -208,7 +208,8 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
         own = expect(answer, PrivateQuantile)
         if (own.epsilon, own.size_epsilon) != (self.spends, self.size_epsilon):
             raise InputError(
-                f"epsilon: must be the round's {self.spends:g}, {self.size_epsilon:g} of it on n"
+                f"must be the round's {self.spends:g}, {self.size_epsilon:g} of it on n",
+                field="epsilon",
             )
         return super().check(question, answer, earlier, terms)
 

@@ -51,7 +51,7 @@ class Span(Summary):
         for name in ("low", "high"):
             check_score(getattr(self, name), name)
         if self.low > self.high:
-            raise InputError("low: must not be above high")
+            raise InputError("must not be above high", field="low")
 
     def sizes(self) -> tuple[int, ...]:
         return (self.n,)
@@ -86,7 +86,7 @@ class RobustThreshold(Outcome):
         for place in self.left_out:
             check_size(place, "left_out")
         if not 0 <= self.loss <= 1:
-            raise InputError(f"loss: must be from 0 to 1, got {self.loss}")
+            raise InputError(f"must be from 0 to 1, got {self.loss}", field="loss")
 
     def threshold(self, position: int | None) -> float:
         del position  # it is the same for all

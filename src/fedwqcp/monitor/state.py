@@ -11,11 +11,10 @@ from math import inf, isfinite, log
 from pathlib import Path
 from typing import Any
 
+from fedwqcp._io import LOG_BYTES, append_line, locked, read, write_atomic
 from fedwqcp.errors import InputError, RecordError
-from fedwqcp.federation.files import append_line, locked, read, write_atomic
 from fedwqcp.monitor.monitor import REMEMBERED, AgentState, Monitor, Standing, Terms
 from fedwqcp.monitor.sequence import ODDS, Track
-from fedwqcp.wire.limits import LOG_BYTES
 
 VERSION = 1
 """Version of the state file and of the lines of the log."""

@@ -13,9 +13,9 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+from fedwqcp._io import write_atomic
 from fedwqcp.demo.records import REPORT_FILE, AgentProfile, load_records, load_report
 from fedwqcp.errors import InputError, MissingExtraError
-from fedwqcp.federation.files import write_atomic
 from fedwqcp.federation.outputs import Outputs, load_outputs
 from fedwqcp.federation.predict import calibration_of, thresholds
 from fedwqcp.federation.record import load as load_release

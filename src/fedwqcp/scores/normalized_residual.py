@@ -61,6 +61,7 @@ class NormalizedResidual(IntervalScore):
         if negative.any():
             raise InputError(
                 "outputs for NormalizedResidual must be predictions and spreads of at least 0, "
-                f"the spread of row {int(np.argmax(negative))} is negative"
+                "the spread of {row} is negative",
+                row=int(np.argmax(negative)),
             )
         return np.column_stack([out[:, 0], np.maximum(out[:, 1], self.floor)])

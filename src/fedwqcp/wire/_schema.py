@@ -142,7 +142,7 @@ def _made(cls: Any, kinds: Kinds) -> Builder:
         def of_kind(read: Any) -> Any:
             """Build what the kind stands for."""
             if isinstance(read, _NoKind):
-                raise InputError("kind: must be one that the round's method sends")
+                raise InputError("must be one that the round's method sends", field="kind")
             return None if read is None else tagged[read.__struct_config__.tag](read)
 
         return of_kind

@@ -34,8 +34,8 @@ class AgentRecord:
 
     def __post_init__(self) -> None:
         TEXT.count(self.reason, "reason")
-        SIZE.whole(self.bytes_up, "bytes_up:")
-        SIZE.whole(self.bytes_down, "bytes_down:")
+        SIZE.whole(self.bytes_up, "bytes_up")
+        SIZE.whole(self.bytes_down, "bytes_down")
 
 
 class Roll:

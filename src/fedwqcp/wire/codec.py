@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from fedwqcp._io import reason_and_place
 from fedwqcp.errors import InputError, MalformedMessageError, RecordError
 from fedwqcp.wire._schema import Builder, Kinds, builder, plain, wire_type
 from fedwqcp.wire.envelope import Answer, Ask
@@ -130,12 +131,10 @@ def decode(data: bytes, cls: type[M], kinds: Kinds = (), source: str = "unknown"
     except msgspec.ValidationError as error:
         if (version := _version(data)) not in (None, VERSION):  # its fields are others, too
             raise MalformedMessageError(source, "version", other_version(version)) from None
-        reason, _, place = str(error).partition(" - at `$.")
-        raise MalformedMessageError(source, place.rstrip("`") or "message", reason) from None
+        reason, place = reason_and_place(error)
+        raise MalformedMessageError(source, place or "message", reason) from None
     except InputError as error:
-        field, colon, reason = str(error).partition(": ")
-        where, why = (field, reason) if colon and " " not in field else ("message", str(error))
-        raise MalformedMessageError(source, where, why) from None
+        raise MalformedMessageError(source, error.field or "message", error.reason) from None
     except (msgspec.MsgspecError, ValueError, RecursionError):
         # the parsers' own words quote positions and characters of a text that is not ours
         raise MalformedMessageError(source, "message", "must be one JSON object in UTF-8") from None
@@ -257,5 +256,5 @@ def _refuse_repeated(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """Refuse an object that has one key twice."""
     keys = dict(pairs)
     if len(keys) != len(pairs):
-        raise InputError("message: an object has one key twice")
+        raise InputError("an object has one key twice", field="message")
     return keys

@@ -91,13 +91,14 @@ class Guarantee:
         for name, known in (("kind", KINDS), ("strength", STRENGTHS)):
             if getattr(self, name) not in known:
                 raise InputError(
-                    f"guarantee: {name} must be one of {', '.join(known)}, "
-                    f"got {getattr(self, name)!r}"
+                    f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}",
+                    field="guarantee",
                 )
         if (self.kind == "none") != (self.strength == "none"):
             raise InputError(
-                "guarantee: kind and strength must both be 'none' or neither, got "
-                f"{self.kind!r} and {self.strength!r}"
+                "kind and strength must both be 'none' or neither, got "
+                f"{self.kind!r} and {self.strength!r}",
+                field="guarantee",
             )
 
     def after_a_choice(self) -> Guarantee:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sized
 from dataclasses import dataclass
 
+from fedwqcp import _io
 from fedwqcp.errors import InputError
 
 
@@ -37,14 +38,14 @@ class Limit:
         if type(value) is not int or not self.least <= value <= self.most:
             shown = value if type(value) is not int else _shown(value)
             raise InputError(
-                f"{what} must be an integer from {self.least} to {self.most}, got {shown!r}"
+                f"must be an integer from {self.least} to {self.most}, got {shown!r}", field=what
             )
 
     def count(self, values: Sized, what: str) -> None:
         """Refuse a list or text of too few or too many."""
         if not self.least <= len(values) <= self.most:
             raise InputError(
-                f"{what}: must hold from {self.least} to {self.most}, got {len(values)}"
+                f"must hold from {self.least} to {self.most}, got {len(values)}", field=what
             )
 
     def number(self, value: object, what: str) -> None:
@@ -56,13 +57,15 @@ class Limit:
         ):
             shown = _shown(value) if type(value) is int else value
             raise InputError(
-                f"{what} must be a number from {self.least:g} to {self.most:g}, got {shown!r}"
+                f"must be a number from {self.least:g} to {self.most:g}, got {shown!r}", field=what
             )
 
 
 MESSAGE_BYTES = Limit("message, bytes", 0, 32 * 2**20, "a round, a question, an answer")
-RELEASE_BYTES = Limit("release, bytes", 0, 64 * 2**20, "a release, a record, any file read whole")
-LOG_BYTES = Limit("log, bytes", 0, 2**30, "`log.jsonl` of a record")
+RELEASE_BYTES = Limit(
+    "release, bytes", 0, _io.FILE_BYTES, "a release, a record, any file read whole"
+)
+LOG_BYTES = Limit("log, bytes", 0, _io.LOG_BYTES, "`log.jsonl` of a record")
 MESSAGE_VALUES = Limit("message, values", 0, 2**20, "commas and opening brackets in its bytes")
 RELEASE_VALUES = Limit("release, values", 0, 2**22, "the same of a release or record")
 AGENTS = Limit("agents", 1, 10**6, "names in a roster")
@@ -89,7 +92,17 @@ ALL = tuple(found for found in list(globals().values()) if isinstance(found, Lim
 def check_bytes(count: int, most: Limit, what: str) -> None:
     """Refuse a file or message by its number of bytes alone."""
     if count > most.most:
-        raise InputError(f"{what}: must be at most {most.most} bytes, got {count}")
+        raise InputError(f"must be at most {most.most} bytes, got {count}", field=what)
+
+
+def check_tasks(count: int) -> None:
+    """Refuse a round of too many thresholds."""
+    if count > TASKS.most:
+        raise InputError(
+            f"levels times groups times columns of the score must be at most {TASKS.most}, "
+            f"got {count}",
+            field="tasks",
+        )
 
 
 def check_values(data: bytes, most: Limit, what: str) -> None:
@@ -100,7 +113,7 @@ def check_values(data: bytes, most: Limit, what: str) -> None:
     """
     count = data.count(b",") + data.count(b"[") + data.count(b"{")
     if count > most.most:
-        raise InputError(f"{what}: must hold at most {most.most} values, got up to {count}")
+        raise InputError(f"must hold at most {most.most} values, got up to {count}", field=what)
 
 
 def table() -> str:

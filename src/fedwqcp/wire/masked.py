@@ -53,15 +53,19 @@ class FixedPoint:
     def __post_init__(self) -> None:
         if not (isfinite(self.low) and isfinite(self.high) and self.low < self.high):
             raise InputError(
-                "range: masked sums need finite bounds of the score, the lower one first, got "
-                f"{self.low:g} to {self.high:g}"
+                "masked sums need finite bounds of the score, the lower one first, got "
+                f"{self.low:g} to {self.high:g}",
+                field="range",
             )
         if self.agents < FEWEST:
-            raise InputError(f"agents: a masked sum needs at least {FEWEST}, got {self.agents}")
+            raise InputError(
+                f"a masked sum needs at least {FEWEST}, got {self.agents}", field="agents"
+            )
         if not 1 <= self.max_n < 2**self.bits:
             raise InputError(
-                f"max_n: must be below 2^{self.bits} for {self.agents} agents, got {self.max_n}; "
-                "open the round with a smaller max_n"
+                f"must be below 2^{self.bits} for {self.agents} agents, got {self.max_n}; "
+                "open the round with a smaller max_n",
+                field="max_n",
             )
 
     @property
@@ -90,11 +94,12 @@ class FixedPoint:
             If weight or value lies outside, since a mask would hide it from everyone.
         """
         if not 0 <= weight <= self.max_n:
-            raise OutOfRangeError(f"n: must be from 0 to the round's max_n = {self.max_n}")
+            raise OutOfRangeError(f"must be from 0 to the round's max_n = {self.max_n}", field="n")
         if not self.low <= value <= self.high:
             raise OutOfRangeError(
-                f"threshold: must lie between {self.low:g} and {self.high:g}, the range of this "
-                "round; ask the server for a round with a wider one"
+                f"must lie between {self.low:g} and {self.high:g}, the range of this "
+                "round; ask the server for a round with a wider one",
+                field="threshold",
             )
         return ceil(weight * (Fraction(value) - Fraction(self.low)) / self._unit)
 
@@ -158,7 +163,7 @@ class ToAllWithin(ToAll):
         super().__post_init__()
         check_score(self.margin, "margin")
         if not 0 <= self.margin < inf:
-            raise InputError(f"margin: must be a number of at least 0, got {self.margin}")
+            raise InputError(f"must be a number of at least 0, got {self.margin}", field="margin")
 
 
 def _rounded_up(exact: Fraction) -> float:

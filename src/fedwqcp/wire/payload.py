@@ -116,7 +116,7 @@ class LocalQuantile(Summary):
         check_size(self.n, "n")
         check_score(self.threshold, "threshold")
         if self.n == 0 and self.threshold != inf:
-            raise InputError("threshold: must be +inf where n is 0")
+            raise InputError("must be +inf where n is 0", field="threshold")
 
     def sizes(self) -> tuple[int, ...]:
         return (self.n,)
@@ -143,21 +143,23 @@ class QuantileAndTail(LocalQuantile):
     def __post_init__(self) -> None:
         LocalQuantile.__post_init__(self)
         if len(self.ranks) != len(self.values) or len(self.ranks) > MOST_TAIL:
-            raise InputError(f"ranks: must be as many as values, {MOST_TAIL} at most")
+            raise InputError(f"must be as many as values, {MOST_TAIL} at most", field="ranks")
         for rank in self.ranks:
             check_size(rank, "ranks")
         for value in self.values:
             check_score(value, "values")
         if any(after <= before for before, after in pairwise((0, *self.ranks, self.n + 1))):
-            raise InputError("ranks: must be strictly increasing, from 1 to n")
+            raise InputError("must be strictly increasing, from 1 to n", field="ranks")
         if any(after < before for before, after in pairwise(self.values)):
-            raise InputError("values: must never decrease")
+            raise InputError("must never decrease", field="values")
 
     def check(self, rank: int) -> None:
         """Refuse order statistics that contradict the threshold, which is the one of this rank."""
         for r, value in zip(self.ranks, self.values, strict=True):
             if (r <= rank and value > self.threshold) or (r >= rank and value < self.threshold):
-                raise InputError("values: must be in one order with the threshold and its rank")
+                raise InputError(
+                    "must be in one order with the threshold and its rank", field="values"
+                )
 
     def scores(self) -> tuple[float, ...]:
         return (self.threshold, *self.values)
@@ -230,7 +232,7 @@ def check_size(n: object, what: str) -> None:
         If it is not an integer from 0 to `limits.SIZE`.
     """
     if type(n) is not int or not 0 <= n <= SIZE.most:  # True is an int
-        SIZE.whole(n, f"{what}:")
+        SIZE.whole(n, what)
 
 
 def check_score(score: object, what: str) -> None:
@@ -249,9 +251,9 @@ def check_score(score: object, what: str) -> None:
         If it is not a number or +inf.
     """
     if type(score) is not float and (isinstance(score, bool) or not isinstance(score, int | float)):
-        raise InputError(f"{what}: must be a number, got {type(score).__name__}")
+        raise InputError(f"must be a number, got {type(score).__name__}", field=what)
     if not score > -inf:  # NaN is not
-        raise InputError(f"{what}: must be a number or +inf, got {score}")
+        raise InputError(f"must be a number or +inf, got {score}", field=what)
 
 
 def _check_number(value: Number) -> None:

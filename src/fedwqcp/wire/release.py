@@ -69,14 +69,16 @@ class Release(Roll):
     signatures: dict[str, tuple[str, ...]] = field(default_factory=dict, metadata=OPTIONAL)
 
     def __post_init__(self) -> None:
-        SIZE.whole(self.rounds, "rounds:")
+        SIZE.whole(self.rounds, "rounds")
         if tuple(agent.name for agent in self.agents) != self.round.agents:
-            raise InputError("agents: must be the roster of the round, in its order")
+            raise InputError("must be the roster of the round, in its order", field="agents")
         groups = len(self.round.group_names) or 1
         if not self.outcomes or len(self.outcomes) % (groups * len(self.round.alphas)):
-            raise InputError("outcomes: must be as many for each level and group of the round")
+            raise InputError(
+                "must be as many for each level and group of the round", field="outcomes"
+            )
         if any(len(found) != len(self.outcomes) for found in self.local.values()):
-            raise InputError("local: must hold one threshold for each outcome")
+            raise InputError("must hold one threshold for each outcome", field="local")
 
     def threshold(
         self,

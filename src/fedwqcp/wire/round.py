@@ -11,7 +11,17 @@ from typing import TypeAlias
 
 from fedwqcp.arrays import as_alpha
 from fedwqcp.errors import InputError
-from fedwqcp.wire.limits import AGENTS, ALPHAS, CLASSES, GROUPS, LIST, SETTING, SIZE, TASKS, TEXT
+from fedwqcp.wire.limits import (
+    AGENTS,
+    ALPHAS,
+    CLASSES,
+    GROUPS,
+    LIST,
+    SETTING,
+    SIZE,
+    TEXT,
+    check_tasks,
+)
 from fedwqcp.wire.payload import OPTIONAL
 from fedwqcp.wire.roster import LONG, Roster
 
@@ -50,7 +60,7 @@ class Choice:
             elif isinstance(value, tuple):
                 LIST.count(value, "settings")
             elif type(value) is int:
-                SETTING.whole(value, "settings:")
+                SETTING.whole(value, "settings")
 
 
 @dataclass(frozen=True)
@@ -112,29 +122,30 @@ class Round:
 
     def __post_init__(self) -> None:
         if self.version != VERSION:
-            raise InputError(f"version: {other_version(self.version)}")
+            raise InputError(other_version(self.version), field="version")
         if not self.alphas:
-            raise InputError("alphas: a round needs at least one")
+            raise InputError("a round needs at least one", field="alphas")
         _check_limits(self)
         for alpha in self.alphas:
             as_alpha(alpha)
         if len(set(self.alphas)) != len(self.alphas):
-            raise InputError("alphas: each may occur once")
+            raise InputError("each may occur once", field="alphas")
         if self.roster is None:
             check_names(self.agents)
         elif self.agents:
-            raise InputError("roster: stands for the names, which are there too")
+            raise InputError("stands for the names, which are there too", field="roster")
         count = self.roster.count if self.roster else len(self.agents)
         if not 1 <= self.quorum <= count:
             raise InputError(
-                f"quorum: must be from 1 to {count}, the number of agents, got {self.quorum}"
+                f"must be from 1 to {count}, the number of agents, got {self.quorum}",
+                field="quorum",
             )
         if self.max_n < 1:
-            raise InputError(f"max_n: must be at least 1, got {self.max_n}")
+            raise InputError(f"must be at least 1, got {self.max_n}", field="max_n")
         if self.secure is not None and not (
             len(self.secure) == 2 and -inf < self.secure[0] < self.secure[1] < inf
         ):
-            raise InputError("secure: must be two finite numbers, the lower one first")
+            raise InputError("must be two finite numbers, the lower one first", field="secure")
         _check_groups(self)
         _check_keys(self)
 
@@ -203,15 +214,16 @@ def check_names(agents: tuple[str, ...]) -> None:
         If there is none, one is repeated, or one has characters that no file name should have.
     """
     if not agents:
-        raise InputError("agents: a round needs at least one")
+        raise InputError("a round needs at least one", field="agents")
     for name in agents:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise InputError(
-                "agents: a name has 1 to 64 letters, digits, '.', '_' or '-' and begins with a "
-                f"letter or digit, got {name!r}"
+                "a name has 1 to 64 letters, digits, '.', '_' or '-' and begins with a "
+                f"letter or digit, got {name!r}",
+                field="agents",
             )
     if len(set(agents)) != len(agents):
-        raise InputError("agents: each name may occur once")
+        raise InputError("each name may occur once", field="agents")
 
 
 def choice_of(name: str, settings: Mapping[str, object]) -> Choice:
@@ -246,13 +258,13 @@ def _check_limits(round: Round) -> None:
     """Refuse numbers and lists beyond `limits`, before anything of their size is made."""
     ALPHAS.count(round.alphas, "alphas")
     if round.n_classes is not None:
-        CLASSES.whole(round.n_classes, "n_classes:")
-    SIZE.whole(round.max_n, "max_n:")
-    AGENTS.whole(round.roster.count if round.roster else len(round.agents) or 1, "agents:")
+        CLASSES.whole(round.n_classes, "n_classes")
+    SIZE.whole(round.max_n, "max_n")
+    AGENTS.whole(round.roster.count if round.roster else len(round.agents) or 1, "agents")
     if round.groups:
         GROUPS.count(round.groups, "groups")
     groups = round.n_classes or 1 if round.by == "label" else len(round.groups) or 1
-    TASKS.whole(len(round.alphas) * groups, "tasks: levels times groups")
+    check_tasks(len(round.alphas) * groups)
     for name in ("id", "key", "rule"):
         TEXT.count(getattr(round, name), name)
 
@@ -260,19 +272,22 @@ def _check_limits(round: Round) -> None:
 def _check_groups(round: Round) -> None:
     """Refuse groups that nobody could tell apart."""
     if round.by not in (None, "label", "group"):
-        raise InputError(f"by: must be 'label' or 'group', or left out, got {round.by!r}")
+        raise InputError(f"must be 'label' or 'group', or left out, got {round.by!r}", field="by")
     if round.by == "label" and round.n_classes is None:
-        raise InputError("n_classes: must be given where thresholds are by label")
+        raise InputError("must be given where thresholds are by label", field="n_classes")
     if (round.by == "group") != bool(round.groups):
-        raise InputError("groups: must be named where thresholds are by group, and only there")
+        raise InputError(
+            "must be named where thresholds are by group, and only there", field="groups"
+        )
     for name in round.groups:
         if not name.isprintable() or name != name.strip() or not 1 <= len(name) <= 64:
             raise InputError(
-                "groups: a name has 1 to 64 printable characters, none of them a space at an end, "
-                f"got {name!r}"
+                "a name has 1 to 64 printable characters, none of them a space at an end, "
+                f"got {name!r}",
+                field="groups",
             )
     if len(set(round.groups)) != len(round.groups):
-        raise InputError("groups: each name may occur once")
+        raise InputError("each name may occur once", field="groups")
 
 
 def _check_keys(round: Round) -> None:
@@ -280,12 +295,15 @@ def _check_keys(round: Round) -> None:
     if not round.keys:
         return
     if set(round.keys) != set(round.agents):
-        raise InputError("keys: must name one public key for each agent, and for nobody else")
+        raise InputError(
+            "must name one public key for each agent, and for nobody else", field="keys"
+        )
     for name, key in round.keys.items():
         if not _KEY.fullmatch(key):
             raise InputError(
-                f"keys: a public key has 64 hexadecimal digits, got {len(key)} characters for "
-                f"{name!r}; `fedwqcp keys new` makes one"
+                f"a public key has 64 hexadecimal digits, got {len(key)} characters for "
+                f"{name!r}; `fedwqcp keys new` makes one",
+                field="keys",
             )
     if len(set(round.keys.values())) != len(round.keys):
-        raise InputError("keys: each agent must have a key of its own")
+        raise InputError("each agent must have a key of its own", field="keys")

@@ -18,11 +18,11 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from fedwqcp import methods
+from fedwqcp._io import write_atomic
 from fedwqcp.arrays import Floats
 from fedwqcp.demo.records import from_line, to_line
 from fedwqcp.errors import InputError, QuorumError, RecordError
 from fedwqcp.federation.agent import Agent, localize
-from fedwqcp.federation.files import write_atomic
 from fedwqcp.federation.plan import Plan, choose_method, choose_score, new_id
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport import local

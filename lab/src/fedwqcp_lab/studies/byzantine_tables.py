@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from fedwqcp.federation.files import write_atomic
+from fedwqcp._io import write_atomic
 from fedwqcp.report.figures import COLOURS, MARKERS, STYLE, require_matplotlib, save
 from fedwqcp_lab.comparison import display_title
 from fedwqcp_lab.studies.byzantine import NOBODY, AttackResult

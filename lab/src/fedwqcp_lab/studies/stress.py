@@ -20,10 +20,10 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from fedwqcp._io import write_atomic
 from fedwqcp.arrays import Labels, as_alpha
 from fedwqcp.demo.data import by_label, by_quantity, stream
 from fedwqcp.errors import InputError, RecordError
-from fedwqcp.federation.files import write_atomic
 from fedwqcp.report.figures import COLOURS, MARKERS, STYLE, require_matplotlib, save_all
 from fedwqcp_lab import unit as units
 from fedwqcp_lab.comparison import display_title

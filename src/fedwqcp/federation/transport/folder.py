@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from fedwqcp._io import locked, read, write_atomic
 from fedwqcp.errors import (
     InputError,
     MalformedMessageError,
@@ -27,12 +28,10 @@ from fedwqcp.errors import (
     WrongRoundError,
 )
 from fedwqcp.federation.agent import Agent
-from fedwqcp.federation.files import locked, read, write_atomic
 from fedwqcp.federation.record import load
 from fedwqcp.federation.server import Server
-from fedwqcp.wire.codec import decode, encode
+from fedwqcp.wire.codec import MAX_BYTES, decode, encode
 from fedwqcp.wire.envelope import Answer
-from fedwqcp.wire.limits import MESSAGE_BYTES
 from fedwqcp.wire.payload import Summary
 from fedwqcp.wire.release import Release
 from fedwqcp.wire.round import Round
@@ -371,10 +370,11 @@ def _letter(path: Path, server: Server) -> _Letter:
         raise InputError(f"cannot read {path}: there is no such file")
     source = _sender(path, server.round)
     try:
-        data = read(path, MESSAGE_BYTES)
+        data = read(path, MAX_BYTES)
     except InputError as error:
-        field = "size" if ": size: " in str(error) else "file"
-        why = str(error).rpartition(": ")[2]
+        field, why = "file", "must be a plain file that can be read"
+        if error.field:
+            field, why = "size", error.reason
         return _Letter(source, b"", 0, source, MalformedMessageError(source, field, why))
     try:
         answer = decode(data, Answer, server.plan.kinds)

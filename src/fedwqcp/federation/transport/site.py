@@ -24,9 +24,9 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from fedwqcp._io import write_atomic
 from fedwqcp.errors import BudgetError, FedwqcpError, InputError, traced
 from fedwqcp.federation.agent import USUAL_LIMIT, Agent, DisclosureLimit
-from fedwqcp.federation.files import write_atomic
 from fedwqcp.federation.outputs import Outputs, load_outputs
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.predict import calibration_of, check_terms

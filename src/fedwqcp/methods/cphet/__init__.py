@@ -239,7 +239,7 @@ class CPhet(Method[Summary]):
             return earlier
         fitted = expect(answer, FittedDensity)
         if fitted.n < FEWEST and fitted.density:
-            raise InputError(f"density: must be empty with fewer than {FEWEST} points")
+            raise InputError(f"must be empty with fewer than {FEWEST} points", field="density")
         return fitted.n, None
 
     def exchange(self, alpha: float) -> Generator[Question | Each, Sequence[Summary], Outcome]:

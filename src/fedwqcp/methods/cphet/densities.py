@@ -116,16 +116,20 @@ def read_mixture(numbers: tuple[float, ...]) -> GaussianMixture:
     """Read what `GaussianMixture.numbers` wrote."""
     values = np.array(numbers, dtype=np.float64)
     if not (np.abs(values) <= LARGEST).all():
-        raise InputError(f"density: must hold numbers of at most {LARGEST:g}: scale the features")
+        raise InputError(
+            f"must hold numbers of at most {LARGEST:g}: scale the features", field="density"
+        )
     if len(values) < 2 or not (values[:2] % 1 == 0).all():
-        raise InputError("density: must begin with two whole numbers, k and d")
+        raise InputError("must begin with two whole numbers, k and d", field="density")
     k, d = int(values[0]), int(values[1])
     triangle = d * (d + 1) // 2
     if k < 1 or not 1 <= d <= MAX_DIMENSIONS or len(values) != 2 + k * (1 + d + triangle):
-        raise InputError("density: must hold k weights, means and upper triangles of d dimensions")
+        raise InputError(
+            "must hold k weights, means and upper triangles of d dimensions", field="density"
+        )
     weights, means, upper = np.split(values[2:], [k, k + k * d])
     if not (weights > 0).all() or abs(weights.sum() - 1) > 1e-9:
-        raise InputError("density: weights must be positive and sum to 1")
+        raise InputError("weights must be positive and sum to 1", field="density")
     rows, columns = np.triu_indices(d)
     covariances = np.empty((k, d, d))
     covariances[:, rows, columns] = covariances[:, columns, rows] = upper.reshape(k, triangle)
@@ -157,9 +161,9 @@ def _check_definite(mixture: GaussianMixture) -> None:
     try:
         largest = np.abs(mixture.inverses).max()
     except np.linalg.LinAlgError:
-        raise InputError("density: covariances must be positive definite") from None
+        raise InputError("covariances must be positive definite", field="density") from None
     if not largest <= np.sqrt(LARGEST):
-        raise InputError("density: covariances must not be so narrow: scale the features")
+        raise InputError("covariances must not be so narrow: scale the features", field="density")
 
 
 def _component(features: Floats, chosen: Bools, common: float) -> tuple[float, Floats, Floats]:
@@ -214,15 +218,16 @@ class FeatureDensities(Payload):
         for n in self.sizes:
             check_size(n, "sizes")
         if not self.sizes or len(self.sizes) != len(self.mixtures):
-            raise InputError("mixtures: must be at least one, and as many as sizes")
+            raise InputError("must be at least one, and as many as sizes", field="mixtures")
         if any(
             density and (len(density) < 2 or not isfinite(density[1])) for density in self.mixtures
         ):
-            raise InputError("mixtures: must each be empty or begin with two whole numbers")
+            raise InputError("must each be empty or begin with two whole numbers", field="mixtures")
         dimensions = {int(density[1]) for density in self.mixtures if density}
         if len(dimensions) > 1:
             raise InputError(
-                f"mixtures: all agents must have features of one dimension, got {dimensions}"
+                f"all agents must have features of one dimension, got {dimensions}",
+                field="mixtures",
             )
 
     def log_densities(self, x: Floats) -> Floats:

@@ -61,7 +61,7 @@ class SumsAt(Question):
 
     def __post_init__(self) -> None:
         if any(a >= b for a, b in zip(self.probes, self.probes[1:], strict=False)):
-            raise InputError("probes: must be strictly increasing")
+            raise InputError("must be strictly increasing", field="probes")
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class DescendToward(Question):
 
     def __post_init__(self) -> None:
         if not all(abs(q) <= NUMBER.most for q in self.q):
-            raise InputError(f"q: must hold numbers of at most {NUMBER.most:g}")
+            raise InputError(f"must hold numbers of at most {NUMBER.most:g}", field="q")
 
 
 @dataclass(frozen=True)
@@ -102,9 +102,9 @@ class Weighed(Summary):
 
     def __post_init__(self) -> None:
         if len(self.totals) != len(self.squares):
-            raise InputError("squares: must be as many as totals")
+            raise InputError("must be as many as totals", field="squares")
         if not all(0 <= value <= NUMBER.most for value in (*self.totals, *self.squares)):
-            raise InputError(f"totals: must be from 0 to {NUMBER.most:g}, as squares must")
+            raise InputError(f"must be from 0 to {NUMBER.most:g}, as squares must", field="totals")
         for quantile in self.quantiles:
             check_score(quantile, "quantiles")
 
@@ -135,7 +135,7 @@ class WeightedScores(Summary):
         for row in self.weights:
             if len(row) != len(self.values) or not all(0 <= w <= NUMBER.most for w in row):
                 raise InputError(
-                    f"weights: must be one number from 0 to {NUMBER.most:g} for each score"
+                    f"must be one number from 0 to {NUMBER.most:g} for each score", field="weights"
                 )
 
     def sizes(self) -> tuple[int, ...]:
@@ -318,24 +318,28 @@ def check_weights(
     most = 1 + WEIGHT_ROUNDING
     if isinstance(sent, WeightedScores):
         if len(sent.values) != n:
-            raise InputError(f"values: must be {n} scores as in the first answer")
+            raise InputError(f"must be {n} scores as in the first answer", field="values")
         if len(sent.weights) != T:
-            raise InputError(f"weights: must be {T} rows, one per target")
+            raise InputError(f"must be {T} rows, one per target", field="weights")
         rows = np.array(sent.weights, dtype=np.float64).reshape(T, n)
         totals, squares = rows.sum(axis=1), np.square(rows).sum(axis=1)
         if (rows > largest[:, None] * most).any() or (units @ rows > most).any():
-            raise InputError("weights: must not pass the largest that the round's densities allow")
+            raise InputError(
+                "must not pass the largest that the round's densities allow", field="weights"
+            )
     else:
         if len(sent.totals) != T or len(sent.quantiles) not in (0, T):
-            raise InputError(f"totals: must be {T}, one per target, as quantiles where asked for")
+            raise InputError(
+                f"must be {T}, one per target, as quantiles where asked for", field="totals"
+            )
         totals, squares = np.array(sent.totals), np.array(sent.squares)
     if (totals > n * largest * most).any() or (exact and (totals != n * largest).any()):
-        raise InputError(f"totals: must not pass n = {n} times the largest weight")
+        raise InputError(f"must not pass n = {n} times the largest weight", field="totals")
     if units @ totals > n * most:
-        raise InputError(f"totals: must not pass n = {n} points over all targets together")
+        raise InputError(f"must not pass n = {n} points over all targets together", field="totals")
     low, high = np.square(totals) / max(1, n), totals * largest
     if (squares * most < low).any() or (squares > high * most).any():
-        raise InputError("squares: must be those of n weights with these totals")
+        raise InputError("must be those of n weights with these totals", field="squares")
     return np.asarray(totals)
 
 

@@ -58,9 +58,9 @@ class NoisyCounts(Summary):
         for count in self.counts:
             check_size(count, "counts")
             if count < 1:
-                raise InputError("counts: must be at least 1 each, got 0")
+                raise InputError("must be at least 1 each, got 0", field="counts")
         if not 0 < self.noise <= NOISE.most:
-            raise InputError(f"noise: must be above 0 and at most {NOISE.most:g}")
+            raise InputError(f"must be above 0 and at most {NOISE.most:g}", field="noise")
 
     def sizes(self) -> tuple[int, ...]:
         """Return the least size that these counts can stand for, but once in e^40 draws a label."""
@@ -86,19 +86,19 @@ def check_labels(
     """
     C = n_classes if first is None else len(first.counts)
     if C is not None and len(sent.counts) != C:
-        raise InputError(f"counts: must be {C}, one for each class, got {len(sent.counts)}")
+        raise InputError(f"must be {C}, one for each class, got {len(sent.counts)}", field="counts")
     if isinstance(sent, NoisyCounts) and sent.noise != noise:
-        raise InputError(f"noise: must be the round's {noise:g}")
+        raise InputError(f"must be the round's {noise:g}", field="noise")
     if first is None or size is None:
         return
     margin = 2 * count_margin(noise) if noise else 0  # two draws
     if any(
         later > before + margin for later, before in zip(sent.counts, first.counts, strict=True)
     ):
-        raise InputError("counts: must not pass those of all points, as given before")
+        raise InputError("must not pass those of all points, as given before", field="counts")
     most = min(size, sum(first.counts)) if not noise else size
     if sent.sizes()[0] > most or (not noise and sum(sent.counts) < most):
-        raise InputError(f"counts: must be of the first {size} points")
+        raise InputError(f"must be of the first {size} points", field="counts")
 
 
 def count_labels(
@@ -203,7 +203,7 @@ class CountsAt(Question):
         if self.size is not None:
             check_size(self.size, "size")
         if any(a >= b for a, b in zip(self.probes, self.probes[1:], strict=False)):
-            raise InputError("probes: must be strictly increasing")
+            raise InputError("must be strictly increasing", field="probes")
 
 
 @dataclass(frozen=True)
@@ -231,9 +231,11 @@ class DescendFrom(Question):
         if self.size is not None:
             check_size(self.size, "size")
         if len(self.q) != len(self.weights) or not all(abs(q) <= NUMBER.most for q in self.q):
-            raise InputError(f"q: must be one number of at most {NUMBER.most:g} for each weight")
+            raise InputError(
+                f"must be one number of at most {NUMBER.most:g} for each weight", field="q"
+            )
         if not all(0 <= w <= NUMBER.most for w in (*self.weights, self.share)):
-            raise InputError(f"weights: must be from 0 to {NUMBER.most:g}, as share must")
+            raise InputError(f"must be from 0 to {NUMBER.most:g}, as share must", field="weights")
 
 
 def check_extent(question: Question, n_classes: int, *, subsample: bool, shared: bool) -> None:

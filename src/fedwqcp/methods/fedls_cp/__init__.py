@@ -66,7 +66,7 @@ class LabelShifted(ToEach):
         if not all(0 <= x <= 1 + 1e-9 for x in (*self.borrowed, *self.unseen)):
             raise InputError("borrowed, unseen: must be shares")
         if not (isfinite(self.n0) and self.n0 >= 0):
-            raise InputError("n0: must be a finite number of at least 0")
+            raise InputError("must be a finite number of at least 0", field="n0")
 
 
 @dataclass(frozen=True)
@@ -232,7 +232,9 @@ class FedLSCP(OneShot[ClassSketches]):
         C = len(self.strata) + 1 if self.strata else terms.n_classes
         sent = expect(answer, SketchesAndThreshold if self.floor else ClassSketches)
         if C is not None and len(sent.counts) != C:
-            raise InputError(f"counts: must be {C}, one for each class, got {len(sent.counts)}")
+            raise InputError(
+                f"must be {C}, one for each class, got {len(sent.counts)}", field="counts"
+            )
         return super().check(question, answer, earlier, terms)
 
     def aggregate(self, summaries: Sequence[ClassSketches], alpha: float) -> LabelShifted:

@@ -46,15 +46,15 @@ class ClassSketches(Summary):
 
     def __post_init__(self) -> None:
         if len(self.counts) != len(self.values):
-            raise InputError("values: must be one tuple for each count")
+            raise InputError("must be one tuple for each count", field="values")
         for n, found in zip(self.counts, self.values, strict=True):
             check_size(n, "counts")
             for value in found:
                 check_score(value, "values")
             if len(found) > n:
-                raise InputError("values: must be at most as many as the class has points")
+                raise InputError("must be at most as many as the class has points", field="values")
             if any(after < before for before, after in pairwise(found)):
-                raise InputError("values: must not decrease within a class")
+                raise InputError("must not decrease within a class", field="values")
 
     def sizes(self) -> tuple[int, ...]:
         return (sum(self.counts),)
@@ -85,7 +85,7 @@ class SketchesAndThreshold(ClassSketches):
         largest = max((found[-1] for found in self.values if found), default=-inf)
         every = all(found or not n for n, found in zip(self.counts, self.values, strict=True))
         if every and largest < self.threshold < inf:
-            raise InputError("threshold: must be one of the scores, or +inf")
+            raise InputError("must be one of the scores, or +inf", field="threshold")
 
     def scores(self) -> tuple[float, ...]:
         return (*super().scores(), self.threshold)

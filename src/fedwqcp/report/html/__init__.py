@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
+from fedwqcp._io import write_atomic
 from fedwqcp.errors import InputError
-from fedwqcp.federation.files import write_atomic
 from fedwqcp.report.html import demo, monitor, rounds
 from fedwqcp.report.html.charts import require_report, unchecked
 from fedwqcp.report.html.page import Page, ReportOptions

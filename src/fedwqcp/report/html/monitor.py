@@ -10,8 +10,8 @@ from itertools import groupby
 from math import ceil, exp
 from pathlib import Path
 
+from fedwqcp._io import read
 from fedwqcp.errors import InputError
-from fedwqcp.federation.files import read
 from fedwqcp.metrics import FEWEST
 from fedwqcp.monitor import LogEntry, Standing, Terms, load_monitor, read_log
 from fedwqcp.report.html.charts import Marks, Step, history_chart

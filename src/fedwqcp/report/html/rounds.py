@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from fedwqcp import metrics
+from fedwqcp._io import read as read_file
 from fedwqcp.arrays import Floats
 from fedwqcp.errors import FedwqcpError, InputError
-from fedwqcp.federation.files import read as read_file
 from fedwqcp.federation.outputs import Outputs, load_outputs
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.predict import calibration_of, predict

@@ -21,9 +21,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from fedwqcp._io import write_atomic
 from fedwqcp.errors import InputError, QuorumError
 from fedwqcp.federation.certs import make_certs
-from fedwqcp.federation.files import write_atomic
 from fedwqcp.federation.record import load
 from fedwqcp.federation.transport.deployment import (
     DemoResult,

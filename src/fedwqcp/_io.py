@@ -1,0 +1,267 @@
+"""Files: atomic writes, appends that reach the disk, locks, bounded reads, JSON and TOML records.
+
+Every file of the package that is kept or read whole goes through here, so that none is ever
+half-written, none is read without a limit, and every fault is an error that names the file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import errno
+import os
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, TypeVar, get_type_hints
+
+import msgspec
+
+from fedwqcp.errors import InputError
+
+T = TypeVar("T")
+
+FILE_BYTES = 64 * 2**20
+"""Largest file that is read whole."""
+LOG_BYTES = 2**30
+"""Largest log of a record or a monitor."""
+
+
+def write_atomic(path: Path, data: bytes, *, replace: bool = True) -> bool:
+    """Write a file whole or not at all, and tell whether it was written.
+
+    Without ``replace`` an existing file stands, also where two processes write at the same time.
+    """
+    try:
+        with _part(path) as (file, part):
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+            if sys.platform == "win32":  # where an open file cannot be renamed
+                file.close()
+            if replace:
+                os.replace(part, path)
+                return True
+            return _link(part, path)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from None
+
+
+def append_line(path: Path, line: bytes) -> None:
+    """Add a line to a file and bring it to the disk; a last line that was cut short goes first."""
+    try:
+        with path.open("a+b", buffering=0) as file:
+            _lock(file.fileno())
+            _end_of_lines(file)
+            file.write(line + b"\n")
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from None
+
+
+def write_new(path: Path, data: bytes, *, private: bool) -> None:
+    """Write a file that must not exist; a private one for its owner alone."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o644)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+    except FileExistsError:
+        raise InputError(f"{path} exists; keys are never replaced: choose another name") from None
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from None
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder that survives a loss of power; it may exist."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot write {folder}: {error.strerror}") from None
+    sync_folder(folder.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring the names of a folder's files to the disk, where the system can."""
+    with contextlib.suppress(OSError):  # some systems open no folders
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Let one process at a time change the files of a folder; the others wait.
+
+    The lock ends with its process, however that ends: the empty file ``.fedwqcp.lock`` that stays
+    behind locks nothing.
+    """
+    path = folder / ".fedwqcp.lock"
+    try:
+        file = path.open("ab")
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from None
+    with file:
+        try:
+            _lock(file.fileno())
+        except OSError as error:
+            raise InputError(
+                f"cannot lock {path}: {error.strerror}; keep these files on a disk with file locks"
+            ) from None
+        yield
+
+
+def read(path: Path, most: int = FILE_BYTES) -> bytes:
+    """Return the bytes of a plain file; one of more than ``most`` bytes is refused unread."""
+    try:
+        if path.exists() and not path.is_file():
+            raise InputError(f"cannot read {path}: it is no plain file")
+        with path.open("rb") as file:
+            data = b""
+            size = os.fstat(file.fileno()).st_size
+            if size <= most:
+                data = file.read(most + 1)  # a device or pipe tells no size
+                size = len(data)
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from None
+    except InputError:
+        raise
+    except ValueError:  # a name that no file can have
+        raise InputError(f"cannot read {str(path)!r}: it is no name of a file") from None
+    if size > most:
+        raise InputError(f"must be at most {most} bytes, got {size}", field=f"{path}: size")
+    return data
+
+
+def from_json(data: bytes, kind: type[T]) -> T | None:
+    """Read JSON into a type, strictly; None where it is anything else."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+
+
+def to_json(value: object, *, indent: int = 0) -> bytes:
+    """Write a value as JSON with a final newline: on one line, or indented for people."""
+    data = msgspec.json.encode(value)
+    return (msgspec.json.format(data, indent=indent) if indent else data) + b"\n"
+
+
+def load_toml(path: Path, kind: type[T]) -> T:
+    """Read a TOML file into a struct; the description of a field says what it must hold."""
+    try:
+        table = tomllib.loads(read(path).decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} must be a TOML file: {error}") from None
+    hints = get_type_hints(kind, include_extras=True)
+    for key in table.keys() - hints.keys():
+        near = difflib.get_close_matches(key, hints, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise InputError(f"{path}: unknown key {key!r}{hint}; known: {', '.join(hints)}")
+    try:
+        return msgspec.convert(table, kind)
+    except msgspec.ValidationError as error:
+        reason, place = reason_and_place(error)
+    key = place.partition("[")[0]
+    if key not in table:
+        raise InputError(f"{path}: {reason}")
+    (about,) = (part for part in hints[key].__metadata__ if isinstance(part, msgspec.Meta))
+    got = f", got {type(table[key]).__name__}" if place == key else ""
+    raise InputError(f"{path}: {key} must be {about.description}{got}")
+
+
+def reason_and_place(error: msgspec.ValidationError) -> tuple[str, str]:
+    """Split what msgspec says into the reason and the place, which it holds as text alone."""
+    reason, _, place = str(error).partition(" - at `$")
+    return reason, place.lstrip(".").rstrip("`")
+
+
+def _lock(handle: int) -> None:
+    """Wait for the lock of an open file; closing the file gives it back."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        os.lseek(handle, 0, os.SEEK_SET)
+        while True:
+            try:
+                msvcrt.locking(handle, msvcrt.LK_LOCK, 1)  # gives up after ten tries of a second
+                return
+            except OSError as error:
+                if error.errno != errno.EDEADLOCK:
+                    raise
+    else:
+        try:
+            import fcntl
+        except ImportError:  # such as in a browser, where there is one process
+            return
+        fcntl.flock(handle, fcntl.LOCK_EX)
+
+
+@contextlib.contextmanager
+def _part(path: Path) -> Iterator[tuple[BinaryIO, Path]]:
+    """Open the file that becomes another one, empty and for this process alone.
+
+    It has one name for each target, so that the next writer takes over what a killed one left.
+    """
+    part = path.with_name(f".{path.name}.part")
+    flags = os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)
+    while True:
+        handle = os.open(part, flags, 0o666)  # the umask decides
+        with os.fdopen(handle, "r+b") as file:
+            _lock(handle)
+            if not _is(part, handle):
+                continue  # who held it before has renamed it: it is the target by now
+            if os.fstat(handle).st_nlink > 1:  # another name of a file that is not ours to empty
+                os.unlink(part)
+                continue
+            os.truncate(handle, 0)
+            try:
+                yield file, part
+            finally:
+                if _is(part, handle):
+                    os.unlink(part)
+            return
+
+
+def _is(path: Path, handle: int) -> bool:
+    """Tell whether a name still stands for an open file."""
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(path, follow_symlinks=False))
+    except OSError:  # no such name, or closed already
+        return False
+
+
+def _link(part: Path, path: Path) -> bool:
+    """Give a finished file its name, unless another has it."""
+    try:
+        os.link(part, path)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS):
+            raise
+        if path.exists():  # a disk without links: the lock of the folder keeps others out
+            return False
+        os.replace(part, path)
+        return True
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(part)
+    return True
+
+
+def _end_of_lines(file: BinaryIO) -> None:
+    """Cut what follows the last whole line: a writer was stopped in the middle of it."""
+    size = end = file.seek(0, os.SEEK_END)
+    while end:
+        begin = max(0, end - 4096)
+        file.seek(begin)
+        found = file.read(end - begin).rfind(b"\n")
+        if found >= 0:
+            end = begin + found + 1
+            break
+        end = begin
+    if end < size:
+        file.truncate(end)
