@@ -197,6 +197,23 @@ def test_a_server_that_asks_forty_times_learns_nothing_of_a_site(folder, tmp_pat
         assert sum(reply["status"] == "round" for reply in said[0]) == 56
 
 
+def test_a_site_that_fails_in_a_later_sum_keeps_the_reason(tmp_path):
+    asked = []
+
+    def outputs(context):
+        name = context.node_config["agent"]
+        asked.append(name)
+        if name == "west" and asked.count(name) > 1:
+            raise InputError("the disk of west is gone")
+        return data_of_four()[name]
+
+    wires = sites(tmp_path, data_of_four(), outputs=outputs)
+    found = calibrate(wires, round_of_four("fcp", probes=4095), timeouts=PATIENT, secure=RANGE)
+    assert list(found.release.refused) == ["west"]
+    assert found.release.refused["west"].startswith("data: ")
+    assert "the disk of west is gone" in (tmp_path / "103" / "last-error.txt").read_text()
+
+
 def test_a_site_says_the_same_when_it_is_asked_again(tmp_path):
     data = {**data_of_four(), "west": fw.Calibration([[0.1, 0.2]] * 30)}  # two columns
     wires = grid(tmp_path, data=data)

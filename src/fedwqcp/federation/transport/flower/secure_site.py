@@ -108,7 +108,8 @@ def take_part(message: Message, context: Context, outputs: OwnOutputs, watchdog:
 
             reply = secaggplus_mod()(message, context, _fit)
         except RefusedError as refused:
-            site.keep_error(refused.__cause__ or refused)
+            if refused.__cause__ is not None:  # what failed in `perform` is kept already
+                site.keep_error(refused.__cause__)
             return _refusal(refused.code)
         except Exception as error:
             site.keep_error(error)
