@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedwqcp import methods
-from fedwqcp._io import read
+from fedwqcp._io import from_json, read
 from fedwqcp.errors import InputError, QuorumError, RecordError, WrongRoundError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import Plan
@@ -355,7 +355,7 @@ def replay_sums(
 
 
 def _read_sum(folder: Path, name: str) -> _RecordedSum:
-    try:
-        return msgspec.json.decode(read(folder / name), type=_RecordedSum)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise RecordError(f"{name}: must hold agents and their totals modulo 2^32") from None
+    found = from_json(read(folder / name), _RecordedSum)
+    if found is None:
+        raise RecordError(f"{name}: must hold agents and their totals modulo 2^32")
+    return found
