@@ -13,8 +13,8 @@ demo: $(VENV)/.demo  ## the main job, on data that needs no download
 
 test: $(VENV)/.dev  ## the quick suite
 	$(BIN)/python -m pytest -n 2 -m "not slow and not flower and not nightly" \
-	  --ignore lab/tests/models --ignore tests/flower --ignore tests/tensors --ignore tests/browser \
-	  --ignore lab/src/fedwqcp_lab/models --ignore src/fedwqcp/torch --ignore src/fedwqcp/federation/transport/flower
+	  --ignore lab/tests/models --ignore tests/flower --ignore tests/test_torch.py --ignore tests/browser \
+	  --ignore lab/src/fedwqcp_lab/models --ignore src/fedwqcp/torch.py --ignore src/fedwqcp/federation/transport/flower
 
 test-lowest: $(VENV)/.lowest  ## the quick suite of the core on the oldest supported dependencies
 	$(VENV)-lowest/bin/python -m pytest -n 2 -m "not slow and not flower and not nightly" tests/scores tests/methods tests/wire \
@@ -28,9 +28,9 @@ check: $(VENV)/.dev  ## format, lint, types, doors between rooms, docstrings
 	$(BIN)/python tools/docstrings.py
 
 test-torch: $(VENV)/.torch  ## models and tensors
-	$(BIN)/python -m pytest lab/tests/models tests/tensors lab/tests/test_training.py tests/streaming/test_batches.py \
+	$(BIN)/python -m pytest lab/tests/models tests/test_torch.py lab/tests/test_training.py tests/streaming/test_batches.py \
 	  tests/kernels/test_torch.py tests/kernels/test_triton.py \
-	  lab/src/fedwqcp_lab/models src/fedwqcp/torch src/fedwqcp/kernels -n 2 -m "not slow"
+	  lab/src/fedwqcp_lab/models src/fedwqcp/torch.py src/fedwqcp/kernels -n 2 -m "not slow"
 
 paper: $(VENV)/.torch  ## the paper's experiment: make paper DATA=folder
 	$(BIN)/fedwqcp-lab reproduce --data $(DATA) --out runs/paper

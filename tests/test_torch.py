@@ -5,14 +5,23 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import fedwqcp as fw
-from strategies import Labelled, labelled
+from fedwqcp.errors import InputError
+from fedwqcp.scores.custom import Custom
+from strategies import Labelled, alphas, labelled, real_arrays, scores
 
 torch = pytest.importorskip("torch", reason="fedwqcp.torch needs the extra 'torch'")
 
-from fedwqcp.errors import InputError  # noqa: E402
-from fedwqcp.torch import TensorLabelScore, labels  # noqa: E402
+from fedwqcp import torch as adapter  # noqa: E402
+from fedwqcp.torch import (  # noqa: E402
+    TensorIntervalScore,
+    TensorLabelScore,
+    _quantile_on_device,
+    conformal_quantile,
+    uniforms,
+)
 
 SCORES = [
     fw.LAC(),
@@ -27,7 +36,7 @@ SCORES = [
 def way(request, monkeypatch: pytest.MonkeyPatch) -> str:
     """Let numpy read the memory of CPU tensors, or treat them as those of any other device."""
     if request.param == "torch":
-        monkeypatch.setattr(labels, "_on_cpu", lambda p: False)
+        monkeypatch.setattr(adapter, "_on_cpu", lambda p: False)
     return request.param
 
 
@@ -45,7 +54,7 @@ def test_results_are_those_of_numpy(score, on_cpu, case: Labelled) -> None:
     share = case.u if score.randomized else None
     tensor_score = TensorLabelScore(score)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(labels, "_on_cpu", lambda p: on_cpu)
+        patch.setattr(adapter, "_on_cpu", lambda p: on_cpu)
         scores = tensor_score.of(probs, y, u)
         expected = score.of(case.probs, case.labels, u=share)
         np.testing.assert_array_equal(scores.numpy(), expected)
@@ -117,6 +126,80 @@ def test_a_score_without_a_formula_stays_on_the_cpu(monkeypatch: pytest.MonkeyPa
     probs, y = torch.tensor([[0.25, 0.125, 0.5, 0.125]]), torch.tensor([0])
     ordinal = TensorLabelScore(fw.OrdinalAPS())
     assert ordinal.of(probs, y).tolist() == [0.875]
-    monkeypatch.setattr(labels, "_on_cpu", lambda p: False)
+    monkeypatch.setattr(adapter, "_on_cpu", lambda p: False)
     with pytest.raises(InputError, match="CPU alone"):
         ordinal.of(probs, y)
+
+
+INTERVAL_SCORES = [
+    fw.AbsoluteResidual(),
+    fw.NormalizedResidual(),
+    fw.CQR(),
+    fw.CQR(symmetric=False),
+]
+
+
+@pytest.mark.parametrize("score", INTERVAL_SCORES)
+@given(data=st.data())
+def test_scores_and_intervals_are_those_of_numpy(score, data) -> None:
+    n = data.draw(st.integers(1, 5))
+    out = data.draw(real_arrays(n if score.width == 1 else (n, 2)))
+    if isinstance(score, fw.NormalizedResidual):
+        out[:, 1] = np.abs(out[:, 1])
+    y = data.draw(real_arrays(n))
+    tensor_score = TensorIntervalScore(score)
+    outputs, values = torch.from_numpy(out), torch.from_numpy(y)
+    expected = score.of(out, y)
+    np.testing.assert_array_equal(tensor_score.of(outputs, values).numpy(), expected)
+    own = expected[0] if score.columns == 2 else expected[:, None]
+    for q in (own, 1.5, np.inf, -0.5, -np.inf):
+        found, sets = tensor_score.invert(outputs, q), score.invert(out, q)
+        np.testing.assert_array_equal(found.lower.numpy(), sets.lower)
+        np.testing.assert_array_equal(found.upper.numpy(), sets.upper)
+        covered, sizes = tensor_score.measure(outputs, values, q)
+        np.testing.assert_array_equal(covered.numpy(), sets.cover(y))
+        if np.isfinite(q).all():
+            np.testing.assert_array_equal(sizes.numpy(), sets.sizes())
+
+
+def test_outputs_that_do_not_fit_are_refused() -> None:
+    score = TensorIntervalScore(fw.AbsoluteResidual())
+    one, two = torch.tensor([1.0]), torch.tensor([1.0, 2.0])
+    for work, reason in (
+        (lambda: score.of(one, two), "y must be a tensor of shape"),
+        (lambda: score.of(torch.tensor([np.inf]), one), "row 0 is not"),
+        (lambda: score.invert(one, np.nan), "NaN"),
+        (lambda: score.invert(one, two), "does not fit"),
+        (lambda: TensorIntervalScore(Custom()), "arrays alone"),
+    ):
+        with pytest.raises(InputError, match=reason):
+            work()
+    spread = TensorIntervalScore(fw.NormalizedResidual())
+    with pytest.raises(InputError, match="row 0 is negative"):
+        spread.of(torch.tensor([[1.0, -1.0]]), one)
+
+
+@given(scores(infinite=True), alphas(3), st.sampled_from(["propagate", "clip", "exclude"]))
+def test_thresholds_are_exact(values, alpha, overflow) -> None:
+    tensor = torch.from_numpy(values)
+    expected = fw.conformal_quantile(values, alpha, overflow)
+    assert conformal_quantile(tensor, alpha, overflow) == expected
+    assert _quantile_on_device(tensor, alpha, overflow) == expected
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1)), st.text() | st.integers())
+def test_uniforms_are_those_of_numpy(ids, key) -> None:
+    array = np.array(ids, np.int64)
+    np.testing.assert_array_equal(
+        uniforms(key, torch.from_numpy(array)).numpy(), fw.uniforms(key, array)
+    )
+
+
+def test_unsound_input_is_refused() -> None:
+    for way in (conformal_quantile, lambda s, alpha: _quantile_on_device(s, alpha, "clip")):
+        with pytest.raises(InputError, match="NaN"):
+            way(torch.tensor([np.nan]), 0.1)
+        with pytest.raises(InputError, match="shape"):
+            way(torch.zeros(2, 2), 0.1)
+    with pytest.raises(InputError, match="integers"):
+        uniforms("key", torch.tensor([0.5]))
