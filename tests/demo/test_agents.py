@@ -85,7 +85,7 @@ def test_the_label_law_is_that_of_the_training_rows(images, reals):
     assert reals[0].label_shares is None
 
 
-def test_every_training_is_told(images):
+def test_every_training_is_reported(images):
     assert [line.split("training ")[1] for line in images[1]] == [
         f"{a.name} ({a.strength})" for a in AGENTS
     ]
@@ -117,7 +117,7 @@ def federation(task, law=None):
     return SimpleNamespace(task=task, label_shares=law)
 
 
-def test_methods_that_correct_a_shift_are_aimed_at_the_test_data():
+def test_methods_that_correct_a_shift_target_the_test_data():
     assert configured_method("cphet", federation("regression")).target == "mixture"
     assert configured_method("dp-fedcp", federation("classification", (0.5, 0.5))).target == (
         0.5,

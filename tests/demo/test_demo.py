@@ -92,7 +92,7 @@ def test_fedwqcp_is_one_threshold_within_the_local_ones(results):
         assert min(local) <= shared.pop() <= max(local)
 
 
-def test_label_shift_is_aimed_at_the_law_of_the_training_labels(results):
+def test_label_shift_is_corrected_towards_the_training_labels(results):
     for r in of(results, "methods", method="dp-fedcp"):
         assert r.task == "classification"
         assert len(r.config["method.target"]) == len(r.threshold) == 10
@@ -175,19 +175,19 @@ def test_wrong_settings_are_refused(settings, message):
 
 
 @pytest.fixture(scope="module")
-def results_of_shown():
+def small_results():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(methods, "available", lambda: ("fcp", "fedwq-cp", "split-cp"))
         return run(Demo(digits=400, friedman=400, epochs=2))
 
 
-def of_of_shown(results_of_shown, kind):
-    return [s for s in results_of_shown.report if isinstance(s, kind)]
+def report_of(small_results, kind):
+    return [s for s in small_results.report if isinstance(s, kind)]
 
 
-def test_what_was_kept_survives_its_file(results_of_shown, tmp_path):
-    demo_records.save_report(tmp_path / demo_records.REPORT_FILE, results_of_shown.report)
-    assert demo_records.load_report(tmp_path / demo_records.REPORT_FILE) == results_of_shown.report
+def test_what_was_kept_survives_its_file(small_results, tmp_path):
+    demo_records.save_report(tmp_path / demo_records.REPORT_FILE, small_results.report)
+    assert demo_records.load_report(tmp_path / demo_records.REPORT_FILE) == small_results.report
 
 
 def test_no_file_is_nothing_kept(tmp_path):
@@ -203,11 +203,11 @@ def test_infinite_ends_of_an_interval_survive(tmp_path):
     assert demo_records.load_report(tmp_path / "x") == (one,)
 
 
-def test_profiles_agree_with_the_records(results_of_shown):
-    for p in of_of_shown(results_of_shown, demo_records.AgentProfile):
+def test_profiles_agree_with_the_records(small_results):
+    for p in report_of(small_results, demo_records.AgentProfile):
         own = [
             r
-            for r in results_of_shown.records
+            for r in small_results.records
             if (r.experiment, r.dataset, r.agent) == ("methods", p.dataset, p.agent)
         ]
         by = {r.method: r for r in own}
@@ -218,27 +218,26 @@ def test_profiles_agree_with_the_records(results_of_shown):
         assert not p.people or (min(p.people) >= 10 and sum(p.people) == by["fedwq-cp"].n)
 
 
-def test_messages_add_up_to_the_bytes_of_the_records(results_of_shown):
+def test_messages_add_up_to_the_bytes_of_the_records(small_results):
     sent = {
-        (t.dataset, t.method, t.agent): t
-        for t in of_of_shown(results_of_shown, demo_records.Traffic)
+        (t.dataset, t.method, t.agent): t for t in report_of(small_results, demo_records.Traffic)
     }
-    for r in results_of_shown.records:
+    for r in small_results.records:
         if r.experiment == "methods":
             t = sent[r.dataset, r.method, r.agent]
             assert (sum(t.up), sum(t.down), len(t.up)) == (r.bytes_up, r.bytes_down, r.rounds)
 
 
-def test_examples_are_the_same_points_for_all_agents_and_hold_every_method(results_of_shown):
+def test_examples_are_the_same_points_for_all_agents_and_hold_every_method(small_results):
     for dataset in ("digits", "synthetic (Friedman)"):
         rows = {}
-        for e in of_of_shown(results_of_shown, demo_records.Example):
+        for e in report_of(small_results, demo_records.Example):
             if e.dataset == dataset:
                 rows.setdefault(e.agent, []).append(e.row)
                 assert set(e.sets) == {"fcp", "fedwq-cp", "split-cp"}
         assert list(rows) == [agent.name for agent in AGENTS]
         assert len({tuple(own) for own in rows.values()}) == 1
-    first = of_of_shown(results_of_shown, demo_records.Example)[0]
+    first = report_of(small_results, demo_records.Example)[0]
     assert len(first.pixels) == 64
     assert 0 <= first.probability < np.mean([0.5])
 
@@ -252,8 +251,8 @@ def test_damaged_lines_are_refused(line, tmp_path):
         demo_records.load_report(tmp_path / "x")
 
 
-def test_a_histogram_needs_one_edge_more_than_bins(results_of_shown):
-    p = of_of_shown(results_of_shown, demo_records.AgentProfile)[0]
+def test_a_histogram_needs_one_edge_more_than_bins(small_results):
+    p = report_of(small_results, demo_records.AgentProfile)[0]
     with pytest.raises(InputError, match="edges"):
         demo_records.AgentProfile(**{**vars(p), "edges": (0.0,), "people": (10,)})
     with pytest.raises(InputError, match="as many"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor
 from concurrent.futures import wait as futures_wait
 from concurrent.futures.process import BrokenProcessPool
@@ -51,17 +51,44 @@ def run(
     """Run an experiment; what is there already is not made again."""
     report = on_step or silent
     folder = Folder(where.out, where.outputs)
-    folder.begin(resume=resume)
-    todo = pending(experiment, folder)
+    folder.begin(folder.results, folder.partitions, resume=resume)
+    todo = {task: [(experiment,)] for task in pending(experiment, folder)}
     write_configs(experiment, folder)
-    with workers(evaluate_saved, jobs=where.jobs, executor=where.executor) as pool:
-        records = _Collector(pool, Keeper(folder), len(todo), report)
-        ready = prepared(experiment, folder, todo, where, report=report, meanwhile=records.collect)
-        for _, path in ready:
-            pool.submit(path, experiment)
-        records.collect(wait=True)
+    keeper = Keeper(folder)
+    evaluate_units(evaluate_saved, experiment, folder, todo, where, keep=keeper.keep, report=report)
     report("records", "done", 1.0)
     return len(todo)
+
+
+def evaluate_units(
+    call: Callable[..., T],
+    experiment: Experiment,
+    folder: Folder,
+    todo: Mapping[Task, Sequence[tuple[Any, ...]]],
+    where: Where,
+    *,
+    keep: Callable[[T], str],
+    report: OnStep,
+) -> None:
+    """Call a function of a unit's folder and each of its arguments, once the unit is trained.
+
+    ``keep`` saves what a call returned, and says what it was; it is called while models train.
+    """
+    done = 0
+    with workers(call, jobs=where.jobs, executor=where.executor) as pool:
+
+        def collect(*, wait: bool = False) -> None:
+            nonlocal done
+            for found in pool.finished(wait=wait):
+                what = keep(found)
+                done += 1
+                report("records", what, done / sum(map(len, todo.values())))
+
+        ready = prepared(experiment, folder, tuple(todo), where, report=report, meanwhile=collect)
+        for task, path in ready:
+            for arguments in todo[task]:
+                pool.submit(path, *arguments)
+        collect(wait=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +176,7 @@ class Folder:
         root = self.outputs or self.root / "outputs"
         return root / f"{dataset}-{digest(settings)}" / f"seed-{seed}"
 
-    def begin(self, *, resume: bool) -> None:
+    def begin(self, *journals: Journal[Any], resume: bool) -> None:
         """Make the folder, and refuse records of before unless the run goes on from them."""
         try:
             self.root.mkdir(parents=True, exist_ok=True)
@@ -157,13 +184,13 @@ class Folder:
             raise InputError(
                 f"--out must be a folder that can be written, got {self.root}"
             ) from None
-        if not resume and (self.results.exists or self.partitions.exists):
-            raise InputError(
-                f"{self.results.path} is there already: go on with --resume, or choose another "
-                "folder with --out"
-            )
-        self.results.mend()
-        self.partitions.mend()
+        for journal in journals:
+            if journal.exists and not resume:
+                raise InputError(
+                    f"{journal.path} is there already: go on with --resume, or choose another "
+                    "folder with --out"
+                )
+            journal.mend()
 
 
 def pending(experiment: Experiment, folder: Folder) -> tuple[Task, ...]:
@@ -220,14 +247,15 @@ class Keeper:
         self._results = {result.key for result in folder.results.read()}
         self._partitions = {part.key for part in folder.partitions.read()}
 
-    def keep(self, evaluated: Evaluated) -> None:
-        """Append what is not there yet; the partitions last, since they end a unit."""
+    def keep(self, evaluated: Evaluated) -> str:
+        """Append what is not there yet, the partitions last, since they end a unit; name it."""
         results = [result for result in evaluated[0] if result.key not in self._results]
         self._folder.results.append(results)
         self._results.update(result.key for result in results)
         parts = [part for part in evaluated[1] if part.key not in self._partitions]
         self._folder.partitions.append(parts)
         self._partitions.update(part.key for part in parts)
+        return f"{evaluated[1][0].dataset}: seed {evaluated[1][0].seed} done"
 
 
 @contextmanager
@@ -349,23 +377,3 @@ def _check_settings(experiment: Experiment, results: Iterable[Result]) -> None:
                 f"the records of {result.method} on {result.dataset} were made with other settings "
                 f"({result.config}, now {expected[row]}): choose another folder with --out"
             )
-
-
-@dataclass
-class _Collector:
-    """Keeps what the workers have found so far."""
-
-    pool: Workers[Evaluated]
-    keeper: Keeper
-    total: int
-    report: OnStep
-    done: int = 0
-
-    def collect(self, *, wait: bool = False) -> None:
-        """Append the records that are there."""
-        for evaluated in self.pool.finished(wait=wait):
-            self.keeper.keep(evaluated)
-            self.done += 1
-            last = evaluated[1][0]
-            what = f"{last.dataset}: seed {last.seed} done"
-            self.report("records", what, self.done / self.total)

@@ -46,6 +46,45 @@ OURS = "fedwq-cp"
 """The method whose coverage gap the report decomposes, and that meets scarce data."""
 
 
+def run(demo: Demo, on_step: Callable[[str, float], None] | None = None) -> Results:
+    """Train the agents, calibrate with every available method and measure."""
+    total = 2 * (len(AGENTS) + len(methods.available()) + 1)
+    done = count()
+
+    def _step(what: str) -> None:
+        if on_step is not None:
+            on_step(what, next(done) / total)
+
+    records: list[Record] = []
+    skipped: list[Skipped] = []
+    report: list[ReportRecord] = []
+    for data in (
+        digits(demo.digits),
+        friedman(demo.friedman, stream(demo.seed, "friedman")),
+    ):
+        federation = prepare(data, demo.seed, beta=demo.beta, epochs=demo.epochs, on_step=_step)
+        own: list[Record] = []
+        for name in methods.available():
+            _step(f"{federation.dataset}: {name}")
+            try:
+                found, sent = _measure(
+                    demo, federation, "methods", configured_method(name, federation)
+                )
+            except (InputError, MissingExtraError) as error:
+                skipped.append(Skipped(dataset=federation.dataset, method=name, reason=str(error)))
+                continue
+            own += found
+            report += sent
+        report += (*_profiles(federation, own), *_examples(federation, own))
+        _step(f"{federation.dataset}: an agent with too few points")
+        scarce = with_scarce_agent(federation, keep=demo.scarce, alpha=demo.alpha, seed=demo.seed)
+        for policy in POLICIES:
+            method = methods.get(OURS, overflow=policy)
+            own += _measure(demo, scarce, "overflow", method)[0]
+        records += own
+    return Results(tuple(records), tuple(skipped), (*report, *skipped))
+
+
 @dataclass(frozen=True)
 class Demo:
     """Settings of the demo: two datasets, six agents.
@@ -99,46 +138,6 @@ class Results:
     records: tuple[Record, ...]
     skipped: tuple[Skipped, ...]
     report: tuple[ReportRecord, ...] = ()
-
-
-def run(demo: Demo, on_step: Callable[[str, float], None] | None = None) -> Results:
-    """Train the agents, calibrate with every available method and measure."""
-    total = 2 * (len(AGENTS) + len(methods.available()) + 1)
-    done = count()
-
-    def _step(what: str) -> None:
-        """Tell what comes next."""
-        if on_step is not None:
-            on_step(what, next(done) / total)
-
-    records: list[Record] = []
-    skipped: list[Skipped] = []
-    report: list[ReportRecord] = []
-    for data in (
-        digits(demo.digits),
-        friedman(demo.friedman, stream(demo.seed, "friedman")),
-    ):
-        federation = prepare(data, demo.seed, beta=demo.beta, epochs=demo.epochs, on_step=_step)
-        own: list[Record] = []
-        for name in methods.available():
-            _step(f"{federation.dataset}: {name}")
-            try:
-                found, sent = _measure(
-                    demo, federation, "methods", configured_method(name, federation)
-                )
-            except (InputError, MissingExtraError) as error:
-                skipped.append(Skipped(dataset=federation.dataset, method=name, reason=str(error)))
-                continue
-            own += found
-            report += sent
-        report += (*profiles(federation, own), *examples(federation, own))
-        _step(f"{federation.dataset}: an agent with too few points")
-        scarce = with_scarce_agent(federation, keep=demo.scarce, alpha=demo.alpha, seed=demo.seed)
-        for policy in POLICIES:
-            method = methods.get(OURS, overflow=policy)
-            own += _measure(demo, scarce, "overflow", method)[0]
-        records += own
-    return Results(tuple(records), tuple(skipped), (*report, *skipped))
 
 
 def _measure(
@@ -200,8 +199,94 @@ def _calibrate(
         seed=noise,
         on_exchange=lambda _, name, down, up: sizes[name].append((down, up)),
     )
-    sent = traffic(federation.dataset, name, sizes, excluded(release, 0))
+    sent = _traffic(federation.dataset, name, sizes, excluded(release, 0))
     return release, method.sends_samples, sent
+
+
+def _traffic(
+    dataset: str,
+    method: str,
+    sizes: Mapping[str, Sequence[tuple[int, int]]],
+    left_out: Collection[str] = (),
+) -> tuple[Traffic, ...]:
+    """Write down the bytes of every question and its answer."""
+    return tuple(
+        Traffic(
+            dataset=dataset,
+            method=method,
+            agent=agent,
+            down=tuple(down for down, _ in own),
+            up=tuple(up for _, up in own),
+            used=agent not in left_out,
+        )
+        for agent, own in sizes.items()
+    )
+
+
+def _profiles(federation: Federation, records: Sequence[Record]) -> tuple[AgentProfile, ...]:
+    """Return every agent's calibration data as counts, and its coverage gap in two parts."""
+    alpha = records[0].alpha
+    released = next(r.threshold for r in records if r.method == OURS)
+    q_hat = released if isinstance(released, float) else released[0]
+    q_mix = theory.mixture_quantile(
+        {agent.model.name: agent.calibration.scores for agent in federation.agents}, alpha
+    )
+    tested = {agent.model.name: _true_scores(federation, agent) for agent in federation.agents}
+    gaps = theory.decompose(tested, q_hat, q_mix, alpha)
+    found = []
+    for agent, gap in zip(federation.agents, gaps, strict=True):
+        bars = histogram(agent.calibration.scores)
+        found.append(
+            AgentProfile(
+                dataset=federation.dataset,
+                agent=gap.agent,
+                counts=_counts(agent),
+                edges=bars.edges,
+                people=bars.people,
+                local=float(conformal_quantile(agent.calibration.scores, alpha)),
+                released=q_hat,
+                mixture=q_mix,
+                level=gap.level,
+                coverage=gap.coverage,
+                coverage_mixture=gap.coverage_mix,
+            )
+        )
+    return tuple(found)
+
+
+def _examples(
+    federation: Federation, records: Sequence[Record], most: int = EXAMPLES
+) -> tuple[Example, ...]:
+    """Return the test points that the models find hardest, with every method's sets.
+
+    Hard is a truth that the models find unlikely, or a value far from what they predict, on average
+    over the agents' ranks.
+    """
+    ranks = [np.argsort(np.argsort(_hardness(federation, agent))) for agent in federation.agents]
+    rows = np.argsort(-np.sum(ranks, axis=0), kind="stable")[:most]
+    found = []
+    for agent in federation.agents:
+        own = {r.method: r.threshold for r in records if r.agent == agent.model.name}
+        predicted = {
+            name: federation.predict(agent, q if isinstance(q, float) else np.array(q))
+            for name, q in own.items()
+        }
+        for row in rows.tolist():
+            probs = agent.outputs[row] if federation.task == "classification" else None
+            truth = float(federation.targets[row])
+            found.append(
+                Example(
+                    dataset=federation.dataset,
+                    agent=agent.model.name,
+                    row=row,
+                    truth=truth,
+                    said=float(agent.outputs[row] if probs is None else probs.argmax()),
+                    probability=None if probs is None else float(probs[int(truth)]),
+                    pixels=() if probs is None else _pixels(federation.inputs[row]),
+                    sets={name: tuple(map(float, sets[row])) for name, sets in predicted.items()},
+                )
+            )
+    return tuple(found)
 
 
 def _config(demo: Demo, federation: Federation, release: Release) -> dict[str, Setting]:
@@ -227,93 +312,7 @@ def _number(threshold: float | Floats) -> float | tuple[float, ...]:
     return float(flat[0]) if np.ndim(threshold) == 0 else tuple(float(q) for q in flat)
 
 
-def profiles(federation: Federation, records: Sequence[Record]) -> tuple[AgentProfile, ...]:
-    """Return every agent's calibration data as counts, and its coverage gap in two parts."""
-    alpha = records[0].alpha
-    released = next(r.threshold for r in records if r.method == OURS)
-    q_hat = released if isinstance(released, float) else released[0]
-    q_mix = theory.mixture_quantile(
-        {agent.model.name: agent.calibration.scores for agent in federation.agents}, alpha
-    )
-    tested = {agent.model.name: true_scores(federation, agent) for agent in federation.agents}
-    gaps = theory.decompose(tested, q_hat, q_mix, alpha)
-    found = []
-    for agent, gap in zip(federation.agents, gaps, strict=True):
-        bars = histogram(agent.calibration.scores)
-        found.append(
-            AgentProfile(
-                dataset=federation.dataset,
-                agent=gap.agent,
-                counts=_counts(agent),
-                edges=bars.edges,
-                people=bars.people,
-                local=float(conformal_quantile(agent.calibration.scores, alpha)),
-                released=q_hat,
-                mixture=q_mix,
-                level=gap.level,
-                coverage=gap.coverage,
-                coverage_mixture=gap.coverage_mix,
-            )
-        )
-    return tuple(found)
-
-
-def examples(
-    federation: Federation, records: Sequence[Record], most: int = EXAMPLES
-) -> tuple[Example, ...]:
-    """Return the test points that the models find hardest, with every method's sets.
-
-    Hard is a truth that the models find unlikely, or a value far from what they predict, on average
-    over the agents' ranks.
-    """
-    ranks = [np.argsort(np.argsort(_hardness(federation, agent))) for agent in federation.agents]
-    rows = np.argsort(-np.sum(ranks, axis=0), kind="stable")[:most]
-    found = []
-    for agent in federation.agents:
-        own = {r.method: r.threshold for r in records if r.agent == agent.model.name}
-        drawn = {
-            name: federation.predict(agent, q if isinstance(q, float) else np.array(q))
-            for name, q in own.items()
-        }
-        for row in rows.tolist():
-            probs = agent.outputs[row] if federation.task == "classification" else None
-            truth = float(federation.targets[row])
-            found.append(
-                Example(
-                    dataset=federation.dataset,
-                    agent=agent.model.name,
-                    row=row,
-                    truth=truth,
-                    said=float(agent.outputs[row] if probs is None else probs.argmax()),
-                    probability=None if probs is None else float(probs[int(truth)]),
-                    pixels=() if probs is None else _pixels(federation.inputs[row]),
-                    sets={name: tuple(map(float, sets[row])) for name, sets in drawn.items()},
-                )
-            )
-    return tuple(found)
-
-
-def traffic(
-    dataset: str,
-    method: str,
-    sizes: Mapping[str, Sequence[tuple[int, int]]],
-    left_out: Collection[str] = (),
-) -> tuple[Traffic, ...]:
-    """Write down the bytes of every question and its answer."""
-    return tuple(
-        Traffic(
-            dataset=dataset,
-            method=method,
-            agent=agent,
-            down=tuple(down for down, _ in own),
-            up=tuple(up for _, up in own),
-            used=agent not in left_out,
-        )
-        for agent, own in sizes.items()
-    )
-
-
-def true_scores(federation: Federation, agent: TrainedAgent) -> Floats:
+def _true_scores(federation: Federation, agent: TrainedAgent) -> Floats:
     """Return the scores of the test points at the truth."""
     if isinstance(federation.score, LabelScore):
         return federation.score.of(agent.outputs, federation.targets, u=federation.uniforms)

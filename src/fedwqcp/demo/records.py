@@ -22,6 +22,12 @@ R = TypeVar("R")
 VERSION = 1
 """Version of the file format; a file of another version is refused."""
 
+REPORT_VERSION = 1
+"""Version of the report's file; a file of another version is refused."""
+
+REPORT_FILE = "shown.jsonl"
+"""Name of the file beside the records."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
@@ -107,30 +113,6 @@ class Record:
     def coverage(self) -> float:
         """Share of test points that were covered."""
         return self.covered / self.tested
-
-
-def save_records(path: Path, records: Iterable[Record]) -> None:
-    """Write records as lines of JSON; the file appears whole or not at all."""
-    write_atomic(path, "".join(to_line(record) for record in records).encode())
-
-
-def load_records(path: Path) -> tuple[Record, ...]:
-    """Read records."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RecordError(f"{path} cannot be read as records: {error}") from error
-    return tuple(
-        from_line(line, Record, VERSION, f"{path}, line {number}")
-        for number, line in enumerate(text.splitlines(), 1)
-    )
-
-
-REPORT_VERSION = 1
-"""Version of the report's file; a file of another version is refused."""
-
-REPORT_FILE = "shown.jsonl"
-"""Name of the file beside the records."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -280,6 +262,23 @@ _KINDS: dict[str, type[ReportRecord]] = {
     "example": Example,
     "skipped": Skipped,
 }
+
+
+def save_records(path: Path, records: Iterable[Record]) -> None:
+    """Write records as lines of JSON; the file appears whole or not at all."""
+    write_atomic(path, "".join(to_line(record) for record in records).encode())
+
+
+def load_records(path: Path) -> tuple[Record, ...]:
+    """Read records."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecordError(f"{path} cannot be read as records: {error}") from error
+    return tuple(
+        from_line(line, Record, VERSION, f"{path}, line {number}")
+        for number, line in enumerate(text.splitlines(), 1)
+    )
 
 
 def save_report(path: Path, report: Iterable[ReportRecord]) -> None:

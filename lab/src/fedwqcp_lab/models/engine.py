@@ -148,7 +148,7 @@ def in_chunks(
 
 
 class Progress:
-    """The share done of all chunks, told to one listener.
+    """Progress over all chunks, reported to one listener.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """The stress study: one thing about a federation is varied at a time, to see where methods fail.
 
-One pool of models is trained for each dataset and seed; federations of any shape are drawn from it
+One pool of models is trained for a dataset and seed; federations of any shape are sampled from it
 (`federate`) and evaluated like an experiment. The study is read from TOML; its records, one for a
 federation, preset and method, become a table and figures.
 """
@@ -34,10 +34,8 @@ from fedwqcp_lab.pipeline import (
     OnStep,
     Task,
     Where,
-    Workers,
-    prepared,
+    evaluate_units,
     silent,
-    workers,
     write_configs,
 )
 from fedwqcp_lab.results import VERSION, Journal, Result
@@ -231,26 +229,20 @@ def run(
     """Run a study; what is there already is not made again."""
     report = on_step or silent
     folder, journal = Folder(where.out, where.outputs), journal_of(where.out)
-    folder.begin(resume=resume)
-    if journal.exists and not resume:
-        raise InputError(
-            f"{journal.path} is there already: go on with --resume, or choose another folder with "
-            "--out"
-        )
-    journal.mend()
+    folder.begin(folder.results, folder.partitions, journal, resume=resume)
     _check_settings(study.experiment, folder)
     write_configs(study.experiment, folder)
     todo = _pending(study, journal)
-    with workers(evaluate_point, jobs=where.jobs, executor=where.executor) as pool:
-        collect = _Collector(pool, journal, sum(map(len, todo.values())), report)
-        ready = prepared(
-            study.experiment, folder, tuple(todo), where, report=report, meanwhile=collect
-        )
-        for task, path in ready:
-            for point in todo[task]:
-                pool.submit(path, study, point)
-        collect(wait=True)
-    return collect.done
+    kept = {result.key for result in journal.read()}
+
+    def keep(results: Sequence[StressResult]) -> str:
+        journal.append([result for result in results if result.key not in kept])
+        first = results[0]
+        return f"{first.dataset}: seed {first.seed}, {first.factor} {first.value:g}"
+
+    calls = {task: [(study, point) for point in points] for task, points in todo.items()}
+    evaluate_units(evaluate_point, study.experiment, folder, calls, where, keep=keep, report=report)
+    return sum(map(len, calls.values()))
 
 
 def load(path: Path = Path("stress.toml")) -> StressStudy:
@@ -290,7 +282,7 @@ def federate(pool: Unit, shape: Shape) -> Unit:
     """Divide the calibration points of a pool anew, and give every agent a model of its kind."""
     setting = pool.setting
     if setting.task != "classification":
-        raise InputError("a federation is drawn from models that classify")
+        raise InputError("a federation is sampled from models that classify")
     strong = round(shape.strong * shape.agents)
     kinds = ["strong"] * strong + ["weak"] * (shape.agents - strong)
     models = {kind: [agent for agent in pool.outputs if agent.model == kind] for kind in {*kinds}}
@@ -382,27 +374,6 @@ def _pending(study: StressStudy, journal: Journal[StressResult]) -> dict[Task, l
                 if not keys <= done:
                     found.setdefault((plan.name, seed), []).append(point)
     return found
-
-
-@dataclass
-class _Collector:
-    """Keeps the lines that the workers have made so far."""
-
-    pool: Workers[tuple[StressResult, ...]]
-    journal: Journal[StressResult]
-    total: int
-    report: OnStep
-    done: int = 0
-
-    def __post_init__(self) -> None:
-        self._kept = {line.key for line in self.journal.read()}
-
-    def __call__(self, *, wait: bool = False) -> None:
-        for lines in self.pool.finished(wait=wait):
-            self.journal.append([line for line in lines if line.key not in self._kept])
-            self.done += 1
-            what = f"{lines[0].dataset}: seed {lines[0].seed}, {lines[0].factor} {lines[0].value:g}"
-            self.report("records", what, self.done / self.total)
 
 
 def _owners(pool: Unit, shape: Shape) -> Labels:
