@@ -212,7 +212,7 @@ def test_an_app_of_ones_own(house):
 def test_the_demo(house, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(demo, "_run", lambda settings, console: Results((record(),), ()))
-    monkeypatch.setattr(demo, "require_report", lambda: None)
+    monkeypatch.setattr(demo.html, "require_report", lambda: None)
     monkeypatch.setattr(demo.html, "write", lambda source, out, wanted: out)
     told = call("demo", "--out", "out")
     assert told["report"] == "out/report.html"
