@@ -102,7 +102,7 @@ def private(samples: list[np.ndarray], epsilon: float, form: str, curve: Curve) 
     if found is None:
         return {"coverage": 1.0, "size": 10.0, "finite": 0.0}
     covered, sizes = curve.at(edges)
-    laws = np.array([found.law(count_bins(sample, edges)) for sample in samples])
+    laws = np.array([found.probabilities(count_bins(sample, edges)) for sample in samples])
     return {"coverage": float((laws @ covered).mean()), "size": float((laws @ sizes).mean()),
             "finite": 1.0}  # fmt: skip
 
@@ -132,7 +132,7 @@ def round_of(pool: np.ndarray, epsilon: float | None, form: str, curve: Curve) -
             elif laws[n] is None:
                 q = np.inf
             else:
-                q = edges[rng.choice(BINS, p=laws[n].law(count_bins(sample, edges)))]
+                q = edges[rng.choice(BINS, p=laws[n].probabilities(count_bins(sample, edges)))]
             answers.append(LocalQuantile(float(q), n))
         thresholds.append(rule.aggregate(answers, ALPHA).value)
     used = sum(law is not None for law in laws.values()) if epsilon is not None else len(AGENTS)

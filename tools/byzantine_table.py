@@ -230,7 +230,7 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         SHARED,
         (
             "methods/test_trimmed_mean_cp.py::"
-            "test_up_to_its_number_of_liars_it_stays_between_honest_thresholds",
+            "test_up_to_its_number_of_byzantine_agents_it_stays_between_honest_thresholds",
         ),
     ),
     "rob-fcp": (
@@ -240,7 +240,7 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         "the threshold, who was left out",
         (
             "methods/test_rob_fcp.py::test_an_agent_is_bound_to_its_histogram",
-            "methods/test_rob_fcp.py::test_two_liars_of_six_are_left_out",
+            "methods/test_rob_fcp.py::test_two_byzantine_agents_of_six_are_left_out",
         ),
     ),
     "max-cp": (

@@ -95,7 +95,7 @@ def _private(panel, cals) -> None:
         )
         if drawn is None:
             continue
-        law = drawn.law(count_bins(cal.scores, edges))
+        law = drawn.probabilities(count_bins(cal.scores, edges))
         inside = [isfinite(edge) for edge in edges]
         height = np.where(inside, law, 0) / law.max() * 0.8
         panel.fill_between(edges, height, color=LOOK[agent], alpha=0.35, linewidth=0, step="mid")

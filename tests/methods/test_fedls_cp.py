@@ -22,7 +22,7 @@ from fedwqcp.methods.fedls_cp.class_sketches import (
     rounded_up,
     sketch_classes,
 )
-from fedwqcp.methods.fedls_cp.shrinkage import Loan, dispersion
+from fedwqcp.methods.fedls_cp.shrinkage import Shrinkage, dispersion
 
 sizes = st.integers(0, 400)
 
@@ -80,15 +80,15 @@ def test_of_very_many_places_some_are_kept(monkeypatch):
 
 
 def test_loans_by_hand():
-    loan = Loan(np.array([[10.0, 0.0, 4.0], [30.0, 6.0, 0.0]]), n0=10)
-    np.testing.assert_allclose(loan.worth, [[5, 0, 20 / 7], [7.5, 3.75, 0]])
-    np.testing.assert_allclose(loan.lent[:, 0], [7.5 / 1.75, 5 / 1.5])
+    shrinkage = Shrinkage(np.array([[10.0, 0.0, 4.0], [30.0, 6.0, 0.0]]), n0=10)
+    np.testing.assert_allclose(shrinkage.worth, [[5, 0, 20 / 7], [7.5, 3.75, 0]])
+    np.testing.assert_allclose(shrinkage.prior[:, 0], [7.5 / 1.75, 5 / 1.5])
     known = np.array([[0.5, 0.0, 0.25], [0.9, 0.6, 0.0]])[:, :, None]
     expected = np.array([[0.62, 0.6, 0.25], [0.86, 0.6, 0.25]])
     for c in range(3):
         pi = np.tile(np.eye(3)[c], (2, 1))
-        np.testing.assert_allclose(loan.mixed(known, pi)[:, 0], expected[:, c])
-    np.testing.assert_allclose(loan.share, [[0.3, 1, 0], [0.1, 0, 1]])
+        np.testing.assert_allclose(shrinkage.mixed(known, pi)[:, 0], expected[:, c])
+    np.testing.assert_allclose(shrinkage.share, [[0.3, 1, 0], [0.1, 0, 1]])
 
 
 def test_dispersion_by_hand():

@@ -77,12 +77,12 @@ def test_without_slack_it_is_split_cp(sample: np.ndarray, alpha: float, q_hat: f
     st.floats(0, 0.99),
 )
 def test_whatever_others_send_an_honest_threshold_lies_between_two_of_its_own(
-    honest: dict[str, np.ndarray], lies: list[LocalQuantile], alpha: float, slack: float
+    honest: dict[str, np.ndarray], claims: list[LocalQuantile], alpha: float, slack: float
 ) -> None:
     method = GuardedMedianCP(slack=slack)
     cals = {name: fw.Calibration(sample) for name, sample in honest.items()}
     told = [method.summarize(cal, alpha) for cal in cals.values()]
-    outcome = method.aggregate([*told, *lies], alpha)
+    outcome = method.aggregate([*told, *claims], alpha)
     for cal in cals.values():
         found = method.localize(outcome, cal, None, alpha)
         least = conformal_quantile(cal.scores, alpha)
@@ -91,19 +91,19 @@ def test_whatever_others_send_an_honest_threshold_lies_between_two_of_its_own(
 
 @pytest.mark.guarantee("guarded-median-cp", "1 - alpha <= P(Y in C_k(X)) at every honest agent k")
 @pytest.mark.slow
-@pytest.mark.parametrize("lie", [0.0, 1e9])
-def test_the_coverage_of_honest_agents_is_between_its_bounds(lie: float) -> None:
+@pytest.mark.parametrize("claim", [0.0, 1e9])
+def test_the_coverage_of_honest_agents_is_between_its_bounds(claim: float) -> None:
     """20,000 samples of uniforms: the covered share of an agent is its threshold."""
     n, alpha, slack, rng = 39, 0.1, 0.5, np.random.default_rng(0)
     method = GuardedMedianCP(slack=slack)
-    liar = LocalQuantile(lie, 10**6)
+    attacker = LocalQuantile(claim, 10**6)
     covered = []
     for sample in rng.random((20_000, n)):
         cal = fw.Calibration(sample)
-        outcome = method.aggregate([method.summarize(cal, alpha), liar, liar], alpha)
+        outcome = method.aggregate([method.summarize(cal, alpha), attacker, attacker], alpha)
         covered.append(float(method.localize(outcome, cal, 0, alpha)))
     # (n + 1) alpha = 4 and (n + 1) alpha / 2 = 2 are whole, so both bounds are met exactly
-    exact = 1 - alpha if lie == 0.0 else 1 - (1 - slack) * alpha
+    exact = 1 - alpha if claim == 0.0 else 1 - (1 - slack) * alpha
     assert abs(np.mean(covered) - exact) < 6 * np.std(covered) / np.sqrt(len(covered))
 
 

@@ -66,7 +66,7 @@ def test_the_law_is_the_one_of_the_source():
     q, alpha, epsilon = 0.75, 0.2, 3.0
     binned = edges[np.searchsorted(edges, scores)]
     weights = published_weights(binned, edges, q, epsilon * alpha)
-    law = Mechanism(q, epsilon * alpha / (2 * q * (1 - q))).law(counts)
+    law = Mechanism(q, epsilon * alpha / (2 * q * (1 - q))).probabilities(counts)
     np.testing.assert_allclose(law, np.array(weights) / sum(weights), rtol=1e-12)
 
 
@@ -94,7 +94,7 @@ def test_draws_follow_the_exact_law(counts, q, rate):
 def test_a_wrong_law_would_be_noticed():
     rng = np.random.default_rng(7)
     draws = [Mechanism(0.75, 0.8).draw(np.array([1, 2, 1, 1]), rng) for _ in range(4000)]
-    other = 4000 * Mechanism(0.75, 1.1).law(np.array([1, 2, 1, 1]))
+    other = 4000 * Mechanism(0.75, 1.1).probabilities(np.array([1, 2, 1, 1]))
     assert stats.chisquare(np.bincount(draws, minlength=4), other).pvalue < RARE
 
 
@@ -179,7 +179,7 @@ def neighbours(draw):
 @pytest.mark.guarantee("private-fedwq-cp", "for one calibration sample that is replaced")
 @given(neighbours(), st.floats(0.5, 1.0), st.floats(0.01, 20))
 def test_one_replaced_sample_moves_no_probability_by_more_than_the_rate(pair, level, rate):
-    one, other = (np.log(Mechanism(level, rate).law(counts)) for counts in pair)
+    one, other = (np.log(Mechanism(level, rate).probabilities(counts)) for counts in pair)
     assert abs(one - other).max() <= rate * (1 + 1e-9) + 1e-9
 
 
@@ -190,7 +190,7 @@ def test_one_replaced_sample_moves_no_probability_by_more_than_the_rate(pair, le
 def test_one_added_sample_moves_no_probability_by_more_than_the_rate(pair, level, rate, at):
     counts = pair[0]
     more = counts + (np.arange(len(counts)) == at)
-    one, other = (np.log(Mechanism(level, rate).law(c)) for c in (counts, more))
+    one, other = (np.log(Mechanism(level, rate).probabilities(c)) for c in (counts, more))
     assert abs(one - other).max() <= rate * (1 + 1e-9) + 1e-9
 
 
@@ -212,9 +212,9 @@ def test_near_level_one_the_rate_of_the_source_is_not_private():
     alpha, q, n = 0.1, 0.99, 40
     source = alpha / (2 * q * (1 - q))  # the source's eps' = eps alpha, at epsilon = 1
     low, high = np.array([n, 0]), np.array([n - 1, 1])
-    one, other = (np.log(Mechanism(q, source).law(counts)) for counts in (low, high))
+    one, other = (np.log(Mechanism(q, source).probabilities(counts)) for counts in (low, high))
     assert abs(one - other).max() > 2.0
-    one, other = (np.log(Mechanism(q, 1.0).law(counts)) for counts in (low, high))
+    one, other = (np.log(Mechanism(q, 1.0).probabilities(counts)) for counts in (low, high))
     assert abs(one - other).max() <= 1.0
 
 
@@ -268,7 +268,7 @@ def test_an_agent_covers_its_own_points(law, form, n, epsilon):
     hits = 0
     for _ in range(trials):
         scores = LAWS[law](rng, n + 1)
-        probs = found.law(count_bins(scores[:-1], edges))
+        probs = found.probabilities(count_bins(scores[:-1], edges))
         hits += scores[-1] <= edges[rng.choice(len(edges), p=probs)]
     assert stats.binom.cdf(hits, trials, 0.9) > RARE
 
@@ -284,6 +284,10 @@ def test_a_noised_size_keeps_the_coverage():
         found = mechanism(
             least, alpha, epsilon=1.0, bins=200, gamma=0.1, form="tight", failure=failure
         )
-        probs = np.eye(200)[-1] if found is None else found.law(count_bins(scores[:-1], edges))
+        probs = (
+            np.eye(200)[-1]
+            if found is None
+            else found.probabilities(count_bins(scores[:-1], edges))
+        )
         hits += scores[-1] <= edges[rng.choice(200, p=probs)]
     assert stats.binom.cdf(hits, trials, 1 - alpha) > RARE

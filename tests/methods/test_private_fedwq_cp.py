@@ -161,7 +161,7 @@ def test_the_draw_follows_the_law_through_an_agent():
     cal = Calibration(np.random.default_rng(4).uniform(size=150))
     law = mechanism(
         150, 0.2, epsilon=1.0, bins=40, gamma=0.1, form="published", failure=0.1 * 0.2
-    ).law(count_bins(cal.scores, edges_of(40, None)))
+    ).probabilities(count_bins(cal.scores, edges_of(40, None)))
     rng = np.random.default_rng(5)
     drawn = [round(40 * method.answer(cal, Begin(), 0.2, rng).threshold) - 1 for _ in range(1500)]
     found, expected = np.bincount(drawn, minlength=40), 1500 * law
@@ -224,7 +224,7 @@ def test_what_averaging_private_thresholds_gives():
     ]
     for _ in range(trials):
         drawn = [
-            edges[rng.choice(200, p=law.law(count_bins(rng.uniform(size=n), edges)))]
+            edges[rng.choice(200, p=law.probabilities(count_bins(rng.uniform(size=n), edges)))]
             for n, law in zip(sizes, laws, strict=True)
         ]
         hits += (

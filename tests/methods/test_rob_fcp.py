@@ -21,7 +21,7 @@ from fedwqcp.methods.rob_fcp import (
     by_maliciousness,
     copies,
     coverage_loss,
-    estimated_liars,
+    estimated_byzantine,
     vectors,
 )
 from fedwqcp.wire.payload import Begin
@@ -55,7 +55,7 @@ def test_vectors_are_shares() -> None:
 
 
 def test_maliciousness_sums_the_nearest_not_the_largest() -> None:
-    # on a line: 0, 1, 2, 10, 11; with two liars of five, sums to the two nearest others are
+    # on a line: 0, 1, 2, 10, 11; with two Byzantine agents, sums to the two nearest others are
     # 1 + 2, 1 + 1, 1 + 2, 1 + 8, 1 + 9
     v = np.array([[0.0], [1.0], [2.0], [10.0], [11.0]])
     assert by_maliciousness(v, 2) == [1, 0, 2, 3, 4]
@@ -64,17 +64,17 @@ def test_maliciousness_sums_the_nearest_not_the_largest() -> None:
 
 
 def test_the_estimate_is_the_likeliest_number() -> None:
-    good, liars = np.eye(5) / 10 + 0.18, np.eye(5)
-    assert estimated_liars(np.vstack([good, liars[:1]]), 2) == 1
-    assert estimated_liars(np.vstack([good, liars[:2]]), 3) == 2
-    assert estimated_liars(good, 0) == 0
-    assert estimated_liars(np.full((5, 2), 0.5), 2) == 1  # nobody stands apart: the smallest
+    good, byzantine = np.eye(5) / 10 + 0.18, np.eye(5)
+    assert estimated_byzantine(np.vstack([good, byzantine[:1]]), 2) == 1
+    assert estimated_byzantine(np.vstack([good, byzantine[:2]]), 3) == 2
+    assert estimated_byzantine(good, 0) == 0
+    assert estimated_byzantine(np.full((5, 2), 0.5), 2) == 1  # nobody stands apart: the smallest
 
 
 def test_an_estimate_by_hand() -> None:
     # z = 1: honest 0, 0.2, 0.4, mean 0.2, mean square 0.08 / 3; the other at 1: 0.64
     # z = 2 is not less than half of four
-    assert estimated_liars(np.array([[0.0], [0.2], [0.4], [1.0]]), 1) == 1
+    assert estimated_byzantine(np.array([[0.0], [0.2], [0.4], [1.0]]), 1) == 1
 
 
 def test_whole_answers_that_return_are_copies() -> None:
@@ -86,7 +86,7 @@ def test_whole_answers_that_return_are_copies() -> None:
 
 @pytest.mark.guarantee("rob-fcp", "For 2 of 6 agents it is 1, and says nothing")
 @pytest.mark.parametrize(
-    ("bins", "n", "good", "liars", "expected"),
+    ("bins", "n", "good", "byzantine", "expected"),
     [
         # z at 1 - 0.05 / (2 * 10 * 5) = 0.9995 is 3.2905; 10 * 3.2905 / 2000 = 0.016453
         (10, 10**6, 5, 0, 0.016453),
@@ -95,19 +95,19 @@ def test_whole_answers_that_return_are_copies() -> None:
         (20, 10**6, 2, 2, 1.0),
     ],
 )
-def test_the_stated_loss(bins: int, n: int, good: int, liars: int, expected: float) -> None:
-    assert coverage_loss(bins, n, good, liars) == pytest.approx(expected, rel=1e-4)
+def test_the_stated_loss(bins: int, n: int, good: int, byzantine: int, expected: float) -> None:
+    assert coverage_loss(bins, n, good, byzantine) == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.mark.parametrize(
-    "lie",
+    "claim",
     [np.zeros(60), np.ones(60) * 50, np.zeros(6000), np.linspace(0, 0.3, 60)],
     ids=["low", "high", "huge", "third"],
 )
 @pytest.mark.parametrize("where", [0, 2, 5])
-def test_two_liars_of_six_are_left_out(lie: np.ndarray, where: int) -> None:
+def test_two_byzantine_agents_of_six_are_left_out(claim: np.ndarray, where: int) -> None:
     good = list(honest().values())
-    agents = [*good[:where], lie, lie[1:], *good[where:]]
+    agents = [*good[:where], claim, claim[1:], *good[where:]]
     found = outcome({f"a{k}": scores for k, scores in enumerate(agents)}, byzantine=2)
     assert found.left_out == (min(where, 4), min(where, 4) + 1)
     assert found.value == threshold(honest(), "fcp", 0.1)
@@ -122,7 +122,7 @@ def test_an_exact_copy_counts_once() -> None:
 
 def test_agents_that_all_agree_are_no_copies() -> None:
     grid = np.arange(1, 61) / 60
-    found = outcome(dict.fromkeys("abcde", grid) | {"liar": np.zeros(60)}, byzantine=1)
+    found = outcome(dict.fromkeys("abcde", grid) | {"attacker": np.zeros(60)}, byzantine=1)
     assert found.left_out == (5,)
     assert found.value == 55 / 60  # R = ceil(305 * 0.9) = 275 of 300, the 55th of sixty
 
@@ -133,7 +133,7 @@ def test_nobody_is_left_out_of_two() -> None:
     assert outcome(two, 0.2).value == threshold(two, "fcp", 0.2)
 
 
-def test_zero_liars_and_no_cap_is_fcp() -> None:
+def test_zero_byzantine_agents_and_no_cap_is_fcp() -> None:
     assert outcome(ABC, 0.2, byzantine=0, cap=100).value == threshold(ABC, "fcp", 0.2) == 0.6
 
 
@@ -145,25 +145,25 @@ def test_a_large_agent_counts_like_the_median_one() -> None:
 
 @settings(max_examples=30)
 @given(samples(min_size=1), alphas(2))
-def test_without_liars_and_cap_it_is_fcp(agents: dict, alpha: float) -> None:
+def test_without_byzantine_agents_and_cap_it_is_fcp(agents: dict, alpha: float) -> None:
     found = outcome(agents, alpha, byzantine=0, cap=1000)
     assert found.value == threshold(agents, "fcp", alpha)
 
 
-@pytest.mark.parametrize("liars", [None, 1])
-def test_infinite_and_empty_samples(liars: int | None) -> None:
-    assert outcome({"a": EMPTY, "b": EMPTY}, byzantine=liars) == NOTHING
-    assert outcome({name: np.full(30, inf) for name in "abc"}, byzantine=liars) == NOTHING
+@pytest.mark.parametrize("byzantine", [None, 1])
+def test_infinite_and_empty_samples(byzantine: int | None) -> None:
+    assert outcome({"a": EMPTY, "b": EMPTY}, byzantine=byzantine) == NOTHING
+    assert outcome({name: np.full(30, inf) for name in "abc"}, byzantine=byzantine) == NOTHING
     few = {name: np.array([0.1, 0.2]) for name in "abc"}
-    assert outcome(few, byzantine=liars).value == inf
+    assert outcome(few, byzantine=byzantine).value == inf
 
 
 def test_it_works_on_any_scale() -> None:
     scaled = {name: -1e6 + 1e9 * scores for name, scores in honest().items()}
-    lie = np.full(60, -1e6)
+    claim = np.full(60, -1e6)
     small, large = (
-        outcome({**agents, "liar": where}, byzantine=1)
-        for agents, where in ((honest(), np.zeros(60)), (scaled, lie))
+        outcome({**agents, "attacker": where}, byzantine=1)
+        for agents, where in ((honest(), np.zeros(60)), (scaled, claim))
     )
     assert small.left_out == large.left_out == (4,)
     assert large.value == -1e6 + 1e9 * small.value

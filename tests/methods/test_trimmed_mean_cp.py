@@ -86,22 +86,22 @@ def test_a_round_that_cannot_withstand_so_many_is_refused(pairs: list, settings:
     st.sampled_from(["propagate", "exclude"]),
     st.none() | st.integers(1, 10**9),
 )
-def test_up_to_its_number_of_liars_it_stays_between_honest_thresholds(
+def test_up_to_its_number_of_byzantine_agents_it_stays_between_honest_thresholds(
     honest: list, data: st.DataObject, overflow: str, cap: int | None
 ) -> None:
     """Honest agents may be empty, excluded or huge; the others send what they like."""
-    liars = data.draw(st.integers(0, 4))
-    lies = data.draw(st.lists(anything, min_size=liars, max_size=liars))
-    method = TrimmedMeanCP(byzantine=liars, cap=cap, overflow=overflow)
+    byzantine = data.draw(st.integers(0, 4))
+    claims = data.draw(st.lists(anything, min_size=byzantine, max_size=byzantine))
+    method = TrimmedMeanCP(byzantine=byzantine, cap=cap, overflow=overflow)
 
     def count(sent: list) -> list:
         return [s for s in sent if s.n and (overflow == "propagate" or s.threshold < inf)]
 
     counts = count(honest)
     try:
-        found = method.aggregate([*lies, *honest], 0.1).value
+        found = method.aggregate([*claims, *honest], 0.1).value
     except QuorumError:
-        assert 0 < len(count([*lies, *honest])) <= 2 * liars
+        assert 0 < len(count([*claims, *honest])) <= 2 * byzantine
         return
     if counts:
         assert min(s.threshold for s in counts) <= found <= max(s.threshold for s in counts)
@@ -109,12 +109,12 @@ def test_up_to_its_number_of_liars_it_stays_between_honest_thresholds(
 
 @pytest.mark.guarantee("trimmed-mean-cp", "One more can move it anywhere.")
 @given(st.integers(0, 3), st.floats(1, 1e6))
-def test_one_more_liar_moves_it_anywhere(liars: int, far: float) -> None:
-    pairs = [(0.5, 50)] * (liars + 2) + [(1 + 1000 * far, 50)] * (liars + 1)
-    assert mean(pairs, byzantine=liars) > 100 * far
+def test_one_more_byzantine_agent_moves_it_anywhere(byzantine: int, far: float) -> None:
+    pairs = [(0.5, 50)] * (byzantine + 2) + [(1 + 1000 * far, 50)] * (byzantine + 1)
+    assert mean(pairs, byzantine=byzantine) > 100 * far
 
 
-@pytest.mark.parametrize("liars", [-1, True, 1.5])
-def test_numbers_of_liars_that_cannot_be(liars: object) -> None:
+@pytest.mark.parametrize("byzantine", [-1, True, 1.5])
+def test_numbers_of_byzantine_agents_that_cannot_be(byzantine: object) -> None:
     with pytest.raises(InputError, match="byzantine must be an integer of at least 0, or none"):
-        TrimmedMeanCP(byzantine=liars)
+        TrimmedMeanCP(byzantine=byzantine)

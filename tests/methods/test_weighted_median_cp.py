@@ -62,10 +62,10 @@ def test_an_empty_agent_has_no_weight() -> None:
 
 def test_one_huge_claim_does_not_own_it() -> None:
     honest = [(0.91, 400), (0.94, 500), (0.95, 600), (0.96, 450), (0.97, 300)]
-    liar = (999.0, 10**6)
+    attacker = (999.0, 10**6)
     # the cap is 450: 0.95 is reached by 400 + 450 + 450 of 2500
-    assert median([*honest, liar]) == 0.95
-    answers = [LocalQuantile(q, n) for q, n in (*honest, liar)]
+    assert median([*honest, attacker]) == 0.95
+    answers = [LocalQuantile(q, n) for q, n in (*honest, attacker)]
     assert fw.methods.get("fedwq-cp").aggregate(answers, 0.1).value > 996
 
 
@@ -86,10 +86,10 @@ def test_what_a_round_withstands_it_withstands(
 ) -> None:
     """Honest agents may be empty, excluded or huge; the others send what they like."""
     honest = data.draw(st.lists(anything | empty, min_size=1, max_size=8))
-    lies = data.draw(st.lists(anything | empty, min_size=byzantine, max_size=byzantine))
+    claims = data.draw(st.lists(anything | empty, min_size=byzantine, max_size=byzantine))
     method = WeightedMedianCP(byzantine=byzantine, overflow=overflow, cap=cap)
     try:
-        found = method.aggregate([*lies, *honest], 0.1)
+        found = method.aggregate([*claims, *honest], 0.1)
     except QuorumError:
         return
     own = [s.threshold for s in honest if s.n and (overflow == "propagate" or s.threshold < inf)]
@@ -103,11 +103,11 @@ def test_what_a_round_withstands_it_withstands(
 )
 def test_two_that_lie_do_not_decide_where_three_honest_agents_are_excluded() -> None:
     honest = [(0.9, 100), (inf, 5), (inf, 5), (inf, 5)]
-    lies = [(-50.0, 100), (-50.0, 100)]
-    assert median([*honest, *lies], overflow="exclude") == -50.0  # nothing was asked for
+    claims = [(-50.0, 100), (-50.0, 100)]
+    assert median([*honest, *claims], overflow="exclude") == -50.0  # nothing was asked for
     with pytest.raises(QuorumError, match=r"byzantine=2 agents, .* withstand 1: 3 of 6 agents"):
-        median([*honest, *lies], overflow="exclude", byzantine=2)
-    assert median([*honest, *lies], byzantine=2) >= 0.9  # as honest as they are: +inf counts
+        median([*honest, *claims], overflow="exclude", byzantine=2)
+    assert median([*honest, *claims], byzantine=2) >= 0.9  # as honest as they are: +inf counts
 
 
 @pytest.mark.guarantee(
@@ -125,10 +125,10 @@ def test_an_empty_honest_agent_withstands_nobody() -> None:
 def test_the_default_cap_withstands_so_many_whatever_sizes_are_claimed(
     M: int, data: st.DataObject
 ) -> None:
-    liars = (M // 2 + 1) // 2  # 1 of 3, 2 of 6, 3 of 10
-    lies = data.draw(st.lists(anything, min_size=liars, max_size=liars))
-    honest = data.draw(st.lists(anything, min_size=M - liars, max_size=M - liars))
-    found = WeightedMedianCP(byzantine=liars).aggregate([*lies, *honest], 0.1).value
+    byzantine = (M // 2 + 1) // 2  # 1 of 3, 2 of 6, 3 of 10
+    claims = data.draw(st.lists(anything, min_size=byzantine, max_size=byzantine))
+    honest = data.draw(st.lists(anything, min_size=M - byzantine, max_size=M - byzantine))
+    found = WeightedMedianCP(byzantine=byzantine).aggregate([*claims, *honest], 0.1).value
     assert min(s.threshold for s in honest) <= found <= max(s.threshold for s in honest)
 
 
@@ -148,15 +148,15 @@ def test_equal_sizes_withstand_fewer_than_half(M: int, n: int, data: st.DataObje
 
 
 def test_unequal_honest_sizes_lower_the_breakdown_point() -> None:
-    # three honest agents are small: three liars of seven then hold 150 of 225
+    # three honest agents are small: three Byzantine agents of seven then hold 150 of 225
     pairs = [(5.0, 50)] * 3 + [(0.5, 50)] + [(0.5, 5)] * 3
     assert median(pairs) == 5.0
 
 
 @pytest.mark.parametrize("M", [3, 6, 7, 10])
-def test_beyond_the_breakdown_point_liars_own_it(M: int) -> None:
-    liars = M // 2 + 1
-    pairs = [(5.0, 50)] * liars + [(0.5, 50)] * (M - liars)
+def test_beyond_the_breakdown_point_byzantine_agents_own_it(M: int) -> None:
+    byzantine = M // 2 + 1
+    pairs = [(5.0, 50)] * byzantine + [(0.5, 50)] * (M - byzantine)
     assert median(pairs) == 5.0
 
 

@@ -66,7 +66,7 @@ def labelled(rng, counts):
 @pytest.mark.guarantee("README.md", "approximate coverage under label shift, optionally with noise")
 @pytest.mark.slow
 @pytest.mark.guarantee("dp-fedcp", "approximate coverage at the target, if the distribution of X")
-@pytest.mark.guarantee("fedls-cp", "With lending coverage is approximate, and right as far as")
+@pytest.mark.guarantee("fedls-cp", "With shrinkage coverage is approximate, and right as far as")
 @pytest.mark.parametrize("method", [DPFedCP, FedLSCP])
 def test_label_shift_is_corrected(method):
     """Nearer to 0.9 at the target than the uncorrected threshold, which label shift misleads."""

@@ -65,7 +65,7 @@ def test_what_is_never_seen_and_not_rare_gives_no_finite_threshold():
     assert FedLSCP(n0=0, target=pi).aggregate(sent, 0.05).values == (inf,)
 
 
-@pytest.mark.guarantee("fedls-cp", "With lending coverage is approximate, and right as far as")
+@pytest.mark.guarantee("fedls-cp", "With shrinkage coverage is approximate, and right as far as")
 def test_lending_among_equal_models_covers_classes_never_seen():
     # each agent lacks a class or has few points of it; all have the same F_c
     counts = [(150, 4, 0), (0, 120, 60), (30, 0, 200), (80, 60, 1)]

@@ -1,4 +1,4 @@
-"""The weighted mean of thresholds, rounded once."""
+"""The weighted mean of thresholds, rounded once, and as a floor under another method's."""
 
 from __future__ import annotations
 

@@ -183,16 +183,6 @@ class Calibration:
         return f"Calibration({', '.join(parts)})"
 
 
-def _as_weights(weights: npt.ArrayLike, shape: tuple[int, ...]) -> Floats:
-    """Check the weights of scores."""
-    if len(shape) != 2:
-        raise InputError("weights need scores of shape (n, m), one for each weight")
-    found = as_floats(weights, "weights", shape)
-    if found.size and not (found.min() >= 0 and found.sum(axis=1).max() <= 1 + SUM_TOLERANCE):
-        raise InputError("weights must not be negative, and at most 1 in each row")
-    return found
-
-
 S = TypeVar("S", bound=Summary)
 
 
@@ -648,6 +638,16 @@ def check_probes(asked: int, most: int) -> None:
     """Refuse a question with more probes than the search asks at a time."""
     if asked > most:
         raise InputError(f"the server must ask at most {most} probes at a time, got {asked}")
+
+
+def _as_weights(weights: npt.ArrayLike, shape: tuple[int, ...]) -> Floats:
+    """Check the weights of scores."""
+    if len(shape) != 2:
+        raise InputError("weights need scores of shape (n, m), one for each weight")
+    found = as_floats(weights, "weights", shape)
+    if found.size and not (found.min() >= 0 and found.sum(axis=1).max() <= 1 + SUM_TOLERANCE):
+        raise InputError("weights must not be negative, and at most 1 in each row")
+    return found
 
 
 def _listed(sizes: Sequence[int]) -> str:

@@ -1,4 +1,4 @@
-"""How much of a claimed sample size counts, and how many Byzantine agents that leaves harmless."""
+"""What robust methods share: caps on claimed sizes, and counts of Byzantine agents withstood."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Order statistics from counts alone: a search over the ordered float64 numbers.
+"""Quantiles from counts or weighted counts alone: a search over the ordered float64 numbers.
 
 Float64 numbers in their order are as good as integers: `to_key` numbers them without gaps. A search
-over these integers ends at one number, whatever the scale, sign and ties of the scores.
+over these integers ends at one number, whatever the scale, sign and ties of the scores. `Bracket`
+finds one order statistic; `search` finds many weighted quantiles at once, which share their probes.
 """
 
 from __future__ import annotations
@@ -101,13 +102,13 @@ class Bracket:
         return from_key(self.high)
 
     def probes(self, count: int) -> tuple[float, ...]:
-        """Return values that cut the bracket evenly."""
+        """Return at most ``count`` values that cut the bracket evenly, all below its end."""
         width = self.high - self.low
         keys = {self.low + width * j // (count + 1) for j in range(1, count + 1)}
         return tuple(from_key(key) for key in sorted(keys))
 
     def narrow(self, values: Sequence[float], counts: Sequence[int], rank: int) -> Bracket:
-        """Return the part that holds the smallest number whose count reaches a rank."""
+        """Return the part with the smallest number whose count reaches a rank, of at least 1."""
         first = sum(count < rank for count in counts)
         low = to_key(values[first - 1]) + 1 if first else self.low
         high = to_key(values[first]) if first < len(values) else self.high
@@ -215,20 +216,6 @@ class CountClaims:
         return CountClaims(self.n, low, tuple(accumulate(least, max)), high, falling[::-1])
 
 
-def _merged(
-    known: tuple[float, ...],
-    bounds: tuple[int, ...],
-    values: tuple[float, ...],
-    counts: tuple[int, ...],
-) -> tuple[tuple[float, ...], tuple[int, ...]]:
-    """Join bounds, without those beyond the nearest on either side of the new values."""
-    first = max(0, bisect_right(known, values[0]) - 1)
-    last = bisect_left(known, values[-1]) + 1
-    old = zip(known[first:last], bounds[first:last], strict=True)
-    pairs = sorted((*old, *zip(values, counts, strict=True)))
-    return tuple(value for value, _ in pairs), tuple(bound for _, bound in pairs)
-
-
 class SummedCounts(Summed):
     """The R-th smallest of all scores from sums of counts: exactly the one without masks.
 
@@ -273,8 +260,10 @@ class SummedCounts(Summed):
 ANSWER_SIZE = 512
 """An answer holds about this many numbers, where there are few problems."""
 
+
 LARGEST_ANSWER = 2**17
 """No answer holds more numbers than this, or those of one probe; further problems wait."""
+
 
 ROUNDING = 1e-9
 """Share of a whole mass by which sums of the same weights in another order may differ."""
@@ -380,7 +369,9 @@ def search(
 ) -> Generator[Question | Each, Sequence[Summary], Floats]:
     """Find, for each problem, the smallest number at which the sums of all agents reach its level.
 
-    Shapes:  -> (P,).
+    ``ask`` turns probes into the question whose answer is `Sums`. ``reached`` says for sums over
+    agents, shape (B, G), which probes reach the level of which problem, shape (B, P). Where nothing
+    below the upper bound does, that bound is the result.
     """
     lowest = to_key(bounds[0]) + (bounds[0] == -inf)  # -inf cannot travel
     lows, highs = [lowest] * problems, [to_key(bounds[1])] * problems
@@ -407,6 +398,20 @@ def most_probes(problems: int, groups: int, answer_size: int = ANSWER_SIZE) -> i
     (51, 300)
     """
     return max(answer_size // groups, min(problems, max(1, LARGEST_ANSWER // groups)))
+
+
+def _merged(
+    known: tuple[float, ...],
+    bounds: tuple[int, ...],
+    values: tuple[float, ...],
+    counts: tuple[int, ...],
+) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    """Join bounds, without those beyond the nearest on either side of the new values."""
+    first = max(0, bisect_right(known, values[0]) - 1)
+    last = bisect_left(known, values[-1]) + 1
+    old = zip(known[first:last], bounds[first:last], strict=True)
+    pairs = sorted((*old, *zip(values, counts, strict=True)))
+    return tuple(value for value, _ in pairs), tuple(bound for _, bound in pairs)
 
 
 def _keys(lows: list[int], highs: list[int], groups: int, answer_size: int) -> list[int]:

@@ -1,4 +1,8 @@
-"""A sample in a few weighted points, and the order statistic that several of them give."""
+"""Sketches: a sample in a few weighted points, and the order statistic that several of them give.
+
+KLL sketches and t-digests come from the library datasketches, which only this file knows. Only an
+agent's own sketch is read with it; what it sends is readable points, so no message reaches it.
+"""
 
 from __future__ import annotations
 
@@ -68,10 +72,7 @@ def order_sketch(scores: Floats, points: int, min_gap: int) -> WeightedPoints:
     """Return evenly spaced order statistics, of ranks ceil(j n / m) for j = 1, ..., m.
 
     m is ``points``, or less where a point would stand for fewer than ``min_gap`` scores. The last
-    point is the largest score.
-
-    Shapes: scores (n,).
-    """
+    point is the largest score."""
     n = len(scores)
     m = sketch_size(n, points, min_gap)
     ranks = [-(-j * n // m) for j in range(1, m + 1)]
@@ -95,10 +96,7 @@ def counts_at(scores: Floats, values: Sequence[float], gap: int) -> tuple[int, .
 
 
 def pooled_scores(scores: Floats) -> PooledScores:
-    """Return the whole sample.
-
-    Shapes: scores (n,).
-    """
+    """Return the distinct scores of a sample and their counts."""
     values, counts = np.unique(scores, return_counts=True)
     return PooledScores(tuple(values.tolist()), tuple(counts.tolist()), len(scores))
 
@@ -138,10 +136,7 @@ TDIGEST_SIZE = 100
 
 
 def kll_sketch(scores: Floats, min_gap: int) -> WeightedPoints:
-    """Return the points of a KLL sketch; its random choices cannot be seeded.
-
-    Shapes: scores (n,).
-    """
+    """Return the points of a KLL sketch; its random choices cannot be seeded."""
     finite, beyond = _parts(scores)
     sketch = _library("kll").kll_doubles_sketch(KLL_SIZE)
     sketch.update(finite)
@@ -157,10 +152,7 @@ def kll_error(n: int) -> int:
 
 
 def tdigest_sketch(scores: Floats, min_gap: int) -> WeightedPoints:
-    """Return the centroids of a t-digest.
-
-    Shapes: scores (n,).
-    """
+    """Return the centroids of a t-digest."""
     finite, beyond = _parts(scores)
     digest = _library("tdigest").tdigest_double(TDIGEST_SIZE)
     digest.update(finite)

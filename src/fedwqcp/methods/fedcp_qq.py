@@ -1,4 +1,15 @@
-"""FedCP-QQ: a quantile of the agents' local quantiles."""
+"""FedCP-QQ: a quantile of the agents' local quantiles.
+
+Agent j gives its l_j-th smallest of n_j scores; the server takes the k-th smallest of those m
+values. For scores that are i.i.d. across agents, the coverage of agent j's value is
+Beta(l_j, n_j - l_j + 1), with CDF G_j(u) = I_u(l_j, n_j - l_j + 1). The coverage of the result is
+therefore at most u with the chance that at least k of independent Bernoulli(G_j(u)) succeed, and
+its mean is
+
+    M = 1 - integral_0^1 P(at least k successes among Bernoulli(G_j(u))) du.
+
+For equal l and n that chance is I_{G(u)}(k, m - k + 1). Tied scores only raise the coverage.
+"""
 
 from __future__ import annotations
 
@@ -30,50 +41,9 @@ NODES, WEIGHTS = np.polynomial.legendre.leggauss(15)
 """The Gauss-Legendre rule on [-1, 1] that every panel uses."""
 
 
-def integrate(
-    function: Callable[[Floats], Floats],
-    ends: Floats,
-    tolerance: float,
-    columns: Sequence[int] | None = None,
-) -> Floats:
-    """Integrate functions from the first to the last break point.
-
-    A panel is accepted once its two halves agree with the whole; the halves' sum, which is far more
-    accurate than that difference, is taken.
-
-    Shapes:  -> (m,).
-
-    Examples
-    --------
-    >>> integrate(lambda u: np.stack([u, u**2], axis=1), np.array([0.0, 1.0]), 1e-14).round(12)
-    array([0.5       , 0.33333333])
-    """
-    kept = slice(None) if columns is None else list(columns)
-    low, high = ends[:-1], ends[1:]
-    whole, total = _gauss(function, low, high), 0.0
-    while len(low):
-        middle = (low + high) / 2
-        low, high = np.stack([low, middle], 1).ravel(), np.stack([middle, high], 1).ravel()
-        halves = _gauss(function, low, high)
-        both = halves[0::2] + halves[1::2]
-        allowed = tolerance * (1 + 10 * (high[1::2] - low[0::2]))
-        settled = np.abs(both - whole)[:, kept].max(axis=1) <= allowed
-        total = total + both[settled].sum(axis=0)
-        again = np.repeat(~settled, 2)
-        low, high, whole = low[again], high[again], halves[again]
-    return np.asarray(total)
-
-
-def _gauss(function: Callable[[Floats], Floats], low: Floats, high: Floats) -> Floats:
-    """Gauss-Legendre integrals over panels, shape (panels, m)."""
-    half = (high - low)[:, None] / 2
-    u = low[:, None] + half * (1 + NODES)
-    values = function(u.ravel()).reshape(len(low), len(NODES), -1)
-    return np.asarray(np.einsum("pim,pi->pm", values, half * WEIGHTS))
-
-
 GUARD = 1e-10
 """A coverage this close below the level has reached it: exact hits must count despite rounding."""
+
 
 _LEVELS = np.array([1e-12, 1e-8, 1e-5, 1e-3, 0.02, 0.15, 0.5])  # and their mirror images
 
@@ -84,158 +54,6 @@ class Pair(NamedTuple):
     rank: int
     k: int
     coverage: float
-
-
-def mean_coverages(
-    ranks: Sequence[int],
-    sizes: Sequence[int],
-    ks: Sequence[int] | None = None,
-    tolerance: float = 1e-14,
-) -> Floats:
-    """Return the mean coverage M of the k-th smallest local order statistic, for every k.
-
-    Shapes:  -> (m,).
-
-    Examples
-    --------
-    >>> float(mean_coverages([10] * 5, [10] * 5)[2].round(8))  # 20000 / 21607
-    0.92562595
-    """
-    columns = None if ks is None else [k - 1 for k in ks]
-    ends = _bends(ranks, sizes)
-    return integrate(lambda u: _fewer(u, ranks, sizes), ends, tolerance, columns)
-
-
-def choose_k(
-    ranks: Sequence[int], sizes: Sequence[int], level: float, delta: float | None = None
-) -> tuple[int, float] | None:
-    """Return the smallest k whose coverage reaches a level, where agents chose their own ranks."""
-    if delta is None:
-        return _smallest_k(ranks, sizes, level)
-    reached = np.flatnonzero(_shortfalls(ranks, sizes, level) <= delta + GUARD)
-    if not len(reached):
-        return None
-    k = int(reached[0]) + 1
-    low, high = 0.0, 1.0
-    for _ in range(50):  # the chance of coverage <= t grows with t: halve to 1e-15
-        middle = (low + high) / 2
-        below = _shortfalls(ranks, sizes, middle)[k - 1] <= delta
-        low, high = (middle, high) if below else (low, middle)
-    return k, (low + high) / 2
-
-
-def choose_pair(m: int, n: int, level: float, delta: float | None = None) -> Pair | None:
-    """Return the pair (l, k) of least coverage that reaches a level, for m agents of n scores each.
-
-    Examples
-    --------
-    >>> choose_pair(5, 10, 0.9)[:2]
-    (10, 3)
-    >>> choose_pair(6, 3, 0.95) is None
-    True
-    """
-    k = np.arange(1, m + 1)
-
-    def coverage(rank: npt.NDArray[np.int64]) -> Floats:
-        if delta is None:
-            return pair_coverages(rank, k, m, n)
-        return _pair_quantile(np.full((m, 1), delta), rank, k, m, n)[:, 0]
-
-    low, high = np.ones(m, np.int64), np.full(m, n + 1)  # per k, the smallest l lies in low..high
-    while (low < high).any():
-        middle = np.minimum((low + high) // 2, n)
-        enough = coverage(middle) >= level - GUARD
-        still = low < high
-        low = np.where(still & ~enough, middle + 1, low)
-        high = np.where(still & enough, middle, high)
-    found = low <= n
-    if not found.any():
-        return None
-    reached = np.where(found, coverage(np.minimum(low, n)), np.inf)
-    ties = np.flatnonzero(reached <= reached.min() + 1e-12)
-    at = min(ties, key=lambda i: (low[i], i))
-    return Pair(int(low[at]), int(at) + 1, float(reached[at]))
-
-
-def pair_coverages(rank: npt.NDArray[np.int64], k: npt.NDArray[np.int64], m: int, n: int) -> Floats:
-    """Return M_{l,k} for pairs (l, k), each by quadrature between quantiles of its own law.
-
-    Shapes: rank, k (p,) -> (p,).
-    """
-    from scipy.special import betainc
-
-    levels = np.concatenate([_LEVELS, 1 - _LEVELS[-2::-1]])
-    bends = _pair_quantile(np.broadcast_to(levels, (len(k), len(levels))), rank, k, m, n)
-    ends = np.hstack([np.zeros((len(k), 1)), bends, np.ones((len(k), 1))])
-    half = np.diff(ends)[..., None] / 2
-    u = ends[:, :-1, None] + half * (1 + NODES)
-    l_, k_ = rank[:, None, None], k[:, None, None]
-    exceeds = 1.0 - betainc(k_, m - k_ + 1, betainc(l_, n - l_ + 1, u))
-    return np.asarray((exceeds * half * WEIGHTS).sum(axis=(1, 2)))
-
-
-def _smallest_k(
-    ranks: Sequence[int], sizes: Sequence[int], level: float
-) -> tuple[int, float] | None:
-    """Find the smallest k whose mean coverage reaches the level: roughly, then exactly nearby."""
-    rough = mean_coverages(ranks, sizes, tolerance=1e-8)
-    near = np.flatnonzero(np.abs(rough - level) < 1e-4)
-    near = np.append(near, min(int((rough < level).sum()), len(rough) - 1))
-    means = mean_coverages(ranks, sizes, ks=[int(i) + 1 for i in near])
-    reached = np.flatnonzero(means >= level - GUARD)
-    return (int(reached[0]) + 1, float(means[reached[0]])) if len(reached) else None
-
-
-def _pair_quantile(
-    level: Floats, rank: npt.NDArray[np.int64], k: npt.NDArray[np.int64], m: int, n: int
-) -> Floats:
-    """Quantiles of the coverage of pairs (l, k): a Beta quantile of a Beta quantile."""
-    from scipy.special import betaincinv
-
-    among = betaincinv(k[:, None], m - k[:, None] + 1, level)
-    return np.asarray(betaincinv(rank[:, None], n - rank[:, None] + 1, among))
-
-
-def _shortfalls(ranks: Sequence[int], sizes: Sequence[int], level: float) -> Floats:
-    """P(coverage given the data <= level) for every k; it decreases."""
-    return np.asarray(1.0 - _fewer(np.array([level]), ranks, sizes)[0])
-
-
-def _fewer(u: Floats, ranks: Sequence[int], sizes: Sequence[int]) -> Floats:
-    """P(fewer than k successes), shape (len(u), m), by adding one agent after another."""
-    from scipy.special import betainc
-
-    pairs, agents = np.unique(np.array([ranks, sizes]), axis=1, return_counts=True)
-    chances = []
-    for some in np.array_split(u, len(u) // 64 + 1):  # small enough for the processor's cache
-        chance = np.zeros((agents.sum() + 1, len(some)))  # of exactly i successes so far
-        chance[0], i = 1.0, 0
-        for rank, n, times in zip(*pairs, agents, strict=True):
-            success = betainc(rank, n - rank + 1, some)
-            for _ in range(times):
-                i += 1
-                chance[1 : i + 1] += success * (chance[:i] - chance[1 : i + 1])
-                chance[0] *= 1 - success
-        chances.append(chance[:-1])
-    return np.asarray(np.minimum(np.cumsum(np.hstack(chances), axis=0), 1.0).T)
-
-
-def _bends(ranks: Sequence[int], sizes: Sequence[int]) -> Floats:
-    """Break points to begin with: tails of three agents, and a ladder away from the sharpest.
-
-    Agents at one level bend near one place, the larger the more sharply. On the ladder no panel is
-    wide beside its distance from there, so no tail can hide between its end and its first node.
-    """
-    from scipy.special import betaincinv
-
-    pairs = np.unique(np.array([sizes, ranks]), axis=1)
-    n, rank = pairs[:, np.unique([0, pairs.shape[1] // 2, pairs.shape[1] - 1]), None]
-    inner = betaincinv(rank, n - rank + 1, np.array([1e-15, 0.5, 1 - 1e-15]))
-    low, middle, high = inner[-1]
-    steps = 3.0 ** np.arange(1, 40)
-    ladder = np.concatenate([middle - (middle - low) * steps, middle + (high - middle) * steps])
-    ends = np.concatenate([[0.0, 1.0], inner.ravel(), ladder[(ladder > 0) & (ladder < 1)]])
-    return np.unique(ends)
 
 
 Selection: TypeAlias = Literal["fixed_local", "joint", "truncate_min"]
@@ -470,3 +288,196 @@ class FedCPQQ(Method[Summary]):
 def _local_rank(n: int, alpha: float) -> int:
     """The rank that an agent of n scores takes by itself."""
     return min(conformal_rank(n, alpha), n)
+
+
+def choose_k(
+    ranks: Sequence[int], sizes: Sequence[int], level: float, delta: float | None = None
+) -> tuple[int, float] | None:
+    """Return the smallest k whose coverage reaches a level, where agents chose their own ranks."""
+    if delta is None:
+        return _smallest_k(ranks, sizes, level)
+    reached = np.flatnonzero(_shortfalls(ranks, sizes, level) <= delta + GUARD)
+    if not len(reached):
+        return None
+    k = int(reached[0]) + 1
+    low, high = 0.0, 1.0
+    for _ in range(50):  # the chance of coverage <= t grows with t: halve to 1e-15
+        middle = (low + high) / 2
+        below = _shortfalls(ranks, sizes, middle)[k - 1] <= delta
+        low, high = (middle, high) if below else (low, middle)
+    return k, (low + high) / 2
+
+
+def choose_pair(m: int, n: int, level: float, delta: float | None = None) -> Pair | None:
+    """Return the pair (l, k) of least coverage that reaches a level, for m agents of n scores each.
+
+    Examples
+    --------
+    >>> choose_pair(5, 10, 0.9)[:2]
+    (10, 3)
+    >>> choose_pair(6, 3, 0.95) is None
+    True
+    """
+    k = np.arange(1, m + 1)
+
+    def coverage(rank: npt.NDArray[np.int64]) -> Floats:
+        if delta is None:
+            return pair_coverages(rank, k, m, n)
+        return _pair_quantile(np.full((m, 1), delta), rank, k, m, n)[:, 0]
+
+    low, high = np.ones(m, np.int64), np.full(m, n + 1)  # per k, the smallest l lies in low..high
+    while (low < high).any():
+        middle = np.minimum((low + high) // 2, n)
+        enough = coverage(middle) >= level - GUARD
+        still = low < high
+        low = np.where(still & ~enough, middle + 1, low)
+        high = np.where(still & enough, middle, high)
+    found = low <= n
+    if not found.any():
+        return None
+    reached = np.where(found, coverage(np.minimum(low, n)), np.inf)
+    ties = np.flatnonzero(reached <= reached.min() + 1e-12)
+    at = min(ties, key=lambda i: (low[i], i))
+    return Pair(int(low[at]), int(at) + 1, float(reached[at]))
+
+
+def mean_coverages(
+    ranks: Sequence[int],
+    sizes: Sequence[int],
+    ks: Sequence[int] | None = None,
+    tolerance: float = 1e-14,
+) -> Floats:
+    """Return the mean coverage M of the k-th smallest local order statistic, for every k.
+
+    Shapes:  -> (m,).
+
+    Examples
+    --------
+    >>> float(mean_coverages([10] * 5, [10] * 5)[2].round(8))  # 20000 / 21607
+    0.92562595
+    """
+    columns = None if ks is None else [k - 1 for k in ks]
+    ends = _bends(ranks, sizes)
+    return integrate(lambda u: _fewer(u, ranks, sizes), ends, tolerance, columns)
+
+
+def pair_coverages(rank: npt.NDArray[np.int64], k: npt.NDArray[np.int64], m: int, n: int) -> Floats:
+    """Return M_{l,k} for pairs (l, k), each by quadrature between quantiles of its own coverage.
+
+    Shapes: rank, k (p,) -> (p,).
+    """
+    from scipy.special import betainc
+
+    levels = np.concatenate([_LEVELS, 1 - _LEVELS[-2::-1]])
+    bends = _pair_quantile(np.broadcast_to(levels, (len(k), len(levels))), rank, k, m, n)
+    ends = np.hstack([np.zeros((len(k), 1)), bends, np.ones((len(k), 1))])
+    half = np.diff(ends)[..., None] / 2
+    u = ends[:, :-1, None] + half * (1 + NODES)
+    l_, k_ = rank[:, None, None], k[:, None, None]
+    exceeds = 1.0 - betainc(k_, m - k_ + 1, betainc(l_, n - l_ + 1, u))
+    return np.asarray((exceeds * half * WEIGHTS).sum(axis=(1, 2)))
+
+
+def _smallest_k(
+    ranks: Sequence[int], sizes: Sequence[int], level: float
+) -> tuple[int, float] | None:
+    """Find the smallest k whose mean coverage reaches the level: roughly, then exactly nearby."""
+    rough = mean_coverages(ranks, sizes, tolerance=1e-8)
+    near = np.flatnonzero(np.abs(rough - level) < 1e-4)
+    near = np.append(near, min(int((rough < level).sum()), len(rough) - 1))
+    means = mean_coverages(ranks, sizes, ks=[int(i) + 1 for i in near])
+    reached = np.flatnonzero(means >= level - GUARD)
+    return (int(reached[0]) + 1, float(means[reached[0]])) if len(reached) else None
+
+
+def _pair_quantile(
+    level: Floats, rank: npt.NDArray[np.int64], k: npt.NDArray[np.int64], m: int, n: int
+) -> Floats:
+    """Quantiles of the coverage of pairs (l, k): a Beta quantile of a Beta quantile."""
+    from scipy.special import betaincinv
+
+    among = betaincinv(k[:, None], m - k[:, None] + 1, level)
+    return np.asarray(betaincinv(rank[:, None], n - rank[:, None] + 1, among))
+
+
+def _shortfalls(ranks: Sequence[int], sizes: Sequence[int], level: float) -> Floats:
+    """P(coverage given the data <= level) for every k; it decreases."""
+    return np.asarray(1.0 - _fewer(np.array([level]), ranks, sizes)[0])
+
+
+def _fewer(u: Floats, ranks: Sequence[int], sizes: Sequence[int]) -> Floats:
+    """P(fewer than k successes), shape (len(u), m), by adding one agent after another."""
+    from scipy.special import betainc
+
+    pairs, agents = np.unique(np.array([ranks, sizes]), axis=1, return_counts=True)
+    chances = []
+    for some in np.array_split(u, len(u) // 64 + 1):  # small enough for the processor's cache
+        chance = np.zeros((agents.sum() + 1, len(some)))  # of exactly i successes so far
+        chance[0], i = 1.0, 0
+        for rank, n, times in zip(*pairs, agents, strict=True):
+            success = betainc(rank, n - rank + 1, some)
+            for _ in range(times):
+                i += 1
+                chance[1 : i + 1] += success * (chance[:i] - chance[1 : i + 1])
+                chance[0] *= 1 - success
+        chances.append(chance[:-1])
+    return np.asarray(np.minimum(np.cumsum(np.hstack(chances), axis=0), 1.0).T)
+
+
+def _bends(ranks: Sequence[int], sizes: Sequence[int]) -> Floats:
+    """Break points to begin with: tails of three agents, and a ladder away from the sharpest.
+
+    Agents at one level bend near one place, the larger the more sharply. On the ladder no panel is
+    wide beside its distance from there, so no tail can hide between its end and its first node.
+    """
+    from scipy.special import betaincinv
+
+    pairs = np.unique(np.array([sizes, ranks]), axis=1)
+    n, rank = pairs[:, np.unique([0, pairs.shape[1] // 2, pairs.shape[1] - 1]), None]
+    inner = betaincinv(rank, n - rank + 1, np.array([1e-15, 0.5, 1 - 1e-15]))
+    low, middle, high = inner[-1]
+    steps = 3.0 ** np.arange(1, 40)
+    ladder = np.concatenate([middle - (middle - low) * steps, middle + (high - middle) * steps])
+    ends = np.concatenate([[0.0, 1.0], inner.ravel(), ladder[(ladder > 0) & (ladder < 1)]])
+    return np.unique(ends)
+
+
+def integrate(
+    function: Callable[[Floats], Floats],
+    ends: Floats,
+    tolerance: float,
+    columns: Sequence[int] | None = None,
+) -> Floats:
+    """Integrate m functions from the first to the last break point, ``columns`` accurately.
+
+    ``function`` takes points (p,) and gives values (p, m) of order 1. A panel is accepted once its
+    two halves agree with the whole within the tolerance, and ten times as much relative to the
+    panel's width, for rounding; the halves' sum is far more accurate than that difference.
+
+    Examples
+    --------
+    >>> integrate(lambda u: np.stack([u, u**2], axis=1), np.array([0.0, 1.0]), 1e-14).round(12)
+    array([0.5       , 0.33333333])
+    """
+    kept = slice(None) if columns is None else list(columns)
+    low, high = ends[:-1], ends[1:]
+    whole, total = _gauss(function, low, high), 0.0
+    while len(low):
+        middle = (low + high) / 2
+        low, high = np.stack([low, middle], 1).ravel(), np.stack([middle, high], 1).ravel()
+        halves = _gauss(function, low, high)
+        both = halves[0::2] + halves[1::2]
+        allowed = tolerance * (1 + 10 * (high[1::2] - low[0::2]))
+        settled = np.abs(both - whole)[:, kept].max(axis=1) <= allowed
+        total = total + both[settled].sum(axis=0)
+        again = np.repeat(~settled, 2)
+        low, high, whole = low[again], high[again], halves[again]
+    return np.asarray(total)
+
+
+def _gauss(function: Callable[[Floats], Floats], low: Floats, high: Floats) -> Floats:
+    """Gauss-Legendre integrals over panels, shape (panels, m)."""
+    half = (high - low)[:, None] / 2
+    u = low[:, None] + half * (1 + NODES)
+    values = function(u.ravel()).reshape(len(low), len(NODES), -1)
+    return np.asarray(np.einsum("pim,pi->pm", values, half * WEIGHTS))

@@ -77,7 +77,7 @@ class GuardedMedianCP(OneShot[LocalQuantile]):
     >>> from fedwqcp import calibrate
     >>> scores = np.arange(1, 100) / 100
     >>> release = calibrate(
-    ...     {"a": scores, "b": scores / 2, "liar": np.zeros(99)},
+    ...     {"a": scores, "b": scores / 2, "other": np.zeros(99)},
     ...     method=GuardedMedianCP(slack=0.5),
     ...     alpha=0.1,
     ... )

@@ -152,8 +152,8 @@ class NewAgentCP(Summed, Method[Summary]):
         if self.form == "confident":
             return one_score(cal, alpha)
         if self.sketch == "order":
-            told = sketch_size(cal.n, self.points, self.min_gap)
-            return (Disclosure(cal.n, told, each_level=False),)
+            disclosed = sketch_size(cal.n, self.points, self.min_gap)
+            return (Disclosure(cal.n, disclosed, each_level=False),)
         questions = max(Bracket.steps(self.probes), steps - 1)  # the first tells n alone
         return (Disclosure(cal.n, min(cal.n, self.probes * questions)),)
 

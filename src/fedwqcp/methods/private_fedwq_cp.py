@@ -53,7 +53,7 @@ class PrivateQuantile(LocalQuantile):
     size_epsilon : float
         How much of it went into noise on n; 0 where n is public.
     unit : str
-        Between which data it cannot be told apart.
+        Between which data it does not let anybody distinguish.
     """
 
     epsilon: float

@@ -1,4 +1,9 @@
-"""Rob-FCP: FCP without the agents that are least like the others."""
+"""Rob-FCP: FCP without the agents that are least like the others.
+
+Each agent's scores are characterised by a vector v_k, the shares of its sample in H bins. An
+agent's maliciousness is the sum of its distances to the M_b - 1 agents that are nearest to it, M_b
+being the number of honest ones: an honest agent has so many honest ones around it.
+"""
 
 from __future__ import annotations
 
@@ -71,8 +76,8 @@ class RobustThreshold(Outcome):
     left_out : tuple of int
         Places of the agents whose answers were left out, among those that were used.
     loss : float
-        Most coverage that liars cost, with probability 0.95, if honest scores share one law; 1 says
-        nothing.
+        Most coverage that Byzantine agents cost, with probability 0.95, if honest scores share one
+        distribution; 1 says nothing.
     """
 
     value: float
@@ -97,106 +102,11 @@ NOTHING = RobustThreshold(inf, (), 1.0)
 """Without finite scores there is no finite threshold."""
 
 
-def bin_edges(low: float, high: float, bins: int) -> tuple[float, ...]:
-    """Return the values that cut a range into bins, of which the outer two have no end.
-
-    Examples
-    --------
-    >>> bin_edges(0.0, 1.0, 6)
-    (0.0, 0.25, 0.5, 0.75, 1.0)
-    """
-    cuts = bins - 2
-    return tuple(sorted({low * (1 - j / cuts) + high * (j / cuts) for j in range(cuts + 1)}))
-
-
-def vectors(cumulative: Floats, sizes: Sequence[int]) -> Floats:
-    """Return the shares of every agent's scores in the bins.
-
-    Shapes: cumulative (M, H - 1) -> (M, H).
-    """
-    n = np.array(sizes, dtype=np.float64)
-    counts = np.diff(np.column_stack([np.zeros_like(n), cumulative, n]), axis=1)
-    return np.asarray(counts / n[:, None])
-
-
-def by_maliciousness(v: Floats, liars: int) -> list[int]:
-    """Return the agents, those that are most like their neighbours first.
-
-    Shapes: v (M, H).
-
-    Examples
-    --------
-    >>> by_maliciousness(np.array([[0.5, 0.5], [0.0, 1.0], [0.4, 0.6], [0.6, 0.4]]), liars=1)
-    [0, 2, 3, 1]
-    """
-    M = len(v)
-    distances = np.sqrt(np.square(v[:, None] - v[None]).sum(axis=2))
-    nearest = np.sort(distances, axis=1)[:, : M - liars]  # the first is its own, 0
-    maliciousness = nearest.sum(axis=1)
-    return sorted(range(M), key=lambda k: (maliciousness[k], *v[k]))
-
-
-def estimated_liars(v: Floats, most: int) -> int:
-    """Return the number of liars under which honest vectors are likeliest and the others least.
-
-    For each number z the M - z least malicious agents are taken for honest, with a normal law
-    fitted to their vectors; z maximises their mean log-likelihood less that of the z others. With
-    fewer agents than bins only one variance for all bins can be fitted, and the difference is then
-    the others' mean squared distance from the honest mean in units of the honest ones' own.
-
-    Shapes: v (M, H).
-
-    Examples
-    --------
-    >>> honest, liars = np.eye(5) / 10 + 0.18, np.eye(5)[:2]
-    >>> estimated_liars(np.vstack([honest, liars]), most=3)
-    2
-    """
-    best, found = -1.0, 0
-    for z in range(1, most + 1):
-        order = by_maliciousness(v, z)
-        honest, others = order[: len(v) - z], order[len(v) - z :]
-        squares = np.square(v - v[honest].mean(axis=0)).sum(axis=1)
-        spread = max(float(squares[honest].mean()), np.finfo(np.float64).tiny)
-        if squares[others].mean() / spread > best:
-            best, found = float(squares[others].mean()) / spread, z
-    return found
-
-
-def copies(cumulative: Floats, sizes: Sequence[int], fewest: int) -> list[int]:
-    """Return the agents whose whole answer another one gave before.
-
-    Shapes: cumulative (M, H - 1).
-    """
-    answers = [(n, *row) for n, row in zip(sizes, cumulative.tolist(), strict=True)]
-    return [k for k, own in enumerate(answers) if own[0] >= fewest and own in answers[:k]]
-
-
-def coverage_loss(bins: int, n: int, honest: int, liars: int, beta: float = 0.05) -> float:
-    """Return the most coverage that liars cost Rob-FCP, with probability 1 - beta.
-
-    H z / (2 sqrt(n)) (1 + 2 tau / (1 - tau)), with z the normal quantile at 1 - beta / (2 H M_b)
-    and tau = M_m / M_b, for M_b honest agents of n scores from one law and M_m < M_b liars.
-
-    Examples
-    --------
-    >>> round(coverage_loss(bins=20, n=10**6, honest=4, liars=2), 3)
-    0.103
-    """
-    from scipy.special import ndtri
-
-    if liars >= honest:
-        return 1.0
-    z = float(ndtri(1 - beta / (2 * bins * honest)))
-    tau = liars / honest
-    return min(1.0, bins * z / (2 * sqrt(n)) * (1 + 2 * tau / (1 - tau)))
-
-
 @dataclass(frozen=True)
 class RobFCP(Method[Summary]):
     """FCP on the agents whose scores look alike; those that stand apart are left out.
 
-    Every agent tells what share v_k of its scores lies in each of H bins. Its maliciousness is the
+    Every agent sends what share v_k of its scores lies in each of H bins. Its maliciousness is the
     sum of the distances ||v_k - v_j|| to the M_b - 1 nearest agents, M_b = M - byzantine. The
     ``byzantine`` most malicious are left out, and the threshold is the R-th smallest score of the
     others, found from counts as in FCP. Range of the bins: from the median of the agents'
@@ -226,8 +136,8 @@ class RobFCP(Method[Summary]):
     **Guarantee**: for large samples, if fewer than half of the agents are Byzantine and honest
     scores share one distribution: coverage misses that of FCP by at most
     H z / (2 sqrt(n)) (1 + 2 tau / (1 - tau)) with probability 0.95, tau being the ratio of
-    Byzantine to honest agents; the outcome tells this ``loss``. For 2 of 6 agents it is 1, and says
-    nothing, up to 10,000 scores for each.
+    Byzantine to honest agents; the outcome states this ``loss``. For 2 of 6 agents it is 1, and
+    says nothing, up to 10,000 scores for each.
 
     Where honest agents differ, the odd ones are left out in place of Byzantine ones that do not.
 
@@ -244,7 +154,8 @@ class RobFCP(Method[Summary]):
     >>> from fedwqcp import calibrate
     >>> rng = np.random.default_rng(0)
     >>> honest = {name: rng.permutation(200)[:40] / 200 for name in "abcd"}
-    >>> release = calibrate({**honest, "liar": np.zeros(40)}, method=RobFCP(byzantine=1), alpha=0.1)
+    >>> agents = {**honest, "e": np.zeros(40)}
+    >>> release = calibrate(agents, method=RobFCP(byzantine=1), alpha=0.1)
     >>> release.threshold("a"), release.outcomes[0].left_out
     (0.9, (4,))
     """
@@ -330,14 +241,16 @@ class RobFCP(Method[Summary]):
         M = len(sizes)
         most = (M - 1) // 2 if self.byzantine is None else self.byzantine
         twins = copies(cumulative, sizes, self.bins)
-        if len(twins) > most:  # more agree than can be liars: honest agents do
+        if len(twins) > most:  # more agree than can be byzantine: honest agents do
             twins = []
         rest = [k for k in range(M) if k not in twins]
         v = vectors(cumulative, sizes)[rest]
-        liars = min(most, (len(rest) - 1) // 2)  # twins may be honest, so the others are searched
+        byzantine = min(
+            most, (len(rest) - 1) // 2
+        )  # twins may be honest, so the others are searched
         if self.byzantine is None:
-            liars = estimated_liars(v, liars)
-        return sorted(rest[k] for k in by_maliciousness(v, liars)[: len(rest) - liars])
+            byzantine = estimated_byzantine(v, byzantine)
+        return sorted(rest[k] for k in by_maliciousness(v, byzantine)[: len(rest) - byzantine])
 
     def _search(
         self, alpha: float, weights: Mapping[int, tuple[int, int]]
@@ -358,6 +271,103 @@ class RobFCP(Method[Summary]):
             ]
             bracket = bracket.narrow(probes, totals, R)
         return bracket.value
+
+
+def bin_edges(low: float, high: float, bins: int) -> tuple[float, ...]:
+    """Return the values that cut a range into bins, of which the outer two have no end.
+
+    Examples
+    --------
+    >>> bin_edges(0.0, 1.0, 6)
+    (0.0, 0.25, 0.5, 0.75, 1.0)
+    """
+    cuts = bins - 2
+    return tuple(sorted({low * (1 - j / cuts) + high * (j / cuts) for j in range(cuts + 1)}))
+
+
+def vectors(cumulative: Floats, sizes: Sequence[int]) -> Floats:
+    """Return the shares of every agent's scores in the bins.
+
+    Shapes: cumulative (M, H - 1) -> (M, H).
+    """
+    n = np.array(sizes, dtype=np.float64)
+    counts = np.diff(np.column_stack([np.zeros_like(n), cumulative, n]), axis=1)
+    return np.asarray(counts / n[:, None])
+
+
+def copies(cumulative: Floats, sizes: Sequence[int], fewest: int) -> list[int]:
+    """Return the agents whose whole answer another one gave before, all but the first of each.
+
+    Of fewer scores than ``fewest``, honest ones may agree by chance. Shapes: cumulative (M, H - 1).
+    """
+    answers = [(n, *row) for n, row in zip(sizes, cumulative.tolist(), strict=True)]
+    return [k for k, own in enumerate(answers) if own[0] >= fewest and own in answers[:k]]
+
+
+def by_maliciousness(v: Floats, byzantine: int) -> list[int]:
+    """Return the agents, the least malicious first, so that the last ``byzantine`` are left out.
+
+    Equals keep the order of their vectors. Shapes: v (M, H).
+
+    Examples
+    --------
+    >>> by_maliciousness(np.array([[0.5, 0.5], [0.0, 1.0], [0.4, 0.6], [0.6, 0.4]]), byzantine=1)
+    [0, 2, 3, 1]
+    """
+    M = len(v)
+    distances = np.sqrt(np.square(v[:, None] - v[None]).sum(axis=2))
+    nearest = np.sort(distances, axis=1)[:, : M - byzantine]  # the first is its own, 0
+    maliciousness = nearest.sum(axis=1)
+    return sorted(range(M), key=lambda k: (maliciousness[k], *v[k]))
+
+
+def estimated_byzantine(v: Floats, most: int) -> int:
+    """Estimate the number of Byzantine agents: honest vectors likeliest, the others least.
+
+    For each number z the M - z least malicious agents are taken for honest, with a normal
+    distribution fitted to their vectors; z maximises their mean log-likelihood less that of the z
+    others. With fewer agents than bins only one variance for all bins can be fitted, and the
+    difference is then the others' mean squared distance from the honest mean in units of the honest
+    ones' own.
+
+    Shapes: v (M, H).
+
+    Examples
+    --------
+    >>> honest, others = np.eye(5) / 10 + 0.18, np.eye(5)[:2]
+    >>> estimated_byzantine(np.vstack([honest, others]), most=3)
+    2
+    """
+    best, found = -1.0, 0
+    for z in range(1, most + 1):
+        order = by_maliciousness(v, z)
+        honest, others = order[: len(v) - z], order[len(v) - z :]
+        squares = np.square(v - v[honest].mean(axis=0)).sum(axis=1)
+        spread = max(float(squares[honest].mean()), np.finfo(np.float64).tiny)
+        if squares[others].mean() / spread > best:
+            best, found = float(squares[others].mean()) / spread, z
+    return found
+
+
+def coverage_loss(bins: int, n: int, honest: int, byzantine: int, beta: float = 0.05) -> float:
+    """Return the most coverage that Byzantine agents cost Rob-FCP, with probability 1 - beta.
+
+    H z / (2 sqrt(n)) (1 + 2 tau / (1 - tau)), with z the normal quantile at 1 - beta / (2 H M_b)
+    and tau = M_m / M_b, for M_b honest agents of n scores from one distribution and M_m < M_b
+    Byzantine ones. At most 1, which says nothing.
+
+    Examples
+    --------
+    >>> round(coverage_loss(bins=20, n=10**6, honest=4, byzantine=2), 3)
+    0.103
+    """
+    from scipy.special import ndtri
+
+    if byzantine >= honest:
+        return 1.0
+    z = float(ndtri(1 - beta / (2 * bins * honest)))
+    tau = byzantine / honest
+    return min(1.0, bins * z / (2 * sqrt(n)) * (1 + 2 * tau / (1 - tau)))
 
 
 def _span_ranks(n: int, alpha: float) -> tuple[int, int]:

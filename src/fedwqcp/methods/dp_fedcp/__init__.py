@@ -64,8 +64,8 @@ class DPFedCP(Method[Summary]):
     Parameters
     ----------
     target : "own", "mixture" or tuple of float, optional
-        The label law that thresholds are aimed at: each agent's own, the pooled one (all weights
-        1), or a law that the caller names, one number of at least 0 for each label.
+        The label distribution of the test data: each agent's own, the pooled one (all weights 1),
+        or one that the caller names, one number of at least 0 for each label.
     solver : {"rounds", "exact"}, optional
         Federated averaging on the smoothed pinball loss, or a search on label-wise counts that ends
         at the exact quantile; neither sends scores.
@@ -143,8 +143,8 @@ class DPFedCP(Method[Summary]):
     corrects_shift_of = "labels"
     guarantee = Guarantee("target-shift", "approximate")
     assumption = (
-        "class-conditional laws of the inputs are shared by all agents, only label laws differ; "
-        "coverage is approximate, at the target label law"
+        "class-conditional distributions of the inputs are shared by all agents, only label "
+        "distributions differ; coverage is approximate, at the target label distribution"
     )
 
     def __post_init__(self) -> None:
@@ -179,10 +179,10 @@ class DPFedCP(Method[Summary]):
         sizes = np.bincount(labels, minlength=C).tolist()
         # The server names the weights, so every number can be about one class alone. How many
         # targets there are it says itself, and `exact` counts at some hundred values a question.
-        told = max(sizes)
+        disclosed = max(sizes)
         if self.solver == "rounds" and self.target != "own":  # noise, which it names, counts as 0
-            told = 2 * C * max(self.rounds, steps - 1)
-        return tuple(Disclosure(n, min(n, told), part) for part, n in enumerate(sizes))
+            disclosed = 2 * C * max(self.rounds, steps - 1)
+        return tuple(Disclosure(n, min(n, disclosed), part) for part, n in enumerate(sizes))
 
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
         if cal.n and not (cal.scores.min() >= 0 and cal.scores.max() <= 1):

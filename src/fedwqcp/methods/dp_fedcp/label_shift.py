@@ -1,18 +1,21 @@
-"""How often an agent holds each label, plainly or with noise."""
+"""Label shift: counts of labels, weights towards a target, and the questions of DP-FedCP.
+
+There is one quantile problem for each of T targets and C labels.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, floor
+from math import ceil
 
 import numpy as np
-import numpy.typing as npt
 from numpy.random import Generator as Random
 
 from fedwqcp.arrays import Floats, Labels
 from fedwqcp.errors import InputError
 from fedwqcp.methods._base import check_probes
+from fedwqcp.methods._noise import discrete_gaussian
 from fedwqcp.methods._pinball import TAIL
 from fedwqcp.methods._search import LARGEST_ANSWER, most_probes
 from fedwqcp.wire.limits import NOISE, NUMBER
@@ -104,35 +107,12 @@ def check_labels(
 def count_labels(
     labels: Labels, n_classes: int, noise: float, rng: Random
 ) -> LabelCounts | NoisyCounts:
-    """Count labels, with noise where it is asked for.
-
-    Shapes: labels (n,).
-    """
+    """Count labels, with noise where it is asked for; noisy counts are floored at 1."""
     counts = np.bincount(labels, minlength=n_classes)
     if not noise:
         return LabelCounts(tuple(counts.tolist()))
     noisy = counts + discrete_gaussian(noise, n_classes, rng)
     return NoisyCounts(tuple(np.maximum(1, noisy).tolist()), noise)
-
-
-def discrete_gaussian(sigma: float, size: int, rng: Random) -> npt.NDArray[np.int64]:
-    """Draw integers k with probability proportional to exp(-k^2 / (2 sigma^2)).
-
-    Notes
-    -----
-    Rejection from a discrete Laplace law of scale floor(sigma) + 1 (Canonne, Kamath, Steinke 2020,
-    Algorithm 3), in floating point.
-
-    Shapes:  -> (size,).
-    """
-    t = floor(sigma) + 1
-    drawn: list[int] = []
-    while len(drawn) < size:
-        a, b = rng.geometric(1 - np.exp(-1 / t), size=2)
-        k = int(a) - int(b)
-        if rng.random() < np.exp(-((abs(k) - sigma**2 / t) ** 2) / (2 * sigma**2)):
-            drawn.append(k)
-    return np.array(drawn, dtype=np.int64)
 
 
 def label_weights(counts: Floats, targets: Floats) -> Floats:
@@ -154,8 +134,6 @@ def label_weights(counts: Floats, targets: Floats) -> Floats:
 
 def counts_at(probes: Sequence[float], scores: Floats, labels: Labels, n_classes: int) -> list[int]:
     """Count, for each probe and label, the points of that label with a score at or below.
-
-    Shapes: scores (n,), labels (n,).
 
     Examples
     --------

@@ -33,7 +33,7 @@ from fedwqcp.methods.fedls_cp.class_sketches import (
     read_cells,
     sketch_classes,
 )
-from fedwqcp.methods.fedls_cp.shrinkage import Loan, mixture_thresholds
+from fedwqcp.methods.fedls_cp.shrinkage import Shrinkage, mixture_thresholds
 from fedwqcp.quantile import conformal_quantile, conformal_rank
 from fedwqcp.wire.guarantee import Guarantee
 from fedwqcp.wire.payload import LocalQuantile, Question, Summary, ToEach
@@ -52,7 +52,7 @@ class LabelShifted(ToEach):
     unseen : tuple of float
         For each agent, the share of the target in classes of which it has no point.
     n0 : float
-        Own points that weigh as much as all that others could say; 0 where nothing is lent.
+        Own points that weigh as much as all that others could say; 0 where there is no shrinkage.
     """
 
     borrowed: tuple[float, ...]
@@ -73,23 +73,24 @@ class LabelShifted(ToEach):
 class FedLSCP(OneShot[ClassSketches]):
     """Thresholds at which the estimated coverage of a label mixture reaches 1 - alpha.
 
-    With pi the target's label law and F_kc the distribution of agent k's scores of class c, q_k is
-    the smallest q with sum_c pi_c F_kc(q) >= 1 - alpha. Agents send order statistics by class.
-    F_kc is agent k's own distribution drawn towards the mean of the other agents',
+    With pi the target's label distribution and F_kc the distribution of agent k's scores of class
+    c, q_k is the smallest q with sum_c pi_c F_kc(q) >= 1 - alpha. Agents send order statistics by
+    class. F_kc is agent k's own distribution shrunk towards the mean of the other agents',
 
-    F_kc = (n_kc own_kc + lent_kc others_kc) / (n_kc + lent_kc), lent_kc <= n0,
+    F_kc = (n_kc own_kc + m_kc others_kc) / (n_kc + m_kc), m_kc <= n0,
 
-    so that a class of which the agent has no point is judged by the others alone (`Loan`).
+    so that a class of which the agent has no point is judged by the others alone (`Shrinkage`).
 
     Parameters
     ----------
     target : "mixture", "own" or tuple of float, optional
-        The label law that is aimed at: of all agents' points together, the agent's own, or one that
-        the caller names, one number of at least 0 for each class; their sum is taken for 1.
+        The label distribution of the test data: that of all agents' points together, the agent's
+        own, or one that the caller names, one number of at least 0 for each class; their sum is
+        taken for 1.
     n0 : float, optional
         Own points of a class that weigh as much as all that others could say. By default it is
-        estimated from how far agents differ in the same class. 0: nothing is lent, and the
-        threshold has the guarantee below.
+        estimated from how far agents differ in the same class. 0: no shrinkage, and the threshold
+        has the guarantee below.
     points : int, optional
         Most order statistics of a class, from 2 to 48.
     min_gap : int, optional
@@ -99,7 +100,7 @@ class FedLSCP(OneShot[ClassSketches]):
         agents' alone.
     strata : tuple of float, optional
         Instead of labels: cut points of the first feature, in increasing order. A regression can so
-        be corrected for a shift between age bands, say; ``target`` is then their law.
+        be corrected for a shift between age bands, say; ``target`` is then their distribution.
     floor : bool, optional
         Whether no threshold is below FedWQ-CP's of the same scores, agents with too few left out
         (``overflow="exclude"``): every set then contains FedWQ-CP's.
@@ -113,8 +114,8 @@ class FedLSCP(OneShot[ClassSketches]):
     pi_c g_c / (n_c + 1) + max_c pi_c / (n_c + 1), plus what rounding scores up to five digits adds,
     g_c being the largest gap between the ranks sent, 0 and n_c + 1 among them. A class without
     points, or with fewer than ``min_class``, never counts as covered: with more than alpha of the
-    target in such classes the threshold is +inf. With lending coverage is approximate, and right as
-    far as other agents' scores of a class are distributed alike. ``floor`` only adds coverage:
+    target in such classes the threshold is +inf. With shrinkage coverage is approximate, and right
+    as far as other agents' scores of a class are distributed alike. ``floor`` only adds coverage:
     bounds from below stay, bounds from above do not.
 
     The threshold is the smallest q with sum_c pi_c m_c(q) / (n_c + 1) >= 1 - alpha, m_c the scores
@@ -245,7 +246,7 @@ class FedLSCP(OneShot[ClassSketches]):
         if self.floor:
             sent = of_kind(summaries, SketchesAndThreshold)
             q = np.maximum(q, mean_threshold(each.local for each in sent))
-        share = Loan(counts, n0).share if n0 else np.zeros_like(counts)
+        share = Shrinkage(counts, n0).share if n0 else np.zeros_like(counts)
         return LabelShifted(
             values=tuple(q.tolist()),
             borrowed=tuple((pi * share).sum(axis=1).tolist()),
@@ -301,7 +302,7 @@ class FedLSCP(OneShot[ClassSketches]):
         return found
 
     def _targets(self, counts: Floats) -> Floats:
-        """Return the label law that each agent aims at, shape (M, C)."""
+        """Return the target label distribution of each agent, shape (M, C)."""
         if not isinstance(self.target, str) and len(self.target) != counts.shape[1]:
             raise InputError(
                 f"target must hold {counts.shape[1]} numbers, one per class, got {len(self.target)}"
@@ -311,5 +312,5 @@ class FedLSCP(OneShot[ClassSketches]):
             mass = np.array(self.target, dtype=np.float64)
         mass = np.broadcast_to(mass, counts.shape)
         total = mass.sum(axis=1, keepdims=True)
-        law: Floats = np.divide(mass, total, out=np.zeros(counts.shape), where=total > 0)
-        return law
+        shares: Floats = np.divide(mass, total, out=np.zeros(counts.shape), where=total > 0)
+        return shares

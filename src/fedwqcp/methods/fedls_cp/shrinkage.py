@@ -1,4 +1,8 @@
-"""How much agents lend each other where one has few points of a class."""
+"""Thresholds of a mixture of classes, from own points shrunk towards the other agents' means.
+
+A threshold is the smallest q at which the coverages of all classes, weighted by the target, add up
+to 1 - alpha.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +19,86 @@ from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level
 FIRST_GUESS = 50.0
 """n0 before anything is known, and where no two agents have points of one class."""
 
+
 BOUNDS = (2.0, 300.0)
 """Within which n0 is estimated: dispersion is seen too coarsely to say more."""
+
 
 MOST_OF_A_PAIR = 50.0
 """Two agents' points of a class count as at most so many, so that one pair does not decide."""
 
 
+PASSES = 4
+"""How often n0 and the thresholds are found in turn."""
+
+
+def mixture_thresholds(
+    agents: Sequence[Sequence[Cell]], pi: Floats, alpha: float, n0: float | None
+) -> tuple[Floats, float]:
+    """Return one threshold for each agent, and the n0 that they were found with.
+
+    ``n0`` is None to estimate it, and 0 where own points alone decide. Where one agent alone has
+    points, the others take its threshold. Shapes: pi (M, C) -> (M,).
+    """
+    some = np.array([any(cell.n for cell in cells) for cells in agents])
+    if n0 != 0 and some.sum() > 1:
+        return shrunk_thresholds(agents, pi, alpha, n0)
+    q = own_thresholds(agents, pi, alpha)
+    if n0 == 0 or some.all() or not some.any():
+        return q, 0.0
+    q[~some & (pi.sum(axis=1) > 0)] = q[some]
+    return q, FIRST_GUESS if n0 is None else n0
+
+
+def own_thresholds(agents: Sequence[Sequence[Cell]], pi: Floats, alpha: float) -> Floats:
+    """Return thresholds from each agent's own points alone.
+
+    Each is the smallest q with sum_c pi_c m_c(q) / (n_c + 1) >= 1 - alpha, m_c(q) being how many
+    points of class c lie at or below q.
+
+    Shapes: pi (M, C) -> (M,).
+    """
+    found = []
+    for cells, shares in zip(agents, pi, strict=True):
+        places = np.concatenate([cell.values for cell in cells])
+        sure = [p * cell.steps / (cell.n + 1) for p, cell in zip(shares, cells, strict=True)]
+        order = np.argsort(places)
+        found.append(_first_reaching(places[order], np.cumsum(np.hstack(sure)[order]), alpha))
+    return np.array(found)
+
+
+def shrunk_thresholds(
+    agents: Sequence[Sequence[Cell]], pi: Floats, alpha: float, n0: float | None
+) -> tuple[Floats, float]:
+    """Return the smallest q with sum_c pi_c F_kc(q) >= 1 - alpha, F_kc shrunk, and n0.
+
+    Shapes: pi (M, C) -> (M,).
+    """
+    counts = np.array([[cell.n for cell in cells] for cells in agents], dtype=np.float64)
+    sizes = np.maximum(counts, 1)[:, :, None]
+    grid = grid_of(agents)
+    low = float(grid[0])
+    known = np.array([[cell.about(grid, low) for cell in cells] for cells in agents]) / sizes
+    shrinkage = Shrinkage(counts, FIRST_GUESS if n0 is None else n0)
+    q = _reaching(grid, shrinkage, known, pi, alpha)
+    for _ in range(PASSES - 1 if n0 is None else 0):
+        own = [[cell.about(q[k : k + 1], low) for cell in cells] for k, cells in enumerate(agents)]
+        better = Shrinkage(counts, dispersion(counts, (np.array(own) / sizes)[:, :, 0]))
+        if better.n0 == shrinkage.n0:
+            break
+        shrinkage = better
+        q = _reaching(grid, shrinkage, known, pi, alpha)
+    return q, shrinkage.n0
+
+
 @dataclass(frozen=True, eq=False)
-class Loan:
-    """The weights of own and lent points, for all agents and classes.
+class Shrinkage:
+    """How far an agent's coverage of a class is drawn towards that of the other agents.
 
     Coverage of class c at agent k, F_kc, varies around the class's mean with variance
     F (1 - F) / (n0 + 1), and is seen through n_kc points. The best linear estimate weighs the
-    agent's own n_kc points against ``lent`` points' worth of the other agents' mean, in which agent
-    j weighs ``worth``_jc = n_jc n0 / (n_jc + n0).
+    agent's own n_kc points against ``prior``_kc = 1 / (1 / n0 + 1 / others_kc) points' worth of the
+    other agents' mean, in which agent j weighs ``worth``_jc = n_jc n0 / (n_jc + n0).
 
     Parameters
     ----------
@@ -37,15 +106,6 @@ class Loan:
         n_kc.
     n0 : float
         Own points that weigh as much as all that others could say.
-
-    Attributes
-    ----------
-    worth : Floats, shape (M, C)
-        What an agent's points are worth to another.
-    others : Floats, shape (M, C)
-        What all others' points are worth together.
-    lent : Floats, shape (M, C)
-        1 / (1 / n0 + 1 / others); 0 where nobody else has the class.
     """
 
     counts: Floats
@@ -64,28 +124,30 @@ class Loan:
         return np.where(several > 0, more, 0.0)
 
     @property
-    def lent(self) -> Floats:
-        """How many points' worth the others lend."""
+    def prior(self) -> Floats:
+        """How many own points the others' mean weighs as much as; 0 where nobody else has any."""
         others = self.others
         return others * self.n0 / (others + self.n0)
 
     @property
     def share(self) -> Floats:
         """Share of each estimate that rests on other agents' points; 0 where there are none."""
-        lent = self.lent
-        total = self.counts + lent
-        return np.divide(lent, total, out=np.zeros_like(lent), where=total > 0)
+        prior = self.prior
+        total = self.counts + prior
+        return np.divide(prior, total, out=np.zeros_like(prior), where=total > 0)
 
     def mixed(self, known: Floats, pi: Floats) -> Floats:
-        """Return sum_c pi_kc F_kc, the estimated coverage of each agent's mixture.
+        """Return sum_c pi_kc F_kc, the estimated coverage of each agent's mixture at G places.
 
         Shapes: known (M, C, G), pi (M, C) -> (M, G).
         """
         others = self.others
-        lent = np.divide(pi * self.share, others, out=np.zeros_like(others), where=others > 0)
-        own = pi * (1 - self.share) - lent * self.worth  # nobody lends to itself
+        from_others = np.divide(
+            pi * self.share, others, out=np.zeros_like(others), where=others > 0
+        )
+        own = pi * (1 - self.share) - from_others * self.worth  # its own points are no others'
         total = np.einsum("kc,kcg->cg", self.worth, known)
-        found: Floats = np.einsum("kc,kcg->kg", own, known) + lent @ total
+        found: Floats = np.einsum("kc,kcg->kg", own, known) + from_others @ total
         return found
 
 
@@ -115,73 +177,11 @@ def dispersion(counts: Floats, covered: Floats) -> float:
     return high if excess <= expected / high else max(low, expected / excess - 1)
 
 
-PASSES = 4
-"""How often n0 and the thresholds are found in turn."""
-
-
-def mixture_thresholds(
-    agents: Sequence[Sequence[Cell]], pi: Floats, alpha: float, n0: float | None
-) -> tuple[Floats, float]:
-    """Return one threshold for each agent, from own points and from what others lend.
-
-    Where one agent alone has points, it borrows nothing; the others take its threshold.
-
-    Shapes: pi (M, C).
-    """
-    some = np.array([any(cell.n for cell in cells) for cells in agents])
-    if n0 != 0 and some.sum() > 1:
-        return lent_thresholds(agents, pi, alpha, n0)
-    q = own_thresholds(agents, pi, alpha)
-    if n0 == 0 or some.all() or not some.any():
-        return q, 0.0
-    q[~some & (pi.sum(axis=1) > 0)] = q[some]
-    return q, FIRST_GUESS if n0 is None else n0
-
-
-def own_thresholds(agents: Sequence[Sequence[Cell]], pi: Floats, alpha: float) -> Floats:
-    """Return thresholds from each agent's own points alone.
-
-    Each is the smallest q with sum_c pi_c m_c(q) / (n_c + 1) >= 1 - alpha, m_c(q) being how many
-    points of class c lie at or below q.
-
-    Shapes: pi (M, C) -> (M,).
-    """
-    found = []
-    for cells, law in zip(agents, pi, strict=True):
-        places = np.concatenate([cell.values for cell in cells])
-        sure = [p * cell.steps / (cell.n + 1) for p, cell in zip(law, cells, strict=True)]
-        order = np.argsort(places)
-        found.append(_first_reaching(places[order], np.cumsum(np.hstack(sure)[order]), alpha))
-    return np.array(found)
-
-
-def lent_thresholds(
-    agents: Sequence[Sequence[Cell]], pi: Floats, alpha: float, n0: float | None
-) -> tuple[Floats, float]:
-    """Return, from own and lent points, the smallest q with sum_c pi_c F_kc(q) >= 1 - alpha.
-
-    Shapes: pi (M, C).
-    """
-    counts = np.array([[cell.n for cell in cells] for cells in agents], dtype=np.float64)
-    sizes = np.maximum(counts, 1)[:, :, None]
-    grid = grid_of(agents)
-    low = float(grid[0])
-    known = np.array([[cell.about(grid, low) for cell in cells] for cells in agents]) / sizes
-    loan = Loan(counts, FIRST_GUESS if n0 is None else n0)
-    q = _reaching(grid, loan, known, pi, alpha)
-    for _ in range(PASSES - 1 if n0 is None else 0):
-        own = [[cell.about(q[k : k + 1], low) for cell in cells] for k, cells in enumerate(agents)]
-        better = Loan(counts, dispersion(counts, (np.array(own) / sizes)[:, :, 0]))
-        if better.n0 == loan.n0:
-            break
-        loan = better
-        q = _reaching(grid, loan, known, pi, alpha)
-    return q, loan.n0
-
-
-def _reaching(grid: Floats, loan: Loan, known: Floats, pi: Floats, alpha: float) -> Floats:
+def _reaching(
+    grid: Floats, shrinkage: Shrinkage, known: Floats, pi: Floats, alpha: float
+) -> Floats:
     """Return where the coverages of each agent's mixture reach the level."""
-    return np.array([_first_reaching(grid, row, alpha) for row in loan.mixed(known, pi)])
+    return np.array([_first_reaching(grid, row, alpha) for row in shrinkage.mixed(known, pi)])
 
 
 def _first_reaching(grid: Floats, level: Floats, alpha: float) -> float:
