@@ -407,6 +407,7 @@ def test_closing_at_once_with_other_answers_gives_one_release(tmp_path):
     answers = write_all(tmp_path, read_round(path))
     found = {}
     at_once(lambda k: found.update({k: close_round(path, [answers[k % 3]], tmp_path / "out.json")}))
+    assert len(found) == 8, "those who come later wait, and get what was released"
     assert len({encode(closed.release) for closed in found.values()}) == 1
     assert sum(not closed.already for closed in found.values()) == 1
 

@@ -14,7 +14,7 @@ from math import inf
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import fedwqcp as fw
@@ -121,6 +121,7 @@ FCPS = [FCP(), FCP(sketch="order", points=2, min_gap=2), FCP(sketch="exact"), FC
 @pytest.mark.parametrize("method", [*FCPS, FCP(count_empty=False)], ids=repr)
 @settings(max_examples=15, deadline=None)
 @given(groups=GROUPS, alpha=levels)
+@example(groups=[[0.0, 1.0, 2.0, 3.0], [7.0, 8.0, 9.0, 10.0]], alpha=0.6)  # N + 1 is not enough
 def test_fcp(method, groups, alpha):
     def threshold(rest):
         return solve(method, [Calibration(own) for own in rest], alpha).value
