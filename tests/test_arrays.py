@@ -13,6 +13,7 @@ from fedwqcp.arrays import (
     as_probabilities,
     as_scores,
     as_uniforms,
+    as_usual_alpha,
     group_places,
 )
 from fedwqcp.errors import InputError
@@ -81,9 +82,17 @@ def test_sound_labels_pass() -> None:
         ([-1, 0], "from 0 to 2, row 0 is outside"),
         ([0], r"shape \(2,\), one for each row of the outputs, got shape \(1,\)$"),
         ([[0], [1]], r"got shape \(2, 1\); use labels.ravel\(\)"),
-        ([0.0, 1.0], "labels must be integers, got an array of float64"),
-        ([True, False], "labels must be integers, got an array of bool"),
-        (["0", "1"], "labels must be integers, got an array of <U1"),
+        (
+            [0.0, 1.0],
+            r"labels must be integers, got an array of float64: pass labels.astype\(int\)$",
+        ),
+        ([0.5, 1.0], "labels must be integers, got an array of float64$"),
+        ([0.0, NAN], "labels must be .* float64 with NaN or infinite entries: take these rows out"),
+        (
+            [True, False],
+            r"integers, got an array of bool: pass labels.astype\(int\), so that False",
+        ),
+        (["0", "1"], "labels must be integers, got an array of <U1: number the classes from 0"),
         (1, r"got shape \(\)"),
     ],
 )
@@ -123,8 +132,6 @@ def test_scores_may_be_infinite_upwards_only() -> None:
     for bad in (NAN, -INF):
         with pytest.raises(InputError, match="numbers or \\+inf, row 1 is NaN or -inf"):
             as_scores([0.5, bad])
-    with pytest.raises(InputError, match=re.escape("shape (n,), got shape (1, 1)")):
-        as_scores([[0.5]])
     with pytest.raises(InputError, match="scores must be an array of numbers"):
         as_scores(["a"])
 
@@ -152,10 +159,57 @@ def test_other_levels_are_refused(alpha) -> None:
     assert "write" not in str(caught.value)
 
 
-def test_a_percentage_is_recognised() -> None:
-    message = "alpha must be strictly between 0 and 1, got 5 (for 5 % miscoverage write 0.05)"
+@pytest.mark.parametrize(
+    ("alpha", "cure"),
+    [
+        (95, "for 95 % coverage write 0.05"),
+        (90, "for 90 % coverage write 0.1"),
+        (5, "for 95 % coverage write 0.05"),
+        (2.5, "for 97.5 % coverage write 0.025"),
+    ],
+)
+def test_a_percentage_is_recognised(alpha, cure) -> None:
+    message = f"between 0 and 1, got {alpha!r} (alpha is the miscoverage: {cure})"
     with pytest.raises(InputError, match=re.escape(message)):
-        as_alpha(5)
+        as_alpha(alpha)
+
+
+def test_a_coverage_is_taken_for_a_level_only_where_it_is_allowed() -> None:
+    message = (
+        "alpha must be at most 0.5, got 0.9 (alpha is the miscoverage: for 90 % coverage write "
+        "0.1; if 10 % coverage is what you want, pass allow_large_alpha=True)"
+    )
+    with pytest.raises(InputError, match=re.escape(message)):
+        as_usual_alpha(0.9)
+    assert as_usual_alpha(0.9, allow_large=True) == 0.9
+    assert as_usual_alpha(0.5) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("scores", "says"),
+    [
+        (np.full((200, 4), 0.25), "(200, 4): these look like probabilities; pass score.of(probs, "),
+        (np.full((200, 3), 2.0), "(200, 3): pass score.of(probs, labels), or name the score that "),
+        ([[0.5]], "(1, 1): pass scores.ravel()"),
+        (0.5, "got shape ()"),
+        (np.empty((3, 0)), "got shape (3, 0)"),
+    ],
+)
+def test_a_matrix_in_place_of_scores_is_named(scores, says) -> None:
+    with pytest.raises(InputError, match="scores must be one number per row, got") as caught:
+        as_scores(scores)
+    assert says in str(caught.value)
+
+
+def test_tensors_that_numpy_cannot_read_are_named() -> None:
+    torch = pytest.importorskip("torch", reason="the extra [torch] is not installed")
+    with_grad, half = torch.ones(2, requires_grad=True), torch.ones(2, dtype=torch.bfloat16)
+    for call in (as_scores, lambda x: as_labels(x, 2, 3), lambda x: as_floats(x, "y", (2,))):
+        for tensor in (with_grad, half):
+            with pytest.raises(InputError, match=r"pass \w+\.detach\(\)\.cpu\(\)"):
+                call(tensor)
+    assert as_scores(with_grad.detach().cpu()).tolist() == [1.0, 1.0]
+    assert as_scores(half.detach().cpu().float()).tolist() == [1.0, 1.0]
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,13 @@ def test_settings_reach_the_object() -> None:
         (lambda: scores.get("app"), "unknown score 'app'; known: absolute-residual, aps, "),
         (lambda: scores.get("_base"), "unknown score '_base'"),
         (lambda: scores.get("ordinal_aps"), "did you mean 'ordinal-aps'"),
+        (lambda: scores.get("APS"), "; did you mean 'aps'?"),
+        (lambda: scores.get("AbsoluteResidual"), "; did you mean 'absolute-residual'?"),
+        (lambda: methods.get("FedWQ-CP"), "; did you mean 'fedwq-cp'?"),
+        (lambda: methods.get("FedWQCP"), "; did you mean 'fedwq-cp'?"),
+        (lambda: methods.find("Fed CP-QQ"), "; did you mean 'fedcp-qq'?"),
+        (lambda: methods.get("auto"), "open a first round with 'fedwq-cp', then run `fedwqcp ad"),
+        (lambda: methods.find("auto"), "method 'auto' is for fw.calibrate alone"),
         (
             lambda: scores.get("raps", penalti=0.1),
             "score 'raps' has no setting 'penalti'; did you mean 'penalty'?; known: penalty, ",

@@ -6,6 +6,7 @@ sets or intervals.
 """
 
 from fedwqcp import methods, scores
+from fedwqcp.errors import InfiniteThresholdWarning
 from fedwqcp.federation.plan import preset
 from fedwqcp.federation.record import load, save
 from fedwqcp.federation.transport.local import calibrate
@@ -35,6 +36,7 @@ __all__ = [
     "AbsoluteResidual",
     "Calibration",
     "Guarantee",
+    "InfiniteThresholdWarning",
     "MultiLabel",
     "NormalizedResidual",
     "OrdinalAPS",

@@ -15,6 +15,8 @@
     ├── MissingExtraError (also ImportError)    an optional dependency is not installed
     └── RecordError                         a saved file is of another version or damaged
 
+Beside it one warning: `InfiniteThresholdWarning` (a UserWarning), raised by `calibrate`.
+
 A message says what must hold, what came and what to do. Scores, labels and features of single
 people appear in none of them.
 """
@@ -192,3 +194,7 @@ class MissingExtraError(FedwqcpError, ImportError):
 
 class RecordError(FedwqcpError):
     """A saved file is damaged, or was written by another version."""
+
+
+class InfiniteThresholdWarning(UserWarning):
+    """A threshold of `calibrate` is +inf: valid, but its sets hold every label or value."""

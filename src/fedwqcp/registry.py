@@ -10,7 +10,7 @@ import dataclasses
 import difflib
 import importlib
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from importlib import metadata
 from sys import float_info
@@ -78,10 +78,10 @@ class Registry(Generic[T]):
                 raise InputError(f"{self._kind} {name!r} must be a {self._base.__name__} class")
             return found
         known = self.available()
-        near = difflib.get_close_matches(name.replace("_", "-"), known, n=1)
+        near = _nearest(name, known)
         raise InputError(
             f"unknown {self._kind} {name!r}; known: {', '.join(known)}"
-            + (f"; did you mean {near[0]!r}?" if near else "")
+            + (f"; did you mean {near!r}?" if near else "")
         )
 
     def make(self, name: str, settings: Mapping[str, object]) -> T:
@@ -176,6 +176,18 @@ class Registry(Generic[T]):
         if len(found) != 1:
             raise InputError(f"{module} must define one {self._base.__name__}, got {len(found)}")
         return found[0]
+
+
+def _nearest(name: str, known: Sequence[str]) -> str | None:
+    """Return the known name that was meant: papers write "FedWQ-CP", classes `FedWQCP`."""
+    bare = {_bare(each): each for each in known}
+    near = difflib.get_close_matches(_bare(name), bare, n=1)
+    return bare[near[0]] if near else None
+
+
+def _bare(name: str) -> str:
+    """Return the letters and digits of a name, in lower case."""
+    return "".join(letter for letter in str(name).lower() if letter.isalnum())
 
 
 _WORDS = {

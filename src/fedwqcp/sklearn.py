@@ -27,6 +27,7 @@ from fedwqcp.methods import Calibration
 from fedwqcp.scores import IntervalScore, LabelScore, Rule, row_ids, uniforms
 from fedwqcp.scores.absolute_residual import AbsoluteResidual
 from fedwqcp.scores.aps import APS
+from fedwqcp.scores.custom import Custom
 from fedwqcp.sets import Intervals, LabelSets
 
 try:
@@ -81,7 +82,9 @@ class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
             The adapter itself.
         """
         cal = self.calibration(X, y, groups=groups)
-        release = calibrate({"here": cal}, method="split-cp", alpha=alpha, by=by)
+        release = calibrate(
+            {"here": cal}, method="split-cp", alpha=alpha, by=by, score=Custom(cal.columns)
+        )
         if by == "group":
             return self.use(release.by_group("here"))
         return self.use(release.threshold("here"))

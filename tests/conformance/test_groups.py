@@ -37,10 +37,10 @@ def agents():
 @exact_method
 def test_each_group_is_a_round_of_its_own(method):
     all_agents = agents()
-    release = fw.calibrate(all_agents, method=method, alpha=0.2, by="group", seed=1)
+    release = fw.calibrate(all_agents, method=method, alpha=0.2, by="group", rng=1)
     for group, names in (("v", tuple(all_agents)), ("w", ("agent-0", "agent-2"))):
         own = {k: all_agents[k].take(all_agents[k].groups == group) for k in names}
-        alone = fw.calibrate(own, method=method, alpha=0.2, seed=1)
+        alone = fw.calibrate(own, method=method, alpha=0.2, rng=1)
         for name in names:
             found = release.threshold(name, group=group)
             np.testing.assert_allclose(found, alone.threshold(name), rtol=0, atol=1e-9)
@@ -50,7 +50,7 @@ def test_each_group_is_a_round_of_its_own(method):
 
 @every_method
 def test_by_label_there_is_one_threshold_for_each_label(method):
-    release = fw.calibrate(agents(), method=method, alpha=(0.2, 0.3), by="label", seed=1)
+    release = fw.calibrate(agents(), method=method, alpha=(0.2, 0.3), by="label", rng=1)
     for name in agents():
         found = release.threshold(name, 0.3)
         assert found.shape == (3,)
@@ -60,7 +60,7 @@ def test_by_label_there_is_one_threshold_for_each_label(method):
 
 @every_method
 def test_a_round_by_group_survives_a_file(method, tmp_path):
-    release = fw.calibrate(agents(), method=method, alpha=0.2, by="group", groups="vwx", seed=1)
+    release = fw.calibrate(agents(), method=method, alpha=0.2, by="group", groups="vwx", rng=1)
     fw.save(release, tmp_path / "release.json")
     again = fw.load(tmp_path / "release.json")
     assert again == replace(release, local={})  # an agent's own is in no file

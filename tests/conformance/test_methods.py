@@ -132,23 +132,23 @@ def test_settings_print_compare_hash_pickle_and_freeze(method):
 
 @every_method
 def test_the_order_of_agents_does_not_matter(method):
-    one = fw.calibrate(agents(), method=method, alpha=0.2, seed=1)
-    other = fw.calibrate(agents((2, 0, 1)), method=method, alpha=0.2, seed=1)
+    one = fw.calibrate(agents(), method=method, alpha=0.2, rng=1)
+    other = fw.calibrate(agents((2, 0, 1)), method=method, alpha=0.2, rng=1)
     for name in agents():
         np.testing.assert_allclose(one.threshold(name), other.threshold(name), rtol=0, atol=1e-12)
 
 
 @every_method
 def test_the_same_seed_gives_the_same_release(method):
-    one = fw.calibrate(agents(), method=method, alpha=0.2, seed=1)
-    other = fw.calibrate(agents(), method=method, alpha=0.2, seed=1)
+    one = fw.calibrate(agents(), method=method, alpha=0.2, rng=1)
+    other = fw.calibrate(agents(), method=method, alpha=0.2, rng=1)
     assert one.outcomes == other.outcomes
     assert one.local == other.local
 
 
 @every_method
 def test_what_travels_survives_a_file(method, tmp_path):
-    release = fw.calibrate(agents(), method=method, alpha=(0.2, 0.3), seed=1)
+    release = fw.calibrate(agents(), method=method, alpha=(0.2, 0.3), rng=1)
     fw.save(release, tmp_path / "release.json")
     again = fw.load(tmp_path / "release.json")
     assert again == dataclasses.replace(release, local={})  # an agent's own is in no file
@@ -159,7 +159,7 @@ def test_what_travels_survives_a_file(method, tmp_path):
 
 @every_method
 def test_rounds_and_bytes_are_counted(method):
-    release = fw.calibrate(agents(), method=method, alpha=0.2, seed=1)
+    release = fw.calibrate(agents(), method=method, alpha=0.2, rng=1)
     for name in agents():
         assert (release.bytes_up(name) > 0) == (release.rounds > 0)
         assert (release.bytes_down(name) > 0) == (release.rounds > 0)
@@ -169,7 +169,7 @@ def test_rounds_and_bytes_are_counted(method):
 def test_an_empty_agent_does_no_harm(method):
     some = agents()
     some["agent-1"] = fw.Calibration([], np.array([], int), np.empty((0, 2)), 3)
-    release = fw.calibrate(some, method=method, alpha=0.2, seed=1)
+    release = fw.calibrate(some, method=method, alpha=0.2, rng=1)
     assert not np.isnan(release.threshold("agent-0")).any()
     assert not np.isnan(release.threshold("agent-1")).any()
 
@@ -177,7 +177,7 @@ def test_an_empty_agent_does_no_harm(method):
 @every_method
 def test_all_agents_empty_gives_no_finite_promise(method):
     nobody = {f"a{i}": fw.Calibration([], np.array([], int), np.empty((0, 2)), 3) for i in range(2)}
-    release = fw.calibrate(nobody, method=method, alpha=0.2, seed=1)
+    release = fw.calibrate(nobody, method=method, alpha=0.2, rng=1)
     assert (np.asarray(release.threshold("a0")) == np.inf).all()
 
 

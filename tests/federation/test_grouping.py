@@ -134,8 +134,8 @@ def test_what_the_agents_of_a_group_are_told_goes_to_the_right_ones():
         for name, n, group in (("a", 20, "x"), ("b", 30, "y"), ("c", 40, "y"))
     }
     method = fw.methods.get("dp-fedcp", solver="exact")  # ToEach: thresholds at each agent's law
-    release = fw.calibrate(cals, method=method, alpha=0.3, by="group", seed=0)
-    alone = fw.calibrate({k: cals[k] for k in "bc"}, method=method, alpha=0.3, seed=0)
+    release = fw.calibrate(cals, method=method, alpha=0.3, by="group", rng=0)
+    alone = fw.calibrate({k: cals[k] for k in "bc"}, method=method, alpha=0.3, rng=0)
     assert release.threshold("b", group="y").tolist() == alone.threshold("b").tolist()
     assert release.threshold("c", group="y").tolist() == alone.threshold("c").tolist()
     assert release.threshold("a", group="y") == inf
@@ -216,7 +216,11 @@ def test_groups_that_nobody_could_tell_apart_are_refused(change, says):
         (fw.Calibration([0.1], n_classes=2), {"by": "label"}, "round by label needs the labels"),
         (fw.Calibration([0.1]), {"by": "group", "groups": ["f"]}, "needs the group of each"),
         (fw.Calibration([0.1], groups=["m"]), {"by": "group", "groups": ["f"]}, "one of f; row 0"),
-        (fw.Calibration([[0.1, 0.2]], [0], n_classes=2), {"by": "label"}, "'label' is for sets"),
+        (
+            fw.Calibration([[0.1, 0.2]], [0], n_classes=2),
+            {"by": "label", "score": fw.CQR(symmetric=False)},
+            "'label' is for sets",
+        ),
     ],
 )
 def test_points_that_do_not_fit_are_refused(cal, options, says):

@@ -57,13 +57,25 @@ def test_the_inputs_are_not_changed():
         ({"a": [0.1, np.nan]}, {}, "row 1 is NaN"),
         ({"a": [[[0.1]]]}, {}, "shape"),
         ({"a": ["x"]}, {}, "array of numbers"),
-        ({"a": [0.1]}, {"alpha": 5}, r"for 5 % miscoverage write 0.05"),
+        ({"a": [0.1]}, {"alpha": 5}, "for 95 % coverage write 0.05"),
         ({"a": [0.1]}, {"alpha": ()}, "at least one"),
         ({"a": [0.1]}, {"method": "fedwqcp"}, r"unknown method 'fedwqcp'; known: .*fedwq-cp"),
         ({"a": [0.1]}, {"score": "lacc"}, "unknown score"),
         ({"a": [1.5]}, {"score": "lac"}, "scores must lie between 0 and 1"),
         ({"a": [0.1]}, {"rule": "top5"}, "rule must be one of"),
-        ({"a": [0.1], "b": [[0.1, 0.2]]}, {}, "column"),
+        ({"a": [0.1]}, {"alpha": 0.9}, "for 90 % coverage write 0.1; if 10 % coverage is what"),
+        ({"a": [0.1]}, {"alpha": [0.1, 0.9]}, "alpha must be at most 0.5, got 0.9"),
+        ({"a": [0.1]}, {"method": "FedWQ-CP"}, "did you mean 'fedwq-cp'"),
+        ({"a": [0.1], "b": [[0.1, 0.2]]}, {}, r"'b': scores .* per row, got shape \(1, 2\)"),
+        ({"a": np.full((9, 2), 0.5)}, {}, r"look like probabilities; pass score.of\(probs, labels"),
+        ({"a": np.full((9, 2), 0.5)}, {"score": "lac"}, "these look like probabilities"),
+        ({"a": [0.1]}, {"score": fw.CQR(symmetric=False)}, r"has 2 column\(s\), the calibration 1"),
+        (
+            {"a": [0.1]},
+            {"rng": "x"},
+            "rng must be None, an integer of at least 0, a Seed.* got str",
+        ),
+        ({"a": [0.1]}, {"rng": 1, "seed": 1}, "seed is the old name of rng"),
     ],
 )
 def test_bad_input_is_refused(agents, options, says):
@@ -118,3 +130,78 @@ def test_scores_that_are_no_scores_are_refused(scores):
 def test_agents_must_have_names(agents):
     with pytest.raises(InputError, match="agents must map names to scores"):
         fw.calibrate(agents, alpha=0.1)
+
+
+def test_a_large_level_needs_an_allowance():
+    assert fw.calibrate({"A": A}, alpha=0.9, allow_large_alpha=True).threshold("A") == 0.2
+
+
+def test_several_columns_belong_to_a_score_that_is_named():
+    scores = np.stack([A, A + 1], axis=1)
+    release = fw.calibrate({"A": scores}, alpha=0.4, score=fw.CQR(symmetric=False))
+    assert release.threshold("A").tolist() == [0.9, 1.9]
+
+
+NOISY = {"method": "private-fedwq-cp", "alpha": 0.2, "score": "lac"}
+
+
+@pytest.mark.parametrize("source", [7, np.random.SeedSequence(7), np.random.default_rng(7)])
+def test_noise_comes_from_rng(source):
+    first = fw.calibrate({"A": np.arange(500) / 500}, **NOISY, rng=source).threshold("A")
+    assert first == fw.calibrate({"A": np.arange(500) / 500}, **NOISY, rng=7).threshold("A")
+    again = fw.calibrate({"A": np.arange(500) / 500}, **NOISY, rng=source).threshold("A")
+    assert (first == again) == isinstance(source, int)  # a generator goes on
+
+
+def test_seed_is_the_old_name_of_rng():
+    with pytest.warns(DeprecationWarning, match="seed is deprecated: write rng=7") as caught:
+        old = fw.calibrate({"A": np.arange(500) / 500}, **NOISY, seed=7)
+    assert caught[0].filename == __file__
+    new = fw.calibrate({"A": np.arange(500) / 500}, **NOISY, rng=7)
+    assert old.threshold("A") == new.threshold("A")
+
+
+def test_one_warning_names_every_infinite_threshold():
+    small = {f"s{i}": B for i in range(6)}
+    with pytest.warns(fw.InfiniteThresholdWarning) as caught:
+        release = fw.calibrate({"A": A, **small}, alpha=(0.1, 0.2))
+    assert release.threshold("A", 0.1) == inf
+    (only,) = caught
+    assert only.filename == __file__
+    assert str(only.message) == (
+        "the threshold of 'A', 's0', 's1', 's2', 's3' and 2 more is +inf at alpha=0.1: sets with "
+        "it hold every label or value. An agent needs at least 9 calibration points; 's0' has 5, "
+        "'s1' has 5, 's2' has 5, 's3' has 5, 's4' has 5 and 1 more. Add calibration points, or "
+        "choose a larger alpha, or set the method's overflow: 'exclude' leaves such agents out of "
+        "an average, 'clip' takes their largest score and loses coverage."
+    )
+
+
+def test_the_number_of_points_in_the_warning_is_enough_and_no_fewer_are():
+    for alpha in (0.05, 0.1, 0.3):
+        with pytest.warns(fw.InfiniteThresholdWarning, match="needs at least") as caught:
+            fw.calibrate({"a": [0.1]}, alpha=alpha)
+        needed = int(str(caught[0].message).split("at least ")[1].split()[0])
+        assert fw.conformal_quantile(np.arange(needed), alpha) < inf
+        assert fw.conformal_quantile(np.arange(needed - 1), alpha) == inf
+
+
+@pytest.mark.parametrize(
+    ("by", "says"), [("label", "for at least one class: .* 4 .* of each class. Add"),
+                     ("group", "for at least one group: .* 4 .* of each group. Add")],
+)  # fmt: skip
+def test_the_warning_tells_of_classes_and_groups(by, says):
+    cal = fw.Calibration(A, labels=[0] * 9 + [1], n_classes=2, groups=["f"] * 9 + ["m"])
+    with pytest.warns(fw.InfiniteThresholdWarning, match=says):
+        fw.calibrate({"a": cal}, alpha=0.2, by=by)
+
+
+def test_a_choice_of_the_method_warns_once():
+    with pytest.warns(fw.InfiniteThresholdWarning, match="Add calibration points") as caught:
+        fw.calibrate({"a": [0.1], "b": [0.2]}, alpha=0.2, method="auto")
+    assert len(caught) == 1
+
+
+def test_finite_thresholds_raise_no_warning(recwarn):
+    fw.calibrate({"A": A}, alpha=0.2)
+    assert not recwarn.list

@@ -18,7 +18,7 @@ CALS = {f"a{i}": np.random.default_rng(i).uniform(size=800) for i in range(4)}
 
 def release(secure=False, **settings):
     method = fw.methods.get("private-fedwq-cp", **settings)
-    return fw.calibrate(CALS, method=method, alpha=0.1, score="lac", secure=secure, seed=1)
+    return fw.calibrate(CALS, method=method, alpha=0.1, score="lac", secure=secure, rng=1)
 
 
 def test_masked_sums_of_private_thresholds():
@@ -31,7 +31,7 @@ def test_masked_sums_of_private_thresholds():
 def test_masked_sums_leave_room_for_the_noise_on_sizes():
     method = fw.methods.get("private-fedwq-cp", epsilon=9.0, size_epsilon=0.5)
     for seed in range(20):  # equal sizes: without room, each of four agents would pass max_n
-        found = fw.calibrate(CALS, method=method, alpha=0.1, score="lac", secure=True, seed=seed)
+        found = fw.calibrate(CALS, method=method, alpha=0.1, score="lac", secure=True, rng=seed)
         assert found.used == tuple(CALS)
         assert found.round.max_n == 800 + 80
 

@@ -144,7 +144,8 @@ def test_errors_have_their_exit_codes(closed, tmp_path):
         root / "server", "server", "open", "--alpha", 5, "--agents", "roster.toml",
         "--out", "bad.json", code=2,
     )  # fmt: skip
-    assert "alpha must be strictly between 0 and 1, got 5.0 (for 5 % miscoverage write 0.05" in said
+    assert "alpha must be strictly between 0 and 1, got 5.0" in said
+    assert "for 95 % coverage write 0.05" in said
     assert not (root / "server" / "bad.json").exists()
     run(home, "agent", "calibrate", "--round", "none.json", "--outputs", "cal.npz", code=2)
     (tmp_path / "round.json").write_text("{}")

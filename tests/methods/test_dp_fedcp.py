@@ -248,7 +248,7 @@ def test_noise_follows_the_seed_and_keeps_the_range():
     agents = federation(skewed(5, (50, 31, 0), 3), 3)
     method = DPFedCP(rounds=4, noise=30.0, count_noise=2.0)
     one, same, other = (
-        fw.calibrate(agents, method=method, alpha=0.1, seed=s).threshold("a0").tolist()
+        fw.calibrate(agents, method=method, alpha=0.1, rng=s).threshold("a0").tolist()
         for s in (1, 1, 2)
     )
     assert one == same

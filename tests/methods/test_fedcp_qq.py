@@ -42,7 +42,7 @@ class InOrder:
 
 def outcome(agents: dict, alpha: float, **settings: object) -> QuantileOfQuantiles:
     method = fw.methods.get("fedcp-qq", **settings)
-    return fw.calibrate(agents, method=method, alpha=alpha, seed=0).outcomes[0]
+    return fw.calibrate(agents, method=method, alpha=alpha, rng=0).outcomes[0]
 
 
 def test_the_worked_example() -> None:
@@ -66,8 +66,8 @@ def test_the_worked_example_truncated() -> None:
 
 def test_truncation_draws_at_random_and_repeats_with_its_seed() -> None:
     method = FedCPQQ(selection="truncate_min")
-    found = [fw.calibrate(ABC, method=method, alpha=0.2, seed=s).threshold("a") for s in range(20)]
-    again = [fw.calibrate(ABC, method=method, alpha=0.2, seed=s).threshold("a") for s in range(20)]
+    found = [fw.calibrate(ABC, method=method, alpha=0.2, rng=s).threshold("a") for s in range(20)]
+    again = [fw.calibrate(ABC, method=method, alpha=0.2, rng=s).threshold("a") for s in range(20)]
     assert found == again
     assert len(set(found)) > 1
     assert fw.calibrate(ABC, method=method, alpha=0.2).rounds == 2
@@ -117,8 +117,8 @@ def test_nobody_with_scores_gives_infinity(selection: str) -> None:
 @pytest.mark.parametrize("selection", ["fixed_local", "truncate_min"])
 def test_an_empty_agent_takes_no_part(selection: str) -> None:
     with_empty = {"a": A, "empty": EMPTY, "b": B}
-    found = fw.calibrate(with_empty, method=FedCPQQ(selection=selection), alpha=0.2, seed=4)
-    without = fw.calibrate({"a": A, "b": B}, method=FedCPQQ(selection=selection), alpha=0.2, seed=4)
+    found = fw.calibrate(with_empty, method=FedCPQQ(selection=selection), alpha=0.2, rng=4)
+    without = fw.calibrate({"a": A, "b": B}, method=FedCPQQ(selection=selection), alpha=0.2, rng=4)
     assert (found.outcomes[0].k, found.outcomes[0].coverage) == (
         without.outcomes[0].k,
         without.outcomes[0].coverage,

@@ -103,7 +103,7 @@ def test_every_method_of_thresholds_combines():
         if found.summaries == (LocalQuantile,) and ToAll in found.outcomes:
             method = PrivateFedWQCP(combine=name, epsilon=5.0)
             cals = {f"a{i}": np.random.default_rng(i).uniform(size=900) for i in range(4)}
-            release = fw.calibrate(cals, method=method, alpha=0.1, seed=2)
+            release = fw.calibrate(cals, method=method, alpha=0.1, rng=2)
             assert 0.85 < release.threshold("a0") < 0.97, name
 
 
@@ -242,5 +242,5 @@ def test_up_to_so_many_points_the_threshold_is_infinite(form: str, most: int) ->
     method = PrivateFedWQCP(form=form)
     scores = np.linspace(0, 1, most + 1)
     for n, finite in ((1, False), (most, False), (most + 1, True)):
-        q = fw.calibrate({"a": scores[:n]}, method=method, alpha=0.1, seed=0).threshold("a")
+        q = fw.calibrate({"a": scores[:n]}, method=method, alpha=0.1, rng=0).threshold("a")
         assert (q < inf) == finite

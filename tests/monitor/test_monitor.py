@@ -131,7 +131,7 @@ def test_class_alpha_is_one_number_or_one_for_each():
 @pytest.mark.parametrize(
     ("terms", "says"),
     [
-        ({"alpha": 5}, "for 5 % miscoverage write 0.05"),
+        ({"alpha": 5}, "for 95 % coverage write 0.05"),
         ({"agents": ()}, "agent"),
         ({"agents": "north"}, "tuple of names"),
         ({"agents": ("a", "a")}, "once"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ import fedwqcp
 from fedwqcp import methods
 from fedwqcp.arrays import Floats, as_labels
 from fedwqcp.demo.data import stream
-from fedwqcp.errors import InputError
+from fedwqcp.errors import InfiniteThresholdWarning, InputError
 from fedwqcp.federation.transport.local import calibrate
 from fedwqcp.methods import Calibration, Method
 from fedwqcp.quantile import conformal_quantile
@@ -237,16 +238,19 @@ def calibrate_row(
     setting: UnitSetting, scored: Scored, plan: MethodPlan, alpha: float
 ) -> CalibratedRow:
     """Calibrate with one method of the comparison."""
-    release = calibrate(
-        {name: _fit(cal, plan) for name, cal in scored.calibrations.items()},
-        method=method_of(setting, plan, scored),
-        alpha=alpha,
-        score=scored.score,
-        rule=scored.rule(plan),
-        by=plan.by or None,
-        allow_samples=plan.samples,
-        seed=int(stream(setting.seed, setting.dataset, plan.name).integers(2**31)),
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InfiniteThresholdWarning)  # the tables show it
+        release = calibrate(
+            {name: _fit(cal, plan) for name, cal in scored.calibrations.items()},
+            method=method_of(setting, plan, scored),
+            alpha=alpha,
+            score=scored.score,
+            rule=scored.rule(plan),
+            by=plan.by or None,
+            allow_samples=plan.samples,
+            allow_large_alpha=True,
+            rng=int(stream(setting.seed, setting.dataset, plan.name).integers(2**31)),
+        )
     if plan.take == "maximum":
         largest = _largest(release)
         return CalibratedRow(release, dict.fromkeys(scored.calibrations, largest), NO_PROOF)

@@ -4,9 +4,18 @@ Past these checks nothing is checked again. An error names a row by its number a
 label, a score or a feature.
 """
 
-from fedwqcp.arrays._classes import SUM_TOLERANCE, as_indicators, as_labels, as_probabilities
+from fedwqcp.arrays._classes import as_indicators, as_labels, as_probabilities
 from fedwqcp.arrays._groups import as_groups, group_places
-from fedwqcp.arrays._numbers import as_alpha, as_floats, as_scores, as_uniforms, real_array
+from fedwqcp.arrays._numbers import (
+    SUM_TOLERANCE,
+    as_alpha,
+    as_floats,
+    as_scores,
+    as_uniforms,
+    as_usual_alpha,
+    real_array,
+    several_columns,
+)
 from fedwqcp.arrays._types import Bools, Floats, Labels, Probabilities, Texts
 
 __all__ = [
@@ -24,6 +33,8 @@ __all__ = [
     "as_probabilities",
     "as_scores",
     "as_uniforms",
+    "as_usual_alpha",
     "group_places",
     "real_array",
+    "several_columns",
 ]

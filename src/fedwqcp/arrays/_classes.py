@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp.arrays._numbers import as_floats, first_of, real_array
+from fedwqcp.arrays._numbers import (
+    SUM_TOLERANCE,
+    as_floats,
+    first_of,
+    real_array,
+    refuse_tensor,
+)
 from fedwqcp.arrays._types import Bools, Labels, Probabilities
 from fedwqcp.errors import InputError
-
-SUM_TOLERANCE = 5e-3
-"""How far the sum of a row may be from 1: ten probabilities written with three decimals fit."""
 
 
 def as_probabilities(probs: npt.ArrayLike, *, checked: bool = True) -> Probabilities:
@@ -94,7 +99,8 @@ def as_labels(labels: npt.ArrayLike, n: int, n_classes: int) -> Labels:
         raise InputError("labels must not be masked: take the masked rows out first")
     try:
         array = np.asarray(labels)
-    except ValueError:
+    except (TypeError, ValueError, RuntimeError):
+        refuse_tensor(labels, "labels")
         raise InputError("labels must be a flat array of integers") from None
     if array.shape != (n,):
         raise InputError(
@@ -104,7 +110,7 @@ def as_labels(labels: npt.ArrayLike, n: int, n_classes: int) -> Labels:
     if n == 0:
         return array.astype(np.int64)
     if array.dtype.kind not in "iu":
-        raise InputError(f"labels must be integers, got an array of {array.dtype}")
+        raise InputError(f"labels must be integers, got an array of {array.dtype}{_cure(array)}")
     whole = np.ascontiguousarray(array, np.int64)
     if whole.view(np.uint64).max() >= n_classes:  # without a sign, negative ones are the largest
         bad = first_of((array < 0) | (array >= n_classes))
@@ -112,6 +118,19 @@ def as_labels(labels: npt.ArrayLike, n: int, n_classes: int) -> Labels:
             f"labels must be integers from 0 to {n_classes - 1}, {{row}} is outside", row=bad
         )
     return whole
+
+
+def _cure(labels: npt.NDArray[Any]) -> str:
+    """Say how labels of another type become integers."""
+    if labels.dtype.kind == "b":
+        return ": pass labels.astype(int), so that False is class 0 and True class 1"
+    if labels.dtype.kind == "f":
+        if not np.isfinite(labels).all():
+            return " with NaN or infinite entries: take these rows out first"
+        return ": pass labels.astype(int)" if (labels == np.rint(labels)).all() else ""
+    if labels.dtype.kind in "OUST":
+        return ": number the classes from 0, in the order of the columns of the probabilities"
+    return ""
 
 
 def as_indicators(labels: npt.ArrayLike, shape: tuple[int | None, ...]) -> Bools:

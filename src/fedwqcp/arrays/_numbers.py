@@ -10,6 +10,9 @@ import numpy.typing as npt
 from fedwqcp.arrays._types import Bools, Floats
 from fedwqcp.errors import InputError
 
+SUM_TOLERANCE = 5e-3
+"""How far the sum of a row may be from 1: ten probabilities written with three decimals fit."""
+
 
 def as_floats(
     values: npt.ArrayLike, what: str, shape: tuple[int | None, ...], *, checked: bool = True
@@ -70,7 +73,7 @@ def as_scores(scores: npt.ArrayLike) -> Floats:
     """
     array = real_array(scores, "scores").astype(np.float64, copy=False)
     if array.ndim != 1:
-        raise InputError(f"scores must have shape (n,), got shape {array.shape}")
+        raise InputError(several_columns(array))
     if array.size and not array.min() > -np.inf:  # the minimum of a NaN is NaN
         bad = first_of(np.isnan(array) | (array == -np.inf))
         raise InputError("scores must be numbers or +inf, {row} is NaN or -inf", row=bad)
@@ -119,16 +122,52 @@ def as_alpha(alpha: object) -> float:
     Raises
     ------
     InputError
-        If it is not a number between 0 and 1.
+        If it is not a number between 0 and 1; a percentage or a coverage is told apart.
     """
     try:
         value = float(alpha)  # type: ignore[arg-type]  # whatever came, the error below names it
     except (TypeError, ValueError, OverflowError):
         value = float("nan")
     if isinstance(alpha, bool | str | bytes) or not 0.0 < value < 1.0:
-        hint = f" (for {value:g} % miscoverage write {value / 100:g})" if 1 < value < 100 else ""
+        covers = max(value, 100 - value) if 1 < value < 100 else None
+        hint = "" if covers is None else f" ({_miscoverage(covers)})"
         raise InputError(f"alpha must be strictly between 0 and 1, got {alpha!r}{hint}")
     return value
+
+
+def as_usual_alpha(alpha: object, *, allow_large: bool = False) -> float:
+    """Return a miscoverage level; one above 0.5 is most likely a coverage, and refused.
+
+    Parameters
+    ----------
+    alpha : float
+        Share of cases that may be missed.
+    allow_large : bool, optional
+        Take levels above 0.5 too.
+
+    Returns
+    -------
+    float
+        The same number.
+
+    Raises
+    ------
+    InputError
+        If it is not a number between 0 and 1, or above 0.5 without the allowance.
+    """
+    value = as_alpha(alpha)
+    if value > 0.5 and not allow_large:
+        covers = 100 - 100 * value
+        raise InputError(
+            f"alpha must be at most 0.5, got {value:g} ({_miscoverage(100 * value)}; if {covers:g} "
+            "% coverage is what you want, pass allow_large_alpha=True)"
+        )
+    return value
+
+
+def _miscoverage(covers: float) -> str:
+    """Say how a coverage in percent is written as alpha."""
+    return f"alpha is the miscoverage: for {covers:g} % coverage write {1 - covers / 100:g}"
 
 
 def real_array(values: npt.ArrayLike, what: str) -> npt.NDArray[Any]:
@@ -156,12 +195,40 @@ def real_array(values: npt.ArrayLike, what: str) -> npt.NDArray[Any]:
     try:
         array = np.asarray(values)
     except (TypeError, ValueError, RuntimeError):
+        refuse_tensor(values, what)
         raise InputError(f"{what} must be a rectangular array of numbers") from None
     if array.size == 0 and array.dtype == object:
         array = array.astype(np.float64)
     if array.dtype.kind not in "fiu":
         raise InputError(f"{what} must be an array of numbers, got an array of {array.dtype}")
     return array
+
+
+def refuse_tensor(values: object, what: str) -> None:
+    """Name the cure for a tensor that NumPy cannot read: one with grad, or of another device."""
+    if hasattr(values, "detach") and hasattr(values, "cpu"):
+        raise InputError(
+            f"{what} must be readable by NumPy, got a tensor that requires grad, lies on another "
+            f"device or has a type of its own: pass {what}.detach().cpu(), and .float() after it "
+            "for bfloat16"
+        )
+
+
+def several_columns(scores: Floats) -> str:
+    """Say what came where one score per row belongs, and what to pass instead."""
+    came = f"scores must be one number per row, got shape {scores.shape}"
+    if scores.ndim != 2 or not scores.shape[1]:
+        return came
+    if scores.shape[1] == 1:
+        return f"{came}: pass scores.ravel()"
+    # Probabilities are known by their sums; a matrix of logits or of every label's score is not.
+    sums_to_one = np.abs(scores.sum(axis=1) - 1.0) <= SUM_TOLERANCE
+    if scores.min(initial=0.0) >= 0 and sums_to_one.all():
+        return f"{came}: these look like probabilities; pass score.of(probs, labels)"
+    return (
+        f"{came}: pass score.of(probs, labels), or name the score that gives several columns, such "
+        "as score=CQR(symmetric=False)"
+    )
 
 
 def first_of(bad: Bools) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -26,7 +27,7 @@ from fedwqcp.demo.agents import (
 )
 from fedwqcp.demo.data import digits, friedman, stream
 from fedwqcp.demo.records import AgentProfile, Example, Record, ReportRecord, Skipped, Traffic
-from fedwqcp.errors import InputError, MissingExtraError
+from fedwqcp.errors import InfiniteThresholdWarning, InputError, MissingExtraError
 from fedwqcp.federation.transport.local import calibrate
 from fedwqcp.methods import Method
 from fedwqcp.metrics import histogram
@@ -190,15 +191,18 @@ def _calibrate(
     name = methods.name_of(method)
     noise = int(stream(demo.seed, federation.dataset, name).integers(2**31))
     sizes: dict[str, list[tuple[int, int]]] = {name: [] for name in agents}
-    release = calibrate(
-        agents,
-        method=method,
-        alpha=demo.alpha,
-        score=federation.score,
-        allow_samples=method.sends_samples,
-        seed=noise,
-        on_exchange=lambda _, name, down, up: sizes[name].append((down, up)),
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InfiniteThresholdWarning)  # the tables show it
+        release = calibrate(
+            agents,
+            method=method,
+            alpha=demo.alpha,
+            score=federation.score,
+            allow_samples=method.sends_samples,
+            allow_large_alpha=True,
+            rng=noise,
+            on_exchange=lambda _, name, down, up: sizes[name].append((down, up)),
+        )
     sent = _traffic(federation.dataset, name, sizes, excluded(release, 0))
     return release, method.sends_samples, sent
 

@@ -17,7 +17,7 @@ from msgspec import Meta
 
 from fedwqcp import methods, scores
 from fedwqcp._io import load_toml
-from fedwqcp.arrays import Floats, as_alpha, group_places
+from fedwqcp.arrays import Floats, as_usual_alpha, group_places, several_columns
 from fedwqcp.errors import InputError, OutOfRangeError
 from fedwqcp.methods import Calibration, Method
 from fedwqcp.quantile import Overflow
@@ -144,6 +144,8 @@ class Plan:
             If the size or the range of the scores does not fit.
         """
         check_points(self.round, self.method, cal)
+        if cal.columns > self.score.columns == 1:
+            raise InputError(several_columns(cal.scores))
         if cal.columns != self.score.columns:
             raise InputError(
                 f"the score has {self.score.columns} column(s), the calibration {cal.columns}"
@@ -212,22 +214,13 @@ def choose_score(score: str | Score) -> Choice:
     return choice_of(scores.name_of(found), _settings(found))
 
 
-def as_alphas(alpha: float | Sequence[float] | Floats) -> tuple[float, ...]:
-    """Return one or several levels as a tuple.
-
-    Parameters
-    ----------
-    alpha : float, sequence or array of float
-        The levels.
-
-    Returns
-    -------
-    tuple of float
-        The same.
-    """
-    if isinstance(alpha, Sequence | np.ndarray) and not isinstance(alpha, str | bytes):
-        return tuple(map(as_alpha, alpha))
-    return (as_alpha(alpha),)
+def as_alphas(
+    alpha: float | Sequence[float] | Floats, *, allow_large: bool = False
+) -> tuple[float, ...]:
+    """Return one or several miscoverage levels as a tuple; above 0.5 only if allowed."""
+    several = isinstance(alpha, Sequence | np.ndarray) and not isinstance(alpha, str | bytes)
+    levels = alpha if several else (alpha,)
+    return tuple(as_usual_alpha(each, allow_large=allow_large) for each in levels)  # type: ignore[union-attr]  # a tuple at least
 
 
 def new_id() -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fedwqcp.errors import InputError
 from fedwqcp.methods._averages import AtLeast
 from fedwqcp.methods._base import (
     Calibration,
@@ -64,6 +65,7 @@ def get(name: str, **settings: Setting) -> Method[Any]:
     >>> get("fedwq-cp", overflow="clip")
     FedWQCP(overflow='clip', tail=0)
     """
+    _refuse_auto(name)
     return _registry.make(name, settings)
 
 
@@ -85,7 +87,17 @@ def find(name: str) -> type[Method[Any]]:
     InputError
         If the name is unknown.
     """
+    _refuse_auto(name)
     return _registry.find(name)
+
+
+def _refuse_auto(name: str) -> None:
+    """Only `calibrate` can run the first round that ``"auto"`` chooses from."""
+    if name == "auto":
+        raise InputError(
+            "method 'auto' is for fw.calibrate alone, which runs a first round to choose from: "
+            "open a first round with 'fedwq-cp', then run `fedwqcp advise` on its record"
+        )
 
 
 def name_of(method: Method[Any]) -> str:

@@ -126,7 +126,7 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
     --------
     >>> import fedwqcp as fw
     >>> scores = [(i % 100) / 100 for i in range(5000)]
-    >>> release = fw.calibrate({"a": scores}, method=PrivateFedWQCP(), alpha=0.1, seed=0)
+    >>> release = fw.calibrate({"a": scores}, method=PrivateFedWQCP(), alpha=0.1, rng=0)
     >>> 0.9 < release.threshold("a") < 0.95
     True
     """

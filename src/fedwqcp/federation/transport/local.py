@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from math import ceil
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from numpy.random import BitGenerator, Generator, SeedSequence, default_rng
 
-from fedwqcp.arrays import Floats
-from fedwqcp.errors import InputError, QuorumError
+from fedwqcp.arrays import Floats, several_columns
+from fedwqcp.errors import InfiniteThresholdWarning, InputError, QuorumError
 from fedwqcp.federation.agent import Agent, DisclosureLimit, localize
 from fedwqcp.federation.plan import Plan, as_alphas, choose_method, choose_score, new_id
 from fedwqcp.federation.secure import SecureServer, run_masked, secure_round
 from fedwqcp.federation.server import Server
 from fedwqcp.methods import Calibration, Method
+from fedwqcp.quantile import exact_level
 from fedwqcp.scores import Rule, Score
 from fedwqcp.scores.custom import Custom
 from fedwqcp.wire.payload import Number
 from fedwqcp.wire.release import Release
 from fedwqcp.wire.round import Round
+
+SeedLike: TypeAlias = int | Sequence[int] | SeedSequence | BitGenerator | Generator
+"""What `numpy.random.default_rng` takes."""
 
 OnExchange: TypeAlias = Callable[[int, str, int, int], None]
 """Told of a question and its answer: step, agent, bytes down and bytes up."""
@@ -42,10 +50,12 @@ def calibrate(
     by: Literal["label", "group"] | None = None,
     groups: Sequence[str] | None = None,
     allow_samples: bool = False,
+    allow_large_alpha: bool = False,
     limit: DisclosureLimit | None = None,
-    seed: int | None = None,
+    rng: SeedLike | None = None,
     secure: bool | tuple[float, float] = False,
     on_exchange: OnExchange | None = None,
+    seed: int | None = None,
 ) -> Release:
     """Agree on thresholds between agents of this process.
 
@@ -53,13 +63,15 @@ def calibrate(
     ----------
     agents : mapping of str to array_like or Calibration
         For each agent its scores, shape (n,), or its `Calibration` where the method needs labels
-        or features. An agent may be empty.
+        or features. An agent may be empty. Shape (n, columns) is for scores of several columns,
+        which ``score`` must then name.
     method : str or Method, optional
         Name of a method, or a method with settings: ``methods.get("fedwq-cp", overflow="clip")``.
         ``"auto"`` asks for thresholds and up to sixteen more order statistics first (and for class
         counts, if it must) and uses what `fedwqcp.theory.advise` then says; the release tells why.
     alpha : float or sequence of float
-        Miscoverage level, or several: each gets a threshold of its own.
+        Miscoverage level, or several: each gets a threshold of its own. 0.1 stands for 90 %
+        coverage.
     score : str or Score, optional
         Where the scores come from; without it they count as the caller's own, without bounds.
     rule : {"leq", "leq_top1", "until"}, optional
@@ -71,16 +83,21 @@ def calibrate(
         Names of the groups; by default those that occur.
     allow_samples : bool, optional
         Let methods pass on all scores of single people, as the exact forms of some need.
+    allow_large_alpha : bool, optional
+        Take levels above 0.5, which are refused otherwise: most often a coverage was meant.
     limit : DisclosureLimit, optional
         How much of their scores agents tell. Between machines ``DisclosureLimit()`` holds unless a
         site says otherwise; here, where all data lie in one process, nothing is limited by default.
-    seed : int, optional
-        Seed of the agents' noise; by default from the operating system.
+    rng : int, SeedSequence, BitGenerator or Generator, optional
+        Source of the agents' noise, as `numpy.random.default_rng` takes it: an integer gives the
+        same noise again, a generator goes on. By default from the operating system.
     secure : bool or tuple of float, optional
         Add the agents' numbers under masks, so that the server sees only sums; for methods that
         need no more. Scores without a finite range need one: ``secure=(low, high)``.
     on_exchange : callable, optional
         Told of every question and its answer: step, agent, bytes down and bytes up.
+    seed : int, optional
+        Old name of ``rng``; goes with the next release.
 
     Returns
     -------
@@ -91,6 +108,11 @@ def calibrate(
     ------
     InputError
         If an array, a name or a setting is wrong.
+
+    Warns
+    -----
+    InfiniteThresholdWarning
+        If a threshold is +inf, once for all agents: too few calibration points, most often.
 
     Examples
     --------
@@ -104,23 +126,51 @@ def calibrate(
             f"{type(agents).__name__}"
         )
     cals = _calibrations(agents)
+    options = {
+        "alpha": as_alphas(alpha, allow_large=allow_large_alpha),
+        "score": _named_score(score, cals),
+        "rule": rule,
+        "allow_samples": allow_samples,
+        "limit": limit,
+        "rng": _one_source(rng, seed),
+        "on_exchange": on_exchange,
+    }
     if method == "auto":
         if by is not None or secure:
             raise InputError(
                 'method="auto" needs the thresholds of all agents: name a method for rounds by '
                 "label or group, and for masked sums"
             )
-        options = {"score": score, "rule": rule, "seed": seed, "on_exchange": on_exchange}
-        limits = {"allow_samples": allow_samples, "limit": limit}
-        advised = _as_advised(cals, alpha=alpha, **limits, **options)
+        advised = _as_advised(cals, **options)
         left = advised.guarantee.after_a_choice()
-        return replace(advised, guarantee=left, assumption=f"{advised.assumption}{_CHOSEN}")
-    columns = max((cal.columns for cal in cals.values()), default=1)
+        release = replace(advised, guarantee=left, assumption=f"{advised.assumption}{_CHOSEN}")
+    else:
+        release = _one_round(cals, method, by=by, groups=groups, secure=secure, **options)
+    _warn_of_infinite(release, cals)
+    return release
+
+
+def _one_round(
+    cals: Mapping[str, Calibration],
+    method: str | Method[Any],
+    *,
+    alpha: tuple[float, ...],
+    score: str | Score,
+    rule: Rule,
+    allow_samples: bool,
+    limit: DisclosureLimit | None,
+    rng: SeedLike | None,
+    on_exchange: OnExchange | None,
+    by: Literal["label", "group"] | None = None,
+    groups: Sequence[str] | None = None,
+    secure: bool | tuple[float, float] = False,
+) -> Release:
+    """Run one round of a method between agents of this process."""
     round = Round(
         id=new_id(),
         method=choose_method(method),
-        score=choose_score(Custom(columns) if score is None else score),
-        alphas=as_alphas(alpha),
+        score=choose_score(score),
+        alphas=alpha,
         agents=tuple(cals),
         quorum=len(cals),
         max_n=max(1, *(cal.n for cal in cals.values()), 1),
@@ -133,18 +183,10 @@ def calibrate(
     if secure:  # masked sizes are bounded with their noise
         sized = replace(round, max_n=round.max_n + plan.method.size_noise)
         plan = Plan.of(secure_round(sized, secure))
-    seeds = np.random.SeedSequence(seed).spawn(len(cals))
     told = None if secure else limit  # the server sees only sums
     sides = {
-        name: Agent(
-            name,
-            plan,
-            cal,
-            allow_samples=allow_samples,
-            limit=told,
-            rng=np.random.default_rng(own),
-        )
-        for (name, cal), own in zip(cals.items(), seeds, strict=True)
+        name: Agent(name, plan, cal, allow_samples=allow_samples, limit=told, rng=own)
+        for (name, cal), own in zip(cals.items(), _streams(rng, len(cals)), strict=True)
     }
     if secure:
         return run_masked(SecureServer(plan), sides)
@@ -157,9 +199,7 @@ def _as_advised(cals: Mapping[str, Calibration], **terms: Any) -> Release:
     from fedwqcp.federation.advising import calibrate_as_advised
 
     labelled = all(cal.labels is not None or not cal.n for cal in cals.values())
-    return calibrate_as_advised(
-        lambda chosen: calibrate(cals, method=chosen, **terms), labelled=labelled
-    )
+    return calibrate_as_advised(lambda chosen: _one_round(cals, chosen, **terms), labelled=labelled)
 
 
 def run(
@@ -227,6 +267,101 @@ def _localized(
 def _number(threshold: Floats) -> Number:
     """Return a threshold as it is stored."""
     return tuple(threshold.tolist()) if threshold.ndim else float(threshold)
+
+
+def _named_score(score: str | Score | None, cals: Mapping[str, Calibration]) -> str | Score:
+    """Return the score; several columns of scores are taken from a score that is named alone."""
+    if score is not None:
+        return score
+    for name, cal in cals.items():
+        if cal.columns > 1:
+            raise InputError(f"agent {name!r}: {several_columns(cal.scores)}")
+    return Custom()
+
+
+def _one_source(rng: SeedLike | None, seed: int | None) -> SeedLike | None:
+    """Return what the agents' noise comes from, under its new or its old name."""
+    if seed is None:
+        return rng
+    if rng is not None:
+        raise InputError("seed is the old name of rng: leave it out")
+    warnings.warn(
+        f"seed is deprecated: write rng={seed!r}", DeprecationWarning, stacklevel=_callers_level()
+    )
+    return seed
+
+
+def _streams(rng: SeedLike | None, agents: int) -> list[Generator]:
+    """Return a stream of random numbers for each agent."""
+    try:
+        return default_rng(rng).spawn(agents)
+    except (TypeError, ValueError):
+        raise InputError(
+            "rng must be None, an integer of at least 0, a SeedSequence, a BitGenerator or a "
+            f"Generator, got {type(rng).__name__}"
+        ) from None
+
+
+def _warn_of_infinite(release: Release, cals: Mapping[str, Calibration]) -> None:
+    """Warn once of all agents whose sets would hold everything."""
+    for alpha in release.round.alphas:
+        names = [name for name in cals if _is_infinite(release, name, alpha)]
+        if names:
+            warnings.warn(
+                _infinite(release, cals, names, alpha),
+                InfiniteThresholdWarning,
+                stacklevel=_callers_level(),
+            )
+            return
+
+
+def _is_infinite(release: Release, name: str, alpha: float) -> bool:
+    """Whether an agent has a threshold of +inf: any of its labels, groups and columns."""
+    if release.round.by is None:
+        return bool(np.isposinf(release.threshold(name, alpha)).any())
+    return any(np.isposinf(q).any() for q in release.by_group(name, alpha).values())
+
+
+def _infinite(
+    release: Release, cals: Mapping[str, Calibration], names: Sequence[str], alpha: float
+) -> str:
+    """Say whose thresholds are +inf, who has too few points, and what to do."""
+    terms = release.round
+    part = "" if terms.by is None else f" for at least one {_PARTS[terms.by]}"
+    text = (
+        f"the threshold of {_listed(list(map(repr, names)))} is +inf at alpha={alpha:g}{part}: "
+        "sets with it hold every label or value. "
+    )
+    cure = "Add calibration points, or choose a larger alpha"
+    if "overflow" not in terms.method.settings:
+        return f"{text}{cure}."
+    level = exact_level(alpha / len(release.tasks_of(alpha)))  # columns of a score share alpha
+    needed = ceil(1 / (1 - level)) - 1  # the least n with rank(n, alpha) <= n
+    few = [f"{name!r} has {cal.n}" for name, cal in cals.items() if cal.n < needed]
+    text += f"An agent needs at least {needed} calibration points"
+    text += f" of each {_PARTS[terms.by]}" if terms.by else ""
+    text += f"; {_listed(few)}. " if few else ". "
+    return (
+        f"{text}{cure}, or set the method's overflow: 'exclude' leaves such agents out of an "
+        "average, 'clip' takes their largest score and loses coverage."
+    )
+
+
+_PARTS = {"label": "class", "group": "group"}
+
+
+def _listed(names: Sequence[str], most: int = 5) -> str:
+    """List names, the first few of many."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def _callers_level() -> int:
+    """Return the stack level of the first caller outside this package, for `warnings.warn`."""
+    level, frame = 0, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "fedwqcp":
+        level, frame = level + 1, frame.f_back
+    return level + 1
 
 
 def _calibrations(agents: Mapping[str, npt.ArrayLike | Calibration]) -> dict[str, Calibration]:
