@@ -23,7 +23,12 @@ def threshold(
 ) -> float:
     """The threshold that every agent of a shared release gets."""
     release = fw.calibrate(
-        agents, method=fw.methods.get(method, **settings), alpha=alpha, allow_samples=True, rng=1
+        agents,
+        method=fw.methods.get(method, **settings),
+        alpha=alpha,
+        allow_large_alpha=True,
+        allow_samples=True,
+        rng=1,
     )
     values = {release.threshold(name) for name in agents}
     assert len(values) == 1

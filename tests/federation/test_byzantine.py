@@ -338,7 +338,9 @@ def test_dp_fedcp_moves_by_at_most_the_agents_share_of_every_step():
 
     moved = play(opened(method), honest, down).release()
     assert moved.refused == {}
-    alone = fw.calibrate(honest, method=method, alpha=alpha, score="lac").threshold("a")
+    alone = fw.calibrate(
+        honest, method=method, alpha=alpha, allow_large_alpha=True, score="lac"
+    ).threshold("a")
     # 60 of 240 points: it takes the place of honest agents whose steps lie within the same bounds
     most = 60 / 240 * T * K * eta
     assert (np.abs(np.asarray(moved.threshold("a")) - alone) <= most + 1e-9).all()

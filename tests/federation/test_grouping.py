@@ -89,14 +89,22 @@ def test_each_group_is_a_round_of_its_own(settings, data):
     given_ = {k: fw.Calibration(s, groups=g) for k, (s, g) in cals.items()}
     for method in (FCP(**settings), fw.methods.get("fedwq-cp")):
         release = fw.calibrate(
-            given_, method=method, alpha=alpha, by="group", groups="xyz", allow_samples=True
+            given_,
+            method=method,
+            alpha=alpha,
+            allow_large_alpha=True,
+            by="group",
+            groups="xyz",
+            allow_samples=True,
         )
         for group in "xyz":
             own = {k: s[g == group] for k, (s, g) in cals.items() if (g == group).any()}
             if not own:
                 assert release.threshold("agent-0", group=group) == inf
                 continue
-            alone = fw.calibrate(own, method=method, alpha=alpha, allow_samples=True)
+            alone = fw.calibrate(
+                own, method=method, alpha=alpha, allow_large_alpha=True, allow_samples=True
+            )
             assert release.threshold("agent-0", group=group) == alone.threshold(next(iter(own)))
             if isinstance(method, FCP):
                 pool = np.concatenate(list(own.values()))

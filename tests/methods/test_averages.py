@@ -18,6 +18,7 @@ from fedwqcp.methods._search import Counts
 from fedwqcp.methods.fcp import FCP
 from fedwqcp.methods.fedls_cp import FedLSCP
 from fedwqcp.methods.fedls_cp.class_sketches import ClassSketches, SketchesAndThreshold
+from fedwqcp.scores.custom import Custom
 from fedwqcp.wire.payload import Begin, LocalQuantile
 from strategies import alphas
 from worked import samples, threshold
@@ -78,7 +79,11 @@ def labelled(agents):
 def mean_of(agents, alpha, **options):
     """Run FedWQ-CP without those that have too few points."""
     return fw.calibrate(
-        agents, method=fw.methods.get("fedwq-cp", overflow="exclude"), alpha=alpha, **options
+        agents,
+        method=fw.methods.get("fedwq-cp", overflow="exclude"),
+        alpha=alpha,
+        allow_large_alpha=True,
+        **options,
     )
 
 
@@ -132,8 +137,10 @@ def test_agents_with_too_few_points_set_no_floor(method):
 @given(samples(infinite=True), alphas(2), st.sampled_from(FLOORED))
 def test_no_threshold_is_below_that_of_fedwq_cp(agents, alpha, method):
     levels = tuple(dict.fromkeys((alpha, 0.3)))
-    found = fw.calibrate(labelled(agents), method=method, alpha=levels)
-    plain = fw.calibrate(labelled(agents), method=type(method)(), alpha=levels)
+    found = fw.calibrate(labelled(agents), method=method, alpha=levels, allow_large_alpha=True)
+    plain = fw.calibrate(
+        labelled(agents), method=type(method)(), alpha=levels, allow_large_alpha=True
+    )
     mean = mean_of(agents, levels)
     for level in levels:
         for name in agents:
@@ -156,8 +163,10 @@ def test_it_holds_within_every_group_and_column(method):
         assert (np.array(found.threshold(name)) >= mean.threshold(name)).all()
     if isinstance(method, FCP):
         columns = {name: rng.normal(size=(80, 2)) for name in "ab"}
-        found = fw.calibrate(columns, method=method, alpha=0.2)
-        assert (np.array(found.threshold("a")) >= mean_of(columns, 0.2).threshold("a")).all()
+        found = fw.calibrate(columns, method=method, alpha=0.2, score=Custom(2))
+        assert (
+            np.array(found.threshold("a")) >= mean_of(columns, 0.2, score=Custom(2)).threshold("a")
+        ).all()
 
 
 def test_a_release_names_it_and_says_what_stays():

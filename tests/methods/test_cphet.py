@@ -30,6 +30,7 @@ from fedwqcp.methods.cphet.reweighting import (
     WeightedScores,
     pooled_weights,
 )
+from fedwqcp.scores.custom import Custom
 from fedwqcp.wire.payload import Begin
 
 # --- the specification ----------------------------------------------------------------------------
@@ -189,7 +190,7 @@ def test_several_levels_and_columns_at_once():
         name: fw.Calibration(np.stack([cal.scores, -cal.scores], 1), features=cal.features)
         for name, cal in federation(data).items()
     }
-    release = fw.calibrate(two, method="cphet", alpha=(0.1, 0.4))
+    release = fw.calibrate(two, method="cphet", alpha=(0.1, 0.4), score=Custom(2))
     scores, weights = pooled([(v, x, None) for v, x, _ in data], fitted(data[1][1]))
     for alpha in (0.1, 0.4):
         up = weighted_quantile(scores, weights, alpha / 2)

@@ -140,7 +140,9 @@ def _shapes(agents: dict, points: int, gap: int) -> list[tuple[int, int]]:
 @settings(max_examples=30)
 @given(samples(max_agents=1, infinite=True), alphas(2))
 def test_one_agent_alone_is_split_cp(agents: dict, alpha: float) -> None:
-    own = fw.calibrate(agents, method="split-cp", alpha=alpha).threshold("agent-0")
+    own = fw.calibrate(agents, method="split-cp", alpha=alpha, allow_large_alpha=True).threshold(
+        "agent-0"
+    )
     assert threshold(agents, "fcp", alpha) == own
 
 
@@ -272,6 +274,12 @@ def test_coarse_counts_end_where_the_sketch_of_the_same_gap_does(floor: bool) ->
     coarse = FCP(count_gap=5, floor=floor)
     order = FCP(sketch="order", points=10**5, min_gap=5, floor=floor)
     for alpha in (0.1, 0.3):
-        found = fw.calibrate(agents, method=coarse, alpha=alpha).threshold("a")
-        assert found == fw.calibrate(agents, method=order, alpha=alpha).threshold("a")
-        assert found >= fw.calibrate(agents, method=FCP(floor=floor), alpha=alpha).threshold("a")
+        found = fw.calibrate(agents, method=coarse, alpha=alpha, allow_large_alpha=True).threshold(
+            "a"
+        )
+        assert found == fw.calibrate(
+            agents, method=order, alpha=alpha, allow_large_alpha=True
+        ).threshold("a")
+        assert found >= fw.calibrate(
+            agents, method=FCP(floor=floor), alpha=alpha, allow_large_alpha=True
+        ).threshold("a")

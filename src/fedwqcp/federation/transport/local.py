@@ -126,7 +126,7 @@ def calibrate(
             f"{type(agents).__name__}"
         )
     cals = _calibrations(agents)
-    options = {
+    options: dict[str, Any] = {
         "alpha": as_alphas(alpha, allow_large=allow_large_alpha),
         "score": _named_score(score, cals),
         "rule": rule,
