@@ -256,6 +256,7 @@ def loss(point, t):
 @pytest.mark.guarantee("fed-crc", "``mixture``: for a test point that comes from agent k")
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.lists(POINT, min_size=1, max_size=3), min_size=1, max_size=3), levels)
+@example([[(a / 4, 0.0, 8, 0) for a in range(4)], [(1.0, 0.0, 8, 0)] * 4], 0.6)  # not for N + 1
 def test_fed_crc_mixture(groups, alpha):
     method, total = FedCRC(points=4), sum(map(len, groups))
     found, ways = Fraction(0), 0
