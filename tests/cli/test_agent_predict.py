@@ -96,7 +96,9 @@ def test_a_release_must_be_of_the_terms_that_were_answered(home):
     forge(text, '"alphas":[0.1]', '"alphas":[0.5]')
     said = "alphas: must be as in the round that this agent answered"
     assert refused(predict("--round", "round.json"), said, 3)
-    forge(text, '"name":"fedwq-cp"', '"name":"fedavgq-cp"')
+    other = json.loads(text)
+    other["round"]["method"] = {"name": "fedavgq-cp", "settings": {}}
+    (home / "release.json").write_text(json.dumps(other))
     assert refused(predict("--round", "round.json"), "method: must be as in the round", 3)
     released("fedwq-cp", out="other.json", round="other-round.json")
     mine = decode((home / "round.json").read_bytes(), Round).id

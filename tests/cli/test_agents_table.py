@@ -6,7 +6,7 @@ from io import StringIO
 import numpy as np
 from rich.console import Console
 
-from fedwqcp.cli.agents_table import agents_table
+from fedwqcp.cli.output import agents_table
 from fedwqcp.federation.transport.local import calibrate
 
 

@@ -10,7 +10,8 @@ import typer
 from typer.testing import CliRunner
 
 import fedwqcp as fw
-from fedwqcp.cli import audit, certs
+from fedwqcp.cli import keys
+from fedwqcp.cli import server as commands
 from fedwqcp.errors import InputError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.audit import audit as recompute
@@ -38,8 +39,8 @@ def run(command, *arguments):
 
 def differing(*arguments):
     """What is said by a command that ends with the code for a difference."""
-    done = CliRunner().invoke(program(audit.audit), [str(a) for a in arguments])
-    assert done.exit_code == audit.DIFFERS == 1
+    done = CliRunner().invoke(program(commands.audit), [str(a) for a in arguments])
+    assert done.exit_code == commands.DIFFERS == 1
     return done.stdout
 
 
@@ -62,7 +63,7 @@ def recorded(folder, method="split-cp"):
 def test_audit_says_whether_a_record_matches(tmp_path):
     terms = recorded(tmp_path)
     assert recompute(tmp_path).matches
-    said = run(audit.audit, tmp_path)
+    said = run(commands.audit, tmp_path)
     assert f"matches: round {terms.id}, split-cp, its terms alone give the release" in said
     assert "south: used" in said
     (tmp_path / "release.json").write_text("{}")
@@ -76,10 +77,10 @@ def test_several_records_and_folders_of_them(tmp_path):
     ids = [recorded(tmp_path / "records" / name).id for name in ("1", "2")]
     recorded(tmp_path / "other")
     (tmp_path / "records" / "notes.txt").write_text("not a round")
-    said = run(audit.audit, tmp_path / "records" / "1", tmp_path / "records" / "2")
+    said = run(commands.audit, tmp_path / "records" / "1", tmp_path / "records" / "2")
     assert [line.split()[2].rstrip(",") for line in said.splitlines() if "matches" in line] == ids
-    assert run(audit.audit, tmp_path / "records") == said
-    told = json.loads(run(audit.audit, tmp_path / "records", tmp_path / "other", "--json"))
+    assert run(commands.audit, tmp_path / "records") == said
+    told = json.loads(run(commands.audit, tmp_path / "records", tmp_path / "other", "--json"))
     assert [each["matches"] for each in told] == [True] * 3
     assert [each["version"] for each in told] == [1] * 3
     (tmp_path / "records" / "2" / "release.json").write_text("{}")
@@ -92,9 +93,9 @@ def test_several_records_and_folders_of_them(tmp_path):
 
 def test_one_record_in_a_folder_of_records_is_told_as_a_list(tmp_path):
     terms = recorded(tmp_path / "records" / "1")
-    (told,) = json.loads(run(audit.audit, tmp_path / "records", "--json"))
+    (told,) = json.loads(run(commands.audit, tmp_path / "records", "--json"))
     assert told["round"] == terms.id
-    assert json.loads(run(audit.audit, tmp_path / "records" / "1", "--json")) == told
+    assert json.loads(run(commands.audit, tmp_path / "records" / "1", "--json")) == told
 
 
 def test_what_can_be_audited_is_told(tmp_path):
@@ -106,7 +107,7 @@ def test_what_can_be_audited_is_told(tmp_path):
         ("round.json", "that is a file"),
     ):
         with pytest.raises(InputError, match=rf"cannot read .*records/ID, with log\.jsonl.*{what}"):
-            run(audit.audit, tmp_path / name)
+            run(commands.audit, tmp_path / name)
 
 
 def test_a_secure_round_rests_on_sums(tmp_path):
@@ -123,12 +124,12 @@ def test_a_secure_round_rests_on_sums(tmp_path):
     ledger.released(server.release(1))
     ledger.stored(())
     assert recompute(tmp_path).sums == 1
-    assert "fedwq-cp, the sums over 3 agents give the release" in run(audit.audit, tmp_path)
+    assert "fedwq-cp, the sums over 3 agents give the release" in run(commands.audit, tmp_path)
 
 
 def test_certs_writes_a_key_for_each_site(tmp_path):
     pytest.importorskip("cryptography")
-    said = run(certs.certs, tmp_path / "c", "--agent", "north", "--agent", "south")
+    said = run(keys.certs, tmp_path / "c", "--agent", "north", "--agent", "south")
     assert "hands over keys/NAME.pub alone" in said
     assert (tmp_path / "c" / "keys" / "south.pub").exists()
     assert (tmp_path / "c" / "ca.crt").exists()

@@ -310,7 +310,7 @@ def test_labels_are_needed():
         ({"solver": "exact", "noise": 1.0}, "noise needs solver='rounds'"),
         ({"solver": "exact", "count_noise": 1.0}, "noise needs solver='rounds'"),
         ({"start": 2.0}, "start must lie between 0 and 1"),
-        ({"rounds": 0}, "rounds must be"),
+        ({"rounds": 0}, "rounds: must be"),
         ({"seed": -1}, "seed must be"),
         ({"average": "median"}, "average must be one of"),
     ],

@@ -12,8 +12,7 @@ from typing import Annotated
 import typer
 
 from fedwqcp._io import write_atomic
-from fedwqcp.cli import measured
-from fedwqcp.cli.output import AsJson, Output
+from fedwqcp.cli.output import AsJson, Output, rates_of, say_rates
 from fedwqcp.errors import InputError
 from fedwqcp.federation import outputs as model_outputs
 from fedwqcp.federation.agent import USUAL_LIMIT, Agent, DisclosureLimit
@@ -168,12 +167,12 @@ def predict(
     cal = _again(terms.round, calibration, calibration_labels, own)
     ready = new if own is None else probabilities(new, own)
     sets = predict_sets(terms, name, ready, alpha=alpha, calibration=cal)
-    found = measured.measured(name, terms.round, sets, new)
+    found = rates_of(name, terms.round, sets, new)
     write_atomic(out, _table(sets, new).encode())
     output, size = Output(as_json), float(sets.sizes().mean()) if len(sets) else None
     output.say(f"{len(sets)} sets in {out}" + ("" if size is None else f"; mean size {size:.4g}"))
     level = terms.round.alphas[0] if alpha is None else alpha
-    measured.say(found, level, output)
+    say_rates(found, level, output)
     output.done(agent=name, sets=out, n=len(sets), size=size, measured=found)
 
 

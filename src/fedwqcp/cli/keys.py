@@ -1,4 +1,4 @@
-"""``fedwqcp keys``: make the key that signs a site's answers, and show its public half."""
+"""``fedwqcp keys`` and ``fedwqcp certs``: keys that sign answers, and trial certificates."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from fedwqcp.cli.output import AsJson, Output
+from fedwqcp.federation.certs import DAYS, make_certs
 from fedwqcp.federation.signing import SigningKey, new_key
 
 app = typer.Typer(no_args_is_help=True)
@@ -34,3 +35,23 @@ def show(
     public, output = SigningKey(key).public, Output(as_json)
     output.say(f'{key.stem} = "{public}"')
     output.done(key=key, public=public)
+
+
+def certs(
+    folder: Annotated[Path, typer.Argument(help="Where to write; nothing is replaced.")],
+    agent: Annotated[list[str], typer.Option(help="Name of a site; repeat for each.")],
+    host: Annotated[
+        list[str] | None, typer.Option(help="Name or address of the server; repeat for several.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a local CA, a server certificate and a key for each site, for trying out."""
+    output = Output(as_json)
+    files = make_certs(folder, agent, host or ["localhost", "127.0.0.1"])
+    for path in files:
+        output.say(path)
+    output.say(
+        f"for trying out: valid for {DAYS} days. In earnest, every site makes its own key and "
+        "hands over keys/NAME.pub alone"
+    )
+    output.done(files=files, days=DAYS)

@@ -1,4 +1,4 @@
-"""The program ``fedwqcp``."""
+"""The command line ``fedwqcp``: its commands, and what an error prints and returns."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from rich.console import Console
 
 from fedwqcp import __version__
 from fedwqcp.cli import agent, flower, keys, monitor, report, server
-from fedwqcp.cli.advise import advise
-from fedwqcp.cli.audit import audit
-from fedwqcp.cli.certs import certs
 from fedwqcp.cli.demo import demo
-from fedwqcp.cli.flags import without_types
+from fedwqcp.cli.keys import certs
 from fedwqcp.cli.listing import methods, scores
+from fedwqcp.cli.output import without_types
+from fedwqcp.cli.server import advise, audit
 from fedwqcp.errors import FedwqcpError, MessageError, MissingExtraError, RoundError
 
 app = typer.Typer(
@@ -82,7 +81,7 @@ def main() -> None:
 
 
 def run(app: typer.Typer) -> None:
-    """Run a program of commands; an expected error prints its message and sets the exit code."""
+    """Run the commands of an app; an expected error prints its message and sets the exit code."""
     try:
         app()
     except FedwqcpError as error:
@@ -93,18 +92,7 @@ def run(app: typer.Typer) -> None:
 
 
 def exit_code(error: FedwqcpError) -> int:
-    """Return 2 for input, 3 for messages and quorum, 4 for a missing extra.
-
-    Parameters
-    ----------
-    error : FedwqcpError
-        What happened.
-
-    Returns
-    -------
-    int
-        The exit code.
-    """
+    """Return 2 for input, 3 for messages and quorum, 4 for a missing extra."""
     if isinstance(error, MessageError | RoundError):
         return 3
     return 4 if isinstance(error, MissingExtraError) else 2

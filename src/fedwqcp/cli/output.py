@@ -1,18 +1,31 @@
-"""What a command says: words for people, or with ``--json`` one object for scripts."""
+"""How commands print and parse: text or ``--json``, tables, rates with intervals, settings."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from enum import Enum
-from math import isinf, isnan
+from math import isfinite, isinf, isnan
 from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 import typer
 from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+from typer.core import TyperCommand, TyperGroup
+
+from fedwqcp import metrics
+from fedwqcp.arrays import as_groups
+from fedwqcp.errors import InputError
+from fedwqcp.federation.outputs import Outputs
+from fedwqcp.report.terminal import Scale, always_left_out, released, scale
+from fedwqcp.sets import Intervals, LabelSets
+from fedwqcp.wire.payload import LocalQuantile, ToAll
+from fedwqcp.wire.release import Release
+from fedwqcp.wire.round import Round, Setting
 
 VERSION = 1
 """Version of the objects; a field may be added to one without a new version."""
@@ -107,3 +120,252 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return str(value) if isinf(value) or isnan(value) else float(value)
     return str(value)
+
+
+def without_types(app: typer.Typer) -> None:
+    """Let every command and group show its flags as flags.
+
+    Parameters
+    ----------
+    app : typer.Typer
+        The program, with all that belongs to it.
+    """
+    app.info.cls = _Group
+    for command in app.registered_commands:
+        command.cls = _Command
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            without_types(group.typer_instance)
+
+
+class _Command(TyperCommand):
+    """A command whose flags show no type."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters; the flag ``--help`` is among them."""
+        return _bare(super().get_params(ctx))
+
+
+class _Group(TyperGroup):
+    """A group whose flags show no type."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters; the flag ``--help`` is among them."""
+        return _bare(super().get_params(ctx))
+
+
+def _bare(parameters: list[Any]) -> list[Any]:
+    """Take the name of a value from options that have none."""
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False) and parameter.metavar is None:
+            parameter.metavar = ""
+    return parameters
+
+
+def parse_settings(given: Sequence[str]) -> dict[str, Setting]:
+    """Turn ``name=value`` into settings.
+
+    Parameters
+    ----------
+    given : sequence of str
+        As typed; a value is true, false, none, a number, numbers with commas, or text.
+
+    Returns
+    -------
+    dict
+        By name.
+
+    Raises
+    ------
+    InputError
+        If an entry has no equals sign or no name.
+
+    Examples
+    --------
+    >>> parse_settings(["overflow=clip", "points=32", "target=0.5,0.5"])
+    {'overflow': 'clip', 'points': 32, 'target': (0.5, 0.5)}
+    """
+    settings: dict[str, Setting] = {}
+    for entry in given:
+        name, equals, value = entry.partition("=")
+        if not equals or not name:
+            raise InputError(f"a setting is written name=value, got {entry!r}")
+        key = name.replace("-", "_")
+        if key in settings:
+            raise InputError(f"setting {key!r} is given twice")
+        settings[key] = _value(value)
+    return settings
+
+
+def _value(text: str) -> Setting:
+    """Read one value."""
+    words: dict[str, Setting] = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    try:
+        if "," in text:
+            return tuple(float(part) for part in text.split(","))
+        return int(text) if text.lstrip("+-").isdigit() else float(text)
+    except ValueError:
+        return text
+
+
+MOST_SHOWN = 200
+"""Agents in the table."""
+
+
+def agents_table(release: Release, *, ascii: bool = False) -> Table:
+    """Return a row for each agent; with local thresholds, each as a dot on a common scale.
+
+    Parameters
+    ----------
+    release : Release
+        As the server has it, with what was received. Dots are of the first level and group.
+    ascii : bool, optional
+        Whether the terminal knows no other characters.
+
+    Returns
+    -------
+    Table
+        The agents.
+    """
+    local = {
+        name: answer
+        for name, answers in release.received.items()
+        if answers and isinstance(answer := answers[0], LocalQuantile)
+    }
+    out = always_left_out(released(release))
+    scale = _scale(release, local, ascii)
+    guarantee = f"{release.guarantee} ({release.assumption})"
+    table = Table(title=f"{release.round.method.name}; guarantee: {guarantee}")
+    for heading in ("agent", "status", *(("points", "threshold") if local else ())):
+        table.add_column(heading, overflow="fold")
+    if scale is not None:
+        table.add_column(f"{scale.left:.3g} to {scale.right:.3g}", no_wrap=True)
+    for heading in ("bytes up", "reason"):
+        table.add_column(heading, overflow="fold")
+    shown = release.agents
+    if len(shown) > MOST_SHOWN:  # a terminal shows thousands slowly, and nobody reads them
+        shown = tuple(sorted(shown, key=lambda agent: agent.status == "used")[:MOST_SHOWN])
+        left = len(release.agents) - len(shown)
+        table.caption = f"and {left} more agents, all in the record; unused ones come first here"
+    for agent in shown:
+        own = local.get(agent.name)
+        row = [agent.name, "left out" if agent.name in out else agent.status]
+        if local:
+            row += ["", ""] if own is None else [str(own.n), f"{own.threshold:.4g}"]
+        if scale is not None:
+            q = None if own is None or not isfinite(own.threshold) else own.threshold
+            row.append("" if q is None else scale.bar(q, q, q))
+        table.add_row(*row, str(agent.bytes_up), Text(agent.reason))
+    return table
+
+
+def _scale(release: Release, local: Mapping[str, LocalQuantile], ascii: bool) -> Scale | None:
+    """Return a scale over all local thresholds, if they differ and there is a common one."""
+    finite = sorted(own.threshold for own in local.values() if isfinite(own.threshold))
+    common = release.outcomes[0]
+    if not isinstance(common, ToAll) or not finite or finite[0] == finite[-1]:
+        return None
+    if not isinstance(common.value, float) or not finite[0] <= common.value <= finite[-1]:
+        return None
+    return Scale(finite[0], finite[-1], common.value, width=24, ascii=ascii)
+
+
+@dataclass(frozen=True)
+class SetRate:
+    """A rate among some rows.
+
+    Parameters
+    ----------
+    group : str or None
+        Which rows; None for all.
+    what : str
+        ``"coverage"``, or ``"false-negative rate"`` where several labels occur together.
+    n : int
+        How many rows.
+    rate, low, high : float
+        The rate and its 95 % interval: exact (Clopper-Pearson) for a coverage, Chernoff's for a
+        false-negative rate.
+    size : float
+        Mean size of the sets.
+    """
+
+    group: str | None
+    what: str
+    n: int
+    rate: float
+    low: float
+    high: float
+    size: float
+
+
+def rates_of(
+    agent: str, round: Round, sets: LabelSets | Intervals, new: Outputs
+) -> tuple[SetRate, ...]:
+    """Return how many sets hold their label, or how many labels they miss; also in each group.
+
+    Parameters
+    ----------
+    agent : str
+        Whose sets.
+    round : Round
+        The round that they come from.
+    sets : LabelSets or Intervals
+        One for each row.
+    new : Outputs
+        The rows, with labels or without.
+
+    Returns
+    -------
+    tuple of SetRate
+        All rows first; nothing without labels.
+    """
+    if new.labels is None or not len(sets):
+        return ()
+    groups = new.labels if round.by == "label" else new.groups if round.by == "group" else None
+    parts: list[tuple[str | None, np.ndarray]] = [(None, np.full(len(sets), True))]
+    if groups is not None:
+        names = as_groups(groups, len(sets))
+        parts += [(f"{round.by} {name}", names == name) for name in np.unique(names)]
+    several = isinstance(sets, LabelSets) and new.labels.ndim == 2
+    found = []
+    for name, rows in parts:
+        own, y = sets[rows], new.labels[rows]
+        size = float(own.sizes().mean())
+        if several and isinstance(own, LabelSets):
+            risk = metrics.measure_risk(agent, own, y)
+            what, told = "false-negative rate", (risk.risk, risk.low, risk.high)
+        else:
+            rate = metrics.measure(agent, own, y)
+            what, told = "coverage", (rate.coverage, rate.low, rate.high)
+        found.append(SetRate(name, what, len(own), *told, size))
+    return tuple(found)
+
+
+def say_rates(found: Sequence[SetRate], alpha: float, output: Output) -> None:
+    """Print rates, each with a bar.
+
+    Parameters
+    ----------
+    found : sequence of SetRate
+        The rates.
+    alpha : float
+        The miscoverage level that was asked for.
+    output : Output
+        Where to.
+    """
+    if not found:
+        return
+    nominal = 1 - alpha if found[0].what == "coverage" else alpha
+    ends = (end for each in found for end in (each.low, each.high))
+    bars = scale(ends, nominal, ascii=output.console.options.ascii_only)
+    for each in found:
+        name = "" if each.group is None else f"{each.group}: "
+        of = f" of {each.n}, mean size {each.size:.4g}" if name else ""
+        bar = bars.bar(each.low, each.rate, each.high)
+        kind = "exact" if each.what == "coverage" else "Chernoff"
+        output.say(
+            f"{name}{each.what} {each.rate:.4f}{of}, {kind} 95 % interval {each.low:.4f} to "
+            f"{each.high:.4f}  {bars.left:g} {bar} {bars.right:g}"
+        )

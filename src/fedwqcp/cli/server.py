@@ -1,26 +1,33 @@
-"""``fedwqcp server``: open a round, close it with the answers that came."""
+"""What the server runs: ``server open``, ``server close``, ``advise`` and ``audit``."""
 
 from __future__ import annotations
 
+import json
+import re
+import shlex
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from fedwqcp import methods, scores
-from fedwqcp.cli.agents_table import agents_table
-from fedwqcp.cli.output import AsJson, Output
-from fedwqcp.cli.settings import parse_settings
+from fedwqcp.cli.output import AsJson, Output, agents_table, parse_settings
 from fedwqcp.errors import InputError
+from fedwqcp.federation.advising import advise_on
+from fedwqcp.federation.audit import Audit
+from fedwqcp.federation.audit import audit as recompute
 from fedwqcp.federation.plan import Roster, choose_method, choose_score, load_roster, new_id
 from fedwqcp.federation.plan import preset as find_preset
+from fedwqcp.federation.record import LOG, load
 from fedwqcp.federation.transport import folder
-from fedwqcp.report.terminal import released
+from fedwqcp.report.terminal import always_left_out, released
 from fedwqcp.scores import Score
-from fedwqcp.theory import Diagnosis, GroupDiagnosis, diagnose_groups, diagnose_release
+from fedwqcp.theory import Advice, Diagnosis, GroupDiagnosis, diagnose_groups, diagnose_release
+from fedwqcp.wire.payload import ToAll, ToEach
 from fedwqcp.wire.release import Release
-from fedwqcp.wire.round import Round
+from fedwqcp.wire.round import Round, Setting
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -176,3 +183,158 @@ def _diagnoses(release: Release) -> Iterator[Diagnosis | GroupDiagnosis]:
         for task in tasks:
             if found := diagnose_release(release, task, alpha / len(tasks), bounds):
                 yield found
+
+
+def advise(
+    records: Annotated[
+        list[Path],
+        typer.Argument(help="The server's records of rounds: files, or folders of rounds."),
+    ],
+    alpha: Annotated[
+        float | None, typer.Option(help="One level of several; by default all are judged.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say which method to use for the agents of a round, and why."""
+    rounds = [load(path / "record.json" if path.is_dir() else path) for path in records]
+    advice = advise_on(*rounds, alpha=alpha)
+    terms, output = rounds[0].round, Output(as_json)
+    if advice.keep:
+        output.say(advice)
+        output.say("this method is in use already: no new round is needed")
+        output.done(advice=advice, command=[], roster="")
+        return
+    command, roster = _command(terms, advice, _next(records[0])), _roster(terms)
+    output.say(advice)
+    output.say(
+        f"next round, on the same terms:\n{shlex.join(command)}\nwhere ROSTER says:\n{roster}"
+    )
+    method = methods.get(advice.method, **advice.settings)
+    if not method.questions:
+        output.say(f"{advice.method} asks for no answers: close the round without any")
+    sent = any(issubclass(kind, ToAll | ToEach) for kind in method.outcomes)
+    if not sent or advice.settings.get("own"):
+        output.say("each agent predicts with --calibration, its own calibration outputs")
+    output.done(advice=advice, command=command, roster=roster)
+
+
+def _command(terms: Round, advice: Advice, out: Path) -> list[str]:
+    """Return the words that open the next round: what is advised, all else as it was."""
+    has = set(methods.find(advice.method).settings())
+    before = terms.method.settings
+    kept = {"overflow": before["overflow"]} if "overflow" in has & set(before) else {}
+    settings = {**kept, **advice.settings}
+    score = terms.score if advice.score == terms.score.name else choose_score(advice.score)
+    return [
+        *("fedwqcp", "server", "open", "--method", advice.method, *_settings("setting", settings)),
+        *("--score", score.name, *_settings("score-setting", score.settings)),
+        *("--rule", terms.rule),
+        *(word for level in advice.levels for word in ("--alpha", repr(level))),
+        *("--quorum", str(terms.quorum), "--agents", "ROSTER", "--out", str(out)),
+        *(("--require-signatures",) if terms.keys else ()),
+    ]
+
+
+def _settings(option: str, settings: dict[str, Setting]) -> list[str]:
+    """Return settings as they are typed."""
+
+    def _typed(value: Setting) -> str:
+        """Write one value as `parse_settings` reads it."""
+        return ",".join(map(repr, value)) if isinstance(value, tuple) else str(value)
+
+    words = [(f"--{option}", f"{name}={_typed(value)}") for name, value in settings.items()]
+    return [word for pair in words for word in pair]
+
+
+def _roster(terms: Round) -> str:
+    """Return the roster of a round, as a file says it."""
+    classes = [] if terms.n_classes is None else [f"n_classes = {terms.n_classes}"]
+    agents = json.dumps(list(terms.agents))  # a list of such names reads the same in TOML
+    keys = [f"{json.dumps(name)} = {json.dumps(key)}" for name, key in terms.keys.items()]
+    table = ["[keys]", *keys] if keys else []
+    return "\n".join([f"agents = {agents}", f"max_n = {terms.max_n}", *classes, *table])
+
+
+def _next(record: Path) -> Path:
+    """Return a name beside the record that no round has yet."""
+    name = record.resolve().name.removesuffix(".json").removesuffix(".record")
+    stem = re.sub(r"-\d+$", "", name)
+    names = (record.parent / f"{stem}-{number}.json" for number in count(2))
+    return next(path for path in names if not path.exists())
+
+
+DIFFERS = 1
+"""Exit code where a record does not give its release."""
+
+
+def audit(
+    folders: Annotated[
+        list[Path],
+        typer.Argument(
+            help="The server's record of a round: a folder, a folder of such, or round.record.json."
+        ),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Recompute a release from the accepted answers, and say whether it matches."""
+    records = [record for folder in folders for record in _records(folder)]
+    found, output = {record: recompute(record) for record in records}, Output(as_json)
+    for record, each in found.items():
+        _say(record, each, output)
+    facts = [_facts(record, each) for record, each in found.items()]
+    if records == folders[:1]:
+        output.done(**facts[0])
+    else:
+        output.done_each(facts)
+    if not all(each.matches for each in found.values()):
+        raise typer.Exit(DIFFERS)
+
+
+def _records(path: Path) -> list[Path]:
+    """Return the record that a path is, or those that it holds."""
+    if (path / LOG).is_file() or (path.is_file() and path.name.endswith(".record.json")):
+        return [path]
+    within = sorted(log.parent for log in path.glob(f"*/{LOG}")) if path.is_dir() else []
+    if not within:
+        what = "that is a file" if path.is_file() else "it holds none"
+        what = what if path.exists() else "it does not exist"
+        raise InputError(
+            f"cannot read {path}: must be the folder that a Flower coordinator keeps of a round "
+            f"(records/ID, with {LOG} in it), a folder of such, or the round.record.json of a "
+            f"round by files; {what}"
+        )
+    return within
+
+
+def _say(record: Path, found: Audit, output: Output) -> None:
+    """Say whether a record matches, and what became of each agent."""
+    release = found.release
+    if release is None or not found.matches:
+        output.say(f"{record} does not match: {found.difference}", style="bold red")
+        return
+    agents = len(release.used)
+    given = f"{found.answers} accepted answers of {agents} agents give the release"
+    if found.sums:
+        given = f"the sums over {agents} agents give the release"
+    elif not found.answers:
+        given = "its terms alone give the release, no agent sends anything"
+    output.say(f"matches: round {release.round.id}, {release.round.method.name}, {given}")
+    out = always_left_out(released(release))
+    for agent in release.agents:
+        status = "left out" if agent.name in out else agent.status
+        output.say(f"  {agent.name}: {status} {agent.reason}".rstrip())
+
+
+def _facts(record: Path, found: Audit) -> dict[str, object]:
+    """Return what scripts are told of a record."""
+    release = found.release
+    return {
+        "record": record,
+        "matches": found.matches,
+        "difference": found.difference,
+        "round": None if release is None else release.round.id,
+        "method": None if release is None else release.round.method.name,
+        "answers": found.answers,
+        "sums": found.sums,
+        "agents": () if release is None else release.agents,
+    }
