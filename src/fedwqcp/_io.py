@@ -54,7 +54,9 @@ def append_line(path: Path, line: bytes) -> None:
         with path.open("a+b", buffering=0) as file:
             _lock(file.fileno())
             _end_of_lines(file)
-            file.write(line + b"\n")
+            data = line + b"\n"
+            while data:  # a disk that becomes full takes a part, and only then refuses
+                data = data[file.write(data) :]
             os.fsync(file.fileno())
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}") from None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
-from fedwqcp._io import write_atomic
+from fedwqcp._io import append_line, write_atomic
 from fedwqcp.demo.records import from_line, to_line
 from fedwqcp.errors import InputError, RecordError
 from fedwqcp.wire.payload import Number
@@ -115,8 +115,8 @@ class Result:
     def __post_init__(self) -> None:
         if not 0 <= self.hits <= self.n_test or self.n_test == 0:
             raise InputError(
-                f"hits: must be from 0 to n_test and n_test at least 1, "
-                f"got {self.hits} of {self.n_test}"
+                f"must be from 0 to n_test and n_test at least 1, got {self.hits} of {self.n_test}",
+                field="hits",
             )
 
     @property
@@ -243,16 +243,14 @@ class Journal(Generic[R]):
 
     def append(self, records: Sequence[R]) -> None:
         """Write records behind the others, and wait until the disk has them."""
-        text = "".join(to_line(record) for record in records).encode()
+        if not records:
+            return
+        lines = "".join(to_line(record) for record in records).encode()
         try:
-            with self.path.open("ab", buffering=0) as file:
-                while text:  # a disk that becomes full takes a part, and only then refuses
-                    text = text[file.write(text) :]
-                os.fsync(file.fileno())
-        except OSError as error:
+            append_line(self.path, lines.removesuffix(b"\n"))
+        except InputError as error:
             raise InputError(
-                f"cannot write {self.path}: {error.strerror}; "
-                "make room, then run the same command with --resume"
+                f"{error}; make room, then run the same command with --resume"
             ) from None
 
     def _text(self) -> bytes:

@@ -167,7 +167,7 @@ class AttackResult:
         lists = (self.truthful, self.size, self.truthful_size, self.threshold, self.refused)
         if not self.coverage or any(len(each) != len(self.coverage) for each in lists):
             raise InputError(
-                "coverage: must be one for each choice of Byzantine agents, as all lists"
+                "must be one for each choice of Byzantine agents, as all lists", field="coverage"
             )
 
     @property
