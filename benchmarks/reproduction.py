@@ -12,7 +12,7 @@ from math import inf, isfinite
 from pathlib import Path
 from statistics import fmean, median
 
-from fedwqcp_lab.comparison import Cell, cells, half_width, judge, published, published_key
+from fedwqcp_lab.comparison import TableCell, cells, half_width, judge, published, published_key
 from fedwqcp_lab.results import Result, read_results
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
@@ -63,7 +63,7 @@ def tables() -> Iterator[tuple[str, str]]:
     yield "seconds", _table(_seconds(results))
 
 
-def _verdicts(found: Sequence[Cell]) -> Iterator[list[str]]:
+def _verdicts(found: Sequence[TableCell]) -> Iterator[list[str]]:
     """Count cells by method and metric, and those of the three methods together."""
     yield ["method", "metric", "cells", *VERDICTS, "inside or overlapping"]
     for metric in ("coverage", "size"):
@@ -76,7 +76,9 @@ def _verdicts(found: Sequence[Cell]) -> Iterator[list[str]]:
                 yield [method, metric, *_counts(found, [method], [metric])]
 
 
-def _counts(found: Sequence[Cell], methods: Iterable[str], metrics: Iterable[str]) -> list[str]:
+def _counts(
+    found: Sequence[TableCell], methods: Iterable[str], metrics: Iterable[str]
+) -> list[str]:
     """Return how many cells there are, how they stand, and the share that agrees."""
     tally = Counter(c.verdict for c in found if c.method in methods and c.metric in metrics)
     total = sum(tally[name] for name in VERDICTS)
@@ -84,7 +86,7 @@ def _counts(found: Sequence[Cell], methods: Iterable[str], metrics: Iterable[str
     return [str(total), *(str(tally[name]) for name in VERDICTS), f"{share:.0f} %"]
 
 
-def _outside(found: Sequence[Cell]) -> Iterator[list[str]]:
+def _outside(found: Sequence[TableCell]) -> Iterator[list[str]]:
     """Name every cell of the three methods that is outside, and how far the intervals are apart."""
     yield ["method", "dataset", "metric", "agent", "ours", "published", "apart by"]
     for c in found:
@@ -97,7 +99,7 @@ def _outside(found: Sequence[Cell]) -> Iterator[list[str]]:
             yield [*where, ours, printed, f"{gap:.{places + 1}f}"]
 
 
-def _others(found: Sequence[Cell]) -> Iterator[list[str]]:
+def _others(found: Sequence[TableCell]) -> Iterator[list[str]]:
     """Tell where the other rows are outside: coverage cells and sizes by dataset."""
     titles = list(dict.fromkeys(c.title for c in found))
     yield ["method", *titles]
@@ -112,7 +114,7 @@ def _others(found: Sequence[Cell]) -> Iterator[list[str]]:
         yield line
 
 
-def _against(found: Sequence[Cell], row: str, methods: Iterable[str]) -> Iterator[list[str]]:
+def _against(found: Sequence[TableCell], row: str, methods: Iterable[str]) -> Iterator[list[str]]:
     """Hold rows of ours against the figures that the paper prints for one method."""
     yield [f"our row against {NAMES[row]}'s figures", "metric", "cells", *VERDICTS]
     for method in methods:
@@ -125,7 +127,7 @@ def _against(found: Sequence[Cell], row: str, methods: Iterable[str]) -> Iterato
             yield [method, metric, str(tally.total()), *(str(tally[name]) for name in VERDICTS)]
 
 
-def _widths(found: Sequence[Cell]) -> Iterator[list[str]]:
+def _widths(found: Sequence[TableCell]) -> Iterator[list[str]]:
     """Compare half-widths; cells without spread in ours, or an infinite one, have no ratio."""
     yield ["method", "metric", "cells", "published half-width / ours, median"]
     for method in OWN:
@@ -207,7 +209,7 @@ def _retina(results: Sequence[Result]) -> Iterator[list[str]]:
         yield [method, *(f"{median(r.coverage for r in own if r.agent == a):.4f}" for a in agents)]
 
 
-def _dp(results: Sequence[Result], found: Sequence[Cell]) -> Iterator[list[str]]:
+def _dp(results: Sequence[Result], found: Sequence[TableCell]) -> Iterator[list[str]]:
     """Compare DP-FedCP's rows, strong and weak agents apart."""
     rows = [m for m in OTHERS if m.startswith("dp-fedcp")]
     yield ["dataset", "published", *rows]

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from fedwqcp.errors import InputError
-from fedwqcp_lab.comparison import AVERAGE, Cell, PublishedFigure, ablation_rows, cells
+from fedwqcp_lab.comparison import AVERAGE, PublishedFigure, TableCell, ablation_rows, cells
 from fedwqcp_lab.evaluation import evaluate, partitions
 from fedwqcp_lab.experiment import MethodPlan
 from fedwqcp_lab.figures import draw_ablation
@@ -153,7 +153,7 @@ def test_a_folder_without_records_says_what_to_do(tmp_path):
         write(tmp_path, tmp_path / "out")
 
 
-BASE = Cell(
+BASE = TableCell(
     dataset="digits", title="digits", status="published", preset="sound", method="fcp",
     metric="coverage", agent=AVERAGE, seeds=2, median=0.93, half=0.01, figure=None, verdict="",
 )  # fmt: skip

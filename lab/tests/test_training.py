@@ -12,7 +12,7 @@ from fedwqcp_lab.datasets import catalog
 from fedwqcp_lab.datasets.loading import Loaded, split
 from fedwqcp_lab.evaluation import evaluate
 from fedwqcp_lab.experiment import DatasetPlan
-from fedwqcp_lab.training import LoadedDataset, division, fit_components, setting_of
+from fedwqcp_lab.training import TrainingData, division, fit_components, setting_of
 from units import experiment
 
 
@@ -124,7 +124,7 @@ def images(name="bloodmnist", n=120, classes=8):
     labels = rng.integers(0, classes, n).astype(np.uint8)
     pixels = rng.integers(0, 60, (n, 4, 4, 3)) + 20 * labels[:, None, None, None]
     pixels = pixels.astype(np.uint8)
-    return LoadedDataset(
+    return TrainingData(
         catalog.find(name), "subset", "made", pixels[:100], labels[:100], pixels[100:], labels[100:]
     )
 

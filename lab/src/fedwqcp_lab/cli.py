@@ -29,7 +29,7 @@ from fedwqcp.cli.output import AsJson, Output, without_types
 from fedwqcp.errors import FedwqcpError, InputError
 from fedwqcp.report.figures import FigureSource, draw
 from fedwqcp_lab import figures, html_page
-from fedwqcp_lab.comparison import Cell, cells
+from fedwqcp_lab.comparison import TableCell, cells
 from fedwqcp_lab.datasets import catalog
 from fedwqcp_lab.datasets import files as dataset_files
 from fedwqcp_lab.datasets.catalog import Dataset
@@ -177,7 +177,7 @@ def _run(experiment: Experiment, where: Where, resume: bool, console: Console) -
         return run(experiment, where, resume=resume, on_step=on_step)
 
 
-def _show(found: Sequence[Cell], nominal: float, output: Output) -> None:
+def _show(found: Sequence[TableCell], nominal: float, output: Output) -> None:
     """Print how the methods stand, and what agrees with the paper."""
     for table in terminal_tables(found, nominal, ascii=output.console.options.ascii_only):
         output.show(table)
@@ -308,7 +308,7 @@ WIDTH = 160
 
 
 @dataclass(frozen=True)
-class Verdict:
+class DatasetCheck:
     """What became of checking one dataset.
 
     Parameters
@@ -455,17 +455,17 @@ def _fetch(dataset: Dataset, folder: Path, console: Console) -> tuple[Path, ...]
         )
 
 
-def _verify(dataset: Dataset, data: Path | None) -> Verdict:
+def _verify(dataset: Dataset, data: Path | None) -> DatasetCheck:
     """Check one dataset; a wrong data folder still ends the command."""
     if dataset.published.status == "synthetic":
-        return Verdict(dataset.name, dataset.published.status, dataset.published.note)
+        return DatasetCheck(dataset.name, dataset.published.status, dataset.published.note)
     if not dataset.embedded and dataset_files.locate(dataset, data) is None:
-        return Verdict(dataset.name, "missing", str(dataset_files.missing(dataset, data)))
+        return DatasetCheck(dataset.name, "missing", str(dataset_files.missing(dataset, data)))
     try:
         loaded = load_dataset(dataset.name, data)
     except FedwqcpError as error:
-        return Verdict(dataset.name, "unsound", str(error))
-    return Verdict(
+        return DatasetCheck(dataset.name, "unsound", str(error))
+    return DatasetCheck(
         dataset.name,
         loaded.status,
         loaded.note,

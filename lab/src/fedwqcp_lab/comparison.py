@@ -51,7 +51,7 @@ SEPARATE = 0.0005
 """Differences of coverage below this are called none: half the last digit shown."""
 
 
-def cells(results: Sequence[Result], *, against: bool = True) -> tuple[Cell, ...]:
+def cells(results: Sequence[Result], *, against: bool = True) -> tuple[TableCell, ...]:
     """Summarise results over seeds."""
     if not results:
         raise InputError("there are no results: run the experiment first")
@@ -66,7 +66,7 @@ def cells(results: Sequence[Result], *, against: bool = True) -> tuple[Cell, ...
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """One figure.
 
     Parameters
@@ -150,7 +150,7 @@ def reduction(other: float, ours: float) -> float | None:
     return (other - ours) / other if 0 < other < inf and ours < inf else None
 
 
-def count_verdicts(found: Iterable[Cell]) -> dict[tuple[str, str, str], Counter[str]]:
+def count_verdicts(found: Iterable[TableCell]) -> dict[tuple[str, str, str], Counter[str]]:
     """Count the verdicts."""
     tally: dict[tuple[str, str, str], Counter[str]] = {}
     for cell in found:
@@ -214,7 +214,7 @@ def plain(name: str) -> str:
     return name.lower().replace("-", "")
 
 
-def coverage_rows(found: Sequence[Cell]) -> tuple[MethodRow, ...]:
+def coverage_rows(found: Sequence[TableCell]) -> tuple[MethodRow, ...]:
     """Return the coverage table: agents, their mean, and the seconds of the calibration."""
     rows = []
     for own in _by_row(found):
@@ -224,7 +224,7 @@ def coverage_rows(found: Sequence[Cell]) -> tuple[MethodRow, ...]:
     return tuple(rows)
 
 
-def size_rows(found: Sequence[Cell]) -> tuple[MethodRow, ...]:
+def size_rows(found: Sequence[TableCell]) -> tuple[MethodRow, ...]:
     """Return the size table, with what FedWQ-CP saves against each method."""
     ours = {c.dataset: c for c in found if c.method == OURS and c.metric == "size"}
     rows = []
@@ -252,7 +252,7 @@ class MethodRow:
     ----------
     dataset, method : str
         As shown.
-    cells : dict of str to Cell
+    cells : dict of str to TableCell
         By agent for a coverage table, by metric for a size table.
     less, published_less : float or None
         By which share FedWQ-CP's sets are smaller: ours, and from the published medians.
@@ -260,7 +260,7 @@ class MethodRow:
 
     dataset: str
     method: str
-    cells: dict[str, Cell]
+    cells: dict[str, TableCell]
     less: float | None = None
     published_less: float | None = None
 
@@ -271,7 +271,7 @@ def agents_of(rows: Sequence[MethodRow]) -> tuple[str, ...]:
     return (*(name for name in names if name not in (ALL, AVERAGE)), AVERAGE)
 
 
-def ablation_rows(found: Sequence[Cell]) -> list[list[str]]:
+def ablation_rows(found: Sequence[TableCell]) -> list[list[str]]:
     """Return what the plain mean does to the weak agents' coverage."""
     lines = [["preset", "dataset", "weak, FedWQ-CP", "weak, FedAvgQ-CP", "plain mean covers"]]
     for preset, dataset in dict.fromkeys((c.preset, c.dataset) for c in found):
@@ -285,14 +285,14 @@ def ablation_rows(found: Sequence[Cell]) -> list[list[str]]:
     return lines
 
 
-def agent_coverage(found: Sequence[Cell], method: str) -> list[Cell]:
+def agent_coverage(found: Sequence[TableCell], method: str) -> list[TableCell]:
     """Return a method's coverage, agent by agent."""
     return [
         c for c in found if c.method == method and c.metric == "coverage" and c.agent != AVERAGE
     ]
 
 
-def _row(results: Sequence[Result], against: bool) -> list[Cell]:
+def _row(results: Sequence[Result], against: bool) -> list[TableCell]:
     """Return the cells of one dataset, preset and method."""
     seeds = sorted({result.seed for result in results})
     agents = sorted({result.agent for result in results}, key=lambda name: int(name[1:]))
@@ -319,7 +319,7 @@ def _row(results: Sequence[Result], against: bool) -> list[Cell]:
     ]
 
 
-def _cell(first: Result, metric: str, agent: str, values: list[float], against: bool) -> Cell:
+def _cell(first: Result, metric: str, agent: str, values: list[float], against: bool) -> TableCell:
     """Return one figure over seeds."""
     middle, half = median(values), half_width(values)
     figure = (
@@ -328,7 +328,7 @@ def _cell(first: Result, metric: str, agent: str, values: list[float], against: 
         else None
     )
     timed = metric in ("runtime_s", "sets_s")
-    return Cell(
+    return TableCell(
         dataset=first.dataset,
         title=first.title,
         status=first.status,
@@ -363,15 +363,15 @@ def _at(name: str, known: Sequence[str]) -> int:
     return known.index(name) if name in known else len(known)
 
 
-def _by_row(found: Sequence[Cell]) -> list[list[Cell]]:
+def _by_row(found: Sequence[TableCell]) -> list[list[TableCell]]:
     """Return cells of one dataset and method together, in their order."""
-    rows: dict[tuple[str, str], list[Cell]] = {}
+    rows: dict[tuple[str, str], list[TableCell]] = {}
     for cell in found:
         rows.setdefault((cell.dataset, cell.method), []).append(cell)
     return list(rows.values())
 
 
-def _weak_coverage(found: Sequence[Cell], method: str) -> float | None:
+def _weak_coverage(found: Sequence[TableCell], method: str) -> float | None:
     """Return the mean over weak agents of the median coverages."""
     own = [c.median for c in agent_coverage(found, method) if c.agent.startswith("W")]
     return fmean(own) if own else None

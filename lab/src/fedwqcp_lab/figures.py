@@ -17,7 +17,7 @@ from fedwqcp_lab.comparison import (
     INTERVAL,
     OURS,
     PLAIN_MEAN,
-    Cell,
+    TableCell,
     agent_coverage,
     cells,
     display_title,
@@ -29,7 +29,7 @@ Record = TypeVar("Record", Result, StressResult)
 
 
 def draw_ablation(
-    found: Sequence[Cell],
+    found: Sequence[TableCell],
     nominal: float,
     stem: Path,
     endings: Sequence[str] = (".png", ".svg"),
@@ -178,7 +178,7 @@ def _demo_partition(profile: AgentProfile) -> AgentPartition:
     )
 
 
-def _ablation_panel(panel: Any, found: Sequence[Cell], nominal: float) -> None:
+def _ablation_panel(panel: Any, found: Sequence[TableCell], nominal: float) -> None:
     """Draw one dataset."""
     for shift, colour, method in ((-0.12, COLOURS[1], OURS), (0.12, COLOURS[0], PLAIN_MEAN)):
         own = agent_coverage(found, method)

@@ -20,8 +20,8 @@ from fedwqcp_lab.comparison import (
     ALL,
     AVERAGE,
     INTERVAL,
-    Cell,
     MethodRow,
+    TableCell,
     ablation_rows,
     agents_of,
     cells,
@@ -95,7 +95,7 @@ def write(folder: Path, out: Path, *, against: bool = True) -> tuple[Path, ...]:
     return (*(out / name for name in texts), *figures)
 
 
-def cells_csv(found: Sequence[Cell]) -> str:
+def cells_csv(found: Sequence[TableCell]) -> str:
     """Return every cell as a line of CSV."""
     rows = [list(COLUMNS)]
     for cell in found:
@@ -119,7 +119,7 @@ def cells_csv(found: Sequence[Cell]) -> str:
     return _csv(rows)
 
 
-def markdown_page(found: Sequence[Cell], ablation: Sequence[Sequence[str]]) -> str:
+def markdown_page(found: Sequence[TableCell], ablation: Sequence[Sequence[str]]) -> str:
     """Return all tables as one page."""
     parts = ["# Results beside the published figures", LEGEND]
     for preset in dict.fromkeys(cell.preset for cell in found):
@@ -139,7 +139,7 @@ def markdown_table(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def verdict_rows(found: Iterable[Cell]) -> list[list[str]]:
+def verdict_rows(found: Iterable[TableCell]) -> list[list[str]]:
     """Return how many cells of each row stand how."""
     rows = [["preset", "method", "metric", "cells", "inside", "overlapping", "outside", "share"]]
     for (preset, method, metric), tally in count_verdicts(found).items():
@@ -150,7 +150,7 @@ def verdict_rows(found: Iterable[Cell]) -> list[list[str]]:
     return rows
 
 
-def latex_page(found: Sequence[Cell]) -> str:
+def latex_page(found: Sequence[TableCell]) -> str:
     """Return all tables."""
     parts = [LATEX_HEAD]
     for preset in dict.fromkeys(cell.preset for cell in found):
@@ -167,7 +167,7 @@ def latex_escape(text: str) -> str:
 
 
 def terminal_tables(
-    found: Sequence[Cell], nominal: float, *, ascii: bool = False
+    found: Sequence[TableCell], nominal: float, *, ascii: bool = False
 ) -> tuple[Table, ...]:
     """Return one table for each preset and dataset."""
     rows = method_summaries(found)
@@ -200,7 +200,7 @@ def terminal_tables(
     return tuple(made)
 
 
-def verdict_table(found: Sequence[Cell]) -> Table | None:
+def verdict_table(found: Sequence[TableCell]) -> Table | None:
     """Return how many figures agree with what the paper prints."""
     head, *body = verdict_rows(found)
     if not body:
@@ -211,9 +211,9 @@ def verdict_table(found: Sequence[Cell]) -> Table | None:
     return table
 
 
-def method_summaries(found: Sequence[Cell]) -> tuple[MethodSummary, ...]:
+def method_summaries(found: Sequence[TableCell]) -> tuple[MethodSummary, ...]:
     """Return every method on every dataset."""
-    rows: dict[tuple[str, str, str], list[Cell]] = {}
+    rows: dict[tuple[str, str, str], list[TableCell]] = {}
     for cell in found:
         rows.setdefault((cell.preset, cell.display_title, cell.method), []).append(cell)
     return tuple(_summary(own) for own in rows.values())
@@ -290,7 +290,7 @@ def _markdown_sizes(rows: Sequence[MethodRow]) -> str:
     return markdown_table(lines)
 
 
-def _markdown_verdicts(found: Sequence[Cell]) -> str:
+def _markdown_verdicts(found: Sequence[TableCell]) -> str:
     """Return the counts of verdicts."""
     rows = verdict_rows(found)
     return (
@@ -298,7 +298,7 @@ def _markdown_verdicts(found: Sequence[Cell]) -> str:
     )
 
 
-def _markdown_cell(cell: Cell | None, decimals: int) -> str:
+def _markdown_cell(cell: TableCell | None, decimals: int) -> str:
     """Write one cell."""
     if cell is None:
         return ""
@@ -336,7 +336,7 @@ def _latex_sizes(rows: Sequence[MethodRow], preset: str) -> str:
     return _tabular(lines, f"size, preset {preset}")
 
 
-def _latex_cell(cell: Cell | None, decimals: int) -> str:
+def _latex_cell(cell: TableCell | None, decimals: int) -> str:
     """Write one cell."""
     if cell is None:
         return ""
@@ -364,7 +364,7 @@ def _tabular(lines: Sequence[Sequence[str]], what: str) -> str:
     return "\n".join([*text, r"\bottomrule", r"\end{tabular}"])
 
 
-def _summary(own: Sequence[Cell]) -> MethodSummary:
+def _summary(own: Sequence[TableCell]) -> MethodSummary:
     """Summarise one method on one dataset."""
     coverages = {cell.agent: cell for cell in own if cell.metric == "coverage"}
     mean = coverages.pop(AVERAGE)

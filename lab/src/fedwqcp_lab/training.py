@@ -18,8 +18,15 @@ from numpy.random import Generator
 
 from fedwqcp.arrays import Floats
 from fedwqcp.demo.agents import ModelSettings, train_and_predict
-from fedwqcp.demo.data import Dataset as EmbeddedDataset
-from fedwqcp.demo.data import Indices, by_cluster, by_label, digits, friedman, stream
+from fedwqcp.demo.data import (
+    EmbeddedDataset,
+    Indices,
+    by_cluster,
+    by_label,
+    digits,
+    friedman,
+    stream,
+)
 from fedwqcp.methods.cphet import density_of
 from fedwqcp_lab.datasets import catalog, files
 from fedwqcp_lab.datasets.catalog import Dataset
@@ -63,14 +70,14 @@ def train_units(
 ) -> Iterator[Unit]:
     """Train all agents' models on one dataset, and predict calibration and test points."""
     if catalog.find(plan.source).embedded:
-        material = embedded_dataset(plan.source)
+        source = embedded_dataset(plan.source)
         for done, seed in enumerate(seeds):
             on_progress(f"{plan.name}: training seed {seed}", done / len(seeds))
-            yield train_small(material, plan, experiment, seed)
+            yield train_small(source, plan, experiment, seed)
         return
     on_progress(f"{plan.name}: reading", 0.0)
     loaded = load(plan.source, data)
-    material = LoadedDataset(
+    source = TrainingData(
         loaded.dataset,
         loaded.status,
         loaded.note,
@@ -79,7 +86,7 @@ def train_units(
         loaded.test_images,
         loaded.test_labels,
     )
-    yield from _Networks(material, plan, experiment, device, on_progress).units(seeds)
+    yield from _Networks(source, plan, experiment, device, on_progress).units(seeds)
 
 
 def check_data(plans: Iterable[DatasetPlan], data: Path | None = None) -> None:
@@ -90,12 +97,12 @@ def check_data(plans: Iterable[DatasetPlan], data: Path | None = None) -> None:
             raise files.missing(entry, data)
 
 
-def embedded_dataset(name: str) -> LoadedDataset:
+def embedded_dataset(name: str) -> TrainingData:
     """Return an embedded dataset."""
     entry = catalog.find(name)
     data = digits() if name == "digits" else friedman(FRIEDMAN_ROWS, stream(0, "friedman"))
     test = np.arange(len(data)) % 5 == 4
-    return LoadedDataset(
+    return TrainingData(
         entry,
         entry.published.status,
         entry.published.note,
@@ -106,18 +113,16 @@ def embedded_dataset(name: str) -> LoadedDataset:
     )
 
 
-def train_small(
-    material: LoadedDataset, plan: DatasetPlan, experiment: Experiment, seed: int
-) -> Unit:
+def train_small(source: TrainingData, plan: DatasetPlan, experiment: Experiment, seed: int) -> Unit:
     """Train one small model for each agent: a network, or a linear model that saw the data once."""
-    setting = setting_of(material, plan, experiment, seed, "cpu")
-    rows = division(material, seed, experiment.held_out)
-    inputs = np.concatenate([material.inputs, material.test_inputs])
-    targets = np.concatenate([material.targets, material.test_targets])
+    setting = setting_of(source, plan, experiment, seed, "cpu")
+    rows = division(source, seed, experiment.held_out)
+    inputs = np.concatenate([source.inputs, source.test_inputs])
+    targets = np.concatenate([source.targets, source.test_targets])
     data = EmbeddedDataset(
         plan.source, inputs, targets, setting.n_classes if setting.label_law.size else None
     )
-    tested = rows.held_out if experiment.held_out else np.arange(len(material.inputs), len(inputs))
+    tested = rows.held_out if experiment.held_out else np.arange(len(source.inputs), len(inputs))
     outputs = []
     for place, name in enumerate(experiment.agents):
         strong = name.startswith("S")
@@ -134,49 +139,49 @@ def train_small(
 
 
 def setting_of(
-    material: LoadedDataset, plan: DatasetPlan, experiment: Experiment, seed: int, device: str
+    source: TrainingData, plan: DatasetPlan, experiment: Experiment, seed: int, device: str
 ) -> UnitSetting:
     """Divide the calibration points between the agents, and estimate the training distributions."""
-    name, classes = material.dataset.name, material.dataset.n_classes
-    rows = division(material, seed, experiment.held_out)
+    name, classes = source.dataset.name, source.dataset.n_classes
+    rows = division(source, seed, experiment.held_out)
     rng = stream(seed, name, "components")
-    shared = fit_components(material.inputs, rows.train, plan.components, rng)
+    shared = fit_components(source.inputs, rows.train, plan.components, rng)
     some = np.sort(rng.permutation(rows.train)[:DENSITY_ROWS])
-    train, kept = material.targets[rows.train], material.targets[some]
-    labelled = material.dataset.task == "classification" and classes is not None
-    tested = material.targets[rows.held_out] if experiment.held_out else material.test_targets
+    train, kept = source.targets[rows.train], source.targets[some]
+    labelled = source.dataset.task == "classification" and classes is not None
+    tested = source.targets[rows.held_out] if experiment.held_out else source.test_targets
     label_law = np.bincount(train.astype(np.int64), minlength=classes or 0) / max(1, len(train))
     density = density_of(
-        shared.of(material.inputs, some), kept.astype(np.int64) if labelled else None
+        shared.of(source.inputs, some), kept.astype(np.int64) if labelled else None
     )
     return UnitSetting(
         dataset=plan.name,
-        title=f"{material.dataset.title} ({plan.name})" if plan.data else material.dataset.title,
-        status=material.status,
-        note=material.note,
-        task=material.dataset.task,
+        title=f"{source.dataset.title} ({plan.name})" if plan.data else source.dataset.title,
+        status=source.status,
+        note=source.note,
+        task=source.dataset.task,
         n_classes=classes if labelled else plan.ordinal,
         seed=seed,
         device=device,
         agents=experiment.agents,
-        owners=_owners(material, rows.calibration, experiment, seed),
+        owners=_owners(source, rows.calibration, experiment, seed),
         rows=rows.calibration,
-        labels=_truth(material.targets[rows.calibration], labelled=labelled),
+        labels=_truth(source.targets[rows.calibration], labelled=labelled),
         test_labels=_truth(tested, labelled=labelled),
-        features=shared.of(material.inputs, rows.calibration),
+        features=shared.of(source.inputs, rows.calibration),
         label_law=label_law if labelled else np.zeros(0),
         feature_law=np.array(density),
     )
 
 
-def division(material: LoadedDataset, seed: int, held_out: float = 0.0) -> Split:
+def division(source: TrainingData, seed: int, held_out: float = 0.0) -> Split:
     """Return which rows train, which calibrate and which are held out."""
-    return split(len(material.inputs), material.dataset.name, seed, held_out=held_out)
+    return split(len(source.inputs), source.dataset.name, seed, held_out=held_out)
 
 
 @dataclass(frozen=True, eq=False)
-class LoadedDataset:
-    """A dataset in memory.
+class TrainingData:
+    """A dataset in memory: what a unit is trained, calibrated and tested on.
 
     Parameters
     ----------
@@ -249,7 +254,7 @@ def device_name(device: Any) -> str:
 class _Networks:
     """The paper's networks on one dataset, all seeds and agents of one kind at once."""
 
-    material: LoadedDataset
+    source: TrainingData
     plan: DatasetPlan
     experiment: Experiment
     device: str
@@ -263,7 +268,7 @@ class _Networks:
         where = device_name(find_device(self.device))
         for seed in seeds:
             self.on_progress(f"{self.plan.name}: partition and components, seed {seed}", 0.0)
-            self.settings[seed] = setting_of(self.material, self.plan, self.experiment, seed, where)
+            self.settings[seed] = setting_of(self.source, self.plan, self.experiment, seed, where)
         heads, agents = self._heads(), self.experiment.agents
         steps = [(head, kind) for head in heads for kind in ("strong", "weak")]
         predicted: dict[tuple[int, str, int], tuple[Numbers, Numbers]] = {}
@@ -286,8 +291,8 @@ class _Networks:
         """Return what models put out: classes; or a mean, and quantiles for CQR."""
         from fedwqcp_lab.models.networks import Classes, Mean, Quantiles
 
-        if self.material.dataset.task == "classification":
-            return [Classes(self.material.dataset.n_classes or 2)]
+        if self.source.dataset.task == "classification":
+            return [Classes(self.source.dataset.n_classes or 2)]
         alpha = self.experiment.alpha
         return [Mean(), Quantiles((alpha / 2, 1 - alpha / 2))]
 
@@ -298,9 +303,9 @@ class _Networks:
         from fedwqcp_lab.models.networks import LargeCNN, VeryWeakLinear
         from fedwqcp_lab.models.training import train
 
-        images = self.material.inputs
+        images = self.source.inputs
         shape: Any = (*images.shape[1:3], images.shape[3] if images.ndim == 4 else 1)
-        regression = self.material.dataset.task == "regression"
+        regression = self.source.dataset.task == "regression"
         architecture = (
             LargeCNN(shape, head, averaging=regression)
             if kind == "strong"
@@ -310,11 +315,11 @@ class _Networks:
         if not agents:
             return {}
         models = [(seed, agent) for seed in self.settings for agent in agents]
-        name, use = self.material.dataset.name, type(head).__name__.lower()
+        name, use = self.source.dataset.name, type(head).__name__.lower()
         stack = train(
             architecture,
             images,
-            self.material.targets,
+            self.source.targets,
             np.stack([self._rows(seed).train for seed, _ in models]),
             [stream(seed, name, "train", agent, use) for seed, agent in models],
             epochs=getattr(self.plan, f"{kind}_epochs")
@@ -330,14 +335,14 @@ class _Networks:
                 images, np.stack([self._rows(seed).held_out for seed, _ in models])
             )
         else:
-            test = stack.predict(self.material.test_inputs)
+            test = stack.predict(self.source.test_inputs)
         return {
             model: (calibration[at, : len(own[at])], test[at]) for at, model in enumerate(models)
         }
 
     def _rows(self, seed: int) -> Split:
         """Return what the official training rows are used for."""
-        return division(self.material, seed, self.experiment.held_out)
+        return division(self.source, seed, self.experiment.held_out)
 
     def _own(self, seed: int, agent: str) -> npt.NDArray[np.int64]:
         """Return the calibration points, as official rows, that an agent's model predicts."""
@@ -368,15 +373,15 @@ def _padded(rows: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
     return padded
 
 
-def _owners(material: LoadedDataset, rows: Indices, experiment: Experiment, seed: int) -> Indices:
+def _owners(source: TrainingData, rows: Indices, experiment: Experiment, seed: int) -> Indices:
     """Return the place of the agent that each calibration point belongs to."""
-    rng = stream(seed, material.dataset.name, "partition")
+    rng = stream(seed, source.dataset.name, "partition")
     agents, beta = len(experiment.agents), experiment.beta
-    if material.dataset.task == "classification":
-        parts = by_label(material.targets[rows], agents, rng, beta=beta)
+    if source.dataset.task == "classification":
+        parts = by_label(source.targets[rows], agents, rng, beta=beta)
     else:
-        scale = 255.0 if material.inputs.dtype == np.uint8 else 1.0
-        flat = material.inputs[rows].reshape(len(rows), -1) / scale
+        scale = 255.0 if source.inputs.dtype == np.uint8 else 1.0
+        flat = source.inputs[rows].reshape(len(rows), -1) / scale
         parts = by_cluster(flat, agents, rng, beta=beta, n_clusters=experiment.clusters)
     owners = np.empty(len(rows), dtype=np.int64)
     for place, part in enumerate(parts):

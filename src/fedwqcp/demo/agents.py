@@ -12,7 +12,7 @@ from numpy.random import Generator
 
 from fedwqcp import methods
 from fedwqcp.arrays import Floats, Labels
-from fedwqcp.demo.data import Dataset, Indices, by_cluster, by_label, iid, stream
+from fedwqcp.demo.data import EmbeddedDataset, Indices, by_cluster, by_label, iid, stream
 from fedwqcp.errors import MissingExtraError
 from fedwqcp.methods import Calibration, Method
 from fedwqcp.quantile import conformal_rank
@@ -109,7 +109,7 @@ class Federation:
 
 
 def prepare(
-    data: Dataset, seed: int, *, beta: float, epochs: int, on_step: Callable[[str], None]
+    data: EmbeddedDataset, seed: int, *, beta: float, epochs: int, on_step: Callable[[str], None]
 ) -> Federation:
     """Split the data in thirds, train every agent, and divide the calibration data."""
     train, held, test = iid(len(data), (1, 1, 1), stream(seed, data.name, "split"))
@@ -137,7 +137,7 @@ def prepare(
 
 
 def train_and_predict(
-    model: ModelSettings, data: Dataset, train: Indices, seed: int, epochs: int
+    model: ModelSettings, data: EmbeddedDataset, train: Indices, seed: int, epochs: int
 ) -> Floats:
     """Train a model, and return what it says of every row of the data."""
     x, y = data.inputs[train], data.targets[train]
@@ -187,7 +187,7 @@ def with_scarce_agent(federation: Federation, *, keep: int, alpha: float, seed: 
     return dataclasses.replace(federation, agents=agents, scarce=poor.model.name)
 
 
-def _untrained(model: ModelSettings, data: Dataset, rows: int, rng: Generator) -> Any:
+def _untrained(model: ModelSettings, data: EmbeddedDataset, rows: int, rng: Generator) -> Any:
     """Return an untrained model of scikit-learn."""
     try:
         from sklearn.linear_model import SGDClassifier, SGDRegressor
@@ -203,7 +203,7 @@ def _untrained(model: ModelSettings, data: Dataset, rows: int, rng: Generator) -
     return SGDRegressor(**steady) if data.n_classes is None else SGDClassifier("log_loss", **steady)
 
 
-def _label_shares(data: Dataset, train: Indices) -> tuple[float, ...] | None:
+def _label_shares(data: EmbeddedDataset, train: Indices) -> tuple[float, ...] | None:
     """Return the share of each class in the training data."""
     if data.n_classes is None:
         return None
@@ -211,7 +211,7 @@ def _label_shares(data: Dataset, train: Indices) -> tuple[float, ...] | None:
     return tuple((counts / len(train)).tolist())
 
 
-def _features(data: Dataset, train: Indices) -> Floats:
+def _features(data: EmbeddedDataset, train: Indices) -> Floats:
     """Return a few numbers that stand for an input: principal components where it is wide."""
     if data.n_classes is None:
         return data.inputs

@@ -17,7 +17,7 @@ from fedwqcp.errors import InputError, MissingExtraError
 
 
 @dataclass(frozen=True, eq=False)
-class Dataset:
+class EmbeddedDataset:
     """Inputs and what is to be predicted from them.
 
     Parameters
@@ -41,7 +41,7 @@ class Dataset:
         return len(self.inputs)
 
 
-def digits(rows: int | None = None) -> Dataset:
+def digits(rows: int | None = None) -> EmbeddedDataset:
     """Return the 1797 handwritten digits of 8 x 8 pixels that come with scikit-learn."""
     try:
         from sklearn.datasets import load_digits
@@ -49,10 +49,10 @@ def digits(rows: int | None = None) -> Dataset:
         raise MissingExtraError("the digits of scikit-learn", "demo") from error
     pixels, labels = load_digits(return_X_y=True)
     inputs = np.asarray(pixels, dtype=np.float64)[:rows] / 16.0
-    return Dataset("digits", inputs, np.asarray(labels, dtype=np.int64)[:rows], 10)
+    return EmbeddedDataset("digits", inputs, np.asarray(labels, dtype=np.int64)[:rows], 10)
 
 
-def friedman(rows: int, rng: Generator) -> Dataset:
+def friedman(rows: int, rng: Generator) -> EmbeddedDataset:
     """Return a synthetic regression after Friedman (1991).
 
     y = 10 sin(pi x0 x1) + 20 (x2 - 1/2)^2 + 10 x3 + 5 x4 + noise, with ten inputs uniform on [0, 1]
@@ -63,7 +63,7 @@ def friedman(rows: int, rng: Generator) -> Dataset:
     x = rng.random((rows, 10))
     mean = 10 * np.sin(np.pi * x[:, 0] * x[:, 1]) + 20 * (x[:, 2] - 0.5) ** 2
     mean += 10 * x[:, 3] + 5 * x[:, 4]
-    return Dataset("synthetic (Friedman)", x, mean + rng.standard_normal(rows), None)
+    return EmbeddedDataset("synthetic (Friedman)", x, mean + rng.standard_normal(rows), None)
 
 
 Indices: TypeAlias = npt.NDArray[np.int64]
