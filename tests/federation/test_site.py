@@ -1,4 +1,4 @@
-"""Work that hangs, dies or starts processes of its own is ended."""
+"""A site's settings; and work that hangs, dies or starts processes of its own is ended."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import subprocess
 import sys
 import time
 
-from fedwqcp.federation.transport.site import run_with_timeout
+import pytest
+
+from fedwqcp.errors import InputError
+from fedwqcp.federation.transport.site import Site, run_with_timeout
 
 
 def test_a_result_comes_back_whole():
@@ -49,3 +52,22 @@ def is_gone(process):
             return True
         time.sleep(0.05)
     return False
+
+
+@pytest.mark.parametrize(("stated", "only_secure"), [(False, False), ("true", True), (1, True)])
+def test_a_doubtful_secure_only_is_a_yes(stated, only_secure):
+    assert Site.of({"agent": "north", "secure-only": stated}).secure_only is only_secure
+
+
+def test_a_budget_needs_a_folder():
+    site = Site.of({"agent": "north", "folder": "", "privacy-budget": 1.0})
+    with pytest.raises(InputError, match="give this agent a folder"):
+        _ = site.budget
+    assert Site.of({"agent": "north"}).budget is None
+
+
+def test_a_budget_is_not_forgotten(tmp_path):
+    (tmp_path / "privacy").mkdir()
+    site = Site.of({"agent": "north", "folder": str(tmp_path)})
+    with pytest.raises(InputError, match="keeps a privacy budget: say how much"):
+        _ = site.budget

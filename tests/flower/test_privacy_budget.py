@@ -10,9 +10,8 @@ from inprocess import sites
 from rounds import QUICK, terms
 
 import fedwqcp as fw
-from fedwqcp.errors import InputError, QuorumError
+from fedwqcp.errors import QuorumError
 from fedwqcp.federation.transport.flower import calibrate
-from fedwqcp.federation.transport.site import Site
 
 NAMES = ("north", "south", "east")
 
@@ -44,17 +43,3 @@ def test_a_spent_budget_is_refused_by_a_code(tmp_path):
 def test_with_a_budget_other_methods_are_not_answered(tmp_path):
     with pytest.raises(QuorumError, match=r"east: budget: the site.s privacy budget"):
         calibrate(federation(tmp_path, 2.0), terms("fedwq-cp"), timeouts=QUICK)
-
-
-def test_a_budget_needs_a_folder():
-    site = Site.of({"agent": "north", "folder": "", "privacy-budget": 1.0})
-    with pytest.raises(InputError, match="give this agent a folder"):
-        _ = site.budget
-    assert Site.of({"agent": "north"}).budget is None
-
-
-def test_a_budget_is_not_forgotten(tmp_path):
-    (tmp_path / "privacy").mkdir()
-    site = Site.of({"agent": "north", "folder": str(tmp_path)})
-    with pytest.raises(InputError, match="keeps a privacy budget: say how much"):
-        _ = site.budget

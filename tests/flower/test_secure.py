@@ -113,10 +113,10 @@ def test_an_agent_lost_at_any_stage_leaves_one_set_for_both_sums(stage, tmp_path
 @pytest.mark.parametrize("stage", ["setup", "collect_masked_vectors"])
 def test_without_a_quorum_nothing_is_unmasked(stage, tmp_path):
     tamper = at_stage(stage, 103, lambda message, _: [lost(message)])
-    wires = grid(tmp_path, tamper)
+    network = grid(tmp_path, tamper)
     with pytest.raises(QuorumError, match="needs 4"):
-        calibrate(wires, round_of_four(quorum=4), timeouts=QUICK, secure=RANGE)
-    assert "unmask" not in {stage_of(message) for message in wires.sent}
+        calibrate(network, round_of_four(quorum=4), timeouts=QUICK, secure=RANGE)
+    assert "unmask" not in {stage_of(message) for message in network.sent}
 
 
 def test_a_reply_without_its_nonce_is_no_part_of_the_sum(tmp_path):
@@ -141,8 +141,8 @@ def test_an_agent_outside_the_range_says_so_under_the_mask(overflow, tmp_path):
     )
     assert found.release.outcomes == (ToAllWithin(np.inf, 0.0),)
     assert found.release.used == FOUR, "nobody learns that it was west"
-    said = (tmp_path / "103" / "last-error.txt").read_text()
-    assert "threshold: must lie between 0.3 and 1" in said
+    note = (tmp_path / "103" / "last-error.txt").read_text()
+    assert "threshold: must lie between 0.3 and 1" in note
     assert audit(tmp_path / "record").matches
 
 
@@ -155,11 +155,11 @@ def test_an_agent_with_more_points_than_max_n_says_so_under_the_mask(method, tmp
     assert "max_n = 50" in (tmp_path / "102" / "last-error.txt").read_text()
 
 
-def ready(wires, round, node=103):
+def ready(network, round, node=103):
     """What a site answers to the question whether it can take part, without the nonce."""
     body = SecureServer(Plan.of(round)).ask()
     message = write_request(node, READY, Request("0" * 32, encode(round), body, 60.0), 60.0, None)
-    (reply,) = wires.send_and_receive([message])
+    (reply,) = network.send_and_receive([message])
     return {key: value for key, value in reply.content["fedwqcp"].items() if key != "nonce"}
 
 
@@ -179,22 +179,24 @@ def questions():
 def test_a_server_that_asks_forty_times_learns_nothing_of_a_site(folder, tmp_path):
     """Whatever the data are, the replies are the same, so they tell nothing about them."""
     asked = list(questions())
-    said = []
+    replies = []
     for at, scores in enumerate([np.linspace(-0.9, 0.4, 30), np.linspace(0.3, 0.9, 700)]):
-        wires = grid(tmp_path / str(at), data={**data_of_four(), "west": fw.Calibration(scores)})
+        network = grid(tmp_path / str(at), data={**data_of_four(), "west": fw.Calibration(scores)})
         if not folder:
-            wires.contexts[103].node_config["folder"] = ""
-        said.append([ready(wires, round) for round in asked])
-    assert said[0] == said[1]
+            network.contexts[103].node_config["folder"] = ""
+        replies.append([ready(network, round) for round in asked])
+    assert replies[0] == replies[1]
     new_ids = [
-        reply for round, reply in zip(asked, said[0], strict=True) if round.id != asked[1].id
+        reply for round, reply in zip(asked, replies[0], strict=True) if round.id != asked[1].id
     ]
     assert len(new_ids) == 57
     assert all(reply == {"agent": "west", "status": "ok", "body": b""} for reply in new_ids)
     if folder:
-        others = [r["status"] for round, r in zip(asked, said[0], strict=True) if round == asked[1]]
+        others = [
+            r["status"] for round, r in zip(asked, replies[0], strict=True) if round == asked[1]
+        ]
         assert others == ["ok"]
-        assert sum(reply["status"] == "round" for reply in said[0]) == 56
+        assert sum(reply["status"] == "round" for reply in replies[0]) == 56
 
 
 def test_a_site_that_fails_in_a_later_sum_keeps_the_reason(tmp_path):
@@ -207,8 +209,8 @@ def test_a_site_that_fails_in_a_later_sum_keeps_the_reason(tmp_path):
             raise InputError("the disk of west is gone")
         return data_of_four()[name]
 
-    wires = sites(tmp_path, data_of_four(), outputs=outputs)
-    found = calibrate(wires, round_of_four("fcp", probes=4095), timeouts=PATIENT, secure=RANGE)
+    network = sites(tmp_path, data_of_four(), outputs=outputs)
+    found = calibrate(network, round_of_four("fcp", probes=4095), timeouts=PATIENT, secure=RANGE)
     assert list(found.release.refused) == ["west"]
     assert found.release.refused["west"].startswith("data: ")
     assert "the disk of west is gone" in (tmp_path / "103" / "last-error.txt").read_text()
@@ -216,24 +218,24 @@ def test_a_site_that_fails_in_a_later_sum_keeps_the_reason(tmp_path):
 
 def test_a_site_says_the_same_when_it_is_asked_again(tmp_path):
     data = {**data_of_four(), "west": fw.Calibration([[0.1, 0.2]] * 30)}  # two columns
-    wires = grid(tmp_path, data=data)
+    network = grid(tmp_path, data=data)
     round = secure_round(round_of_four(), RANGE)
-    assert ready(wires, round)["status"] == "data"
+    assert ready(network, round)["status"] == "data"
     data["west"] = data_of_four()["west"]
-    assert ready(wires, round)["status"] == "data", "nothing is learned by asking again"
-    assert ready(wires, replace(round, id=new_id()))["status"] == "ok"
+    assert ready(network, round)["status"] == "data", "nothing is learned by asking again"
+    assert ready(network, replace(round, id=new_id()))["status"] == "ok"
 
 
 def test_a_plain_question_in_a_secure_round_gets_no_answer(tmp_path):
-    wires = grid(tmp_path)
+    network = grid(tmp_path)
     round = secure_round(round_of_four(), RANGE)
     message = write_request(103, ASK, Request("0" * 32, encode(round), b"", 60.0), 60.0, None)
-    (reply,) = wires.send_and_receive([message])
+    (reply,) = network.send_and_receive([message])
     assert (reply.content["fedwqcp"]["status"], reply.content["fedwqcp"]["body"]) == ("secure", b"")
     message = write_request(
         103, READY, Request("0" * 32, encode(round_of_four()), b"", 60.0), 60.0, None
     )
-    (reply,) = wires.send_and_receive([message])
+    (reply,) = network.send_and_receive([message])
     assert reply.content["fedwqcp"]["status"] == "terms"
 
 
@@ -344,8 +346,8 @@ def test_a_site_refuses_a_stage_that_would_hide_less(stage, change, tmp_path):
     )
     with pytest.raises(QuorumError):
         calibrate(curious, round_of_four(), timeouts=QUICK, secure=RANGE)
-    said = (tmp_path / "100" / "last-error.txt").read_text()
-    assert "a masked sum needs 3 agents and the round's own masks" in said
+    note = (tmp_path / "100" / "last-error.txt").read_text()
+    assert "a masked sum needs 3 agents and the round's own masks" in note
 
 
 def staged(change):
@@ -495,12 +497,12 @@ def test_a_dispute_that_nobody_can_settle_ends_the_round_without_blame(tmp_path)
         [at_stage("share_keys", 103, staged(for_one)), at_stage(STAGES[2], 100, falsely)]
     ):
         record = tmp_path / f"record-{at}"
-        wires = grid(tmp_path / str(at), tamper)
+        network = grid(tmp_path / str(at), tamper)
         with pytest.raises(RoundError, match=r"north says that it cannot open .* of west; one of"):
-            calibrate(wires, round_of_four(), timeouts=QUICK, secure=RANGE, record=record)
+            calibrate(network, round_of_four(), timeouts=QUICK, secure=RANGE, record=record)
         assert events(record)[-1]["event"] == "failed"
         assert "refused" not in {line["event"] for line in events(record)}
-        assert "unmask" not in {stage_of(message) for message in wires.sent}
+        assert "unmask" not in {stage_of(message) for message in network.sent}
 
 
 def test_a_site_that_accuses_most_others_is_the_one_that_is_left_out(tmp_path):

@@ -22,7 +22,6 @@ from fedwqcp.federation.audit import audit
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport import local
 from fedwqcp.federation.transport.flower import Timeouts, calibrate, client_app
-from fedwqcp.federation.transport.site import Site
 from fedwqcp.wire.codec import encode
 
 ALL = {"max-share": 1.0}  # small samples, of which counts tell every score
@@ -117,12 +116,12 @@ def test_what_left_is_kept_at_the_site_byte_for_byte(tmp_path):
 
 
 def test_only_the_declared_fields_leave(tmp_path):
-    said = []
-    calibrate(grid(tmp_path, lambda n, m, r: said.append(r) or [r]), terms(), timeouts=QUICK)
-    for reply in said:
+    replies = []
+    calibrate(grid(tmp_path, lambda n, m, r: replies.append(r) or [r]), terms(), timeouts=QUICK)
+    for reply in replies:
         assert set(reply.content) == {"fedwqcp"}
         assert set(reply.content["fedwqcp"]) == {"nonce", "agent", "status", "body"}
-    nonces = [reply.content["fedwqcp"]["nonce"] for reply in said]
+    nonces = [reply.content["fedwqcp"]["nonce"] for reply in replies]
     assert len(set(nonces)) == len(nonces)
 
 
@@ -253,7 +252,7 @@ def test_an_agent_lost_in_a_later_step_begins_the_dialogue_again(tmp_path):
 
 
 class Blinking(InProcessGrid):
-    """Loses each first question of one kind; who was lost is not online for a few looks."""
+    """Loses each first question of one kind; who was lost is not online for a few polls."""
 
     def __init__(self, plain, action):
         configs = {node: dict(context.node_config) for node, context in plain.contexts.items()}
@@ -271,7 +270,7 @@ class Blinking(InProcessGrid):
         return [lost(message)]
 
     def get_node_ids(self):
-        self.gone = {node: looks - 1 for node, looks in self.gone.items() if looks}
+        self.gone = {node: polls - 1 for node, polls in self.gone.items() if polls}
         return [node for node in self.contexts if node not in self.gone]
 
 
@@ -314,11 +313,6 @@ def test_a_site_for_secure_rounds_alone_answers_no_other(tmp_path):
         calibrate(where, replace(found.release.round, secure=None), timeouts=QUICK)
 
 
-@pytest.mark.parametrize(("said", "only_secure"), [(False, False), ("true", True), (1, True)])
-def test_a_doubtful_secure_only_is_a_yes(said, only_secure):
-    assert Site.of({"agent": "north", "secure-only": said}).secure_only is only_secure
-
-
 def test_a_round_that_misses_its_quorum_can_be_run_again(tmp_path):
     where = grid(tmp_path, only(101, lambda m, r: []))
     with pytest.raises(QuorumError, match=r"2 of 3.*south"):
@@ -349,11 +343,11 @@ def test_the_text_of_an_error_stays_at_the_site(tmp_path):
             raise RuntimeError("patient Miller, score 0.77123")
         return calibrations()[context.node_config["agent"]]
 
-    said = []
-    where = grid(tmp_path, lambda n, m, r: said.append(r) or [r], outputs=fails)
+    replies = []
+    where = grid(tmp_path, lambda n, m, r: replies.append(r) or [r], outputs=fails)
     found = calibrate(where, terms(quorum=2), timeouts=QUICK, record=tmp_path / "record")
     assert found.release.refused["south"].startswith("failed: ")
-    everything = str([dict(r.content["fedwqcp"]) for r in said]) + str(found)
+    everything = str([dict(r.content["fedwqcp"]) for r in replies]) + str(found)
     everything += (tmp_path / "record" / "log.jsonl").read_text()
     assert "Miller" not in everything
     assert "77123" not in everything

@@ -86,23 +86,23 @@ def changed(node, change):
 
 @pytest.mark.parametrize("bound", [True, False])
 def test_an_answer_that_is_changed_on_the_way_does_not_count(bound, round, tmp_path):
-    def lie(answer):
+    def false_n(answer):
         answer["answers"][0]["n"] = 1000
         return answer
 
     nodes = {name: 100 + at for at, name in enumerate(NAMES)} if bound else None
-    wires = grid(tmp_path, changed(100, lie))
-    found = calibrate(wires, round, timeouts=QUICK, nodes=nodes)
+    network = grid(tmp_path, changed(100, false_n))
+    found = calibrate(network, round, timeouts=QUICK, nodes=nodes)
     assert found.release.used == ("south", "east")
-    said = found.release.refused["north"] if bound else found.unknown_nodes[100]
-    assert said.startswith("signature")
+    reason = found.release.refused["north"] if bound else found.unknown_nodes[100]
+    assert reason.startswith("signature")
 
 
 def test_a_node_without_the_key_cannot_take_a_name_or_block_it(round, tmp_path):
     new_key(tmp_path / "stranger.pem")
-    wires = grid(tmp_path, more=("north",))
-    wires.contexts[103].node_config["sign-key"] = str(tmp_path / "stranger.pem")
-    found = calibrate(wires, round, timeouts=QUICK)
+    network = grid(tmp_path, more=("north",))
+    network.contexts[103].node_config["sign-key"] = str(tmp_path / "stranger.pem")
+    found = calibrate(network, round, timeouts=QUICK)
     assert found.release.used == NAMES
     assert found.unknown_nodes[103].startswith(
         "data"
@@ -127,11 +127,11 @@ def test_a_forger_that_does_not_ask_its_own_program_is_a_stranger(round, tmp_pat
 
 
 def test_without_keys_at_the_sites_nothing_is_released(round, tmp_path):
-    wires = grid(tmp_path)
-    for context in wires.contexts.values():
+    network = grid(tmp_path)
+    for context in network.contexts.values():
         del context.node_config["sign-key"]
     with pytest.raises(QuorumError):
-        calibrate(wires, round, timeouts=QUICK)
+        calibrate(network, round, timeouts=QUICK)
 
 
 def test_a_site_with_a_key_answers_no_unsigned_round(round, tmp_path):

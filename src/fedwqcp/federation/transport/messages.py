@@ -51,24 +51,12 @@ NodeId: TypeAlias = int | str
 
 @dataclass(frozen=True)
 class Request:
-    """What the server sends to a site.
-
-    Parameters
-    ----------
-    nonce : str
-        To be sent back; a carrier sets it.
-    round : bytes
-        The encoded terms; empty where a release is handed over.
-    body : bytes
-        The encoded question or release; empty for the first question, which the terms imply.
-    seconds : float
-        How long the site may compute.
-    """
+    """What the server sends to a site; a carrier sets the nonce, which is to be sent back."""
 
     nonce: str
-    round: bytes
-    body: bytes
-    seconds: float
+    round: bytes  # the encoded terms; empty where a release is handed over
+    body: bytes  # the encoded question or release; empty for the first question, which is implied
+    seconds: float  # how long the site may compute
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Request:
@@ -92,24 +80,12 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a site replied, as the server sees it.
+    """What a site replied, as the server sees it."""
 
-    Parameters
-    ----------
-    node : int or str
-        The node that was asked.
-    agent : str
-        Who it says it is; empty where that cannot be read.
-    status : str
-        ``ok`` or one of `CODES`.
-    body : bytes
-        The encoded answer, or the digest of the release.
-    """
-
-    node: NodeId
-    agent: str
-    status: str
-    body: bytes = b""
+    node: NodeId  # the node that was asked
+    agent: str  # who it says it is; empty where that cannot be read
+    status: str  # ``ok`` or one of `CODES`
+    body: bytes = b""  # the encoded answer, or the digest of the release
 
     @classmethod
     def of(cls, node: NodeId, nonce: str, fields: Mapping[str, object]) -> Reply:

@@ -115,19 +115,8 @@ class Carrier(ABC):
 class Session:
     """One round while it runs: who was asked, who replied what, which node is which agent.
 
-    Parameters
-    ----------
-    carrier : Carrier
-        The way to the nodes.
-    round : Round
-        The terms.
-    timeouts : Timeouts
-        Deadline and grace of each step.
-    nodes : mapping of str to int or str, or None
-        Which node each agent must be; None lets nodes name their agent, and a name that two nodes
-        claim is refused for both.
-    record : Path or None
-        Folder for the record.
+    `nodes` says which node each agent must be; None lets nodes name their agent, and a name that
+    two nodes claim is refused for both. `record` is the folder for the record, or None.
     """
 
     def __init__(

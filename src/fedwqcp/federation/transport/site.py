@@ -49,37 +49,23 @@ _ROUND_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 @dataclass(frozen=True)
 class Site:
-    """Who a site is, what it allows, and where it keeps what it sent.
-
-    Parameters
-    ----------
-    agent : str
-        Name of the agent.
-    folder : Path or None
-        Where messages are kept: ``rounds/ID/round.json``, ``rounds/ID/step-K.json`` and the
-        release; None keeps nothing.
-    allow_samples : bool
-        Whether scores of single people may leave, as many as a round asks for.
-    max_seconds : float
-        Longest computation that the site allows, whatever the server says.
-    privacy_budget : float or None
-        Epsilon that the calibration data may spend over all rounds, kept in ``privacy/``.
-    secure_only : bool
-        Whether answers leave in secure rounds alone.
-    limit : DisclosureLimit
-        How many scores may leave without ``allow_samples``.
-    sign_key : Path or None
-        The site's private key; with it only rounds that require signatures are answered.
-    """
+    """Who a site is, what it allows, and where it keeps what it sent."""
 
     agent: str
     folder: Path | None
+    """Keeps ``rounds/ID/round.json``, ``rounds/ID/step-K.json`` and releases; None: nothing."""
     allow_samples: bool = False
+    """Whether scores of single people may leave, as many as a round asks for."""
     max_seconds: float = 600.0
+    """Longest computation that the site allows, whatever the server asks for."""
     privacy_budget: float | None = None
+    """Epsilon that the calibration data may spend over all rounds, kept in ``privacy/``."""
     secure_only: bool = False
+    """Whether answers leave only in secure rounds."""
     limit: DisclosureLimit = USUAL_LIMIT
+    """How many scores may leave without ``allow_samples``."""
     sign_key: Path | None = None
+    """The site's private key; with it only rounds that require signatures are answered."""
 
     @classmethod
     def of(cls, config: Mapping[str, object]) -> Site:
