@@ -39,15 +39,7 @@ AsJson = Annotated[
 
 
 class Output:
-    """Where one call of a command prints to.
-
-    Parameters
-    ----------
-    as_json : bool
-        Whether `done` prints the facts, and nothing else is printed.
-    width : int, optional
-        Columns where the output is no terminal.
-    """
+    """Where one call of a command prints to: with ``as_json`` only `done` prints."""
 
     def __init__(self, as_json: bool, width: int = WIDTH) -> None:
         self.as_json = as_json
@@ -56,46 +48,20 @@ class Output:
             self.console.width = width
 
     def say(self, text: object, style: str | None = None) -> None:
-        """Print a line of text as it is.
-
-        Parameters
-        ----------
-        text : object
-            What to print.
-        style : str, optional
-            How it looks, in rich's words.
-        """
+        """Print a line of text as it is."""
         self.console.print(str(text), style=style, markup=False, soft_wrap=True)
 
     def show(self, thing: RenderableType) -> None:
-        """Print a table or a plot.
-
-        Parameters
-        ----------
-        thing : rich renderable
-            What to print.
-        """
+        """Print a table or a plot."""
         self.console.print(thing)
 
     def done(self, **facts: object) -> None:
-        """End with what scripts are told.
-
-        Parameters
-        ----------
-        **facts : object
-            By name: numbers, text, paths, dataclasses, and collections of these.
-        """
+        """End with the facts for scripts: numbers, text, paths, records, and collections of these."""
         if self.as_json:
             typer.echo(json.dumps({"version": VERSION, **_plain(facts)}, allow_nan=False))
 
     def done_each(self, every: Sequence[Mapping[str, object]]) -> None:
-        """End with what scripts are told of several things of a kind.
-
-        Parameters
-        ----------
-        every : sequence of mapping
-            The facts of each, as of `done`.
-        """
+        """End with what scripts are told of several things of a kind."""
         if self.as_json:
             told = [{"version": VERSION, **_plain(facts)} for facts in every]
             typer.echo(json.dumps(told, allow_nan=False))
@@ -123,13 +89,7 @@ def _plain(value: Any) -> Any:
 
 
 def without_types(app: typer.Typer) -> None:
-    """Let every command and group show its flags as flags.
-
-    Parameters
-    ----------
-    app : typer.Typer
-        The program, with all that belongs to it.
-    """
+    """Let every command and group show its flags as flags."""
     app.info.cls = _Group
     for command in app.registered_commands:
         command.cls = _Command
@@ -164,21 +124,6 @@ def _bare(parameters: list[Any]) -> list[Any]:
 
 def parse_settings(given: Sequence[str]) -> dict[str, Setting]:
     """Turn ``name=value`` into settings.
-
-    Parameters
-    ----------
-    given : sequence of str
-        As typed; a value is true, false, none, a number, numbers with commas, or text.
-
-    Returns
-    -------
-    dict
-        By name.
-
-    Raises
-    ------
-    InputError
-        If an entry has no equals sign or no name.
 
     Examples
     --------
@@ -215,20 +160,7 @@ MOST_SHOWN = 200
 
 
 def agents_table(release: Release, *, ascii: bool = False) -> Table:
-    """Return a row for each agent; with local thresholds, each as a dot on a common scale.
-
-    Parameters
-    ----------
-    release : Release
-        As the server has it, with what was received. Dots are of the first level and group.
-    ascii : bool, optional
-        Whether the terminal knows no other characters.
-
-    Returns
-    -------
-    Table
-        The agents.
-    """
+    """Return a row for each agent; with local thresholds, each as a dot on a common scale."""
     local = {
         name: answer
         for name, answers in release.received.items()
@@ -274,21 +206,9 @@ def _scale(release: Release, local: Mapping[str, LocalQuantile], ascii: bool) ->
 
 @dataclass(frozen=True)
 class SetRate:
-    """A rate among some rows.
+    """A rate among some rows and its 95 % interval; ``group`` None for all rows.
 
-    Parameters
-    ----------
-    group : str or None
-        Which rows; None for all.
-    what : str
-        ``"coverage"``, or ``"false-negative rate"`` where several labels occur together.
-    n : int
-        How many rows.
-    rate, low, high : float
-        The rate and its 95 % interval: exact (Clopper-Pearson) for a coverage, Chernoff's for a
-        false-negative rate.
-    size : float
-        Mean size of the sets.
+    Exact (Clopper-Pearson) for a coverage, Chernoff's for the false-negative rate of several labels.
     """
 
     group: str | None
@@ -303,24 +223,7 @@ class SetRate:
 def rates_of(
     agent: str, round: Round, sets: LabelSets | Intervals, new: Outputs
 ) -> tuple[SetRate, ...]:
-    """Return how many sets hold their label, or how many labels they miss; also in each group.
-
-    Parameters
-    ----------
-    agent : str
-        Whose sets.
-    round : Round
-        The round that they come from.
-    sets : LabelSets or Intervals
-        One for each row.
-    new : Outputs
-        The rows, with labels or without.
-
-    Returns
-    -------
-    tuple of SetRate
-        All rows first; nothing without labels.
-    """
+    """Return how many sets hold their label, or how many labels they miss; also in each group."""
     if new.labels is None or not len(sets):
         return ()
     groups = new.labels if round.by == "label" else new.groups if round.by == "group" else None
@@ -344,17 +247,7 @@ def rates_of(
 
 
 def say_rates(found: Sequence[SetRate], alpha: float, output: Output) -> None:
-    """Print rates, each with a bar.
-
-    Parameters
-    ----------
-    found : sequence of SetRate
-        The rates.
-    alpha : float
-        The miscoverage level that was asked for.
-    output : Output
-        Where to.
-    """
+    """Print rates, each with a bar."""
     if not found:
         return
     nominal = 1 - alpha if found[0].what == "coverage" else alpha

@@ -61,22 +61,7 @@ class DisclosureLimit:
         return max(1, int(Fraction(str(self.share)) * size))
 
     def check(self, plan: Plan, cal: Calibration, steps: int) -> None:
-        """Refuse a round whose answers would tell more than the limit.
-
-        Parameters
-        ----------
-        plan : Plan
-            What the round computes.
-        cal : Calibration
-            The agent's data.
-        steps : int
-            Questions answered so far, the next one included.
-
-        Raises
-        ------
-        InputError
-            Saying how much would be told, and what to do.
-        """
+        """Refuse a round whose answers would tell more than the limit."""
         name, private = plan.round.method.name, plan.method.hides_absence
         for (group, part), (size, told) in _disclosed(plan, cal, steps).items():
             whole = part is None and (group is None or private)
@@ -193,25 +178,6 @@ class Agent:
 
         The first question is answered once: asked again, it gets the same bytes, since a second
         answer with fresh noise would tell more.
-
-        Parameters
-        ----------
-        ask : bytes, optional
-            The encoded question; the first question of a round needs none.
-
-        Returns
-        -------
-        bytes
-            The encoded answer, ready to be read by anyone before it is sent.
-
-        Raises
-        ------
-        WrongRoundError
-            If the question belongs to another round, or is the first one in a later step.
-        InputError
-            If the method needs data that are not there, or would tell more than the limit.
-        BudgetError
-            If the privacy budget does not allow the answer.
         """
         asked = self._asked(ask)
         if asked.step == 0 and self._first is not None:

@@ -62,23 +62,10 @@ class Audit:
 
 
 def audit(folder: Path) -> Audit:
-    """Recompute a release from the answers that were accepted.
+    """Recompute a release from the answers that were accepted, and say what differs.
 
-    Parameters
-    ----------
-    folder : Path
-        The record of a round: a folder; or the ``round.record.json`` of a round by files, which
-        holds first answers alone, and is enough for methods of one step.
-
-    Returns
-    -------
-    Audit
-        Whether it matches, and the first difference where not.
-
-    Raises
-    ------
-    InputError
-        If the folder holds no record.
+    From the ``round.record.json`` of a round by files, which holds first answers alone, only
+    methods of one step can be recomputed.
     """
     if folder.is_file():
         try:

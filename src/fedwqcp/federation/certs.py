@@ -25,29 +25,7 @@ DAYS = 30
 
 
 def make_certs(folder: Path, agents: Sequence[str], hosts: Sequence[str]) -> tuple[Path, ...]:
-    """Make a CA, a server certificate and a key pair for each site.
-
-    Parameters
-    ----------
-    folder : Path
-        Where; files that are there are never replaced.
-    agents : sequence of str
-        Names of the sites; each gets ``keys/NAME`` and ``keys/NAME.pub``.
-    hosts : sequence of str
-        Every name and address under which sites reach the server.
-
-    Returns
-    -------
-    tuple of Path
-        What was written: ``ca.key``, ``ca.crt``, ``server.key``, ``server.pem`` and the keys.
-
-    Raises
-    ------
-    InputError
-        If a file exists, or a name is no name.
-    MissingExtraError
-        If the extra ``flower`` is not installed.
-    """
+    """Make a CA, a server certificate and a key pair for each site; no file is ever replaced."""
     try:
         from cryptography.hazmat.primitives.asymmetric import ec
     except ImportError:

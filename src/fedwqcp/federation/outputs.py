@@ -77,18 +77,7 @@ class Outputs:
                 )
 
     def take(self, rows: Bools) -> Outputs:
-        """Return some of the rows.
-
-        Parameters
-        ----------
-        rows : Bools, shape (n,)
-            True for those to keep.
-
-        Returns
-        -------
-        Outputs
-            These; where some are left out, nothing tells their lines in a file any more.
-        """
+        """Return some of the rows; where some are left out, nothing tells their lines in a file."""
         if rows.all():
             return self
         parts = ("values", "labels", "ids", "features", "groups")
@@ -100,27 +89,7 @@ class Outputs:
 
 
 def load_outputs(path: Path, labels: Path | None = None) -> Outputs:
-    """Read model outputs from a file.
-
-    Parameters
-    ----------
-    path : Path
-        A file ending in .npz, .npy, .csv or .parquet.
-    labels : Path, optional
-        An .npy file with the labels, for outputs that carry none.
-
-    Returns
-    -------
-    Outputs
-        What the file holds.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, or lacks what must be there.
-    MissingExtraError
-        If a .parquet file is given and pyarrow is not installed.
-    """
+    """Read model outputs from an .npz, .npy, .csv or .parquet file; labels may be in an .npy file."""
     readers = {".npz": _from_npz, ".npy": _from_npy, ".csv": _from_csv, ".parquet": _from_parquet}
     if path.suffix not in readers:
         raise InputError(f"outputs must be one of {', '.join(readers)}, got {path.name}")
@@ -244,25 +213,7 @@ def _several(letter: str, columns: Mapping[str, object]) -> tuple[str, ...]:
 
 
 def numbered(letter: str, columns: Mapping[str, object]) -> tuple[str, ...]:
-    """Return the columns p0, p1, ... in order.
-
-    Parameters
-    ----------
-    letter : str
-        What their names begin with.
-    columns : mapping
-        All columns by name.
-
-    Returns
-    -------
-    tuple of str
-        Their names.
-
-    Raises
-    ------
-    InputError
-        If there is a gap.
-    """
+    """Return the columns p0, p1, ... in order."""
     found = sorted(int(n[1:]) for n in columns if re.fullmatch(letter + r"(0|[1-9]\d{0,5})", n))
     if found != list(range(len(found))):
         raise InputError(f"columns {letter}0, {letter}1, ... must be numbered without a gap")
@@ -270,27 +221,7 @@ def numbered(letter: str, columns: Mapping[str, object]) -> tuple[str, ...]:
 
 
 def numbers(path: Path, columns: Mapping[str, Sequence[Any]], name: str) -> npt.NDArray[Any]:
-    """Read one column as numbers.
-
-    Parameters
-    ----------
-    path : Path
-        The file, for errors.
-    columns : mapping
-        All columns by name.
-    name : str
-        Which one.
-
-    Returns
-    -------
-    ndarray, shape (n,)
-        Its numbers.
-
-    Raises
-    ------
-    InputError
-        If a row holds something else.
-    """
+    """Read one column as numbers."""
     try:
         return np.array([float(value) for value in columns[name]], dtype=np.float64)
     except (TypeError, ValueError):
@@ -301,47 +232,12 @@ def numbers(path: Path, columns: Mapping[str, Sequence[Any]], name: str) -> npt.
 def stacked(
     path: Path, columns: Mapping[str, Sequence[Any]], names: tuple[str, ...]
 ) -> npt.NDArray[Any] | None:
-    """Read several columns as numbers, if there are any.
-
-    Parameters
-    ----------
-    path : Path
-        The file, for errors.
-    columns : mapping
-        All columns by name.
-    names : tuple of str
-        Which ones.
-
-    Returns
-    -------
-    ndarray, shape (n, d), or None
-        Their numbers.
-    """
+    """Read several columns as numbers, if there are any."""
     return np.stack([numbers(path, columns, x) for x in names], axis=1) if names else None
 
 
 def texts(path: Path, columns: Mapping[str, Sequence[Any]], name: str) -> npt.NDArray[Any] | None:
-    """Read a column of ids or groups as text, if it is there.
-
-    Parameters
-    ----------
-    path : Path
-        The file, for errors.
-    columns : mapping
-        All columns by name.
-    name : str
-        ``"id"`` or ``"group"``.
-
-    Returns
-    -------
-    ndarray of str, shape (n,), or None
-        Its text.
-
-    Raises
-    ------
-    InputError
-        If a row is empty.
-    """
+    """Read a column of ids or groups as text, if it is there."""
     values = columns.get(name)
     if values is None:
         return None
@@ -352,18 +248,7 @@ def texts(path: Path, columns: Mapping[str, Sequence[Any]], name: str) -> npt.ND
 
 
 def whole(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return whole numbers as integers, so that class labels are labels.
-
-    Parameters
-    ----------
-    values : ndarray
-        Labels or true values.
-
-    Returns
-    -------
-    ndarray
-        The same numbers.
-    """
+    """Return whole numbers as integers, so that class labels are labels."""
     is_whole = np.isfinite(values).all() and (values == np.rint(values)).all()
     return values.astype(np.int64) if is_whole else values
 
@@ -373,18 +258,7 @@ T = TypeVar("T")
 
 
 def named_by_line(work: Callable[P, T]) -> Callable[P, T]:
-    """Let the errors of a function name lines of a text file, as an editor counts them.
-
-    Parameters
-    ----------
-    work : callable
-        Takes `Outputs`; its errors count their rows from 0.
-
-    Returns
-    -------
-    callable
-        The same; where outputs come from a text file, "row 0" becomes its first line of numbers.
-    """
+    """Let the errors of a function that takes `Outputs` name the lines of their text file."""
 
     @wraps(work)
     def _named(*args: P.args, **options: P.kwargs) -> T:
@@ -402,25 +276,7 @@ def named_by_line(work: Callable[P, T]) -> Callable[P, T]:
 
 
 def row_uniforms(key: str, outputs: Outputs) -> Floats:
-    """Return one number in [0, 1) for each row: a keyed hash of its id, or else of its content.
-
-    Parameters
-    ----------
-    key : str
-        Which family of numbers.
-    outputs : Outputs
-        The rows.
-
-    Returns
-    -------
-    Floats, shape (n,)
-        Always the same for the same key and row.
-
-    Raises
-    ------
-    InputError
-        If ids are neither integers nor text.
-    """
+    """Return one number in [0, 1) for each row: a keyed hash of its id, or else of its content."""
     if outputs.ids is None:
         return uniforms(key, row_ids(outputs.values))
     try:
@@ -435,21 +291,7 @@ VERSION = 1
 
 
 class Temperature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How an agent's logits become probabilities in one round.
-
-    Parameters
-    ----------
-    round, agent : str
-        Id of the round, and whose it is.
-    temperature : float
-        What logits are divided by.
-    share : float
-        Share of the rows that was held out for it; 0 where it was not fitted.
-    fitted_on : int
-        How many rows that were.
-    version : int
-        Version of the file.
-    """
+    """How an agent's logits become probabilities in one round; share 0 where it was not fitted."""
 
     round: str
     agent: str
@@ -467,29 +309,7 @@ class Temperature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @named_by_line
 def fitted(round: Round, agent: str, outputs: Outputs, share: float) -> Temperature:
-    """Fit a temperature on a share of an agent's rows.
-
-    Parameters
-    ----------
-    round : Round
-        The terms; its key and the rows' ids decide which rows are held out.
-    agent : str
-        Name of the agent.
-    outputs : Outputs
-        Logits, with labels.
-    share : float
-        Which share of the rows, strictly between 0 and 1.
-
-    Returns
-    -------
-    Temperature
-        The temperature, and on how many rows it was fitted.
-
-    Raises
-    ------
-    InputError
-        If the share is outside, the method is private, labels are missing, or no temperature fits.
-    """
+    """Fit a temperature on a share of an agent's rows."""
     if not 0 < share < 1:
         raise InputError(f"the share for the temperature must be between 0 and 1, got {share:g}")
     if Plan.of(round).method.private:
@@ -508,64 +328,20 @@ def fitted(round: Round, agent: str, outputs: Outputs, share: float) -> Temperat
 
 @named_by_line
 def held_out(round: Round, outputs: Outputs, share: float) -> Bools:
-    """Tell which rows are held out.
-
-    Parameters
-    ----------
-    round : Round
-        The terms.
-    outputs : Outputs
-        All rows.
-    share : float
-        Which share of them, about.
-
-    Returns
-    -------
-    Bools, shape (n,)
-        A keyed hash of each row's id decides: the same for the same row, and a larger share only
-        adds rows.
-    """
+    """Tell which rows are held out: a keyed hash of the id decides, and a larger share adds rows."""
     found: Bools = row_uniforms(f"temperature {round.key}", outputs) < share
     return found
 
 
 def calibrated(round: Round, outputs: Outputs, own: Temperature) -> Outputs:
-    """Return the rows that are calibrated on, as probabilities.
-
-    Parameters
-    ----------
-    round : Round
-        The terms.
-    outputs : Outputs
-        All rows, as logits.
-    own : Temperature
-        The agent's temperature and how much was held out for it.
-
-    Returns
-    -------
-    Outputs
-        The rows that were not held out.
-    """
+    """Return the rows that are calibrated on, as probabilities."""
     rest = ~held_out(round, outputs, own.share)
     return probabilities(outputs, own).take(rest)
 
 
 @named_by_line
 def probabilities(outputs: Outputs, own: Temperature) -> Outputs:
-    """Return logits as probabilities at an agent's temperature.
-
-    Parameters
-    ----------
-    outputs : Outputs
-        Logits.
-    own : Temperature
-        The agent's temperature.
-
-    Returns
-    -------
-    Outputs
-        The same rows; those without ids get one of their logits, so that no rounding changes it.
-    """
+    """Return logits as probabilities; rows without ids get one of their logits, free of rounding."""
     ids = row_ids(outputs.values) if outputs.ids is None else outputs.ids
     return replace(outputs, values=softmax(outputs.values, own.temperature), ids=ids, logits=False)
 
@@ -575,30 +351,8 @@ def for_calibration(
 ) -> tuple[Outputs, Temperature | None]:
     """Return what an agent calibrates on, and the temperature that it must predict with.
 
-    Parameters
-    ----------
-    round : Round
-        The terms.
-    agent : str
-        Name of the agent.
-    outputs : Outputs
-        What its model put out, with labels.
-    share : float or None
-        Share of the rows to fit a temperature on; None fits none.
-    path : Path
-        Where the temperature is kept. One that is there already, for the same round, stands: a
-        later step of the round must be answered with it.
-
-    Returns
-    -------
-    tuple of Outputs and (Temperature or None)
-        Probabilities of the rows that were not held out; outputs that are no logits come back as
-        they are.
-
-    Raises
-    ------
-    InputError
-        If a temperature is asked for and cannot be had, or another one is in the way.
+    A temperature that is kept already, for the same round, stands: a later step of the round must
+    be answered with it.
     """
     if not outputs.logits:
         if share is not None:
@@ -626,30 +380,7 @@ def for_calibration(
 
 
 def for_prediction(round: Round, agent: str, outputs: Outputs, path: Path) -> Temperature | None:
-    """Return the temperature that an agent predicts with.
-
-    Parameters
-    ----------
-    round : Round
-        The terms.
-    agent : str
-        Name of the agent.
-    outputs : Outputs
-        What its model put out on new inputs.
-    path : Path
-        Where `for_calibration` kept it.
-
-    Returns
-    -------
-    Temperature or None
-        None where the outputs are no logits.
-
-    Raises
-    ------
-    InputError
-        If the outputs are logits and there is none, or none for this round; or if they are no
-        logits and the agent calibrated with a temperature.
-    """
+    """Return the temperature that an agent predicts with."""
     if outputs.logits and not path.exists():
         raise InputError(
             f"the outputs are logits, and {path}, which `agent calibrate` wrote when it read "

@@ -33,17 +33,7 @@ from fedwqcp.wire.round import Choice, Round, choice_of
 
 @dataclass(frozen=True)
 class Task:
-    """One threshold to find: a level, a column of the scores and a group of points.
-
-    Parameters
-    ----------
-    alpha : float
-        Level of this column: the round's, divided by the number of columns.
-    column : int
-        Which column of the scores.
-    group : int or None, optional
-        Which group of the points, by its place in the round; None for all.
-    """
+    """One threshold to find: a column's share of a level, a column of the scores, a group of points."""
 
     alpha: float
     column: int
@@ -52,19 +42,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a round computes.
-
-    Parameters
-    ----------
-    round : Round
-        The terms.
-    method : Method
-        Its method.
-    score : Score
-        Its score.
-    tasks : tuple of Task
-        Its levels times its groups times the score's columns.
-    """
+    """What a round computes."""
 
     round: Round
     method: Method[Any]
@@ -73,23 +51,7 @@ class Plan:
 
     @classmethod
     def of(cls, round: Round) -> Plan:
-        """Look up the objects that the terms name.
-
-        Parameters
-        ----------
-        round : Round
-            The terms.
-
-        Returns
-        -------
-        Plan
-            The plan.
-
-        Raises
-        ------
-        InputError
-            If the method, the score, a setting or the rule is unknown here.
-        """
+        """Look up the objects that the terms name."""
         score = scores.get(round.score.name, **round.score.settings)  # type: ignore[arg-type]  # checked there
         method = methods.get(round.method.name, **round.method.settings)
         check_choices(round, method, score)
@@ -129,20 +91,7 @@ class Plan:
         return self.score.bounds(self.round.n_classes)
 
     def check(self, cal: Calibration) -> None:
-        """Refuse calibration data that do not fit the round.
-
-        Parameters
-        ----------
-        cal : Calibration
-            An agent's data.
-
-        Raises
-        ------
-        InputError
-            If columns, classes or groups do not fit.
-        OutOfRangeError
-            If the size or the range of the scores does not fit.
-        """
+        """Refuse calibration data that do not fit the round."""
         check_points(self.round, self.method, cal)
         if cal.columns > self.score.columns == 1:
             raise InputError(several_columns(cal.scores))
@@ -165,51 +114,18 @@ class Plan:
 
 
 def kinds_of(method: Method[Any] | type[Method[Any]]) -> tuple[type[Payload], ...]:
-    """Return every kind of payload that a method's messages hold.
-
-    Parameters
-    ----------
-    method : Method or type
-        The method, or its class.
-
-    Returns
-    -------
-    tuple of type
-        Summaries, questions and outcomes; `ToAll` too, since a group without points has +inf.
-    """
+    """Return every kind of payload of a method; `ToAll` too, since a group without points has +inf."""
     return tuple(dict.fromkeys((*method.summaries, *method.questions, *method.outcomes, ToAll)))
 
 
 def choose_method(method: str | Method[Any]) -> Choice:
-    """Return a method as a round names it.
-
-    Parameters
-    ----------
-    method : str or Method
-        Name, or an object with settings.
-
-    Returns
-    -------
-    Choice
-        Name and all settings.
-    """
+    """Return a method as a round names it."""
     found = methods.get(method) if isinstance(method, str) else method
     return choice_of(methods.name_of(found), _settings(found))
 
 
 def choose_score(score: str | Score) -> Choice:
-    """Return a score as a round names it.
-
-    Parameters
-    ----------
-    score : str or Score
-        Name, or an object with settings.
-
-    Returns
-    -------
-    Choice
-        Name and all settings.
-    """
+    """Return a score as a round names it."""
     found = scores.get(score) if isinstance(score, str) else score
     return choice_of(scores.name_of(found), _settings(found))
 
@@ -224,13 +140,7 @@ def as_alphas(
 
 
 def new_id() -> str:
-    """Return a random id for a round.
-
-    Returns
-    -------
-    str
-        Sixteen hexadecimal digits.
-    """
+    """Return a random id for a round."""
     return secrets.token_hex(8)
 
 
@@ -240,20 +150,7 @@ def _settings(thing: Any) -> dict[str, object]:
 
 
 def check_choices(round: Round, method: Method[Any], score: Score) -> None:
-    """Refuse a rule, groups or a method that do not fit the score.
-
-    Parameters
-    ----------
-    round : Round
-        The terms.
-    method, score : Method, Score
-        What they name.
-
-    Raises
-    ------
-    InputError
-        Saying what to choose instead.
-    """
+    """Refuse a rule, groups or a method that do not fit the score."""
     labels = isinstance(score, LabelScore)
     without = f"sets of labels, which score {round.score.name!r} does not make"
     if round.rule not in get_args(Rule):
@@ -278,22 +175,7 @@ def check_choices(round: Round, method: Method[Any], score: Score) -> None:
 
 
 def check_points(round: Round, method: Method[Any], cal: Calibration) -> None:
-    """Refuse calibration points whose group is not known, or weights that nobody reads.
-
-    Parameters
-    ----------
-    round : Round
-        The terms.
-    method : Method
-        Its method.
-    cal : Calibration
-        An agent's data.
-
-    Raises
-    ------
-    InputError
-        If labels or groups are missing, or a point is of no group of the round.
-    """
+    """Refuse calibration points whose group is not known, or weights that nobody reads."""
     if cal.weights is not None and not method.controls_risk:
         raise InputError(
             f"weights are for methods that control a risk; {round.method.name!r} does not"
@@ -311,22 +193,7 @@ def check_points(round: Round, method: Method[Any], cal: Calibration) -> None:
 
 
 def part_of(round: Round, cal: Calibration, group: int | None) -> Calibration:
-    """Return the points of one group.
-
-    Parameters
-    ----------
-    round : Round
-        The terms.
-    cal : Calibration
-        An agent's data.
-    group : int or None
-        Place of the group; None for all points.
-
-    Returns
-    -------
-    Calibration
-        These points alone; there may be none.
-    """
+    """Return the points of one group."""
     if group is None:
         return cal
     if round.by == "label":
@@ -337,20 +204,7 @@ def part_of(round: Round, cal: Calibration, group: int | None) -> Calibration:
 
 
 def told_by_group(round: Round, assumption: str) -> str:
-    """Say of a method's assumption that it holds for each group by itself.
-
-    Parameters
-    ----------
-    round : Round
-        The terms.
-    assumption : str
-        The method's own words.
-
-    Returns
-    -------
-    str
-        The same where the round has no groups.
-    """
+    """Say of a method's assumption that it holds for each group by itself."""
     if round.by is None:
         return assumption
     return (

@@ -22,25 +22,7 @@ from fedwqcp.wire.round import Round
 
 @named_by_line
 def calibration_of(round: Round, outputs: Outputs) -> Calibration:
-    """Score an agent's calibration points with the round's score.
-
-    Parameters
-    ----------
-    round : Round
-        The terms.
-    outputs : Outputs
-        What the agent's model put out on its calibration points, with labels.
-
-    Returns
-    -------
-    Calibration
-        Scores, labels and features; they stay at the agent.
-
-    Raises
-    ------
-    InputError
-        If labels are missing, or outputs do not fit the round.
-    """
+    """Score an agent's calibration points with the round's score."""
     if outputs.labels is None:
         raise InputError("calibration needs labels beside the outputs (labels, label or y)")
     _check_kind(outputs)
@@ -71,31 +53,7 @@ def predict(
     alpha: float | None = None,
     calibration: Calibration | None = None,
 ) -> LabelSets | Intervals:
-    """Turn an agent's model outputs into prediction sets.
-
-    Parameters
-    ----------
-    release : Release
-        What the round ended with.
-    agent : str
-        Name of the agent.
-    outputs : Outputs
-        What the agent's model put out on new inputs.
-    alpha : float, optional
-        Which level, where the round has several.
-    calibration : Calibration, optional
-        The agent's calibration data, for methods that need them once more.
-
-    Returns
-    -------
-    LabelSets or Intervals
-        One set for each row.
-
-    Raises
-    ------
-    InputError
-        If outputs do not fit the round, or calibration data are missing.
-    """
+    """Turn an agent's model outputs into prediction sets."""
     _check_kind(outputs)
     round = release.round
     score = Plan.of(round).score
@@ -209,20 +167,7 @@ def thresholds(
 
 
 def check_terms(release: Release, answered: Round) -> None:
-    """Refuse a release of another round, or of other terms, than an agent answered.
-
-    Parameters
-    ----------
-    release : Release
-        What the agent was handed.
-    answered : Round
-        The terms as it received them before it answered.
-
-    Raises
-    ------
-    WrongRoundError
-        Naming the terms that differ.
-    """
+    """Refuse a release of another round, or of other terms, than an agent answered."""
     ours, theirs = answered.brief(), release.round.brief()
     if theirs.id != ours.id:
         raise WrongRoundError(
@@ -244,28 +189,9 @@ def localize(
     *,
     features: Floats | None = None,
 ) -> Floats:
-    """Return an agent's threshold for one task of the round.
+    """Return an agent's threshold for one task, of shape () shared, (C,) per label, (n, 1) per input.
 
-    Parameters
-    ----------
-    plan : Plan
-        What the round computes.
-    release : Release
-        What it ended with.
-    agent : str
-        Name of the agent.
-    task : int
-        Which task.
-    calibration : Calibration or None
-        The agent's data, for methods that need them once more.
-    features : Floats, optional
-        Features of the test inputs.
-
-    Returns
-    -------
-    Floats
-        Shape () shared, (C,) per label, (n, 1) per input; +inf where it would be the agent's own
-        and it has no point of the group.
+    It is +inf where it would be the agent's own and the agent has no point of the group.
     """
     this, outcome = plan.tasks[task], release.outcomes[task]
     shared = outcome.threshold(None)

@@ -34,20 +34,7 @@ START = "0" * 64
 
 
 class Ledger:
-    """The record of one round, written while it runs.
-
-    Parameters
-    ----------
-    folder : Path
-        Where; it must not hold a record yet.
-    round : Round
-        The terms.
-
-    Raises
-    ------
-    InputError
-        If the folder holds a record, or cannot be written.
-    """
+    """The record of one round, written while it runs, in a folder that holds none yet."""
 
     def __init__(self, folder: Path, round: Round) -> None:
         if (folder / LOG).exists():
@@ -58,92 +45,36 @@ class Ledger:
         self._write("opened", "round.json", encode(round))
 
     def accepted(self, step: int, agent: str, data: bytes) -> None:
-        """Keep an answer that was admitted.
-
-        Parameters
-        ----------
-        step : int
-            Which step it answers.
-        agent : str
-            Who sent it.
-        data : bytes
-            What came.
-        """
+        """Keep an answer that was admitted."""
         make_folder(self.folder / "answers" / f"step-{step}")
         name = f"answers/step-{step}/{agent}.json"
         self._write("accepted", name, data, step=step, agent=agent)
 
     def refused(self, step: int, agent: str, reason: str) -> None:
-        """Note that something was refused.
-
-        Parameters
-        ----------
-        step : int
-            In which step.
-        agent : str
-            Whose it was.
-        reason : str
-            Why.
-        """
+        """Note that something was refused."""
         self._append({"event": "refused", "step": step, "agent": agent, "reason": reason})
 
     def summed(self, number: int, agents: Sequence[str], totals: Sequence[int]) -> None:
-        """Keep the totals of one masked sum.
-
-        Parameters
-        ----------
-        number : int
-            Which sum of the round.
-        agents : sequence of str
-            Whose words were added.
-        totals : sequence of int
-            All that the server learned.
-        """
+        """Keep the totals of one masked sum."""
         make_folder(self.folder / "sums")
         kept = {"agents": [*agents], "totals": [*totals]}
         self._write("summed", f"sums/{number}.json", json.dumps(kept).encode() + b"\n")
 
     def closed(self, step: int) -> None:
-        """Note that a step is closed: nothing that comes later belongs to it.
-
-        Parameters
-        ----------
-        step : int
-            Which step.
-        """
+        """Note that a step is closed: nothing that comes later belongs to it."""
         self._append({"event": "closed", "step": step})
 
     def failed(self, reason: str) -> None:
-        """Note that the round ended without a release.
-
-        Parameters
-        ----------
-        reason : str
-            Why.
-        """
+        """Note that the round ended without a release."""
         self._append({"event": "failed", "reason": reason})
 
     def released(self, release: Release) -> None:
-        """Keep the release.
-
-        Parameters
-        ----------
-        release : Release
-            What the round ended with.
-        """
+        """Keep the release."""
         self._write("recorded", "record.json", encode(release))
         self._write("released", "release.json", encode(release.public()))
 
     def stored(self, agents: Sequence[str], reason: str = "") -> None:
-        """Note which agents acknowledged that they have the release.
-
-        Parameters
-        ----------
-        agents : sequence of str
-            Their names.
-        reason : str, optional
-            Why it was not handed over to its end.
-        """
+        """Note which agents acknowledged that they have the release."""
         why = {"reason": reason} if reason else {}
         self._append({"event": "stored", "agents": list(agents), **why})
 
@@ -160,20 +91,7 @@ class Ledger:
 
 
 def with_reasons(release: Release, reasons: Mapping[str, str]) -> Release:
-    """Return a release whose unused agents are refused for a reason, or missing.
-
-    Parameters
-    ----------
-    release : Release
-        As the server computed it.
-    reasons : mapping of str to str
-        Why agents were refused.
-
-    Returns
-    -------
-    Release
-        The same with every reason.
-    """
+    """Return a release whose unused agents are refused for a reason, or missing."""
 
     def _named(record: AgentRecord) -> AgentRecord:
         """Give one agent its reason."""
@@ -229,25 +147,7 @@ def load(path: str | Path) -> Release:
 
 
 def parse(data: bytes, source: str) -> Release:
-    """Read a release that someone handed over.
-
-    Parameters
-    ----------
-    data : bytes
-        What came.
-    source : str
-        Where it came from, for the error.
-
-    Returns
-    -------
-    Release
-        What the round ended with.
-
-    Raises
-    ------
-    RecordError
-        As of `load`.
-    """
+    """Read a release that someone handed over."""
     try:
         found = methods.find(method_of(data, source))
     except InputError as error:

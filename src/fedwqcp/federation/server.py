@@ -83,11 +83,6 @@ class Server:
         """Return the encoded question for each agent that takes part.
 
         In the first step this is the round itself: its terms imply the first question.
-
-        Returns
-        -------
-        dict
-            By agent; empty once the round has ended.
         """
         if self.ended:
             return {}
@@ -99,22 +94,11 @@ class Server:
         return messages
 
     def receive(self, data: bytes, source: str, sender: str | None = None) -> MessageError | None:
-        """Admit an answer, or record why it is refused.
+        """Admit an answer, or record and return why it is refused; a refusal never stops the round.
 
-        Parameters
-        ----------
-        data : bytes
-            What came.
-        source : str
-            What the transport calls it: the agent asked, or the name of a file.
-        sender : str, optional
-            Who sent it, where the transport knows; the answer must name the same agent.
-
-        Returns
-        -------
-        MessageError or None
-            The refusal, which never stops the round. Whatever goes wrong with a message is one:
-            what nobody foresaw has the field ``internal``.
+        ``source`` is what the transport calls the message; ``sender`` is who sent it where the
+        transport knows, and the answer must name the same agent. What nobody foresaw is a refusal
+        too, with the field ``internal``.
         """
         agent = sender or source
         try:
@@ -136,18 +120,7 @@ class Server:
         return None
 
     def refuse(self, refusal: MessageError) -> MessageError:
-        """Record a refusal, for the agent it names if that has no sound answer in this step.
-
-        Parameters
-        ----------
-        refusal : MessageError
-            Why; a transport says so itself where it could not read a message.
-
-        Returns
-        -------
-        MessageError
-            The same.
-        """
+        """Record a refusal, for the agent it names if that has no sound answer in this step."""
         self.refusals.append(refusal)
         if refusal.agent in self._positions:
             seat = self._seats[refusal.agent]
@@ -161,13 +134,6 @@ class Server:
         An agent without a sound answer takes no further part, and neither does one whose answer
         does not fit. Where one is lost so, the dialogue begins again without it, on the first
         answers of the others.
-
-        Raises
-        ------
-        QuorumError
-            If fewer agents than the quorum answered soundly.
-        RoundError
-            If the answers cannot be combined, and no single one is the cause.
         """
         there = [name for name in self._positions if self.step == self._seats[name].step]
         anew = self.step > 0 and len(there) < len(self._positions)
@@ -196,18 +162,7 @@ class Server:
         self.step += 1
 
     def release(self) -> Release:
-        """Return what the round ended with.
-
-        Returns
-        -------
-        Release
-            With what each used agent sent first, for the server's own record.
-
-        Raises
-        ------
-        QuorumError
-            If the round has not ended.
-        """
+        """Return what the round ended with, and what each used agent sent first, for the record."""
         if not self.ended:
             raise QuorumError("the round has not ended: answers of this step are still to come")
         seats = ((name, self._seats[name]) for name in self._positions)
@@ -317,24 +272,7 @@ _TERMS = ("version", "round", "method", "score", "alpha", "terms", "step")
 
 
 def check_terms(answer: Answer, plan: Plan, terms: str, step: int) -> None:
-    """Refuse an answer that was made for other terms or another step.
-
-    Parameters
-    ----------
-    answer : Answer
-        What an agent sent.
-    plan : Plan
-        What the round computes.
-    terms : str
-        Digest of the round.
-    step : int
-        The current step.
-
-    Raises
-    ------
-    WrongRoundError
-        Naming the first thing that differs.
-    """
+    """Refuse an answer that was made for other terms or another step."""
     a, r = answer, plan.round
     made_for = (a.version, a.round, a.method, a.score, a.alphas, a.terms, a.step)
     uses = (r.version, r.id, r.method.name, r.score.name, r.alphas, terms, step)
@@ -357,29 +295,8 @@ def check_answers(
 ) -> tuple[Any, ...]:
     """Refuse answers that do not fit their questions, or claim what cannot be.
 
-    Parameters
-    ----------
-    answer : Answer
-        What an agent sent.
-    plan : Plan
-        What the round computes.
-    questions : tuple
-        What this agent was asked.
-    earlier : tuple, optional
-        For each task, what binds the agent since its last answer (`Method.check`); empty at first.
-
-    Returns
-    -------
-    tuple
-        For each task, what binds its later answers.
-
-    Raises
-    ------
-    MalformedMessageError
-        If there is not one summary for each question.
-    ImplausibleValueError
-        If a sample size or a score lies outside the round's bounds, or an answer does not fit its
-        question or what the agent said before.
+    ``earlier`` is, for each task, what binds the agent since its last answer (`Method.check`); what
+    binds its later answers is returned.
     """
     answers = answer.answers
     fits = len(answers) == len(questions)
@@ -433,13 +350,7 @@ def _shown(value: object) -> str:
 
 
 class Dialogue:
-    """One generator for each task; each step asks all that have not ended.
-
-    Parameters
-    ----------
-    plan : Plan
-        What the round computes.
-    """
+    """One generator for each task; each step asks all that have not ended."""
 
     def __init__(self, plan: Plan) -> None:
         self._talks: list[Generator[Question | Each, Sequence[Any], Outcome]] = []
@@ -467,51 +378,18 @@ class Dialogue:
         return tuple(outcome for outcome in self._outcomes if outcome is not None)
 
     def questions(self, position: int) -> tuple[Question | None, ...]:
-        """Return what one agent is asked now.
-
-        Parameters
-        ----------
-        position : int
-            Place of the agent among those that take part.
-
-        Returns
-        -------
-        tuple
-            One question for each task, None for tasks that have ended.
-        """
+        """Return what one agent is asked now."""
         if self._same is not None:
             return self._same
         return tuple(self._question(at, position) for at in range(len(self._pending)))
 
     def there(self, at: int) -> frozenset[int] | None:
-        """Return who takes part in a task: an agent without a point of its group does not.
-
-        Parameters
-        ----------
-        at : int
-            Which task.
-
-        Returns
-        -------
-        frozenset of int or None
-            Places of the agents; None for all.
-        """
+        """Return who takes part in a task: an agent without a point of its group does not."""
         there = self._there[at]
         return None if there is None else frozenset(there)
 
     def hear(self, answers: Sequence[tuple[Summary | None, ...]]) -> None:
-        """Take the answers of all agents and go one step on.
-
-        Parameters
-        ----------
-        answers : sequence of tuple
-            For each agent, one summary for each task; None where it takes no part in it.
-
-        Raises
-        ------
-        UnfitAnswerError
-            Naming the place of an agent whose answer does not fit.
-        """
+        """Take the answers of all agents and go one step on."""
         for at, ask in enumerate(self._pending):
             if ask is not None:
                 self._hear(at, [answer[at] for answer in answers])

@@ -55,20 +55,7 @@ class SigningKey:
         self.public: str = self._key.public_key().public_bytes_raw().hex()
 
     def check(self, round: Round, agent: str) -> None:
-        """Refuse a round that does not name this key for the agent: nobody could check it.
-
-        Parameters
-        ----------
-        round : Round
-            The terms.
-        agent : str
-            Who answers.
-
-        Raises
-        ------
-        InputError
-            Saying what to ask of the server.
-        """
+        """Refuse a round that does not name this key for the agent: nobody could check it."""
         if not round.signed:
             raise InputError(
                 "this round takes unsigned answers, and this agent has a key to sign with: ask the "
@@ -81,43 +68,12 @@ class SigningKey:
             )
 
     def sign(self, answer: Answer, plan: Plan) -> Answer:
-        """Return an answer with its signature.
-
-        Parameters
-        ----------
-        answer : Answer
-            What is about to leave.
-        plan : Plan
-            What the round computes.
-
-        Returns
-        -------
-        Answer
-            The same, signed; signing twice gives the same bytes.
-        """
+        """Return an answer with its signature; signing twice gives the same bytes."""
         return replace(answer, signature=self._key.sign(_signed_bytes(answer, plan)).hex())
 
 
 def new_key(path: Path) -> str:
-    """Write a new private key, readable by its owner alone.
-
-    Parameters
-    ----------
-    path : Path
-        Where; an existing file is never replaced.
-
-    Returns
-    -------
-    str
-        The public key, for the roster.
-
-    Raises
-    ------
-    InputError
-        If the file exists or cannot be written.
-    MissingExtraError
-        If the extra ``sign`` is not installed.
-    """
+    """Write a new private key, readable by its owner alone, and return the public key."""
     key = ed25519().Ed25519PrivateKey.generate()
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
@@ -127,20 +83,7 @@ def new_key(path: Path) -> str:
 
 
 def check_signature(answer: Answer, plan: Plan) -> None:
-    """Refuse an answer that its agent did not sign, in a round that names keys.
-
-    Parameters
-    ----------
-    answer : Answer
-        What came; its agent is in the roster.
-    plan : Plan
-        What the round computes, with the whole roster.
-
-    Raises
-    ------
-    WrongRoundError
-        If the signature is missing, wrong, or asked for by nobody.
-    """
+    """Refuse an answer that its agent did not sign, in a round that names keys."""
     if not plan.round.keys:
         if answer.signature:
             raise WrongRoundError(
@@ -174,18 +117,7 @@ def _signed_bytes(answer: Answer, plan: Plan) -> bytes:
 
 
 def ed25519() -> Any:
-    """Load what makes and checks signatures, or name the extra that brings it.
-
-    Returns
-    -------
-    module
-        Of `cryptography`.
-
-    Raises
-    ------
-    MissingExtraError
-        If the extra ``sign`` is not installed.
-    """
+    """Load what makes and checks signatures, or name the extra that brings it."""
     try:
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError:

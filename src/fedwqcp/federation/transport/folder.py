@@ -39,21 +39,10 @@ from fedwqcp.wire.round import Round
 
 @dataclass(frozen=True)
 class Closed:
-    """Where a round stands after its answers were read.
+    """Where a round stands after its answers were read: a release, or the next questions.
 
-    Parameters
-    ----------
-    release : Release or None
-        What the round ended with; None while it goes on.
-    asks : tuple of Path
-        The next questions, where it goes on.
-    refusals : tuple of MessageError
-        What was refused, with the reason.
-    already : bool
-        Whether the round had been closed before; then its record decides, and answers are only
-        compared with it.
-    replaced : bool
-        Whether another file stood in the place of the release.
+    ``already``: the round had been closed before; then its record decides, and answers are only
+    compared with it. ``replaced``: another file stood in the place of the release.
     """
 
     release: Release | None
@@ -76,21 +65,7 @@ class _Letter:
 
 
 def open_round(round: Round, path: Path) -> None:
-    """Write the terms of a round.
-
-    Parameters
-    ----------
-    round : Round
-        The terms.
-    path : Path
-        Where; an existing file is never replaced.
-
-    Raises
-    ------
-    InputError
-        If the file exists, or the record or a question of another round would be taken for this
-        one's.
-    """
+    """Write the terms of a round; an existing file is never replaced."""
     Server(round)  # refuses terms that nobody could follow
     with locked(path.parent):
         steps = [f"{glob.escape(path.stem)}.{what}-*" for what in ("ask", "closed")]
@@ -106,23 +81,7 @@ def open_round(round: Round, path: Path) -> None:
 
 
 def read_round(path: Path) -> Round:
-    """Read the terms of a round.
-
-    Parameters
-    ----------
-    path : Path
-        What `open_round` wrote.
-
-    Returns
-    -------
-    Round
-        The terms.
-
-    Raises
-    ------
-    MalformedMessageError
-        If the file holds no sound round.
-    """
+    """Read the terms of a round."""
     return decode(read(path), Round, source=str(path))
 
 
@@ -131,25 +90,6 @@ def write_answer(agent: Agent, path: Path, ask: Path | None = None) -> bool:
 
     An answer that is there already is never replaced: one that differs may come from other data,
     and a second one with fresh noise would tell more.
-
-    Parameters
-    ----------
-    agent : Agent
-        The agent.
-    path : Path
-        Where.
-    ask : Path, optional
-        The question; the first one of a round needs none.
-
-    Returns
-    -------
-    bool
-        True if it was written, False if the same answer was there.
-
-    Raises
-    ------
-    InputError
-        If another file, or another answer, is in the way.
     """
     if agent.plan.round.secure is not None:
         raise InputError("the terms say that this round is secure: its answers go under masks")
@@ -168,27 +108,9 @@ def write_answer(agent: Agent, path: Path, ask: Path | None = None) -> bool:
 def close_round(path: Path, answers: Sequence[Path], out: Path) -> Closed:
     """Read the answers, take the steps they allow, and release where the dialogue ends.
 
-    Parameters
-    ----------
-    path : Path
-        What `open_round` wrote; the record and further questions go beside it.
-    answers : sequence of Path
-        Files of agents, of all steps so far; of two answers of one agent to one step the first
-        given stands.
-    out : Path
-        Where the release goes.
-
-    Returns
-    -------
-    Closed
-        The release, or the next questions.
-
-    Raises
-    ------
-    QuorumError
-        If too few agents answered soundly; nothing is written then.
-    InputError
-        If another file is in the way of the release, or a question that was sent would change.
+    The answers are those of all steps so far; of two answers of one agent to one step the first
+    given stands. The record and further questions go beside the round. Without a quorum nothing is
+    written.
     """
     with locked(path.parent):
         return _closed(path, answers, out)

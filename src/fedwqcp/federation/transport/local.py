@@ -211,28 +211,7 @@ def run(
 ) -> Release:
     """Carry a round's messages until it ends.
 
-    Parameters
-    ----------
-    server : Server
-        The server of the round.
-    agents : mapping of str to Agent
-        Its agents.
-    on_exchange : callable, optional
-        Told of every question and its answer.
-    strict : bool, optional
-        Whether a refused answer stops the round; else it goes on without that agent.
-
-    Returns
-    -------
-    Release
-        What the round ended with.
-
-    Raises
-    ------
-    InputError
-        If an answer is refused and ``strict``: in one process that is a mistake of the caller's.
-    QuorumError
-        If the answers cannot keep what the method's settings promise.
+    With ``strict`` a refused answer is an error: in one process it is a mistake of the caller's.
     """
     while not server.ended:
         for name, ask in server.asks().items():
