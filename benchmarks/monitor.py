@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedwqcp.monitor.sequence import Track, advance
+from fedwqcp.monitor.sequence import DropTest, advance
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "results" / "monitor" / "records.jsonl"
@@ -29,16 +29,16 @@ AFTER = {0.9: 4000, 0.85: 1500, 0.75: 600}
 CHUNK = 250
 
 
-def follow(track: Track, coverage: float, rows: int, rng: np.random.Generator) -> Track:
-    """Return a track after more rows, or at its alarm."""
+def follow(test: DropTest, coverage: float, rows: int, rng: np.random.Generator) -> DropTest:
+    """Return a test after more rows, or at its alarm."""
     for start in range(0, rows, CHUNK):
         hits = (rng.uniform(size=min(CHUNK, rows - start)) < coverage).astype(np.int64)
-        after = advance(track, np.ones_like(hits), hits, ALPHA, DELTA)
+        after = advance(test, np.ones_like(hits), hits, ALPHA, DELTA)
         if after.alarm is not None:
-            hits = hits[: after.alarm - track.n]
-            return advance(track, np.ones_like(hits), hits, ALPHA, DELTA)
-        track = after
-    return track
+            hits = hits[: after.alarm - test.n]
+            return advance(test, np.ones_like(hits), hits, ALPHA, DELTA)
+        test = after
+    return test
 
 
 def simulate(streams: int) -> Iterator[dict[str, float]]:
@@ -49,15 +49,15 @@ def simulate(streams: int) -> Iterator[dict[str, float]]:
         (good, after): [] for good in GOOD for after in AFTER
     }
     for _ in range(streams):
-        track = Track()
+        test = DropTest()
         for good in GOOD:
-            if track.alarm is None:
-                track = follow(track, 1 - ALPHA, good - track.n, rng)
-            if track.alarm is not None:
+            if test.alarm is None:
+                test = follow(test, 1 - ALPHA, good - test.n, rng)
+            if test.alarm is not None:
                 false[good] += 1
                 continue
             for after, rows in AFTER.items():
-                dropped = follow(track, after, rows, rng)
+                dropped = follow(test, after, rows, rng)
                 if dropped.alarm is not None:
                     before, n, hits = dropped.drop
                     seen = (dropped.alarm - good, abs(before - good), hits / n)

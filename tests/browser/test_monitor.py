@@ -8,7 +8,7 @@ import io
 import numpy as np
 import pytest
 
-from fedwqcp.monitor import Monitor, Terms, append_log, load_monitor, save_monitor
+from fedwqcp.monitor import Monitor, MonitorTerms, append_log, load_monitor, save_monitor
 from opened import DESKTOP, PHONE, Opened, grave
 
 AGENTS = ("st-mary", "lakeside")
@@ -19,7 +19,7 @@ def watch(tmp_path_factory):
     """A monitor of two agents, one of which loses its coverage; its state, log and report."""
     html = pytest.importorskip("fedwqcp.report.html")
     state = tmp_path_factory.mktemp("watch") / "watch.json"
-    monitor = Monitor(Terms(0.1, AGENTS, 2, 0.2))
+    monitor = Monitor(MonitorTerms(0.1, AGENTS, 2, 0.2))
     rng = np.random.default_rng(5)
     for week in range(12):
         for agent in AGENTS:

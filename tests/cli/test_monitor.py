@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from fedwqcp.cli.main import app
 from fedwqcp.errors import InputError
-from fedwqcp.monitor.state import read_log
+from fedwqcp.monitor import read_log
 
 RUN = CliRunner()
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from fedwqcp.errors import InputError
-from fedwqcp.monitor import Monitor, Terms, read_batches
+from fedwqcp.monitor import Monitor, MonitorTerms, read_batches
 
 AGENTS = ("st-mary", "lakeside", "north")
 
 
 def monitor(**terms):
     """Return a monitor of three agents."""
-    return Monitor(Terms(**{"alpha": 0.1, "agents": AGENTS, **terms}))
+    return Monitor(MonitorTerms(**{"alpha": 0.1, "agents": AGENTS, **terms}))
 
 
 @pytest.mark.parametrize("n_classes", [0, 2, 7])
@@ -108,7 +108,7 @@ def test_no_rows_change_no_track():
 
 def test_a_batch_shows_its_size_alone():
     batch = read_batches(b"covered,label\n1,2\n0,1\n", "a")["a"]
-    assert repr(batch) == "Batch(n=2)"
+    assert repr(batch) == "CoverageBatch(n=2)"
 
 
 def test_tolerance_moves_the_floor():

@@ -14,7 +14,7 @@ from scipy import stats
 from fedwqcp.errors import InputError
 from fedwqcp.metrics import Rate
 from fedwqcp.monitor import calibration_slack, confidence_sequence
-from fedwqcp.monitor.sequence import ODDS, Track, advance
+from fedwqcp.monitor.sequence import ODDS, DropTest, advance
 from fedwqcp.quantile import conformal_rank
 
 
@@ -105,10 +105,10 @@ def test_with_the_slack_no_agent_of_a_federation_falls_short(n, alpha, agents):
     assert lucky**agents >= 0.95 - 1e-9
 
 
-def after(covered, alpha=0.1, delta=0.05, track=None):
-    """Return the track after some rows."""
+def after(covered, alpha=0.1, delta=0.05, test=None):
+    """Return the test after some rows."""
     hits = np.array(covered, dtype=np.int64)
-    return advance(track or Track(), np.ones_like(hits), hits, alpha, delta)
+    return advance(test or DropTest(), np.ones_like(hits), hits, alpha, delta)
 
 
 def ratio(hit, alpha, c):
@@ -151,7 +151,7 @@ def test_evidence_is_the_mixture_over_bets_and_beginnings(covered, alpha):
 @given(st.lists(st.booleans(), max_size=40), st.integers(0, 40))
 def test_batches_do_not_matter(covered, cut):
     whole = after(covered)
-    parts = after(covered[cut:], track=after(covered[:cut]))
+    parts = after(covered[cut:], test=after(covered[:cut]))
     assert (parts.n, parts.hits, parts.alarm) == (whole.n, whole.hits, whole.alarm)
     assert parts.evidence == pytest.approx(whole.evidence, abs=1e-10)
     assert parts.runs == pytest.approx(whole.runs, abs=1e-10)
@@ -185,35 +185,35 @@ def test_false_alarms_are_bounded_over_every_path():
 
 def test_counts_of_one_row_are_a_row_and_larger_ones_keep_the_mean():
     ones = after([1, 0, 1])
-    single = advance(Track(), np.array([1, 1, 1]), np.array([1, 0, 1]), 0.1, 0.05)
+    single = advance(DropTest(), np.array([1, 1, 1]), np.array([1, 0, 1]), 0.1, 0.05)
     assert single == ones
     # a step of four rows at the promised rate: the mean over its law is 1
     T, alpha, mean = 4, 0.2, 0.0
     for rows in product([0, 1], repeat=T):
         chance = prod(1 - alpha if hit else alpha for hit in rows)
-        step = advance(Track(), np.array([T]), np.array([sum(rows)]), alpha, 0.05)
+        step = advance(DropTest(), np.array([T]), np.array([sum(rows)]), alpha, 0.05)
         mean += chance * exp(step.evidence)
     assert mean == pytest.approx(1.0, rel=1e-9)
 
 
 def test_empty_steps_change_nothing():
-    track = after([1, 0])
-    assert advance(track, np.array([0, 0]), np.array([0, 0]), 0.1, 0.05) is track
+    test = after([1, 0])
+    assert advance(test, np.array([0, 0]), np.array([0, 0]), 0.1, 0.05) is test
 
 
 def test_an_alarm_names_its_row_and_the_beginning_of_the_drop():
-    track = after([1] * 500 + [0] * 20, alpha=0.05)
-    assert 500 < track.alarm < 520
-    assert track.drop == (500, 20, 0)
-    later = after([1] * 5, alpha=0.05, track=track)
-    assert later.alarm == track.alarm  # it stands
+    test = after([1] * 500 + [0] * 20, alpha=0.05)
+    assert 500 < test.alarm < 520
+    assert test.drop == (500, 20, 0)
+    later = after([1] * 5, alpha=0.05, test=test)
+    assert later.alarm == test.alarm  # it stands
     assert later.drop == (500, 25, 5)
 
 
 def test_nothing_overflows():
-    track = after([0] * 5000, alpha=0.001)
-    assert track.alarm is not None
-    assert 1000 < track.evidence < inf
+    test = after([0] * 5000, alpha=0.001)
+    assert test.alarm is not None
+    assert 1000 < test.evidence < inf
     good = after([1] * 200_000, alpha=0.001)
     assert good.alarm is None
     assert -10 < good.evidence < 0

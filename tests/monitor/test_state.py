@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedwqcp.errors import InputError, RecordError
-from fedwqcp.monitor import Monitor, Terms, append_log, changing, load_monitor, save_monitor
-from fedwqcp.monitor.state import LogEntry, read_log, shown
+from fedwqcp.monitor import Monitor, MonitorTerms, append_log, changing, load_monitor, save_monitor
+from fedwqcp.monitor.state import LogEntry, read_log, record_of
 
 
 def monitor():
     """Return a monitor with some rows."""
-    watch = Monitor(Terms(0.1, ("a", "b"), 2, (0.1, 0.2), 0.04, 0.01))
+    watch = Monitor(MonitorTerms(0.1, ("a", "b"), 2, (0.1, 0.2), 0.04, 0.01))
     rng = np.random.default_rng(0)
     watch.update("a", rng.uniform(size=50) < 0.6, rng.integers(2, size=50), batch="one")
     return watch
@@ -69,7 +69,7 @@ def test_a_failed_change_is_not_kept(tmp_path):
 
 def test_changes_at_the_same_time_are_all_kept(tmp_path):
     path = tmp_path / "state.json"
-    save_monitor(Monitor(Terms(0.1, ("a",))), path)
+    save_monitor(Monitor(MonitorTerms(0.1, ("a",))), path)
 
     def change(hit):
         with changing(path) as watch:
@@ -163,7 +163,9 @@ def test_the_log_holds_one_line_for_each_update(tmp_path):
         append_log(path, update, "2026-11-15", watch.update("a", [1, 0]))
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert [line["update"] for line in lines] == [1, 2]
-    assert lines[1]["streams"] == [json.loads(json.dumps(shown(s))) for s in watch.standings("a")]
+    assert lines[1]["streams"] == [
+        json.loads(json.dumps(record_of(s))) for s in watch.standings("a")
+    ]
     assert {"coverage", "low", "high", "alarm", "current"} <= set(lines[0]["streams"][0])
     with pytest.raises(InputError, match="cannot write"):
         append_log(tmp_path / "no" / "log", 1, "", ())
@@ -172,7 +174,7 @@ def test_the_log_holds_one_line_for_each_update(tmp_path):
 @pytest.fixture
 def log(tmp_path):
     """A log of two updates, and what they returned."""
-    watch = Monitor(Terms(0.1, ("a", "b"), 2))
+    watch = Monitor(MonitorTerms(0.1, ("a", "b"), 2))
     path = tmp_path / "state.json.log"
     entries = []
     for agent in ("a", "b"):
@@ -202,7 +204,7 @@ def test_a_missing_log_is_told(tmp_path):
     ("change", "message"),
     [
         ({"version": 2}, "reads version 1, it has 2"),
-        ({"update": True}, "whole number"),
+        ({"update": True}, "Expected `int`"),
         ({"streams": []}, "one agent"),
         ({"streams": 5}, "damaged"),
     ],
@@ -220,12 +222,13 @@ def test_a_damaged_line_is_named(log, change, message):
     [
         ("hits", 99, "more hits than rows"),
         ("since_hits", 99, "more hits than rows"),
-        ("n", -1, "whole number"),
-        ("low", 1.5, "from 0 to 1"),
-        ("high", float("nan"), "from 0 to 1"),
-        ("evidence", float("inf"), "finite"),
+        ("n", -1, "Expected `int` >= 0"),
+        ("low", 1.5, "Expected `float` <= 1.0"),
+        ("high", -0.5, "Expected `float` >= 0.0"),
+        ("evidence", float("inf"), "must be a line of a monitor's log"),  # no JSON
+        ("high", float("nan"), "must be a line of a monitor's log"),
         ("agent", "other", "one agent"),
-        ("label", "x", "whole number"),
+        ("label", "x", "Expected `int | null`"),
     ],
 )
 def test_a_stream_is_held_to_what_it_can_be(log, field, value, message):

@@ -14,15 +14,15 @@ from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.errors import InputError
 from fedwqcp.monitor import (
     Monitor,
+    MonitorTerms,
     Standing,
-    Terms,
     calibration_slack,
     changing,
     load_monitor,
     read_batches,
     save_monitor,
 )
-from fedwqcp.monitor.state import log_line, shown
+from fedwqcp.monitor.state import log_line, record_of
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -64,7 +64,7 @@ def open_state(
             f"{len(sizes)} numbers"
         )
     slack = max((calibration_slack(n, alpha, agents=len(agent)) for n in sizes), default=0.0)
-    terms = Terms(alpha, tuple(agent), classes, class_alpha, delta, tolerance + slack)
+    terms = MonitorTerms(alpha, tuple(agent), classes, class_alpha, delta, tolerance + slack)
     save_monitor(Monitor(terms), state, replace=False)
     output = Output(as_json)
     output.say(
@@ -141,6 +141,6 @@ def _end(standings: tuple[Standing, ...], check: bool, as_json: bool) -> None:
     alarms = [standing for standing in standings if standing.status == "alarm"]
     for standing in standings:
         output.say(standing, style="bold red" if standing in alarms else None)
-    output.done(alarms=len(alarms), streams=[shown(standing) for standing in standings])
+    output.done(alarms=len(alarms), streams=[record_of(standing) for standing in standings])
     if check and alarms:
         raise typer.Exit(ALARMED)

@@ -4,8 +4,8 @@ Each agent, and each class where classes are watched, has a test that raises an 
 has dropped, also after a long good time, and a confidence sequence that may be looked at any time.
 """
 
-from fedwqcp.monitor.monitor import Monitor, Standing, Terms
-from fedwqcp.monitor.reading import Batch, read_batches
+from fedwqcp.monitor.monitor import Monitor, MonitorTerms, Standing
+from fedwqcp.monitor.reading import CoverageBatch, read_batches
 from fedwqcp.monitor.sequence import calibration_slack, confidence_sequence
 from fedwqcp.monitor.state import (
     LogEntry,
@@ -17,11 +17,11 @@ from fedwqcp.monitor.state import (
 )
 
 __all__ = [
-    "Batch",
+    "CoverageBatch",
     "LogEntry",
     "Monitor",
+    "MonitorTerms",
     "Standing",
-    "Terms",
     "append_log",
     "calibration_slack",
     "changing",

@@ -1,27 +1,35 @@
-"""What a monitor promises: to whom, for which coverage, and how seldom it alarms falsely."""
+"""The monitor: a test for each agent and each watched class, under one false-alarm rate."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from math import exp, log
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias
 
+import msgspec
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from fedwqcp.arrays import as_alpha
 from fedwqcp.errors import InputError
-from fedwqcp.monitor.reading import Batch, batch_of_counts, batch_of_rows
-from fedwqcp.monitor.sequence import Track, advance, confidence_sequence
+from fedwqcp.monitor.reading import CoverageBatch, batch_of_counts, batch_of_rows
+from fedwqcp.monitor.sequence import Count, DropTest, advance, confidence_sequence
 from fedwqcp.wire.round import check_names
 
 MOST_CLASSES = 10_000
 """More classes are refused."""
 
 
-@dataclass(frozen=True)
-class Terms:
-    """Terms of a monitor.
+REMEMBERED = 1000
+"""How many batch ids of an agent are remembered, the latest ones."""
+
+
+Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
+"""A part of a whole, checked where it is read."""
+
+
+class MonitorTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """MonitorTerms of a monitor.
 
     Parameters
     ----------
@@ -113,118 +121,12 @@ class Terms:
         return own / 2 if label is None else own / (2 * self.n_classes)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Standing:
-    """The state of one stream, as far as people need it; class counts and no more of anybody.
-
-    Parameters
-    ----------
-    agent : str
-        Whose rows.
-    label : int or None
-        Which class; None for all rows.
-    calibration : int
-        Which calibration they follow; the first is 1.
-    floor : float
-        Least coverage that still keeps the promise: 1 - alpha - tolerance.
-    n, hits : int
-        Rows since that calibration, and how many were covered.
-    low, high : float
-        95 % confidence sequence of their mean coverage.
-    evidence : float
-        log M, the evidence of a drop.
-    bar : float
-        log(1/delta) of this stream: evidence that raises the alarm.
-    alarm : int or None
-        The row at which it was raised.
-    before, since_n, since_hits : int
-        The likeliest beginning of a drop: rows before it, rows and hits since. It means something
-        where there is an alarm.
-    """
-
-    agent: str
-    label: int | None
-    calibration: int
-    floor: float
-    n: int
-    hits: int
-    low: float
-    high: float
-    evidence: float
-    bar: float
-    alarm: int | None
-    before: int
-    since_n: int
-    since_hits: int
-
-    @property
-    def status(self) -> Literal["alarm", "ok", "no rows"]:
-        """What to think of it; an alarm stands until the agent is calibrated again."""
-        if self.alarm is not None:
-            return "alarm"
-        return "ok" if self.n else "no rows"
-
-    @property
-    def coverage(self) -> float | None:
-        """Share of all rows that were covered."""
-        return self.hits / self.n if self.n else None
-
-    @property
-    def current(self) -> float | None:
-        """Estimate of the coverage now: since the likeliest drop if there is an alarm."""
-        if self.alarm is None or not self.since_n:
-            return self.coverage
-        return self.since_hits / self.since_n
-
-    def __str__(self) -> str:
-        name = self.agent if self.label is None else f"{self.agent}, class {self.label}"
-        if self.coverage is None or self.current is None:
-            return f"{name}: no rows yet"
-        seen = f"{self.coverage:.4f} of {self.n} rows, sequence {self.low:.4f} to {self.high:.4f}"
-        if self.alarm is None:
-            return (
-                f"{name}: ok, coverage {seen}; evidence of a drop {exp(self.evidence):.3g}, "
-                f"alarm at {exp(self.bar):.4g}"
-            )
-        return (
-            f"{name}: ALARM at row {self.alarm}: coverage has dropped below {self.floor:.4g}; "
-            f"recalibrate. Since about row {self.before + 1} it is {self.current:.4f} "
-            f"({self.since_n} rows); over all {seen}"
-        )
-
-
-REMEMBERED = 1000
-"""How many batch ids of an agent are remembered, the latest ones."""
-
-
-@dataclass(frozen=True)
-class AgentState:
-    """What is kept of one agent.
-
-    Parameters
-    ----------
-    classes : tuple of Track, optional
-        Rows of each class since its last calibration, where classes are watched.
-    rows : Track, optional
-        All rows since then.
-    calibration : int, optional
-        Number of that calibration.
-    batches : tuple of str, optional
-        Digests of the latest batch ids.
-    """
-
-    classes: tuple[Track, ...] = ()
-    rows: Track = field(default_factory=Track)
-    calibration: int = 1
-    batches: tuple[str, ...] = ()
-
-
 class Monitor:
     """Watches coverage after release, as labels arrive.
 
     Parameters
     ----------
-    terms : Terms
+    terms : MonitorTerms
         Whom to watch, for which coverage, and how seldom to alarm falsely.
 
     Notes
@@ -241,17 +143,17 @@ class Monitor:
 
     Examples
     --------
-    >>> monitor = Monitor(Terms(alpha=0.1, agents=("st-mary", "lakeside")))
+    >>> monitor = Monitor(MonitorTerms(alpha=0.1, agents=("st-mary", "lakeside")))
     >>> for standing in monitor.update("st-mary", [1] * 40 + [0] * 12):
     ...     print(standing.status, standing.alarm, standing.current)
     alarm 47 0.0
     """
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(self, terms: MonitorTerms) -> None:
         self.terms = terms
         self.updates = 0
         self.unlogged: tuple[str, ...] = ()
-        self.sites = dict.fromkeys(terms.agents, AgentState((Track(),) * terms.n_classes))
+        self.sites = dict.fromkeys(terms.agents, AgentState((DropTest(),) * terms.n_classes))
 
     def update(
         self,
@@ -321,14 +223,16 @@ class Monitor:
         """
         return self.absorb(agent, batch_of_counts(n, hits, classes), batch)
 
-    def absorb(self, agent: str, batch: Batch, name: str | None = None) -> tuple[Standing, ...]:
+    def absorb(
+        self, agent: str, batch: CoverageBatch, name: str | None = None
+    ) -> tuple[Standing, ...]:
         """Take in a batch, such as `read_batches` gives.
 
         Parameters
         ----------
         agent : str
             Whose rows.
-        batch : Batch
+        batch : CoverageBatch
             The rows.
         name : str, optional
             Name of the batch.
@@ -353,8 +257,8 @@ class Monitor:
             site,
             rows=advance(site.rows, batch.sizes, batch.hits, terms.limit(), terms.share()),
             classes=tuple(
-                advance(track, *batch.of_class(label), terms.limit(label), terms.share(label))
-                for label, track in enumerate(site.classes)
+                advance(test, *batch.of_class(label), terms.limit(label), terms.share(label))
+                for label, test in enumerate(site.classes)
             ),
             batches=(*site.batches, *digest)[-REMEMBERED:],
         )
@@ -376,7 +280,7 @@ class Monitor:
         """
         site = self._site(agent)
         self.sites[agent] = AgentState(
-            classes=(Track(),) * self.terms.n_classes,
+            classes=(DropTest(),) * self.terms.n_classes,
             calibration=site.calibration + 1,
             batches=site.batches,
         )
@@ -397,9 +301,9 @@ class Monitor:
         """
         names = self.terms.agents if agent is None else (agent,)
         return tuple(
-            self._standing(name, label, track)
+            self._standing(name, label, test)
             for name in names
-            for label, track in [
+            for label, test in [
                 (None, self._site(name).rows),
                 *enumerate(self.sites[name].classes),
             ]
@@ -410,22 +314,22 @@ class Monitor:
         """The streams with an alarm: what must be calibrated again."""
         return tuple(each for each in self.standings() if each.status == "alarm")
 
-    def _standing(self, agent: str, label: int | None, track: Track) -> Standing:
+    def _standing(self, agent: str, label: int | None, test: DropTest) -> Standing:
         """Say how one stream stands."""
-        low, high = confidence_sequence(track.n, track.hits)
-        before, since_n, since_hits = track.drop
+        low, high = confidence_sequence(test.n, test.hits)
+        before, since_n, since_hits = test.drop
         return Standing(
             agent=agent,
             label=label,
             calibration=self.sites[agent].calibration,
             floor=1.0 - self.terms.limit(label),
-            n=track.n,
-            hits=track.hits,
+            n=test.n,
+            hits=test.hits,
             low=low,
             high=high,
-            evidence=track.evidence,
+            evidence=test.evidence,
             bar=-log(self.terms.share(label)),
-            alarm=track.alarm,
+            alarm=test.alarm,
             before=before,
             since_n=since_n,
             since_hits=since_hits,
@@ -437,6 +341,102 @@ class Monitor:
             watched = ", ".join(self.terms.agents)
             raise InputError(f"agent {agent!r} is not watched; agents: {watched}")
         return self.sites[agent]
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of one stream, as far as people need it; class counts and no more of anybody.
+
+    Parameters
+    ----------
+    agent : str
+        Whose rows.
+    label : int or None
+        Which class; None for all rows.
+    calibration : int
+        Which calibration they follow; the first is 1.
+    floor : float
+        Least coverage that still keeps the promise: 1 - alpha - tolerance.
+    n, hits : int
+        Rows since that calibration, and how many were covered.
+    low, high : float
+        95 % confidence sequence of their mean coverage.
+    evidence : float
+        log M, the evidence of a drop.
+    bar : float
+        log(1/delta) of this stream: evidence that raises the alarm.
+    alarm : int or None
+        The row at which it was raised.
+    before, since_n, since_hits : int
+        The likeliest beginning of a drop: rows before it, rows and hits since. It means something
+        where there is an alarm.
+    """
+
+    agent: str
+    label: Count | None
+    calibration: Count
+    floor: Share
+    n: Count
+    hits: Count
+    low: Share
+    high: Share
+    evidence: float
+    bar: float
+    alarm: Count | None
+    before: Count
+    since_n: Count
+    since_hits: Count
+
+    def __post_init__(self) -> None:
+        if not (self.hits <= self.n and self.since_hits <= self.since_n <= self.n):
+            raise ValueError("a stream counts more hits than rows")
+
+    @property
+    def status(self) -> Literal["alarm", "ok", "no rows"]:
+        """What to think of it; an alarm stands until the agent is calibrated again."""
+        if self.alarm is not None:
+            return "alarm"
+        return "ok" if self.n else "no rows"
+
+    @property
+    def coverage(self) -> float | None:
+        """Share of all rows that were covered."""
+        return self.hits / self.n if self.n else None
+
+    @property
+    def current(self) -> float | None:
+        """Estimate of the coverage now: since the likeliest drop if there is an alarm."""
+        if self.alarm is None or not self.since_n:
+            return self.coverage
+        return self.since_hits / self.since_n
+
+    def __str__(self) -> str:
+        name = self.agent if self.label is None else f"{self.agent}, class {self.label}"
+        if self.coverage is None or self.current is None:
+            return f"{name}: no rows yet"
+        seen = f"{self.coverage:.4f} of {self.n} rows, sequence {self.low:.4f} to {self.high:.4f}"
+        if self.alarm is None:
+            return (
+                f"{name}: ok, coverage {seen}; evidence of a drop {exp(self.evidence):.3g}, "
+                f"alarm at {exp(self.bar):.4g}"
+            )
+        return (
+            f"{name}: ALARM at row {self.alarm}: coverage has dropped below {self.floor:.4g}; "
+            f"recalibrate. Since about row {self.before + 1} it is {self.current:.4f} "
+            f"({self.since_n} rows); over all {seen}"
+        )
+
+
+class AgentState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is kept of one agent, however many rows there were.
+
+    The tests are of rows since its last calibration, of each class where classes are watched;
+    ``batches`` are digests of the latest batch ids.
+    """
+
+    classes: tuple[DropTest, ...] = ()
+    rows: DropTest = DropTest()
+    calibration: Count = 1
+    batches: tuple[str, ...] = ()
 
 
 def _digest(name: str) -> str:

@@ -1,4 +1,10 @@
-"""Rows of one agent that arrived together: how many were covered, and of which class."""
+"""Rows whose labels have arrived, as batches: from arrays, tables, JSON lines and JSON arrays.
+
+A row holds one of: ``covered`` (0 or 1); ``labels``, the set as ``agent predict`` writes it, and
+``label``; ``lower``, ``upper`` and ``y``; or counts, ``n`` and ``hits``, of a ``class`` if it is
+named. ``label`` may stand beside ``covered``, and ``agent`` in every row or in none. Two of these
+in one row, or a column twice, are refused: nothing says which one counts.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +14,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +22,18 @@ import numpy.typing as npt
 from fedwqcp.arrays import Labels
 from fedwqcp.errors import InputError
 
+_KINDS = ("n", "covered", "labels", "lower")
+"""Columns that tell what a row holds."""
+
+
+_NO_KIND = "rows must have one of: covered; labels and label; lower, upper and y; n and hits"
+
+
+_NO_CLASSES = (np.zeros(0, dtype=np.int64),) * 3
+
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class CoverageBatch:
     """Hits and misses in the order of arrival.
 
     Parameters
@@ -37,7 +52,7 @@ class Batch:
     class_hits: Labels
 
     def __repr__(self) -> str:
-        return f"Batch(n={int(self.sizes.sum())})"
+        return f"CoverageBatch(n={int(self.sizes.sum())})"
 
     def of_class(self, label: int) -> tuple[Labels, Labels]:
         """Return the steps of one class.
@@ -56,109 +71,9 @@ class Batch:
         return self.class_sizes[own], self.class_hits[own]
 
 
-def batch_of_rows(covered: npt.ArrayLike, labels: npt.ArrayLike | None = None) -> Batch:
-    """Return rows that are known one by one.
-
-    Parameters
-    ----------
-    covered : array_like, shape (n,)
-        1 (or True) where the set held the label, else 0; in the order of arrival.
-    labels : array_like, shape (n,), optional
-        The true labels.
-
-    Returns
-    -------
-    Batch
-        One step for each row.
-
-    Raises
-    ------
-    InputError
-        If an entry is neither 0 nor 1, or labels are no whole numbers or of another length.
-    """
-    hits = _whole(covered, "covered", highest=1)
-    if hits.ndim != 1:
-        raise InputError(f"covered must be one flat array, got shape {hits.shape}")
-    ones = np.ones(len(hits), dtype=np.int64)
-    if labels is None:
-        return Batch(ones, hits, *_NO_CLASSES)
-    classes = _whole(labels, "labels")
-    if classes.shape != hits.shape:
-        raise InputError(f"labels must be one for each of the {len(hits)} rows, got {classes.size}")
-    return Batch(ones, hits, classes, ones, hits)
-
-
-def batch_of_counts(
-    n: npt.ArrayLike, hits: npt.ArrayLike, classes: npt.ArrayLike | None = None
-) -> Batch:
-    """Return rows of which only counts are known.
-
-    Parameters
-    ----------
-    n, hits : int or array_like, shape (k,)
-        Rows, and how many were covered. Without classes, each entry is one step, in the order of
-        arrival.
-    classes : array_like, shape (k,), optional
-        The class of each entry. All entries are then one step, since nothing says in which order
-        their rows arrived.
-
-    Returns
-    -------
-    Batch
-        The steps.
-
-    Raises
-    ------
-    InputError
-        If a count is negative or no whole number, or there are more hits than rows.
-    """
-    sizes, covered = (
-        np.atleast_1d(_whole(n, "n")),
-        np.atleast_1d(_whole(hits, "hits")),
-    )
-    if sizes.ndim != 1 or sizes.shape != covered.shape:
-        raise InputError(f"n and hits must be of one length, got {sizes.shape}, {covered.shape}")
-    if (covered > sizes).any():
-        step = int(np.argmax(covered > sizes)) + 1
-        raise InputError(f"hits must be at most n, count {step} has more")
-    if classes is None:
-        return Batch(sizes, covered, *_NO_CLASSES)
-    of = np.atleast_1d(_whole(classes, "classes"))
-    if of.shape != sizes.shape:
-        raise InputError(f"classes must be one for each of the {len(sizes)} counts, got {of.size}")
-    once = sizes.sum(keepdims=True), covered.sum(keepdims=True)
-    return Batch(*once, of, sizes, covered)
-
-
-_NO_CLASSES = (np.zeros(0, dtype=np.int64),) * 3
-
-
-def _whole(values: npt.ArrayLike, what: str, highest: int = 2**53) -> Labels:
-    """Return whole numbers from 0 on."""
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        raise InputError(f"{what} must be whole numbers") from None
-    if array.size == 0:
-        return array.astype(np.int64)
-    if array.dtype.kind not in "biuf" or not (array == np.rint(array)).all():
-        raise InputError(f"{what} must be whole numbers, got an array of {array.dtype}")
-    if array.min() < 0 or array.max() > highest:
-        limit = "at least 0" if array.min() < 0 else f"from 0 to {highest}"
-        raise InputError(f"{what} must be {limit}, an entry is outside")
-    return array.astype(np.int64)
-
-
-Row: TypeAlias = Mapping[str, Any]
-
-_KINDS = ("n", "covered", "labels", "lower")
-"""Columns that tell what a row holds."""
-_NO_KIND = "rows must have one of: covered; labels and label; lower, upper and y; n and hits"
-
-
 def read_batches(
     data: bytes, agent: str | None = None, sets: bytes | None = None
-) -> dict[str, Batch]:
+) -> dict[str, CoverageBatch]:
     """Return the rows of a file, by agent.
 
     Parameters
@@ -173,7 +88,7 @@ def read_batches(
 
     Returns
     -------
-    dict of str to Batch
+    dict of str to CoverageBatch
         One batch for each agent.
 
     Raises
@@ -185,7 +100,7 @@ def read_batches(
     rows = _rows(data, "rows", _KINDS if sets is None else ("id",))
     if sets is not None:
         rows = _joined(rows, _rows(sets, "sets", ("id",)))
-    by_agent: dict[str, list[Row]] = {}
+    by_agent: dict[str, list[Mapping[str, Any]]] = {}
     for number, row in enumerate(rows, 1):
         name = row.get("agent", agent)
         if not name or (agent is not None and name != agent):
@@ -197,7 +112,66 @@ def read_batches(
     return {name: _batch(own) for name, own in by_agent.items()}
 
 
-def _rows(data: bytes, what: str, known: Sequence[str]) -> list[Row]:
+def batch_of_rows(covered: npt.ArrayLike, labels: npt.ArrayLike | None = None) -> CoverageBatch:
+    """Return rows that are known one by one: 1 where the set held the label, else 0."""
+    hits = _whole(covered, "covered", highest=1)
+    if hits.ndim != 1:
+        raise InputError(f"covered must be one flat array, got shape {hits.shape}")
+    ones = np.ones(len(hits), dtype=np.int64)
+    if labels is None:
+        return CoverageBatch(ones, hits, *_NO_CLASSES)
+    classes = _whole(labels, "labels")
+    if classes.shape != hits.shape:
+        raise InputError(f"labels must be one for each of the {len(hits)} rows, got {classes.size}")
+    return CoverageBatch(ones, hits, classes, ones, hits)
+
+
+def batch_of_counts(
+    n: npt.ArrayLike, hits: npt.ArrayLike, classes: npt.ArrayLike | None = None
+) -> CoverageBatch:
+    """Return rows of which only counts are known."""
+    sizes, covered = (
+        np.atleast_1d(_whole(n, "n")),
+        np.atleast_1d(_whole(hits, "hits")),
+    )
+    if sizes.ndim != 1 or sizes.shape != covered.shape:
+        raise InputError(f"n and hits must be of one length, got {sizes.shape}, {covered.shape}")
+    if (covered > sizes).any():
+        step = int(np.argmax(covered > sizes)) + 1
+        raise InputError(f"hits must be at most n, count {step} has more")
+    if classes is None:
+        return CoverageBatch(sizes, covered, *_NO_CLASSES)
+    of = np.atleast_1d(_whole(classes, "classes"))
+    if of.shape != sizes.shape:
+        raise InputError(f"classes must be one for each of the {len(sizes)} counts, got {of.size}")
+    once = sizes.sum(keepdims=True), covered.sum(keepdims=True)
+    return CoverageBatch(*once, of, sizes, covered)
+
+
+def _batch(rows: Sequence[Mapping[str, Any]]) -> CoverageBatch:
+    """Sort the rows of one agent into a batch."""
+    if len(kinds := [kind for kind in _KINDS if any(kind in row for row in rows)]) > 1:
+        raise InputError(
+            f"{_NO_KIND}; these, with their sets where there are some, have {' and '.join(kinds)}"
+        )
+    if "n" in rows[0]:
+        n, hits = _column(rows, "n"), _column(rows, "hits")
+        classes = _column(rows, "class") if "class" in rows[0] else None
+        return batch_of_counts(n, hits, classes)
+    if "covered" in rows[0]:
+        covered = _column(rows, "covered")
+        return batch_of_rows(covered, _column(rows, "label") if "label" in rows[0] else None)
+    if "labels" in rows[0]:
+        labels = _column(rows, "label")
+        held = [_set(row, number) for number, row in enumerate(rows, 1)]
+        return batch_of_rows([y in own for y, own in zip(labels, held, strict=True)], labels)
+    if "lower" in rows[0]:
+        y, lower, upper = (_column(rows, name) for name in ("y", "lower", "upper"))
+        return batch_of_rows([a <= v <= b for a, v, b in zip(lower, y, upper, strict=True)])
+    raise InputError(_NO_KIND)
+
+
+def _rows(data: bytes, what: str, known: Sequence[str]) -> list[Mapping[str, Any]]:
     """Read a table, JSON lines or a JSON array."""
     try:
         text = data.decode("utf-8-sig")
@@ -245,12 +219,14 @@ def _table(text: str, known: Sequence[str]) -> list[Any]:
     return rows
 
 
-def _joined(rows: Sequence[Row], sets: Sequence[Row]) -> list[Row]:
+def _joined(
+    rows: Sequence[Mapping[str, Any]], sets: Sequence[Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
     """Give each labelled row its set, by id."""
     known = {str(row.get("id")): row for row in sets}
     if len(known) < len(sets):
         raise InputError("sets: each row must have an id of its own")
-    found: list[Row] = []
+    found: list[Mapping[str, Any]] = []
     for number, row in enumerate(rows, 1):
         own = known.get(str(row.get("id")))
         if own is None:
@@ -267,30 +243,7 @@ def _joined(rows: Sequence[Row], sets: Sequence[Row]) -> list[Row]:
     return found
 
 
-def _batch(rows: Sequence[Row]) -> Batch:
-    """Sort the rows of one agent into a batch."""
-    if len(kinds := [kind for kind in _KINDS if any(kind in row for row in rows)]) > 1:
-        raise InputError(
-            f"{_NO_KIND}; these, with their sets where there are some, have {' and '.join(kinds)}"
-        )
-    if "n" in rows[0]:
-        n, hits = _column(rows, "n"), _column(rows, "hits")
-        classes = _column(rows, "class") if "class" in rows[0] else None
-        return batch_of_counts(n, hits, classes)
-    if "covered" in rows[0]:
-        covered = _column(rows, "covered")
-        return batch_of_rows(covered, _column(rows, "label") if "label" in rows[0] else None)
-    if "labels" in rows[0]:
-        labels = _column(rows, "label")
-        held = [_set(row, number) for number, row in enumerate(rows, 1)]
-        return batch_of_rows([y in own for y, own in zip(labels, held, strict=True)], labels)
-    if "lower" in rows[0]:
-        y, lower, upper = (_column(rows, name) for name in ("y", "lower", "upper"))
-        return batch_of_rows([a <= v <= b for a, v, b in zip(lower, y, upper, strict=True)])
-    raise InputError(_NO_KIND)
-
-
-def _column(rows: Iterable[Row], name: str) -> list[float]:
+def _column(rows: Iterable[Mapping[str, Any]], name: str) -> list[float]:
     """Return one column as numbers."""
     found = []
     for number, row in enumerate(rows, 1):
@@ -306,10 +259,26 @@ def _column(rows: Iterable[Row], name: str) -> list[float]:
     return found
 
 
-def _set(row: Row, number: int) -> set[float]:
+def _set(row: Mapping[str, Any], number: int) -> set[float]:
     """Return the labels of a set: text with spaces, or a list."""
     held = row.get("labels")
     try:
         return {float(label) for label in (held.split() if isinstance(held, str) else held or ())}
     except (TypeError, ValueError):
         raise InputError(f"row {number} must have a set of labels in 'labels'") from None
+
+
+def _whole(values: npt.ArrayLike, what: str, highest: int = 2**53) -> Labels:
+    """Return whole numbers from 0 on."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise InputError(f"{what} must be whole numbers") from None
+    if array.size == 0:
+        return array.astype(np.int64)
+    if array.dtype.kind not in "biuf" or not (array == np.rint(array)).all():
+        raise InputError(f"{what} must be whole numbers, got an array of {array.dtype}")
+    if array.min() < 0 or array.max() > highest:
+        limit = "at least 0" if array.min() < 0 else f"from 0 to {highest}"
+        raise InputError(f"{what} must be {limit}, an entry is outside")
+    return array.astype(np.int64)

@@ -1,11 +1,33 @@
-"""Confidence sequences: intervals that hold at all times together, however often one looks."""
+r"""Sequential tests: they hold at all times together, however often one looks.
+
+`confidence_sequence` gives an interval of the mean coverage so far; `DropTest` tests one stream of
+hits and misses for a drop of coverage that began at any row.
+
+**The test of a drop.** The hypothesis is that every row is covered with probability at least
+1 - alpha, given all rows before it. Against it stand bets: bet b says that the odds of a miss are
+c_b times as high. Its stake is multiplied by the likelihood ratio of each row,
+
+.. math:: L = (1 - m_b)/(1 - \alpha) \text{ for a hit}, \quad m_b/\alpha \text{ for a miss},
+
+which is 1 at most on average while the hypothesis holds. A drop may begin at any row j, so a part
+w_j of the money is laid on the bets at row j, with w_1 + w_2 + ... = 1, and the rest waits:
+
+.. math:: S_t = L_t (S_{t-1} + w_t), \quad
+          M_t = \tfrac1B \sum_b S_t^b + \sum_{j > t} w_j.
+
+M starts at 1 and does not grow on average, so by Ville's inequality the probability that M ever
+reaches 1/delta is at most delta, over a stream without end. The weights fall as slowly as
+w_j = T(j) - T(j + 1), T(j) = 1/(1 + log j): a drop after 10,000 good rows costs log(1/w_j) = 13.8
+of evidence, and a drop at the start 0.9.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from math import inf, log, log1p
+from math import log, log1p
+from typing import Annotated, TypeAlias
 
+import msgspec
 import numpy as np
 
 from fedwqcp.arrays import Floats, Labels, as_alpha
@@ -13,9 +35,25 @@ from fedwqcp.errors import InputError
 from fedwqcp.quantile import conformal_rank
 
 _SCALES = 4.0 / 2.0 ** np.arange(13)
+
+
 BETS = np.concatenate([_SCALES, -_SCALES])
 """Tilts lambda, mixed with equal weights: from few rows (4) to millions (0.001), both sides."""
+
+
 _HALVINGS = 40
+
+
+ODDS = (1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0)
+"""By how much each bet says that the odds of a miss have grown."""
+
+
+LOG_ZERO = -1e300
+"""The logarithm of an empty stake; finite, since JSON has no infinity, and lost in any sum."""
+
+
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
+"""A number of rows, checked where it is read."""
 
 
 def confidence_sequence(n: int, hits: int, level: float = 0.95) -> tuple[float, float]:
@@ -78,16 +116,6 @@ def confidence_sequence(n: int, hits: int, level: float = 0.95) -> tuple[float, 
     return _edge(_outside, 0.0, mean), _edge(_outside, 1.0, mean)
 
 
-def _edge(outside: Callable[[float], bool], far: float, near: float) -> float:
-    """Return the last point outside between a far end and the mean, or the far end if inside."""
-    if not outside(far):
-        return far
-    for _ in range(_HALVINGS):
-        middle = (far + near) / 2
-        far, near = (middle, near) if outside(middle) else (far, middle)
-    return far
-
-
 def calibration_slack(n: int, alpha: float, level: float = 0.95, agents: int = 1) -> float:
     """Return by how much chance in the calibration may let coverage fall short of 1 - alpha.
 
@@ -137,38 +165,30 @@ def calibration_slack(n: int, alpha: float, level: float = 0.95, agents: int = 1
     return max(0.0, 1.0 - alpha - low)
 
 
-ODDS = (1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0)
-"""By how much each bet says that the odds of a miss have grown."""
+class DropTest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The test of one stream so far; its size does not depend on the number of rows.
 
-
-@dataclass(frozen=True)
-class Track:
-    """What is known of one stream; its size does not depend on the number of rows.
-
-    Parameters
-    ----------
-    n, hits : int, optional
-        Rows since the last calibration, and how many were covered.
-    wealth : tuple of float, optional
-        log S of each bet.
-    runs : tuple of float, optional
-        log of each bet's largest likelihood ratio over all rows at which a drop may have begun.
-    run_n, run_hits : tuple of int, optional
-        Rows and hits before the row at which that ratio begins.
-    evidence : float, optional
-        log M.
-    alarm : int or None, optional
-        The row at which M first reached 1/delta.
+    ``n`` and ``hits`` are rows since the last calibration and how many were covered; ``wealth`` is
+    log S of each bet, ``evidence`` log M, ``alarm`` the row at which M first reached 1/delta.
+    ``runs`` are the logarithms of each bet's largest likelihood ratio over all rows at which a drop
+    may have begun, ``run_n`` and ``run_hits`` rows and hits before the row where that ratio begins.
     """
 
-    n: int = 0
-    hits: int = 0
-    wealth: tuple[float, ...] = (-inf,) * len(ODDS)
+    n: Count = 0
+    hits: Count = 0
+    wealth: tuple[float, ...] = (LOG_ZERO,) * len(ODDS)
     runs: tuple[float, ...] = (0.0,) * len(ODDS)
-    run_n: tuple[int, ...] = (0,) * len(ODDS)
-    run_hits: tuple[int, ...] = (0,) * len(ODDS)
+    run_n: tuple[Count, ...] = (0,) * len(ODDS)
+    run_hits: tuple[Count, ...] = (0,) * len(ODDS)
     evidence: float = 0.0
-    alarm: int | None = None
+    alarm: Count | None = None
+
+    def __post_init__(self) -> None:
+        parts = (self.wealth, self.runs, self.run_n, self.run_hits)
+        if any(len(part) != len(ODDS) for part in parts):
+            raise ValueError("a test does not have its numbers")
+        if self.hits > self.n or max(self.run_n) > self.n or max(self.run_hits) > self.hits:
+            raise ValueError("a test counts more hits than rows")
 
     @property
     def drop(self) -> tuple[int, int, int]:
@@ -178,47 +198,33 @@ class Track:
         return before, self.n - before, self.hits - self.run_hits[best]
 
 
-def advance(track: Track, sizes: Labels, hits: Labels, alpha: float, delta: float) -> Track:
-    """Return a track after more rows, in the order in which they arrived.
+def advance(test: DropTest, sizes: Labels, hits: Labels, alpha: float, delta: float) -> DropTest:
+    """Return a test after more rows, in the order in which they arrived.
 
-    Parameters
-    ----------
-    track : Track
-        What was known.
-    sizes : Labels, shape (k,)
-        Rows of each step: 1 where rows are known one by one, more where only counts are known.
-    hits : Labels, shape (k,)
-        How many of them were covered. Within a step the order does not matter.
-    alpha : float
-        Most misses that still keep the promise, as a share.
-    delta : float
-        Probability of a false alarm, over all time.
-
-    Returns
-    -------
-    Track
-        What is known now.
+    A step is one row, or several of which only counts are known: within a step the order does not
+    matter. ``alpha`` is the share of misses that still keeps the promise, ``delta`` the probability
+    of a false alarm over all time.
     """
     some = sizes > 0
     sizes, hits = sizes[some], hits[some]
     if not len(sizes):
-        return track
+        return test
     gains = _gains(sizes, hits, alpha)
-    ends = track.n + np.cumsum(sizes)
+    ends = test.n + np.cumsum(sizes)
     after = np.cumsum(gains, axis=0)  # log of each bet's likelihood ratio since this call began
     laid = _log_weights(ends - sizes, ends)[:, None] - (after - gains)
-    wealth = after + np.logaddexp.accumulate(np.vstack([track.wealth, laid]))[1:]
+    wealth = after + np.logaddexp.accumulate(np.vstack([test.wealth, laid]))[1:]
     bets = np.logaddexp.reduce(wealth, axis=1) - log(len(ODDS))
     evidence = np.logaddexp(bets, -np.log1p(np.log(ends + 1.0)))  # what waits: T(t + 1)
     over = np.flatnonzero(evidence >= -log(delta))
-    alarm = int(ends[over[0]]) if len(over) and track.alarm is None else track.alarm
-    return replace(
-        _with_runs(track, ends, hits, after),
-        n=int(ends[-1]),
-        hits=track.hits + int(hits.sum()),
-        wealth=tuple(wealth[-1].tolist()),
-        evidence=float(evidence[-1]),
-        alarm=alarm,
+    alarm = int(ends[over[0]]) if len(over) and test.alarm is None else test.alarm
+    return DropTest(
+        int(ends[-1]),
+        test.hits + int(hits.sum()),
+        tuple(wealth[-1].tolist()),
+        *_likeliest_drops(test, ends, hits, after),
+        float(evidence[-1]),
+        alarm,
     )
 
 
@@ -237,18 +243,27 @@ def _log_weights(starts: Labels, ends: Labels) -> Floats:
     return np.asarray(np.log(grown) - np.log1p(np.log(first)) - np.log1p(np.log(last)))
 
 
-def _with_runs(track: Track, ends: Labels, hits: Labels, after: Floats) -> Track:
-    """Move each bet's likeliest beginning to where its likelihood ratio was lowest."""
-    lows = np.vstack([-np.array(track.runs), after])
+def _likeliest_drops(
+    test: DropTest, ends: Labels, hits: Labels, after: Floats
+) -> tuple[tuple[float, ...], tuple[int, ...], tuple[int, ...]]:
+    """Return runs, run_n and run_hits: a drop begins where a bet's likelihood ratio was lowest."""
+    lows = np.vstack([-np.array(test.runs), after])
     at = len(lows) - 1 - np.argmin(lows[::-1], axis=0)  # the latest of equals
     rows = np.concatenate([[0], ends])
-    covered = track.hits + np.concatenate([[0], np.cumsum(hits)])
+    covered = test.hits + np.concatenate([[0], np.cumsum(hits)])
     best = lows[at, np.arange(len(ODDS))]
-    return replace(
-        track,
-        runs=tuple((after[-1] - best).tolist()),
-        run_n=tuple(int(rows[i]) if i else n for i, n in zip(at, track.run_n, strict=True)),
-        run_hits=tuple(
-            int(covered[i]) if i else h for i, h in zip(at, track.run_hits, strict=True)
-        ),
+    return (
+        tuple((after[-1] - best).tolist()),
+        tuple(int(rows[i]) if i else n for i, n in zip(at, test.run_n, strict=True)),
+        tuple(int(covered[i]) if i else h for i, h in zip(at, test.run_hits, strict=True)),
     )
+
+
+def _edge(outside: Callable[[float], bool], far: float, near: float) -> float:
+    """Return the last point outside between a far end and the mean, or the far end if inside."""
+    if not outside(far):
+        return far
+    for _ in range(_HALVINGS):
+        middle = (far + near) / 2
+        far, near = (middle, near) if outside(middle) else (far, middle)
+    return far

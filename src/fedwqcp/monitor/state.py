@@ -2,22 +2,43 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
-from math import inf, isfinite, log
+from math import log as ln
 from pathlib import Path
-from typing import Any
 
-from fedwqcp._io import LOG_BYTES, append_line, locked, read, write_atomic
+import msgspec
+
+from fedwqcp._io import LOG_BYTES, append_line, from_json, locked, read, to_json, write_atomic
 from fedwqcp.errors import InputError, RecordError
-from fedwqcp.monitor.monitor import REMEMBERED, AgentState, Monitor, Standing, Terms
-from fedwqcp.monitor.sequence import ODDS, Track
+from fedwqcp.monitor.monitor import REMEMBERED, AgentState, Monitor, MonitorTerms, Standing
+from fedwqcp.monitor.sequence import Count
 
 VERSION = 1
 """Version of the state file and of the lines of the log."""
+
+
+class LogEntry(msgspec.Struct, frozen=True):
+    """One line of a log: how an agent stood after an update.
+
+    Parameters
+    ----------
+    update : int
+        Number of the update.
+    time : str
+        Date and time, or any name for that moment.
+    streams : tuple of Standing
+        The agent, then its classes.
+    """
+
+    update: Count
+    time: str
+    streams: tuple[Standing, ...]
+
+    def __post_init__(self) -> None:
+        if len({each.agent for each in self.streams}) != 1:
+            raise ValueError("a line is about one agent")
 
 
 def save_monitor(monitor: Monitor, path: Path, *, replace: bool = True) -> None:
@@ -37,14 +58,8 @@ def save_monitor(monitor: Monitor, path: Path, *, replace: bool = True) -> None:
     InputError
         If the file cannot be written, or is there and must not be replaced.
     """
-    state = {
-        "fedwqcp-monitor": VERSION,
-        "terms": asdict(monitor.terms),
-        "updates": monitor.updates,
-        "unlogged": list(monitor.unlogged),
-        "sites": {name: _without_inf(asdict(site)) for name, site in monitor.sites.items()},
-    }
-    if not write_atomic(path, json.dumps(state, indent=1).encode() + b"\n", replace=replace):
+    state = _State(VERSION, monitor.terms, monitor.updates, monitor.unlogged, monitor.sites)
+    if not write_atomic(path, to_json(state, indent=1), replace=replace):
         raise InputError(f"{path} exists already: update it, or choose another name")
 
 
@@ -69,25 +84,19 @@ def load_monitor(path: Path) -> Monitor:
         If it is damaged, or of another version.
     """
     data = read(path)
-    try:
-        state = json.loads(data)
-        version = state.get("fedwqcp-monitor")
-    except (ValueError, AttributeError, RecursionError):
-        raise RecordError(f"{path} must be the state of a monitor; it cannot be read") from None
-    if version != VERSION:
+    if (header := from_json(data, _StateHeader)) is None:
+        raise RecordError(f"{path} must be the state of a monitor; it is damaged, or another file")
+    if header.version != VERSION:
         raise RecordError(
-            f"{path}: this software reads version {VERSION}, the file has {version!r}"
+            f"{path}: this software reads version {VERSION}, the file has {header.version}"
         )
     try:
-        monitor = Monitor(Terms(**{key: _tupled(value) for key, value in state["terms"].items()}))
-        sites = {name: _site(monitor.terms, kept) for name, kept in state["sites"].items()}
-        monitor.updates = _count(state["updates"])
-        monitor.unlogged = tuple(map(str, state["unlogged"]))
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        state = msgspec.json.decode(data, type=_State)
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise RecordError(f"{path} is damaged: {error}; restore it") from None
-    if set(sites) != set(monitor.sites):
-        raise RecordError(f"{path} is damaged: its agents are not those of its terms; restore it")
-    monitor.sites = {name: sites[name] for name in monitor.terms.agents}
+    monitor = Monitor(state.terms)
+    monitor.updates, monitor.unlogged = state.updates, state.unlogged
+    monitor.sites = {name: state.sites[name] for name in state.terms.agents}
     return monitor
 
 
@@ -123,29 +132,6 @@ def changing(path: Path, log: Path | None = None) -> Iterator[Monitor]:
             save_monitor(monitor, path)
 
 
-def _add_lines(log: Path, monitor: Monitor) -> None:
-    """Add the lines that wait to a log; those that it ends with already were added before."""
-    lines = [line.encode() for line in monitor.unlogged]
-    if lines:
-        last = _tail(log, 2 * sum(len(line) + 1 for line in lines)).splitlines(keepends=True)
-        for line in lines:
-            if line + b"\n" not in last:
-                append_line(log, line)
-    monitor.unlogged = ()
-
-
-def _tail(path: Path, size: int) -> bytes:
-    """Return the last bytes of a file; none where there is no file."""
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - size))
-            return file.read()
-    except FileNotFoundError:
-        return b""
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from None
-
-
 def append_log(path: Path, update: int, when: str, standings: Sequence[Standing]) -> None:
     """Add one line to a log: how an agent and its classes stand after an update.
 
@@ -166,109 +152,6 @@ def append_log(path: Path, update: int, when: str, standings: Sequence[Standing]
         If the file cannot be written.
     """
     append_line(path, log_line(update, when, standings).encode())
-
-
-def log_line(update: int, when: str, standings: Sequence[Standing]) -> str:
-    """Return a line of the log, as `append_log` adds it."""
-    rows = [shown(standing) for standing in standings]
-    return json.dumps({"version": VERSION, "update": update, "time": when, "streams": rows})
-
-
-def shown(standing: Standing) -> dict[str, object]:
-    """Return a standing as the log and ``monitor show --json`` hold it.
-
-    Parameters
-    ----------
-    standing : Standing
-        How a stream stands.
-
-    Returns
-    -------
-    dict
-        Its fields, its status and its estimates of coverage.
-    """
-    estimates = {"coverage": standing.coverage, "current": standing.current}
-    return {**asdict(standing), "status": standing.status, **estimates}
-
-
-def _site(terms: Terms, kept: dict[str, Any]) -> AgentState:
-    """Read what is kept of one agent."""
-    site = AgentState(
-        classes=tuple(_track(t, terms.share(c)) for c, t in enumerate(kept["classes"])),
-        rows=_track(kept["rows"], terms.share()),
-        calibration=_count(kept["calibration"]),
-        batches=tuple(str(digest) for digest in kept["batches"]),
-    )
-    if len(site.classes) != terms.n_classes or len(site.batches) > REMEMBERED:
-        raise ValueError("an agent has another number of classes than its terms")
-    return site
-
-
-def _track(kept: dict[str, Any], share: float) -> Track:
-    """Read one track, and hold it to what a track can be."""
-    track = Track(
-        n=_count(kept["n"]),
-        hits=_count(kept["hits"]),
-        wealth=tuple(-inf if value is None else float(value) for value in kept["wealth"]),
-        runs=tuple(float(value) for value in kept["runs"]),
-        run_n=tuple(_count(value) for value in kept["run_n"]),
-        run_hits=tuple(_count(value) for value in kept["run_hits"]),
-        evidence=float(kept["evidence"]),
-        alarm=None if kept["alarm"] is None else _count(kept["alarm"]),
-    )
-    parts = (track.wealth, track.runs, track.run_n, track.run_hits)
-    numbers = (*track.runs, track.evidence, *(value for value in track.wealth if value != -inf))
-    if any(len(part) != len(ODDS) for part in parts) or not all(map(isfinite, numbers)):
-        raise ValueError("a track does not have its numbers")
-    if not track.hits <= track.n or max(track.run_n) > track.n or max(track.run_hits) > track.hits:
-        raise ValueError("a track counts more hits than rows")
-    if track.evidence >= -log(share) and track.alarm is None:
-        raise ValueError("a track has the evidence of an alarm, and none was raised")
-    return track
-
-
-def _count(value: object) -> int:
-    """Return a count."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**62:
-        raise ValueError("a count must be a whole number of at least 0")
-    return value
-
-
-def _without_inf(value: Any) -> Any:
-    """Write -inf as JSON can hold it."""
-    if isinstance(value, dict):
-        return {key: _without_inf(item) for key, item in value.items()}
-    if isinstance(value, tuple):
-        return [_without_inf(item) for item in value]
-    return None if value == -inf else value
-
-
-def _tupled(value: Any) -> Any:
-    """Return a list as the tuple it was."""
-    return tuple(value) if isinstance(value, list) else value
-
-
-_WHOLE = ("calibration", "n", "hits", "before", "since_n", "since_hits")
-_REAL = ("floor", "low", "high", "evidence", "bar")
-
-
-@dataclass(frozen=True)
-class LogEntry:
-    """One line of a log.
-
-    Parameters
-    ----------
-    update : int
-        Number of the update.
-    time : str
-        When, as it was told.
-    standings : tuple of Standing
-        One agent, then its classes.
-    """
-
-    update: int
-    time: str
-    standings: tuple[Standing, ...]
 
 
 def read_log(path: Path) -> tuple[LogEntry, ...]:
@@ -299,36 +182,83 @@ def read_log(path: Path) -> tuple[LogEntry, ...]:
     return tuple(sorted(found, key=lambda entry: entry.update))
 
 
+def log_line(update: int, when: str, standings: Sequence[Standing]) -> str:
+    """Return a line of the log, as `append_log` adds it."""
+    rows = [record_of(standing) for standing in standings]
+    line = {"version": VERSION, "update": update, "time": when, "streams": rows}
+    return msgspec.json.encode(line).decode()
+
+
+def record_of(standing: Standing) -> dict[str, object]:
+    """Return a standing as the log and ``monitor show --json`` hold it, with its estimates."""
+    estimates = {"coverage": standing.coverage, "current": standing.current}
+    return {**msgspec.structs.asdict(standing), "status": standing.status, **estimates}
+
+
+class _StateHeader(msgspec.Struct):
+    """What every version of a state holds."""
+
+    version: int = msgspec.field(name="fedwqcp-monitor")
+
+
+class _State(msgspec.Struct, forbid_unknown_fields=True):
+    """The file of a monitor."""
+
+    version: int = msgspec.field(name="fedwqcp-monitor")
+    terms: MonitorTerms
+    updates: Count
+    unlogged: tuple[str, ...]
+    sites: dict[str, AgentState]
+
+    def __post_init__(self) -> None:
+        if set(self.sites) != set(self.terms.agents):
+            raise ValueError("its agents are not those of its terms")
+        for site in self.sites.values():
+            if len(site.classes) != self.terms.n_classes or len(site.batches) > REMEMBERED:
+                raise ValueError("an agent has another number of classes than its terms")
+            for label, test in ((None, site.rows), *enumerate(site.classes)):
+                if test.alarm is None and test.evidence >= -ln(self.terms.share(label)):
+                    raise ValueError("a test has the evidence of an alarm, and none was raised")
+
+
+class _LineHeader(msgspec.Struct):
+    """What every version of a log's line holds."""
+
+    version: int
+
+
 def _entry(line: bytes, where: str) -> LogEntry:
     """Read one line."""
+    if (header := from_json(line, _LineHeader)) is None:
+        raise RecordError(f"{where}: must be a line of a monitor's log; remove it")
+    if header.version != VERSION:
+        raise RecordError(
+            f"{where}: this software reads version {VERSION}, it has {header.version}"
+        )
     try:
-        kept = json.loads(line)
-        version = kept["version"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise RecordError(f"{where}: must be a line of a monitor's log; remove it") from None
-    if version != VERSION:
-        raise RecordError(f"{where}: this software reads version {VERSION}, it has {version!r}")
-    try:
-        standings = tuple(_standing(stream) for stream in kept["streams"])
-        if not standings or {each.agent for each in standings} != {standings[0].agent}:
-            raise ValueError("a line is about one agent")
-        return LogEntry(_count(kept["update"]), str(kept["time"]), standings)
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        return msgspec.json.decode(line, type=LogEntry)
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise RecordError(f"{where} is damaged: {error}; remove it") from None
 
 
-def _standing(stream: Mapping[str, Any]) -> Standing:
-    """Read how one stream stood; what is derived from its fields is computed anew."""
-    kept = {field.name: stream[field.name] for field in fields(Standing)}
-    kept |= {name: _count(kept[name]) for name in _WHOLE}
-    kept |= {name: float(kept[name]) for name in _REAL}
-    kept |= {n: None if kept[n] is None else _count(kept[n]) for n in ("label", "alarm")}
-    found = Standing(**{**kept, "agent": str(kept["agent"])})
-    parts = (found.low, found.high, found.floor)
-    if not (found.hits <= found.n and found.since_hits <= found.since_n <= found.n):
-        raise ValueError("a stream counts more hits than rows")
-    if not all(0 <= part <= 1 for part in parts):
-        raise ValueError("a share must be from 0 to 1")
-    if not (isfinite(found.evidence) and isfinite(found.bar)):
-        raise ValueError("evidence must be a finite number")
-    return found
+def _add_lines(log: Path, monitor: Monitor) -> None:
+    """Add the unlogged lines to a log; those that it ends with already were added before."""
+    lines = [line.encode() for line in monitor.unlogged]
+    if lines:
+        last = _tail(log, 2 * sum(len(line) + 1 for line in lines)).splitlines(keepends=True)
+        for line in lines:
+            if line + b"\n" not in last:
+                append_line(log, line)
+    monitor.unlogged = ()
+
+
+def _tail(path: Path, size: int) -> bytes:
+    """Return the last bytes of a file; none where there is no file."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - size))
+            return file.read()
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from None

@@ -3,7 +3,7 @@
 import pytest
 
 from fedwqcp.errors import InputError, RecordError
-from fedwqcp.monitor import Monitor, Terms, append_log, load_monitor, save_monitor
+from fedwqcp.monitor import Monitor, MonitorTerms, append_log, load_monitor, save_monitor
 from fedwqcp.report.html import ReportOptions, load_page, write
 from fedwqcp.report.html.monitor import MOST
 from pages import Read
@@ -35,7 +35,7 @@ class Watch:
 @pytest.fixture
 def quiet(tmp_path):
     """Two agents that are covered as promised; one has no rows yet."""
-    watch = Watch(tmp_path, Terms(0.1, ("st-mary", "lakeside")))
+    watch = Watch(tmp_path, MonitorTerms(0.1, ("st-mary", "lakeside")))
     watch.update("st-mary", [1] * 46 + [0] * 4)
     return watch
 
@@ -43,7 +43,7 @@ def quiet(tmp_path):
 @pytest.fixture
 def fallen(tmp_path):
     """An agent that was covered for 100 rows, then never for 20."""
-    watch = Watch(tmp_path, Terms(0.1, ("st-mary", "lakeside")))
+    watch = Watch(tmp_path, MonitorTerms(0.1, ("st-mary", "lakeside")))
     watch.update("lakeside", [1] * 30)
     watch.update("st-mary", [1] * 100)
     watch.update("st-mary", [0] * 20, when="2026-12-01T09:30:00+00:00")
@@ -129,7 +129,7 @@ def test_a_new_calibration_ends_the_alarm_and_counts_anew(fallen, tmp_path):
 
 
 def test_no_step_holds_fewer_than_ten_rows(tmp_path):
-    watch = Watch(tmp_path, Terms(0.1, ("st-mary",)))
+    watch = Watch(tmp_path, MonitorTerms(0.1, ("st-mary",)))
     for hit in [1] * 33 + [0] + [1] * 10:
         watch.update("st-mary", [hit])
     chart = block(load_page(watch.state, ReportOptions()), "coverage-st-mary")
@@ -138,7 +138,7 @@ def test_no_step_holds_fewer_than_ten_rows(tmp_path):
 
 
 def test_a_long_log_is_drawn_in_few_steps(tmp_path):
-    watch = Watch(tmp_path, Terms(0.1, ("st-mary",)))
+    watch = Watch(tmp_path, MonitorTerms(0.1, ("st-mary",)))
     for _ in range(3 * MOST):
         standings = watch.monitor.update_counts("st-mary", 100, 95)
         append_log(watch.log, watch.monitor.updates, "t", standings)
@@ -149,7 +149,7 @@ def test_a_long_log_is_drawn_in_few_steps(tmp_path):
 
 
 def test_fewer_than_ten_rows_are_counted_but_not_told(tmp_path):
-    watch = Watch(tmp_path, Terms(0.1, ("st-mary",), 2))
+    watch = Watch(tmp_path, MonitorTerms(0.1, ("st-mary",), 2))
     watch.update("st-mary", [1, 0, 1], [0, 0, 1])
     page = load_page(watch.state, ReportOptions())
     assert page.views[0].verdicts["coverage"].word == "Too few rows"
@@ -160,7 +160,7 @@ def test_fewer_than_ten_rows_are_counted_but_not_told(tmp_path):
 
 
 def test_classes_stand_beside_each_other_alarms_first(tmp_path):
-    watch = Watch(tmp_path, Terms(0.1, ("st-mary",), 3, class_alpha=0.2))
+    watch = Watch(tmp_path, MonitorTerms(0.1, ("st-mary",), 3, class_alpha=0.2))
     watch.update("st-mary", ([1] * 19 + [0]) * 20, ([0] * 10 + [1] * 9 + [2]) * 20)
     page = load_page(watch.state, ReportOptions())
     first, *others = block(page, "classes").rows
@@ -174,7 +174,7 @@ def test_classes_stand_beside_each_other_alarms_first(tmp_path):
 
 
 def test_many_classes_are_cut_and_counted(tmp_path):
-    watch = Watch(tmp_path, Terms(0.1, ("st-mary",), 300))
+    watch = Watch(tmp_path, MonitorTerms(0.1, ("st-mary",), 300))
     page = load_page(watch.state, ReportOptions())
     assert len(block(page, "classes").rows) == 200
     assert "100 lines with less evidence" in words(tmp_path, watch.state)
@@ -201,7 +201,7 @@ def test_a_state_without_log_tells_the_present(fallen, tmp_path):
 
 
 def test_evidence_beyond_all_numbers_is_told(tmp_path):
-    watch = Watch(tmp_path, Terms(0.1, ("st-mary",)))
+    watch = Watch(tmp_path, MonitorTerms(0.1, ("st-mary",)))
     watch.update("st-mary", [0] * 2000)
     assert watch.monitor.standings()[0].evidence > 1000
     page = load_page(watch.state, ReportOptions())
@@ -209,7 +209,7 @@ def test_evidence_beyond_all_numbers_is_told(tmp_path):
 
 
 def test_a_hostile_name_and_time_stay_text(tmp_path):
-    watch = Watch(tmp_path, Terms(0.1, ("st-mary",)))
+    watch = Watch(tmp_path, MonitorTerms(0.1, ("st-mary",)))
     watch.update("st-mary", [1] * 20, when="<script>alert(1)</script>")
     html = write(watch.state, tmp_path / "page.html").read_text()
     assert "<script>alert" not in html

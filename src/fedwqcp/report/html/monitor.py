@@ -13,7 +13,7 @@ from pathlib import Path
 from fedwqcp._io import read
 from fedwqcp.errors import InputError
 from fedwqcp.metrics import FEWEST
-from fedwqcp.monitor import LogEntry, Standing, Terms, load_monitor, read_log
+from fedwqcp.monitor import LogEntry, MonitorTerms, Standing, load_monitor, read_log
 from fedwqcp.report.html.charts import Marks, Step, history_chart
 from fedwqcp.report.html.page import (
     Bar,
@@ -123,7 +123,7 @@ class MonitorFiles:
 
     now: tuple[Standing, ...]
     log: tuple[LogEntry, ...]
-    terms: Terms | None
+    terms: MonitorTerms | None
     updates: int
 
     @property
@@ -161,7 +161,7 @@ def _read_files(path: Path) -> MonitorFiles:
     if state != log and _holds_state(state):
         monitor = load_monitor(state)
         return MonitorFiles(monitor.standings(), entries, monitor.terms, monitor.updates)
-    latest = {entry.standings[0].agent: entry.standings for entry in entries}
+    latest = {entry.streams[0].agent: entry.streams for entry in entries}
     now = tuple(each for standings in latest.values() for each in standings)
     return MonitorFiles(now, entries, None, entries[-1].update)
 
@@ -437,7 +437,7 @@ def _evidence(each: Standing) -> str:
 
 def _steps(log: Sequence[LogEntry], now: Standing, agents: int) -> list[Step]:
     """Return an agent's history in steps of at least ten rows: no single row can be read off."""
-    seen = [(e.update, e.time, e.standings[0]) for e in log if e.standings[0].agent == now.agent]
+    seen = [(e.update, e.time, e.streams[0]) for e in log if e.streams[0].agent == now.agent]
     if not seen or seen[-1][2].n != now.n or seen[-1][2].calibration != now.calibration:
         seen.append((log[-1].update if log else 0, "now", now))
     rows = _starts(log, now)
@@ -458,7 +458,7 @@ def _steps(log: Sequence[LogEntry], now: Standing, agents: int) -> list[Step]:
 
 def _starts(log: Sequence[LogEntry], now: Standing) -> dict[int, int]:
     """Return how many rows of an agent came before each of its calibrations."""
-    own = [e.standings[0] for e in log if e.standings[0].agent == now.agent] + [now]
+    own = [e.streams[0] for e in log if e.streams[0].agent == now.agent] + [now]
     most: dict[int, int] = {}
     for at in own:
         most[at.calibration] = max(most.get(at.calibration, 0), at.n)
@@ -473,7 +473,7 @@ def _raised(log: Sequence[LogEntry]) -> list[LoggedAlarm]:
     """Return every alarm of the log, once, when it was first seen."""
     found: dict[tuple[str, int | None, int], LoggedAlarm] = {}
     for entry in log:
-        for each in entry.standings:
+        for each in entry.streams:
             if each.alarm is not None:
                 key = (each.agent, each.label, each.calibration)
                 found.setdefault(key, LoggedAlarm(each, entry.update, _when(entry.time)))
