@@ -23,7 +23,7 @@ SYSTEM_FOLDERS = (Path("/usr/share/datasets"),)
 
 
 def cache_folder() -> Path:
-    """Return the folder that downloads are kept in."""
+    """Return the folder of downloads: ``FEDWQCP_CACHE``, else the system's folder for caches."""
     if chosen := os.environ.get("FEDWQCP_CACHE"):
         return Path(chosen)
     if sys.platform == "win32":
@@ -36,7 +36,7 @@ def cache_folder() -> Path:
 
 
 def places(data: Path | None = None) -> tuple[Path, ...]:
-    """Return the folders that are searched, in this order."""
+    """Return the folders that are searched: the given one, else ``FEDWQCP_DATA``; system; cache."""
     named = "the data folder" if data is not None else "FEDWQCP_DATA"
     if data is None and (chosen := os.environ.get("FEDWQCP_DATA")):
         data = Path(chosen)

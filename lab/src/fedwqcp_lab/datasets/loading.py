@@ -210,6 +210,9 @@ def split(
 ) -> Split:
     """Divide rows at random into training and calibration.
 
+    A share ``held_out`` of the training rows does not train; the calibration rows do not depend on
+    it. Each dataset has a random stream of its own.
+
     Examples
     --------
     >>> rows = split(1080, "retinamnist", seed=0)

@@ -178,7 +178,10 @@ class Progress:
 
 
 def place(images: npt.NDArray[Any] | torch.Tensor, device: torch.device) -> torch.Tensor:
-    """Return images as bytes on a device, once for all that use them."""
+    """Return images as bytes on a device, once for all that use them.
+
+    Shapes: images (n, H, W) or (n, H, W, c) -> (n, H, W, c).
+    """
     if not isinstance(images, torch.Tensor):
         array = np.asarray(images)
         if array.dtype != np.uint8:
@@ -192,6 +195,9 @@ def place(images: npt.NDArray[Any] | torch.Tensor, device: torch.device) -> torc
 
 
 def scaled(pixels: torch.Tensor, rows: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Gather images and scale them from bytes to -1 ... 1."""
+    """Gather images and scale them from bytes to -1 ... 1.
+
+    Shapes: pixels (n, H, W, c); rows (G, b) -> (G, b, H, W, c).
+    """
     chosen = pixels.index_select(0, rows.flatten()).float()
     return chosen.div_(255).sub_(0.5).div_(0.5).to(dtype).view(*rows.shape, *pixels.shape[1:])

@@ -25,7 +25,10 @@ def works(device: torch.device) -> bool:
 
 
 def windows(x: torch.Tensor) -> torch.Tensor:
-    """Copy the 4x4 windows of padded images."""
+    """Copy the 4x4 windows of padded images.
+
+    Shapes: x (G, n, H, W, c) -> (G, n H/2 W/2, 16 c).
+    """
     G, n, H, W, c = x.shape
     rows = n * (H // 2) * (W // 2)
     out = x.new_empty(G, rows, 16 * c)
@@ -34,7 +37,10 @@ def windows(x: torch.Tensor) -> torch.Tensor:
 
 
 def pool(z: torch.Tensor, bias: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Take the largest of each four, add the bias and rectify."""
+    """Take the largest of each four, add the bias and rectify.
+
+    Shapes: z (G, rows, 4 o); bias (G, o) -> (G, rows, o) and (G, rows, o).
+    """
     G, rows, columns = z.shape
     o = columns // 4
     y = z.new_empty(G, rows, o)
@@ -44,7 +50,10 @@ def pool(z: torch.Tensor, bias: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
 
 
 def unpool(grad: torch.Tensor, winner: torch.Tensor) -> torch.Tensor:
-    """Put each gradient where its maximum was."""
+    """Put each gradient where its maximum was.
+
+    Shapes: grad (G, rows, o); winner (G, rows, o) -> (G, rows, 4 o).
+    """
     G, rows, o = grad.shape
     dz = grad.new_empty(G, rows, 4 * o)
     _launch("unpool", G * rows, o, (grad.contiguous(), winner, dz), (o,))
@@ -52,7 +61,10 @@ def unpool(grad: torch.Tensor, winner: torch.Tensor) -> torch.Tensor:
 
 
 def fold(patches: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
-    """Sum windows back into images."""
+    """Sum windows back into images.
+
+    Shapes: patches (G, n H/2 W/2, 16 c) -> (G, n, H, W, c).
+    """
     G, n, H, W, c = shape
     out = patches.new_empty(shape)
     _launch("fold", G * n * H * W, c, (patches, out), (H, W, c))

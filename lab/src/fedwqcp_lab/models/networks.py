@@ -27,18 +27,30 @@ class Head(ABC):
 
     @abstractmethod
     def targets(self, labels: npt.NDArray[Any]) -> torch.Tensor:
-        """Return labels in the form that `loss` takes."""
+        """Return labels in the form that `loss` takes.
+
+        Shapes: labels (n,) or (n, 1) -> (n,).
+        """
 
     @abstractmethod
     def loss(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """Return the loss of each model, averaged over its rows."""
+        """Return the loss of each model, averaged over its rows.
+
+        Shapes: outputs (G, n, width); targets (G, n) -> (G,).
+        """
 
     @abstractmethod
     def finish(self, outputs: torch.Tensor) -> torch.Tensor:
-        """Return what the models say."""
+        """Return what the models say.
+
+        Shapes: outputs (G, n, width) -> (G, n, width) or (G, n).
+        """
 
     def start(self, targets: torch.Tensor) -> torch.Tensor | None:
-        """Return what is added to the last bias before training."""
+        """Return what is added to the last bias before training.
+
+        Shapes: targets (n,) -> (width,), or None.
+        """
         del targets  # plain initialisation
         return None
 
@@ -177,7 +189,10 @@ class Architecture(ABC):
     def forward(
         self, weights: Mapping[str, torch.Tensor], x: torch.Tensor, engine: Engine
     ) -> torch.Tensor:
-        """Return the raw outputs of a stack."""
+        """Return the raw outputs of a stack.
+
+        Shapes: x (G, n, H, W, c) -> (G, n, width).
+        """
 
     @property
     @abstractmethod
@@ -205,7 +220,10 @@ def check_shape(shape: tuple[int, int, int], multiple: int = 1) -> None:
 
 
 def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-    """Apply one linear layer per model."""
+    """Apply one linear layer per model.
+
+    Shapes: x (G, n, d); weight (G, k, d); bias (G, k) -> (G, n, k).
+    """
     # the weight stands on the left so that its gradient comes out in its own memory order
     columns = torch.baddbmm(bias.to(x.dtype).unsqueeze(2), weight.to(x.dtype), x.transpose(1, 2))
     return columns.transpose(1, 2)
@@ -216,6 +234,8 @@ def grouped_conv_pool(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor)
 
     The maximum comes first: it commutes with adding a bias and with rectifying, and leaves a
     quarter of the numbers.
+
+    Shapes: x (G, n, H, W, c); weight (G, o, c, 3, 3); bias (G, o) -> (G, n, H // 2, W // 2, o).
     """
     G, n, H, W, c = x.shape
     o = weight.shape[1]
@@ -234,7 +254,10 @@ SPLITS = 8
 def conv_pool(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, *, fuse: bool = False
 ) -> torch.Tensor:
-    """Convolve 3x3 with padding 1, add the bias, rectify and take the maximum over 2x2."""
+    """Convolve 3x3 with padding 1, add the bias, rectify and take the maximum over 2x2.
+
+    Shapes: x (G, n, H, W, c); weight (G, o, c, 3, 3); bias (G, o) -> (G, n, H // 2, W // 2, o).
+    """
     out: torch.Tensor = _ConvPool.apply(x, weight, bias, fuse)
     return out
 

@@ -74,7 +74,10 @@ class Stack:
         images: npt.NDArray[Any] | torch.Tensor,
         rows: npt.NDArray[np.integer[Any]] | None = None,
     ) -> npt.NDArray[np.float32]:
-        """Return what every model says of images."""
+        """Return what every model says of images.
+
+        Shapes: images (N, H, W) or (N, H, W, c); rows (G, n) -> (G, n, C), (G, n) or (G, n, L).
+        """
         pixels = check_images(self.architecture, images, self.device)
         if rows is None:
             rows = np.broadcast_to(np.arange(len(pixels)), (len(self), len(pixels)))
@@ -107,7 +110,10 @@ class Stack:
 def check_images(
     architecture: Architecture, images: npt.NDArray[Any] | torch.Tensor, device: torch.device
 ) -> torch.Tensor:
-    """Return images on the device, or say why the models cannot take them."""
+    """Return images on the device, or say why the models cannot take them.
+
+    Shapes: gives (n, H, W, c).
+    """
     pixels = place(images, device)
     if tuple(pixels.shape[1:]) != architecture.shape:
         raise InputError(
@@ -119,7 +125,10 @@ def check_images(
 def check_rows(
     rows: npt.NDArray[np.integer[Any]], models: int, images: int
 ) -> npt.NDArray[np.int64]:
-    """Return row numbers, or say what is wrong with them."""
+    """Return row numbers, or say what is wrong with them.
+
+    Shapes: rows (G, n) -> (G, n).
+    """
     found = np.asarray(rows)
     if found.ndim != 2 or len(found) != models or found.dtype.kind not in "iu":
         raise InputError(
@@ -165,7 +174,10 @@ class Run:
         self.targets = targets
 
     def begin(self, rows: npt.NDArray[np.int64], streams: Sequence[Generator], rate: float) -> None:
-        """Draw the weights, and let the head move its bias to where training starts."""
+        """Draw the weights, and let the head move its bias to where training starts.
+
+        Shapes: rows (G, n).
+        """
         self.rows, self.streams = rows, streams
         weights = initial(self.architecture, streams)
         *_, last = weights
@@ -201,13 +213,19 @@ class Run:
         return Stack(self.architecture, weights, self.engine)
 
     def step(self, rows: torch.Tensor) -> None:
-        """Take one step with Adam."""
+        """Take one step with Adam.
+
+        Shapes: rows (G, b).
+        """
         for weight, slope in zip(self.weights.values(), self.slopes(rows), strict=True):
             weight.grad = slope.contiguous()  # fused Adam reads memory in order
         self.adam.step()
 
     def slopes(self, rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Return the gradient of the summed loss: each model's part is its own."""
+        """Return the gradient of the summed loss: each model's part is its own.
+
+        Shapes: rows (G, b).
+        """
         if self.compiled is not None:
             try:
                 return torch.autograd.grad(self.compiled(rows), tuple(self.weights.values()))
@@ -309,9 +327,12 @@ def train(
 ) -> Stack:
     """Train models of one kind side by side with Adam.
 
-    Each model has its own rows, initial weights and order of rows, and a state of Adam of its own;
-    what becomes of it does not depend on which others share its stack, rounding apart. The same
-    streams on the same device give the same bits.
+    Model g is trained on the images ``rows[g]``; ``streams[g]`` draws its initial weights, then the
+    order of its rows in each epoch. Each has a state of Adam of its own: what becomes of it does not
+    depend on which others share its stack, rounding apart. The same streams on the same device give
+    the same bits.
+
+    Shapes: images (N, H, W) or (N, H, W, c); labels (N,) or (N, 1); rows (G, n).
     """
     where = find_device(device)
     how = (engine or Engine()).on(where)
