@@ -328,9 +328,9 @@ def train(
     """Train models of one kind side by side with Adam.
 
     Model g is trained on the images ``rows[g]``; ``streams[g]`` draws its initial weights, then the
-    order of its rows in each epoch. Each has a state of Adam of its own: what becomes of it does not
-    depend on which others share its stack, rounding apart. The same streams on the same device give
-    the same bits.
+    order of its rows in each epoch. Each has a state of Adam of its own: what becomes of it depends
+    on no other model in its stack, rounding apart. The same streams on the same device give the
+    same bits.
 
     Shapes: images (N, H, W) or (N, H, W, c); labels (N,) or (N, 1); rows (G, n).
     """
