@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -9,12 +11,19 @@ import fedwqcp as fw
 from fedwqcp.errors import InputError
 
 pytest.importorskip("sklearn", reason="the extra [sklearn] is not installed")
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.datasets import load_iris, make_regression
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+from sklearn.utils.validation import check_array
 
 from fedwqcp.scores.cqr import CQR
-from fedwqcp.sklearn import ConformalClassifier, ConformalRegressor
+from fedwqcp.sklearn import ConformalClassifier, ConformalRegressor, NotReadyError
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +35,7 @@ def iris():
 
 def test_a_classifier_with_text_classes(iris):
     X, y, model = iris
-    agent = ConformalClassifier(model, score=fw.LAC()).fit(X[1::4], y[1::4], alpha=0.1)
+    agent = ConformalClassifier(model, fw.LAC()).fit(X[1::4], y[1::4], alpha=0.1)
     sets = agent.predict_set(X[3::4])
     probs = model.predict_proba(X[3::4])
     np.testing.assert_array_equal(sets.mask, 1 - probs <= agent.threshold_)
@@ -52,7 +61,7 @@ def test_an_unknown_class_is_refused(iris):
 
 def test_predicting_before_calibrating_is_refused(iris):
     X, _, model = iris
-    with pytest.raises(InputError, match="no threshold yet"):
+    with pytest.raises(NotReadyError, match=r"no threshold yet: call conformalize\(X, y\), or use"):
         ConformalClassifier(model).predict_set(X)
 
 
@@ -85,7 +94,7 @@ def test_it_can_be_cloned(iris):
 
 def test_thresholds_by_label_and_by_group(iris):
     X, y, model = iris
-    agent, cal, new = ConformalClassifier(model, score=fw.LAC()), slice(1, None, 4), X[3::4]
+    agent, cal, new = ConformalClassifier(model, fw.LAC()), slice(1, None, 4), X[3::4]
     probs = model.predict_proba(new)
     by_label = agent.fit(X[cal], y[cal], alpha=0.2, by="label").predict_set(new)
     assert agent.threshold_.shape == (3,)
@@ -118,3 +127,156 @@ def test_a_regressor_by_group():
         residuals = np.abs(y[own] - model.predict(X[own]))
         q = fw.conformal_quantile(residuals, 0.2)
         np.testing.assert_allclose(sizes[groups[300:] == group], 2 * q)
+
+
+def test_conformalize_and_fit_are_the_same(iris):
+    X, y, model = iris
+    one = ConformalClassifier(model, fw.LAC()).conformalize(X[1::4], y[1::4], alpha=0.2)
+    other = ConformalClassifier(model, fw.LAC(), alpha=0.2).fit(X[1::4], y[1::4])
+    scores = (
+        1 - model.predict_proba(X[1::4])[np.arange(38), np.searchsorted(model.classes_, y[1::4])]
+    )
+    assert one.threshold_ == other.threshold_ == fw.conformal_quantile(scores, 0.2)
+
+
+def test_score_is_the_old_name_of_conformity_score(iris):
+    with pytest.warns(
+        DeprecationWarning, match="score is deprecated: write conformity_s"
+    ) as caught:
+        agent = ConformalClassifier(iris[2], score=fw.LAC())
+    assert caught[0].filename == __file__
+    assert agent.get_params()["conformity_score"] == clone(agent).conformity_score == fw.LAC()
+    with pytest.warns(DeprecationWarning, match="conformity_score"):
+        assert ConformalRegressor(None, score=fw.CQR()).conformity_score == fw.CQR()
+    with pytest.raises(TypeError, match="unexpected argument 'scores'"):
+        ConformalRegressor(None, scores=fw.CQR())
+
+
+def test_score_is_the_coverage(iris):
+    X, y, model = iris
+    agent = ConformalClassifier(model, fw.LAC()).fit(X[1::4], y[1::4])
+    covered = agent.predict_set(X[3::4]).cover(np.searchsorted(model.classes_, y[3::4]))
+    assert agent.score(X[3::4], y[3::4]) == covered.mean()
+    X, y = make_regression(300, 3, noise=5.0, random_state=0)
+    band = ConformalRegressor(LinearRegression().fit(X[:100], y[:100])).fit(X[100:200], y[100:200])
+    assert band.score(X[200:], y[200:]) == band.predict_interval(X[200:]).cover(y[200:]).mean()
+
+
+def test_a_model_that_is_not_fitted_is_named(iris):
+    X, y, model = iris
+    bare = make_pipeline(StandardScaler(), LogisticRegression())
+    for call in (
+        lambda: ConformalClassifier(bare).conformalize(X, y),
+        lambda: clone(ConformalClassifier(model)).fit(X, y),
+        lambda: ConformalClassifier(bare).predict_proba(X),
+        lambda: ConformalRegressor(LinearRegression()).fit(X, X[:, 0]),
+    ):
+        with pytest.raises(
+            NotReadyError, match=r"the estimator \w+ is not fitted: fit it on"
+        ) as caught:
+            call()
+        assert isinstance(caught.value, NotFittedError)
+        assert "unless it is wrapped: FrozenEstimator(model)" in str(caught.value)
+
+
+def test_a_frozen_model_survives_clone_and_cross_validation(iris):
+    X, y, model = iris
+    agent = ConformalClassifier(FrozenEstimator(model), fw.LAC(), alpha=0.2)
+    kept = clone(agent).fit(X[1::4], y[1::4])
+    np.testing.assert_array_equal(kept.predict_proba(X), model.predict_proba(X))
+    coverages = cross_val_score(agent, X[1::2], y[1::2], cv=3)
+    assert coverages.shape == (3,)
+    assert ((coverages > 0) & (coverages <= 1)).all()
+    search = GridSearchCV(agent, {"alpha": [0.1, 0.3]}, cv=3).fit(X[1::2], y[1::2])
+    assert search.best_params_ == {"alpha": 0.1}  # coverage is largest at the smallest level
+
+
+def test_it_is_the_last_step_of_a_pipeline(iris):
+    X, y, _ = iris
+    scaler = StandardScaler().fit(X[::2])
+    model = LogisticRegression().fit(scaler.transform(X[::2]), y[::2])
+    whole = make_pipeline(FrozenEstimator(scaler), ConformalClassifier(FrozenEstimator(model)))
+    whole.fit(X[1::4], y[1::4])
+    np.testing.assert_array_equal(whole.predict(X), model.predict(scaler.transform(X)))
+    assert 0 < whole.score(X[3::4], y[3::4]) <= 1
+    assert list(whole.classes_) == list(model.classes_)
+
+
+def test_probabilities_are_passed_through_where_there_are_any(iris):
+    X, y, model = iris
+    np.testing.assert_array_equal(
+        ConformalClassifier(model).predict_proba(X), model.predict_proba(X)
+    )
+    assert not hasattr(ConformalClassifier(RidgeClassifier().fit(X, y)), "predict_proba")
+
+
+def test_tables_of_pandas_are_taken(iris):
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    X, y, _ = iris
+    table, names = pd.DataFrame(X, columns=list("abcd")), pd.Series(y)
+    model = LogisticRegression(max_iter=500).fit(table[::2], names[::2])
+    agent = ConformalClassifier(model, fw.LAC()).fit(table[1::4], names[1::4])
+    plain = ConformalClassifier(model, fw.LAC()).fit(table[1::4], y[1::4])
+    assert agent.threshold_ == plain.threshold_
+    assert agent.score(table[3::4], names[3::4]) == plain.score(table[3::4], y[3::4])
+
+
+def test_y_of_another_kind_is_refused(iris):
+    X, y, model = iris
+    with pytest.raises(InputError, match="Unknown label type: continuous"):
+        ConformalClassifier(model).fit(X, X[:, 0] + 0.05)
+    with pytest.raises(InputError, match="y must hold numbers"):
+        ConformalRegressor(LinearRegression().fit(X, X[:, 0])).fit(X, y)
+
+
+class SumOfFeatures(BaseEstimator):
+    """Fitted for inputs of any width, which scikit-learn's checks need and no trained model is."""
+
+    def predict(self, X):
+        return check_array(X).sum(axis=1)
+
+
+class NearestToSum(SumOfFeatures):
+    """The same as a classifier of four classes."""
+
+    classes_ = np.arange(4)
+
+    def predict(self, X):
+        return self.predict_proba(X).argmax(axis=1)
+
+    def predict_proba(self, X):
+        odds = np.exp(-np.abs(super().predict(X)[:, None] - self.classes_).clip(max=50))
+        return odds / odds.sum(axis=1, keepdims=True)
+
+
+BOTH = {
+    "check_estimators_unfitted": "predict is the estimator's own and needs no threshold",
+    "check_do_not_raise_errors_in_init_or_set_params": "score= is taken as a keyword until the "
+    "next release, and others are refused",
+    "check_n_features_in": "n_features_in_ is the estimator's, known before fit",
+    "check_n_features_in_after_fitting": "n_features_in_ is the estimator's, known before fit",
+}
+CLASSIFIER = {
+    **BOTH,
+    "check_classifiers_one_label": "the classes are the estimator's, not those of the points",
+    "check_classifiers_classes": "the classes are the estimator's, not those of the points",
+    "check_classifiers_train": "fit calibrates and trains nothing",
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@pytest.mark.parametrize(
+    ("adapter", "expected"),
+    [
+        (ConformalClassifier(NearestToSum()), CLASSIFIER),
+        (ConformalRegressor(SumOfFeatures()), BOTH),
+    ],
+)
+def test_scikit_learns_own_checks(adapter, expected):
+    found = check_estimator(adapter, expected_failed_checks=expected, on_fail=None)
+    failed = {each["check_name"] for each in found if each["status"] == "xfail"}
+    wrong = [each for each in found if each["status"] == "failed"]
+    assert not wrong, [(each["check_name"], str(each["exception"])) for each in wrong]
+    assert failed == set(expected)
+    page = (Path(__file__).parents[1] / "docs/how-to/scikit-learn.md").read_text()
+    assert all(f"| `{name}` | {reason} |" in page for name, reason in expected.items())

@@ -5,7 +5,7 @@
 >>> import fedwqcp as fw
 >>> X, y = load_iris(return_X_y=True)
 >>> model = LogisticRegression(max_iter=500).fit(X[::2], y[::2])
->>> agent = ConformalClassifier(model, score=fw.LAC())
+>>> agent = ConformalClassifier(model, fw.LAC())
 >>> release = fw.calibrate({"here": agent.calibration(X[1::4], y[1::4])}, alpha=0.1)
 >>> sets = agent.use(release.threshold("here")).predict_set(X[3::4])
 >>> len(sets)
@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
@@ -32,16 +33,25 @@ from fedwqcp.sets import Intervals, LabelSets
 
 try:
     from sklearn.base import BaseEstimator
+    from sklearn.exceptions import NotFittedError
+    from sklearn.utils import ClassifierTags, RegressorTags, column_or_1d
+    from sklearn.utils.metaestimators import available_if
+    from sklearn.utils.multiclass import type_of_target
 except ImportError:
     raise MissingExtraError("fedwqcp.sklearn", "sklearn") from None
 
-__all__ = ["ConformalClassifier", "ConformalRegressor"]
+__all__ = ["ConformalClassifier", "ConformalRegressor", "NotReadyError"]
+
+
+class NotReadyError(InputError, NotFittedError):  # type: ignore[misc]  # scikit-learn is untyped
+    """The estimator is not fitted, or there is no threshold yet; scikit-learn's NotFittedError."""
 
 
 class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """What both adapters share."""
 
     estimator: Any
+    alpha: float
     threshold_: float | Floats | dict[str, float | Floats]
 
     def calibration(
@@ -54,12 +64,12 @@ class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
         """Score calibration points, for a federated round; they stay here."""
         raise NotImplementedError
 
-    def fit(
+    def conformalize(
         self,
         X: npt.ArrayLike,
         y: npt.ArrayLike,
         *,
-        alpha: float = 0.1,
+        alpha: float | None = None,
         by: Literal["label", "group"] | None = None,
         groups: npt.ArrayLike | None = None,
     ) -> Self:
@@ -70,7 +80,7 @@ class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
         X, y : array_like
             Calibration points that the estimator was not trained on.
         alpha : float, optional
-            Miscoverage level.
+            Miscoverage level; by default the adapter's.
         by : {"label", "group"}, optional
             A threshold of its own for each class, or for each group.
         groups : array_like, shape (n,), optional
@@ -80,14 +90,40 @@ class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
         -------
         object
             The adapter itself.
+
+        Raises
+        ------
+        NotReadyError
+            If the estimator is not fitted.
         """
         cal = self.calibration(X, y, groups=groups)
         release = calibrate(
-            {"here": cal}, method="split-cp", alpha=alpha, by=by, score=Custom(cal.columns)
+            {"here": cal},
+            method="split-cp",
+            alpha=self.alpha if alpha is None else alpha,
+            by=by,
+            score=Custom(cal.columns),
         )
         if by == "group":
             return self.use(release.by_group("here"))
         return self.use(release.threshold("here"))
+
+    def fit(self, X: npt.ArrayLike, y: npt.ArrayLike, **options: Any) -> Self:
+        """Calibrate, under the name that scikit-learn's tools call; the estimator stays as it is.
+
+        Parameters
+        ----------
+        X, y : array_like
+            Calibration points that the estimator was not trained on.
+        **options
+            As `conformalize` takes them.
+
+        Returns
+        -------
+        object
+            The adapter itself.
+        """
+        return self.conformalize(X, y, **options)
 
     def use(self, threshold: float | Floats | Mapping[str, float | Floats]) -> Self:
         """Predict with a threshold that a federation agreed on.
@@ -119,12 +155,33 @@ class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
         ndarray
             One prediction for each row.
         """
-        return np.asarray(self.estimator.predict(X))
+        return self._outputs("predict", X)
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features that the estimator was fitted with."""
+        return int(self.estimator.n_features_in_)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "threshold_")
+
+    def _outputs(self, what: str, X: npt.ArrayLike) -> npt.NDArray[Any]:
+        """Ask the estimator; name one that is not fitted, with the reason that is most likely."""
+        try:
+            return np.asarray(getattr(self.estimator, what)(X))
+        except NotFittedError:
+            raise NotReadyError(
+                f"the estimator {type(self.estimator).__name__} is not fitted: fit it on training "
+                "data first. clone, cross_val_score and GridSearchCV forget what it learned unless "
+                "it is wrapped: FrozenEstimator(model)"
+            ) from None
 
     def _threshold(self, groups: npt.ArrayLike | None, n: int) -> float | Floats:
         """Return the threshold: one for all rows, or that of each row's group."""
         if not hasattr(self, "threshold_"):
-            raise InputError("no threshold yet: call fit(X, y), or use(release.threshold(agent))")
+            raise NotReadyError(
+                "no threshold yet: call conformalize(X, y), or use(release.threshold(agent))"
+            )
         if not isinstance(self.threshold_, dict):
             if groups is not None:
                 raise InputError("the thresholds are not by group: leave groups out")
@@ -139,32 +196,89 @@ class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
         return np.asarray(table[group_places(groups, names, n)])
 
 
+def _renamed(conformity_score: Any, old: dict[str, Any]) -> Any:
+    """Return the score, also where it comes under its old name."""
+    if unknown := set(old) - {"score"}:
+        raise TypeError(f"unexpected argument {min(unknown)!r}")
+    if not old:
+        return conformity_score
+    warnings.warn("score is deprecated: write conformity_score", DeprecationWarning, stacklevel=3)
+    return old["score"]
+
+
+def _one_column(y: npt.ArrayLike) -> npt.NDArray[Any]:
+    """Return y as one column, with scikit-learn's warning where it had two axes."""
+    return np.asarray(column_or_1d(y, warn=True))
+
+
+def _numbers(y: npt.ArrayLike) -> npt.NDArray[Any]:
+    """Return true values; text is named as scikit-learn names it."""
+    given = _one_column(y)
+    try:
+        return given.astype(np.float64)
+    except (TypeError, ValueError):
+        raise InputError("y must hold numbers. Unknown label type: text or objects") from None
+
+
+def _has_probabilities(adapter: Any) -> bool:
+    """Whether the estimator gives probabilities; the error of one that does not is its own."""
+    getattr(adapter.estimator, "predict_proba")  # noqa: B009  # raises what hasattr would hide
+    return True
+
+
 class ConformalClassifier(_Conformal):
     """A fitted classifier whose predictions are sets of labels.
 
     Parameters
     ----------
     estimator : object
-        Fitted, with ``predict_proba`` and ``classes_``.
-    score : LabelScore, optional
+        Fitted, with ``predict_proba`` and ``classes_``; in ``FrozenEstimator`` where clones must
+        stay fitted.
+    conformity_score : LabelScore, optional
         Randomised APS by default.
     rule : {"leq", "leq_top1", "until"}, optional
         How a threshold becomes a set.
     key : str, optional
         Key of the uniforms of a randomised score.
+    alpha : float, optional
+        Miscoverage level of `conformalize`.
     """
 
     def __init__(
         self,
         estimator: Any,
-        score: LabelScore | None = None,
+        conformity_score: LabelScore | None = None,
         rule: Rule = "leq",
         key: str = "",
+        alpha: float = 0.1,
+        **old: Any,
     ) -> None:
         self.estimator = estimator
-        self.score = score
+        self.conformity_score = _renamed(conformity_score, old)
         self.rule = rule
         self.key = key
+        self.alpha = alpha
+
+    @property
+    def classes_(self) -> npt.NDArray[Any]:
+        """The estimator's classes, in the order of the columns of sets."""
+        return np.asarray(self.estimator.classes_)
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]  # scikit-learn is untyped
+    def predict_proba(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
+        """Return the estimator's own probabilities.
+
+        Parameters
+        ----------
+        X : array_like
+            Inputs.
+
+        Returns
+        -------
+        ndarray, shape (n, C)
+            One row for each input.
+        """
+        return self._outputs("predict_proba", X)
 
     def calibration(
         self,
@@ -194,14 +308,10 @@ class ConformalClassifier(_Conformal):
         InputError
             If y holds a class that the estimator does not know.
         """
-        probs = np.asarray(self.estimator.predict_proba(X))
-        classes = np.asarray(self.estimator.classes_)
-        given = np.asarray(y)
-        labels = np.searchsorted(classes, given).clip(max=len(classes) - 1)
-        if not (classes[labels] == given).all():
-            raise InputError("y holds a class that the estimator was not trained on")
+        probs = self._outputs("predict_proba", X)
+        labels = self._labels(y)
         scores = self._score().of(probs, labels, u=self._uniforms(probs, ids))
-        return Calibration(scores, labels, n_classes=len(classes), groups=groups)
+        return Calibration(scores, labels, n_classes=len(self.classes_), groups=groups)
 
     def predict_set(
         self,
@@ -225,13 +335,47 @@ class ConformalClassifier(_Conformal):
         LabelSets
             One set for each row.
         """
-        probs = np.asarray(self.estimator.predict_proba(X))
+        probs = self._outputs("predict_proba", X)
         u = self._uniforms(probs, ids)
         return self._score().invert(probs, self._threshold(groups, len(probs)), self.rule, u)
 
+    def score(self, X: npt.ArrayLike, y: npt.ArrayLike) -> float:
+        """Return the coverage: the share of rows whose set holds their label.
+
+        It should lie near 1 - alpha; a larger one is not better. The accuracy is that of the
+        estimator.
+
+        Parameters
+        ----------
+        X, y : array_like
+            Test points that were used neither for training nor for calibration.
+
+        Returns
+        -------
+        float
+            Between 0 and 1.
+        """
+        return float(self.predict_set(X).cover(self._labels(y)).mean())
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags()
+        tags.target_tags.required = True
+        return tags
+
+    def _labels(self, y: npt.ArrayLike) -> npt.NDArray[Any]:
+        """Return the place of each class among the estimator's."""
+        given, classes = _one_column(y), self.classes_
+        if given.size and (kind := type_of_target(given)) not in ("binary", "multiclass"):
+            raise InputError(f"y must hold the estimator's classes. Unknown label type: {kind}")
+        labels = np.searchsorted(classes, given).clip(max=len(classes) - 1)
+        if not (classes[labels] == given).all():
+            raise InputError("y holds a class that the estimator was not trained on")
+        return np.asarray(labels)
+
     def _score(self) -> LabelScore:
         """Return the score."""
-        return APS() if self.score is None else self.score
+        return APS() if self.conformity_score is None else self.conformity_score
 
     def _uniforms(self, probs: Floats, ids: npt.ArrayLike | None) -> Floats | None:
         """Return the uniforms of a randomised score."""
@@ -247,14 +391,23 @@ class ConformalRegressor(_Conformal):
     ----------
     estimator : object
         Fitted, with ``predict`` giving what the score needs: shape (n,), or (n, 2) for scores of
-        two outputs.
-    score : IntervalScore, optional
+        two outputs; in ``FrozenEstimator`` where clones must stay fitted.
+    conformity_score : IntervalScore, optional
         Absolute residual by default.
+    alpha : float, optional
+        Miscoverage level of `conformalize`.
     """
 
-    def __init__(self, estimator: Any, score: IntervalScore | None = None) -> None:
+    def __init__(
+        self,
+        estimator: Any,
+        conformity_score: IntervalScore | None = None,
+        alpha: float = 0.1,
+        **old: Any,
+    ) -> None:
         self.estimator = estimator
-        self.score = score
+        self.conformity_score = _renamed(conformity_score, old)
+        self.alpha = alpha
 
     def calibration(
         self,
@@ -280,7 +433,8 @@ class ConformalRegressor(_Conformal):
             Scores and groups.
         """
         del ids  # nothing is random
-        return Calibration(self._score().of(self.estimator.predict(X), y), groups=groups)
+        outputs = self._outputs("predict", X)
+        return Calibration(self._score().of(outputs, _numbers(y)), groups=groups)
 
     def predict_interval(self, X: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> Intervals:
         """Return an interval for each row.
@@ -297,9 +451,32 @@ class ConformalRegressor(_Conformal):
         Intervals
             One interval for each row.
         """
-        outputs = np.asarray(self.estimator.predict(X))
+        outputs = self._outputs("predict", X)
         return self._score().invert(outputs, self._threshold(groups, len(outputs)))
+
+    def score(self, X: npt.ArrayLike, y: npt.ArrayLike) -> float:
+        """Return the coverage: the share of rows whose interval holds their value.
+
+        It should lie near 1 - alpha; a larger one is not better. R^2 is that of the estimator.
+
+        Parameters
+        ----------
+        X, y : array_like
+            Test points that were used neither for training nor for calibration.
+
+        Returns
+        -------
+        float
+            Between 0 and 1.
+        """
+        return float(self.predict_interval(X).cover(_numbers(y)).mean())
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.estimator_type, tags.regressor_tags = "regressor", RegressorTags()
+        tags.target_tags.required = True
+        return tags
 
     def _score(self) -> IntervalScore:
         """Return the score."""
-        return AbsoluteResidual() if self.score is None else self.score
+        return AbsoluteResidual() if self.conformity_score is None else self.conformity_score
