@@ -155,6 +155,12 @@ def _from_csv(path: Path) -> Outputs:
     if not rows:
         raise InputError(f"{path} must begin with a line of column names, it is empty")
     header, *body = rows
+    for separator, called in ((";", "';'"), ("\t", "tabs")):
+        if len(header) == 1 and separator in header[0]:
+            raise InputError(
+                f"{path}: columns must be separated by commas, got {called}: save the table with "
+                "commas between columns and points in decimals"
+            )
     if len(set(header)) != len(header):
         raise InputError(f"{path}: each column name may occur once")
     for number, row in enumerate(body, start=2):
@@ -163,7 +169,10 @@ def _from_csv(path: Path) -> Outputs:
     columns = dict(
         zip(header, zip(*body, strict=True) if body else [()] * len(header), strict=True)
     )
-    return replace(_from_columns(path, columns), first_line=2)
+    try:
+        return replace(_from_columns(path, columns), first_line=2)
+    except InputError as error:
+        raise error.at_line(2) from None
 
 
 def _from_parquet(path: Path) -> Outputs:
@@ -222,11 +231,24 @@ def numbered(letter: str, columns: Mapping[str, object]) -> tuple[str, ...]:
 
 def numbers(path: Path, columns: Mapping[str, Sequence[Any]], name: str) -> npt.NDArray[Any]:
     """Read one column as numbers."""
-    try:
-        return np.array([float(value) for value in columns[name]], dtype=np.float64)
-    except (TypeError, ValueError):
-        what = "; number the classes from 0, in the order of p0, p1, ..." if name == "label" else ""
-        raise InputError(f"{path}: column {name!r} must hold numbers in every row{what}") from None
+    values, found = columns[name], []
+    for row, value in enumerate(values):
+        try:
+            found.append(float(value))
+        except (TypeError, ValueError):
+            what = _missing(value) or "holds something else"
+            if name == "label" and not _missing(value):
+                what += "; number the classes from 0, in the order of p0, p1, ..."
+            raise InputError(
+                f"{path}: column {name!r} must hold numbers in every row, {{row}} {what}", row=row
+            ) from None
+    return np.array(found, dtype=np.float64)
+
+
+def _missing(value: object) -> str:
+    """Say that a cell is empty, and what to do; empty for one that holds something."""
+    empty = value is None or (isinstance(value, str) and not value.strip())
+    return "is empty: fill the cell, or take the row out" if empty else ""
 
 
 def stacked(
@@ -241,9 +263,13 @@ def texts(path: Path, columns: Mapping[str, Sequence[Any]], name: str) -> npt.ND
     values = columns.get(name)
     if values is None:
         return None
-    if any(value is None or value == "" for value in values):
+    row = next((row for row, value in enumerate(values) if value is None or value == ""), None)
+    if row is not None:
         what = "an id" if name == "id" else "a group"
-        raise InputError(f"{path}: column {name!r} must hold {what} in every row")
+        raise InputError(
+            f"{path}: column {name!r} must hold {what} in every row, {{row}} {_missing('')}",
+            row=row,
+        )
     return np.array([str(value) for value in values], dtype=np.str_)
 
 

@@ -161,7 +161,17 @@ def test_lengths_must_agree():
         ("a.csv", lambda p: p.write_text("p0,p01\n1,2\n"), "must be at least two"),
         ("a.csv", lambda p: p.write_text("z0,y\n1,2\n"), "z0, z1, ... must be at least two"),
         ("a.csv", lambda p: p.write_text("p0,p1,p1\n1,2,3\n"), "each column name may occur once"),
-        ("a.csv", lambda p: p.write_text("p0,p1,id\n1,2,\n"), "an id in every row"),
+        ("a.csv", lambda p: p.write_text("p0,p1,id\n1,2,\n"), "an id in every row, line 2 is em"),
+        ("a.csv", lambda p: p.write_text("p0;p1\n0,1;0,9\n"), "separated by commas, got ';': save"),
+        ("a.csv", lambda p: p.write_text("p0\tp1\n0.1\t0.9\n"), "by commas, got tabs"),
+        (
+            "a.csv",
+            lambda p: p.write_text("p0,p1\n1,0\n1,\n"),
+            "'p1' .* line 3 is empty: fill the c",
+        ),
+        ("a.csv", lambda p: p.write_text("p0,p1\n1,NA\n"), "'p1' .* line 2 holds something else$"),
+        ("a.csv", lambda p: p.write_text("p0,p1,label\n1,0,a\n"), "line 2 .*; number the classes"),
+        ("a.csv", lambda p: p.write_text("p0,p1,label\n1,0,\n"), "line 2 is empty: fill the cell"),
     ],
 )
 def test_files_that_mean_something_else_are_refused(tmp_path, name, write, says):
