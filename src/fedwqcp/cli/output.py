@@ -56,7 +56,7 @@ class Output:
         self.console.print(thing)
 
     def done(self, **facts: object) -> None:
-        """End with the facts for scripts: numbers, text, paths, records, and collections of these."""
+        """End with the facts for scripts: numbers, text, paths, records, collections of these."""
         if self.as_json:
             typer.echo(json.dumps({"version": VERSION, **_plain(facts)}, allow_nan=False))
 
@@ -208,7 +208,7 @@ def _scale(release: Release, local: Mapping[str, LocalQuantile], ascii: bool) ->
 class SetRate:
     """A rate among some rows and its 95 % interval; ``group`` None for all rows.
 
-    Exact (Clopper-Pearson) for a coverage, Chernoff's for the false-negative rate of several labels.
+    Exact (Clopper-Pearson) for a coverage, Chernoff's for a false-negative rate.
     """
 
     group: str | None

@@ -15,7 +15,7 @@ import typer
 from fedwqcp import methods, scores
 from fedwqcp.cli.output import AsJson, Output, agents_table, parse_settings
 from fedwqcp.errors import InputError
-from fedwqcp.federation.advising import advise_on
+from fedwqcp.federation.advice import advise_on
 from fedwqcp.federation.audit import Audit
 from fedwqcp.federation.audit import audit as recompute
 from fedwqcp.federation.plan import Roster, choose_method, choose_score, load_roster, new_id

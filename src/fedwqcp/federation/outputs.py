@@ -89,7 +89,7 @@ class Outputs:
 
 
 def load_outputs(path: Path, labels: Path | None = None) -> Outputs:
-    """Read model outputs from an .npz, .npy, .csv or .parquet file; labels may be in an .npy file."""
+    """Read model outputs from .npz, .npy, .csv or .parquet; labels may be in an .npy file."""
     readers = {".npz": _from_npz, ".npy": _from_npy, ".csv": _from_csv, ".parquet": _from_parquet}
     if path.suffix not in readers:
         raise InputError(f"outputs must be one of {', '.join(readers)}, got {path.name}")
@@ -354,7 +354,7 @@ def fitted(round: Round, agent: str, outputs: Outputs, share: float) -> Temperat
 
 @named_by_line
 def held_out(round: Round, outputs: Outputs, share: float) -> Bools:
-    """Tell which rows are held out: a keyed hash of the id decides, and a larger share adds rows."""
+    """Tell which rows are held out: a keyed hash of the id decides; a larger share adds rows."""
     found: Bools = row_uniforms(f"temperature {round.key}", outputs) < share
     return found
 
@@ -367,7 +367,7 @@ def calibrated(round: Round, outputs: Outputs, own: Temperature) -> Outputs:
 
 @named_by_line
 def probabilities(outputs: Outputs, own: Temperature) -> Outputs:
-    """Return logits as probabilities; rows without ids get one of their logits, free of rounding."""
+    """Return logits as probabilities; rows without ids get one made of their logits."""
     ids = row_ids(outputs.values) if outputs.ids is None else outputs.ids
     return replace(outputs, values=softmax(outputs.values, own.temperature), ids=ids, logits=False)
 

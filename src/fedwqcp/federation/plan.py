@@ -33,7 +33,7 @@ from fedwqcp.wire.round import Choice, Round, choice_of
 
 @dataclass(frozen=True)
 class Task:
-    """One threshold to find: a column's share of a level, a column of the scores, a group of points."""
+    """One threshold to find: for a level, divided by the columns, one column and one group."""
 
     alpha: float
     column: int
@@ -114,7 +114,7 @@ class Plan:
 
 
 def kinds_of(method: Method[Any] | type[Method[Any]]) -> tuple[type[Payload], ...]:
-    """Return every kind of payload of a method; `ToAll` too, since a group without points has +inf."""
+    """Return the payloads of a method; `ToAll` too, since a group without points has +inf."""
     return tuple(dict.fromkeys((*method.summaries, *method.questions, *method.outcomes, ToAll)))
 
 

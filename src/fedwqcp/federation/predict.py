@@ -189,9 +189,10 @@ def localize(
     *,
     features: Floats | None = None,
 ) -> Floats:
-    """Return an agent's threshold for one task, of shape () shared, (C,) per label, (n, 1) per input.
+    """Return an agent's threshold for one task.
 
-    It is +inf where it would be the agent's own and the agent has no point of the group.
+    Shape () shared, (C,) per label, (n, 1) per input. It is +inf where it would be the agent's own
+    and the agent has no point of the group.
     """
     this, outcome = plan.tasks[task], release.outcomes[task]
     shared = outcome.threshold(None)

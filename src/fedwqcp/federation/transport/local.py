@@ -196,7 +196,7 @@ def _one_round(
 
 def _as_advised(cals: Mapping[str, Calibration], **terms: Any) -> Release:
     """Assess a first round, then calibrate with what is advised."""
-    from fedwqcp.federation.advising import calibrate_as_advised
+    from fedwqcp.federation.advice import calibrate_as_advised
 
     labelled = all(cal.labels is not None or not cal.n for cal in cals.values())
     return calibrate_as_advised(lambda chosen: _one_round(cals, chosen, **terms), labelled=labelled)

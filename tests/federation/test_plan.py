@@ -1,4 +1,4 @@
-"""Thresholds by label and by group: every method's class-conditional form, without a line of it."""
+"""Thresholds by label and by group, rosters and presets."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedwqcp as fw
+from fedwqcp import APS, preset
 from fedwqcp.errors import InputError
 from fedwqcp.federation.agent import Agent, thresholds
 from fedwqcp.federation.outputs import Outputs
-from fedwqcp.federation.plan import Plan
+from fedwqcp.federation.plan import Plan, Roster, load_roster
 from fedwqcp.federation.predict import calibration_of, predict
 from fedwqcp.federation.server import Server
 from fedwqcp.methods.fcp import FCP
@@ -329,3 +330,37 @@ def test_an_agent_lost_on_the_way_is_lost_in_every_group():
     assert release.missing == ("a",)
     assert release.absent == left.absent == {"f": ("b",)}
     assert release.by_group("c") == left.by_group("c") == {"f": 0.7, "m": 0.8}
+
+
+def test_a_roster(tmp_path):
+    path = tmp_path / "roster.toml"
+    path.write_text('agents = ["st-mary", "lakeside"]\nquorum = 1\nmax_n = 500\nn_classes = 3\n')
+    assert load_roster(path) == Roster(("st-mary", "lakeside"), 1, 500, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("quorum = 1", "must list the agents"),
+        ('agents = ["a"]\nquorom = 1', "unknown key 'quorom'; did you mean 'quorum'"),
+        ('agents = ["a"]\nzzz = 1', "unknown key 'zzz'; known"),
+        ('agents = "a"', "agents must be a list of names, got str"),
+        ('agents = ["a"]\nquorum = true', "quorum must be an integer, got bool"),
+        ("agents = [", "must be a TOML file"),
+    ],
+)
+def test_bad_rosters_are_refused(tmp_path, text, says):
+    path = tmp_path / "roster.toml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=says):
+        load_roster(path)
+
+
+def test_presets():
+    paper = preset("paper")
+    assert paper.score == APS(randomized=False, precision="float32")
+    assert (paper.rule, paper.overflow) == ("leq_top1", "clip")
+    sound = preset("sound")
+    assert (sound.score, sound.rule, sound.overflow) == (APS(), "leq", "propagate")
+    with pytest.raises(InputError, match="unknown preset 'papers'; known: paper, sound"):
+        preset("papers")

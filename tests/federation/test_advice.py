@@ -13,7 +13,7 @@ from scipy.special import expit, logit, ndtr
 
 import fedwqcp as fw
 from fedwqcp.errors import InputError, RecordError
-from fedwqcp.federation.advising import advise_on, check_record, thresholds_in
+from fedwqcp.federation.advice import advise_on, check_record, thresholds_in
 from fedwqcp.methods import Terms
 from fedwqcp.methods._search import Counts
 from fedwqcp.methods.fedls_cp import FedLSCP
@@ -338,8 +338,9 @@ def test_what_has_no_threshold_of_all_points_is_refused():
     }
     with pytest.raises(InputError, match="without groups"):
         check_record(fw.calibrate(labelled, alpha=0.1, score="aps", by="label"))
+    pairs = {"a": np.zeros((50, 2)), "b": np.ones((50, 2))}
     with pytest.raises(InputError, match="one column"):
-        check_record(fw.calibrate({"a": np.zeros((50, 2)), "b": np.ones((50, 2))}, alpha=0.1))
+        check_record(fw.calibrate(pairs, alpha=0.1, score=fw.CQR(symmetric=False)))
 
 
 def test_an_agent_without_points_is_no_damage():
