@@ -364,6 +364,25 @@ def test_a_record_that_says_other_steps_is_not_believed(tmp_path, change, why):
     assert load(tmp_path / "release.json") == true.public()
 
 
+def test_a_planted_record_of_several_steps_is_held_against_the_answers(tmp_path):
+    round = replace(ROUND, method=Choice("fcp"))
+    path, out = opened(tmp_path, round), tmp_path / "release.json"
+    agents = {name: Agent(name, round, cal, limit=None) for name, cal in CALS.items()}
+    files, closed = write_all(tmp_path, round), None
+    while (closed := close_round(path, files, out)).release is None:
+        (ask,) = closed.asks
+        for name, agent in agents.items():
+            files.append(tmp_path / f"{name}.{ask.stem}.json")
+            write_answer(agent, files[-1], ask)
+    true = closed.release
+    assert close_round(path, files, out).release == load(tmp_path / "round.record.json")
+    assert close_round(path, files[:2], out).already, "a part of the answers shows nothing"
+    save(replace(true, outcomes=(ToAll(0.05),)), tmp_path / "round.record.json")
+    with pytest.raises(InputError, match="the answers give other thresholds"):
+        close_round(path, files, out)
+    assert load(out) == true.public()
+
+
 def test_a_round_whose_record_cannot_be_kept_is_not_released(tmp_path):
     path, answers = opened(tmp_path), write_all(tmp_path)
     (tmp_path / "round.record.json").symlink_to(tmp_path / "round.record.json")

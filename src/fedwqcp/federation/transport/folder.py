@@ -129,6 +129,20 @@ def _closed(path: Path, answers: Sequence[Path], out: Path) -> Closed:
     server = Server(round)
     letters = [_letter(file, server) for file in answers]
     counted: list[str] = []
+    files = _take_steps(path, server, letters, counted)
+    if files is not None:
+        _write_closed(path, server.step - 1, counted)
+        return Closed(None, _write_asks(files), tuple(server.refusals))
+    release = server.release()
+    if not write_atomic(record, encode(release), replace=False):  # now it is closed
+        raise InputError(f"{record} cannot be written: something is in its place; move it away")
+    return Closed(release, (), tuple(server.refusals), replaced=_released(release, out))
+
+
+def _take_steps(
+    path: Path, server: Server, letters: Sequence[_Letter], counted: list[str]
+) -> dict[Path, bytes] | None:
+    """Take the steps that the answers allow; return the next questions, or None at the end."""
     while not server.ended:
         asks = server.asks()
         now = [letter for letter in letters if letter.step == server.step]
@@ -140,30 +154,31 @@ def _closed(path: Path, answers: Sequence[Path], out: Path) -> Closed:
                 for letter in () if asked else letters:  # nobody can answer what was not asked
                     if letter.step >= server.step:
                         server.refuse(_early(letter, server.step))
-                _write_closed(path, server.step - 1, counted)
-                return Closed(None, _write_asks(files), tuple(server.refusals))
+                return files
         if not now and any(letter.step == 1 for letter in letters):
             raise QuorumError(f"no answer to step {server.step}: pass the answers of all steps")
         now = _in_time(path, server, now)
         heard = {letter.agent for letter in now}
         astray = [a for a in letters if a.agent not in heard and not 0 <= a.step <= server.step]
         for letter in (*now, *astray):  # what is of no step so far is refused by name
-            sender = letter.source if round.expects(letter.source) else None
+            sender = letter.source if server.round.expects(letter.source) else None
             if letter.unread is not None:
                 server.refuse(letter.unread)
                 continue
             if server.receive(letter.data, letter.source, sender) is None:
                 counted.append(sha256(letter.data).hexdigest())
         server.close_step()
-    release = server.release()
-    if not write_atomic(record, encode(release), replace=False):  # now it is closed
-        raise InputError(f"{record} cannot be written: something is in its place; move it away")
-    return Closed(release, (), tuple(server.refusals), replaced=_released(release, out))
+    return None
 
 
 def _record_file(round: Path) -> Path:
     """Return where the record of a round lies."""
     return round.with_suffix(".record.json")
+
+
+def _round_file(record: Path) -> Path:
+    """Return where the round of a record lies."""
+    return record.with_name(record.name.removesuffix(".record.json") + ".json")
 
 
 def _released(release: Release, out: Path) -> bool:
@@ -212,6 +227,21 @@ def _check_record(release: Release, round: Round, path: Path, letters: Sequence[
     steps = server.step  # of further ones the record keeps no answers
     if release.rounds != steps if server.ended else release.rounds <= steps:
         raise InputError(f"{changed} (a round of these terms takes other steps)")
+    if not server.ended and _other_outcome(path, release, letters):
+        raise InputError(f"{changed} (the answers give other thresholds)")
+
+
+def _other_outcome(path: Path, release: Release, letters: Sequence[_Letter]) -> bool:
+    """Tell whether the answers of all steps, where they were given, end otherwise."""
+    server = Server(release.round)
+    try:
+        _take_steps(_round_file(path), server, letters, [])
+    except (InputError, QuorumError):  # some answers were not given, so nothing can be told
+        return False
+    if not server.ended:
+        return False
+    found = server.release()
+    return found.used == release.used and found.outcomes != release.outcomes
 
 
 def _answer_of(
