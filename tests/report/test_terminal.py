@@ -243,8 +243,8 @@ def test_methods_that_send_samples_are_marked():
 
 
 def test_a_target_is_explained_where_there_is_one():
-    assert "aimed at the law" in text(methods_table(two_agents(guarantee="target-shift")))
-    assert "aimed at the law" not in text(methods_table(two_agents()))
+    assert "target is the distribution" in text(methods_table(two_agents(guarantee="target-shift")))
+    assert "target is the distribution" not in text(methods_table(two_agents()))
 
 
 def test_the_table_fits_a_hundred_columns_untruncated():

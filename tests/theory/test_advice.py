@@ -79,6 +79,13 @@ def test_two_numbers_an_agent_are_not_enough_and_it_says_how_to_find_out():
     assert "open a round of fedwq-cp with tail=16" in str(found)
 
 
+@pytest.mark.parametrize("tail", [0, 16])
+def test_what_a_closed_round_says_to_do_names_the_settings_that_are_advised(tail):
+    summaries = sent(*uniform(60, 60, 60), tail=tail)
+    says = diagnose(summaries, ALPHA, (0.0, 1.0)).findings[0].instead
+    assert all(f"{name}={value}" in says for name, value in GUARDED.items())
+
+
 def test_models_of_unequal_strength_keep_their_own_thresholds():
     found = advice_on(*strong_and_weak(), score="lac")
     assert (found.method, found.score, found.code) == ("split-cp", "lac", "unsafe")

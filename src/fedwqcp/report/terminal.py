@@ -351,7 +351,7 @@ def methods_table(records: Sequence[Record], skipped: Sequence[Skipped] = ()) ->
         table.add_row(*_method_row(method, [own[agent] for agent in agents]))
     notes = [f"[bold]{s.method}[/] is left out: {escape(s.reason)}" for s in skipped]
     if any(r.guarantee.startswith("target-shift") for r in records):
-        notes.append("target shift: aimed at the law that the shared test points follow")
+        notes.append("target shift: the target is the distribution of the shared test points")
     for name, spent in {r.method: r.config.get("method.epsilon") for r in records}.items():
         if spent is not None:
             notes.append(f"[bold]{name}[/] spends epsilon = {spent:g} on each threshold")

@@ -215,7 +215,7 @@ def _choose(evidence: Evidence, found: Diagnosis, shift: float | None) -> _Choic
             f"{shift:.2f}). Where test labels follow the mixture of all agents, fedls-cp gives "
             "each agent its threshold for it, right if scores within a class stay as they are; no "
             "agent is covered less than by FedWQ-CP. Where test data are like an agent's own "
-            "calibration data, use fcp with own=True instead."
+            "calibration data, use fcp with sketch=order and own=True instead."
         )
         return "label-shift", "fedls-cp", {"floor": True}, why, _above(evidence), ()
     if not pooled:

@@ -42,7 +42,9 @@ ASK = (
     "ask each agent for up to sixteen more order statistics, which can decide it: fedwq-cp with "
     "tail=16"
 )
-GUARDED = "fcp with own=True and floor=True, whose threshold is never below an agent's own"
+GUARDED = (  # the default of fcp, counts over many steps, is refused by agents with few points
+    "fcp with sketch=order, floor=True and own=True, whose threshold is never below an agent's own"
+)
 SPLIT = "split-cp, where every agent has many points"
 PRIVATELY = (
     "split-cp, which sends nothing, where an agent's test data are like its calibration data"
