@@ -257,7 +257,8 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         ("methods/test_new_agent_cp.py::test_a_byzantine_agent_weighs_one_of_the_agents",),
     ),
     "fedcp-qq": (
-        "the threshold stays between its honest neighbours",
+        "the threshold stays between its honest neighbours; with `selection=truncate_min` a claim "
+        "of n = 1 makes it +inf for all",
         "one order statistic and n_k",
         "the threshold and its rank",
         (
