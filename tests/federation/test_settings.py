@@ -42,6 +42,10 @@ def test_what_is_left_out_has_a_default():
     assert round.id != round_of(BASE).id
 
 
+def test_a_large_level_needs_an_allowance():
+    assert round_of({**BASE, "alpha": 0.9, "allow-large-alpha": True}).alphas == (0.9,)
+
+
 def test_numbers_with_commas_are_a_tuple():
     round = round_of({**BASE, "method": "dp-fedcp", "method-setting.target": "0.5,0.5"})
     assert round.method.settings["target"] == (0.5, 0.5)
@@ -53,6 +57,8 @@ def test_numbers_with_commas_are_a_tuple():
         ({"agents": ""}, "at least one"),
         ({"aplha": 0.1}, "unknown key 'aplha'"),
         ({"alpha": "much"}, "alpha must be a number"),
+        ({"alpha": "0.1,0.9"}, "for 90 % coverage write 0.1"),
+        ({"method": "auto"}, "open a first round with 'fedwq-cp', then run `fedwqcp advise`"),
         ({"quorum": 3}, "quorum"),
         ({"quorum": 1.5}, "quorum must be a whole number"),
         ({"quorum": True}, "quorum must be a whole number"),

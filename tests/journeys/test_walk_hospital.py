@@ -146,6 +146,13 @@ def test_errors_have_their_exit_codes(closed, tmp_path):
     )  # fmt: skip
     assert "alpha must be strictly between 0 and 1, got 5.0" in said
     assert "for 95 % coverage write 0.05" in said
+    for wrong, cure in (
+        (["--alpha", 0.9], "--allow-large-alpha"),
+        (["--alpha", 0.1, "--method", "auto"], "fedwqcp advise"),
+        (["--alpha", 0.1, "--method", "FedWQ-CP"], "did you mean 'fedwq-cp'?"),
+    ):
+        bad = ["--agents", "roster.toml", "--out", "bad.json", *wrong]
+        assert cure in " ".join(run(root / "server", "server", "open", *bad, code=2).split())
     assert not (root / "server" / "bad.json").exists()
     run(home, "agent", "calibrate", "--round", "none.json", "--outputs", "cal.npz", code=2)
     (tmp_path / "round.json").write_text("{}")

@@ -160,7 +160,7 @@ def as_usual_alpha(alpha: object, *, allow_large: bool = False) -> float:
         covers = 100 - 100 * value
         raise InputError(
             f"alpha must be at most 0.5, got {value:g} ({_miscoverage(100 * value)}; if {covers:g} "
-            "% coverage is what you want, pass allow_large_alpha=True)"
+            "% coverage is what you want, pass allow_large_alpha=True (--allow-large-alpha))"
         )
     return value
 

@@ -18,7 +18,14 @@ from fedwqcp.errors import InputError
 from fedwqcp.federation.advice import advise_on
 from fedwqcp.federation.audit import Audit
 from fedwqcp.federation.audit import audit as recompute
-from fedwqcp.federation.plan import Roster, choose_method, choose_score, load_roster, new_id
+from fedwqcp.federation.plan import (
+    Roster,
+    as_alphas,
+    choose_method,
+    choose_score,
+    load_roster,
+    new_id,
+)
 from fedwqcp.federation.plan import preset as find_preset
 from fedwqcp.federation.record import LOG, load
 from fedwqcp.federation.transport import folder
@@ -71,6 +78,9 @@ def open_(
             help="Take answers alone that are signed with the keys that the roster names.",
         ),
     ] = False,
+    allow_large_alpha: Annotated[
+        bool, typer.Option("--allow-large-alpha", help="Take levels above 0.5 too.")
+    ] = False,
     out: Annotated[Path, typer.Option(help="Where the round is written.")] = Path("round.json"),
     as_json: AsJson = False,
 ) -> None:
@@ -91,7 +101,7 @@ def open_(
         id=new_id(),
         method=choose_method(methods.get(method, **settings)),
         score=choose_score(chosen_score),
-        alphas=tuple(alpha),
+        alphas=as_alphas(alpha, allow_large=allow_large_alpha),
         agents=roster.agents,
         quorum=_first_given(quorum, roster.quorum, len(roster.agents)),
         max_n=_first_given(roster.max_n, Round.max_n),

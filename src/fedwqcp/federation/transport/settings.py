@@ -6,13 +6,14 @@ from collections.abc import Mapping
 
 from fedwqcp import methods, scores
 from fedwqcp.errors import InputError
-from fedwqcp.federation.plan import choose_method, choose_score, new_id
+from fedwqcp.federation.plan import as_alphas, choose_method, choose_score, new_id
 from fedwqcp.federation.transport.session import Timeouts
 from fedwqcp.wire.round import Round, Setting
 
 _KEYS = {
     "agents", "alpha", "method", "score", "rule", "by", "groups", "quorum", "max-n", "n-classes",
     "deadline", "grace", "records", "nodes", "secure", "score-low", "score-high", "keys",
+    "allow-large-alpha",
 }  # fmt: skip
 _PREFIXES = ("method-setting.", "score-setting.")
 
@@ -23,7 +24,8 @@ def round_of(config: Mapping[str, object]) -> Round:
     Parameters
     ----------
     config : mapping
-        ``agents`` ("st-mary,lakeside"), ``alpha`` (0.1, or "0.05,0.1"), ``method``, ``score``,
+        ``agents`` ("st-mary,lakeside"), ``alpha`` (0.1, or "0.05,0.1"; above 0.5 only with
+        ``allow-large-alpha``), ``method``, ``score``,
         ``rule``, ``by`` ("label" or "group"), ``groups`` ("female,male"), ``quorum`` and
         ``n-classes`` (0: not given), ``max-n``; ``keys`` ("st-mary=3f...,lakeside=a0..."), where
         answers must be signed; settings of method and score under ``method-setting.NAME`` and
@@ -52,7 +54,10 @@ def round_of(config: Mapping[str, object]) -> Round:
         id=new_id(),
         method=choose_method(method),
         score=choose_score(score),
-        alphas=tuple(_number("alpha", part) for part in _split(config.get("alpha", 0.1))),
+        alphas=as_alphas(
+            [_number("alpha", part) for part in _split(config.get("alpha", 0.1))],
+            allow_large=config.get("allow-large-alpha", False) is True,
+        ),
         agents=agents,
         quorum=_whole("quorum", config.get("quorum", 0)) or len(agents),
         max_n=_whole("max-n", config.get("max-n", Round.max_n)),
