@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from scipy.special import betainc
 
 import fedwqcp as fw
-from fedwqcp.methods._noise import count_bins, edges_of, mechanism
+from fedwqcp.methods.private_fedwq_cp import count_bins, edges_of, mechanism
 from fedwqcp.report.figures import COLOURS, STYLE, save
 
 ALPHA = 0.1

@@ -15,7 +15,7 @@ import fedwqcp as fw
 from fedwqcp.errors import InputError, RecordError
 from fedwqcp.federation.advice import advise_on, check_record, thresholds_in
 from fedwqcp.methods import Terms
-from fedwqcp.methods._search import Counts
+from fedwqcp.methods.fcp import Counts
 from fedwqcp.methods.fedls_cp import FedLSCP
 from fedwqcp.methods.fedwq_cp import FedWQCP
 from fedwqcp.theory import diagnose_release

@@ -15,9 +15,9 @@ from fedwqcp.federation.agent import Agent, DisclosureLimit, thresholds
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.local import run
 from fedwqcp.methods import Calibration, OneShot
-from fedwqcp.methods._search import CountAt
-from fedwqcp.methods.dp_fedcp.label_shift import DescendFrom
-from fedwqcp.methods.fedls_cp.class_sketches import ClassSketches
+from fedwqcp.methods.dp_fedcp import DescendFrom
+from fedwqcp.methods.fcp import CountAt
+from fedwqcp.methods.fedls_cp import ClassSketches
 from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.envelope import Answer, Ask
 from fedwqcp.wire.guarantee import NO_GUARANTEE

@@ -19,11 +19,9 @@ from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import choose_method
 from fedwqcp.federation.server import Server
 from fedwqcp.methods import Calibration, Terms
-from fedwqcp.methods._pinball import Step
-from fedwqcp.methods._search import CountAt, Counts, Sums
-from fedwqcp.methods.cphet.densities import FittedDensity
-from fedwqcp.methods.cphet.reweighting import Weighed, WeightedScores
-from fedwqcp.methods.dp_fedcp.label_shift import LabelCounts, NoisyCounts
+from fedwqcp.methods.cphet import FittedDensity, Weighed, WeightedScores
+from fedwqcp.methods.dp_fedcp import LabelCounts, NoisyCounts, Step, Sums
+from fedwqcp.methods.fcp import CountAt, Counts
 from fedwqcp.methods.fed_crc import LossCurve
 from fedwqcp.methods.fedcp_qq import SampleSize
 from fedwqcp.methods.private_fedwq_cp import ADDED, PrivateQuantile

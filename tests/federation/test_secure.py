@@ -29,7 +29,7 @@ from fedwqcp.federation.secure import (
     words_out_of_range,
 )
 from fedwqcp.methods import Total
-from fedwqcp.methods._search import CountAt
+from fedwqcp.methods.fcp import CountAt
 from fedwqcp.wire.codec import encode, terms
 from fedwqcp.wire.envelope import Ask
 from fedwqcp.wire.masked import FixedPoint, ToAllWithin

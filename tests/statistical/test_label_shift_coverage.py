@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import fedwqcp as fw
-from fedwqcp.methods.fedls_cp import FedLSCP
-from fedwqcp.methods.fedls_cp.class_sketches import ranks_of
+from fedwqcp.methods.fedls_cp import FedLSCP, ranks_of
 
 pytestmark = pytest.mark.slow
 

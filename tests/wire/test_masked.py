@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedwqcp.errors import InputError
-from fedwqcp.methods._averages import weighted_mean
+from fedwqcp.methods.fedwq_cp import weighted_mean
 from fedwqcp.wire.masked import FixedPoint, ToAllWithin
 
 

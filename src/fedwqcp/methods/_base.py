@@ -601,7 +601,7 @@ def expect(answer: Summary, kind: type[K]) -> K:
 def stacked(rows: Sequence[tuple[float, ...]], columns: int | None = None) -> Floats:
     """Return one row of numbers for each agent.
 
-    Shapes:  -> (M, columns).
+    By default as many numbers as most agents sent; who sent more or fewer is named as unfit.
     """
     if columns is None:
         columns = usual(len(row) for row in rows)

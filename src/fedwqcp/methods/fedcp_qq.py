@@ -293,7 +293,11 @@ def _local_rank(n: int, alpha: float) -> int:
 def choose_k(
     ranks: Sequence[int], sizes: Sequence[int], level: float, delta: float | None = None
 ) -> tuple[int, float] | None:
-    """Return the smallest k whose coverage reaches a level, where agents chose their own ranks."""
+    """Return the smallest k whose coverage reaches a level, where agents chose their own ranks.
+
+    With ``delta``, coverage given the data must reach it with probability 1 - delta, and its
+    delta-quantile comes with k in place of the mean. None where even k = m falls short.
+    """
     if delta is None:
         return _smallest_k(ranks, sizes, level)
     reached = np.flatnonzero(_shortfalls(ranks, sizes, level) <= delta + GUARD)
@@ -310,6 +314,8 @@ def choose_k(
 
 def choose_pair(m: int, n: int, level: float, delta: float | None = None) -> Pair | None:
     """Return the pair (l, k) of least coverage that reaches a level, for m agents of n scores each.
+
+    Of equals the smaller l, then the smaller k; ``delta`` as in `choose_k`.
 
     Examples
     --------
@@ -347,9 +353,9 @@ def mean_coverages(
     ks: Sequence[int] | None = None,
     tolerance: float = 1e-14,
 ) -> Floats:
-    """Return the mean coverage M of the k-th smallest local order statistic, for every k.
+    """Return the mean coverage M of the k-th smallest local order statistic, for k = 1, ..., m.
 
-    Shapes:  -> (m,).
+    Only ``ks`` must be accurate: to about 1e-12 with the default tolerance, of one panel each.
 
     Examples
     --------

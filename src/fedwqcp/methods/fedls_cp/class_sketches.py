@@ -1,4 +1,4 @@
-"""An agent's scores of each class in a few order statistics: what `fedls-cp` sends."""
+"""An agent's scores of each class in a few order statistics, and the distributions they give."""
 
 from __future__ import annotations
 
@@ -123,10 +123,7 @@ def ranks_of(
 def sketch_classes(
     scores: Floats, labels: Labels, n_classes: int, alpha: float, limits: tuple[int, ...]
 ) -> ClassSketches:
-    """Return what an agent sends.
-
-    Shapes: scores (n,), labels (n,).
-    """
+    """Return what an agent sends; ``limits`` are the last three arguments of `ranks_of`."""
     counts, values = [], []
     for c in range(n_classes):
         own = np.sort(scores[labels == c])
@@ -210,7 +207,7 @@ class Cell:
 def read_cells(
     summary: ClassSketches, alpha: float, limits: tuple[int, ...]
 ) -> tuple[Cell, ...] | None:
-    """Return the classes of one agent."""
+    """Return the classes of one agent; None where it sent other than the scores at its ranks."""
     cells = []
     for n, values in zip(summary.counts, summary.values, strict=True):
         ranks = ranks_of(n, alpha, *limits)
@@ -221,10 +218,7 @@ def read_cells(
 
 
 def grid_of(agents: Sequence[Sequence[Cell]]) -> Floats:
-    """Return the places that thresholds are chosen from: the scores sent, or some of very many.
-
-    Shapes:  -> (G,).
-    """
+    """Return the places that thresholds are chosen from: the scores sent, or some of very many."""
     cells = [cell for found in agents for cell in found]
     every = np.unique(np.concatenate([cell.values for cell in cells]))
     most = min(4096, MOST_READ // len(cells))
