@@ -10,7 +10,7 @@ import pytest
 
 from fedwqcp.metrics import Rate
 from fedwqcp.report.html.charts import coverage_chart
-from fedwqcp.report.html.page import Page, Section, Verdict, View
+from fedwqcp.report.html.page import Page, Section, View, ViewVerdict
 from fedwqcp.report.html.render import to_html
 from opened import DESKTOP, PHONE, Opened, grave
 
@@ -167,7 +167,12 @@ def test_a_hostile_name_is_shown_as_text_when_pointed_at(chromium, tmp_path):
     point = {"method": "m", "agent": name, "coverage": 0.9, "low": 0.8, "high": 1.0, "size": 2.0}
     chart = coverage_chart([point], nominal=0.9, size="labels", method="m", title=name)
     view = View(
-        name, ["m"], [name], "m", {"m": Verdict("good", "", "")}, [Section("s", "", "", [chart])]
+        name,
+        ["m"],
+        [name],
+        "m",
+        {"m": ViewVerdict("good", "", "")},
+        [Section("s", "", "", [chart])],
     )
     (tmp_path / "page.html").write_text(to_html(Page("", name, [], [view])))
     opened = Opened(chromium.new_page(viewport=DESKTOP)).open(tmp_path / "page.html")

@@ -90,12 +90,15 @@ def test_a_liar_is_named_with_what_the_loss_says() -> None:
     (found,) = released(release)
     assert found.left_out == ("b",)
     assert "left out: b (unlike the others, or a copy of another)" in str(found)
-    assert "loss 1: the bound on what liars cost says nothing with samples" in str(found)
+    assert "loss 1: the bound on what Byzantine agents cost says nothing at this" in str(found)
     assert always_left_out([found]) == {"b"}
     told = replace(release, outcomes=(RobustThreshold(0.5, (0, 3), 0.0123),))
     (found,) = released(told)
     assert found.left_out == ("a", "d")
-    assert "loss 0.0123: if honest scores share one law, liars cost at most" in str(found)
+    assert (
+        "loss 0.0123: if honest scores share one distribution, Byzantine agents cost at most"
+        in str(found)
+    )
 
 
 def test_places_count_among_the_agents_that_were_used_and_had_points() -> None:
@@ -243,8 +246,10 @@ def test_methods_that_send_samples_are_marked():
 
 
 def test_a_target_is_explained_where_there_is_one():
-    assert "target is the distribution" in text(methods_table(two_agents(guarantee="target-shift")))
-    assert "target is the distribution" not in text(methods_table(two_agents()))
+    assert "the target is the distribution" in text(
+        methods_table(two_agents(guarantee="target-shift"))
+    )
+    assert "the target is the distribution" not in text(methods_table(two_agents()))
 
 
 def test_the_table_fits_a_hundred_columns_untruncated():

@@ -26,8 +26,10 @@ from fedwqcp.wire.release import Release
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito's colours, which colour-blind readers tell apart; yellow is too faint on white."""
 
+
 MARKERS = "osD^vPX<>"
 """One for each method beside its colour; their number shares no factor with that of colours."""
+
 
 STYLE: dict[Any, Any] = {
     "font.size": 9.0,
@@ -38,8 +40,10 @@ STYLE: dict[Any, Any] = {
 }
 """How every figure looks."""
 
+
 ENDINGS = (".pdf", ".png", ".svg")
-"""Formats of a figure, told by the ending of its file."""
+"""Formats of a figure, named by the ending of its file."""
+
 
 _UNDATED: dict[str, dict[str, None]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 
@@ -80,44 +84,36 @@ class Point(Protocol):
         """Mean size of the sets."""
 
 
-def require_matplotlib() -> None:
-    """Refuse early where no figure can be drawn.
+@dataclass(frozen=True)
+class FigureSource:
+    """What a figure is drawn from: a folder, or a release with one agent's calibration outputs."""
 
-    Raises
-    ------
-    MissingExtraError
-        If matplotlib is not installed.
-    """
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError("drawing the figure", "demo") from error
+    source: Path
+    preset: str | None = None
+    agent: str | None = None
+    outputs: Path | None = None
+
+
+Draw: TypeAlias = Callable[[FigureSource, Path, Sequence[str]], tuple[Path, ...]]
+"""Draw a figure of a source at a stem, in the formats named by endings."""
+
+
+def draw(name: str, source: FigureSource, path: Path, known: Mapping[str, Draw]) -> Path:
+    """Draw one of the known figures; the same records give the same bytes."""
+    if name not in known:
+        raise InputError(f"unknown figure {name!r}; known: {', '.join(known)}")
+    check_ending(path)
+    require_matplotlib()
+    files = known[name](source, path.with_suffix(""), (path.suffix,))
+    if not files:
+        raise InputError(f"{source.source} holds nothing to draw {name} from")
+    return files[0]
 
 
 def coverage_against_size(
     records: Sequence[Point], stem: Path, endings: Sequence[str] = (".png", ".svg")
 ) -> tuple[Path, ...]:
-    """Draw coverage against mean size for each method and agent, one panel for each dataset.
-
-    Parameters
-    ----------
-    records : sequence of Point
-        One for each dataset, method and agent.
-    stem : Path
-        Where to, without ending.
-    endings : sequence of str, optional
-        In which formats.
-
-    Returns
-    -------
-    tuple of Path
-        The files.
-
-    Raises
-    ------
-    MissingExtraError
-        If matplotlib is not installed.
-    """
+    """Draw coverage against mean size for each method and agent, one panel for each dataset."""
     require_matplotlib()
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -141,167 +137,12 @@ def coverage_against_size(
         return save_all(figure, stem, endings)
 
 
-def _draw(panel: Any, records: Sequence[Point], methods: Sequence[str]) -> None:
-    """Draw one dataset."""
-    first = records[0]
-    nominal = 1 - first.alpha
-    if first.tested:
-        panel.axhspan(*_chance(first.tested, nominal), color="0.93", linewidth=0)
-    panel.axhline(nominal, color="0.35", linestyle="--", linewidth=1)
-    endless = []
-    for place, method in enumerate(methods):
-        own = [r for r in records if r.method == method]
-        if any(isinf(r.size) for r in own):
-            endless.append(method)
-        for r in own:
-            if not isinf(r.size):
-                panel.plot([r.size], [r.coverage], **_look(place, strong=r.model == "strong"))
-    labels = first.task == "classification"
-    panel.set_xlabel("mean number of labels in a set" if labels else "mean length of an interval")
-    panel.set_title(f"{first.dataset}: {first.task}", loc="left", fontweight="bold")
-    panel.margins(x=0.08)
-    panel.annotate(
-        f"nominal {nominal:g}",
-        (0.995, nominal),
-        xycoords=("axes fraction", "data"),
-        xytext=(0, 3),
-        textcoords="offset points",
-        ha="right",
-        color="0.35",
-        fontsize=8,
-    )
-    if endless:
-        note = f"not shown, infinite: {', '.join(endless)}"
-        panel.text(0.995, 0.02, note, transform=panel.transAxes, ha="right", fontsize=8)
-
-
-def _look(place: int, *, strong: bool) -> dict[str, Any]:
-    """Return how a method is marked: filled where the model is strong, hollow where weak."""
-    colour = COLOURS[place % len(COLOURS)]
-    return {
-        "marker": MARKERS[place % len(MARKERS)],
-        "linestyle": "none",
-        "markersize": 6.5,
-        "markeredgecolor": colour,
-        "markerfacecolor": colour if strong else "none",
-        "markeredgewidth": 1.3,
-        "alpha": 0.9,
-        "clip_on": False,
-    }
-
-
-def _legend(methods: Sequence[str], *, noise: bool) -> list[Any]:
-    """Return one handle for each method, and those that tell models and noise apart."""
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
-    handles: list[Any] = [
-        Line2D([], [], label=method, **_look(place, strong=True))
-        for place, method in enumerate(methods)
-    ]
-    grey: dict[str, Any] = {"marker": "o", "linestyle": "none", "color": "0.35"}
-    handles.append(Line2D([], [], label="strong model", **grey))
-    handles.append(Line2D([], [], label="weak model", markerfacecolor="none", **grey))
-    return [*handles, Patch(color="0.93", label="within noise (exact 99 %)")] if noise else handles
-
-
-def _chance(n: int, nominal: float) -> tuple[float, float]:
-    """Return the coverages among n test points whose exact interval holds the nominal one."""
-    hits = range(n + 1)
-    lowest = bisect_left(hits, nominal, key=lambda h: Rate(n=n, hits=h, level=0.99).high)
-    highest = bisect_right(hits, nominal, key=lambda h: Rate(n=n, hits=h, level=0.99).low) - 1
-    return lowest / n, highest / n
-
-
-def save_all(figure: Any, stem: Path, endings: Sequence[str]) -> tuple[Path, ...]:
-    """Write a figure in several formats.
-
-    Parameters
-    ----------
-    figure : matplotlib.figure.Figure
-        The figure.
-    stem : Path
-        Where to, without ending.
-    endings : sequence of str
-        In which formats.
-
-    Returns
-    -------
-    tuple of Path
-        The files.
-    """
-    return tuple(save(figure, stem.with_name(stem.name + end)) for end in endings)
-
-
-def save(figure: Any, path: Path) -> Path:
-    """Write a figure whole or not at all, without the date.
-
-    Parameters
-    ----------
-    figure : matplotlib.figure.Figure
-        The figure.
-    path : Path
-        Where to; its ending names the format.
-
-    Returns
-    -------
-    Path
-        The same path.
-
-    Raises
-    ------
-    InputError
-        If the ending is none of `ENDINGS`.
-    """
-    check_ending(path)
-    drawn = BytesIO()
-    figure.savefig(drawn, format=path.suffix[1:], dpi=160, metadata=_UNDATED.get(path.suffix))
-    write_atomic(path, drawn.getvalue())
-    return path
-
-
-def check_ending(path: Path) -> None:
-    """Refuse a file of another format before any work is done.
-
-    Parameters
-    ----------
-    path : Path
-        Where a figure is to be written.
-
-    Raises
-    ------
-    InputError
-        If the ending is none of `ENDINGS`.
-    """
-    if path.suffix not in ENDINGS:
-        raise InputError(f"a figure must end in {', '.join(ENDINGS)}, got {path.name}")
-
-
 def draw_ecdf(
     profiles: Sequence[AgentProfile], stem: Path, endings: Sequence[str] = (".png", ".svg")
 ) -> tuple[Path, ...]:
     """Draw each agent's distribution of scores, its own threshold and the released one.
 
     The curves go through the edges of bins that hold ten people or more, straight in between.
-
-    Parameters
-    ----------
-    profiles : sequence of AgentProfile
-        The agents, one panel for each dataset.
-    stem : Path
-        Where to, without ending.
-    endings : sequence of str, optional
-        In which formats.
-
-    Returns
-    -------
-    tuple of Path
-        The files.
-
-    Raises
-    ------
-    MissingExtraError
-        If matplotlib is not installed.
     """
     require_matplotlib()
     from matplotlib import rc_context
@@ -320,50 +161,8 @@ def draw_ecdf(
         return save_all(figure, stem, endings)
 
 
-def _draw_ecdf(panel: Any, profiles: Sequence[AgentProfile]) -> None:
-    """Draw one dataset."""
-    first = profiles[0]
-    panel.axhline(first.level, color="0.35", linestyle="--", linewidth=1)
-    for place, own in enumerate(profiles):
-        colour = COLOURS[place % len(COLOURS)]
-        n = sum(own.people)
-        if n:
-            shares = [people / n for people in accumulate(own.people, initial=0)]
-            panel.plot(own.edges, shares, color=colour, linewidth=1.4, label=own.agent)
-        if isfinite(own.local):
-            panel.plot([own.local], [first.level], marker="|", color=colour, markersize=11)
-    for value, style, name in (
-        (first.released, "-", "released threshold"),
-        (first.mixture, ":", "quantile of all scores"),
-    ):
-        if isfinite(value):
-            panel.axvline(value, color="black", linestyle=style, linewidth=1.2, label=name)
-    panel.set_xlabel("score; ticks on the dashed line: agents' own thresholds")
-    panel.set_ylim(0, 1.01)
-
-
 def agent_profile(release: Release, agent: str, outputs: Outputs) -> AgentProfile:
-    """Return an agent's scores as counts, its own threshold and the released one.
-
-    Parameters
-    ----------
-    release : Release
-        As the server sent it.
-    agent : str
-        Whose outputs.
-    outputs : Outputs
-        Calibration outputs with labels.
-
-    Returns
-    -------
-    AgentProfile
-        At the first level of the round; the quantile of all scores is unknown here, hence +inf.
-
-    Raises
-    ------
-    InputError
-        If the outputs do not fit the round, or the threshold differs between labels or rows.
-    """
+    """Return an agent's scores as counts, its own threshold and the released one."""
     cal = calibration_of(release.round, outputs)
     alpha = release.round.alphas[0]
     released = np.ravel(thresholds(release, agent, alpha, cal))
@@ -386,71 +185,19 @@ def agent_profile(release: Release, agent: str, outputs: Outputs) -> AgentProfil
     )
 
 
-@dataclass(frozen=True)
-class FigureSource:
-    """What a figure is drawn from: a folder, or a release with one agent's calibration outputs."""
-
-    source: Path
-    preset: str | None = None
-    agent: str | None = None
-    outputs: Path | None = None
-
-
-Draw: TypeAlias = Callable[[FigureSource, Path, Sequence[str]], tuple[Path, ...]]
-"""Draw a figure of a source at a stem, in the formats named by endings."""
-
-
-def draw(name: str, source: FigureSource, path: Path, known: Mapping[str, Draw]) -> Path:
-    """Draw one of the known figures; the same records give the same bytes.
-
-    Parameters
-    ----------
-    name : str
-        One of the names in ``known``.
-    source : FigureSource
-        What it is drawn from.
-    path : Path
-        Where to; its ending names the format.
-    known : mapping of str to callable
-        `FIGURES`, or those and more.
-
-    Returns
-    -------
-    Path
-        The same path.
-
-    Raises
-    ------
-    InputError
-        If there is no such figure or format, or the source does not hold what it needs.
-    MissingExtraError
-        If matplotlib is not installed.
-    RecordError
-        If records are damaged.
-    """
-    if name not in known:
-        raise InputError(f"unknown figure {name!r}; known: {', '.join(known)}")
-    check_ending(path)
-    require_matplotlib()
-    files = known[name](source, path.with_suffix(""), (path.suffix,))
-    if not files:
-        raise InputError(f"{source.source} holds nothing to draw {name} from")
-    return files[0]
-
-
-def demo_coverage(asked: FigureSource, stem: Path, endings: Sequence[str]) -> tuple[Path, ...]:
+def demo_coverage(request: FigureSource, stem: Path, endings: Sequence[str]) -> tuple[Path, ...]:
     """Draw coverage against size from the demo's folder."""
-    records = load_records(asked.source / "records.jsonl")
+    records = load_records(request.source / "records.jsonl")
     return coverage_against_size([r for r in records if r.experiment == "methods"], stem, endings)
 
 
-def ecdf(asked: FigureSource, stem: Path, endings: Sequence[str]) -> tuple[Path, ...]:
+def ecdf(request: FigureSource, stem: Path, endings: Sequence[str]) -> tuple[Path, ...]:
     """Draw distributions of scores with thresholds, of the demo or beside a release."""
-    if asked.source.is_dir():
-        return draw_ecdf(demo_profiles(asked.source), stem, endings)
-    if asked.agent is None or asked.outputs is None:
+    if request.source.is_dir():
+        return draw_ecdf(demo_profiles(request.source), stem, endings)
+    if request.agent is None or request.outputs is None:
         raise InputError("beside a release, say whose scores with --agent and --outputs")
-    own = agent_profile(load_release(asked.source), asked.agent, load_outputs(asked.outputs))
+    own = agent_profile(load_release(request.source), request.agent, load_outputs(request.outputs))
     return draw_ecdf([own], stem, endings)
 
 
@@ -464,3 +211,127 @@ def demo_profiles(source: Path) -> tuple[AgentProfile, ...]:
     if not found:
         raise InputError(f"{source} must be the demo's folder with {REPORT_FILE}: fedwqcp demo")
     return found
+
+
+def require_matplotlib() -> None:
+    """Refuse early where no figure can be drawn."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError("drawing the figure", "demo") from error
+
+
+def save_all(figure: Any, stem: Path, endings: Sequence[str]) -> tuple[Path, ...]:
+    """Write a figure in several formats."""
+    return tuple(save(figure, stem.with_name(stem.name + end)) for end in endings)
+
+
+def save(figure: Any, path: Path) -> Path:
+    """Write a figure whole or not at all, without the date."""
+    check_ending(path)
+    drawn = BytesIO()
+    figure.savefig(drawn, format=path.suffix[1:], dpi=160, metadata=_UNDATED.get(path.suffix))
+    write_atomic(path, drawn.getvalue())
+    return path
+
+
+def check_ending(path: Path) -> None:
+    """Refuse a file of another format before any work is done."""
+    if path.suffix not in ENDINGS:
+        raise InputError(f"a figure must end in {', '.join(ENDINGS)}, got {path.name}")
+
+
+def _draw(panel: Any, records: Sequence[Point], methods: Sequence[str]) -> None:
+    """Draw one dataset."""
+    first = records[0]
+    nominal = 1 - first.alpha
+    if first.tested:
+        panel.axhspan(*_chance(first.tested, nominal), color="0.93", linewidth=0)
+    panel.axhline(nominal, color="0.35", linestyle="--", linewidth=1)
+    endless = []
+    for place, method in enumerate(methods):
+        own = [r for r in records if r.method == method]
+        if any(isinf(r.size) for r in own):
+            endless.append(method)
+        for r in own:
+            if not isinf(r.size):
+                panel.plot(
+                    [r.size], [r.coverage], **_marker_style(place, strong=r.model == "strong")
+                )
+    labels = first.task == "classification"
+    panel.set_xlabel("mean number of labels in a set" if labels else "mean length of an interval")
+    panel.set_title(f"{first.dataset}: {first.task}", loc="left", fontweight="bold")
+    panel.margins(x=0.08)
+    panel.annotate(
+        f"nominal {nominal:g}",
+        (0.995, nominal),
+        xycoords=("axes fraction", "data"),
+        xytext=(0, 3),
+        textcoords="offset points",
+        ha="right",
+        color="0.35",
+        fontsize=8,
+    )
+    if endless:
+        note = f"not shown, infinite: {', '.join(endless)}"
+        panel.text(0.995, 0.02, note, transform=panel.transAxes, ha="right", fontsize=8)
+
+
+def _marker_style(place: int, *, strong: bool) -> dict[str, Any]:
+    """Return how a method is marked: filled where the model is strong, hollow where weak."""
+    colour = COLOURS[place % len(COLOURS)]
+    return {
+        "marker": MARKERS[place % len(MARKERS)],
+        "linestyle": "none",
+        "markersize": 6.5,
+        "markeredgecolor": colour,
+        "markerfacecolor": colour if strong else "none",
+        "markeredgewidth": 1.3,
+        "alpha": 0.9,
+        "clip_on": False,
+    }
+
+
+def _legend(methods: Sequence[str], *, noise: bool) -> list[Any]:
+    """Return one handle for each method, and those that tell models and noise apart."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    handles: list[Any] = [
+        Line2D([], [], label=method, **_marker_style(place, strong=True))
+        for place, method in enumerate(methods)
+    ]
+    grey: dict[str, Any] = {"marker": "o", "linestyle": "none", "color": "0.35"}
+    handles.append(Line2D([], [], label="strong model", **grey))
+    handles.append(Line2D([], [], label="weak model", markerfacecolor="none", **grey))
+    return [*handles, Patch(color="0.93", label="within noise (exact 99 %)")] if noise else handles
+
+
+def _chance(n: int, nominal: float) -> tuple[float, float]:
+    """Return the coverages among n test points whose exact interval holds the nominal one."""
+    hits = range(n + 1)
+    lowest = bisect_left(hits, nominal, key=lambda h: Rate(n=n, hits=h, level=0.99).high)
+    highest = bisect_right(hits, nominal, key=lambda h: Rate(n=n, hits=h, level=0.99).low) - 1
+    return lowest / n, highest / n
+
+
+def _draw_ecdf(panel: Any, profiles: Sequence[AgentProfile]) -> None:
+    """Draw one dataset."""
+    first = profiles[0]
+    panel.axhline(first.level, color="0.35", linestyle="--", linewidth=1)
+    for place, own in enumerate(profiles):
+        colour = COLOURS[place % len(COLOURS)]
+        n = sum(own.people)
+        if n:
+            shares = [people / n for people in accumulate(own.people, initial=0)]
+            panel.plot(own.edges, shares, color=colour, linewidth=1.4, label=own.agent)
+        if isfinite(own.local):
+            panel.plot([own.local], [first.level], marker="|", color=colour, markersize=11)
+    for value, style, name in (
+        (first.released, "-", "released threshold"),
+        (first.mixture, ":", "quantile of all scores"),
+    ):
+        if isfinite(value):
+            panel.axvline(value, color="black", linestyle=style, linewidth=1.2, label=name)
+    panel.set_xlabel("score; ticks on the dashed line: agents' own thresholds")
+    panel.set_ylim(0, 1.01)

@@ -1,4 +1,4 @@
-"""What a round released at each level: for whom, how much, and whose answers it leaves out."""
+"""What the terminal shows: the thresholds of a round, bars of rates, the tables of the demo."""
 
 from __future__ import annotations
 
@@ -22,34 +22,46 @@ from fedwqcp.theory.diagnosis import excluded
 from fedwqcp.wire.payload import Number, ToEach
 from fedwqcp.wire.release import Release
 
+LEVEL = 0.99
+"""Confidence of the interval that separates a deviation from noise."""
+
+
+LEGEND = (
+    "[bold red]![/] below, [cyan]+[/] above the nominal coverage by more than test noise "
+    f"(exact {LEVEL:.0%} interval).\n"
+    "points: calibration points of the agent; bytes up: the most that any agent sent."
+)
+
+
+POLICIES = {
+    "propagate": "+inf for everyone",
+    "clip": "its maximum stands in",
+    "exclude": "the other agents decide",
+}
+"""What each overflow policy does with the agent that has too few points."""
+
+
+SIGNS = ("·", "─", "●", "┃", "◂")
+
+
+PLAIN = (".", "-", "o", "|", "<")
+"""Nothing, the interval, the rate, what was asked for, and a rate further to the left."""
+
+
+REACH = 0.25
+"""How far below what was asked for a scale begins at most."""
+
 
 @dataclass(frozen=True)
 class Released:
     """The thresholds of one level, and of one group where there are any; it prints as a line.
 
-    Parameters
-    ----------
-    alpha : float
-        Miscoverage level.
-    group : str or None
-        Which one, such as ``"label 3"``.
-    whose : {"all", "each", "own"}
-        Whether all agents have this threshold, each was sent one, or each finds its own.
-    thresholds : tuple
-        Where all have the same: one for each column of the score, itself one number or one for each
-        label.
-    proposed : tuple of float
-        Where agents find their own near a value that was sent: that value.
-    at_least : tuple of float
-        Where agents raise a shared value to their own threshold: that value.
-    left_out : tuple of str
-        Used agents whose answers the thresholds do not rest on.
-    why : str
-        Why they were left out.
-    loss : float or None
-        Most coverage that liars cost, where the method tells it; 1 says nothing.
-    withstands : int or None
-        How many Byzantine agents the thresholds withstand, where the method tells it.
+    ``whose`` says whether all agents have this threshold, each was sent one, or each finds its own.
+    ``thresholds`` are those that all share, one for each column of the score (a number, or one for
+    each label); ``proposed`` a value near which agents find their own; ``at_least`` a value that
+    agents raise to their own. ``left_out`` are used agents that the thresholds do not rest on.
+    ``loss`` is the most coverage that Byzantine agents cost (1 says nothing), ``withstands`` how
+    many of them are withstood, where the method says so.
     """
 
     alpha: float
@@ -65,7 +77,7 @@ class Released:
 
     def __str__(self) -> str:
         group = "" if self.group is None else f", {self.group}"
-        return f"alpha={self.alpha:g}{group}: " + "; ".join((self._told(), *self.notes))
+        return f"alpha={self.alpha:g}{group}: " + "; ".join((self._sentence(), *self.notes))
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -74,9 +86,9 @@ class Released:
         if self.withstands is not None:
             agents = "agent" if self.withstands == 1 else "agents"
             out.append(f"withstands {self.withstands} Byzantine {agents}")
-        return (*out, *([] if self.loss is None else [_told_loss(self.loss)]))
+        return (*out, *([] if self.loss is None else [_loss_note(self.loss)]))
 
-    def _told(self) -> str:
+    def _sentence(self) -> str:
         """Say what the threshold is."""
         if self.whose == "each":
             return "one threshold for each agent"
@@ -93,18 +105,7 @@ class Released:
 
 
 def released(release: Release) -> tuple[Released, ...]:
-    """Return what came out at every level and in every group.
-
-    Parameters
-    ----------
-    release : Release
-        As the server has it; without what was received, only the outcomes tell who was left out.
-
-    Returns
-    -------
-    tuple of Released
-        In the order of the levels, then of the groups.
-    """
+    """Return what came out at every level and in every group."""
     round = release.round
     names = [f"{round.by} {name}" for name in round.group_names]
     return tuple(
@@ -115,29 +116,139 @@ def released(release: Release) -> tuple[Released, ...]:
 
 
 def always_left_out(found: Sequence[Released]) -> frozenset[str]:
-    """Return the agents that no threshold of a round rests on.
-
-    Parameters
-    ----------
-    found : sequence of Released
-        What the round released.
-
-    Returns
-    -------
-    frozenset of str
-        Their names.
-    """
+    """Return the agents that no threshold of a round rests on."""
     return frozenset.intersection(*(frozenset(each.left_out) for each in found))
 
 
-def _told_loss(loss: float) -> str:
-    """Say what the loss of a robust threshold means."""
-    if loss == 1:
-        return "loss 1: the bound on what liars cost says nothing with samples of this size"
-    return (
-        f"loss {loss:.3g}: if honest scores share one law, liars cost at most so much coverage, "
-        "with probability 0.95"
+@dataclass(frozen=True)
+class Scale:
+    """The scale of all bars of a table: values at its first and last column, and the nominal."""
+
+    left: float
+    right: float
+    nominal: float
+    width: int = 28
+    ascii: bool = False
+
+    def bar(self, low: float, rate: float, high: float) -> str:
+        """Draw one rate.
+
+        >>> Scale(0.8, 1.0, 0.9, width=21, ascii=True).bar(0.92, 0.95, 0.97)
+        '..........|.---o--...'
+        """
+        nothing, line, dot, mark, less = PLAIN if self.ascii else SIGNS
+        signs = [nothing] * self.width
+        for at in range(self._at(low), self._at(high) + 1):
+            signs[at] = line
+        signs[self._at(self.nominal)] = mark
+        signs[self._at(rate)] = dot if rate >= self.left else less
+        return "".join(signs)
+
+    def _at(self, value: float) -> int:
+        """Return the column of a value."""
+        share = (value - self.left) / (self.right - self.left)
+        return round(min(1.0, max(0.0, share)) * (self.width - 1))
+
+
+def scale(rates: Iterable[float], nominal: float, *, ascii: bool = False) -> Scale:
+    """Return a scale for rates around what was asked for; one outlier hides nothing (`REACH`)."""
+    values = (*rates, nominal)
+    left = max(0.0, nominal - REACH, (ceil(min(values) * 20 - 1e-9) - 1) / 20)
+    right = min(1.0, (floor(max(values) * 20 + 1e-9) + 1) / 20)
+    return Scale(left, right, nominal, ascii=ascii)
+
+
+def show(records: Sequence[Record], skipped: Sequence[Skipped], console: Console) -> None:
+    """Print all tables of the demo, and what to read from them."""
+    main = [r for r in records if r.experiment == "methods"]
+    for dataset in _distinct(r.dataset for r in main):
+        own = [r for r in main if r.dataset == dataset]
+        console.print(methods_table(own, [s for s in skipped if s.dataset == dataset]))
+    console.print(Padding(LEGEND, (0, 0, 1, 0)))
+    scarce = [r for r in records if r.experiment == "overflow"]
+    if scarce:
+        console.print(overflow_table(scarce))
+    console.print(Padding(notes(main), (0, 0, 1, 0)))
+
+
+def methods_table(records: Sequence[Record], skipped: Sequence[Skipped] = ()) -> RenderableType:
+    """Return the methods side by side on one dataset."""
+    first = records[0]
+    size = "labels" if first.task == "classification" else "length"
+    table = _table(
+        f"{first.dataset}: {first.task}, alpha = {first.alpha:g} (nominal coverage "
+        f"{1 - first.alpha:g}), {first.tested} shared test points"
     )
+    agents = _distinct(r.agent for r in records)
+    table.add_column("method\n[dim]points[/]", no_wrap=True)
+    for agent in agents:
+        n = next(r.n for r in records if r.agent == agent)
+        table.add_column(f"{agent}\n[dim]{n}[/]", justify="right", no_wrap=True)
+    for name in ("mean", "worst", f"mean\n{size}", "rounds", "bytes\nup"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("guarantee", min_width=9)
+    for method in _distinct(r.method for r in records):
+        own = {r.agent: r for r in records if r.method == method}
+        table.add_row(*_method_row(method, [own[agent] for agent in agents]))
+    notes = [f"[bold]{s.method}[/] is left out: {escape(s.reason)}" for s in skipped]
+    if any(r.guarantee.startswith("target-shift") for r in records):
+        notes.append("target shift: the target is the distribution of the shared test points")
+    for name, spent in {r.method: r.config.get("method.epsilon") for r in records}.items():
+        if spent is not None:
+            notes.append(f"[bold]{name}[/] spends epsilon = {spent:g} on each threshold")
+    if any(r.samples for r in records):
+        notes.append("* scores of single people left the agents")
+    return Group(table, *(Padding(note, (0, 0, 0, 2)) for note in notes), "")
+
+
+def overflow_table(records: Sequence[Record]) -> RenderableType:
+    """Return what the three overflow policies make of one agent with too few points."""
+    table = _table(f"FedWQ-CP where one agent has too few points for alpha = {records[0].alpha:g}")
+    for name in ("data", "agent\n[dim]points[/]", "policy"):
+        table.add_column(name, no_wrap=True)
+    for name in ("threshold", "mean\ncoverage", "worst\ncoverage", "mean\nsize"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("what happens")
+    for dataset in _distinct(r.dataset for r in records):
+        here = [r for r in records if r.dataset == dataset]
+        for place, policy in enumerate(_distinct(_policy(r) for r in here)):
+            own = [r for r in here if _policy(r) == policy]
+            poor = next(r for r in own if r.agent == r.config["demo.scarce_agent"])
+            worst = min(own, key=lambda r: r.coverage)
+            table.add_row(
+                *((dataset, f"{poor.agent}: {poor.n}") if place == 0 else ("", "")),
+                policy,
+                _short(poor.threshold if isinstance(poor.threshold, float) else poor.threshold[0]),
+                f"{fmean(r.coverage for r in own):.3f}",
+                _worst(worst),
+                _short(fmean(r.size for r in own)),
+                POLICIES.get(policy, "") if poor.n else "without points it has no weight",
+            )
+        table.add_section()
+    return table
+
+
+def notes(records: Sequence[Record]) -> str:
+    """Return what the tables do and do not show, in a few sentences."""
+    nominal = f"{1 - records[0].alpha:g}"
+    return (
+        "[bold]FedWQ-CP guarantees nothing in finite samples[/]: one mean threshold serves unequal "
+        "models, so read its worst agent, not its mean. "
+        f"SplitCP's row strays from {nominal} because an agent calibrates on its own skewed data "
+        "and is tested on data that all share: this shift between agents, and chance where "
+        "points are few, breaks what its guarantee assumes. "
+        "Compare fedwq-cp with split-cp, which shares nothing, and with the rows whose guarantee "
+        "is not none: each holds under its own assumption only, and none promises every agent its "
+        "coverage here."
+    )
+
+
+def verdict(record: Record) -> str:
+    """Tell whether a coverage deviates from the nominal one by more than chance."""
+    rate = Rate(n=record.tested, hits=record.covered, level=LEVEL)
+    if rate.high < 1 - record.alpha:
+        return "!"
+    return "+" if rate.low > 1 - record.alpha else " "
 
 
 def _released(release: Release, alpha: float, group: str | None, tasks: range) -> Released:
@@ -192,255 +303,14 @@ def _number(value: float) -> str:
     return "+inf (it excludes nothing)" if value == inf else f"{value:.6g}"
 
 
-SIGNS = ("·", "─", "●", "┃", "◂")
-PLAIN = (".", "-", "o", "|", "<")
-"""Nothing, the interval, the rate, what was asked for, and a rate further to the left."""
-
-REACH = 0.25
-"""How far below what was asked for a scale begins at most."""
-
-
-@dataclass(frozen=True)
-class Scale:
-    """What the ends of all bars of a table stand for.
-
-    Parameters
-    ----------
-    left, right : float
-        Values at the first and the last column.
-    nominal : float
-        What was asked for.
-    width : int, optional
-        Columns of a bar.
-    ascii : bool, optional
-        Whether the terminal knows no other characters.
-    """
-
-    left: float
-    right: float
-    nominal: float
-    width: int = 28
-    ascii: bool = False
-
-    def bar(self, low: float, rate: float, high: float) -> str:
-        """Draw one rate.
-
-        Parameters
-        ----------
-        low, rate, high : float
-            The rate within its interval.
-
-        Returns
-        -------
-        str
-            The bar, `width` characters long; the rate's sign lies over that of the nominal value.
-
-        Examples
-        --------
-        >>> Scale(0.8, 1.0, 0.9, width=21, ascii=True).bar(0.92, 0.95, 0.97)
-        '..........|.---o--...'
-        """
-        nothing, line, dot, mark, less = PLAIN if self.ascii else SIGNS
-        signs = [nothing] * self.width
-        for at in range(self._at(low), self._at(high) + 1):
-            signs[at] = line
-        signs[self._at(self.nominal)] = mark
-        signs[self._at(rate)] = dot if rate >= self.left else less
-        return "".join(signs)
-
-    def _at(self, value: float) -> int:
-        """Return the column of a value."""
-        share = (value - self.left) / (self.right - self.left)
-        return round(min(1.0, max(0.0, share)) * (self.width - 1))
-
-
-def scale(rates: Iterable[float], nominal: float, *, ascii: bool = False) -> Scale:
-    """Return a scale for some rates around what was asked for.
-
-    Parameters
-    ----------
-    rates : iterable of float
-        Rates and ends of their intervals, between 0 and 1.
-    nominal : float
-        What was asked for.
-    ascii : bool, optional
-        Whether the terminal knows no other characters.
-
-    Returns
-    -------
-    Scale
-        It begins at most `REACH` below what was asked for, so that one outlier hides nothing.
-    """
-    values = (*rates, nominal)
-    left = max(0.0, nominal - REACH, (ceil(min(values) * 20 - 1e-9) - 1) / 20)
-    right = min(1.0, (floor(max(values) * 20 + 1e-9) + 1) / 20)
-    return Scale(left, right, nominal, ascii=ascii)
-
-
-LEVEL = 0.99
-"""Confidence of the interval that tells a deviation from noise."""
-
-LEGEND = (
-    "[bold red]![/] below, [cyan]+[/] above the nominal coverage by more than test noise "
-    f"(exact {LEVEL:.0%} interval).\n"
-    "points: calibration points of the agent; bytes up: the most that any agent sent."
-)
-
-POLICIES = {
-    "propagate": "+inf for everyone",
-    "clip": "its maximum stands in",
-    "exclude": "the other agents decide",
-}
-"""What each overflow policy does with the agent that has too few points."""
-
-
-def show(records: Sequence[Record], skipped: Sequence[Skipped], console: Console) -> None:
-    """Print all tables of the demo, and what to read from them.
-
-    Parameters
-    ----------
-    records : sequence of Record
-        Experiments ``"methods"`` and ``"overflow"``.
-    skipped : sequence of Skipped
-        Methods that could not be used.
-    console : rich.console.Console
-        Where to.
-    """
-    main = [r for r in records if r.experiment == "methods"]
-    for dataset in _distinct(r.dataset for r in main):
-        own = [r for r in main if r.dataset == dataset]
-        console.print(methods_table(own, [s for s in skipped if s.dataset == dataset]))
-    console.print(Padding(LEGEND, (0, 0, 1, 0)))
-    scarce = [r for r in records if r.experiment == "overflow"]
-    if scarce:
-        console.print(overflow_table(scarce))
-    console.print(Padding(notes(main), (0, 0, 1, 0)))
-
-
-def methods_table(records: Sequence[Record], skipped: Sequence[Skipped] = ()) -> RenderableType:
-    """Return the methods side by side on one dataset.
-
-    Parameters
-    ----------
-    records : sequence of Record
-        Every method and agent on this dataset.
-    skipped : sequence of Skipped, optional
-        Methods that could not be used on it.
-
-    Returns
-    -------
-    rich renderable
-        One row for each method, one column for each agent.
-    """
-    first = records[0]
-    size = "labels" if first.task == "classification" else "length"
-    table = _table(
-        f"{first.dataset}: {first.task}, alpha = {first.alpha:g} (nominal coverage "
-        f"{1 - first.alpha:g}), {first.tested} shared test points"
-    )
-    agents = _distinct(r.agent for r in records)
-    table.add_column("method\n[dim]points[/]", no_wrap=True)
-    for agent in agents:
-        n = next(r.n for r in records if r.agent == agent)
-        table.add_column(f"{agent}\n[dim]{n}[/]", justify="right", no_wrap=True)
-    for name in ("mean", "worst", f"mean\n{size}", "rounds", "bytes\nup"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("guarantee", min_width=9)
-    for method in _distinct(r.method for r in records):
-        own = {r.agent: r for r in records if r.method == method}
-        table.add_row(*_method_row(method, [own[agent] for agent in agents]))
-    notes = [f"[bold]{s.method}[/] is left out: {escape(s.reason)}" for s in skipped]
-    if any(r.guarantee.startswith("target-shift") for r in records):
-        notes.append("target shift: the target is the distribution of the shared test points")
-    for name, spent in {r.method: r.config.get("method.epsilon") for r in records}.items():
-        if spent is not None:
-            notes.append(f"[bold]{name}[/] spends epsilon = {spent:g} on each threshold")
-    if any(r.samples for r in records):
-        notes.append("* scores of single people left the agents")
-    return Group(table, *(Padding(note, (0, 0, 0, 2)) for note in notes), "")
-
-
-def overflow_table(records: Sequence[Record]) -> RenderableType:
-    """Return what the three overflow policies make of one agent with too few points.
-
-    Parameters
-    ----------
-    records : sequence of Record
-        FedWQ-CP under each policy, for every dataset.
-
-    Returns
-    -------
-    rich renderable
-        One row for each dataset and policy.
-    """
-    table = _table(f"FedWQ-CP where one agent has too few points for alpha = {records[0].alpha:g}")
-    for name in ("data", "agent\n[dim]points[/]", "policy"):
-        table.add_column(name, no_wrap=True)
-    for name in ("threshold", "mean\ncoverage", "worst\ncoverage", "mean\nsize"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("what happens")
-    for dataset in _distinct(r.dataset for r in records):
-        here = [r for r in records if r.dataset == dataset]
-        for place, policy in enumerate(_distinct(_policy(r) for r in here)):
-            own = [r for r in here if _policy(r) == policy]
-            poor = next(r for r in own if r.agent == r.config["demo.scarce_agent"])
-            worst = min(own, key=lambda r: r.coverage)
-            table.add_row(
-                *((dataset, f"{poor.agent}: {poor.n}") if place == 0 else ("", "")),
-                policy,
-                _short(poor.threshold if isinstance(poor.threshold, float) else poor.threshold[0]),
-                f"{fmean(r.coverage for r in own):.3f}",
-                _worst(worst),
-                _short(fmean(r.size for r in own)),
-                POLICIES.get(policy, "") if poor.n else "without points it has no weight",
-            )
-        table.add_section()
-    return table
-
-
-def notes(records: Sequence[Record]) -> str:
-    """Return what the tables do and do not show, in a few sentences.
-
-    Parameters
-    ----------
-    records : sequence of Record
-        Experiment ``"methods"``.
-
-    Returns
-    -------
-    str
-        Text with rich markup.
-    """
-    nominal = f"{1 - records[0].alpha:g}"
+def _loss_note(loss: float) -> str:
+    """Say what the loss of a robust threshold means."""
+    if loss == 1:
+        return "loss 1: the bound on what Byzantine agents cost says nothing at this sample size"
     return (
-        "[bold]FedWQ-CP guarantees nothing in finite samples[/]: one mean threshold serves unequal "
-        "models, so read its worst agent, not its mean. "
-        f"SplitCP's row strays from {nominal} because an agent calibrates on its own skewed data "
-        "and is tested on data that all share: this shift between agents, and chance where "
-        "points are few, breaks what its guarantee assumes. "
-        "Compare fedwq-cp with split-cp, which shares nothing, and with the rows whose guarantee "
-        "is not none: each holds under its own assumption only, and none promises every agent its "
-        "coverage here."
+        f"loss {loss:.3g}: if honest scores share one distribution, Byzantine agents cost at most "
+        "so much coverage, with probability 0.95"
     )
-
-
-def verdict(record: Record) -> str:
-    """Tell whether a coverage deviates from the nominal one by more than chance.
-
-    Parameters
-    ----------
-    record : Record
-        What a method gave an agent.
-
-    Returns
-    -------
-    str
-        ``"!"`` below, ``"+"`` above, a space where the exact interval holds the nominal coverage.
-    """
-    rate = Rate(n=record.tested, hits=record.covered, level=LEVEL)
-    if rate.high < 1 - record.alpha:
-        return "!"
-    return "+" if rate.low > 1 - record.alpha else " "
 
 
 def _method_row(method: str, own: Sequence[Record]) -> list[RenderableType]:

@@ -5,8 +5,8 @@ import pytest
 from fedwqcp.errors import InputError
 from fedwqcp.report.html import render as module
 from fedwqcp.report.html.charts import (
+    HistoryStep,
     Marks,
-    Step,
     coverage_chart,
     gap_chart,
     history_chart,
@@ -28,8 +28,8 @@ from fedwqcp.report.html.page import (
     Table,
     TableRow,
     Text,
-    Verdict,
     View,
+    ViewVerdict,
 )
 from fedwqcp.report.html.render import as_csv, to_html
 from pages import Read
@@ -60,7 +60,7 @@ def every_block(name):
         traffic_chart([(name, name, 10, 20)], method=name),
         gap_chart([(name, 0.8, 0.7)], 0.9),
         history_chart(
-            name, [Step(1, name, 1, 20, 20, 18, 0.9, 0.6, 1.0)], 0.9, Marks([12], [15]), 0.5
+            name, [HistoryStep(1, name, 1, 20, 20, 18, 0.9, 0.6, 1.0)], 0.9, Marks([12], [15]), 0.5
         ),
         Table(name, name, (name,), [TableRow((name,), name, name)]),
         Gallery(
@@ -77,7 +77,9 @@ def every_block(name):
         ),
     ]
     sections = [Section("all", name, name, blocks)]
-    view = View(name, [name, "b"], [name, "c"], name, {name: Verdict("bad", name, name)}, sections)
+    view = View(
+        name, [name, "b"], [name, "c"], name, {name: ViewVerdict("bad", name, name)}, sections
+    )
     return Page(name, name, [(name, name)], [view, view])
 
 

@@ -145,7 +145,7 @@ def test_whom_a_robust_round_left_out_is_told(tmp_path):
     assert verdict.word == "1 left out"
     assert "3 of 4 agents were used" in verdict.text
     assert "Left out: liar (unlike the others" in verdict.text
-    assert "Loss 1: the bound on what liars cost says nothing" in verdict.text
+    assert "Loss 1: the bound on what Byzantine agents cost says nothing" in verdict.text
     assert words == {"a": "used", "liar": "left out", "c": "used", "d": "used"}
 
 

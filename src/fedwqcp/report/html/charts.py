@@ -199,17 +199,17 @@ def partition_chart(counts: Mapping[str, Sequence[int]], what: str, note: str = 
         x=alt.X("class:O", sort=None, title=what, axis=alt.Axis(orient="top", labelAngle=0)),
         y=alt.Y("agent:N", sort=None, title=None),
     )
-    shown = alt.condition(AGENT_FILTER, alt.value(1), alt.value(0.25))
+    faded = alt.condition(AGENT_FILTER, alt.value(1), alt.value(0.25))
     cells = base.mark_rect(color="var(--accent)", stroke="var(--surface)", strokeWidth=2).encode(
         fillOpacity=alt.FillOpacity(
             "points:Q",
             scale=alt.Scale(type="sqrt", domain=[0, most], range=[0.04, 0.5]),
             legend=None,
         ),
-        opacity=shown,
+        opacity=faded,
         tooltip=["agent:N", alt.Tooltip("class:N", title=what), "points:Q"],
     )
-    numbers = base.mark_text(fontSize=11).encode(text="points:Q", opacity=shown)
+    numbers = base.mark_text(fontSize=11).encode(text="points:Q", opacity=faded)
     said = "; ".join(f"{agent} {', '.join(map(str, own))}" for agent, own in counts.items())
     return Chart(
         name="partition",
@@ -319,7 +319,7 @@ def gap_chart(rows: Sequence[tuple[str, float, float]], level: float) -> Chart:
 
 
 @dataclass(frozen=True)
-class Step:
+class HistoryStep:
     """How an agent stood after some rows.
 
     ``row`` counts since the agent was first watched, ``rows`` and ``covered`` since this
@@ -346,7 +346,7 @@ class Marks:
 
 
 def history_chart(
-    agent: str, steps: Sequence[Step], floor: float, marks: Marks, lowest: float
+    agent: str, steps: Sequence[HistoryStep], floor: float, marks: Marks, lowest: float
 ) -> Chart:
     """Draw one agent's coverage since each calibration, with its confidence sequence.
 
@@ -382,7 +382,7 @@ def history_chart(
         title=agent,
         alt=_history_words(agent, steps, floor, marks),
         spec=_spec(alt.layer(*layers), height=150),
-        columns=[field.name for field in fields(Step)],
+        columns=[field.name for field in fields(HistoryStep)],
         rows=[astuple(step) for step in steps],
     )
 
@@ -630,28 +630,28 @@ def _tooltips() -> list[Any]:
     ]
 
 
-def _lone(steps: Sequence[Step]) -> list[Step]:
+def _lone(steps: Sequence[HistoryStep]) -> list[HistoryStep]:
     """Return steps that have no neighbour under the same calibration: a band needs two."""
     counts = Counter(step.calibration for step in steps)
     return [step for step in steps if counts[step.calibration] == 1]
 
 
-def _row_axis(steps: Sequence[Step]) -> Any:
+def _row_axis(steps: Sequence[HistoryStep]) -> Any:
     """Return an axis from the first row to a little beyond the last."""
     import altair as alt
 
     return alt.Scale(domain=[0, 1.03 * steps[-1].row], nice=False)
 
 
-def _step_row(step: Step) -> dict[str, Any]:
+def _step_row(step: HistoryStep) -> dict[str, Any]:
     """Return what the picture needs of a step."""
     shares = ("coverage", "low", "high")
-    return {f.name: getattr(step, f.name) for f in fields(Step)} | {
+    return {f.name: getattr(step, f.name) for f in fields(HistoryStep)} | {
         name: round(getattr(step, name), 5) for name in shares
     }
 
 
-def _history_words(agent: str, steps: Sequence[Step], floor: float, marks: Marks) -> str:
+def _history_words(agent: str, steps: Sequence[HistoryStep], floor: float, marks: Marks) -> str:
     """Say what the picture shows."""
     first, last = steps[0], steps[-1]
     said = (

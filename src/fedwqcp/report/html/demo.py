@@ -226,7 +226,8 @@ def _partition(profiles: Sequence[AgentProfile], first: Record) -> Section:
     """Return who holds what."""
     classes = len(profiles[0].counts) > 1
     beta = first.config.get("demo.beta")
-    shares = f"drawn from a Dirichlet law with beta = {beta}" if beta is not None else "unequal"
+    drawn = f"drawn from a Dirichlet distribution with beta = {beta}"
+    shares = "unequal" if beta is None else drawn
     what = "class" if classes else "all points"
     over = "class by class" if classes else "cluster by cluster of the inputs"
     return Section(

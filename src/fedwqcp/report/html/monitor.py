@@ -14,7 +14,7 @@ from fedwqcp._io import read
 from fedwqcp.errors import InputError
 from fedwqcp.metrics import FEWEST
 from fedwqcp.monitor import LogEntry, MonitorTerms, Standing, load_monitor, read_log
-from fedwqcp.report.html.charts import Marks, Step, history_chart
+from fedwqcp.report.html.charts import HistoryStep, Marks, history_chart
 from fedwqcp.report.html.page import (
     Bar,
     Block,
@@ -28,8 +28,8 @@ from fedwqcp.report.html.page import (
     TableRow,
     Text,
     Tone,
-    Verdict,
     View,
+    ViewVerdict,
     counted,
     name_list,
 )
@@ -88,7 +88,7 @@ def monitor_page(path: Path, options: ReportOptions) -> Page:
     )
 
 
-def _verdict(found: MonitorFiles) -> Verdict:
+def _verdict(found: MonitorFiles) -> ViewVerdict:
     """Say in one sentence whether an alarm stands, for whom, since when, and what to do."""
     of = counted(len(found.agents), "agent")
     if found.alarms:
@@ -99,12 +99,12 @@ def _verdict(found: MonitorFiles) -> Verdict:
             f"Calibrate {name_list(names)} again: {_fallen(gravest, found)}; until then do not "
             f"count on {them} coverage."
         )
-        return Verdict("bad", f"Alarm at {len(names)} of {of}", text)
+        return ViewVerdict("bad", f"Alarm at {len(names)} of {of}", text)
     rows = sum(each.n for each in found.agents)
     enough = [each for each in found.agents if each.n >= FEWEST]
     if not enough:
         text = f"Nothing can be said yet: {counted(rows, 'row')} from {of}."
-        return Verdict("plain", "Too few rows", text)
+        return ViewVerdict("plain", "Too few rows", text)
     worst = min(enough, key=lambda each: each.coverage or 0.0)
     few = [each.agent for each in found.agents if each.n < FEWEST]
     lowest = "the coverage" if len(enough) == 1 else "the lowest coverage"
@@ -114,7 +114,7 @@ def _verdict(found: MonitorFiles) -> Verdict:
         f"{worst.high:.3f}, and at least {worst.floor:.3f} is to be kept"
         f"{f'; fewer than ten rows came from {name_list(few)}' if few else ''}."
     )
-    return Verdict("good", "No alarm", text)
+    return ViewVerdict("good", "No alarm", text)
 
 
 @dataclass(frozen=True)
@@ -200,8 +200,8 @@ def _facts(found: MonitorFiles) -> list[tuple[str, str]]:
 
 def _agents(found: MonitorFiles) -> Section:
     """Return a card for each agent."""
-    shown = [each.low for each in found.agents if each.n >= FEWEST]
-    start = max(0.0, min([*(each.floor for each in found.agents), *shown]) - 0.03)
+    lows = [each.low for each in found.agents if each.n >= FEWEST]
+    start = max(0.0, min([*(each.floor for each in found.agents), *lows]) - 0.03)
     return Section(
         "agents",
         "Agents",
@@ -435,7 +435,7 @@ def _evidence(each: Standing) -> str:
     return f"{exp(each.evidence):,.3g} of {bar}" if each.n >= FEWEST else f"? of {bar}"
 
 
-def _steps(log: Sequence[LogEntry], now: Standing, agents: int) -> list[Step]:
+def _steps(log: Sequence[LogEntry], now: Standing, agents: int) -> list[HistoryStep]:
     """Return an agent's history in steps of at least ten rows: no single row can be read off."""
     seen = [(e.update, e.time, e.streams[0]) for e in log if e.streams[0].agent == now.agent]
     if not seen or seen[-1][2].n != now.n or seen[-1][2].calibration != now.calibration:
@@ -443,15 +443,15 @@ def _steps(log: Sequence[LogEntry], now: Standing, agents: int) -> list[Step]:
     rows = _starts(log, now)
     most = min(MOST, max(12, _ALL // agents))
     least = max(FEWEST, ceil((rows[now.calibration] + now.n) / most))
-    found: list[Step] = []
+    found: list[HistoryStep] = []
     for calibration, own in groupby(seen, key=lambda one: one[2].calibration):
-        kept: list[Step] = []
+        kept: list[HistoryStep] = []
         for update, time, at in reversed(list(own)):
             enough = not kept or kept[-1].rows - at.n >= least
             if at.n >= FEWEST and enough and at.coverage is not None:
                 row = rows[calibration] + at.n
                 counts = (calibration, row, at.n, at.hits)
-                kept.append(Step(update, _when(time), *counts, at.coverage, at.low, at.high))
+                kept.append(HistoryStep(update, _when(time), *counts, at.coverage, at.low, at.high))
         found += reversed(kept)
     return found
 

@@ -76,13 +76,13 @@ class View:
     methods: Sequence[str]
     agents: Sequence[str]
     method: str
-    verdicts: Mapping[str, Verdict]
+    verdicts: Mapping[str, ViewVerdict]
     sections: Sequence[Section]
     stand_in: str = ""
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ViewVerdict:
     """The report in a word or two, and in one sentence with its uncertainty."""
 
     tone: Tone

@@ -34,8 +34,8 @@ from fedwqcp.report.html.page import (
     Table,
     TableRow,
     Tone,
-    Verdict,
     View,
+    ViewVerdict,
     counted,
     interval,
     number,
@@ -199,7 +199,7 @@ def _holds_release(file: Path) -> bool:
 
 def _verdict(
     release: Release, alpha: float, found: Diagnosis | None, here: Sequence[Released]
-) -> Verdict:
+) -> ViewVerdict:
     """Say who was used, what came out, and what is not known here."""
     used, all_ = len(release.used) - len(always_left_out(here)), len(release.agents)
     said = (
@@ -211,15 +211,15 @@ def _verdict(
         said += "".join(f" {sentence(group + note)}" for note in each.notes)
     if found is not None and found.verdict == "unsafe":
         worst = sentence(found.findings[0].says)
-        return Verdict("bad", "Averaging is unsafe", f"{said} {worst}")
+        return ViewVerdict("bad", "Averaging is unsafe", f"{said} {worst}")
     if used < all_:
-        return Verdict("caution", f"{all_ - used} left out", said)
+        return ViewVerdict("caution", f"{all_ - used} left out", said)
     if found is not None and found.verdict == "cannot tell":
         title = "Cannot tell whether averaging is safe"
-        return Verdict("caution", title, f"{said} {sentence(found.findings[0].says)}")
+        return ViewVerdict("caution", title, f"{said} {sentence(found.findings[0].says)}")
     if found is not None and any(f.severity == "caution" for f in found.findings):
-        return Verdict("caution", "Read the cautions", said)
-    return Verdict("plain", "Closed", said)
+        return ViewVerdict("caution", "Read the cautions", said)
+    return ViewVerdict("plain", "Closed", said)
 
 
 def _thresholds_sentence(release: Release, alpha: float) -> str:

@@ -19,7 +19,7 @@ from fedwqcp.report.html.page import (
     TableRow,
     Text,
     Tone,
-    Verdict,
+    ViewVerdict,
     against_nominal,
     counted,
     number,
@@ -71,7 +71,7 @@ def method_order(names: set[str]) -> list[str]:
     return sorted(names, key=lambda name: (name not in FIRST, name))
 
 
-def coverage_verdict(method: str, found: Sequence[AgentCoverage], nominal: float) -> Verdict:
+def coverage_verdict(method: str, found: Sequence[AgentCoverage], nominal: float) -> ViewVerdict:
     """Judge a method by the coverages that were measured at its agents."""
     worst = min(found, key=lambda m: m.coverage)
     below = [m for m in found if m.high < nominal]
@@ -86,11 +86,11 @@ def coverage_verdict(method: str, found: Sequence[AgentCoverage], nominal: float
     )
     if below:
         text = f"{said}, and {len(below)} {of} lie below by more than chance."
-        return Verdict("bad", f"Too low at {len(below)} {of}", text)
+        return ViewVerdict("bad", f"Too low at {len(below)} {of}", text)
     if above:
         text = f"{said}; none lies below by more than chance, {len(above)} {of} above."
-        return Verdict("caution", f"Wider than needed at {len(above)} {of}", text)
-    return Verdict("good", "On target", f"{said}; no agent's interval excludes {nominal:g}.")
+        return ViewVerdict("caution", f"Wider than needed at {len(above)} {of}", text)
+    return ViewVerdict("good", "On target", f"{said}; no agent's interval excludes {nominal:g}.")
 
 
 def coverage_cards(found: Sequence[AgentCoverage], nominal: float, lead: str) -> Section:
@@ -244,13 +244,13 @@ def diagnosis_section(found: Diagnosis) -> Section:
     )
 
 
-def _alone(method: str, m: AgentCoverage, nominal: float) -> Verdict:
+def _alone(method: str, m: AgentCoverage, nominal: float) -> ViewVerdict:
     """Judge a method by the only coverage that was measured."""
     tone, word = against_nominal(m.low, m.high, nominal)
     said = f"{method} covers {m.coverage:.3f} of {m.agent}'s test points ({m.interval})"
     where = {"bad": "too low for", "caution": "more than", "good": "no sign against"}[tone]
     text = f"{said}: {where} the {nominal:g} that was asked for."
-    return Verdict(tone, word[0].upper() + word[1:], text)
+    return ViewVerdict(tone, word[0].upper() + word[1:], text)
 
 
 def _tables(found: Sequence[AgentCoverage], methods: Sequence[str], size: str) -> list[Table]:
