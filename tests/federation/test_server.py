@@ -23,13 +23,9 @@ from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import choose_method
 from fedwqcp.federation.server import Server
 from fedwqcp.methods import Calibration, Each, Method
-from fedwqcp.methods._pinball import Step
-from fedwqcp.methods._search import Sums
-from fedwqcp.methods._sketches import order_sketch
-from fedwqcp.methods.cphet import density_of
-from fedwqcp.methods.cphet.densities import FittedDensity
-from fedwqcp.methods.dp_fedcp.label_shift import LabelCounts
-from fedwqcp.methods.fcp import Counts
+from fedwqcp.methods.cphet import FittedDensity, density_of
+from fedwqcp.methods.dp_fedcp import LabelCounts, Step, Sums
+from fedwqcp.methods.fcp import Counts, order_sketch
 from fedwqcp.methods.fedcp_qq import SampleSize
 from fedwqcp.wire.codec import decode, encode, terms
 from fedwqcp.wire.envelope import Answer, Ask
