@@ -139,7 +139,7 @@ def test_a_large_alpha_has_no_proof():
 def test_other_wrong_settings():
     with pytest.raises(InputError, match="form must be"):
         PrivateFedWQCP(form="loose")
-    with pytest.raises(InputError, match="size_epsilon must be"):
+    with pytest.raises(InputError, match="size_epsilon: must be"):
         PrivateFedWQCP(size_epsilon=-1.0)
     with pytest.raises(InputError, match="overflow"):
         PrivateFedWQCP(overflow="never")
