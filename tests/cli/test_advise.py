@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import fedwqcp as fw
+from command_line import call
 from fedwqcp import methods, scores
 from fedwqcp.cli.main import app, exit_code
 from fedwqcp.errors import FedwqcpError
@@ -38,13 +39,6 @@ def saved(release, folder, name="round.record.json"):
     return folder / name
 
 
-def told(*words):
-    """Run the program."""
-    done = CliRunner().invoke(app, [str(word) for word in words])
-    assert done.exit_code == 0, done.output
-    return done.output
-
-
 def opened(output, folder):
     """Open the round that was printed, with the roster that was printed."""
     lines = output.splitlines()
@@ -54,7 +48,7 @@ def opened(output, folder):
     (folder / "roster.toml").write_text("\n".join(roster))
     words = shlex.split(lines[at])[1:]
     words[words.index("ROSTER")] = str(folder / "roster.toml")
-    told(*words)
+    call(*words)
     return read_round(folder / "round-2.json")
 
 
@@ -78,7 +72,7 @@ def test_the_command_opens_a_round_on_the_same_terms(score, options, method, tmp
     release = made(score, **options)
     path = saved(release, tmp_path)
     (tmp_path / "round.json").write_text("the first round")
-    found = opened(told("advise", path), tmp_path)
+    found = opened(call("advise", path), tmp_path)
     before = fw.load(path).round
     assert found.method == choose_method(method)
     for term in ("score", "rule", "alphas", "agents", "quorum", "max_n", "n_classes", "by"):
@@ -88,12 +82,12 @@ def test_the_command_opens_a_round_on_the_same_terms(score, options, method, tmp
 
 
 def test_a_round_says_how_to_find_out_and_then_does(tmp_path):
-    two = told("advise", saved(made("lac"), tmp_path))
+    two = call("advise", saved(made("lac"), tmp_path))
     assert "use fcp, sketch=order, floor=True, own=True on lac" in two
     assert "open a round of fedwq-cp with tail=16" in two
     assert "predicts with --calibration" in two
     more = made("lac", methods.get("fedwq-cp", tail=16))
-    found = told("advise", saved(more, tmp_path, "more.record.json"))
+    found = call("advise", saved(more, tmp_path, "more.record.json"))
     assert "use split-cp on lac. Averaging is unsafe" in found
 
 
@@ -102,44 +96,44 @@ def test_what_is_in_use_needs_no_new_round(tmp_path):
     cals = {name: rng.uniform(size=3000) for name in "abc"}
     method = methods.get("fedwq-cp", tail=16)
     path = saved(fw.calibrate(cals, method=method, alpha=0.1, score="aps"), tmp_path)
-    output = told("advise", path)
+    output = call("advise", path)
     assert "keep fedwq-cp on aps. Averaging is safe" in output
     assert "server open" not in output
-    found = json.loads(told("advise", path, "--json"))
+    found = json.loads(call("advise", path, "--json"))
     assert (found["command"], found["advice"]["keep"]) == ([], True)
 
 
 def test_one_level_of_several_is_the_next_rounds_level(tmp_path):
     path = saved(made("aps", alpha=(0.1, 0.3)), tmp_path)
-    assert opened(told("advise", path, "--alpha", 0.3), tmp_path).alphas == (0.3,)
+    assert opened(call("advise", path, "--alpha", 0.3), tmp_path).alphas == (0.3,)
 
 
 def test_names_of_rounds_count_up(tmp_path):
     path = saved(made("aps"), tmp_path)
     (tmp_path / "round-2.json").touch()
-    assert f"--out {tmp_path / 'round-3.json'}" in told("advise", path)
+    assert f"--out {tmp_path / 'round-3.json'}" in call("advise", path)
     path = path.rename(tmp_path / "round-3.record.json")
     (tmp_path / "round-3.json").touch()
-    assert f"--out {tmp_path / 'round-4.json'}" in told("advise", path)
+    assert f"--out {tmp_path / 'round-4.json'}" in call("advise", path)
     (tmp_path / "recorded").mkdir()
     path.rename(tmp_path / "recorded" / "record.json")
-    assert f"--out {tmp_path / 'recorded-2.json'}" in told("advise", tmp_path / "recorded")
+    assert f"--out {tmp_path / 'recorded-2.json'}" in call("advise", tmp_path / "recorded")
 
 
 def test_a_round_of_split_cp_takes_no_answers_and_that_is_said(tmp_path):
     alone = fw.calibrate({"a": np.linspace(0, 1, 99), "b": []}, alpha=0.1, score="aps")
     path = saved(alone, tmp_path)
-    output = told("advise", path)
+    output = call("advise", path)
     assert "use split-cp on aps" in output
     assert "close the round without any" in output
     opened(output, tmp_path)
-    closed = told("server", "close", tmp_path / "round-2.json", "--out", tmp_path / "release.json")
+    closed = call("server", "close", tmp_path / "round-2.json", "--out", tmp_path / "release.json")
     assert "closed: send" in closed
-    assert "close the round" not in told("advise", saved(made("aps"), tmp_path, "other.json"))
+    assert "close the round" not in call("advise", saved(made("aps"), tmp_path, "other.json"))
 
 
 def test_scripts_get_the_command_and_the_roster(tmp_path):
-    found = json.loads(told("advise", saved(made(PAPER), tmp_path), "--json"))
+    found = json.loads(call("advise", saved(made(PAPER), tmp_path), "--json"))
     assert found["command"][:5] == ["fedwqcp", "server", "open", "--method", "fcp"]
     assert found["roster"] == 'agents = ["a", "b", "c"]\nmax_n = 12345\nn_classes = 4'
     assert found["advice"]["price"].startswith("larger sets: no threshold is below")
@@ -176,6 +170,6 @@ def test_a_private_round_is_refused(tmp_path):
 def test_every_setting_of_a_score_is_carried_over(tmp_path):
     for name in ("aps", "raps", "saps", "tilted-aps", "ordinal-aps", "normalized-residual"):
         path = saved(made(name), tmp_path, f"{name}.record.json")
-        words = json.loads(told("advise", path, "--json"))["command"]
+        words = json.loads(call("advise", path, "--json"))["command"]
         carried = [w for at, w in enumerate(words) if words[at - 1] == "--score-setting"]
         assert {word.partition("=")[0] for word in carried} == set(vars(scores.get(name)))

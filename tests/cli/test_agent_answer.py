@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from fedwqcp.cli.main import app
+from command_line import call
 
 
 @pytest.fixture
@@ -20,15 +19,13 @@ def home(tmp_path, monkeypatch):
 
 
 def answer(method):
-    """Open a round, answer it, and return what the program says."""
-    runner = CliRunner()
+    """Open a round, answer it, and return what it prints."""
     for command in (
         ["server", "open", "--alpha", "0.1", "--agents", "roster.toml", "--method", method],
         ["agent", "calibrate", "--round", "round.json", "--outputs", "cal.npz", "--max-share", "1"],
     ):
-        done = runner.invoke(app, command)
-        assert done.exit_code == 0, done.exception
-    return done.output
+        said = call(*command)
+    return said
 
 
 def test_a_short_answer_is_shown_whole(home):

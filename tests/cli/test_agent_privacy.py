@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
+from command_line import call_process
+
 
 def program(folder, *arguments, code=0):
-    """Run the program as a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-m", "fedwqcp", *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == code, done.stdout + done.stderr
-    return " ".join((done.stdout + done.stderr).split())
+    """Run a command as a process of its own; return what it prints on one line."""
+    return " ".join(call_process(folder, *arguments, code=code).split())
 
 
 @pytest.fixture

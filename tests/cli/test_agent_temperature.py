@@ -6,21 +6,19 @@ import json
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import fedwqcp as fw
-from fedwqcp.cli.main import app
+from command_line import call
 from fedwqcp.errors import InputError
 
 
 def program(*arguments, refused=False):
-    """Run the program in this process, and return what it says, or why it refuses."""
-    done = CliRunner().invoke(app, [str(a) for a in arguments])
+    """Run a command, and return what it prints on one line, or why it refuses."""
     if refused:
-        assert isinstance(done.exception, InputError), done.output
-        return str(done.exception)
-    assert done.exit_code == 0, done.exception
-    return " ".join(done.output.split())
+        with pytest.raises(InputError) as error:
+            call(*arguments)
+        return str(error.value)
+    return " ".join(call(*arguments).split())
 
 
 def save(path, n, seed):

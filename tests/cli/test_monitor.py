@@ -10,46 +10,39 @@ from pathlib import Path
 
 import pytest
 from scipy import stats
-from typer.testing import CliRunner
 
-from fedwqcp.cli.main import app
+from command_line import call
 from fedwqcp.errors import InputError
 from fedwqcp.monitor import read_log
 
-RUN = CliRunner()
 
-
-def call(*words, code=0, stdin=None):
-    """Run a command and return what it prints."""
-    done = RUN.invoke(app, ["monitor", *map(str, words)], input=stdin)
-    if isinstance(done.exception, InputError):
-        raise done.exception
-    assert done.exit_code == code, done.output
-    return done.output
+def monitor(*words, code=0, stdin=None):
+    """Run a command of the monitor."""
+    return call("monitor", *words, code=code, stdin=stdin)
 
 
 @pytest.fixture
 def state(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    call("open", "m.json", "--agent", "a", "--agent", "b", "--alpha", 0.1, "--classes", 2)
+    monitor("open", "m.json", "--agent", "a", "--agent", "b", "--alpha", 0.1, "--classes", 2)
     return tmp_path / "m.json"
 
 
 def test_a_drop_is_told_and_ends_with_a_calibration(state):
     good, bad = "covered,label\n" + "1,0\n1,1\n" * 50, "covered,label\n" + "1,0\n0,1\n" * 30
-    assert "a: ok" in call("update", state, "-", "--agent", "a", "--check", stdin=good)
-    told = call("update", state, "-", "--agent", "a", "--check", code=5, stdin=bad)
+    assert "a: ok" in monitor("update", state, "-", "--agent", "a", "--check", stdin=good)
+    told = monitor("update", state, "-", "--agent", "a", "--check", code=5, stdin=bad)
     assert "a: ALARM" in told
     assert "a, class 1: ALARM" in told
     assert "a, class 0: ok" in told
-    found = json.loads(call("show", state, "--json"))["streams"]
+    found = json.loads(monitor("show", state, "--json"))["streams"]
     assert [(s["agent"], s["label"]) for s in found if s["status"] == "alarm"] == [
         ("a", None),
         ("a", 1),
     ]
-    assert call("show", state, "--check", code=5).count("no rows yet") == 3
-    call("recalibrated", state, "--agent", "a")
-    assert "ALARM" not in call("show", state, "--check")
+    assert monitor("show", state, "--check", code=5).count("no rows yet") == 3
+    monitor("recalibrated", state, "--agent", "a")
+    assert "ALARM" not in monitor("show", state, "--check")
     lines = [json.loads(line) for line in state.with_name("m.json.log").read_text().splitlines()]
     assert [line["update"] for line in lines] == [1, 2]
     assert lines[1]["streams"][0]["n"] == 160
@@ -57,49 +50,49 @@ def test_a_drop_is_told_and_ends_with_a_calibration(state):
 
 def test_a_repeated_batch_is_refused_whole(state, tmp_path):
     (tmp_path / "rows.csv").write_text("agent,covered\na,1\nb,0\n")
-    call("update", state, "rows.csv", "--batch", "monday")
+    monitor("update", state, "rows.csv", "--batch", "monday")
     before = state.read_bytes()
     with pytest.raises(InputError, match="taken in before"):
-        call("update", state, "rows.csv", "--batch", "monday")
+        monitor("update", state, "rows.csv", "--batch", "monday")
     assert state.read_bytes() == before
     with pytest.raises(InputError, match="exists already"):
-        call("open", state, "--agent", "a", "--alpha", 0.1)
+        monitor("open", state, "--agent", "a", "--alpha", 0.1)
 
 
 def test_sets_meet_their_labels(state, tmp_path):
     (tmp_path / "sets.csv").write_text("id,size,labels\nn1,1,0\nn2,2,0 1\n")
     (tmp_path / "labels.csv").write_text("id,label\nn2,1\nn1,1\n")
-    told = call("update", state, "labels.csv", "--sets", "sets.csv", "--agent", "b")
+    told = monitor("update", state, "labels.csv", "--sets", "sets.csv", "--agent", "b")
     assert "b: ok, coverage 0.5000 of 2 rows" in told
 
 
 @pytest.mark.parametrize("rows", ["", "covered,label\n"])
 def test_a_file_without_rows_is_told(state, tmp_path, rows):
     (tmp_path / "rows.csv").write_text(rows)
-    told = call("update", state, "rows.csv", "--agent", "a")
+    told = monitor("update", state, "rows.csv", "--agent", "a")
     assert told == "rows.csv: no rows, so nothing was added\n"
-    assert json.loads(call("update", state, "rows.csv", "--json"))["streams"] == []
+    assert json.loads(monitor("update", state, "rows.csv", "--json"))["streams"] == []
 
 
 def test_a_json_array_of_misses_raises_the_alarm(state, tmp_path):
     (tmp_path / "rows.json").write_text(json.dumps([{"covered": 0}] * 500))
-    assert "a: ALARM" in call("update", state, "rows.json", "--agent", "a", "--check", code=5)
+    assert "a: ALARM" in monitor("update", state, "rows.json", "--agent", "a", "--check", code=5)
 
 
 def test_an_alarm_stands_whoever_brings_rows(state, tmp_path):
     (tmp_path / "bad.csv").write_text("covered\n" + "0\n" * 60)
     (tmp_path / "good.csv").write_text("covered\n" + "1\n" * 60)
     (tmp_path / "none.csv").write_text("covered\n")
-    call("update", state, "bad.csv", "--agent", "a")
+    monitor("update", state, "bad.csv", "--agent", "a")
     for rows in ("good.csv", "none.csv"):
-        told = call("update", state, rows, "--agent", "b", "--check", code=5)
+        told = monitor("update", state, rows, "--agent", "b", "--check", code=5)
         assert told.count("a: ALARM") == 1
-    call("recalibrated", state, "--agent", "a")
-    call("update", state, "none.csv", "--agent", "b", "--check")
+    monitor("recalibrated", state, "--agent", "a")
+    monitor("update", state, "none.csv", "--agent", "b", "--check")
 
 
 def test_calibration_points_give_a_tolerance(tmp_path):
-    told = call("open", tmp_path / "s", "--agent", "a", "--alpha", 0.05, "--calibrated-on", 600)
+    told = monitor("open", tmp_path / "s", "--agent", "a", "--alpha", 0.05, "--calibrated-on", 600)
     assert "below 0.9347" in told
 
 
@@ -109,15 +102,15 @@ def test_calibration_points_give_a_tolerance(tmp_path):
 )
 def test_the_tolerance_is_for_all_agents_together(tmp_path):
     names = [word for k in range(20) for word in ("--agent", f"a{k}")]
-    told = call("open", tmp_path / "s", *names, "--alpha", 0.1, "--calibrated-on", 100)
+    told = monitor("open", tmp_path / "s", *names, "--alpha", 0.1, "--calibrated-on", 100)
     limit = float(told.partition("below ")[2].split()[0])
     coverage = stats.beta(91, 10)  # of a threshold of rank ceil(101 * 0.9) = 91 on 100 points
     assert coverage.sf(limit) ** 20 >= 0.95
     sizes = [word for n in (100, 600) for word in ("--calibrated-on", n)]
-    told = call("open", tmp_path / "t", "--agent", "a", "--agent", "b", "--alpha", 0.1, *sizes)
+    told = monitor("open", tmp_path / "t", "--agent", "a", "--agent", "b", "--alpha", 0.1, *sizes)
     assert float(told.partition("below ")[2].split()[0]) < 0.85  # as the smaller asks for
     with pytest.raises(InputError, match="once or for each of 20 agents"):
-        call("open", tmp_path / "u", *names, "--alpha", 0.1, *sizes)
+        monitor("open", tmp_path / "u", *names, "--alpha", 0.1, *sizes)
 
 
 STOPPED = """
@@ -139,14 +132,14 @@ main()
 @pytest.mark.parametrize("after", [1, 2, 3, 4])
 def test_a_kill_at_any_moment_loses_no_line_of_the_log(tmp_path, monkeypatch, after):
     monkeypatch.chdir(tmp_path)
-    call("open", "s.json", "--agent", "a", "--alpha", 0.1)
+    monitor("open", "s.json", "--agent", "a", "--alpha", 0.1)
     (tmp_path / "rows.csv").write_text("covered\n1\n0\n")
-    call("update", "s.json", "rows.csv", "--agent", "a")
+    monitor("update", "s.json", "rows.csv", "--agent", "a")
     words = ["monitor", "update", "s.json", "rows.csv", "--agent", "a", "--batch", "second"]
     command = [sys.executable, "-c", STOPPED, str(after), *words]
     done = subprocess.run(command, check=False, capture_output=True)
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
-    call("update", "s.json", "rows.csv", "--agent", "a")
+    monitor("update", "s.json", "rows.csv", "--agent", "a")
     numbers = [json.loads(line)["update"] for line in Path("s.json.log").read_text().splitlines()]
     assert numbers == list(range(1, json.loads(Path("s.json").read_text())["updates"] + 1))
     assert not list(tmp_path.glob(".s.json.*")), "no part file is left"
@@ -154,12 +147,12 @@ def test_a_kill_at_any_moment_loses_no_line_of_the_log(tmp_path, monkeypatch, af
 
 def test_a_line_that_was_cut_short_does_not_swallow_the_next(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    call("open", "s.json", "--agent", "a", "--alpha", 0.1)
+    monitor("open", "s.json", "--agent", "a", "--alpha", 0.1)
     (tmp_path / "rows.csv").write_text("covered\n1\n0\n")
     for _ in range(2):
-        call("update", "s.json", "rows.csv", "--agent", "a")
+        monitor("update", "s.json", "rows.csv", "--agent", "a")
     log = tmp_path / "s.json.log"
     log.write_bytes(log.read_bytes() + b'{"version": 1, "upd')
     assert [entry.update for entry in read_log(log)] == [1, 2]
-    call("update", "s.json", "rows.csv", "--agent", "a")
+    monitor("update", "s.json", "rows.csv", "--agent", "a")
     assert [entry.update for entry in read_log(log)] == [1, 2, 3]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from command_line import call
 from fedwqcp.cli.main import app, exit_code
 from fedwqcp.errors import QuorumError
 
@@ -27,24 +28,18 @@ def house(tmp_path, monkeypatch):
     return tmp_path
 
 
-def run(*words):
-    done = CliRunner().invoke(app, [*map(str, words)])
-    assert done.exit_code == 0, (done.output, done.exception)
-    return done.stdout
-
-
 def closed(house, *terms):
     """Run a round to its end; return what is said at each step, and the last object."""
-    run("server", "open", "--agents", "roster.toml", "--score", "lac", *terms)
+    call("server", "open", "--agents", "roster.toml", "--score", "lac", *terms)
     said, answers, ask = [], [], ()
     while not (house / "release.json").exists():
         for name in NAMES:
             answers.append(f"{name}.step-{len(said)}.json")
-            run("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
+            call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
                 "--agent", name, "--out", answers[-1], "--allow-samples", *ask)  # fmt: skip
-        said.append(run("server", "close", "round.json", *answers))
+        said.append(call("server", "close", "round.json", *answers))
         ask = ("--ask", f"round.ask-{len(said)}.json")
-    return said, json.loads(run("server", "close", "round.json", "--json"))
+    return said, json.loads(call("server", "close", "round.json", "--json"))
 
 
 def test_a_liar_is_named(house):
@@ -104,9 +99,9 @@ def test_a_private_median_is_not_judged_as_a_mean(house):
 
 def test_a_round_that_can_no_longer_keep_its_promise_is_refused(house):
     words = ("--method", "weighted-median-cp", "--setting", "byzantine=2", "--alpha", 0.1)
-    run("server", "open", "--agents", "roster.toml", "--score", "lac", *words)
+    call("server", "open", "--agents", "roster.toml", "--score", "lac", *words)
     for name in NAMES:
-        run("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
+        call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
             "--agent", name)  # fmt: skip
     done = CliRunner().invoke(
         app, ["server", "close", "round.json", *(f"{name}.json" for name in NAMES)]

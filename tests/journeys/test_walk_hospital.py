@@ -16,24 +16,9 @@ import numpy as np
 import pytest
 
 import fedwqcp as fw
+from command_line import call_process
 
 HOSPITALS = ("st-mary", "lakeside", "north", "south", "east", "west")
-
-
-def run(folder, *arguments, code=0):
-    """Run the program in a folder as a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-m", "fedwqcp", *map(str, arguments)],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "COLUMNS": "200", "PYTHONIOENCODING": "utf-8"},
-        check=False,
-    )
-    assert done.returncode == code, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    return done.stdout + done.stderr
 
 
 def model(rng, n):
@@ -55,8 +40,8 @@ def closed(tmp_path_factory):
         f"agents = {json.dumps(HOSPITALS)}\nquorum = 4\nmax_n = 10000\nn_classes = 3\n"
     )
     options = ["--method", "fedwq-cp", "--score", "aps", "--alpha", 0.1, "--agents", "roster.toml"]
-    run(server, "server", "open", *options, "--out", "old-round.json")
-    run(server, "server", "open", *options)
+    call_process(server, "server", "open", *options, "--out", "old-round.json")
+    call_process(server, "server", "open", *options)
     for name in HOSPITALS:
         home = root / name
         home.mkdir()
@@ -66,14 +51,14 @@ def closed(tmp_path_factory):
         answer = ["agent", "calibrate", "--outputs", "cal.npz", "--agent", name]
         if name == "south":  # replays its answer to an earlier round
             shutil.copy(server / "old-round.json", home)
-            run(home, *answer, "--round", "old-round.json")
+            call_process(home, *answer, "--round", "old-round.json")
         else:
-            run(home, *answer, "--round", "round.json")
+            call_process(home, *answer, "--round", "round.json")
         if name == "east":
             (home / "east.json").write_bytes(os.urandom(200))
         shutil.copy(home / f"{name}.json", server / "summaries")
     answers = sorted((server / "summaries").iterdir())
-    said = run(server, "server", "close", "round.json", *answers)
+    said = call_process(server, "server", "close", "round.json", *answers)
     return root, said
 
 
@@ -112,7 +97,7 @@ def test_every_hospital_predicts_with_its_own_model(closed):
     for name in ("st-mary", "east"):
         home = root / name
         shutil.copy(root / "server" / "release.json", home)
-        said = run(
+        said = call_process(
             home, "agent", "predict", "--release", "release.json",
             "--outputs", "test.npz", "--agent", name,
         )  # fmt: skip
@@ -132,7 +117,9 @@ def test_closing_again_changes_nothing(closed):
     root, _ = closed
     server = root / "server"
     before = (server / "release.json").read_bytes()
-    said = run(server, "server", "close", "round.json", *sorted((server / "summaries").iterdir()))
+    said = call_process(
+        server, "server", "close", "round.json", *sorted((server / "summaries").iterdir())
+    )
     assert "was closed before" in said
     assert (server / "release.json").read_bytes() == before
 
@@ -140,7 +127,7 @@ def test_closing_again_changes_nothing(closed):
 def test_errors_have_their_exit_codes(closed, tmp_path):
     root, _ = closed
     home = root / "north"
-    said = run(
+    said = call_process(
         root / "server", "server", "open", "--alpha", 5, "--agents", "roster.toml",
         "--out", "bad.json", code=2,
     )  # fmt: skip
@@ -154,14 +141,16 @@ def test_errors_have_their_exit_codes(closed, tmp_path):
         bad = ["--agents", "roster.toml", "--out", "bad.json", *wrong]
         assert cure in " ".join(run(root / "server", "server", "open", *bad, code=2).split())
     assert not (root / "server" / "bad.json").exists()
-    run(home, "agent", "calibrate", "--round", "none.json", "--outputs", "cal.npz", code=2)
+    call_process(home, "agent", "calibrate", "--round", "none.json", "--outputs", "cal.npz", code=2)
     (tmp_path / "round.json").write_text("{}")
-    run(tmp_path, "agent", "calibrate", "--round", "round.json", "--outputs", "x.npz", code=3)
-    run(
+    call_process(
+        tmp_path, "agent", "calibrate", "--round", "round.json", "--outputs", "x.npz", code=3
+    )
+    call_process(
         root / "server", "server", "close", "old-round.json", "summaries/north.json",
         "--out", "again.json", code=3,
     )  # fmt: skip
-    run(home, "agent", "nothing", code=2)
+    call_process(home, "agent", "nothing", code=2)
 
 
 def test_debug_shows_the_traceback(closed):
