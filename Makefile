@@ -36,7 +36,7 @@ paper: $(VENV)/.torch  ## the paper's experiment: make paper DATA=folder
 	$(BIN)/fedwqcp-lab reproduce --data $(DATA) --out runs/paper
 
 test-flower: $(VENV)/.flower  ## rounds between real processes, with TLS and authentication
-	$(BIN)/python -m pytest tests/flower tests/federation/test_certs.py tests/cli/test_audit.py \
+	$(BIN)/python -m pytest tests/flower tests/federation/test_certs.py tests/cli/test_server.py \
 	  src/fedwqcp/federation/transport -m "not slow and not nightly"
 
 nightly: $(VENV)/.simulation  ## the slow faults of a federation, and three minutes of the fuzzer

@@ -1,0 +1,405 @@
+"""What the server runs: closing rounds, advice from records, audits, trial certificates."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import fedwqcp as fw
+from command_line import call
+from fedwqcp import methods, scores
+from fedwqcp.cli import keys
+from fedwqcp.cli import server as commands
+from fedwqcp.cli.main import app, exit_code
+from fedwqcp.errors import FedwqcpError, InputError, QuorumError
+from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.audit import audit as recompute
+from fedwqcp.federation.plan import Plan, choose_method, choose_score, new_id
+from fedwqcp.federation.record import Ledger
+from fedwqcp.federation.secure import SecureServer, plain_ask, secure_round, words_of
+from fedwqcp.federation.server import Server
+from fedwqcp.federation.transport.folder import read_round
+from fedwqcp.scores.aps import APS
+from fedwqcp.scores.raps import RAPS
+from fedwqcp.wire.round import Round
+
+NAMES = ("a", "b", "c", "d")
+
+
+@pytest.fixture
+def house(tmp_path, monkeypatch):
+    """Outputs of four agents, of which b's labels are what its model thinks least likely."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "roster.toml").write_text('agents = ["a", "b", "c", "d"]\nn_classes = 3\n')
+    rng = np.random.default_rng(0)
+    for name in NAMES:
+        probs = rng.dirichlet([1, 2, 3], size=60)
+        labels = np.array([rng.choice(3, p=p) for p in probs])
+        np.savez(f"{name}.npz", probs=probs, labels=probs.argmin(1) if name == "b" else labels)
+    return tmp_path
+
+
+def closed(house, *terms):
+    """Run a round to its end; return what is said at each step, and the last object."""
+    call("server", "open", "--agents", "roster.toml", "--score", "lac", *terms)
+    said, answers, ask = [], [], ()
+    while not (house / "release.json").exists():
+        for name in NAMES:
+            answers.append(f"{name}.step-{len(said)}.json")
+            call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
+                "--agent", name, "--out", answers[-1], "--allow-samples", *ask)  # fmt: skip
+        said.append(call("server", "close", "round.json", *answers))
+        ask = ("--ask", f"round.ask-{len(said)}.json")
+    return said, json.loads(call("server", "close", "round.json", "--json"))
+
+
+def test_a_liar_is_named(house):
+    said, told = closed(house, "--method", "rob-fcp", "--alpha", 0.1, "--alpha", 0.2)
+    assert [each["left_out"] for each in told["thresholds"]] == [["b"], ["b"]]
+    assert [each["loss"] for each in told["thresholds"]] == [1.0, 1.0]
+    q = told["thresholds"][0]["thresholds"][0]
+    assert f"alpha=0.1: threshold {q:.6g} for all agents; left out: b (" in said[-1]
+    assert "alpha=0.2: threshold" in said[-1]
+    (row,) = (line for line in said[-1].splitlines() if line.startswith("│ b "))
+    assert "left out" in row
+    assert told["diagnoses"] == []
+    assert "averag" not in said[-1]
+
+
+def test_what_comes_next_is_told(house):
+    said, _ = closed(house, "--method", "fcp", "--setting", "probes=4095", "--alpha", 0.1)
+    assert "send round.ask-1.json to the agents" in said[0]
+    assert "agent calibrate --ask" in said[0]
+    assert "with the answers of all steps so far" in said[0]
+    assert "UNSAFE" not in said[-1]
+
+
+@pytest.mark.parametrize("method", ["guarded-median-cp", "weighted-median-cp", "trimmed-mean-cp"])
+def test_averaging_is_no_matter_where_nothing_was_averaged(house, method):
+    said, told = closed(house, "--method", method, "--alpha", 0.1)
+    assert told["diagnoses"] == []
+    assert "averag" not in said[0]
+    assert ("only as far as its own data allow" in said[0]) == (method == "guarded-median-cp")
+
+
+def test_averaging_is_judged_where_thresholds_were_averaged(house):
+    said, told = closed(house, "--method", "fedavgq-cp", "--alpha", 0.1, "--alpha", 0.4)
+    assert [found["alpha"] for found in told["diagnoses"]] == [0.1, 0.4]
+    release = json.loads((house / "release.json").read_text())
+    for alpha, each, outcome in zip(
+        (0.1, 0.4), told["thresholds"], release["outcomes"], strict=True
+    ):
+        assert (each["whose"], each["thresholds"]) == ("all", [outcome["value"]])
+        assert f"alpha={alpha}: threshold {outcome['value']:.6g} for all agents" in said[0]
+
+
+def test_private_thresholds_that_are_infinite_have_their_own_reason(house):
+    said, _ = closed(house, "--method", "private-fedwq-cp", "--alpha", 0.1)
+    assert "n is too small for epsilon=1 and alpha=0.1" in said[0]
+    assert "a larger epsilon, or more points" in said[0]
+    assert "themselves" not in said[0]
+    assert "fcp" not in said[0]
+
+
+def test_a_private_median_is_not_judged_as_a_mean(house):
+    _, told = closed(house, "--method", "private-fedwq-cp", "--setting", "epsilon=40",
+                     "--setting", "combine=weighted-median-cp", "--alpha", 0.2)  # fmt: skip
+    assert told["diagnoses"] == []
+    assert told["thresholds"][0]["whose"] == "all"
+
+
+def test_a_round_that_can_no_longer_keep_its_promise_is_refused(house):
+    words = ("--method", "weighted-median-cp", "--setting", "byzantine=2", "--alpha", 0.1)
+    call("server", "open", "--agents", "roster.toml", "--score", "lac", *words)
+    for name in NAMES:
+        call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
+            "--agent", name)  # fmt: skip
+    done = CliRunner().invoke(
+        app, ["server", "close", "round.json", *(f"{name}.json" for name in NAMES)]
+    )
+    assert isinstance(done.exception, QuorumError)
+    assert exit_code(done.exception) == 3
+    assert "byzantine=2 agents, and its answers withstand 1" in str(done.exception)
+    assert not (house / "release.json").exists()
+
+
+def made(score, method="fedwq-cp", spread=True, **options):
+    """Return a record of agents that lie apart, or are alike."""
+    rng = np.random.default_rng(0)
+    laws = ((1, 9), (1, 4), (5, 1)) if spread else ((1, 1),) * 3
+    cals = {
+        name: fw.Calibration(rng.beta(*law, size=400), np.arange(400) % 4, n_classes=4)
+        for name, law in zip("abc", laws, strict=True)
+    }
+    return fw.calibrate(cals, score=score, method=method, **{"alpha": 0.1, **options})
+
+
+def saved(release, folder, name="round.record.json"):
+    """Save a record, with terms that a roster may have."""
+    terms = replace(release.round, quorum=2, max_n=12345)
+    fw.save(replace(release, round=terms), folder / name)
+    return folder / name
+
+
+def opened(output, folder):
+    """Open the round that was printed, with the roster that was printed."""
+    lines = output.splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("fedwqcp server open"))
+    assert lines[at + 1] == "where ROSTER says:"
+    roster = [line for line in lines[at + 2 :] if " = " in line]
+    (folder / "roster.toml").write_text("\n".join(roster))
+    words = shlex.split(lines[at])[1:]
+    words[words.index("ROSTER")] = str(folder / "roster.toml")
+    call(*words)
+    return read_round(folder / "round-2.json")
+
+
+PAPER = APS(randomized=False, precision="float32")
+CLIP = methods.get("fedwq-cp", overflow="clip", tail=16)
+GUARDED = methods.get("fcp", sketch="order", floor=True, own=True)
+SPLIT_CLIP = methods.get("split-cp", overflow="clip")
+
+
+@pytest.mark.parametrize(
+    ("score", "options", "method"),
+    [
+        (PAPER, {"method": CLIP, "rule": "leq_top1"}, SPLIT_CLIP),
+        (PAPER, {"rule": "leq_top1", "spread": False}, GUARDED),
+        (APS(), {"alpha": 0.0123456789}, GUARDED),
+        (RAPS(penalty=0.1, k_reg=2), {"alpha": (0.1, 0.3)}, GUARDED),
+        (APS(), {"spread": False, "rule": "until"}, GUARDED),
+    ],
+)
+def test_the_command_opens_a_round_on_the_same_terms(score, options, method, tmp_path):
+    release = made(score, **options)
+    path = saved(release, tmp_path)
+    (tmp_path / "round.json").write_text("the first round")
+    found = opened(call("advise", path), tmp_path)
+    before = fw.load(path).round
+    assert found.method == choose_method(method)
+    for term in ("score", "rule", "alphas", "agents", "quorum", "max_n", "n_classes", "by"):
+        assert getattr(found, term) == getattr(before, term), term
+    assert found.id != before.id
+    assert (tmp_path / "round.json").read_text() == "the first round"
+
+
+def test_a_round_says_how_to_find_out_and_then_does(tmp_path):
+    two = call("advise", saved(made("lac"), tmp_path))
+    assert "use fcp, sketch=order, floor=True, own=True on lac" in two
+    assert "open a round of fedwq-cp with tail=16" in two
+    assert "predicts with --calibration" in two
+    more = made("lac", methods.get("fedwq-cp", tail=16))
+    found = call("advise", saved(more, tmp_path, "more.record.json"))
+    assert "use split-cp on lac. Averaging is unsafe" in found
+
+
+def test_what_is_in_use_needs_no_new_round(tmp_path):
+    rng = np.random.default_rng(0)
+    cals = {name: rng.uniform(size=3000) for name in "abc"}
+    method = methods.get("fedwq-cp", tail=16)
+    path = saved(fw.calibrate(cals, method=method, alpha=0.1, score="aps"), tmp_path)
+    output = call("advise", path)
+    assert "keep fedwq-cp on aps. Averaging is safe" in output
+    assert "server open" not in output
+    found = json.loads(call("advise", path, "--json"))
+    assert (found["command"], found["advice"]["keep"]) == ([], True)
+
+
+def test_one_level_of_several_is_the_next_rounds_level(tmp_path):
+    path = saved(made("aps", alpha=(0.1, 0.3)), tmp_path)
+    assert opened(call("advise", path, "--alpha", 0.3), tmp_path).alphas == (0.3,)
+
+
+def test_names_of_rounds_count_up(tmp_path):
+    path = saved(made("aps"), tmp_path)
+    (tmp_path / "round-2.json").touch()
+    assert f"--out {tmp_path / 'round-3.json'}" in call("advise", path)
+    path = path.rename(tmp_path / "round-3.record.json")
+    (tmp_path / "round-3.json").touch()
+    assert f"--out {tmp_path / 'round-4.json'}" in call("advise", path)
+    (tmp_path / "recorded").mkdir()
+    path.rename(tmp_path / "recorded" / "record.json")
+    assert f"--out {tmp_path / 'recorded-2.json'}" in call("advise", tmp_path / "recorded")
+
+
+def test_a_round_of_split_cp_takes_no_answers_and_that_is_said(tmp_path):
+    alone = fw.calibrate({"a": np.linspace(0, 1, 99), "b": []}, alpha=0.1, score="aps")
+    path = saved(alone, tmp_path)
+    output = call("advise", path)
+    assert "use split-cp on aps" in output
+    assert "close the round without any" in output
+    opened(output, tmp_path)
+    closed = call("server", "close", tmp_path / "round-2.json", "--out", tmp_path / "release.json")
+    assert "closed: send" in closed
+    assert "close the round" not in call("advise", saved(made("aps"), tmp_path, "other.json"))
+
+
+def test_scripts_get_the_command_and_the_roster(tmp_path):
+    found = json.loads(call("advise", saved(made(PAPER), tmp_path), "--json"))
+    assert found["command"][:5] == ["fedwqcp", "server", "open", "--method", "fcp"]
+    assert found["roster"] == 'agents = ["a", "b", "c"]\nmax_n = 12345\nn_classes = 4'
+    assert found["advice"]["price"].startswith("larger sets: no threshold is below")
+    assert found["advice"]["levels"] == {"0.1": "cannot-tell"}
+    assert found["advice"]["verdict"] == "cannot tell"
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda record: record["received"].update(a=[]), "one summary for each question"),
+        (lambda record: record["received"].update(z=record["received"]["a"]), "see z"),
+        (lambda record: record["received"]["a"][0].update(threshold=7.0), "between 0 and 1"),
+    ],
+)
+def test_a_damaged_record_is_a_plain_error(change, says, tmp_path):
+    path = saved(made("aps"), tmp_path)
+    record = json.loads(path.read_text())
+    change(record)
+    path.write_text(json.dumps(record))
+    error = CliRunner().invoke(app, ["advise", str(path)]).exception
+    assert isinstance(error, FedwqcpError)
+    assert exit_code(error) == 2
+    assert says in str(error)
+
+
+def test_a_private_round_is_refused(tmp_path):
+    path = saved(made("aps", methods.get("private-fedwq-cp", epsilon=9.0)), tmp_path)
+    error = CliRunner().invoke(app, ["advise", str(path)]).exception
+    assert isinstance(error, FedwqcpError)
+    assert "Stay with it" in str(error)
+
+
+def test_every_setting_of_a_score_is_carried_over(tmp_path):
+    for name in ("aps", "raps", "saps", "tilted-aps", "ordinal-aps", "normalized-residual"):
+        path = saved(made(name), tmp_path, f"{name}.record.json")
+        words = json.loads(call("advise", path, "--json"))["command"]
+        carried = [w for at, w in enumerate(words) if words[at - 1] == "--score-setting"]
+        assert {word.partition("=")[0] for word in carried} == set(vars(scores.get(name)))
+
+
+def program(command):
+    """A program of one command."""
+    app = typer.Typer()
+    app.command()(command)
+    return app
+
+
+def run(command, *arguments):
+    """Run a command; its own errors come through."""
+    done = CliRunner().invoke(program(command), [str(a) for a in arguments])
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.output
+
+
+def differing(*arguments):
+    """What is said by a command that ends with the code for a difference."""
+    done = CliRunner().invoke(program(commands.audit), [str(a) for a in arguments])
+    assert done.exit_code == commands.DIFFERS == 1
+    return done.stdout
+
+
+def terms_of(method):
+    """A round of three hospitals."""
+    agents = ("north", "south", "west")
+    choices = choose_method(method), choose_score("lac")
+    return Round(new_id(), *choices, (0.1,), agents, 3, max_n=100, n_classes=2)
+
+
+def recorded(folder, method="split-cp"):
+    """A round of which nothing but its record is left."""
+    terms = terms_of(method)
+    ledger = Ledger(folder, terms)
+    ledger.released(Server(terms).release())
+    ledger.stored(())
+    return terms
+
+
+def test_audit_says_whether_a_record_matches(tmp_path):
+    terms = recorded(tmp_path)
+    assert recompute(tmp_path).matches
+    said = run(commands.audit, tmp_path)
+    assert f"matches: round {terms.id}, split-cp, its terms alone give the release" in said
+    assert "south: used" in said
+    (tmp_path / "release.json").write_text("{}")
+    assert "does not match: release.json" in differing(tmp_path)
+    told = json.loads(differing(tmp_path, "--json"))
+    assert (told["matches"], told["record"]) == (False, str(tmp_path))
+    assert told["difference"].startswith("release.json")
+
+
+def test_several_records_and_folders_of_them(tmp_path):
+    ids = [recorded(tmp_path / "records" / name).id for name in ("1", "2")]
+    recorded(tmp_path / "other")
+    (tmp_path / "records" / "notes.txt").write_text("not a round")
+    said = run(commands.audit, tmp_path / "records" / "1", tmp_path / "records" / "2")
+    assert [line.split()[2].rstrip(",") for line in said.splitlines() if "matches" in line] == ids
+    assert run(commands.audit, tmp_path / "records") == said
+    told = json.loads(run(commands.audit, tmp_path / "records", tmp_path / "other", "--json"))
+    assert [each["matches"] for each in told] == [True] * 3
+    assert [each["version"] for each in told] == [1] * 3
+    (tmp_path / "records" / "2" / "release.json").write_text("{}")
+    said = differing(tmp_path / "records")
+    assert f"matches: round {ids[0]}" in said
+    assert f"{tmp_path / 'records' / '2'} does not match: release.json" in said
+    told = json.loads(differing(tmp_path / "records", "--json"))
+    assert [each["matches"] for each in told] == [True, False]
+
+
+def test_one_record_in_a_folder_of_records_is_told_as_a_list(tmp_path):
+    terms = recorded(tmp_path / "records" / "1")
+    (told,) = json.loads(run(commands.audit, tmp_path / "records", "--json"))
+    assert told["round"] == terms.id
+    assert json.loads(run(commands.audit, tmp_path / "records" / "1", "--json")) == told
+
+
+def test_what_can_be_audited_is_told(tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "round.json").write_text("{}")
+    for name, what in (
+        ("nowhere", "it does not exist"),
+        ("empty", "it holds none"),
+        ("round.json", "that is a file"),
+    ):
+        with pytest.raises(InputError, match=rf"cannot read .*records/ID, with log\.jsonl.*{what}"):
+            run(commands.audit, tmp_path / name)
+
+
+def test_a_secure_round_rests_on_sums(tmp_path):
+    terms = secure_round(terms_of("fedwq-cp"), (0.0, 1.0))
+    plan, ledger = Plan.of(terms), Ledger(tmp_path, terms)
+    server = SecureServer(plan)
+    cal = fw.Calibration(np.arange(1, 41) / 40)
+    agents = [Agent(name, terms, cal) for name in terms.agents]
+    ask = server.ask()
+    words = [words_of(plan, ask, a.answer(plain_ask(plan, ask))) for a in agents]
+    totals = [int(total) for total in np.sum(words, axis=0)]
+    ledger.summed(0, terms.agents, totals)
+    server.receive(terms.agents, totals)
+    ledger.released(server.release(1))
+    ledger.stored(())
+    assert recompute(tmp_path).sums == 1
+    assert "fedwq-cp, the sums over 3 agents give the release" in run(commands.audit, tmp_path)
+
+
+def test_certs_writes_a_key_for_each_site(tmp_path):
+    pytest.importorskip("cryptography")
+    said = run(keys.certs, tmp_path / "c", "--agent", "north", "--agent", "south")
+    assert "hands over keys/NAME.pub alone" in said
+    assert (tmp_path / "c" / "keys" / "south.pub").exists()
+    assert (tmp_path / "c" / "ca.crt").exists()
+
+
+def test_flower_new_writes_an_app(tmp_path):
+    pytest.importorskip("flwr")
+    from fedwqcp.cli import flower
+
+    done = CliRunner().invoke(flower.app, ["new", str(tmp_path / "my-app")])
+    assert done.exit_code == 0
+    assert (tmp_path / "my-app" / "my_app" / "client_app.py").exists()
