@@ -302,7 +302,9 @@ def test_infinite_scores_travel_and_are_never_covered():
     for n0 in (0.0, None):
         method = FedLSCP(n0=n0, target=(0.6, 0.4), **FINE)
         found = [
-            fw.calibrate({"a": some, "b": some}, method=method, alpha=alpha).threshold("a")
+            fw.calibrate(
+                {"a": some, "b": some}, method=method, alpha=alpha, allow_large_alpha=True
+            ).threshold("a")
             for alpha in (0.55, 0.25)
         ]
         assert found[0] < 1
