@@ -139,7 +139,9 @@ def test_errors_have_their_exit_codes(closed, tmp_path):
         (["--alpha", 0.1, "--method", "FedWQ-CP"], "did you mean 'fedwq-cp'?"),
     ):
         bad = ["--agents", "roster.toml", "--out", "bad.json", *wrong]
-        assert cure in " ".join(run(root / "server", "server", "open", *bad, code=2).split())
+        assert cure in " ".join(
+            call_process(root / "server", "server", "open", *bad, code=2).split()
+        )
     assert not (root / "server" / "bad.json").exists()
     call_process(home, "agent", "calibrate", "--round", "none.json", "--outputs", "cal.npz", code=2)
     (tmp_path / "round.json").write_text("{}")
