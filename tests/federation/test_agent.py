@@ -18,6 +18,7 @@ from fedwqcp.methods import Calibration, OneShot
 from fedwqcp.methods.dp_fedcp import DescendFrom
 from fedwqcp.methods.fcp import CountAt
 from fedwqcp.methods.fedls_cp import ClassSketches
+from fedwqcp.scores.cqr import CQR
 from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.envelope import Answer, Ask
 from fedwqcp.wire.guarantee import NO_GUARANTEE
@@ -66,7 +67,7 @@ def test_who_is_not_in_the_roster_does_not_answer():
     [
         (Calibration(np.full(11, 0.5)), "n must be at most the round's max_n = 10, got 11"),
         (Calibration([0.5, 3.0]), "scores must lie between 0 and 1 for lac"),
-        (Calibration(np.zeros((3, 2))), "1 column"),
+        (Calibration(np.zeros((3, 2))), r"scores must be one number per row, got shape \(3, 2\)"),
     ],
 )
 def test_data_that_do_not_fit_the_round_stay_unsent(cal, says):
@@ -126,7 +127,8 @@ def test_thresholds_with_and_without_the_agents_data():
 
 def test_two_columns_give_two_thresholds():
     two = Calibration(np.array([[0.1, 0.5], [0.2, 0.6], [0.3, 0.7], [0.4, 0.8]]))
-    release = calibrate({"a": two}, method="split-cp", alpha=0.4)
+    score = CQR(symmetric=False)
+    release = calibrate({"a": two}, method="split-cp", alpha=0.4, score=score)
     np.testing.assert_array_equal(release.threshold("a"), [0.4, 0.8])
     np.testing.assert_array_equal(thresholds(release, "a", calibration=two), [0.4, 0.8])
 
