@@ -248,9 +248,8 @@ def test_one_agent_out_of_range_makes_the_threshold_infinite_and_no_other_is_tol
 )  # fmt: skip
 def test_a_kept_sum_that_nobody_wrote_is_refused_by_its_name(kept, tmp_path):
     (tmp_path / "0.json").write_bytes(kept)
-    entries = [{"event": "summed", "file": "0.json"}]
     with pytest.raises(RecordError, match=r"0\.json: must hold agents and their totals"):
-        replay_sums(tmp_path, plan_of().round, entries, {})
+        replay_sums(tmp_path, plan_of().round, ["0.json"], {})
 
 
 def test_later_counts_out_of_range_are_nothing():

@@ -10,28 +10,31 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from fedwqcp._io import LOG_BYTES, read
+from fedwqcp._io import LOG_BYTES, from_json, read
 from fedwqcp.errors import FedwqcpError, RecordError
-from fedwqcp.federation.record import LOG, START, load, with_reasons
+from fedwqcp.federation.record import (
+    LOG,
+    START,
+    Accepted,
+    Closed,
+    Failed,
+    FileLine,
+    LogLine,
+    Recorded,
+    Refused,
+    Released,
+    Stored,
+    Summed,
+    line_bytes,
+    load,
+    with_reasons,
+)
 from fedwqcp.federation.secure import replay_sums
 from fedwqcp.federation.server import Server
 from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.envelope import Answer
 from fedwqcp.wire.release import Release
 from fedwqcp.wire.round import Round
-
-FIELDS = {
-    "opened": ("file", "sha256"),
-    "accepted": ("agent", "file", "sha256"),
-    "refused": ("agent", "reason"),
-    "summed": ("file", "sha256"),
-    "closed": (),
-    "failed": ("reason",),
-    "recorded": ("file", "sha256"),
-    "released": ("file", "sha256"),
-    "stored": (),
-}
-"""What each event of a log must tell, all of it text."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +77,9 @@ def audit(folder: Path) -> Audit:
             return Audit(str(error))
     log = read(folder / LOG, LOG_BYTES)
     try:
-        entries = list(_entries(folder, log))
-        _check_end(entries, log)
-        return _recomputed(folder, entries)
+        lines = list(_lines(folder, log))
+        _check_end(lines, log)
+        return _recomputed(folder, lines)
     except FedwqcpError as error:
         return Audit(str(error))
 
@@ -114,50 +117,42 @@ def _from_first_answers(kept: Release, name: str) -> Audit:
     return Audit("", len(kept.received), kept)
 
 
-def _entries(folder: Path, log: bytes) -> Iterator[dict[str, Any]]:
+def _lines(folder: Path, log: bytes) -> Iterator[LogLine]:
     """Read the log; every line must follow from the one before, every file from its line."""
     previous = START
-    for number, line in enumerate(log.splitlines(keepends=True), start=1):
-        try:
-            entry: dict[str, Any] = json.loads(line)
-            follows = entry["previous"] == previous
-            sound = all(isinstance(entry[name], str) for name in FIELDS[entry["event"]])
-        except (ValueError, KeyError, TypeError, RecursionError):
-            sound = False
-        if not sound:
+    for number, data in enumerate(log.splitlines(keepends=True), start=1):
+        line: LogLine | None = from_json(data, LogLine)  # type: ignore[arg-type]  # a union
+        if line is None:
             raise RecordError(f"{LOG}, line {number}: cannot be read")
-        if not follows:
+        if line.previous != previous:
             raise RecordError(f"{LOG}, line {number}: does not follow from the line before")
-        if "file" in FIELDS[entry["event"]]:
-            _check_file(folder, entry["file"], entry["sha256"])
-        previous = sha256(line).hexdigest()
-        yield entry
+        if isinstance(line, FileLine):
+            _check_file(folder, line.file, line.sha256)
+        previous = sha256(data).hexdigest()
+        yield line
 
 
-def _check_end(entries: list[dict[str, Any]], log: bytes) -> None:
+def _check_end(lines: list[LogLine], log: bytes) -> None:
     """Refuse a log whose last lines are missing: the chain does not tell what came after it."""
-    events = [entry["event"] for entry in entries]
-    last = events[-1] if events else "nothing"
-    if last != "failed" and not (last == "stored" and {"recorded", "released"} <= set(events)):
+    last = lines[-1] if lines else None
+    whole = {Recorded, Released} <= {type(line) for line in lines}
+    if not isinstance(last, Failed) and not (isinstance(last, Stored) and whole):
+        event = "nothing" if last is None else last.__struct_config__.tag
         raise RecordError(
             f"{LOG}: must end with who stored the release, or why there is none; it ends with "
-            f"{last!r}: the round has not ended, its coordinator was stopped, or lines were cut off"
+            f"{event!r}: the round has not ended, its coordinator was stopped, or lines were cut "
+            "off"
         )
     # No line after it holds the last one, so it must at least be as a server writes it.
-    if not log.endswith(b"\n" + json.dumps(entries[-1]).encode() + b"\n"):
-        raise RecordError(f"{LOG}, line {len(entries)}: is not as a server writes it")
+    if not log.endswith(b"\n" + line_bytes(last)):
+        raise RecordError(f"{LOG}, line {len(lines)}: is not as a server writes it")
 
 
-def _check_stored(entries: list[dict[str, Any]], round: Round) -> None:
-    """Refuse lines of who stored the release that name others, an agent twice, or more."""
-    for entry in entries:
-        agents, known = entry.get("agents"), {"event", "agents", "reason", "previous"}
-        names = agents if isinstance(agents, list) else [None]
-        texts = all(isinstance(name, str) for name in (*names, entry.get("reason", "")))
-        if not texts or len(set(names)) != len(names) or not set(names) <= set(round.agents):
+def _check_stored(lines: list[LogLine], round: Round) -> None:
+    """Refuse lines of who stored the release that name others, or an agent twice."""
+    for names in (line.agents for line in lines if isinstance(line, Stored)):
+        if len(set(names)) != len(names) or not set(names) <= set(round.agents):
             raise RecordError(f"{LOG}: those who stored the release must be agents, each once")
-        if set(entry) - known:
-            raise RecordError(f"{LOG}: says more of who stored the release than a server does")
 
 
 def _check_file(folder: Path, name: str, digest: str) -> None:
@@ -173,32 +168,33 @@ def _check_file(folder: Path, name: str, digest: str) -> None:
         raise RecordError(f"{name}: is not the file that the log speaks of")
 
 
-def _recomputed(folder: Path, entries: list[dict[str, Any]]) -> Audit:
+def _recomputed(folder: Path, lines: list[LogLine]) -> Audit:
     """Hold the dialogue again with the accepted answers alone."""
     round = decode(read(folder / "round.json"), Round, source="round.json")
-    _check_stored([entry for entry in entries if entry["event"] == "stored"], round)
+    _check_stored(lines, round)
     server = Server(round)
     reasons: dict[str, str] = {}
     answers = 0
     server.asks()
-    for entry in entries:
-        if server.ended and entry["event"] in ("accepted", "closed"):
+    for line in lines:
+        if server.ended and isinstance(line, Accepted | Closed):
             raise RecordError(f"{LOG}: goes on after the last step")
-        if entry["event"] == "refused":
-            reasons[entry["agent"]] = entry["reason"]
-        elif entry["event"] == "accepted":
-            refusal = server.receive(read(folder / entry["file"]), entry["agent"], entry["agent"])
+        if isinstance(line, Refused):
+            reasons[line.agent] = line.reason
+        elif isinstance(line, Accepted):
+            refusal = server.receive(read(folder / line.file), line.agent, line.agent)
             if refusal is not None:
-                return Audit(f"{entry['file']}: was accepted, and would be refused: {refusal}")
+                return Audit(f"{line.file}: was accepted, and would be refused: {refusal}")
             answers += 1
-        elif entry["event"] == "closed":
+        elif isinstance(line, Closed):
             server.close_step()
             server.asks()
-        elif entry["event"] == "failed":
-            return Audit(f"the round ended without a release: {entry['reason']}", answers)
-    sums = sum(entry["event"] == "summed" for entry in entries)
+        elif isinstance(line, Failed):
+            return Audit(f"the round ended without a release: {line.reason}", answers)
+    kept = [line.file for line in lines if isinstance(line, Summed)]
+    sums = len(kept)
     if sums:
-        release = replay_sums(folder, round, entries, reasons)
+        release = replay_sums(folder, round, kept, reasons)
     else:
         release = with_reasons(server.release(), reasons)
     for name, ours in (("record.json", release), ("release.json", release.public())):

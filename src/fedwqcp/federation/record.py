@@ -9,16 +9,17 @@ who acknowledged the release: that is the server's word.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+
+import msgspec
 
 from fedwqcp import methods
-from fedwqcp._io import append_line, make_folder, read, write_atomic
+from fedwqcp._io import append_line, make_folder, read, to_json, write_atomic
 from fedwqcp.errors import InputError, MalformedMessageError, RecordError
 from fedwqcp.federation.plan import Plan, kinds_of
 from fedwqcp.methods import Method
@@ -33,6 +34,86 @@ START = "0" * 64
 """What the first line of a log says of the line before it."""
 
 
+class _Line(
+    msgspec.Struct,
+    kw_only=True,
+    tag_field="event",
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+):
+    """A line of the log; ``previous`` is the digest of the line before."""
+
+    previous: str = ""
+
+
+class FileLine(_Line):
+    """A line that speaks of a file, with the digest of its bytes."""
+
+    file: str
+    sha256: str
+
+
+class Opened(FileLine, tag="opened"):
+    """The terms."""
+
+
+class Accepted(FileLine, tag="accepted"):
+    """An answer that was admitted."""
+
+    step: int
+    agent: str
+
+
+class Refused(_Line, tag="refused"):
+    """Something that was refused."""
+
+    step: int
+    agent: str
+    reason: str
+
+
+class Summed(FileLine, tag="summed"):
+    """The totals of one masked sum."""
+
+
+class Closed(_Line, tag="closed"):
+    """A step that was closed."""
+
+    step: int
+
+
+class Failed(_Line, tag="failed"):
+    """A round that ended without a release."""
+
+    reason: str
+
+
+class Recorded(FileLine, tag="recorded"):
+    """The server's own record."""
+
+
+class Released(FileLine, tag="released"):
+    """The release as agents get it."""
+
+
+class Stored(_Line, tag="stored"):
+    """Who acknowledged the release, and why not everybody."""
+
+    agents: tuple[str, ...]
+    reason: str = ""
+
+
+LogLine: TypeAlias = (
+    Opened | Accepted | Refused | Summed | Closed | Failed | Recorded | Released | Stored
+)
+"""Every line that a log may hold."""
+
+
+def line_bytes(line: LogLine) -> bytes:
+    """Return a line as a server writes it."""
+    return msgspec.json.format(msgspec.json.encode(line), indent=0) + b"\n"
+
+
 class Ledger:
     """The record of one round, written while it runs, in a folder that holds none yet."""
 
@@ -42,52 +123,51 @@ class Ledger:
         make_folder(folder)
         self.folder = folder
         self._last = START
-        self._write("opened", "round.json", encode(round))
+        self._write(Opened, "round.json", encode(round))
 
     def accepted(self, step: int, agent: str, data: bytes) -> None:
         """Keep an answer that was admitted."""
         make_folder(self.folder / "answers" / f"step-{step}")
         name = f"answers/step-{step}/{agent}.json"
-        self._write("accepted", name, data, step=step, agent=agent)
+        self._write(Accepted, name, data, step=step, agent=agent)
 
     def refused(self, step: int, agent: str, reason: str) -> None:
         """Note that something was refused."""
-        self._append({"event": "refused", "step": step, "agent": agent, "reason": reason})
+        self._append(Refused(step=step, agent=agent, reason=reason))
 
     def summed(self, number: int, agents: Sequence[str], totals: Sequence[int]) -> None:
         """Keep the totals of one masked sum."""
         make_folder(self.folder / "sums")
         kept = {"agents": [*agents], "totals": [*totals]}
-        self._write("summed", f"sums/{number}.json", json.dumps(kept).encode() + b"\n")
+        self._write(Summed, f"sums/{number}.json", to_json(kept))
 
     def closed(self, step: int) -> None:
         """Note that a step is closed: nothing that comes later belongs to it."""
-        self._append({"event": "closed", "step": step})
+        self._append(Closed(step=step))
 
     def failed(self, reason: str) -> None:
         """Note that the round ended without a release."""
-        self._append({"event": "failed", "reason": reason})
+        self._append(Failed(reason=reason))
 
     def released(self, release: Release) -> None:
         """Keep the release."""
-        self._write("recorded", "record.json", encode(release))
-        self._write("released", "release.json", encode(release.public()))
+        self._write(Recorded, "record.json", encode(release))
+        self._write(Released, "release.json", encode(release.public()))
 
     def stored(self, agents: Sequence[str], reason: str = "") -> None:
         """Note which agents acknowledged that they have the release."""
-        why = {"reason": reason} if reason else {}
-        self._append({"event": "stored", "agents": list(agents), **why})
+        self._append(Stored(agents=tuple(agents), reason=reason))
 
-    def _write(self, event: str, name: str, data: bytes, **more: object) -> None:
+    def _write(self, kind: Callable[..., LogLine], name: str, data: bytes, **more: object) -> None:
         """Write a file, then the line that speaks of it."""
         write_atomic(self.folder / name, data)
-        self._append({"event": event, **more, "file": name, "sha256": sha256(data).hexdigest()})
+        self._append(kind(file=name, sha256=sha256(data).hexdigest(), **more))
 
-    def _append(self, entry: Mapping[str, object]) -> None:
+    def _append(self, line: LogLine) -> None:
         """Add a line that holds the digest of the one before."""
-        line = json.dumps({**entry, "previous": self._last}).encode()
-        append_line(self.folder / LOG, line)
-        self._last = sha256(line + b"\n").hexdigest()
+        data = line_bytes(msgspec.structs.replace(line, previous=self._last))
+        append_line(self.folder / LOG, data.removesuffix(b"\n"))
+        self._last = sha256(data).hexdigest()
 
 
 def with_reasons(release: Release, reasons: Mapping[str, str]) -> Release:

@@ -16,7 +16,7 @@ from hashlib import shake_256
 from itertools import combinations
 from math import isfinite
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
 import numpy as np
@@ -329,23 +329,22 @@ class _RecordedSum(msgspec.Struct):
 
 
 def replay_sums(
-    folder: Path, round: Round, entries: Sequence[Mapping[str, Any]], reasons: Mapping[str, str]
+    folder: Path, round: Round, files: Sequence[str], reasons: Mapping[str, str]
 ) -> Release:
-    """Compute the release of a secure round again from its record, given the lines of its log.
+    """Compute the release of a secure round again from its record, given the files of its sums.
 
     Round trips and bytes are taken from the record: sums do not show them.
     """
     plan = Plan.of(round)
     server: SecureServer | None = None
-    for entry in entries:
-        if entry["event"] == "summed":
-            server = server or SecureServer(plan)
-            recorded = _read_sum(folder, entry["file"])
-            if server.ended:
-                raise RecordError(f"{entry['file']}: comes after the last step")
-            if len(recorded.totals) != server.width:
-                raise RecordError(f"{entry['file']}: must hold {server.width} sums")
-            server.receive(recorded.agents, recorded.totals)
+    for file in files:
+        server = server or SecureServer(plan)
+        recorded = _read_sum(folder, file)
+        if server.ended:
+            raise RecordError(f"{file}: comes after the last step")
+        if len(recorded.totals) != server.width:
+            raise RecordError(f"{file}: must hold {server.width} sums")
+        server.receive(recorded.agents, recorded.totals)
     if server is None or not server.ended:
         raise RecordError("sums: are missing from the record")
     stated = decode(read(folder / "record.json"), Release, plan.kinds, "record.json")
