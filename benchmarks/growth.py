@@ -16,7 +16,7 @@ import numpy as np
 
 import fedwqcp as fw
 from fedwqcp.methods import get
-from fedwqcp.wire.payload import Summary
+from fedwqcp.wire.messages import Summary
 
 REPEATS = 7
 SCORE = fw.APS(randomized=False)

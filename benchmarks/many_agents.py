@@ -17,7 +17,7 @@ import numpy as np
 import fedwqcp as fw
 from fedwqcp.federation.plan import choose_method, choose_score, new_id
 from fedwqcp.scores.custom import Custom
-from fedwqcp.wire.round import Round
+from fedwqcp.wire.messages import Round
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "flower"))
 

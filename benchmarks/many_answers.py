@@ -16,7 +16,7 @@ from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.folder import open_round
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.codec import encode
-from fedwqcp.wire.round import Choice, Round
+from fedwqcp.wire.messages import Choice, Round
 
 
 def main(count: int) -> None:

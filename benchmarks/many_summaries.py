@@ -23,9 +23,7 @@ import numpy as np
 from fedwqcp.federation.server import Server
 from fedwqcp.methods.fedwq_cp import weighted_mean
 from fedwqcp.wire.codec import encode, terms
-from fedwqcp.wire.envelope import Answer
-from fedwqcp.wire.payload import LocalQuantile
-from fedwqcp.wire.round import Choice, Round
+from fedwqcp.wire.messages import Answer, Choice, LocalQuantile, Round
 
 BATCH = 10_000
 

@@ -21,7 +21,7 @@ import numpy as np
 import fedwqcp as fw
 from fedwqcp.methods import Method
 from fedwqcp.methods.private_fedwq_cp import count_bins, edges_of, mechanism
-from fedwqcp.wire.payload import LocalQuantile
+from fedwqcp.wire.messages import LocalQuantile
 from fedwqcp_lab.datasets.loading import load
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -19,7 +19,7 @@ import typer
 import fedwqcp
 from fedwqcp import methods, scores
 from fedwqcp.cli.main import app
-from fedwqcp.wire.guarantee import KINDS, STRENGTHS
+from fedwqcp.wire.release import KINDS, STRENGTHS
 
 MODULES = ("fedwqcp.metrics", "fedwqcp.theory", "fedwqcp.monitor", "fedwqcp.sklearn")
 """Modules beside the package itself whose public names are documented."""

@@ -23,7 +23,7 @@ from fedwqcp.federation.server import Server
 from fedwqcp.methods import Calibration
 from fedwqcp.methods.fedls_cp import ranks_of
 from fedwqcp.wire.codec import encode, terms
-from fedwqcp.wire.round import Choice, Round
+from fedwqcp.wire.messages import Choice, Round
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "explanation" / "byzantine.md"

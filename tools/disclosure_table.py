@@ -14,7 +14,7 @@ from fedwqcp import methods
 from fedwqcp.errors import InputError
 from fedwqcp.federation.agent import USUAL_LIMIT, Agent
 from fedwqcp.methods import Calibration
-from fedwqcp.wire.round import Choice, Round
+from fedwqcp.wire.messages import Choice, Round
 
 PAGE = Path(__file__).parents[1] / "SECURITY.md"
 BEGIN, END = "<!-- disclosure table: python tools/disclosure_table.py -->\n", "<!-- end -->\n"

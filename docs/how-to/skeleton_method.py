@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fedwqcp.errors import InputError
 from fedwqcp.methods import Calibration, OneShot
 from fedwqcp.quantile import conformal_quantile
-from fedwqcp.wire.guarantee import NO_GUARANTEE
-from fedwqcp.wire.payload import LocalQuantile, ToAll
+from fedwqcp.wire.messages import LocalQuantile, ToAll
+from fedwqcp.wire.release import NO_GUARANTEE
 
 
 @dataclass(frozen=True)

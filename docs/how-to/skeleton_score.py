@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedwqcp.arrays import Floats, Probabilities
+from fedwqcp._validation import Floats, Probabilities
 from fedwqcp.scores import LabelScore
 
 

@@ -22,8 +22,7 @@ from fedwqcp.scores.normalized_residual import NormalizedResidual
 from fedwqcp.scores.ordinal_aps import OrdinalAPS
 from fedwqcp.scores.raps import RAPS
 from fedwqcp.scores.saps import SAPS
-from fedwqcp.wire.guarantee import Guarantee
-from fedwqcp.wire.release import Release
+from fedwqcp.wire.release import Guarantee, Release
 
 __version__ = "0.1.0"
 

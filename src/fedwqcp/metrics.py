@@ -14,7 +14,7 @@ from math import inf, log
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp.arrays import Floats, as_floats, as_groups, as_indicators, as_labels, as_scores
+from fedwqcp._validation import Floats, as_floats, as_groups, as_indicators, as_labels, as_scores
 from fedwqcp.errors import InputError
 from fedwqcp.sets import Intervals, LabelSets
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import bdtr, bdtrc
 
-from fedwqcp.arrays import Floats, as_alpha, as_scores
+from fedwqcp._validation import Floats, as_alpha, as_scores
 from fedwqcp.errors import InputError
 from fedwqcp.kernels import selection
 

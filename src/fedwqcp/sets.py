@@ -8,7 +8,7 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp.arrays import Bools, Floats, as_floats, as_labels
+from fedwqcp._validation import Bools, Floats, as_floats, as_labels
 from fedwqcp.errors import InputError
 
 

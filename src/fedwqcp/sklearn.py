@@ -21,7 +21,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp.arrays import Floats, group_places
+from fedwqcp._validation import Floats, group_places
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.federation.transport.local import calibrate
 from fedwqcp.methods import Calibration

@@ -24,7 +24,7 @@ from hashlib import blake2b
 from math import inf
 from typing import NamedTuple, TypeAlias
 
-from fedwqcp.arrays import Floats
+from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError
 from fedwqcp.kernels import torch as passes
 from fedwqcp.kernels.torch import Formula, FusedSets, distance, ratio, reach, stretch, torch

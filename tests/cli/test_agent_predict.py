@@ -13,7 +13,7 @@ from command_line import call
 from fedwqcp.cli.main import exit_code
 from fedwqcp.errors import FedwqcpError
 from fedwqcp.wire.codec import decode
-from fedwqcp.wire.round import Round
+from fedwqcp.wire.messages import Round
 
 SITES = ("st-mary", "lakeside", "north")
 

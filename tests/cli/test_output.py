@@ -25,7 +25,7 @@ from fedwqcp.federation.plan import choose_method, choose_score, new_id
 from fedwqcp.federation.record import Ledger
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.local import calibrate
-from fedwqcp.wire.round import Round
+from fedwqcp.wire.messages import Round
 from records import record
 
 ELSEWHERE = {"flower demo"}

@@ -27,7 +27,7 @@ from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.folder import read_round
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.raps import RAPS
-from fedwqcp.wire.round import Round
+from fedwqcp.wire.messages import Round
 
 NAMES = ("a", "b", "c", "d")
 

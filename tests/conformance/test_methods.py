@@ -14,9 +14,7 @@ from fedwqcp.federation.plan import Plan, choose_method
 from fedwqcp.federation.server import Server
 from fedwqcp.methods import Method
 from fedwqcp.wire.codec import decode
-from fedwqcp.wire.envelope import Answer
-from fedwqcp.wire.payload import Outcome, Question, Summary
-from fedwqcp.wire.round import Choice, Round
+from fedwqcp.wire.messages import Answer, Choice, Outcome, Question, Round, Summary
 
 SETTINGS = {
     "dp-fedcp": {"solver": "exact"},  # the iterative solver is tested beside its source

@@ -14,7 +14,7 @@ from fedwqcp.federation.transport import folder, local
 from fedwqcp.federation.transport.session import Session, Timeouts
 from fedwqcp.federation.transport.site import Site
 from fedwqcp.methods import Calibration
-from fedwqcp.wire.round import Choice, Round
+from fedwqcp.wire.messages import Choice, Round
 
 SETTINGS = {"dp-fedcp": {"rounds": 4, "count_noise": 0.0}}
 METHODS = [fw.methods.get(name, **SETTINGS.get(name, {})) for name in fw.methods.available()]

@@ -20,7 +20,7 @@ from fedwqcp.methods.fedls_cp import FedLSCP
 from fedwqcp.methods.fedwq_cp import FedWQCP
 from fedwqcp.theory import diagnose_release
 from fedwqcp.wire.codec import encode
-from fedwqcp.wire.payload import Begin, LocalQuantile
+from fedwqcp.wire.messages import Begin, LocalQuantile
 
 COUNTS = {"a": [500, 40, 20], "b": [40, 500, 20], "c": [30, 30, 500]}
 

@@ -20,10 +20,8 @@ from fedwqcp.methods.fcp import CountAt
 from fedwqcp.methods.fedls_cp import ClassSketches
 from fedwqcp.scores.cqr import CQR
 from fedwqcp.wire.codec import decode, encode
-from fedwqcp.wire.envelope import Answer, Ask
-from fedwqcp.wire.guarantee import NO_GUARANTEE
-from fedwqcp.wire.payload import Begin, LocalQuantile, Summary, ToAll
-from fedwqcp.wire.round import Choice, Round
+from fedwqcp.wire.messages import Answer, Ask, Begin, Choice, LocalQuantile, Round, Summary, ToAll
+from fedwqcp.wire.release import NO_GUARANTEE
 
 ROUND = Round("r1", Choice("fedwq-cp"), Choice("lac"), (0.2,), ("a", "b"), 2, max_n=10)
 CAL = Calibration([0.1, 0.2, 0.3, 0.4])

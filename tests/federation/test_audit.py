@@ -18,7 +18,7 @@ from fedwqcp.federation.record import Ledger, with_reasons
 from fedwqcp.federation.server import Server
 from fedwqcp.scores.custom import Custom
 from fedwqcp.wire.codec import encode
-from fedwqcp.wire.round import Choice, Round
+from fedwqcp.wire.messages import Choice, Round
 
 DATA = {"a": np.arange(1, 11) / 10, "b": np.arange(1, 6) / 7, "c": np.arange(1, 21) / 50}
 

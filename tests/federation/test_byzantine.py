@@ -28,9 +28,7 @@ from fedwqcp.methods.private_fedwq_cp import ADDED, PrivateQuantile
 from fedwqcp.methods.rob_fcp import Span
 from fedwqcp.quantile import conformal_rank
 from fedwqcp.wire.codec import decode, encode, terms
-from fedwqcp.wire.envelope import Answer, Ask
-from fedwqcp.wire.payload import Begin, LocalQuantile
-from fedwqcp.wire.round import Choice, Round
+from fedwqcp.wire.messages import Answer, Ask, Begin, Choice, LocalQuantile, Round
 
 HONEST = ("a", "b", "c")
 

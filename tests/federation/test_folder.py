@@ -23,8 +23,7 @@ from fedwqcp.federation.signing import SigningKey, new_key
 from fedwqcp.federation.transport.folder import close_round, open_round, read_round, write_answer
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.codec import encode
-from fedwqcp.wire.payload import LocalQuantile, ToAll
-from fedwqcp.wire.round import Choice, Round
+from fedwqcp.wire.messages import Choice, LocalQuantile, Round, ToAll
 
 RNG = np.random.default_rng(5)
 CALS = {name: Calibration(RNG.uniform(size=n)) for name, n in (("a", 30), ("b", 50), ("c", 40))}

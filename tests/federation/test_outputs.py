@@ -22,7 +22,7 @@ from fedwqcp.federation.outputs import (
     load_outputs,
 )
 from fedwqcp.federation.predict import calibration_of, predict
-from fedwqcp.wire.round import Choice, Round
+from fedwqcp.wire.messages import Choice, Round
 
 PROBS = np.array([[0.7, 0.3], [0.2, 0.8]])
 

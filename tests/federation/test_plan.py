@@ -20,9 +20,7 @@ from fedwqcp.federation.predict import calibration_of, predict
 from fedwqcp.federation.server import Server
 from fedwqcp.methods.fcp import FCP
 from fedwqcp.wire.codec import brief, decode, encode
-from fedwqcp.wire.envelope import Answer
-from fedwqcp.wire.payload import LocalQuantile
-from fedwqcp.wire.round import Choice, Round
+from fedwqcp.wire.messages import Answer, Choice, LocalQuantile, Round
 from worked import kth_smallest
 
 HAND = {

@@ -21,7 +21,7 @@ from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.secure import SecureServer, run_masked, secure_round
 from fedwqcp.methods import Calibration, get
 from fedwqcp.wire.codec import encode
-from fedwqcp.wire.round import Choice, Round
+from fedwqcp.wire.messages import Choice, Round
 
 ROUND = Round(
     "r1", choose_method(get("private-fedwq-cp")), Choice("lac"), (0.1,), ("a", "b"), 1, n_classes=3
@@ -196,7 +196,7 @@ from fedwqcp.federation import privacy_budget
 from fedwqcp.federation.agent import Agent
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.codec import decode
-from fedwqcp.wire.round import Round
+from fedwqcp.wire.messages import Round
 home, name, total, crash = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3]), sys.argv[4]
 if crash == "after":
     synced = privacy_budget.sync_folder

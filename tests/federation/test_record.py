@@ -12,8 +12,8 @@ from fedwqcp.errors import InputError, RecordError
 from fedwqcp.federation.predict import check_terms, thresholds
 from fedwqcp.methods.cphet import CPhet
 from fedwqcp.wire.codec import encode
-from fedwqcp.wire.guarantee import Guarantee
-from fedwqcp.wire.payload import Local, ToAll
+from fedwqcp.wire.messages import Local, ToAll
+from fedwqcp.wire.release import Guarantee
 
 AGENTS = {
     "a": Calibration([0.1, 0.2, 0.3, 0.4], [0, 0, 1, 1], [[0.0], [0.1], [0.2], [0.3]], 2),

@@ -31,10 +31,7 @@ from fedwqcp.federation.secure import (
 from fedwqcp.methods import Total
 from fedwqcp.methods.fcp import CountAt
 from fedwqcp.wire.codec import encode, terms
-from fedwqcp.wire.envelope import Ask
-from fedwqcp.wire.masked import FixedPoint, ToAllWithin
-from fedwqcp.wire.payload import Begin, LocalQuantile
-from fedwqcp.wire.round import Round
+from fedwqcp.wire.messages import Ask, Begin, FixedPoint, LocalQuantile, Round, ToAllWithin
 
 METHODS = [
     fw.methods.get(name, **settings)

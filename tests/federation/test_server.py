@@ -28,10 +28,20 @@ from fedwqcp.methods.dp_fedcp import LabelCounts, Step, Sums
 from fedwqcp.methods.fcp import Counts, order_sketch
 from fedwqcp.methods.fedcp_qq import SampleSize
 from fedwqcp.wire.codec import decode, encode, terms
-from fedwqcp.wire.envelope import Answer, Ask
-from fedwqcp.wire.guarantee import NO_GUARANTEE
-from fedwqcp.wire.payload import Begin, LocalQuantile, Outcome, Question, Summary, ToAll, ToEach
-from fedwqcp.wire.round import Choice, Round
+from fedwqcp.wire.messages import (
+    Answer,
+    Ask,
+    Begin,
+    Choice,
+    LocalQuantile,
+    Outcome,
+    Question,
+    Round,
+    Summary,
+    ToAll,
+    ToEach,
+)
+from fedwqcp.wire.release import NO_GUARANTEE
 
 ROUND = Round(
     id="r1",

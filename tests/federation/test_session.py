@@ -15,7 +15,7 @@ from fedwqcp.federation.transport.messages import ASK, RELEASE
 from fedwqcp.federation.transport.session import Session, Timeouts, collect
 from fedwqcp.federation.transport.site import Site
 from fedwqcp.scores.custom import Custom
-from fedwqcp.wire.round import Round
+from fedwqcp.wire.messages import Round
 
 
 @pytest.fixture

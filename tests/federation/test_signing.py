@@ -18,8 +18,7 @@ from fedwqcp.federation.secure import secure_round
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport import local
 from fedwqcp.wire.codec import decode, encode
-from fedwqcp.wire.envelope import Answer
-from fedwqcp.wire.round import Round
+from fedwqcp.wire.messages import Answer, Round
 
 pytest.importorskip("cryptography")
 from fedwqcp.federation.signing import SigningKey, new_key

@@ -10,7 +10,7 @@ import fedwqcp as fw
 from fedwqcp.federation.plan import choose_method, choose_score, new_id
 from fedwqcp.federation.transport.flower import Timeouts
 from fedwqcp.scores.custom import Custom
-from fedwqcp.wire.round import Round
+from fedwqcp.wire.messages import Round
 
 QUICK = Timeouts(deadline=0.4, grace=0.05, poll=0.01)
 NAMES = ("north", "south", "east")

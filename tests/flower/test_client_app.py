@@ -19,7 +19,7 @@ from fedwqcp.federation.transport.flower.messages import write_request
 from fedwqcp.federation.transport.messages import ASK, RELEASE, Request
 from fedwqcp.scores.aps import APS
 from fedwqcp.wire.codec import encode
-from fedwqcp.wire.payload import ToAll
+from fedwqcp.wire.messages import ToAll
 
 NORTH = {"agent": "north"}
 

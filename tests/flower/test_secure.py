@@ -27,7 +27,7 @@ from fedwqcp.federation.transport.flower.secagg import expand_seed
 from fedwqcp.federation.transport.messages import ASK, Request
 from fedwqcp.federation.transport.settings import secure_of
 from fedwqcp.wire.codec import encode
-from fedwqcp.wire.masked import ToAllWithin
+from fedwqcp.wire.messages import ToAllWithin
 
 RARE = 1e-6
 RANGE = (-1.0, 2.0)

@@ -51,8 +51,7 @@ from fedwqcp.federation.transport import folder, local
 from fedwqcp.methods import Summed
 from fedwqcp.scores.custom import Custom
 from fedwqcp.wire.codec import MAX_BYTES, decode, encode
-from fedwqcp.wire.envelope import Answer
-from fedwqcp.wire.round import Round
+from fedwqcp.wire.messages import Answer, Round
 from fuzz import model
 from fuzz.mutations import mutate
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fedwqcp.arrays import SUM_TOLERANCE
+from fedwqcp._validation import SUM_TOLERANCE
 from fedwqcp.errors import InputError
 from fedwqcp.kernels import dispatch
 from fedwqcp.kernels import numpy as reference

@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("numba")
 
-from fedwqcp.arrays import SUM_TOLERANCE
+from fedwqcp._validation import SUM_TOLERANCE
 from fedwqcp.kernels import numba as loops
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedwqcp.arrays import as_probabilities
+from fedwqcp._validation import as_probabilities
 from fedwqcp.kernels import Ranked
 from fedwqcp.kernels import numpy as reference
 from fedwqcp.kernels.numpy import distance, ratio, reach, stretch

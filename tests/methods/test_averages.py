@@ -19,7 +19,7 @@ from fedwqcp.methods.fcp import FCP
 from fedwqcp.methods.fedls_cp import FedLSCP
 from fedwqcp.methods.fedls_cp.class_sketches import ClassSketches, SketchesAndThreshold
 from fedwqcp.scores.custom import Custom
-from fedwqcp.wire.payload import Begin, LocalQuantile
+from fedwqcp.wire.messages import Begin, LocalQuantile
 from strategies import alphas
 from worked import samples, threshold
 

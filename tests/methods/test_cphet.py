@@ -31,7 +31,7 @@ from fedwqcp.methods.cphet.reweighting import (
     pooled_weights,
 )
 from fedwqcp.scores.custom import Custom
-from fedwqcp.wire.payload import Begin
+from fedwqcp.wire.messages import Begin
 
 # --- the specification ----------------------------------------------------------------------------
 

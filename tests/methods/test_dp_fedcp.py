@@ -25,7 +25,7 @@ from fedwqcp.methods.dp_fedcp.label_shift import (
     discrete_gaussian,
     label_weights,
 )
-from fedwqcp.wire.payload import Begin
+from fedwqcp.wire.messages import Begin
 
 # --- the specification, in plain Python and exact fractions ---------------------------------------
 

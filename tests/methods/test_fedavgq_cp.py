@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import fedwqcp as fw
 from fedwqcp.errors import InputError
 from fedwqcp.methods.fedavgq_cp import FedAvgQCP
-from fedwqcp.wire.payload import LocalQuantile
+from fedwqcp.wire.messages import LocalQuantile
 from strategies import alphas
 from worked import ABC, EMPTY, A, C, samples, threshold
 

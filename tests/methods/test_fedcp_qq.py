@@ -26,7 +26,7 @@ from fedwqcp.methods.fedcp_qq import (
     mean_coverages,
     pair_coverages,
 )
-from fedwqcp.wire.payload import Begin, LocalQuantile
+from fedwqcp.wire.messages import Begin, LocalQuantile
 from strategies import alphas
 from worked import ABC, EMPTY, A, B, C, samples, threshold
 

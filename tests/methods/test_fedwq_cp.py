@@ -13,7 +13,7 @@ import fedwqcp as fw
 from fedwqcp.errors import InputError
 from fedwqcp.methods.fedavgq_cp import FedAvgQCP
 from fedwqcp.methods.fedwq_cp import FedWQCP
-from fedwqcp.wire.payload import LocalQuantile
+from fedwqcp.wire.messages import LocalQuantile
 from strategies import alphas
 from worked import ABC, EMPTY, A, B, C, samples, threshold
 

@@ -13,7 +13,7 @@ import fedwqcp as fw
 from fedwqcp.errors import InputError
 from fedwqcp.methods.guarded_median_cp import GuardedMedianCP, Proposal
 from fedwqcp.quantile import conformal_quantile
-from fedwqcp.wire.payload import LocalQuantile
+from fedwqcp.wire.messages import LocalQuantile
 from strategies import alphas, scores
 from worked import ABC, EMPTY
 

@@ -12,7 +12,7 @@ import fedwqcp as fw
 from fedwqcp.errors import InputError
 from fedwqcp.methods.max_cp import MaxCP
 from fedwqcp.theory.diagnosis import excluded
-from fedwqcp.wire.payload import LocalQuantile
+from fedwqcp.wire.messages import LocalQuantile
 from worked import ABC, EMPTY, threshold
 
 

@@ -16,7 +16,7 @@ from fedwqcp.methods._pinball import (
     federated_quantiles,
     moreau_gradient,
 )
-from fedwqcp.wire.payload import Begin
+from fedwqcp.wire.messages import Begin
 
 numbers = st.floats(-5, 5)
 levels = st.floats(0.01, 0.99)

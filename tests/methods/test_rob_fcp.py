@@ -24,7 +24,7 @@ from fedwqcp.methods.rob_fcp import (
     estimated_byzantine,
     vectors,
 )
-from fedwqcp.wire.payload import Begin
+from fedwqcp.wire.messages import Begin
 from strategies import alphas
 from worked import ABC, EMPTY, A, samples, threshold
 

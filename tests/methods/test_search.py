@@ -23,7 +23,7 @@ from fedwqcp.methods._search import (
     sums_at,
     to_key,
 )
-from fedwqcp.wire.payload import Question
+from fedwqcp.wire.messages import Question
 from worked import kth_smallest
 
 numbers = st.floats(allow_nan=False)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 import fedwqcp as fw
 from fedwqcp.errors import InputError
 from fedwqcp.methods.split_cp import SplitCP
-from fedwqcp.wire.payload import Begin, Local
+from fedwqcp.wire.messages import Begin, Local
 from strategies import alphas, scores
 from worked import ABC, EMPTY, A
 

@@ -12,7 +12,7 @@ import fedwqcp as fw
 from fedwqcp.errors import InputError, QuorumError
 from fedwqcp.methods._byzantine import capped
 from fedwqcp.methods.weighted_median_cp import WeightedMedianCP
-from fedwqcp.wire.payload import LocalQuantile
+from fedwqcp.wire.messages import LocalQuantile
 from worked import ABC, EMPTY, threshold
 
 anything = st.builds(LocalQuantile, st.floats(-1e9, 1e9) | st.just(inf), st.integers(1, 10**9))

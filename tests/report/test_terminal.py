@@ -26,7 +26,7 @@ from fedwqcp.report.terminal import (
     show,
     verdict,
 )
-from fedwqcp.wire.payload import ToAll
+from fedwqcp.wire.messages import ToAll
 from records import record
 
 TEN = np.arange(1, 11) / 10

@@ -31,8 +31,7 @@ from fedwqcp.methods.guarded_median_cp import GuardedMedianCP
 from fedwqcp.methods.max_cp import MaxCP
 from fedwqcp.methods.new_agent_cp import NewAgentCP
 from fedwqcp.methods.split_cp import SplitCP
-from fedwqcp.wire.payload import Local, LocalQuantile
-from fedwqcp.wire.round import Round
+from fedwqcp.wire.messages import Local, LocalQuantile, Round
 
 levels = st.integers(1, 99).map(lambda k: k / 100)
 tied = st.integers(0, 6).map(float)

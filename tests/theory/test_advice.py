@@ -14,7 +14,7 @@ from fedwqcp.errors import InputError
 from fedwqcp.methods.fcp import FCP
 from fedwqcp.theory import advise, diagnose
 from fedwqcp.theory.advice import label_shift, own_suffices
-from fedwqcp.wire.payload import LocalQuantile
+from fedwqcp.wire.messages import LocalQuantile
 
 ALPHA = 0.1
 GUARDED = {"sketch": "order", "floor": True, "own": True}

@@ -33,7 +33,7 @@ from fedwqcp.theory import (
     judge,
 )
 from fedwqcp.theory.diagnosis import excluded
-from fedwqcp.wire.payload import LocalQuantile, QuantileAndTail
+from fedwqcp.wire.messages import LocalQuantile, QuantileAndTail
 
 Q = LocalQuantile
 

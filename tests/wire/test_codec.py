@@ -15,12 +15,20 @@ from fedwqcp.federation.agent import Agent
 from fedwqcp.methods import Calibration
 from fedwqcp.wire import codec
 from fedwqcp.wire.codec import MAX_BYTES, decode, encode, method_of, terms
-from fedwqcp.wire.envelope import Answer, Ask
-from fedwqcp.wire.guarantee import NO_GUARANTEE
 from fedwqcp.wire.limits import Limit
-from fedwqcp.wire.payload import Begin, Local, LocalQuantile, Summary, ToAll, ToEach
-from fedwqcp.wire.release import AgentRecord, Release
-from fedwqcp.wire.round import Choice, Round
+from fedwqcp.wire.messages import (
+    Answer,
+    Ask,
+    Begin,
+    Choice,
+    Local,
+    LocalQuantile,
+    Round,
+    Summary,
+    ToAll,
+    ToEach,
+)
+from fedwqcp.wire.release import NO_GUARANTEE, AgentRecord, Release
 
 KINDS = (LocalQuantile, Begin, ToAll, ToEach, Local)
 ROUND = Round(

@@ -16,12 +16,9 @@ from fedwqcp.federation.plan import kinds_of
 from fedwqcp.federation.record import load, parse
 from fedwqcp.federation.server import Server
 from fedwqcp.wire import limits
-from fedwqcp.wire.agent_record import AgentRecord
 from fedwqcp.wire.codec import decode, encode, terms
-from fedwqcp.wire.envelope import Answer
-from fedwqcp.wire.payload import LocalQuantile, ToAll
-from fedwqcp.wire.release import Release
-from fedwqcp.wire.round import Choice, Round
+from fedwqcp.wire.messages import Answer, Choice, LocalQuantile, Round, ToAll
+from fedwqcp.wire.release import AgentRecord, Release
 
 PAGE = Path(__file__).parents[2] / "docs/reference/wire-format.md"
 SMALL = 2**20

@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 
 from fedwqcp.errors import InputError
-from fedwqcp.wire.guarantee import NO_GUARANTEE
-from fedwqcp.wire.payload import Local, LocalQuantile, ToAll, ToEach
-from fedwqcp.wire.release import AgentRecord, Release
-from fedwqcp.wire.round import Choice, Round
+from fedwqcp.wire.messages import Choice, Local, LocalQuantile, Round, ToAll, ToEach
+from fedwqcp.wire.release import NO_GUARANTEE, AgentRecord, Release
 
 ROUND = Round("ab", Choice("m"), Choice("s"), (0.1,), ("a", "b", "c", "d"), 2)
 RELEASE = Release(

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 import fedwqcp
 from fedwqcp import methods
-from fedwqcp.arrays import Floats, as_labels
+from fedwqcp._validation import Floats, as_labels
 from fedwqcp.demo.data import stream
 from fedwqcp.errors import InfiniteThresholdWarning, InputError
 from fedwqcp.federation.transport.local import calibrate
@@ -35,7 +35,7 @@ from fedwqcp.scores import IntervalScore, LabelScore, Rule, Score, uniforms
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.cqr import CQR
 from fedwqcp.sets import Intervals, LabelSets
-from fedwqcp.wire.payload import LocalQuantile, Number
+from fedwqcp.wire.messages import LocalQuantile, Number
 from fedwqcp.wire.release import Release
 from fedwqcp_lab.experiment import Experiment, MethodPlan, PresetPlan, digest
 from fedwqcp_lab.results import AgentPartition, Result

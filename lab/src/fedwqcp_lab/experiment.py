@@ -16,11 +16,11 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 import msgspec
 
 from fedwqcp import methods, scores
-from fedwqcp.arrays import as_alpha
+from fedwqcp._validation import as_alpha
 from fedwqcp.errors import InputError
 from fedwqcp.quantile import Overflow, check_overflow
 from fedwqcp.scores import Rule, Score
-from fedwqcp.wire.round import Setting
+from fedwqcp.wire.messages import Setting
 
 T = TypeVar("T")
 

@@ -32,7 +32,7 @@ from fedwqcp.report.html.sections import (
     method_order,
 )
 from fedwqcp.theory import Finding, diagnose
-from fedwqcp.wire.payload import LocalQuantile
+from fedwqcp.wire.messages import LocalQuantile
 from fedwqcp_lab.comparison import INTERVAL, display_title, half_width
 from fedwqcp_lab.results import AgentPartition, Journal, Result, read_results
 

@@ -15,7 +15,7 @@ from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 from fedwqcp._io import append_line, write_atomic
 from fedwqcp.demo.records import from_line, to_line
 from fedwqcp.errors import InputError, RecordError
-from fedwqcp.wire.payload import Number
+from fedwqcp.wire.messages import Number
 
 VERSION = 1
 """Version of both formats; a file of another version is refused."""

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.random import Generator
 
-from fedwqcp.arrays import Floats
+from fedwqcp._validation import Floats
 from fedwqcp.demo.agents import ModelSettings, train_and_predict
 from fedwqcp.demo.data import (
     EmbeddedDataset,

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedwqcp._io import write_atomic
-from fedwqcp.arrays import Floats, Labels
+from fedwqcp._validation import Floats, Labels
 from fedwqcp.demo.data import Indices
 from fedwqcp.errors import InputError, RecordError
 

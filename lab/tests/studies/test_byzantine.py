@@ -14,8 +14,7 @@ from fedwqcp.federation.plan import choose_method, choose_score, new_id
 from fedwqcp.federation.server import Server
 from fedwqcp.methods.rob_fcp import Span
 from fedwqcp.wire.codec import encode, terms
-from fedwqcp.wire.envelope import Answer
-from fedwqcp.wire.round import Round
+from fedwqcp.wire.messages import Answer, Round
 from fedwqcp_lab import unit as units
 from fedwqcp_lab.evaluation import calibrate_row, prepare
 from fedwqcp_lab.pipeline import Folder

@@ -34,7 +34,7 @@ from fedwqcp.federation.transport import folder
 from fedwqcp.methods import Calibration
 from fedwqcp.quantile import conformal_rank
 from fedwqcp.sets import Intervals, LabelSets
-from fedwqcp.wire.round import Round
+from fedwqcp.wire.messages import Round
 
 app = typer.Typer(no_args_is_help=True)
 

@@ -13,7 +13,7 @@ from rich.text import Text
 from fedwqcp import methods as all_methods
 from fedwqcp import scores as all_scores
 from fedwqcp.cli.output import AsJson, Output
-from fedwqcp.wire.guarantee import KINDS
+from fedwqcp.wire.release import KINDS
 
 Which = Annotated[str | None, typer.Argument(help="Show one of them in full.")]
 

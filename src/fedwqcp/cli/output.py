@@ -18,14 +18,13 @@ from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
 from fedwqcp import metrics
-from fedwqcp.arrays import as_groups
+from fedwqcp._validation import as_groups
 from fedwqcp.errors import InputError
 from fedwqcp.federation.outputs import Outputs
 from fedwqcp.report.terminal import Scale, always_left_out, released, scale
 from fedwqcp.sets import Intervals, LabelSets
-from fedwqcp.wire.payload import LocalQuantile, ToAll
+from fedwqcp.wire.messages import LocalQuantile, Round, Setting, ToAll
 from fedwqcp.wire.release import Release
-from fedwqcp.wire.round import Round, Setting
 
 VERSION = 1
 """Version of the objects; a field may be added to one without a new version."""

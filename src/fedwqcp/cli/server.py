@@ -32,9 +32,8 @@ from fedwqcp.federation.transport import folder
 from fedwqcp.report.terminal import always_left_out, released
 from fedwqcp.scores import Score
 from fedwqcp.theory import Advice, Diagnosis, GroupDiagnosis, diagnose_groups, diagnose_release
-from fedwqcp.wire.payload import ToAll, ToEach
+from fedwqcp.wire.messages import Round, Setting, ToAll, ToEach
 from fedwqcp.wire.release import Release
-from fedwqcp.wire.round import Round, Setting
 
 app = typer.Typer(no_args_is_help=True)
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.random import Generator
 
 from fedwqcp import methods
-from fedwqcp.arrays import Floats, Labels
+from fedwqcp._validation import Floats, Labels
 from fedwqcp.demo.data import EmbeddedDataset, Indices, by_cluster, by_label, iid, stream
 from fedwqcp.errors import MissingExtraError
 from fedwqcp.methods import Calibration, Method

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.random import Generator
 
-from fedwqcp.arrays import Floats, Labels, as_floats
+from fedwqcp._validation import Floats, Labels, as_floats
 from fedwqcp.errors import InputError, MissingExtraError
 
 

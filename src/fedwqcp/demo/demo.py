@@ -16,7 +16,7 @@ import numpy as np
 
 import fedwqcp
 from fedwqcp import methods, metrics, theory
-from fedwqcp.arrays import Floats, as_alpha
+from fedwqcp._validation import Floats, as_alpha
 from fedwqcp.demo.agents import (
     AGENTS,
     Federation,
@@ -34,8 +34,8 @@ from fedwqcp.metrics import histogram
 from fedwqcp.quantile import conformal_quantile
 from fedwqcp.scores import LabelScore
 from fedwqcp.theory.diagnosis import excluded
+from fedwqcp.wire.messages import Setting
 from fedwqcp.wire.release import Release
-from fedwqcp.wire.round import Setting
 
 POLICIES = ("propagate", "clip", "exclude")
 """What an agent with too few points may do."""

@@ -14,8 +14,7 @@ import msgspec
 
 from fedwqcp._io import write_atomic
 from fedwqcp.errors import InputError, RecordError
-from fedwqcp.wire.payload import Number
-from fedwqcp.wire.round import Setting
+from fedwqcp.wire.messages import Number, Setting
 
 R = TypeVar("R")
 

@@ -14,9 +14,7 @@ from fedwqcp.methods import Method
 from fedwqcp.methods.fedls_cp import FedLSCP
 from fedwqcp.methods.fedwq_cp import FedWQCP
 from fedwqcp.theory import Advice, advise, diagnose_release
-from fedwqcp.wire.envelope import Answer
-from fedwqcp.wire.masked import ToAllWithin
-from fedwqcp.wire.payload import MOST_TAIL, Begin, LocalQuantile, Summary
+from fedwqcp.wire.messages import MOST_TAIL, Answer, Begin, LocalQuantile, Summary, ToAllWithin
 from fedwqcp.wire.release import Release
 
 DEMAND = ("guarded-median-cp", "fedls-cp", "fcp", "split-cp", "fedwq-cp")

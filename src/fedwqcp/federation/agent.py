@@ -19,9 +19,7 @@ from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.signing import SigningKey
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.codec import decode, encode
-from fedwqcp.wire.envelope import Answer, Ask
-from fedwqcp.wire.payload import Begin, Question, Summary
-from fedwqcp.wire.round import Round
+from fedwqcp.wire.messages import Answer, Ask, Begin, Question, Round, Summary
 
 
 @dataclass(frozen=True)

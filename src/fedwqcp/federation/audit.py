@@ -32,9 +32,8 @@ from fedwqcp.federation.record import (
 from fedwqcp.federation.secure import replay_sums
 from fedwqcp.federation.server import Server
 from fedwqcp.wire.codec import decode, encode
-from fedwqcp.wire.envelope import Answer
+from fedwqcp.wire.messages import Answer, Round
 from fedwqcp.wire.release import Release
-from fedwqcp.wire.round import Round
 
 
 @dataclass(frozen=True)

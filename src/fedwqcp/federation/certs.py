@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from fedwqcp._io import make_folder, write_new
 from fedwqcp.errors import InputError, MissingExtraError
-from fedwqcp.wire.round import check_names
+from fedwqcp.wire.messages import check_names
 
 if TYPE_CHECKING:
     from cryptography import x509

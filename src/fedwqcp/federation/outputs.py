@@ -19,11 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from fedwqcp._io import from_json, read, to_json, write_atomic
-from fedwqcp.arrays import Bools, Floats, as_floats, as_labels
+from fedwqcp._validation import Bools, Floats, as_floats, as_labels
 from fedwqcp.errors import InputError, MissingExtraError, RecordError
 from fedwqcp.federation.plan import Plan
 from fedwqcp.scores import LabelScore, fit_temperature, row_ids, softmax, uniforms
-from fedwqcp.wire.round import Round
+from fedwqcp.wire.messages import Round
 
 _DAMAGED = (
     *(ValueError, OSError, EOFError, MemoryError, NotImplementedError),

@@ -17,7 +17,7 @@ from msgspec import Meta
 
 from fedwqcp import methods, scores
 from fedwqcp._io import load_toml
-from fedwqcp.arrays import Floats, as_usual_alpha, group_places, several_columns
+from fedwqcp._validation import Floats, as_usual_alpha, group_places, several_columns
 from fedwqcp.errors import InputError, OutOfRangeError
 from fedwqcp.methods import Calibration, Method
 from fedwqcp.quantile import Overflow
@@ -27,8 +27,7 @@ from fedwqcp.scores.custom import Custom
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.wire.codec import encode, terms
 from fedwqcp.wire.limits import check_tasks
-from fedwqcp.wire.payload import Payload, ToAll
-from fedwqcp.wire.round import Choice, Round, choice_of
+from fedwqcp.wire.messages import Choice, Payload, Round, ToAll, choice_of
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import fields
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp.arrays import Floats, as_floats, as_indicators
+from fedwqcp._validation import Floats, as_floats, as_indicators
 from fedwqcp.errors import InputError, WrongRoundError
 from fedwqcp.federation.outputs import Outputs, named_by_line, row_uniforms
 from fedwqcp.federation.plan import Plan, part_of
@@ -15,9 +15,8 @@ from fedwqcp.methods import Calibration
 from fedwqcp.scores import IntervalScore, LabelScore
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.sets import Intervals, LabelSets
-from fedwqcp.wire.grouping import threshold_by
+from fedwqcp.wire.messages import Round, threshold_by
 from fedwqcp.wire.release import Release
-from fedwqcp.wire.round import Round
 
 
 @named_by_line

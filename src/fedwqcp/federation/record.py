@@ -24,9 +24,8 @@ from fedwqcp.errors import InputError, MalformedMessageError, RecordError
 from fedwqcp.federation.plan import Plan, kinds_of
 from fedwqcp.methods import Method
 from fedwqcp.wire.codec import decode, encode, method_of
-from fedwqcp.wire.payload import ToAll, ToEach
+from fedwqcp.wire.messages import Round, ToAll, ToEach
 from fedwqcp.wire.release import AgentRecord, Release
-from fedwqcp.wire.round import Round
 
 LOG = "log.jsonl"
 """Name of the log within a record."""

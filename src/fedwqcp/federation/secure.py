@@ -29,11 +29,19 @@ from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import Plan
 from fedwqcp.methods import Summed, Total
 from fedwqcp.wire.codec import decode, encode
-from fedwqcp.wire.envelope import Answer, Ask
-from fedwqcp.wire.masked import FEWEST, MODULUS, FixedPoint, ToAllWithin
-from fedwqcp.wire.payload import Begin, Outcome, Question
+from fedwqcp.wire.messages import (
+    FEWEST,
+    MODULUS,
+    Answer,
+    Ask,
+    Begin,
+    FixedPoint,
+    Outcome,
+    Question,
+    Round,
+    ToAllWithin,
+)
 from fedwqcp.wire.release import AgentRecord, Release
-from fedwqcp.wire.round import Round
 
 Words: TypeAlias = npt.NDArray[np.int64]
 """Whole numbers modulo 2^32."""

@@ -29,10 +29,8 @@ from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.signing import check_signature, ed25519
 from fedwqcp.methods import Each, Terms, UnfitAnswerError
 from fedwqcp.wire.codec import decode, encode
-from fedwqcp.wire.envelope import Answer, Ask
-from fedwqcp.wire.payload import Outcome, Question, Summary, ToAll
+from fedwqcp.wire.messages import Answer, Ask, Outcome, Question, Round, Summary, ToAll
 from fedwqcp.wire.release import AgentRecord, Release
-from fedwqcp.wire.round import Round
 
 _log = logging.getLogger("fedwqcp")
 

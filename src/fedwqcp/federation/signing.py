@@ -15,8 +15,7 @@ from fedwqcp._io import read, write_new
 from fedwqcp.errors import InputError, MissingExtraError, WrongRoundError
 from fedwqcp.federation.plan import Plan
 from fedwqcp.wire.codec import encode
-from fedwqcp.wire.envelope import Answer
-from fedwqcp.wire.round import Round
+from fedwqcp.wire.messages import Answer, Round
 
 _CONTEXT = b"fedwqcp signed answer\n"
 """What the signed bytes begin with, so that the key signs nothing else by mistake."""

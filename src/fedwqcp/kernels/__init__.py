@@ -45,7 +45,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp.arrays import Bools, Floats, Labels
+from fedwqcp._validation import Bools, Floats, Labels
 
 Integers: TypeAlias = npt.NDArray[np.int64]
 

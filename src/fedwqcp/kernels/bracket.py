@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from fedwqcp.arrays import Floats, Labels, Probabilities
+from fedwqcp._validation import Floats, Labels, Probabilities
 from fedwqcp.kernels import LANES, PIVOTS, QUEUE, SCRATCH, STATE, Crossings, Integers
 from fedwqcp.kernels.numba import SURE, Bool, Int, jit, jit_inline
 from fedwqcp.kernels.numpy import Limits

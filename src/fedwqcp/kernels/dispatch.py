@@ -33,7 +33,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp.arrays import Bools, Floats, Labels, Probabilities, as_probabilities
+from fedwqcp._validation import Bools, Floats, Labels, Probabilities, as_probabilities
 from fedwqcp.errors import InputError
 from fedwqcp.kernels import LANES, Crossings, Integers, Ranked
 from fedwqcp.kernels.numpy import (

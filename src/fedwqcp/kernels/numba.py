@@ -17,7 +17,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 import numpy as np
 from numba import njit
 
-from fedwqcp.arrays import Bools, Floats, Labels, Probabilities
+from fedwqcp._validation import Bools, Floats, Labels, Probabilities
 from fedwqcp.kernels import Crossings, Integers, Ranked
 
 F = TypeVar("F", bound=Callable[..., object])

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp.arrays import SUM_TOLERANCE, Bools, Floats, Labels, Probabilities
+from fedwqcp._validation import SUM_TOLERANCE, Bools, Floats, Labels, Probabilities
 from fedwqcp.kernels import Crossings, Integers, Ranked
 
 ONE = np.int64(2**52)

@@ -12,7 +12,7 @@ from math import floor, inf, isfinite, nextafter, sqrt
 
 import numpy as np
 
-from fedwqcp.arrays import Floats
+from fedwqcp._validation import Floats
 from fedwqcp.kernels.dispatch import Loops, loops_for
 
 LARGE = 2**13

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp.arrays import Bools, Floats, Labels, Probabilities
+from fedwqcp._validation import Bools, Floats, Labels, Probabilities
 from fedwqcp.kernels import LANES, Crossings, Integers, Ranked
 from fedwqcp.kernels.numba import (
     EXACT,

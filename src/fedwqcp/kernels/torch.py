@@ -20,7 +20,7 @@ from functools import cache, lru_cache
 from math import inf
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from fedwqcp.arrays import SUM_TOLERANCE
+from fedwqcp._validation import SUM_TOLERANCE
 from fedwqcp.errors import InputError, MissingExtraError
 
 try:

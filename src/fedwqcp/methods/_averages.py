@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp.arrays import Floats
-from fedwqcp.wire.payload import LocalQuantile, Outcome, check_score
+from fedwqcp._validation import Floats
+from fedwqcp.wire.messages import LocalQuantile, Outcome, check_score
 
 _LOW, _LIMB, _RUN = 27, 24, 2**12
 """Bits of a mantissa's lower half and of a part of a weight, and how many of their products a

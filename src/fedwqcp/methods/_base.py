@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.random import Generator as Random
 
-from fedwqcp.arrays import (
+from fedwqcp._validation import (
     Floats,
     Labels,
     Texts,
@@ -29,8 +29,8 @@ from fedwqcp.arrays import (
 )
 from fedwqcp.errors import InputError
 from fedwqcp.quantile import Overflow, conformal_rank
-from fedwqcp.wire.guarantee import Guarantee
-from fedwqcp.wire.payload import Begin, LocalQuantile, Outcome, Question, Summary, ToAll
+from fedwqcp.wire.messages import Begin, LocalQuantile, Outcome, Question, Summary, ToAll
+from fedwqcp.wire.release import Guarantee
 
 SUM_TOLERANCE = 1e-9
 """How far the weights of a point may pass 1 by rounding."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from fedwqcp.errors import InputError, QuorumError
-from fedwqcp.wire.payload import ToAll, check_size
+from fedwqcp.wire.messages import ToAll, check_size
 
 
 @dataclass(frozen=True)

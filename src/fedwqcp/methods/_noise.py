@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.random import Generator as Random
 
-from fedwqcp.arrays import Floats
+from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError
 from fedwqcp.wire.limits import BINS, EPSILON
 

@@ -15,11 +15,11 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 from numpy.random import Generator as Random
 
-from fedwqcp.arrays import Floats
+from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError
 from fedwqcp.methods._base import Each, of_kind, stacked, summed
 from fedwqcp.wire.limits import LOCAL_STEPS, NOISE, NUMBER, ROUNDS
-from fedwqcp.wire.payload import Question, Summary
+from fedwqcp.wire.messages import Question, Summary
 
 Average: TypeAlias = Literal["last", "half", "all"]
 """What is returned: the last iterate, the mean over the last half of the rounds, or over all."""

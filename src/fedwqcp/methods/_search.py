@@ -17,14 +17,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedwqcp.arrays import Bools, Floats
+from fedwqcp._validation import Bools, Floats
 from fedwqcp.errors import InputError, OutOfRangeError
 from fedwqcp.methods._base import Each, of_kind, stacked, summed
 from fedwqcp.methods._sums import Summed, Total
 from fedwqcp.quantile import conformal_rank
 from fedwqcp.wire.limits import NUMBER
-from fedwqcp.wire.masked import FixedPoint, ToAllWithin
-from fedwqcp.wire.payload import Begin, Outcome, Question, Summary, check_score, check_size
+from fedwqcp.wire.messages import (
+    Begin,
+    FixedPoint,
+    Outcome,
+    Question,
+    Summary,
+    ToAllWithin,
+    check_score,
+    check_size,
+)
 
 _MAGNITUDE = 2**63 - 1
 

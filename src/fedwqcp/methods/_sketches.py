@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from fedwqcp.arrays import Floats
+from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError, MissingExtraError
-from fedwqcp.wire.payload import Summary, check_score, check_size
+from fedwqcp.wire.messages import Summary, check_score, check_size
 
 
 @dataclass(frozen=True)

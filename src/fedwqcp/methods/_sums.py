@@ -14,8 +14,15 @@ from math import inf
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from fedwqcp.errors import InputError
-from fedwqcp.wire.masked import FixedPoint, ToAllWithin
-from fedwqcp.wire.payload import Begin, LocalQuantile, Outcome, Question, Summary
+from fedwqcp.wire.messages import (
+    Begin,
+    FixedPoint,
+    LocalQuantile,
+    Outcome,
+    Question,
+    Summary,
+    ToAllWithin,
+)
 
 
 @dataclass(frozen=True)

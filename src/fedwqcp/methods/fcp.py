@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.random import Generator as Random
 
-from fedwqcp.arrays import Floats
+from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError
 from fedwqcp.methods._averages import ADDS, AtLeast, mean_threshold, weighted_mean
 from fedwqcp.methods._base import (
@@ -37,10 +37,17 @@ from fedwqcp.methods._sketches import (
     tdigest_sketch,
 )
 from fedwqcp.quantile import conformal_quantile, conformal_rank
-from fedwqcp.wire.guarantee import NO_GUARANTEE, Guarantee, Strength
 from fedwqcp.wire.limits import POINTS, SIZE
-from fedwqcp.wire.masked import ToAllWithin
-from fedwqcp.wire.payload import Begin, LocalQuantile, Outcome, Question, Summary, ToAll
+from fedwqcp.wire.messages import (
+    Begin,
+    LocalQuantile,
+    Outcome,
+    Question,
+    Summary,
+    ToAll,
+    ToAllWithin,
+)
+from fedwqcp.wire.release import NO_GUARANTEE, Guarantee, Strength
 
 Sketch: TypeAlias = Literal["bisection", "order", "tdigest", "kll", "exact"]
 """How the agents' scores reach the server."""

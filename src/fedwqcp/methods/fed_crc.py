@@ -10,14 +10,14 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from fedwqcp.arrays import Floats
+from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError
 from fedwqcp.methods._base import Calibration, Disclosure, OneShot, stacked, summed
 from fedwqcp.methods._sketches import sketch_size
 from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level
-from fedwqcp.wire.guarantee import NO_GUARANTEE, Guarantee
 from fedwqcp.wire.limits import POINTS
-from fedwqcp.wire.payload import Outcome, Summary, ToAll, ToEach, check_score, check_size
+from fedwqcp.wire.messages import Outcome, Summary, ToAll, ToEach, check_score, check_size
+from fedwqcp.wire.release import NO_GUARANTEE, Guarantee
 
 Correction: TypeAlias = Literal["mixture", "pooled", "site"]
 """How many unseen points a mean loss is corrected for: one of each agent, one, or each site's."""

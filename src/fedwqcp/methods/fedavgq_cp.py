@@ -10,9 +10,8 @@ from fedwqcp.methods._averages import weighted_mean
 from fedwqcp.methods._base import Calibration, OneShot
 from fedwqcp.methods._sums import SummedMean
 from fedwqcp.quantile import Overflow, check_overflow, conformal_quantile
-from fedwqcp.wire.guarantee import NO_GUARANTEE
-from fedwqcp.wire.masked import ToAllWithin
-from fedwqcp.wire.payload import LocalQuantile, ToAll
+from fedwqcp.wire.messages import LocalQuantile, ToAll, ToAllWithin
+from fedwqcp.wire.release import NO_GUARANTEE
 
 
 @dataclass(frozen=True)

@@ -22,12 +22,11 @@ import numpy as np
 import numpy.typing as npt
 from numpy.random import Generator as Random
 
-from fedwqcp.arrays import Floats
+from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError
 from fedwqcp.methods._base import Calibration, Disclosure, Each, Method, UnfitAnswerError, of_kind
 from fedwqcp.quantile import conformal_rank, exact_level, order_statistic
-from fedwqcp.wire.guarantee import Guarantee, GuaranteeKind
-from fedwqcp.wire.payload import (
+from fedwqcp.wire.messages import (
     Begin,
     LocalQuantile,
     Outcome,
@@ -36,6 +35,7 @@ from fedwqcp.wire.payload import (
     check_score,
     check_size,
 )
+from fedwqcp.wire.release import Guarantee, GuaranteeKind
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(15)
 """The Gauss-Legendre rule on [-1, 1] that every panel uses."""

@@ -20,9 +20,16 @@ from fedwqcp.quantile import (
     conformal_rank,
     tail_ranks,
 )
-from fedwqcp.wire.guarantee import NO_GUARANTEE
-from fedwqcp.wire.masked import ToAllWithin
-from fedwqcp.wire.payload import MOST_TAIL, LocalQuantile, QuantileAndTail, Question, Summary, ToAll
+from fedwqcp.wire.messages import (
+    MOST_TAIL,
+    LocalQuantile,
+    QuantileAndTail,
+    Question,
+    Summary,
+    ToAll,
+    ToAllWithin,
+)
+from fedwqcp.wire.release import NO_GUARANTEE
 
 
 @dataclass(frozen=True)

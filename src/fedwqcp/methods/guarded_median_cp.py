@@ -8,14 +8,14 @@ from typing import cast
 
 import numpy as np
 
-from fedwqcp.arrays import Floats
+from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError
 from fedwqcp.methods._base import Calibration, OneShot
 from fedwqcp.methods._byzantine import check_cap
 from fedwqcp.methods.weighted_median_cp import WeightedMedianCP
 from fedwqcp.quantile import Overflow, check_overflow, conformal_quantile
-from fedwqcp.wire.guarantee import NO_GUARANTEE, Guarantee
-from fedwqcp.wire.payload import LocalQuantile, Outcome, check_score
+from fedwqcp.wire.messages import LocalQuantile, Outcome, check_score
+from fedwqcp.wire.release import NO_GUARANTEE, Guarantee
 
 
 @dataclass(frozen=True)

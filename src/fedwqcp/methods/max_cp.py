@@ -10,8 +10,8 @@ from typing import Literal
 from fedwqcp.errors import InputError
 from fedwqcp.methods._base import Calibration, OneShot
 from fedwqcp.quantile import conformal_quantile
-from fedwqcp.wire.guarantee import Guarantee
-from fedwqcp.wire.payload import LocalQuantile, ToAll
+from fedwqcp.wire.messages import LocalQuantile, ToAll
+from fedwqcp.wire.release import Guarantee
 
 
 @dataclass(frozen=True)

@@ -26,10 +26,18 @@ from fedwqcp.methods._search import Bracket, CountAt, CountClaims, Counts
 from fedwqcp.methods._sketches import WeightedPoints, counts_at, order_sketch, sketch_size
 from fedwqcp.methods._sums import Summed, Total
 from fedwqcp.quantile import conformal_quantile, conformal_rank, exact_level
-from fedwqcp.wire.guarantee import Guarantee
 from fedwqcp.wire.limits import POINTS
-from fedwqcp.wire.masked import FixedPoint, ToAllWithin
-from fedwqcp.wire.payload import Begin, LocalQuantile, Outcome, Question, Summary, ToAll
+from fedwqcp.wire.messages import (
+    Begin,
+    FixedPoint,
+    LocalQuantile,
+    Outcome,
+    Question,
+    Summary,
+    ToAll,
+    ToAllWithin,
+)
+from fedwqcp.wire.release import Guarantee
 
 CLOSE = 1e-9
 """Sums of shares that lie so near the level are added once more, exactly."""

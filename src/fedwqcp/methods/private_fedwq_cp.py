@@ -34,9 +34,16 @@ from fedwqcp.methods._noise import (
 )
 from fedwqcp.methods._sums import SummedMean
 from fedwqcp.quantile import Overflow, check_overflow
-from fedwqcp.wire.guarantee import NO_GUARANTEE
-from fedwqcp.wire.masked import ToAllWithin
-from fedwqcp.wire.payload import Begin, LocalQuantile, Outcome, Question, Summary, ToAll
+from fedwqcp.wire.messages import (
+    Begin,
+    LocalQuantile,
+    Outcome,
+    Question,
+    Summary,
+    ToAll,
+    ToAllWithin,
+)
+from fedwqcp.wire.release import NO_GUARANTEE
 
 REPLACED = "one calibration sample replaced; n is public"
 ADDED = "one calibration sample added or removed"  # a replaced one may change two groups

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator as Random
 
-from fedwqcp.arrays import Floats
+from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError
 from fedwqcp.methods._base import (
     Calibration,
@@ -30,9 +30,9 @@ from fedwqcp.methods._base import (
 from fedwqcp.methods._byzantine import capped, check_byzantine, check_cap, check_withstands
 from fedwqcp.methods._search import Bracket, CountAt, CountClaims, Counts
 from fedwqcp.quantile import conformal_rank, exact_level, order_statistic
-from fedwqcp.wire.guarantee import Guarantee
 from fedwqcp.wire.limits import BINS, POINTS
-from fedwqcp.wire.payload import Begin, Outcome, Question, Summary, check_score, check_size
+from fedwqcp.wire.messages import Begin, Outcome, Question, Summary, check_score, check_size
+from fedwqcp.wire.release import Guarantee
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator as Random
 
-from fedwqcp.arrays import Floats
+from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError
 from fedwqcp.methods._base import Calibration, Disclosure, Each, Method
 from fedwqcp.quantile import Overflow, check_overflow, conformal_quantile
-from fedwqcp.wire.guarantee import NO_GUARANTEE, Guarantee
-from fedwqcp.wire.payload import Local, Outcome, Question, Summary
+from fedwqcp.wire.messages import Local, Outcome, Question, Summary
+from fedwqcp.wire.release import NO_GUARANTEE, Guarantee
 
 
 @dataclass(frozen=True)

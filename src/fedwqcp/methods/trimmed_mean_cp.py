@@ -16,8 +16,8 @@ from fedwqcp.methods._byzantine import (
     check_withstands,
 )
 from fedwqcp.quantile import Overflow, check_overflow, conformal_quantile
-from fedwqcp.wire.guarantee import NO_GUARANTEE
-from fedwqcp.wire.payload import LocalQuantile
+from fedwqcp.wire.messages import LocalQuantile
+from fedwqcp.wire.release import NO_GUARANTEE
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ import msgspec
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from fedwqcp.arrays import as_alpha
+from fedwqcp._validation import as_alpha
 from fedwqcp.errors import InputError
 from fedwqcp.monitor.reading import CoverageBatch, batch_of_counts, batch_of_rows
 from fedwqcp.monitor.sequence import Count, DropTest, advance, confidence_sequence
-from fedwqcp.wire.round import check_names
+from fedwqcp.wire.messages import check_names
 
 MOST_CLASSES = 10_000
 """More classes are refused."""

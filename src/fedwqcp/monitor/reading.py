@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp.arrays import Labels
+from fedwqcp._validation import Labels
 from fedwqcp.errors import InputError
 
 _KINDS = ("n", "covered", "labels", "lower")

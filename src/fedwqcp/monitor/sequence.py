@@ -30,7 +30,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 import numpy as np
 
-from fedwqcp.arrays import Floats, Labels, as_alpha
+from fedwqcp._validation import Floats, Labels, as_alpha
 from fedwqcp.errors import InputError
 from fedwqcp.quantile import conformal_rank
 

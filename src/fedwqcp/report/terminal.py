@@ -19,7 +19,7 @@ from fedwqcp.demo.records import Record, Skipped
 from fedwqcp.methods import AtLeast, Proposal, RobustThreshold, RobustToAll
 from fedwqcp.metrics import Rate
 from fedwqcp.theory.diagnosis import excluded
-from fedwqcp.wire.payload import Number, ToEach
+from fedwqcp.wire.messages import Number, ToEach
 from fedwqcp.wire.release import Release
 
 LEVEL = 0.99

@@ -14,7 +14,7 @@ from typing import ClassVar, Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp.arrays import (
+from fedwqcp._validation import (
     Bools,
     Floats,
     Labels,

@@ -7,7 +7,7 @@ from math import isfinite
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp.arrays import Floats, as_floats, as_labels
+from fedwqcp._validation import Floats, as_floats, as_labels
 from fedwqcp.errors import InputError
 
 _STEPS = 200

@@ -8,7 +8,7 @@ from hashlib import blake2b
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp.arrays import Floats, as_floats
+from fedwqcp._validation import Floats, as_floats
 from fedwqcp.errors import InputError
 
 _U64 = np.uint64

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from fedwqcp.arrays import Floats, Labels, Probabilities
+from fedwqcp._validation import Floats, Labels, Probabilities
 from fedwqcp.errors import InputError
 from fedwqcp.kernels import Ranked, dispatch
 from fedwqcp.kernels.numpy import rank_every_label, rank_in_float32

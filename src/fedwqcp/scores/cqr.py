@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedwqcp.arrays import Floats
+from fedwqcp._validation import Floats
 from fedwqcp.kernels.numpy import distance, reach
 from fedwqcp.scores._base import IntervalScore
 from fedwqcp.sets import Intervals

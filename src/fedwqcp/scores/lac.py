@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedwqcp.arrays import Bools, Floats, Labels, Probabilities
+from fedwqcp._validation import Bools, Floats, Labels, Probabilities
 from fedwqcp.kernels import Integers, dispatch
 from fedwqcp.scores._base import LabelScore, Rule
 

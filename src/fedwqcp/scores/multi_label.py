@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp.arrays import Floats, as_floats, as_indicators
+from fedwqcp._validation import Floats, as_floats, as_indicators
 from fedwqcp.errors import InputError
 from fedwqcp.scores._base import Score, as_threshold
 from fedwqcp.sets import LabelSets

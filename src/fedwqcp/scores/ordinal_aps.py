@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedwqcp.arrays import Floats, Probabilities
+from fedwqcp._validation import Floats, Probabilities
 from fedwqcp.kernels import Integers, Ranked
 from fedwqcp.kernels.numpy import fixed_point, rank_in_order
 from fedwqcp.scores._base import Leads, RankedScore

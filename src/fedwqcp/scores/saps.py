@@ -7,7 +7,7 @@ from math import inf
 
 import numpy as np
 
-from fedwqcp.arrays import Floats
+from fedwqcp._validation import Floats
 from fedwqcp.kernels import Ranked
 from fedwqcp.scores._base import Leads, RankedScore, check_penalty
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedwqcp.arrays import Floats, Probabilities
+from fedwqcp._validation import Floats, Probabilities
 from fedwqcp.errors import InputError
 from fedwqcp.kernels.numpy import rank_every_label
 from fedwqcp.scores._base import LabelScore

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp.arrays import Floats
+from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.metrics import Rate
 from fedwqcp.scores import IntervalScore, LabelScore, Rule, Score, row_ids, uniforms

@@ -8,7 +8,7 @@ from math import inf
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp.arrays import Floats, as_scores
+from fedwqcp._validation import Floats, as_scores
 from fedwqcp.errors import InputError
 from fedwqcp.quantile import Overflow, check_overflow, conformal_rank
 

@@ -20,8 +20,7 @@ from fedwqcp.theory.diagnosis import (
     named,
     noise,
 )
-from fedwqcp.wire.payload import LocalQuantile
-from fedwqcp.wire.round import Setting
+from fedwqcp.wire.messages import LocalQuantile, Setting
 
 FINE = 1 / 4
 """Agents use thresholds of their own where their coverage varies by at most this share of alpha."""

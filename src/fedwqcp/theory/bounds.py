@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp.arrays import Floats, as_floats
+from fedwqcp._validation import Floats, as_floats
 from fedwqcp.errors import InputError
 
 SUM_TOLERANCE = 1e-9

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp.arrays import Floats, as_scores
+from fedwqcp._validation import Floats, as_scores
 from fedwqcp.errors import InputError
 from fedwqcp.quantile import conformal_rank, exact_level, order_statistic
-from fedwqcp.wire.payload import check_score
+from fedwqcp.wire.messages import check_score
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from scipy.special import betaincinv
 
 from fedwqcp import methods
-from fedwqcp.arrays import as_alpha
+from fedwqcp._validation import as_alpha
 from fedwqcp.errors import InputError
 from fedwqcp.quantile import (
     SAFE_ERROR,
@@ -28,7 +28,7 @@ from fedwqcp.quantile import (
     least_coverage,
     sufficient_count,
 )
-from fedwqcp.wire.payload import LocalQuantile, QuantileAndTail
+from fedwqcp.wire.messages import LocalQuantile, QuantileAndTail
 from fedwqcp.wire.release import Release
 
 Verdict: TypeAlias = Literal["safe", "unsafe", "cannot tell"]

@@ -1,23 +1,251 @@
-"""What a round ends with, and what is proved of it."""
+"""What a round ends with: thresholds, their guarantee, and what became of every agent."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp.arrays import Floats
+from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError
-from fedwqcp.wire.agent_record import AgentRecord, Roll
-from fedwqcp.wire.grouping import threshold_by
-from fedwqcp.wire.guarantee import Guarantee
-from fedwqcp.wire.limits import SIZE
-from fedwqcp.wire.payload import OPTIONAL, Number, Outcome, Summary, ToEach
-from fedwqcp.wire.roster import Census
-from fedwqcp.wire.round import Round
+from fedwqcp.wire.limits import SIZE, TEXT
+from fedwqcp.wire.messages import (
+    OPTIONAL,
+    Census,
+    Number,
+    Outcome,
+    Round,
+    Summary,
+    ToEach,
+    threshold_by,
+)
+
+GuaranteeKind: TypeAlias = Literal[
+    "none",
+    "marginal-agent",
+    "marginal-mixture",
+    "marginal-iid",
+    "training-conditional",
+    "target-shift",
+    "multi-distribution",
+    "new-agent-marginal",
+    "new-agent-confident",
+    "risk-agent",
+    "risk-mixture",
+    "risk-iid",
+]
+"""For whom a threshold covers."""
+
+Strength: TypeAlias = Literal["none", "approximate", "asymptotic", "finite-sample"]
+"""How firmly it is proved."""
+
+KINDS: dict[GuaranteeKind, str] = {
+    "none": "nothing is proved",
+    "marginal-agent": "coverage at an agent whose test points are exchangeable with its "
+    "calibration points",
+    "marginal-mixture": "coverage of a test point that comes from the mixture of the agents",
+    "marginal-iid": "coverage if scores are independent and identically distributed at and across "
+    "agents",
+    "training-conditional": "coverage given the calibration data, with a stated probability, if "
+    "scores are independent and identically distributed at and across agents",
+    "target-shift": "coverage at a target distribution, under an assumption on the shift",
+    "multi-distribution": "coverage at every agent that counts, and under every mixture of them",
+    "new-agent-marginal": "coverage of a point of a new agent that is exchangeable with those that "
+    "took part",
+    "new-agent-confident": "a threshold that a new agent, exchangeable with those that took part, "
+    "would with a stated probability not exceed by its own data",
+    "risk-agent": "expected loss at an agent whose test points are exchangeable with its "
+    "calibration points",
+    "risk-mixture": "expected loss of a test point that comes from the mixture of the agents",
+    "risk-iid": "expected loss if points are independent and identically distributed at and "
+    "across agents",
+}
+"""What each kind means."""
+
+STRENGTHS: dict[Strength, str] = {
+    "none": "nothing is proved",
+    "approximate": "the level is aimed at, and may be missed by an amount that is not proved",
+    "asymptotic": "the level is reached in the limit of large samples",
+    "finite-sample": "the level holds for every sample size",
+}
+"""What each strength means."""
+
+
+@dataclass(frozen=True, repr=False)
+class Guarantee:
+    """What is proved of a released threshold, under the assumption that its release states.
+
+    Parameters
+    ----------
+    kind : str
+        For whom, one of `KINDS`.
+    strength : str
+        How firmly, one of `STRENGTHS`.
+
+    Raises
+    ------
+    InputError
+        If one of them is unknown, or one alone is ``"none"``.
+
+    Examples
+    --------
+    >>> print(Guarantee("marginal-agent", "finite-sample"))
+    marginal-agent, finite-sample
+    >>> print(Guarantee("marginal-agent", "finite-sample").after_a_choice())
+    marginal-agent, approximate
+    >>> print(NO_GUARANTEE)
+    none
+    """
+
+    kind: GuaranteeKind
+    strength: Strength
+
+    def __post_init__(self) -> None:
+        for name, known in (("kind", KINDS), ("strength", STRENGTHS)):
+            if getattr(self, name) not in known:
+                raise InputError(
+                    f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}",
+                    field="guarantee",
+                )
+        if (self.kind == "none") != (self.strength == "none"):
+            raise InputError(
+                "kind and strength must both be 'none' or neither, got "
+                f"{self.kind!r} and {self.strength!r}",
+                field="guarantee",
+            )
+
+    def after_a_choice(self) -> Guarantee:
+        """Return what is left of it where the method was chosen by looking at the same data.
+
+        Returns
+        -------
+        Guarantee
+            Approximate at most: no proof accounts for the choice.
+        """
+        return Guarantee(self.kind, "approximate") if self else self
+
+    def __bool__(self) -> bool:
+        return self.kind != "none"
+
+    def __str__(self) -> str:
+        return f"{self.kind}, {self.strength}" if self else "none"
+
+    def __repr__(self) -> str:
+        return f"Guarantee({self.kind!r}, {self.strength!r})"
+
+
+NO_GUARANTEE = Guarantee("none", "none")
+"""Nothing is proved."""
+
+
+@dataclass(frozen=True)
+class AgentRecord:
+    """What became of one agent of the roster.
+
+    Parameters
+    ----------
+    name : str
+        The agent.
+    status : {"used", "refused", "missing"}
+        Whether the release rests on its answer.
+    reason : str
+        Why it was refused.
+    bytes_up, bytes_down : int
+        Encoded bytes it sent and received.
+    """
+
+    name: str
+    status: Literal["used", "refused", "missing"]
+    reason: str = ""
+    bytes_up: int = 0
+    bytes_down: int = 0
+
+    def __post_init__(self) -> None:
+        TEXT.count(self.reason, "reason")
+        SIZE.whole(self.bytes_up, "bytes_up")
+        SIZE.whole(self.bytes_down, "bytes_down")
+
+
+class Roll:
+    """What a release tells of its agents."""
+
+    agents: tuple[AgentRecord, ...]
+
+    @cached_property
+    def used(self) -> tuple[str, ...]:
+        """The agents that the thresholds rest on."""
+        return tuple(a.name for a in self.agents if a.status == "used")
+
+    @property
+    def refused(self) -> dict[str, str]:
+        """The agents whose answer was refused, with the reason."""
+        return {a.name: a.reason for a in self.agents if a.status == "refused"}
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The agents that did not answer."""
+        return tuple(a.name for a in self.agents if a.status == "missing")
+
+    def bytes_up(self, agent: str) -> int:
+        """Return the encoded bytes that an agent sent.
+
+        Parameters
+        ----------
+        agent : str
+            Name of the agent.
+
+        Returns
+        -------
+        int
+            Bytes of all its answers.
+        """
+        return self.record(agent).bytes_up
+
+    def bytes_down(self, agent: str) -> int:
+        """Return the encoded bytes that an agent was sent, the release not counted.
+
+        Parameters
+        ----------
+        agent : str
+            Name of the agent.
+
+        Returns
+        -------
+        int
+            Bytes of all questions.
+        """
+        return self.record(agent).bytes_down
+
+    def record(self, agent: str) -> AgentRecord:
+        """Return what became of one agent.
+
+        Parameters
+        ----------
+        agent : str
+            Name of the agent.
+
+        Returns
+        -------
+        AgentRecord
+            Its entry.
+
+        Raises
+        ------
+        InputError
+            If there is no such agent.
+        """
+        if agent not in self._records:
+            raise InputError(f"unknown agent {agent!r}; known: {', '.join(self._records)}")
+        return self._records[agent]
+
+    @cached_property
+    def _records(self) -> dict[str, AgentRecord]:
+        """The entries of the agents by name."""
+        return {record.name: record for record in self.agents}
 
 
 @dataclass(frozen=True)
@@ -247,6 +475,3 @@ class Release(Roll):
                 "data: ask where these are (agent predict --calibration, or agent.thresholds)"
             )
         return value
-
-
-__all__ = ["AgentRecord", "Release"]

@@ -14,7 +14,7 @@ from fedwqcp.federation.predict import calibration_of
 from fedwqcp.federation.record import save as save_release
 from fedwqcp.federation.transport import folder as transport
 from fedwqcp.report.html import ReportOptions, load_page, write
-from fedwqcp.wire.round import Round
+from fedwqcp.wire.messages import Round
 from pages import Read
 
 pytestmark = pytest.mark.usefixtures("quick")

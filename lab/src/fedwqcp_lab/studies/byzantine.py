@@ -19,7 +19,7 @@ import numpy as np
 
 from fedwqcp import methods
 from fedwqcp._io import write_atomic
-from fedwqcp.arrays import Floats
+from fedwqcp._validation import Floats
 from fedwqcp.demo.records import from_line, to_line
 from fedwqcp.errors import InputError, QuorumError, RecordError
 from fedwqcp.federation.agent import Agent, localize
@@ -28,7 +28,7 @@ from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport import local
 from fedwqcp.methods import Calibration
 from fedwqcp.quantile import conformal_quantile
-from fedwqcp.wire.round import Round
+from fedwqcp.wire.messages import Round
 from fedwqcp_lab import unit as units
 from fedwqcp_lab.evaluation import Scored, SetMetrics, code_versions, fits, method_of, prepare
 from fedwqcp_lab.experiment import Experiment, MethodPlan, PresetPlan, embedded, paper

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.random import Generator as Random
 
-from fedwqcp.arrays import Floats
+from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError
 from fedwqcp.quantile import conformal_rank, exact_level
 

@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from fedwqcp._io import write_atomic
-from fedwqcp.arrays import Labels, as_alpha
+from fedwqcp._validation import Labels, as_alpha
 from fedwqcp.demo.data import by_label, by_quantity, stream
 from fedwqcp.errors import InputError, RecordError
 from fedwqcp.report.figures import COLOURS, MARKERS, STYLE, require_matplotlib, save_all

@@ -31,10 +31,8 @@ from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.record import load
 from fedwqcp.federation.server import Server
 from fedwqcp.wire.codec import MAX_BYTES, decode, encode
-from fedwqcp.wire.envelope import Answer
-from fedwqcp.wire.payload import Summary
+from fedwqcp.wire.messages import Answer, Round, Summary
 from fedwqcp.wire.release import Release
-from fedwqcp.wire.round import Round
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.random import BitGenerator, Generator, SeedSequence, default_rng
 
-from fedwqcp.arrays import Floats, several_columns
+from fedwqcp._validation import Floats, several_columns
 from fedwqcp.errors import InfiniteThresholdWarning, InputError, QuorumError
 from fedwqcp.federation.agent import Agent, DisclosureLimit, localize
 from fedwqcp.federation.plan import Plan, as_alphas, choose_method, choose_score, new_id
@@ -23,9 +23,8 @@ from fedwqcp.methods import Calibration, Method
 from fedwqcp.quantile import exact_level
 from fedwqcp.scores import Rule, Score
 from fedwqcp.scores.custom import Custom
-from fedwqcp.wire.payload import Number
+from fedwqcp.wire.messages import Number, Round
 from fedwqcp.wire.release import Release
-from fedwqcp.wire.round import Round
 
 SeedLike: TypeAlias = int | Sequence[int] | SeedSequence | BitGenerator | Generator
 """What `numpy.random.default_rng` takes."""

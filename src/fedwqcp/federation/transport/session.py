@@ -31,9 +31,8 @@ from fedwqcp.federation.transport.messages import (
     Request,
 )
 from fedwqcp.wire.codec import brief, decode, encode
-from fedwqcp.wire.envelope import Answer
+from fedwqcp.wire.messages import Answer, Round
 from fedwqcp.wire.release import Release
-from fedwqcp.wire.round import Round
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from fedwqcp import methods, scores
 from fedwqcp.errors import InputError
 from fedwqcp.federation.plan import as_alphas, choose_method, choose_score, new_id
 from fedwqcp.federation.transport.session import Timeouts
-from fedwqcp.wire.round import Round, Setting
+from fedwqcp.wire.messages import Round, Setting
 
 _KEYS = {
     "agents", "alpha", "method", "score", "rule", "by", "groups", "quorum", "max-n", "n-classes",

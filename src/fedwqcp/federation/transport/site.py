@@ -36,9 +36,8 @@ from fedwqcp.federation.signing import SigningKey
 from fedwqcp.federation.transport.messages import OK, Request
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.codec import decode
-from fedwqcp.wire.envelope import Ask
+from fedwqcp.wire.messages import Ask, Round, check_names
 from fedwqcp.wire.release import Release
-from fedwqcp.wire.round import Round, check_names
 
 SiteOutputs: TypeAlias = Outputs | Calibration | tuple[npt.ArrayLike, npt.ArrayLike]
 """What a site's own function may return: outputs and labels, in one of three forms."""

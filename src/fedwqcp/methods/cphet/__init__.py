@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.random import Generator as Random
 
-from fedwqcp.arrays import Floats, as_floats
+from fedwqcp._validation import Floats, as_floats
 from fedwqcp.errors import InputError
 from fedwqcp.methods._base import (
     Calibration,
@@ -63,8 +63,8 @@ from fedwqcp.methods.cphet.reweighting import (
     search_sums,
     weighed,
 )
-from fedwqcp.wire.guarantee import Guarantee
-from fedwqcp.wire.payload import Begin, Local, Outcome, Question, Summary
+from fedwqcp.wire.messages import Begin, Local, Outcome, Question, Summary
+from fedwqcp.wire.release import Guarantee
 
 _CHOICES = {
     "scope": ("pooled", "local"),

@@ -14,11 +14,11 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp.arrays import Bools, Floats, Labels, as_floats, as_labels
+from fedwqcp._validation import Bools, Floats, Labels, as_floats, as_labels
 from fedwqcp.errors import InputError
 from fedwqcp.methods._base import UnfitAnswerError, usual
 from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level
-from fedwqcp.wire.payload import Payload, Summary, check_size
+from fedwqcp.wire.messages import Payload, Summary, check_size
 
 MAX_DIMENSIONS = 32
 """Covariances of more dimensions are neither estimated well nor sent."""

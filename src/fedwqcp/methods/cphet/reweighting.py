@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from fedwqcp.arrays import Bools, Floats
+from fedwqcp._validation import Bools, Floats
 from fedwqcp.errors import InputError
 from fedwqcp.methods._base import Calibration, Each, UnfitAnswerError, check_probes, stacked, summed
 from fedwqcp.methods._search import ANSWER_SIZE, LARGEST_ANSWER, most_probes, search
@@ -28,7 +28,7 @@ from fedwqcp.methods.cphet.densities import (
 )
 from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level, weighted_quantile
 from fedwqcp.wire.limits import NUMBER
-from fedwqcp.wire.payload import Number, Outcome, Question, Summary, ToAll, ToEach, check_score
+from fedwqcp.wire.messages import Number, Outcome, Question, Summary, ToAll, ToEach, check_score
 
 
 @dataclass(frozen=True)

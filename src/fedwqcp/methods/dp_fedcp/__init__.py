@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.random import Generator as Random
 
-from fedwqcp.arrays import Bools, Floats
+from fedwqcp._validation import Bools, Floats
 from fedwqcp.errors import InputError
 from fedwqcp.methods._base import (
     Calibration,
@@ -48,8 +48,8 @@ from fedwqcp.methods.dp_fedcp.label_shift import (
     label_weights,
 )
 from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level
-from fedwqcp.wire.guarantee import Guarantee
-from fedwqcp.wire.payload import Begin, Outcome, Question, Summary, ToAll, ToEach
+from fedwqcp.wire.messages import Begin, Outcome, Question, Summary, ToAll, ToEach
+from fedwqcp.wire.release import Guarantee
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,14 @@ from math import ceil
 import numpy as np
 from numpy.random import Generator as Random
 
-from fedwqcp.arrays import Floats, Labels
+from fedwqcp._validation import Floats, Labels
 from fedwqcp.errors import InputError
 from fedwqcp.methods._base import check_probes
 from fedwqcp.methods._noise import discrete_gaussian
 from fedwqcp.methods._pinball import TAIL
 from fedwqcp.methods._search import LARGEST_ANSWER, most_probes
 from fedwqcp.wire.limits import NOISE, NUMBER
-from fedwqcp.wire.payload import Question, Summary, check_size
+from fedwqcp.wire.messages import Question, Summary, check_size
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fedwqcp.arrays import Floats, Labels
+from fedwqcp._validation import Floats, Labels
 from fedwqcp.errors import InputError
 from fedwqcp.methods._averages import ADDS, mean_threshold
 from fedwqcp.methods._base import (
@@ -35,8 +35,8 @@ from fedwqcp.methods.fedls_cp.class_sketches import (
 )
 from fedwqcp.methods.fedls_cp.shrinkage import Shrinkage, mixture_thresholds
 from fedwqcp.quantile import conformal_quantile, conformal_rank
-from fedwqcp.wire.guarantee import Guarantee
-from fedwqcp.wire.payload import LocalQuantile, Question, Summary, ToEach
+from fedwqcp.wire.messages import LocalQuantile, Question, Summary, ToEach
+from fedwqcp.wire.release import Guarantee
 
 
 @dataclass(frozen=True)

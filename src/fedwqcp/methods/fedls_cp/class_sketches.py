@@ -12,9 +12,9 @@ from math import ceil, inf
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp.arrays import Floats, Labels
+from fedwqcp._validation import Floats, Labels
 from fedwqcp.errors import InputError
-from fedwqcp.wire.payload import LocalQuantile, Summary, check_score, check_size
+from fedwqcp.wire.messages import LocalQuantile, Summary, check_score, check_size
 
 MOST_POINTS = 48
 """Order statistics of a class: with five digits each and the count they stay below 600 bytes."""

@@ -12,7 +12,7 @@ from math import inf
 
 import numpy as np
 
-from fedwqcp.arrays import Floats
+from fedwqcp._validation import Floats
 from fedwqcp.methods.fedls_cp.class_sketches import Cell, grid_of
 from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level
 

@@ -56,7 +56,7 @@ from fedwqcp.report.html.sections import (
 )
 from fedwqcp.report.terminal import POLICIES
 from fedwqcp.theory import diagnose
-from fedwqcp.wire.payload import LocalQuantile
+from fedwqcp.wire.messages import LocalQuantile
 
 
 def is_demo(path: Path) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 
 from fedwqcp import metrics
 from fedwqcp._io import read as read_file
-from fedwqcp.arrays import Floats
+from fedwqcp._validation import Floats
 from fedwqcp.errors import FedwqcpError, InputError
 from fedwqcp.federation.outputs import Outputs, load_outputs
 from fedwqcp.federation.plan import Plan
@@ -55,8 +55,7 @@ from fedwqcp.report.terminal import Released, always_left_out, released
 from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.theory import Diagnosis, diagnose_release
 from fedwqcp.wire.codec import decode
-from fedwqcp.wire.envelope import Answer
-from fedwqcp.wire.payload import LocalQuantile
+from fedwqcp.wire.messages import Answer, LocalQuantile
 from fedwqcp.wire.release import AgentRecord, Release
 
 _STATUS: dict[str, tuple[Tone, str]] = {

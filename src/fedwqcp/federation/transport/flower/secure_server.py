@@ -46,9 +46,8 @@ from fedwqcp.federation.transport.flower.secagg import (
 from fedwqcp.federation.transport.messages import CODES, OK, NodeId, Request, new_nonce
 from fedwqcp.federation.transport.session import Session, Timeouts, collect
 from fedwqcp.wire.codec import encode
-from fedwqcp.wire.masked import MODULUS, FixedPoint
+from fedwqcp.wire.messages import MODULUS, FixedPoint, Round
 from fedwqcp.wire.release import Release
-from fedwqcp.wire.round import Round
 
 _FIELDS = {
     Stage.SETUP: {Key.PUBLIC_KEY_1, Key.PUBLIC_KEY_2},

@@ -39,7 +39,7 @@ from fedwqcp.federation.transport.site import (
     plan_of,
     refuse_with,
 )
-from fedwqcp.wire.masked import MODULUS, FixedPoint
+from fedwqcp.wire.messages import MODULUS, FixedPoint
 
 OwnOutputs: TypeAlias = Callable[[], SiteOutputs]
 """Gives the model's outputs on the site's calibration data."""

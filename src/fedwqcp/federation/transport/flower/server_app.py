@@ -12,7 +12,7 @@ from fedwqcp.federation.secure import secure_round
 from fedwqcp.federation.transport.flower.messages import GridCarrier
 from fedwqcp.federation.transport.session import Session, SessionResult, Timeouts
 from fedwqcp.federation.transport.settings import nodes_of, round_of, secure_of, timeouts_of
-from fedwqcp.wire.round import Round
+from fedwqcp.wire.messages import Round
 
 
 def server_app(then: Callable[[SessionResult], None] | None = None) -> ServerApp:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from fedwqcp.arrays import (
+from fedwqcp._validation import (
     as_alpha,
     as_floats,
     as_groups,

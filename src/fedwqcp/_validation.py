@@ -1,0 +1,471 @@
+"""What may come in: numbers, labels, classes and groups, each checked once.
+
+Past these checks nothing is checked again. An error names a row by its number and never shows a
+label, a score or a feature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from fedwqcp.errors import InputError
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+"""Real numbers in double precision."""
+
+Probabilities: TypeAlias = npt.NDArray[np.floating[Any]]
+"""Class probabilities, float32 or float64, shape (n, C)."""
+
+Labels: TypeAlias = npt.NDArray[np.int64]
+"""Class labels from 0 to C - 1, shape (n,)."""
+
+Bools: TypeAlias = npt.NDArray[np.bool_]
+"""Truth values."""
+
+Texts: TypeAlias = npt.NDArray[np.str_]
+"""Text, such as the names of groups."""
+
+
+SUM_TOLERANCE = 5e-3
+"""How far the sum of a row may be from 1: ten probabilities written with three decimals fit."""
+
+
+def as_floats(
+    values: npt.ArrayLike, what: str, shape: tuple[int | None, ...], *, checked: bool = True
+) -> Floats:
+    """Return finite numbers as float64 of the given shape.
+
+    Parameters
+    ----------
+    values : array_like
+        The numbers.
+    what : str
+        What they are, for the error.
+    shape : tuple of int or None
+        The shape they must have; None stands for any length.
+    checked : bool, optional
+        False leaves the values to whoever reads them anyway.
+
+    Returns
+    -------
+    Floats
+        The same numbers.
+
+    Raises
+    ------
+    InputError
+        If the shape is another, or a value is NaN or infinite.
+    """
+    array = real_array(values, what).astype(np.float64, copy=False)
+    wanted = "(" + ", ".join("n" if s is None else str(s) for s in shape)
+    wanted += ",)" if len(shape) == 1 else ")"
+    if array.ndim != len(shape) or any(
+        s is not None and s != t for s, t in zip(shape, array.shape, strict=False)
+    ):
+        raise InputError(f"{what} must have shape {wanted}, got shape {array.shape}")
+    if checked and array.size and not (np.isfinite(array.min()) and np.isfinite(array.max())):
+        finite: Bools = np.asarray(np.isfinite(array).reshape(len(array), -1).all(axis=1))
+        raise InputError(f"{what} must be finite numbers, {{row}} is not", row=first_of(~finite))
+    return array
+
+
+def as_scores(scores: npt.ArrayLike) -> Floats:
+    """Return nonconformity scores as float64, shape (n,); +inf may occur, NaN and -inf may not.
+
+    Parameters
+    ----------
+    scores : array_like, shape (n,)
+        One score for each calibration point; larger is stranger.
+
+    Returns
+    -------
+    Floats
+        The same scores.
+
+    Raises
+    ------
+    InputError
+        If the shape is another, or a score is NaN or -inf.
+    """
+    array = real_array(scores, "scores").astype(np.float64, copy=False)
+    if array.ndim != 1:
+        raise InputError(several_columns(array))
+    if array.size and not array.min() > -np.inf:  # the minimum of a NaN is NaN
+        bad = first_of(np.isnan(array) | (array == -np.inf))
+        raise InputError("scores must be numbers or +inf, {row} is NaN or -inf", row=bad)
+    return array
+
+
+def as_uniforms(u: npt.ArrayLike, n: int) -> Floats:
+    """Return the random part of a score as float64 of shape (n,) with values in [0, 1].
+
+    Parameters
+    ----------
+    u : array_like, shape (n,)
+        One uniform for each row.
+    n : int
+        How many there must be.
+
+    Returns
+    -------
+    Floats
+        The same numbers.
+
+    Raises
+    ------
+    InputError
+        If the length is another or a value lies outside [0, 1].
+    """
+    array = as_floats(u, "u", (n,))
+    if array.size and not (array.min() >= 0 and array.max() <= 1):
+        raise InputError("u must lie between 0 and 1; draw it with uniforms(key, ids)")
+    return array
+
+
+def as_alpha(alpha: object) -> float:
+    """Return the miscoverage level as a float strictly between 0 and 1.
+
+    Parameters
+    ----------
+    alpha : float
+        Share of cases that may be missed.
+
+    Returns
+    -------
+    float
+        The same number.
+
+    Raises
+    ------
+    InputError
+        If it is not a number between 0 and 1; a percentage or a coverage is told apart.
+    """
+    try:
+        value = float(alpha)  # type: ignore[arg-type]  # whatever came, the error below names it
+    except (TypeError, ValueError, OverflowError):
+        value = float("nan")
+    if isinstance(alpha, bool | str | bytes) or not 0.0 < value < 1.0:
+        covers = max(value, 100 - value) if 1 < value < 100 else None
+        hint = "" if covers is None else f" ({_miscoverage(covers)})"
+        raise InputError(f"alpha must be strictly between 0 and 1, got {alpha!r}{hint}")
+    return value
+
+
+def as_usual_alpha(alpha: object, *, allow_large: bool = False) -> float:
+    """Return a miscoverage level; one above 0.5 is most likely a coverage, and refused.
+
+    Parameters
+    ----------
+    alpha : float
+        Share of cases that may be missed.
+    allow_large : bool, optional
+        Take levels above 0.5 too.
+
+    Returns
+    -------
+    float
+        The same number.
+
+    Raises
+    ------
+    InputError
+        If it is not a number between 0 and 1, or above 0.5 without the allowance.
+    """
+    value = as_alpha(alpha)
+    if value > 0.5 and not allow_large:
+        covers = 100 - 100 * value
+        raise InputError(
+            f"alpha must be at most 0.5, got {value:g} ({_miscoverage(100 * value)}; if {covers:g} "
+            "% coverage is what you want, pass allow_large_alpha=True (--allow-large-alpha))"
+        )
+    return value
+
+
+def _miscoverage(covers: float) -> str:
+    """Say how a coverage in percent is written as alpha."""
+    return f"alpha is the miscoverage: for {covers:g} % coverage write {1 - covers / 100:g}"
+
+
+def real_array(values: npt.ArrayLike, what: str) -> npt.NDArray[Any]:
+    """Return an array of real numbers of any shape.
+
+    Parameters
+    ----------
+    values : array_like
+        The numbers.
+    what : str
+        What they are, for the error.
+
+    Returns
+    -------
+    ndarray
+        The same numbers.
+
+    Raises
+    ------
+    InputError
+        If they are masked, ragged or no numbers.
+    """
+    if np.ma.isMaskedArray(values):
+        raise InputError(f"{what} must not be masked: take the masked rows out first")
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError, RuntimeError):
+        refuse_tensor(values, what)
+        raise InputError(f"{what} must be a rectangular array of numbers") from None
+    if array.size == 0 and array.dtype == object:
+        array = array.astype(np.float64)
+    if array.dtype.kind not in "fiu":
+        raise InputError(f"{what} must be an array of numbers, got an array of {array.dtype}")
+    return array
+
+
+def refuse_tensor(values: object, what: str) -> None:
+    """Name the cure for a tensor that NumPy cannot read: one with grad, or of another device."""
+    if hasattr(values, "detach") and hasattr(values, "cpu"):
+        raise InputError(
+            f"{what} must be readable by NumPy, got a tensor that requires grad, lies on another "
+            f"device or has a type of its own: pass {what}.detach().cpu(), and .float() after it "
+            "for bfloat16"
+        )
+
+
+def several_columns(scores: Floats) -> str:
+    """Say what came where one score per row belongs, and what to pass instead."""
+    came = f"scores must be one number per row, got shape {scores.shape}"
+    if scores.ndim != 2 or not scores.shape[1]:
+        return came
+    if scores.shape[1] == 1:
+        return f"{came}: pass scores.ravel()"
+    # Probabilities are known by their sums; a matrix of logits or of every label's score is not.
+    sums_to_one = np.abs(scores.sum(axis=1) - 1.0) <= SUM_TOLERANCE
+    if scores.min(initial=0.0) >= 0 and sums_to_one.all():
+        return f"{came}: these look like probabilities; pass score.of(probs, labels)"
+    return (
+        f"{came}: pass score.of(probs, labels), or name the score that gives several columns, such "
+        "as score=CQR(symmetric=False)"
+    )
+
+
+def first_of(bad: Bools) -> int | None:
+    """Index of the first true entry, or None."""
+    return int(np.argmax(bad)) if bad.any() else None
+
+
+def as_probabilities(probs: npt.ArrayLike, *, checked: bool = True) -> Probabilities:
+    """Return class probabilities as a float array of shape (n, C), or say what is wrong.
+
+    Parameters
+    ----------
+    probs : array_like, shape (n, C)
+        Non-negative rows that sum to 1 within `SUM_TOLERANCE`. float32 and float64 are kept as they
+        are; other types become float64.
+    checked : bool, optional
+        False leaves the values to whoever reads them anyway; type and shape are looked at.
+
+    Returns
+    -------
+    Probabilities
+        The same numbers.
+
+    Raises
+    ------
+    InputError
+        If the shape, a sign, a sum or a NaN says that these are not probabilities.
+    """
+    array = real_array(probs, "probabilities")
+    if array.dtype not in (np.float32, np.float64):
+        array = array.astype(np.float64)
+    if array.ndim != 2 or array.shape[1] < 2:
+        raise InputError(
+            "probabilities must have shape (n, C) with at least two classes, "
+            f"got shape {array.shape}"
+        )
+    if array.shape[0] == 0 or not checked:
+        return array
+    lowest = array.min(axis=1)
+    if (bad := first_of(~(lowest >= 0))) is not None:
+        if np.isnan(array[bad]).any():
+            raise InputError("probabilities must be numbers, {row} holds NaN", row=bad)
+        raise InputError(
+            "probabilities must not be negative, {row} holds a negative value; "
+            "pass softmax outputs, not logits",
+            row=bad,
+        )
+    sums = array.sum(axis=1, dtype=np.float64)
+    if (bad := first_of(~(np.abs(sums - 1.0) <= SUM_TOLERANCE))) is not None:
+        near = abs(sums[bad] - 1.0) < 0.1
+        raise InputError(
+            f"probabilities of {{row}} sum to {sums[bad]:.6g}; "
+            + (
+                f"a sum may be {SUM_TOLERANCE} from 1: divide each row by its sum"
+                if near
+                else "pass softmax outputs, not logits"
+            ),
+            row=bad,
+        )
+    return array
+
+
+def as_labels(labels: npt.ArrayLike, n: int, n_classes: int) -> Labels:
+    """Return labels as int64 of shape (n,) with values from 0 to n_classes - 1.
+
+    Parameters
+    ----------
+    labels : array_like, shape (n,)
+        Integers.
+    n : int
+        How many there must be.
+    n_classes : int
+        Number of classes C.
+
+    Returns
+    -------
+    Labels
+        The same labels.
+
+    Raises
+    ------
+    InputError
+        If length, type or range is wrong.
+    """
+    if np.ma.isMaskedArray(labels):
+        raise InputError("labels must not be masked: take the masked rows out first")
+    try:
+        array = np.asarray(labels)
+    except (TypeError, ValueError, RuntimeError):
+        refuse_tensor(labels, "labels")
+        raise InputError("labels must be a flat array of integers") from None
+    if array.shape != (n,):
+        raise InputError(
+            f"labels must have shape ({n},), one for each row of the outputs, "
+            f"got shape {array.shape}" + ("; use labels.ravel()" if array.shape == (n, 1) else "")
+        )
+    if n == 0:
+        return array.astype(np.int64)
+    if array.dtype.kind not in "iu":
+        raise InputError(f"labels must be integers, got an array of {array.dtype}{_cure(array)}")
+    whole = np.ascontiguousarray(array, np.int64)
+    if whole.view(np.uint64).max() >= n_classes:  # without a sign, negative ones are the largest
+        bad = first_of((array < 0) | (array >= n_classes))
+        raise InputError(
+            f"labels must be integers from 0 to {n_classes - 1}, {{row}} is outside", row=bad
+        )
+    return whole
+
+
+def _cure(labels: npt.NDArray[Any]) -> str:
+    """Say how labels of another type become integers."""
+    if labels.dtype.kind == "b":
+        return ": pass labels.astype(int), so that False is class 0 and True class 1"
+    if labels.dtype.kind == "f":
+        if not np.isfinite(labels).all():
+            return " with NaN or infinite entries: take these rows out first"
+        return ": pass labels.astype(int)" if (labels == np.rint(labels)).all() else ""
+    if labels.dtype.kind in "OUST":
+        return ": number the classes from 0, in the order of the columns of the probabilities"
+    return ""
+
+
+def as_indicators(labels: npt.ArrayLike, shape: tuple[int | None, ...]) -> Bools:
+    """Return which of several labels are there, as truth values of shape (n, L).
+
+    Parameters
+    ----------
+    labels : array_like, shape (n, L)
+        Truth values, or 1 and 0.
+    shape : tuple of int or None
+        The shape they must have; None stands for any length.
+
+    Returns
+    -------
+    Bools
+        True where a label is there.
+
+    Raises
+    ------
+    InputError
+        If the shape is another, or an entry is neither 0 nor 1.
+    """
+    given = np.asarray(labels)
+    array = as_floats(given.astype(np.int8) if given.dtype == np.bool_ else given, "labels", shape)
+    if not np.isin(array, (0.0, 1.0)).all():
+        raise InputError("labels must be 1 where a label is there and 0 where it is not")
+    return np.asarray(array == 1)
+
+
+def as_groups(groups: npt.ArrayLike, n: int | None = None) -> Texts:
+    """Return the groups of rows as text, shape (n,).
+
+    Parameters
+    ----------
+    groups : array_like, shape (n,)
+        Text, integers or truth values; 3 and "3" are one group.
+    n : int, optional
+        How many there must be.
+
+    Returns
+    -------
+    Texts
+        Their names.
+
+    Raises
+    ------
+    InputError
+        If the shape is another, or a value is no name of a group.
+    """
+    if np.ma.isMaskedArray(groups):
+        raise InputError("groups must not be masked: take the masked rows out first")
+    try:
+        array: npt.NDArray[Any] = np.asarray(groups)
+    except ValueError:
+        raise InputError("groups must be a flat array of names") from None
+    if array.ndim != 1 or (n is not None and len(array) != n):
+        wanted = "(n,)" if n is None else f"({n},)"
+        raise InputError(f"groups must have shape {wanted}, one for each row, got {array.shape}")
+    if array.dtype.kind == "O":  # a column of a table; a missing entry is no name
+        names = (str, int, np.integer, np.bool_)
+        wrong = np.array([not isinstance(value, names) for value in array], dtype=np.bool_)
+        if (bad := first_of(wrong)) is not None:
+            raise InputError("groups must be text or integers in every row, {row} is not", row=bad)
+    elif array.dtype.kind not in "Uiub" and array.size:
+        raise InputError(f"groups must be text or integers, got an array of {array.dtype}")
+    return array.astype(np.str_)
+
+
+def group_places(groups: npt.ArrayLike, known: Sequence[str], n: int | None = None) -> Labels:
+    """Return where each row's group stands among those that are known.
+
+    Parameters
+    ----------
+    groups : array_like, shape (n,)
+        Groups of the rows.
+    known : sequence of str
+        Names of the groups, each once.
+    n : int, optional
+        How many rows there must be.
+
+    Returns
+    -------
+    Labels
+        From 0 to ``len(known) - 1``.
+
+    Raises
+    ------
+    InputError
+        If a row is of no known group.
+    """
+    names, inverse = np.unique(as_groups(groups, n), return_inverse=True)
+    at = {name: place for place, name in enumerate(known)}
+    places = np.array([at.get(str(name), -1) for name in names], dtype=np.int64)[inverse]
+    if (bad := first_of(places < 0)) is not None:
+        raise InputError(
+            f"the group of every row must be one of {', '.join(known)}; {{row}} is of another: "
+            "take such rows out, or calibrate with a group for them",
+            row=bad,
+        )
+    return places

@@ -1,0 +1,909 @@
+"""Everything that agents and server say to each other: rounds, questions, summaries, outcomes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from hashlib import sha256
+from itertools import pairwise
+from math import ceil, inf, isfinite, nextafter
+from typing import ClassVar, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from fedwqcp._validation import Floats, Labels, as_alpha, group_places
+from fedwqcp.errors import InputError, OutOfRangeError
+from fedwqcp.wire.limits import (
+    AGENTS,
+    ALPHAS,
+    CLASSES,
+    GROUPS,
+    LIST,
+    SETTING,
+    SIZE,
+    TEXT,
+    check_tasks,
+)
+
+LONG = 256
+"""A longer roster is not sent to its agents: bytes would grow with the square of their number."""
+
+
+@dataclass(frozen=True)
+class Roster:
+    """What stands for the names of a long roster.
+
+    Parameters
+    ----------
+    count : int
+        How many names.
+    sha256 : str
+        Digest of the names, each followed by a newline; where the round names keys, by a space, its
+        key and a newline.
+    signed : bool
+        Whether the round names keys.
+    """
+
+    count: int
+    sha256: str
+    signed: bool = False
+
+    @classmethod
+    def of(cls, agents: tuple[str, ...], keys: Mapping[str, str] | None = None) -> Roster:
+        """Count and digest names.
+
+        Parameters
+        ----------
+        agents : tuple of str
+            The names, in order.
+        keys : mapping of str to str, optional
+            Their public keys.
+
+        Returns
+        -------
+        Roster
+            What stands for them.
+        """
+        lines = [f"{name} {keys[name]}\n" if keys else f"{name}\n" for name in agents]
+        return cls(len(agents), sha256("".join(lines).encode()).hexdigest(), bool(keys))
+
+
+@dataclass(frozen=True)
+class Census:
+    """What stands for the entries of a long roster in the release that agents are sent.
+
+    Parameters
+    ----------
+    used, refused, missing : int
+        How many agents had each fate.
+    sha256 : str
+        Digest of the release with all entries, which the server keeps for whoever asks.
+    """
+
+    used: int
+    refused: int
+    missing: int
+    sha256: str
+
+
+Number: TypeAlias = float | tuple[float, ...]
+"""One threshold, or one for each label."""
+
+
+OPTIONAL = {"optional": True}
+"""Metadata of a field, text or object, that is left out of a message where it is empty."""
+MOST_TAIL = 16
+"""Most order statistics that an agent sends beside its threshold."""
+
+
+class Payload:
+    """Base of all payloads; on the wire a payload is told by its ``kind``."""
+
+    __slots__ = ()
+    kind: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "kind" not in cls.__dict__:
+            cls.kind = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", cls.__name__).lower()
+
+
+class Summary(Payload):
+    """What an agent answers. The only thing that can leave it."""
+
+    __slots__ = ()
+    reveals: ClassVar[Literal["statistic", "samples"]] = "statistic"
+    """Whether it holds a few statistics, or scores of single people."""
+
+    def sizes(self) -> tuple[int, ...]:
+        """Return the sample sizes it claims; each is checked against the round's ``max_n``.
+
+        Returns
+        -------
+        tuple of int
+            The sizes.
+        """
+        return ()
+
+    def scores(self) -> tuple[float, ...]:
+        """Return the scores it claims; each must lie within the score's bounds, or be +inf.
+
+        Returns
+        -------
+        tuple of float
+            The scores.
+        """
+        return ()
+
+
+class Question(Payload):
+    """What the server asks of every agent."""
+
+
+class Outcome(Payload):
+    """What a method ends with: the thresholds, or what an agent needs to find its own."""
+
+    same_for_all: ClassVar[bool] = False
+    """Whether it tells every agent the same, so that no agent needs its place among them."""
+
+    def threshold(self, position: int | None) -> Number | None:
+        """Return the threshold of one agent.
+
+        Parameters
+        ----------
+        position : int or None
+            Place of the agent among those whose answers were used; None if its own was not.
+
+        Returns
+        -------
+        float or tuple of float or None
+            None where the agent has none, or computes it from its own data.
+        """
+        del position  # only some outcomes tell agents apart
+        return None
+
+
+@dataclass(frozen=True)
+class Begin(Question):
+    """The first question of every exchange: what the round's terms alone let an agent answer."""
+
+
+@dataclass(frozen=True, slots=True)  # a server may hold a million
+class LocalQuantile(Summary):
+    """One agent's conformal threshold and sample size: all that FedWQ-CP sends.
+
+    Parameters
+    ----------
+    threshold : float
+        q_k; +inf where the rank passes the sample.
+    n : int
+        n_k, at least 0.
+    """
+
+    threshold: float
+    n: int
+
+    def __post_init__(self) -> None:
+        check_size(self.n, "n")
+        check_score(self.threshold, "threshold")
+        if self.n == 0 and self.threshold != inf:
+            raise InputError("must be +inf where n is 0", field="threshold")
+
+    def sizes(self) -> tuple[int, ...]:
+        return (self.n,)
+
+    def scores(self) -> tuple[float, ...]:
+        return (self.threshold,)
+
+
+@dataclass(frozen=True)
+class QuantileAndTail(LocalQuantile):
+    """One agent's threshold and size with a few more order statistics of its scores.
+
+    Parameters
+    ----------
+    ranks : tuple of int
+        Their ranks, counted from 1, strictly increasing, at most 16.
+    values : tuple of float
+        The order statistics.
+    """
+
+    ranks: tuple[int, ...] = ()
+    values: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        LocalQuantile.__post_init__(self)
+        if len(self.ranks) != len(self.values) or len(self.ranks) > MOST_TAIL:
+            raise InputError(f"must be as many as values, {MOST_TAIL} at most", field="ranks")
+        for rank in self.ranks:
+            check_size(rank, "ranks")
+        for value in self.values:
+            check_score(value, "values")
+        if any(after <= before for before, after in pairwise((0, *self.ranks, self.n + 1))):
+            raise InputError("must be strictly increasing, from 1 to n", field="ranks")
+        if any(after < before for before, after in pairwise(self.values)):
+            raise InputError("must never decrease", field="values")
+
+    def check(self, rank: int) -> None:
+        """Refuse order statistics that contradict the threshold, which is the one of this rank."""
+        for r, value in zip(self.ranks, self.values, strict=True):
+            if (r <= rank and value > self.threshold) or (r >= rank and value < self.threshold):
+                raise InputError(
+                    "must be in one order with the threshold and its rank", field="values"
+                )
+
+    def scores(self) -> tuple[float, ...]:
+        return (self.threshold, *self.values)
+
+
+@dataclass(frozen=True)
+class ToAll(Outcome):
+    """One threshold for every agent.
+
+    Parameters
+    ----------
+    value : float or tuple of float
+        The threshold, or one for each label.
+    """
+
+    value: Number
+
+    same_for_all = True
+
+    def __post_init__(self) -> None:
+        _check_number(self.value)
+
+    def threshold(self, position: int | None) -> Number:
+        del position  # it is the same for all
+        return self.value
+
+
+@dataclass(frozen=True)
+class ToEach(Outcome):
+    """One threshold for each agent, in the order of their answers.
+
+    Parameters
+    ----------
+    values : tuple
+        The thresholds.
+    """
+
+    values: tuple[Number, ...]
+
+    def __post_init__(self) -> None:
+        for value in self.values:
+            _check_number(value)
+
+    def threshold(self, position: int | None) -> Number | None:
+        if position is None or position >= len(self.values):
+            return None
+        return self.values[position]
+
+
+@dataclass(frozen=True)
+class Local(Outcome):
+    """Nothing is sent: each agent uses its own threshold."""
+
+    same_for_all = True
+
+
+def check_size(n: object, what: str) -> None:
+    """Refuse what is not a sample size.
+
+    Parameters
+    ----------
+    n : int
+        The claimed size.
+    what : str
+        Its name in the error.
+
+    Raises
+    ------
+    InputError
+        If it is not an integer from 0 to `limits.SIZE`.
+    """
+    if type(n) is not int or not 0 <= n <= SIZE.most:  # True is an int
+        SIZE.whole(n, what)
+
+
+def check_score(score: object, what: str) -> None:
+    """Refuse what is not a score.
+
+    Parameters
+    ----------
+    score : float
+        The claimed score.
+    what : str
+        Its name in the error.
+
+    Raises
+    ------
+    InputError
+        If it is not a number or +inf.
+    """
+    if type(score) is not float and (isinstance(score, bool) or not isinstance(score, int | float)):
+        raise InputError(f"must be a number, got {type(score).__name__}", field=what)
+    if not score > -inf:  # NaN is not
+        raise InputError(f"must be a number or +inf, got {score}", field=what)
+
+
+def _check_number(value: Number) -> None:
+    """Refuse what is not a threshold."""
+    for q in value if isinstance(value, tuple) else (value,):
+        check_score(q, "threshold")
+
+
+VERSION = 2
+"""Version of the wire format; a message of another version is refused."""
+
+Setting: TypeAlias = bool | int | float | str | tuple[float, ...] | None
+"""What a setting of a method or score may be."""
+
+_KEY = re.compile(r"[0-9a-f]{64}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A method or score by name, with its settings.
+
+    Parameters
+    ----------
+    name : str
+        The registered name.
+    settings : dict
+        Its settings; those left out have their default.
+    """
+
+    name: str
+    settings: dict[str, Setting] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        TEXT.count(self.name, "name")
+        TEXT.count(self.settings, "settings")
+        for key, value in self.settings.items():
+            TEXT.count(key, "settings")
+            if isinstance(value, str):
+                TEXT.count(value, "settings")
+            elif isinstance(value, tuple):
+                LIST.count(value, "settings")
+            elif type(value) is int:
+                SETTING.whole(value, "settings")
+
+
+@dataclass(frozen=True)
+class Round:
+    """The terms of one round, the same for server and agents.
+
+    Parameters
+    ----------
+    id : str
+        Random; no two rounds share one.
+    method, score : Choice
+        What is computed.
+    alphas : tuple of float
+        Miscoverage levels, each with a threshold of its own.
+    agents : tuple of str
+        The roster; empty where ``roster`` stands for it.
+    quorum : int
+        How many sound answers a release needs.
+    max_n : int
+        Largest sample size an agent may claim.
+    rule : str
+        How a threshold becomes a set of labels.
+    key : str
+        Key of the uniforms of a randomised score.
+    n_classes : int or None
+        Number of classes, where there are any.
+    by : str or None
+        ``"label"`` for a threshold of its own for each class, ``"group"`` for each group of
+        people; None for one threshold.
+    groups : tuple of str
+        Names of the groups, for ``"group"``.
+    roster : Roster or None
+        What agents are sent instead of a long roster, and of its keys.
+    secure : tuple of float or None
+        For a round on masked sums, the range of the thresholds; None for a plain one.
+    version : int
+        Version of the wire format.
+    keys : dict
+        Public key of each agent (Ed25519, 64 hexadecimal digits): every answer must then be signed.
+        Empty, and left out, where answers are not signed.
+    """
+
+    id: str
+    method: Choice
+    score: Choice
+    alphas: tuple[float, ...]
+    agents: tuple[str, ...]
+    quorum: int
+    max_n: int = 10_000_000
+    rule: str = "leq"
+    key: str = ""
+    n_classes: int | None = None
+    by: str | None = None
+    groups: tuple[str, ...] = ()
+    roster: Roster | None = None
+    secure: tuple[float, ...] | None = None
+    version: int = VERSION
+    keys: dict[str, str] = field(default_factory=dict, metadata=OPTIONAL)
+
+    def __post_init__(self) -> None:
+        if self.version != VERSION:
+            raise InputError(other_version(self.version), field="version")
+        if not self.alphas:
+            raise InputError("a round needs at least one", field="alphas")
+        _check_limits(self)
+        for alpha in self.alphas:
+            as_alpha(alpha)
+        if len(set(self.alphas)) != len(self.alphas):
+            raise InputError("each may occur once", field="alphas")
+        if self.roster is None:
+            check_names(self.agents)
+        elif self.agents:
+            raise InputError("stands for the names, which are there too", field="roster")
+        count = self.roster.count if self.roster else len(self.agents)
+        if not 1 <= self.quorum <= count:
+            raise InputError(
+                f"must be from 1 to {count}, the number of agents, got {self.quorum}",
+                field="quorum",
+            )
+        if self.max_n < 1:
+            raise InputError(f"must be at least 1, got {self.max_n}", field="max_n")
+        if self.secure is not None and not (
+            len(self.secure) == 2 and -inf < self.secure[0] < self.secure[1] < inf
+        ):
+            raise InputError("must be two finite numbers, the lower one first", field="secure")
+        _check_groups(self)
+        _check_keys(self)
+
+    def brief(self) -> Round:
+        """Return the terms as they are sent to agents.
+
+        Returns
+        -------
+        Round
+            The same; of more than 256 names only their number and digest.
+        """
+        if len(self.agents) <= LONG:
+            return self
+        return replace(self, agents=(), keys={}, roster=Roster.of(self.agents, self.keys))
+
+    def expects(self, agent: str) -> bool:
+        """Tell whether an agent may take part, as far as the terms tell.
+
+        Parameters
+        ----------
+        agent : str
+            Its name.
+
+        Returns
+        -------
+        bool
+            True too where the names are left out: then the server alone refuses strangers.
+        """
+        return self.roster is not None or agent in self._names
+
+    @property
+    def signed(self) -> bool:
+        """Whether every answer must be signed."""
+        return bool(self.keys) or (self.roster is not None and self.roster.signed)
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        """The roster, for quick look-up."""
+        return frozenset(self.agents)
+
+    @property
+    def group_names(self) -> tuple[str, ...]:
+        """The groups that have a threshold of their own: classes by number, or names; or none."""
+        return tuple(map(str, range(self.n_classes or 0))) if self.by == "label" else self.groups
+
+
+def other_version(version: object) -> str:
+    """Say why a message of another version is refused, and what to do."""
+    return (
+        f"must be {VERSION}, which this software reads, got {version!r}: run the round again with "
+        "the same version of fedwqcp at the server and at every agent"
+    )
+
+
+def check_names(agents: tuple[str, ...]) -> None:
+    """Refuse a roster with a bad or repeated name.
+
+    Parameters
+    ----------
+    agents : tuple of str
+        Names of the agents.
+
+    Raises
+    ------
+    InputError
+        If there is none, one is repeated, or one has characters that no file name should have.
+    """
+    if not agents:
+        raise InputError("a round needs at least one", field="agents")
+    for name in agents:
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise InputError(
+                "a name has 1 to 64 letters, digits, '.', '_' or '-' and begins with a "
+                f"letter or digit, got {name!r}",
+                field="agents",
+            )
+    if len(set(agents)) != len(agents):
+        raise InputError("each name may occur once", field="agents")
+
+
+def choice_of(name: str, settings: Mapping[str, object]) -> Choice:
+    """Return a choice whose settings can travel.
+
+    Parameters
+    ----------
+    name : str
+        The registered name.
+    settings : mapping
+        Its settings.
+
+    Returns
+    -------
+    Choice
+        The same.
+
+    Raises
+    ------
+    InputError
+        If a setting is neither a number, text, None nor a tuple of numbers.
+    """
+    plain: dict[str, Setting] = {}
+    for key, value in settings.items():
+        if not isinstance(value, bool | int | float | str | tuple | None):
+            raise InputError(f"setting {key!r} of {name!r} cannot travel: {type(value).__name__}")
+        plain[key] = value
+    return Choice(name, plain)
+
+
+def _check_limits(round: Round) -> None:
+    """Refuse numbers and lists beyond `limits`, before anything of their size is made."""
+    ALPHAS.count(round.alphas, "alphas")
+    if round.n_classes is not None:
+        CLASSES.whole(round.n_classes, "n_classes")
+    SIZE.whole(round.max_n, "max_n")
+    AGENTS.whole(round.roster.count if round.roster else len(round.agents) or 1, "agents")
+    if round.groups:
+        GROUPS.count(round.groups, "groups")
+    groups = round.n_classes or 1 if round.by == "label" else len(round.groups) or 1
+    check_tasks(len(round.alphas) * groups)
+    for name in ("id", "key", "rule"):
+        TEXT.count(getattr(round, name), name)
+
+
+def _check_groups(round: Round) -> None:
+    """Refuse groups that nobody could tell apart."""
+    if round.by not in (None, "label", "group"):
+        raise InputError(f"must be 'label' or 'group', or left out, got {round.by!r}", field="by")
+    if round.by == "label" and round.n_classes is None:
+        raise InputError("must be given where thresholds are by label", field="n_classes")
+    if (round.by == "group") != bool(round.groups):
+        raise InputError(
+            "must be named where thresholds are by group, and only there", field="groups"
+        )
+    for name in round.groups:
+        if not name.isprintable() or name != name.strip() or not 1 <= len(name) <= 64:
+            raise InputError(
+                "a name has 1 to 64 printable characters, none of them a space at an end, "
+                f"got {name!r}",
+                field="groups",
+            )
+    if len(set(round.groups)) != len(round.groups):
+        raise InputError("each name may occur once", field="groups")
+
+
+def _check_keys(round: Round) -> None:
+    """Refuse keys that leave an agent out, or let two agents sign for each other."""
+    if not round.keys:
+        return
+    if set(round.keys) != set(round.agents):
+        raise InputError(
+            "must name one public key for each agent, and for nobody else", field="keys"
+        )
+    for name, key in round.keys.items():
+        if not _KEY.fullmatch(key):
+            raise InputError(
+                f"a public key has 64 hexadecimal digits, got {len(key)} characters for "
+                f"{name!r}; `fedwqcp keys new` makes one",
+                field="keys",
+            )
+    if len(set(round.keys.values())) != len(round.keys):
+        raise InputError("each agent must have a key of its own", field="keys")
+
+
+def threshold_by(
+    round: Round,
+    of_group: Callable[[int], Floats],
+    group: str | int | npt.ArrayLike | None = None,
+) -> Floats:
+    """Return the threshold of one group, of each label or of each row.
+
+    Parameters
+    ----------
+    round : Round
+        The terms.
+    of_group : callable
+        Gives the threshold of the group at a place: shape () shared, (C,) per label, (columns,) per
+        column of the score, (n, 1) or (n, columns) per input.
+    group : str, int or array_like, optional
+        Name of one group, or one for each row. A round by label needs none: its candidate labels
+        are the groups.
+
+    Returns
+    -------
+    Floats
+        What ``of_group`` gives for one group; shape (C,) or (n, C) by label; (n, 1), (n, C) or
+        (n, columns) for rows.
+
+    Raises
+    ------
+    InputError
+        If the round has no groups and one is named, if it has groups and none is named, or if a
+        group is unknown.
+    """
+    names = round.group_names
+    if not names:
+        if group is not None:
+            raise InputError("the round has one threshold for all groups: leave group out")
+        return of_group(0)
+    if round.by == "label":
+        labels = range(len(names)) if group is None else [_place(group, names)]
+        found = [_of_label(of_group(label), label) for label in labels]
+        return np.stack(np.broadcast_arrays(*found), axis=-1) if group is None else found[0]
+    if group is None:
+        raise InputError(
+            "the round has a threshold for each group: pass group, the name of one or one for each "
+            f"row; its groups: {', '.join(names)}"
+        )
+    if np.ndim(group) == 0:
+        return of_group(_place(group, names))
+    places = group_places(group, names)
+    return _of_rows({int(g): of_group(int(g)) for g in np.unique(places)}, places)
+
+
+def _place(group: object, names: tuple[str, ...]) -> int:
+    """Return where one group stands."""
+    if str(group) not in names:
+        raise InputError(f"group must be one of {', '.join(names)}, got {group!r}")
+    return names.index(str(group))
+
+
+def _of_label(threshold: Floats, label: int) -> Floats:
+    """Return what a group of one label says of that label."""
+    if not threshold.ndim:
+        return threshold
+    return np.asarray(threshold[..., label if threshold.shape[-1] > 1 else 0])
+
+
+def _of_rows(values: Mapping[int, Floats], places: Labels) -> Floats:
+    """Return one threshold for each row, or one row of them."""
+    width = max((q.shape[-1] for q in values.values() if q.ndim), default=1)
+    found = np.empty((len(places), width))
+    for group, q in values.items():
+        rows = places == group
+        found[rows] = q[rows] if q.ndim == 2 else q
+    return found
+
+
+MODULUS = 2**32
+"""Masked words are whole numbers modulo this."""
+FEWEST = 3
+"""Fewest agents of a masked sum: with two, each would know the other's number."""
+
+
+@dataclass(frozen=True)
+class FixedPoint:
+    """How numbers become whole words that can be summed under masks.
+
+    The terms of a round imply it. A word of one agent is below 2^bits, with the largest bits such
+    that agents * 2^bits <= 2^32.
+
+    Parameters
+    ----------
+    low, high : float
+        Range of the thresholds.
+    max_n : int
+        Largest sample size of an agent.
+    agents : int
+        Most agents that one sum can hold.
+
+    Examples
+    --------
+    >>> scale = FixedPoint(low=-1.0, high=1.0, max_n=1000, agents=6)
+    >>> scale.bits, scale.word(10, 0.5)
+    (29, 4026532)
+    >>> margin = scale.margin(agents=1, weight=10)
+    >>> 0.5 <= scale.mean(scale.word(10, 0.5), 10) <= 0.5 + margin < 0.5000004
+    True
+    """
+
+    low: float
+    high: float
+    max_n: int
+    agents: int
+
+    def __post_init__(self) -> None:
+        if not (isfinite(self.low) and isfinite(self.high) and self.low < self.high):
+            raise InputError(
+                "masked sums need finite bounds of the score, the lower one first, got "
+                f"{self.low:g} to {self.high:g}",
+                field="range",
+            )
+        if self.agents < FEWEST:
+            raise InputError(
+                f"a masked sum needs at least {FEWEST}, got {self.agents}", field="agents"
+            )
+        if not 1 <= self.max_n < 2**self.bits:
+            raise InputError(
+                f"must be below 2^{self.bits} for {self.agents} agents, got {self.max_n}; "
+                "open the round with a smaller max_n",
+                field="max_n",
+            )
+
+    @property
+    def bits(self) -> int:
+        """Bits of one agent's word."""
+        return (MODULUS // self.agents).bit_length() - 1
+
+    def word(self, weight: int, value: float) -> int:
+        """Return weight * (value - low) in units of this scale, rounded up.
+
+        Parameters
+        ----------
+        weight : int
+            From 0 to ``max_n``.
+        value : float
+            A number within the range.
+
+        Returns
+        -------
+        int
+            From 0 to 2^bits - 1.
+
+        Raises
+        ------
+        OutOfRangeError
+            If weight or value lies outside, since a mask would hide it from everyone.
+        """
+        if not 0 <= weight <= self.max_n:
+            raise OutOfRangeError(f"must be from 0 to the round's max_n = {self.max_n}", field="n")
+        if not self.low <= value <= self.high:
+            raise OutOfRangeError(
+                f"must lie between {self.low:g} and {self.high:g}, the range of this "
+                "round; ask the server for a round with a wider one",
+                field="threshold",
+            )
+        return ceil(weight * (Fraction(value) - Fraction(self.low)) / self._unit)
+
+    def mean(self, total: int, weight: int) -> float:
+        """Return the weighted mean that a total of words stands for, rounded up.
+
+        Parameters
+        ----------
+        total : int
+            Sum of the agents' words.
+        weight : int
+            Sum of their weights, at least 1.
+
+        Returns
+        -------
+        float
+            At least the mean of the values, at most `margin` above it, and never above ``high``.
+        """
+        exact = Fraction(self.low) + total * self._unit / weight
+        return min(_rounded_up(exact), self.high)
+
+    def margin(self, agents: int, weight: int) -> float:
+        """Return how far `mean` can lie above the mean of the values.
+
+        Parameters
+        ----------
+        agents : int
+            How many words were summed.
+        weight : int
+            Sum of the weights.
+
+        Returns
+        -------
+        float
+            One unit for each agent, over the weight; rounding to a float is left out.
+        """
+        return _rounded_up(agents * self._unit / weight)
+
+    @property
+    def _unit(self) -> Fraction:
+        """What one unit of a word stands for."""
+        width = Fraction(self.high) - Fraction(self.low)
+        return width * Fraction(self.max_n, 2**self.bits - 1)
+
+
+@dataclass(frozen=True)
+class ToAllWithin(ToAll):
+    """One threshold for every agent, found from masked sums.
+
+    Parameters
+    ----------
+    value : float or tuple of float
+        The threshold: never below the one that the same method finds without masks.
+    margin : float
+        How far it can lie above that one.
+    """
+
+    margin: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_score(self.margin, "margin")
+        if not 0 <= self.margin < inf:
+            raise InputError(f"must be a number of at least 0, got {self.margin}", field="margin")
+
+
+def _rounded_up(exact: Fraction) -> float:
+    """Return the smallest float that is not below a number."""
+    nearest = float(exact)
+    return nearest if Fraction(nearest) >= exact else nextafter(nearest, inf)
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A question of the server, one for each task of the round (None: that task has ended).
+
+    Parameters
+    ----------
+    round : str
+        Id of the round.
+    step : int
+        0 for the first question.
+    questions : tuple
+        One for each task.
+    """
+
+    round: str
+    step: int
+    questions: tuple[Question | None, ...]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one agent answers in one step.
+
+    Parameters
+    ----------
+    round, terms : str
+        Id of the round, and the digest of the terms as the agent read them.
+    step : int
+        Which question is answered.
+    agent : str
+        Who answers.
+    method, score : str
+        What was computed.
+    alphas : tuple of float
+        At which levels.
+    answers : tuple
+        One summary for each task.
+    version : int
+        Version of the wire format.
+    signature : str
+        Signature of the site over all the rest, where the round names keys; else left out.
+    """
+
+    round: str
+    terms: str
+    step: int
+    agent: str
+    method: str
+    score: str
+    alphas: tuple[float, ...]
+    answers: tuple[Summary | None, ...]
+    version: int = VERSION
+    signature: str = field(default="", metadata=OPTIONAL)

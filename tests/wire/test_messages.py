@@ -1,0 +1,254 @@
+"""Payloads that break their own invariants cannot be built."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from hashlib import sha256
+from math import inf, nextafter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fedwqcp as fw
+from fedwqcp.errors import InputError
+from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.plan import kinds_of
+from fedwqcp.federation.server import Server
+from fedwqcp.methods.fedwq_cp import weighted_mean
+from fedwqcp.wire.codec import brief, decode, encode, terms
+from fedwqcp.wire.messages import (
+    LONG,
+    Census,
+    Choice,
+    FixedPoint,
+    Local,
+    LocalQuantile,
+    Outcome,
+    Roster,
+    Round,
+    Summary,
+    ToAll,
+    ToAllWithin,
+    ToEach,
+    choice_of,
+)
+from fedwqcp.wire.release import Release
+
+
+def test_kinds_are_named_after_their_class():
+    assert (LocalQuantile.kind, ToAll.kind, Local.kind) == ("local-quantile", "to-all", "local")
+
+
+@pytest.mark.parametrize("n", [True, -1, 1.0, "3", None])
+def test_a_sample_size_is_a_whole_number(n):
+    with pytest.raises(InputError, match="n: must be an integer from 0 to"):
+        LocalQuantile(0.5, n)
+
+
+@pytest.mark.parametrize("q", [True, "0.5", None, (0.5,)])
+def test_a_threshold_is_a_number(q):
+    with pytest.raises(InputError, match="threshold: must be a number"):
+        LocalQuantile(q, 3)
+
+
+def test_an_empty_agent_has_no_finite_threshold():
+    with pytest.raises(InputError, match=r"must be \+inf where n is 0"):
+        LocalQuantile(0.5, 0)
+    assert LocalQuantile(inf, 0).scores() == (inf,)
+
+
+def test_what_a_summary_claims():
+    assert LocalQuantile(0.5, 7).sizes() == (7,)
+    assert (Summary().sizes(), Summary().scores()) == ((), ())
+
+
+def test_outcomes_give_each_agent_its_threshold():
+    assert ToAll(0.5).threshold(4) == 0.5
+    assert ToEach((0.1, (0.2, 0.3))).threshold(1) == (0.2, 0.3)
+    assert Local().threshold(0) is None
+    assert Outcome().threshold(0) is None
+    with pytest.raises(InputError):
+        ToAll(float("nan"))
+    with pytest.raises(InputError):
+        ToEach((0.1, (0.2, -inf)))
+
+
+ROUND = Round("ab", Choice("fedwq-cp"), Choice("aps"), (0.1,), ("a", "b"), 2)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"version": 1}, "must be 2, which this software reads, got 1: run the round again"),
+        ({"alphas": ()}, "at least one"),
+        ({"alphas": (0.1, 0.1)}, "each may occur once"),
+        ({"alphas": (5.0,)}, "strictly between 0 and 1"),
+        ({"agents": ()}, "at least one"),
+        ({"agents": ("a", "a")}, "each name may occur once"),
+        ({"agents": ("a", "../b")}, "letters, digits"),
+        ({"agents": ("a", "")}, "letters, digits"),
+        ({"agents": ("a", "x" * 65)}, "1 to 64"),
+        ({"quorum": 0}, "from 1 to 2"),
+        ({"quorum": 3}, "from 1 to 2"),
+        ({"max_n": 0}, "at least 1"),
+    ],
+)
+def test_bad_terms_are_refused(change, says):
+    with pytest.raises(InputError, match=says):
+        replace(ROUND, **change)
+
+
+def test_a_setting_must_be_able_to_travel():
+    assert choice_of("x", {"a": (0.5, 0.5)}).settings == {"a": (0.5, 0.5)}
+    with pytest.raises(InputError, match="cannot travel: list"):
+        choice_of("x", {"a": [1]})
+
+
+NAMES = tuple(f"agent-{i}" for i in range(LONG + 1))
+
+
+def round_of(names, method="fedwq-cp"):
+    """A round for these agents."""
+    return Round("r", Choice(method), Choice("custom"), (0.5,), names, len(names))
+
+
+def test_a_short_roster_travels_as_it_is():
+    round = round_of(NAMES[:-1])
+    assert round.brief() is round
+    assert round.expects("agent-0")
+    assert not round.expects("agent-256")
+
+
+def test_of_a_long_roster_travel_its_number_and_its_digest():
+    round = round_of(NAMES)
+    sent = round.brief()
+    text = "".join(f"{name}\n" for name in NAMES).encode()
+    assert sent == replace(round, agents=(), roster=Roster(257, sha256(text).hexdigest()))
+    assert decode(encode(sent), Round) == sent
+    assert len(encode(sent)) < 500
+    assert terms(sent) == terms(round)
+    assert terms(replace(round, agents=(*NAMES[:-1], "other"))) != terms(round)
+    assert sent.expects("anyone"), "only the server knows who is in it"
+
+
+def test_names_and_what_stands_for_them_exclude_each_other():
+    with pytest.raises(InputError, match="roster: stands for the names"):
+        replace(round_of(NAMES), roster=Roster(257, "0" * 64))
+    with pytest.raises(InputError, match="quorum: must be from 1 to 3, the number of agents"):
+        replace(round_of(NAMES).brief(), roster=Roster(3, "0" * 64))
+
+
+def released(method):
+    """What a round of all agents ends with; they see nothing but what is sent."""
+    round = round_of(NAMES, method)
+    server, sent = Server(round), decode(encode(round.brief()), Round)
+    agents = {
+        name: Agent(name, sent, fw.Calibration([at / 300, 0.5, 0.9]))
+        for at, name in enumerate(NAMES)
+    }
+    while not server.ended:
+        for name, ask in server.asks().items():
+            assert len(ask) < 500
+            answer = agents[name].answer(ask if server.step else None)
+            assert server.receive(answer, name, name) is None
+        server.close_step()
+    return server.release()
+
+
+@pytest.mark.parametrize("method", ["fedwq-cp", "fedcp-qq"])
+def test_the_release_that_agents_get_counts_its_agents(method):
+    whole = released(method)
+    sent = brief(whole)
+    digest = sha256(encode(whole.public())).hexdigest()
+    assert (sent.census, sent.agents) == (Census(257, 0, 0, digest), ())
+    read = decode(encode(sent), Release, kinds_of(fw.methods.find(method)))
+    assert read == sent
+    assert len(encode(sent)) < 1500
+    assert read.threshold("agent-3") == whole.threshold("agent-3")
+
+
+def test_thresholds_of_one_s_own_need_the_whole_release():
+    whole = fw.calibrate({name: [0.1, 0.2] for name in NAMES}, method="fedwq-cp", alpha=0.5)
+    each = replace(whole, outcomes=(ToEach((0.5,) * len(NAMES)),))
+    assert brief(each) == each.public()
+
+
+@pytest.mark.parametrize(
+    ("agents", "bits"), [(3, 30), (4, 30), (5, 29), (6, 29), (8, 29), (300, 23)]
+)
+def test_a_word_has_the_most_bits_whose_sum_fits(agents, bits):
+    scale = FixedPoint(0.0, 1.0, 100, agents)
+    assert scale.bits == bits
+    assert agents * 2**bits <= 2**32 < agents * 2 ** (bits + 1)
+    assert agents * scale.word(100, 1.0) < 2**32, "the sum of the largest words does not wrap"
+
+
+def test_words_by_hand():
+    scale = FixedPoint(-1.0, 1.0, 10, 4)  # a unit is 10 * 2 / (2^30 - 1)
+    assert scale.word(10, -1.0) == 0
+    assert scale.word(10, 1.0) == 2**30 - 1
+    assert scale.word(5, 0.0) == -(-(2**30 - 1) // 4)  # 5 * 1 of 20, rounded up
+    assert scale.word(0, 0.3) == 0
+    assert scale.mean(2**30 - 1, 10) == 1.0
+    assert scale.margin(3, 100) == pytest.approx(3 * 20 / (2**30 - 1) / 100, rel=1e-12)
+
+
+@st.composite
+def federations(draw):
+    """Thresholds and sizes within a range, with the scale they are sent in."""
+    low = draw(st.floats(-1e6, 1e6))
+    high = low + draw(st.floats(1e-3, 1e6))
+    max_n = draw(st.integers(1, 10**6))
+    agents = draw(
+        st.lists(st.tuples(st.floats(low, high), st.integers(1, max_n)), min_size=1, max_size=9)
+    )
+    roster = max(3, len(agents)) + draw(st.integers(0, 20))
+    return FixedPoint(low, high, max_n, roster), agents
+
+
+@given(federations())
+def test_the_mean_of_words_is_never_below_and_within_the_margin(case):
+    scale, agents = case
+    sizes = [n for _, n in agents]
+    plain = weighted_mean([q for q, _ in agents], sizes)
+    total = sum(scale.word(n, q) for q, n in agents)
+    found = scale.mean(total, sum(sizes))
+    margin = scale.margin(len(agents), sum(sizes))
+    assert total < 2**32
+    assert plain <= found <= scale.high
+    exact = sum(n * Fraction(q) for q, n in agents) / sum(sizes)
+    assert found <= nextafter(float(exact + Fraction(margin)), inf)
+
+
+@pytest.mark.parametrize(
+    ("terms", "why"),
+    [
+        ((0.0, inf, 10, 3), "finite bounds"),
+        ((1.0, 1.0, 10, 3), "the lower one first"),
+        ((0.0, 1.0, 10, 2), "at least 3"),
+        ((0.0, 1.0, 0, 3), "max_n"),
+        ((0.0, 1.0, 2**30, 3), "below 2\\^30"),
+    ],
+)
+def test_a_scale_that_cannot_be_is_refused(terms, why):
+    with pytest.raises(InputError, match=why):
+        FixedPoint(*terms)
+
+
+@pytest.mark.parametrize(
+    ("weight", "value", "why"),
+    [(11, 0.5, "n: "), (-1, 0.5, "n: "), (5, 1.1, "threshold: "), (5, inf, "threshold: ")],
+)
+def test_what_a_mask_would_hide_is_refused_before(weight, value, why):
+    with pytest.raises(InputError, match=why) as caught:
+        FixedPoint(0.0, 1.0, 10, 3).word(weight, value)
+    assert "1.1" not in str(caught.value), "the agent's own number stays out of the message"
+
+
+def test_a_threshold_tells_its_margin():
+    assert ToAllWithin(0.5, 1e-6).threshold(None) == 0.5
+    for margin in (-1e-9, inf, float("nan")):
+        with pytest.raises(InputError, match="margin"):
+            ToAllWithin(0.5, margin)
