@@ -170,13 +170,30 @@ def walks() -> Iterable[tuple[str, int, int]]:
         yield name, *crossed(call)
 
 
+PAGE = Path(__file__).parents[1] / "CONTRIBUTING.md"
+BEGIN, END = (
+    "<!-- import graph: python tools/house.py --write -->\n",
+    "<!-- end of import graph -->\n",
+)
+
+
+def page(text: str) -> str:
+    """Return CONTRIBUTING.md with the import graph of now."""
+    drawn = graph(read(PAGE.parent / "src" / "fedwqcp"))
+    before, rest = text.split(BEGIN)
+    return f"{before}{BEGIN}```mermaid\n{drawn}\n```\n{END}{rest.split(END, 1)[1]}"
+
+
 def main() -> None:
     """Print what was asked for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("packages", nargs="*", type=Path, default=[Path("src/fedwqcp")])
     parser.add_argument("--walks", action="store_true", help="also count files per walk")
     parser.add_argument("--graph", action="store_true", help="also draw the imports")
+    parser.add_argument("--write", action="store_true", help="write the graph into CONTRIBUTING.md")
     given = parser.parse_args()
+    if given.write:
+        PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     for package in given.packages:
         print(table(read(package)), end="\n\n")
         if given.graph:
