@@ -8,7 +8,8 @@ MESSAGES = (errors.MalformedMessageError, errors.WrongRoundError, errors.Implaus
 
 
 def test_all_are_of_one_tree() -> None:
-    raised = [e for e in vars(errors).values() if isinstance(e, type)]
+    named = [e for e in vars(errors).values() if isinstance(e, type)]
+    raised = [e for e in named if not issubclass(e, Warning)]
     assert len(raised) == 12
     assert all(issubclass(e, errors.FedwqcpError) for e in raised)
     assert all(issubclass(e, errors.MessageError) for e in MESSAGES)
@@ -32,3 +33,12 @@ def test_a_missing_extra_says_what_to_install() -> None:
     error = errors.MissingExtraError("reading parquet", "parquet")
     assert error.extra == "parquet"
     assert "pip install 'fedwqcp[parquet]'" in str(error)
+
+
+def test_an_input_error_carries_field_row_and_reason() -> None:
+    error = errors.InputError("must be finite numbers, {row} is not", field="scores", row=2)
+    assert str(error) == "scores: must be finite numbers, row 2 is not"
+    assert str(error.at_line(2)) == "scores: must be finite numbers, line 4 is not"
+    copy = pickle.loads(pickle.dumps(error.at_line(2)))
+    assert (copy.field, copy.row, copy.first_line) == ("scores", 2, 2)
+    assert copy.reason == error.reason

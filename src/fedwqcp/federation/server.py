@@ -42,7 +42,7 @@ class _Seat:
     ``bound`` is what holds its later answers to the earlier ones, for each task.
     """
 
-    reason: str = ""
+    refusal: MessageError | None = None
     step: int = -1
     first: tuple[Summary | None, ...] = ()
     last: tuple[Summary | None, ...] = ()
@@ -123,7 +123,7 @@ class Server:
         if refusal.agent in self._positions:
             seat = self._seats[refusal.agent]
             if self.step != seat.step:
-                seat.reason = f"{refusal.field}: {refusal.reason}"
+                seat.refusal = refusal
         return refusal
 
     def close_step(self) -> None:
@@ -207,8 +207,9 @@ class Server:
 
     def _lose(self, name: str, field: str, reason: str) -> None:
         """Record that an answer was admitted, but does not fit the others."""
-        self.refusals.append(MalformedMessageError(name, field, reason))
-        self._seats[name].reason = f"{field}: {reason}"
+        refusal = MalformedMessageError(name, field, reason)
+        self.refusals.append(refusal)
+        self._seats[name].refusal = refusal
 
     def _at_fault(self, seats: Sequence[_Seat], error: Exception) -> list[int]:
         """Return the places, last one first, of agents whose first answer fails even alone.
@@ -245,18 +246,15 @@ class Server:
         seat = self._seats[name]
         if name in self._positions:
             return AgentRecord(name, "used", "", seat.bytes_up, seat.bytes_down)
-        return AgentRecord(
-            name,
-            "refused" if seat.reason else "missing",
-            seat.reason,
-            seat.bytes_up,
-            seat.bytes_down,
-        )
+        if seat.refusal is None:
+            return AgentRecord(name, "missing", "", seat.bytes_up, seat.bytes_down)
+        reason = f"{seat.refusal.field}: {seat.refusal.reason}"
+        return AgentRecord(name, "refused", reason, seat.bytes_up, seat.bytes_down)
 
     def _no_quorum(self) -> str:
         """Say who is missing and why."""
         lost = [
-            f"{name} ({seat.reason.partition(':')[0] or 'no answer'})"
+            f"{name} ({seat.refusal.field if seat.refusal else 'no answer'})"
             for name, seat in self._seats.items()
             if name not in self._positions
         ]
