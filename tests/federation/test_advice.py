@@ -330,7 +330,7 @@ def test_a_masked_round_stays_masked(method):
 def test_what_has_no_threshold_of_all_points_is_refused():
     with pytest.raises(InputError, match="thresholds or class sketches"):
         check_record(record("split-cp"))
-    with pytest.raises(InputError, match="give the server's record, not the release"):
+    with pytest.raises(InputError, match="a release, and the record of another method"):
         check_record(record().public())
     labelled = {
         name: fw.Calibration(each, np.arange(200) % 2, n_classes=2)

@@ -119,6 +119,8 @@ def test_label_shift_is_corrected_where_counts_are_sent():
     )
     assert "total variation 0.56" in found.why
     assert "test labels follow the mixture" in found.why
+    many = advice_on(*parts * 7, counts=counts * 7)
+    assert many.method != "fedls-cp"  # of 21 agents it would serve the worst one less than fcp
     same = advice_on(*parts, counts=[[300, 300, 300]] * 3)
     assert same.method == "split-cp"
     alike = advice_on(*uniform(3000, 3000), counts=[[2500, 500], [500, 2500]])

@@ -142,8 +142,8 @@ def _is_in_use(record: Release, advice: Advice) -> bool:
 
 
 NEEDED = (
-    "advice needs the record of a round whose agents sent thresholds or class sketches, such as "
-    "fedwq-cp or fedls-cp: give the server's record, not the release"
+    "advice needs the server's record of a round whose agents sent thresholds or class sketches, "
+    "such as fedwq-cp or fedls-cp; a release, and the record of another method, hold neither"
 )
 """What is said of a record that tells nothing."""
 

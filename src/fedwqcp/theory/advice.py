@@ -26,6 +26,8 @@ FINE = 1 / 4
 """Agents use thresholds of their own where their coverage varies by at most this share of alpha."""
 SURE = 4.0
 """Standard deviations of a chi-squared statistic that count as chance."""
+MANY = 20
+"""From so many agents on, the worst agent of fedls-cp was covered less than that of FCP."""
 GUARDED: dict[str, Setting] = {"sketch": "order", "floor": True, "own": True}
 """Settings of FCP: one round, within an agent's usual disclosure limit; no threshold below
 FedWQ-CP's nor below the agent's own."""
@@ -135,7 +137,7 @@ def advise(
     - **suspect**: of three agents or more, one holds more than half of all points, or sent +inf
       though it has enough points. Whether it is right cannot be told. ``guarded-median-cp``, where
       each agent keeps at least the coverage of its own threshold whatever the others send.
-    - **label-shift**: class counts differ by more than chance. ``fedls-cp`` with ``floor=True``,
+    - **label-shift**: class counts of fewer than 20 agents differ by more than chance. ``fedls-cp`` with ``floor=True``,
       for test data whose labels follow the mixture of all agents.
     - **few**: some agents have a finite threshold, but all points together are too few for FCP.
       ``fedwq-cp`` with ``overflow="exclude"``.
@@ -208,7 +210,7 @@ def _choose(evidence: Evidence, found: Diagnosis, shift: float | None) -> _Choic
         )
         price = "no agent's threshold is below its own; a higher median raises it within the slack"
         return "suspect", "guarded-median-cp", {"slack": 0.5}, why, price, (suspect,)
-    if shift is not None:
+    if shift is not None and M < MANY:
         why = (
             f"{_seen(evidence, found)}, and label distributions differ (total variation "
             f"{shift:.2f}). Where test labels follow the mixture of all agents, fedls-cp gives "
