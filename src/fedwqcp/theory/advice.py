@@ -137,8 +137,8 @@ def advise(
     - **suspect**: of three agents or more, one holds more than half of all points, or sent +inf
       though it has enough points. Whether it is right cannot be told. ``guarded-median-cp``, where
       each agent keeps at least the coverage of its own threshold whatever the others send.
-    - **label-shift**: class counts of fewer than 20 agents differ by more than chance. ``fedls-cp`` with ``floor=True``,
-      for test data whose labels follow the mixture of all agents.
+    - **label-shift**: class counts of fewer than 20 agents differ by more than chance. ``fedls-cp``
+      with ``floor=True``, for test data whose labels follow the mixture of all agents.
     - **few**: some agents have a finite threshold, but all points together are too few for FCP.
       ``fedwq-cp`` with ``overflow="exclude"``.
     - **unsafe**, and every agent has 16 (1 - alpha)/alpha points, 304 at alpha = 0.05.
