@@ -8,7 +8,7 @@ scale. A strong and a weak model of the same digits show when they do not.
 
 # %%
 # The strong model sees all pixels and 600 digits, the weak one four pixels. Calibration and test
-# points follow one law here, so that nothing but the models differs.
+# points follow one distribution here, so that nothing but the models differs.
 
 import matplotlib.pyplot as plt
 import numpy as np

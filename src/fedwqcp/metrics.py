@@ -468,7 +468,7 @@ class Risk:
 
     The interval holds every m with n kl(risk, m) <= log(2 / (1 - level)), kl the relative entropy
     of coin tosses: by Chernoff's bound and Hoeffding's lemma it misses the expectation with
-    probability 1 - level at most, whatever the losses' law.
+    probability 1 - level at most, whatever the distribution of the losses.
 
     Parameters
     ----------

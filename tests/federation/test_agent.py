@@ -96,7 +96,7 @@ class Teller(OneShot[Raw]):
 
 def test_samples_leave_only_where_they_are_allowed(monkeypatch):
     monkeypatch.setattr(methods, "get", lambda name, **settings: Teller())
-    with pytest.raises(InputError, match="can tell 4 of 4 scores of single people; this agent"):
+    with pytest.raises(InputError, match="can reveal 4 of 4 scores of single people; this agent"):
         Agent("a", ROUND, CAL).answer()
     with pytest.raises(InputError, match="sends all scores of single people; allow it with"):
         Agent("a", ROUND, CAL, limit=None).answer()
@@ -197,7 +197,7 @@ def terms(method, alphas=(0.1,), **settings):
     ],
 )
 def test_scores_of_single_people_stay_home_whatever_the_settings(round, told):
-    with pytest.raises(InputError, match=f"can tell {told} of .* scores of single people"):
+    with pytest.raises(InputError, match=f"can reveal {told} of .* scores of single people"):
         Agent("a", round, HALVES).answer()
     assert Agent("a", round, HALVES, limit=DisclosureLimit(share=1.0)).answer()
     assert Agent("a", round, HALVES, allow_samples=True).answer()
@@ -254,7 +254,7 @@ def test_no_weights_that_the_server_names_single_out_a_small_class():
 
 def test_as_many_targets_as_the_server_says_tell_everything():
     cal = Calibration(HUNDRED, features=np.arange(100.0)[:, None])
-    with pytest.raises(InputError, match="can tell 100 of 100 scores"):
+    with pytest.raises(InputError, match="can reveal 100 of 100 scores"):
         Agent("a", terms("cphet", solver="rounds", rounds=1), cal).answer()
 
 
@@ -263,7 +263,7 @@ def test_more_questions_than_planned_are_refused_once_they_would_tell_more():
     agent = Agent("a", terms("fcp"), large)  # 280 of 1400: 18 questions of 15 values
     ask = CountAt(tuple(np.linspace(0.1, 0.9, 15)))
     assert agent.answer(encode(Ask("r1", 18, (ask,))))
-    with pytest.raises(InputError, match="can tell 285 of 1400"):
+    with pytest.raises(InputError, match="can reveal 285 of 1400"):
         agent.answer(encode(Ask("r1", 19, (ask,))))
 
 

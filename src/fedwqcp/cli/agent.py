@@ -69,7 +69,7 @@ def calibrate(
         float, typer.Option(help="Most scores, as a share of all, that a round may learn.")
     ] = USUAL_LIMIT.share,
     min_class: Annotated[
-        int, typer.Option(help="Fewest points of a class or group of which scores are told.")
+        int, typer.Option(help="Fewest points of a class or group of which scores are revealed.")
     ] = USUAL_LIMIT.min_class,
     privacy_budget: Annotated[
         float | None,

@@ -32,7 +32,7 @@ class DisclosureLimit:
         Of a sample of n scores at most floor(share n) become known, and always one: a local
         threshold is one score.
     min_class : int, optional
-        No score is told of a class, stratum or group with fewer points.
+        No score is revealed of a class, stratum or group with fewer points.
 
     Raises
     ------
@@ -61,17 +61,17 @@ class DisclosureLimit:
     def check(self, plan: Plan, cal: Calibration, steps: int) -> None:
         """Refuse a round whose answers would tell more than the limit."""
         name, private = plan.round.method.name, plan.method.hides_absence
-        for (group, part), (size, told) in _disclosed(plan, cal, steps).items():
+        for (group, part), (size, revealed) in _disclosed(plan, cal, steps).items():
             whole = part is None and (group is None or private)
-            if told and not whole and size < self.min_class:
+            if revealed and not whole and size < self.min_class:
                 raise InputError(
                     f"{name} with these settings sends scores of a class or group of which this "
                     f"agent has {size} points; it tells none of fewer than {self.min_class}. "
                     f"Choose settings that tell less, or, if this site may, {_WIDEN}"
                 )
-            if told > self.scores_of(size):
+            if revealed > self.scores_of(size):
                 raise InputError(
-                    f"{name} with these settings can tell {told} of {size} scores of single "
+                    f"{name} with these settings can reveal {revealed} of {size} scores of single "
                     f"people; this agent tells at most {self.scores_of(size)}, a share of "
                     f"{self.share:g}. Choose settings that tell less, or, if this site may, "
                     f"{_WIDEN}"
@@ -102,11 +102,11 @@ def _disclosed(
             sizes[key] = found.size
             here = added if found.each_level else same
             here[key] = here.get(key, 0) + found.scores
-        once.update({key: max(told, once.get(key, 0)) for key, told in same.items()})
+        once.update({key: max(revealed, once.get(key, 0)) for key, revealed in same.items()})
     most: dict[tuple[int | None, int | None], tuple[int, int]] = {}
     for key, size in sizes.items():  # columns are different scores of the same people
-        told = min(size, once.get(key, 0) + added.get(key, 0))
-        most[key[1:]] = max(most.get(key[1:], (0, 0)), (size, told))
+        revealed = min(size, once.get(key, 0) + added.get(key, 0))
+        most[key[1:]] = max(most.get(key[1:], (0, 0)), (size, revealed))
     return most
 
 

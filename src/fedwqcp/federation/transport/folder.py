@@ -51,7 +51,7 @@ class Closed:
 
 
 @dataclass(frozen=True)
-class _Letter:
+class _AnswerFile:
     """A file that should hold an answer: whose it seems to be, its bytes, its step and sender."""
 
     source: str
@@ -122,12 +122,14 @@ def _closed(path: Path, answers: Sequence[Path], out: Path) -> Closed:
         raise InputError(f"{out} belongs to another round: choose another --out")
     if record.exists():
         release = load(record)
-        _check_record(release, round, record, [_letter(file, Server(round)) for file in answers])
+        _check_record(
+            release, round, record, [_read_answer(file, Server(round)) for file in answers]
+        )
         return Closed(release, already=True, replaced=_released(release, out))
     server = Server(round)
-    letters = [_letter(file, server) for file in answers]
+    replies = [_read_answer(file, server) for file in answers]
     counted: list[str] = []
-    files = _take_steps(path, server, letters, counted)
+    files = _take_steps(path, server, replies, counted)
     if files is not None:
         _write_closed(path, server.step - 1, counted)
         return Closed(None, _write_asks(files), tuple(server.refusals))
@@ -138,33 +140,33 @@ def _closed(path: Path, answers: Sequence[Path], out: Path) -> Closed:
 
 
 def _take_steps(
-    path: Path, server: Server, letters: Sequence[_Letter], counted: list[str]
+    path: Path, server: Server, replies: Sequence[_AnswerFile], counted: list[str]
 ) -> dict[Path, bytes] | None:
     """Take the steps that the answers allow; return the next questions, or None at the end."""
     while not server.ended:
         asks = server.asks()
-        now = [letter for letter in letters if letter.step == server.step]
+        now = [reply for reply in replies if reply.step == server.step]
         if server.step:
             files = _ask_files(path, server.step, asks)
             asked = all(file.exists() for file in files)
             _check_unchanged(files)
             if not asked or not now:
-                for letter in () if asked else letters:  # nobody can answer what was not asked
-                    if letter.step >= server.step:
-                        server.refuse(_early(letter, server.step))
+                for reply in () if asked else replies:  # nobody can answer what was not asked
+                    if reply.step >= server.step:
+                        server.refuse(_early(reply, server.step))
                 return files
-        if not now and any(letter.step == 1 for letter in letters):
+        if not now and any(reply.step == 1 for reply in replies):
             raise QuorumError(f"no answer to step {server.step}: pass the answers of all steps")
         now = _in_time(path, server, now)
-        heard = {letter.agent for letter in now}
-        astray = [a for a in letters if a.agent not in heard and not 0 <= a.step <= server.step]
-        for letter in (*now, *astray):  # what is of no step so far is refused by name
-            sender = letter.source if server.round.expects(letter.source) else None
-            if letter.unread is not None:
-                server.refuse(letter.unread)
+        heard = {reply.agent for reply in now}
+        astray = [a for a in replies if a.agent not in heard and not 0 <= a.step <= server.step]
+        for reply in (*now, *astray):  # what is of no step so far is refused by name
+            sender = reply.source if server.round.expects(reply.source) else None
+            if reply.unread is not None:
+                server.refuse(reply.unread)
                 continue
-            if server.receive(letter.data, letter.source, sender) is None:
-                counted.append(sha256(letter.data).hexdigest())
+            if server.receive(reply.data, reply.source, sender) is None:
+                counted.append(sha256(reply.data).hexdigest())
         server.close_step()
     return None
 
@@ -189,7 +191,9 @@ def _released(release: Release, out: Path) -> bool:
     return other
 
 
-def _check_record(release: Release, round: Round, path: Path, letters: Sequence[_Letter]) -> None:
+def _check_record(
+    release: Release, round: Round, path: Path, replies: Sequence[_AnswerFile]
+) -> None:
     """Refuse a record that is of another round, or does not follow from what agents answered."""
     if release.round != round:
         raise InputError(
@@ -199,19 +203,19 @@ def _check_record(release: Release, round: Round, path: Path, letters: Sequence[
     changed = f"{path} is not what this round's server wrote: move it away and close again"
     server = Server(round)
     server.asks()
-    sent: dict[str, list[_Letter]] = {}
-    for letter in letters:
-        if letter.read and letter.step == 0:
-            sent.setdefault(letter.agent, []).append(letter)
+    sent: dict[str, list[_AnswerFile]] = {}
+    for reply in replies:
+        if reply.read and reply.step == 0:
+            sent.setdefault(reply.agent, []).append(reply)
     for name in release.used if release.received else ():
         own = release.received.get(name, ())
         signature = next(iter(release.signatures.get(name, ())), "")
         if server.receive(_answer_of(server, name, own, signature), name, name) is not None:
             raise InputError(f"{changed} (the answer of {name} would be refused)")
-        for letter in sent.get(name, ()):
-            if decode(letter.data, Answer, server.plan.kinds).answers != own:
+        for reply in sent.get(name, ()):
+            if decode(reply.data, Answer, server.plan.kinds).answers != own:
                 raise InputError(
-                    f"{path} holds another answer of {name} than {letter.source}: the round was "
+                    f"{path} holds another answer of {name} than {reply.source}: the round was "
                     "closed with it; close without answers to see the release, or move the record "
                     "away if it is not yours"
                 )
@@ -225,15 +229,15 @@ def _check_record(release: Release, round: Round, path: Path, letters: Sequence[
     steps = server.step  # of further ones the record keeps no answers
     if release.rounds != steps if server.ended else release.rounds <= steps:
         raise InputError(f"{changed} (a round of these terms takes other steps)")
-    if not server.ended and _other_outcome(path, release, letters):
+    if not server.ended and _other_outcome(path, release, replies):
         raise InputError(f"{changed} (the answers give other thresholds)")
 
 
-def _other_outcome(path: Path, release: Release, letters: Sequence[_Letter]) -> bool:
+def _other_outcome(path: Path, release: Release, replies: Sequence[_AnswerFile]) -> bool:
     """Tell whether the answers of all steps, where they were given, end otherwise."""
     server = Server(release.round)
     try:
-        _take_steps(_round_file(path), server, letters, [])
+        _take_steps(_round_file(path), server, replies, [])
     except (InputError, QuorumError):  # some answers were not given, so nothing can be told
         return False
     if not server.ended:
@@ -292,29 +296,29 @@ def _write_closed(round: Path, step: int, counted: list[str]) -> None:
     write_atomic(round.with_suffix(f".closed-{step}.json"), digests, replace=False)
 
 
-def _in_time(round: Path, server: Server, letters: list[_Letter]) -> list[_Letter]:
+def _in_time(round: Path, server: Server, replies: list[_AnswerFile]) -> list[_AnswerFile]:
     """Refuse answers that came after their step was closed: the next question went out without."""
     closed = round.with_suffix(f".closed-{server.step}.json")
     if not closed.exists():
-        return letters
+        return replies
     counted = set(re.findall(r"[0-9a-f]{64}", read(closed).decode("ascii", "replace")))
-    for letter in letters:
-        if sha256(letter.data).hexdigest() not in counted:
+    for reply in replies:
+        if sha256(reply.data).hexdigest() not in counted:
             reason = f"came after step {server.step} was closed"
-            server.refuse(letter.unread or WrongRoundError(letter.agent, "step", reason))
-    return [each for each in letters if sha256(each.data).hexdigest() in counted]
+            server.refuse(reply.unread or WrongRoundError(reply.agent, "step", reason))
+    return [each for each in replies if sha256(each.data).hexdigest() in counted]
 
 
-def _early(letter: _Letter, step: int) -> WrongRoundError:
+def _early(reply: _AnswerFile, step: int) -> WrongRoundError:
     """Say that an answer came before its question."""
     return WrongRoundError(
-        letter.agent,
+        reply.agent,
         "step",
-        f"answers question {letter.step}, and question {step} is sent only now",
+        f"answers question {reply.step}, and question {step} is sent only now",
     )
 
 
-def _letter(path: Path, server: Server) -> _Letter:
+def _read_answer(path: Path, server: Server) -> _AnswerFile:
     """Read one answer; what cannot be read counts for the first step, and is refused there."""
     if not path.exists() and not path.is_symlink():
         raise InputError(f"cannot read {path}: there is no such file")
@@ -325,12 +329,12 @@ def _letter(path: Path, server: Server) -> _Letter:
         field, why = "file", "must be a plain file that can be read"
         if error.field:
             field, why = "size", error.reason
-        return _Letter(source, b"", 0, source, MalformedMessageError(source, field, why))
+        return _AnswerFile(source, b"", 0, source, MalformedMessageError(source, field, why))
     try:
         answer = decode(data, Answer, server.plan.kinds)
     except Exception:  # the server reads it again, and refuses it by name
-        return _Letter(source, data, 0, source)
-    return _Letter(source, data, answer.step, answer.agent, read=True)
+        return _AnswerFile(source, data, 0, source)
+    return _AnswerFile(source, data, answer.step, answer.agent, read=True)
 
 
 def _sender(path: Path, round: Round) -> str:

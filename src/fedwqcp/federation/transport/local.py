@@ -182,9 +182,9 @@ def _one_round(
     if secure:  # masked sizes are bounded with their noise
         sized = replace(round, max_n=round.max_n + plan.method.size_noise)
         plan = Plan.of(secure_round(sized, secure))
-    told = None if secure else limit  # the server sees only sums
+    applied = None if secure else limit  # the server sees only sums
     sides = {
-        name: Agent(name, plan, cal, allow_samples=allow_samples, limit=told, rng=own)
+        name: Agent(name, plan, cal, allow_samples=allow_samples, limit=applied, rng=own)
         for (name, cal), own in zip(cals.items(), _streams(rng, len(cals)), strict=True)
     }
     if secure:

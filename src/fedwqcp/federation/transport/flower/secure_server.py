@@ -366,7 +366,7 @@ def _accused(body: bytes, asked: ConfigRecord) -> list[int]:
         nodes = json.loads(body)
     except (ValueError, RecursionError):
         nodes = None
-    if not _is_list(nodes, int) or not nodes or not set(nodes) <= set(asked[Key.SOURCE_LIST]):  # type: ignore[arg-type]  # we sent a list
+    if not _is_list(nodes, int) or not nodes or not set(nodes) <= set(asked[Key.SOURCE_LIST]):  # type: ignore[arg-type, unused-ignore]  # we sent a list
         raise InputError("a site that cannot open shares must name the nodes they came from")
     return list(nodes)
 
@@ -399,7 +399,7 @@ def _stage_reply(
             raise InputError(f"a masked answer must hold {width} words modulo 2^32")
         clean = fitres_to_recorddict(FitRes(Status(Code.OK, ""), Parameters([], ""), 1, {}), False)
     else:
-        listed = [*asked[Key.ACTIVE_NODE_ID_LIST], *asked[Key.DEAD_NODE_ID_LIST]]  # type: ignore[misc]  # we sent lists
+        listed = [*asked[Key.ACTIVE_NODE_ID_LIST], *asked[Key.DEAD_NODE_ID_LIST]]  # type: ignore[misc, unused-ignore]  # we sent lists
         shares = fields[Key.SHARE_LIST]
         if not _is_list(fields[Key.NODE_ID_LIST], int) or fields[Key.NODE_ID_LIST] != listed:
             raise InputError("shares must be of the sites that were named")

@@ -1,14 +1,14 @@
 """
-One agent lies
-==============
+One Byzantine agent
+===================
 
 What an agent sends cannot be checked against its data. Here one of six claims a threshold of 0, and
 more and more points.
 """
 
 # %%
-# Six agents share a model and the law of their digits. The liar runs the honest program on forged
-# scores, so that its message is well formed.
+# Six agents share a model and the distribution of their digits. The Byzantine agent runs the
+# library on made-up scores, so that its message is well formed.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -28,7 +28,7 @@ honest = dict(zip("abcde", score.of(probs[held], y[held], u=u[held])[:700].resha
                   strict=True))  # fmt: skip
 
 # %%
-# The mean weighs a lie by the size that the liar claims. A weighted median caps that weight.
+# The mean weighs an answer by the size that its agent claims. A weighted median caps that weight.
 
 claims = (140, 300, 1000, 3000, 10_000)
 plt.rcParams.update(STYLE)
@@ -44,18 +44,18 @@ names = (
 for place, name in enumerate(names):
     coverage = []
     for n in claims:
-        agents = {**honest, "liar": np.zeros(n)}
+        agents = {**honest, "byzantine": np.zeros(n)}
         release = fw.calibrate(agents, method=name, alpha=0.1, score=score)
         sets = score.invert(probs[test], release.threshold("a"), u=u[test])
         coverage.append(sets.cover(y[test]).mean())
     panel.plot(claims, coverage, color=COLOURS[place], marker=MARKERS[place], label=name)
 panel.axhline(0.9, color="0.35", linestyle="--", linewidth=1)
 panel.set_xscale("log")
-panel.set_xlabel("points that the liar claims (it has 140)")
+panel.set_xlabel("points that the Byzantine agent claims (it has 140)")
 panel.set_ylabel("coverage of an honest agent")
 panel.legend(frameon=False)
 plt.show()
 
 # %%
-# ``max_n`` in the roster caps what anybody may claim, for every method. The page on liars measures
-# more lies, on more data.
+# ``max_n`` in the roster caps what anybody may claim, for every method. The page on Byzantine
+# agents measures more attacks, on more data.
