@@ -52,6 +52,14 @@ def test_a_budget_lasts_from_process_to_process(home):
     assert "cal.npz.privacy keeps a privacy budget: say how much" in forgotten
 
 
+def test_a_link_to_the_outputs_has_their_budget(home):
+    calibrate(home, "one", "--privacy-budget", "1")
+    (home / "latest.npz").symlink_to("cal.npz")
+    linked = ("--outputs", "latest.npz")
+    assert "0.25 of 1.0 is left" in calibrate(home, "two", *linked, "--privacy-budget", "1", code=2)
+    assert "cal.npz.privacy keeps a privacy budget" in calibrate(home, "two", *linked, code=2)
+
+
 def test_a_folder_of_ones_own(home):
     calibrate(home, "one", "--privacy-budget", "1", "--privacy-folder", "ledger")
     entry = json.loads((home / "ledger" / "000001.json").read_text())

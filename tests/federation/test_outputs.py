@@ -376,6 +376,10 @@ def test_a_private_round_takes_no_temperature(tmp_path):
     with pytest.raises(InputError, match="would tell of the rows that it was fitted on"):
         for_calibration(private, "a", site(), 0.2, tmp_path / "a.temperature")
     assert not (tmp_path / "a.temperature").exists()
+    for_calibration(LOGIT_ROUND, "a", site(), 0.2, tmp_path / "a.temperature")
+    for share in (None, 0.2):  # a server may use the id of an earlier round again
+        with pytest.raises(InputError, match="would tell of the rows that it was fitted on"):
+            for_calibration(private, "a", site(), share, tmp_path / "a.temperature")
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from decimal import Decimal
+from math import nextafter
 
 import numpy as np
 import pytest
@@ -52,6 +54,21 @@ def test_a_spent_budget_refuses_the_next_round_by_name(tmp_path):
         agent(tmp_path, round=replace(ROUND, id="r3")).answer()
     assert len(list(tmp_path.glob("0*"))) == 2
     agent(tmp_path, round=ROUND).answer()  # what was answered can be had again
+
+
+def test_neighbouring_levels_spend_each(tmp_path):
+    levels = [0.45]
+    while len(levels) < 10:  # divided by the columns, some of them are the same number
+        levels.append(nextafter(levels[-1], 1.0))
+    assert len({level / 7 for level in levels}) < 10
+    method = choose_method(get("private-fedwq-cp", epsilon=0.1))
+    many = replace(
+        ROUND, method=method, alphas=tuple(levels), score=Choice("custom", {"columns": 7})
+    )
+    cal = Calibration(np.random.default_rng(1).uniform(size=(900, 7)))
+    sent = Agent("a", many, cal, budget=Budget(tmp_path, 7.0), limit=None).answer()
+    assert sum(Decimal(str(each["epsilon"])) for each in json.loads(sent)["answers"]) == 7
+    assert Budget(tmp_path, 7.0).left == 0
 
 
 def test_levels_and_columns_add_up(tmp_path):

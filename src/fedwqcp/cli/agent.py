@@ -228,7 +228,8 @@ def _spent_for_nothing(answer: Path, budget: Budget | None) -> Iterator[str]:
 
 
 def _budget(total: float | None, where: Path | None, outputs: Path) -> Budget | None:
-    """Return the budget of some outputs, kept beside them."""
+    """Return the budget of some outputs, kept beside them, whatever link they were named by."""
+    outputs = outputs.resolve() if outputs.is_symlink() else outputs
     kept = where or outputs.with_name(f"{outputs.name}.privacy")
     if total is not None:
         return Budget(kept, total)

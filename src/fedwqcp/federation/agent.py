@@ -212,8 +212,9 @@ class Agent:
     @property
     def spends(self) -> float:
         """The epsilon of one answer: levels and columns add up, disjoint groups do not."""
-        tasks = {(task.alpha, task.column) for task in self.plan.tasks}
-        return float(Decimal(str(self.plan.method.spends)) * len(tasks))
+        # not by the levels of the tasks: two that differ may be the same once divided by columns
+        thresholds = len(self.plan.round.alphas) * self.plan.score.columns
+        return float(Decimal(str(self.plan.method.spends)) * thresholds)
 
     def _answer(self, asked: Ask) -> bytes:
         """Compute an answer."""

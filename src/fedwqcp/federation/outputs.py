@@ -338,11 +338,7 @@ def fitted(round: Round, agent: str, outputs: Outputs, share: float) -> Temperat
     """Fit a temperature on a share of an agent's rows."""
     if not 0 < share < 1:
         raise InputError(f"the share for the temperature must be between 0 and 1, got {share:g}")
-    if Plan.of(round).method.private:
-        raise InputError(
-            f"{round.method.name!r} is private, and a temperature would tell of the rows that it "
-            "was fitted on: leave it out, or fit it on public data"
-        )
+    _check_not_private(round)
     if outputs.labels is None:
         raise InputError("calibration needs labels beside the outputs (labels, label or y)")
     logits = as_floats(outputs.values, "logits", (None, None))
@@ -350,6 +346,15 @@ def fitted(round: Round, agent: str, outputs: Outputs, share: float) -> Temperat
     rows = held_out(round, outputs, share)
     found = fit_temperature(logits[rows], labels[rows])
     return Temperature(round.id, agent, found, share, int(rows.sum()))
+
+
+def _check_not_private(round: Round) -> None:
+    """Refuse a fitted temperature in a private round."""
+    if Plan.of(round).method.private:
+        raise InputError(
+            f"{round.method.name!r} is private, and a temperature would tell of the rows that it "
+            "was fitted on: leave it out, or fit it on public data"
+        )
 
 
 @named_by_line
@@ -391,6 +396,8 @@ def for_calibration(
         raise InputError(f"score {round.score.name!r} does not read logits of classes")
     if path.exists():
         own = load(path, round, agent)
+        if own.share:  # the id is all that the file knows of a round
+            _check_not_private(round)
         rows = int(held_out(round, outputs, own.share).sum())
         if share not in (None, own.share) or rows != own.fitted_on:
             raise InputError(
