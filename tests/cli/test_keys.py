@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,10 @@ import pytest
 from command_line import call
 from fedwqcp.cli.main import exit_code
 from fedwqcp.errors import FedwqcpError
+from fedwqcp.federation.record import load
+from fedwqcp.federation.server import Server
+from fedwqcp.wire.codec import encode
+from fedwqcp.wire.messages import Answer
 
 pytest.importorskip("cryptography")
 
@@ -141,3 +146,27 @@ def test_the_round_that_is_advised_next_keeps_the_keys(site):
     run(*told["command"][1:])
     next_round = json.loads((site / "round-2.json").read_bytes())
     assert next_round["keys"] == json.loads((site / "round.json").read_bytes())["keys"]
+
+
+def test_an_audit_with_the_round_that_was_answered_finds_a_record_without_its_keys(site):
+    opened("--require-signatures")
+    for name in ("north", "south"):
+        answered(name, "--sign-key", f"{name}.pem")
+    closed()
+    assert "all of them signed" in run("audit", "round.record.json", "--round", "round.json")
+    kept = load("round.record.json")
+    round = replace(kept.round, keys={})  # the server takes the keys out, and changes an answer
+    server = Server(round)
+    server.asks()
+    for name, (summary,) in kept.received.items():
+        other = Answer(
+            round=round.id, terms=server.plan.terms, step=0, agent=name, method=round.method.name,
+            score=round.score.name, alphas=round.alphas, answers=(replace(summary, threshold=0.5),),
+        )  # fmt: skip
+        assert server.receive(encode(other), name) is None
+    server.close_step()
+    (site / "round.record.json").write_bytes(encode(server.release()))
+    assert "none is signed" in run("audit", "round.record.json")
+    assert json.loads(run("audit", "round.record.json", "--json"))["signed"] is False
+    said = run("audit", "round.record.json", "--round", "round.json", code=1)
+    assert "keys: not as in the round that was answered" in said

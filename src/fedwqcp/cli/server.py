@@ -283,11 +283,16 @@ def audit(
             help="The server's record of a round: a folder, a folder of such, or round.record.json."
         ),
     ],
+    round: Annotated[
+        Path | None,
+        typer.Option(help="The round that was answered: a record of other terms does not match."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Recompute a release from the accepted answers, and say whether it matches."""
+    terms = None if round is None else folder.read_round(round)
     records = [record for folder in folders for record in _records(folder)]
-    found, output = {record: recompute(record) for record in records}, Output(as_json)
+    found, output = {record: recompute(record, terms) for record in records}, Output(as_json)
     for record, each in found.items():
         _say(record, each, output)
     facts = [_facts(record, each) for record, each in found.items()]
@@ -327,6 +332,8 @@ def _say(record: Path, found: Audit, output: Output) -> None:
         given = f"the sums over {agents} agents give the release"
     elif not found.answers:
         given = "its terms alone give the release, no agent sends anything"
+    if found.answers:
+        given += ", all of them signed" if release.round.signed else "; none is signed"
     output.say(f"matches: round {release.round.id}, {release.round.method.name}, {given}")
     out = always_left_out(released(release))
     for agent in release.agents:
@@ -345,5 +352,6 @@ def _facts(record: Path, found: Audit) -> dict[str, object]:
         "method": None if release is None else release.round.method.name,
         "answers": found.answers,
         "sums": found.sums,
+        "signed": release is not None and release.round.signed,
         "agents": () if release is None else release.agents,
     }

@@ -12,6 +12,7 @@ from typing import Any
 
 from fedwqcp._io import LOG_BYTES, from_json, read
 from fedwqcp.errors import FedwqcpError, RecordError
+from fedwqcp.federation.predict import other_terms
 from fedwqcp.federation.record import (
     LOG,
     START,
@@ -63,22 +64,28 @@ class Audit:
         return not self.difference
 
 
-def audit(folder: Path) -> Audit:
+def audit(folder: Path, terms: Round | None = None) -> Audit:
     """Recompute a release from the answers that were accepted, and say what differs.
 
-    From the ``round.record.json`` of a round by files, which holds first answers alone, only
-    methods of one step can be recomputed.
+    ``terms`` are those that an agent answered; a record of others differs. Without them the record
+    says itself whether its answers are signed, and with which keys. From the ``round.record.json``
+    of a round by files, which holds first answers alone, only methods of one step can be
+    recomputed.
     """
     if folder.is_file():
         try:
-            return _from_first_answers(load(folder), folder.name)
+            kept = load(folder)
+            _check_answered(kept.round, terms, folder.name)
+            return _from_first_answers(kept, folder.name)
         except FedwqcpError as error:
             return Audit(str(error))
     log = read(folder / LOG, LOG_BYTES)
     try:
         lines = list(_lines(folder, log))
         _check_end(lines, log)
-        return _recomputed(folder, lines)
+        round = decode(read(folder / "round.json"), Round, source="round.json")
+        _check_answered(round, terms, "round.json")
+        return _recomputed(folder, round, lines)
     except FedwqcpError as error:
         return Audit(str(error))
 
@@ -167,9 +174,14 @@ def _check_file(folder: Path, name: str, digest: str) -> None:
         raise RecordError(f"{name}: is not the file that the log speaks of")
 
 
-def _recomputed(folder: Path, lines: list[LogLine]) -> Audit:
+def _check_answered(round: Round, terms: Round | None, name: str) -> None:
+    """Refuse the record of another round than agents answered: their keys are terms of it."""
+    if terms is not None and (other := other_terms(round, terms)):
+        raise RecordError(f"{name}: {', '.join(other)}: not as in the round that was answered")
+
+
+def _recomputed(folder: Path, round: Round, lines: list[LogLine]) -> Audit:
     """Hold the dialogue again with the accepted answers alone."""
-    round = decode(read(folder / "round.json"), Round, source="round.json")
     _check_stored(lines, round)
     server = Server(round)
     reasons: dict[str, str] = {}

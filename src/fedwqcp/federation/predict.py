@@ -172,11 +172,16 @@ def check_terms(release: Release, answered: Round) -> None:
         raise WrongRoundError(
             "server", "round", f"the release is of round {theirs.id}, this agent has {ours.id}"
         )
-    names = [f.name for f in fields(Round) if getattr(ours, f.name) != getattr(theirs, f.name)]
-    if names:
+    if names := other_terms(theirs, ours):
         raise WrongRoundError(
             "server", ", ".join(names), "must be as in the round that this agent answered"
         )
+
+
+def other_terms(round: Round, answered: Round) -> list[str]:
+    """Return which terms of a round are not those that agents answered."""
+    ours, theirs = answered.brief(), round.brief()
+    return [f.name for f in fields(Round) if getattr(ours, f.name) != getattr(theirs, f.name)]
 
 
 def localize(
