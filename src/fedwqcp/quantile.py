@@ -308,7 +308,7 @@ def insufficient_count(n: int, coverage: float, error: float) -> int:
     Examples
     --------
     >>> insufficient_count(1000, 0.925, 0.02 / 6), insufficient_count(20, 0.925, 0.02 / 6)
-    (901, 13)
+    (901, 14)
     """
     return bisect_left(range(n + 1), True, key=lambda c: bdtr(c, n, coverage) > error) - 1
 
