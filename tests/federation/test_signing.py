@@ -18,7 +18,7 @@ from fedwqcp.federation.secure import secure_round
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport import local
 from fedwqcp.wire.codec import decode, encode
-from fedwqcp.wire.messages import Answer, Round
+from fedwqcp.wire.messages import Answer, Ask, Round
 
 pytest.importorskip("cryptography")
 from fedwqcp.federation.signing import SigningKey, new_key
@@ -158,6 +158,22 @@ def test_an_answer_cannot_be_used_in_another_round_or_step(keys):
     server.close_step()
     later = encode(replace(honest, step=1))
     assert server.receive(later, "north", "north").field == "signature"
+
+
+def test_an_answer_to_other_values_than_the_server_says_is_refused(keys):
+    round = terms(keys, "fcp")
+    sites = {name: agent(round, name, keys) for name in NAMES}
+    server = Server(round)
+    for name, site in sites.items():
+        server.receive(site.answer(), name, name)
+    server.close_step()
+    honest = server.asks()["north"]
+    (question,) = decode(honest, Ask, server.plan.kinds).questions
+    other = replace(question, values=tuple(v * 2 if v > 0 else v for v in question.values))
+    assert other != question
+    signed = sites["north"].answer(encode(Ask(round.id, 1, (other,))))
+    assert server.receive(signed, "north", "north").field == "signature"
+    assert server.receive(sites["north"].answer(honest), "north", "north") is None
 
 
 def test_terms_with_the_same_short_digest_are_told_apart(keys, monkeypatch):

@@ -235,7 +235,10 @@ class Agent:
             alphas=round.alphas,
             answers=answers,
         )
-        return encode(self._sign_key.sign(answer, self.plan) if self._sign_key else answer)
+        if self._sign_key is not None:
+            ask = encode(asked) if asked.step else b""
+            answer = self._sign_key.sign(answer, self.plan, ask)
+        return encode(answer)
 
     def _summary(self, question: Question, task: Task) -> Summary | None:
         """Answer one question for one task; nothing where there is no point of its group."""

@@ -197,11 +197,12 @@ class Server:
         if sender is not None and agent != sender:
             raise WrongRoundError(sender, "agent", f"the message names {agent!r} as its sender")
         check_terms(answer, self.plan, self.plan.terms, self.step)
-        check_signature(answer, self.plan)
-        if self.step == self._seats[agent].step:
-            raise WrongRoundError(agent, "agent", "has already answered; the first answer stands")
         if agent not in self._positions:
             raise WrongRoundError(agent, "agent", "takes no further part in this round")
+        asked = self._ask(self._positions[agent]) if self.round.keys and self.step else b""
+        check_signature(answer, self.plan, asked)
+        if self.step == self._seats[agent].step:
+            raise WrongRoundError(agent, "agent", "has already answered; the first answer stands")
         questions = self._dialogue.questions(self._positions[agent])
         return check_answers(answer, self.plan, questions, self._seats[agent].bound)
 

@@ -1,8 +1,9 @@
 """Signed answers: a site's Ed25519 key, and what its signature covers.
 
 A round that names a public key for each agent takes signed answers alone. The signature covers the
-digest of the terms and the whole answer: agent, step, method, levels and numbers. Whoever carries
-or keeps the answer, the server too, can then change nothing in it, and make none.
+digest of the terms, the question and the whole answer: agent, step, method, levels and numbers.
+Whoever carries or keeps the answer, the server too, can then change nothing in it, make none, and
+pass none off as the answer to another question.
 """
 
 from __future__ import annotations
@@ -66,9 +67,12 @@ class SigningKey:
                 "ask the server to correct its roster"
             )
 
-    def sign(self, answer: Answer, plan: Plan) -> Answer:
-        """Return an answer with its signature; signing twice gives the same bytes."""
-        return replace(answer, signature=self._key.sign(_signed_bytes(answer, plan)).hex())
+    def sign(self, answer: Answer, plan: Plan, ask: bytes = b"") -> Answer:
+        """Return an answer with its signature; signing twice gives the same bytes.
+
+        ``ask`` is the encoded question of a later step; the terms imply the first one.
+        """
+        return replace(answer, signature=self._key.sign(_signed_bytes(answer, plan, ask)).hex())
 
 
 def new_key(path: Path) -> str:
@@ -81,8 +85,11 @@ def new_key(path: Path) -> str:
     return str(key.public_key().public_bytes_raw().hex())
 
 
-def check_signature(answer: Answer, plan: Plan) -> None:
-    """Refuse an answer that its agent did not sign, in a round that names keys."""
+def check_signature(answer: Answer, plan: Plan, ask: bytes = b"") -> None:
+    """Refuse an answer that its agent did not sign, in a round that names keys.
+
+    ``ask`` is the encoded question of a later step.
+    """
     if not plan.round.keys:
         if answer.signature:
             raise WrongRoundError(
@@ -101,18 +108,19 @@ def check_signature(answer: Answer, plan: Plan) -> None:
         signature = bytes.fromhex(answer.signature)
         if signature.hex() != answer.signature:  # one signature has one spelling
             raise ValueError
-        public.verify(signature, _signed_bytes(answer, plan))
+        public.verify(signature, _signed_bytes(answer, plan, ask))
     except (ValueError, InvalidSignature):
         raise WrongRoundError(
             answer.agent,
             "signature",
-            "is not of the key that the round names for this agent, over this answer and terms",
+            "is not of the key that the round names for this agent, over this answer, its question "
+            "and terms",
         ) from None
 
 
-def _signed_bytes(answer: Answer, plan: Plan) -> bytes:
+def _signed_bytes(answer: Answer, plan: Plan, ask: bytes) -> bytes:
     """Return what a signature covers; the digest that an answer holds would be too short."""
-    return _CONTEXT + plan.digest + encode(replace(answer, signature=""))
+    return _CONTEXT + plan.digest + ask + encode(replace(answer, signature=""))
 
 
 def ed25519() -> Any:
