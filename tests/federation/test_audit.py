@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from hashlib import sha256
 
 import numpy as np
@@ -65,6 +66,14 @@ def test_an_honest_record_matches(tmp_path, method, settings):
     assert found.matches
     assert found.answers == 3 * release.rounds
     assert encode(found.release) == (tmp_path / "record.json").read_bytes()
+
+
+def test_a_record_of_other_terms_than_agents_answered_differs(tmp_path):
+    answered = recorded(tmp_path).round
+    assert audit(tmp_path, answered).matches
+    assert audit(tmp_path, replace(answered, max_n=7, quorum=3)).difference == (
+        "round.json: quorum, max_n: not as in the round that was answered"
+    )
 
 
 def test_refusals_are_part_of_the_release(tmp_path):
