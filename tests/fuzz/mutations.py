@@ -41,6 +41,10 @@ RAWS = (
 )  # fmt: skip
 
 
+LARGEST = 2**27
+"""Characters that are written at the most: twice the largest release that is read."""
+
+
 def load(data: bytes) -> Any:
     """Read JSON into a tree that mutations change in place."""
     return json.loads(data, object_pairs_hook=lambda pairs: Pairs([k, v] for k, v in pairs))
@@ -76,7 +80,24 @@ def mutate(random: Random, data: bytes, others: Sequence[bytes] = ()) -> tuple[b
         return dump(tree), "; ".join(done)
     for _ in range(random.choice((1, 1, 1, 2, 3))):
         done.append(_change(random, tree, others))
+    if _size(tree, {}) > LARGEST:  # a part that stands in many places has grown
+        return data, "too large to write: " + "; ".join(done)
     return dump(tree), "; ".join(done)
+
+
+def _size(node: Any, known: dict[int, int]) -> int:
+    """Return about how many characters a tree takes; a shared part is counted once."""
+    if id(node) not in known:
+        if isinstance(node, Raw):
+            size = len(node.text)
+        elif isinstance(node, Pairs):
+            size = sum(len(str(k)) + 4 + _size(v, known) for k, v in node)
+        elif isinstance(node, list):
+            size = sum(1 + _size(v, known) for v in node)
+        else:
+            size = len(str(node)) if not isinstance(node, int) else node.bit_length() // 3 + 1
+        known[id(node)] = size + 2
+    return known[id(node)]
 
 
 def places(tree: Any, at: str = "") -> list[tuple[Any, int, str]]:
