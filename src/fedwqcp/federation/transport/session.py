@@ -325,10 +325,11 @@ class Session:
         try:
             answer = decode(reply.body, Answer, plan.kinds, reply.agent)
             check_signature(answer, plan)
-            if answer.agent == reply.agent:
-                return False
+            own = answer.agent == reply.agent
         except FedwqcpError:  # refused like any other that has no name
-            pass
+            own = False
+        if own:
+            return False
         self._refuse_node(reply.node, "signature" if reply.status == OK else reply.status)
         return True
 
