@@ -11,6 +11,7 @@ import re
 import sys
 from pathlib import Path
 
+from pygments.lexers import TextLexer
 from sphinx.application import Sphinx
 
 HERE = Path(__file__).resolve().parent
@@ -108,7 +109,7 @@ SECTIONS = {
     "docs/how-to/index": ("*",),
     "docs/reference/index": ("api", "generated/python", "cli", "generated/commands", "*"),
     "docs/explanation/index": ("methods", "*", "../reproduction", "../beyond", "../performance"),
-    "docs/project": ("/SECURITY", "/CONTRIBUTING", "/CHANGELOG"),
+    "docs/project": ("/SECURITY", "/CONTRIBUTING", "/RELEASING", "/CODE_OF_CONDUCT", "/CHANGELOG"),
 }
 """The pages below each page; a star takes whatever else lies in the folder."""
 
@@ -141,12 +142,13 @@ def _folders_to_readmes(name: str, text: str) -> str:
     return re.sub(r"\]\((?!\w+:)([^)#\s]+)\)", lead, text)
 
 
-def skip(*told: object) -> bool | None:
+def skip(*hook: object) -> bool | None:
     """Leave out what scikit-learn adds to every estimator."""
-    return True if re.fullmatch(r"set_\w+_request|get_metadata_routing", str(told[2])) else None
+    return True if re.fullmatch(r"set_\w+_request|get_metadata_routing", str(hook[2])) else None
 
 
 def setup(app: Sphinx) -> None:
     """Connect the hooks."""
+    app.add_lexer("mermaid", TextLexer)  # code hosts draw it; the site shows its text
     app.connect("source-read", complete)
     app.connect("autodoc-skip-member", skip)
