@@ -162,6 +162,9 @@ def test_studies_and_pages_as_json(monkeypatch):
     monkeypatch.setattr(bench.stress, "write_figures", lambda lines, out: (out / "stress.csv",))
     told = facts("stress", "--out", "study")
     assert (told["federations"], told["files"]) == (3, ["study/stress.csv"])
+    monkeypatch.setattr(bench.own, "run", lambda *_, **__: 2)
+    told = facts("own", "--out", "study")
+    assert (told["federations"], told["records"]) == (2, "study/own.jsonl")
     monkeypatch.setattr(bench.byzantine, "run", lambda *_, **__: [1, 2])
     monkeypatch.setattr(
         bench.byzantine_tables, "write_tables", lambda records, out: (out / "tables.md",)

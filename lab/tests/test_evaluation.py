@@ -13,6 +13,7 @@ import fedwqcp
 from fedwqcp import metrics
 from fedwqcp.errors import InputError
 from fedwqcp.federation.transport.local import calibrate
+from fedwqcp.methods import Calibration
 from fedwqcp.quantile import conformal_quantile
 from fedwqcp.scores import uniforms
 from fedwqcp.scores.absolute_residual import AbsoluteResidual
@@ -111,6 +112,40 @@ def test_a_method_more_changes_no_other_number():
     some = evaluate(labels_unit(), fewer)
     by = {r.key: r for r in evaluate(labels_unit(), ALL)}
     assert all(by[r.key] == r for r in some)
+
+
+def test_a_local_maximum_is_a_reading_that_stays_within_the_range_of_the_score():
+    unit = labels_unit()
+    scored = prepare(unit, experiment().presets[0])
+    maxima = sorted(min(1.0, cal.scores.max()) for cal in scored.calibrations.values())
+    for place, largest in ((1, maxima[0]), (2, maxima[1]), (3, maxima[2]), (9, maxima[2])):
+        plan = MethodPlan(name="x", method="split-cp", take="local maxima", place=place)
+        row = calibrate_row(unit.setting, scored, plan, 0.1)
+        assert set(row.thresholds.values()) == {largest}
+        assert row.guarantee == "none"
+    with pytest.raises(InputError, match="place"):
+        MethodPlan(name="x", method="split-cp", take="local maxima")
+
+
+def test_fewer_components_are_the_first_ones_of_the_density():
+    unit = labels_unit()
+    # one Gaussian in two dimensions: weight, mean, upper triangle of the covariance
+    law = np.array([1, 2, 1.0, 5.0, 6.0, 2.0, 0.5, 3.0])
+    setting = dataclasses.replace(unit.setting, feature_law=law)
+    plan = MethodPlan(name="x", method="cphet", aim="training", components=1)
+    scored = prepare(unit, experiment().presets[1])
+    assert method_of(setting, plan, scored).target == (1.0, 1.0, 1.0, 5.0, 2.0)
+    own = dataclasses.replace(plan, aim="own", samples=True, settings={"solver": "exact"})
+    first = {
+        name: Calibration(cal.scores, cal.labels, cal.features[:, :1], cal.n_classes)
+        for name, cal in scored.calibrations.items()
+    }
+    alone = dataclasses.replace(scored, calibrations=first)
+    every = dataclasses.replace(own, components=0)
+    assert (
+        calibrate_row(unit.setting, scored, own, 0.1).thresholds
+        == calibrate_row(unit.setting, alone, every, 0.1).thresholds
+    )
 
 
 def test_the_maximum_of_local_quantiles_is_a_reading_without_proof():

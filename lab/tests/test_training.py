@@ -168,6 +168,8 @@ def test_a_classification_is_divided_by_label():
     )
     assert (found.n_classes, found.task, found.status) == (8, "classification", "subset")
     assert set(found.owners) <= {0, 1, 2}
+    assert np.array_equal(found.groups, found.labels)
+    assert np.array_equal(found.test_groups, found.test_labels)
     assert found.feature_law[1] == 5  # dimensions
 
 
@@ -179,6 +181,9 @@ def test_an_ordinal_regression_is_divided_by_clusters():
     assert (found.n_classes, found.task, found.label_law.size) == (5, "regression", 0)
     assert found.labels.dtype == np.float64
     assert found.feature_law[0] == 1  # one Gaussian
+    assert len(found.groups) == len(found.labels)
+    assert len(found.test_groups) == len(material.test_targets)
+    assert set(found.test_groups) <= set(found.groups) <= set(range(5))
 
 
 def test_a_seed_gives_the_same_setting_and_another_one_another():

@@ -39,7 +39,7 @@ from fedwqcp_lab.datasets.loading import load as load_dataset
 from fedwqcp_lab.experiment import Experiment, embedded, load, paper, parse_seeds
 from fedwqcp_lab.pipeline import OnStep, Where, run
 from fedwqcp_lab.results import read_results
-from fedwqcp_lab.studies import byzantine, byzantine_tables, stress
+from fedwqcp_lab.studies import byzantine, byzantine_tables, own, stress
 from fedwqcp_lab.tables import method_summaries, terminal_tables, verdict_table, write
 
 app = typer.Typer(
@@ -150,6 +150,33 @@ def stress_command(
     output.say(f"{done} federations evaluated")
     output.say(f"Written: {', '.join(str(file) for file in files)}")
     output.done(federations=done, files=files)
+
+
+@app.command("own")
+def own_command(
+    config: Annotated[
+        Path, typer.Argument(help="A study in TOML; by default the one that comes along.")
+    ] = Path("own.toml"),
+    data: Data = None,
+    seeds: Seeds = None,
+    datasets: Datasets = None,
+    device: Device = "auto",
+    jobs: Jobs = 1,
+    out: Out = Path("runs/own"),
+    outputs: Outputs = None,
+    resume: Resume = False,
+    executor: Executor = "processes",
+    as_json: AsJson = False,
+) -> None:
+    """Test each agent on its own distribution, on the shared test data and on other mixes."""
+    chosen = own.load(config)
+    chosen = replace(chosen, experiment=_narrowed(chosen.experiment, datasets, seeds))
+    where = Where(out=out, data=data, outputs=outputs, device=device, jobs=jobs, executor=executor)
+    output = Output(as_json)
+    with _progress(output.console) as on_step:
+        done = own.run(chosen, where, resume=resume, on_step=on_step)
+    output.say(f"{done} federations evaluated; records: {own.journal_of(out).path}")
+    output.done(federations=done, records=own.journal_of(out).path)
 
 
 def _at_hand(experiment: Experiment, datasets: str | None) -> bool:

@@ -13,10 +13,10 @@ import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from math import isfinite
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from fedwqcp.demo.data import stream
 from fedwqcp.errors import InfiniteThresholdWarning, InputError
 from fedwqcp.federation.transport.local import calibrate
 from fedwqcp.methods import Calibration, Method
+from fedwqcp.methods.cphet.densities import read_mixture
 from fedwqcp.quantile import conformal_quantile
 from fedwqcp.scores import IntervalScore, LabelScore, Rule, Score, uniforms
 from fedwqcp.scores.aps import APS
@@ -251,8 +252,8 @@ def calibrate_row(
             allow_large_alpha=True,
             rng=int(stream(setting.seed, setting.dataset, plan.name).integers(2**31)),
         )
-    if plan.take == "maximum":
-        largest = _largest(release)
+    if plan.take != "release":
+        largest = _largest(release) if plan.take == "maximum" else _local_maximum(scored, plan)
         return CalibratedRow(release, dict.fromkeys(scored.calibrations, largest), NO_PROOF)
     found = {name: release.threshold(name) for name in scored.calibrations}
     return CalibratedRow(release, found, str(release.guarantee))
@@ -276,12 +277,18 @@ def method_of(setting: UnitSetting, plan: MethodPlan, scored: Scored) -> Method[
     bounds = scored.score.bounds(setting.n_classes)
     if "bounds" in taken and isfinite(bounds[1]):
         settings.setdefault("bounds", bounds)
+    elif "bounds" in taken and setting.n_classes:  # residuals of ordinal labels
+        settings.setdefault("bounds", (0.0, setting.n_classes - 1.0))
     if plan.aim == "own":
         settings["target"] = "own"
     if plan.aim == "training":
         shift = methods.get(plan.method, **settings).corrects_shift_of
         law = setting.feature_law if shift == "features" else setting.label_law
         settings["target"] = tuple(law.tolist())
+        if plan.components and shift == "features":
+            settings["target"] = _marginal(settings["target"], plan.components)
+    if plan.aim == "balanced":
+        settings["target"] = tuple(_balanced_labels(setting).tolist())
     return methods.get(plan.method, **settings)
 
 
@@ -307,6 +314,16 @@ def code_versions() -> str:
     return ", ".join(
         [own, *(part for name in ("numpy", "scipy", "torch") if (part := _distribution(name)))]
     )
+
+
+def _balanced_labels(setting: UnitSetting) -> Floats:
+    """Return the label distribution where all groups of calibration points weigh alike."""
+    classes = setting.n_classes or 1
+    by_group = np.zeros((int(setting.groups.max()) + 1, classes))
+    np.add.at(by_group, (setting.groups, setting.labels.astype(np.int64)), 1)
+    there = by_group[by_group.sum(axis=1) > 0]
+    shares: Floats = (there / there.sum(axis=1, keepdims=True)).mean(axis=0)
+    return shares
 
 
 def _row(
@@ -451,10 +468,30 @@ def _outputs(
 def _fit(cal: Calibration, plan: MethodPlan) -> Calibration:
     """Return data that a method takes: sums in float32 may pass the end of its range a little."""
     score_range = methods.find(plan.method).score_range
-    if score_range is None:
-        return cal
-    scores = np.minimum(cal.scores, score_range[1])
-    return Calibration(scores, cal.labels, cal.features, cal.n_classes)
+    scores = cal.scores if score_range is None else np.minimum(cal.scores, score_range[1])
+    features = cal.features
+    if plan.components and features is not None:
+        features = features[:, : plan.components]
+    return Calibration(scores, cal.labels, features, cal.n_classes)
+
+
+def _marginal(density: tuple[float, ...], components: int) -> tuple[float, ...]:
+    """Return the density of the first components."""
+    mixture = read_mixture(density)
+    kept = slice(components)
+    return replace(
+        mixture, means=mixture.means[:, kept], covariances=mixture.covariances[:, kept, kept]
+    ).numbers()
+
+
+def _local_maximum(scored: Scored, plan: MethodPlan) -> float:
+    """Return the largest score of the agent that comes at some place when agents are sorted by it.
+
+    Scores in float32 may pass the end of their range by rounding; the threshold does not.
+    """
+    top = 1.0 if isinstance(scored.score, APS) else inf
+    maxima = sorted(float(cal.scores.max()) for cal in scored.calibrations.values() if cal.n)
+    return min(maxima[min(plan.place, len(maxima)) - 1], top)
 
 
 def _largest(release: Release) -> float:

@@ -24,7 +24,14 @@ from fedwqcp.wire.messages import Setting
 
 T = TypeVar("T")
 
-SHIPPED = ("paper.toml", "beyond.toml", "stress.toml")
+SHIPPED = (
+    "paper.toml",
+    "beyond.toml",
+    "stress.toml",
+    "own.toml",
+    "readings.toml",
+    "weighting.toml",
+)
 """Experiments and studies that come with the software."""
 
 
@@ -118,8 +125,9 @@ class Experiment:
             del own[what]
         for what, name in (("datasets", dataset), ("presets", preset), ("methods", method)):
             own[what[:-1]] = asdict(next(p for p in getattr(self, what) if p.name == name))
-        if not own["method"]["by"]:  # rows without groups keep the fingerprint that they had
-            del own["method"]["by"]
+        for key in ("by", "place", "components"):  # rows without them keep their fingerprint
+            if not own["method"][key]:
+                del own["method"][key]
         return own
 
 
@@ -222,15 +230,20 @@ class MethodPlan:
         As records name the row; what stands before a bracket names the published row.
     method : str
         The method.
-    aim : {"", "training", "own"}, optional
-        For a method that corrects a shift: the distribution of the training data, or the agent's
-        own.
-    take : {"release", "maximum"}, optional
-        What the row uses: the method's thresholds, or the largest that any agent sent.
+    aim : {"", "training", "own", "balanced"}, optional
+        For a method that corrects a shift: the distribution of the training data, the agent's own,
+        or labels as they are where all groups are equally frequent.
+    take : {"release", "maximum", "local maxima"}, optional
+        What the row uses: the method's thresholds; the largest that any agent sent; or the
+        ``place``-th smallest of the agents' largest scores, no larger than the score can be.
+    place : int, optional
+        For ``"local maxima"``: which one, counted from 1; beyond the agents the largest.
     rule : str, optional
         A set rule of its own, whatever the preset says.
     by : {"", "label"}, optional
         With ``"label"`` each class has a threshold of its own; for classifications alone.
+    components : int, optional
+        How many of the principal components a method for covariate shift sees; 0 for all.
     samples : bool, optional
         Whether scores of single people may leave an agent; the round is refused where they must.
     settings : dict, optional
@@ -239,16 +252,25 @@ class MethodPlan:
 
     name: str
     method: str
-    aim: Literal["", "training", "own"] = ""
-    take: Literal["release", "maximum"] = "release"
+    aim: Literal["", "training", "own", "balanced"] = ""
+    take: Literal["release", "maximum", "local maxima"] = "release"
+    place: int = 0
     rule: Rule | Literal[""] = ""
     by: Literal["", "label"] = ""
+    components: int = 0
     samples: bool = False
     settings: dict[str, Setting] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         methods.get(self.method, **self.settings)
-        if self.by and (self.aim == "training" or self.take == "maximum"):
+        if (self.take == "local maxima") != (self.place > 0) or min(
+            self.place, self.components
+        ) < 0:
+            raise InputError(
+                f"method {self.name!r}: place must be at least 1 with take = 'local maxima' and "
+                "left out otherwise, and components at least 0"
+            )
+        if self.by and (self.aim in ("training", "balanced") or self.take != "release"):
             raise InputError(
                 f"method {self.name!r}: by = 'label' leaves no label distribution to aim at "
                 "and no largest threshold: leave aim = 'training' and take = 'maximum' out"

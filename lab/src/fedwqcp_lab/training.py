@@ -16,14 +16,14 @@ import numpy as np
 import numpy.typing as npt
 from numpy.random import Generator
 
-from fedwqcp._validation import Floats
+from fedwqcp._validation import Floats, Labels
 from fedwqcp.demo.agents import ModelSettings, train_and_predict
 from fedwqcp.demo.data import (
     EmbeddedDataset,
     Indices,
-    by_cluster,
     by_label,
     digits,
+    fit_clusters,
     friedman,
     stream,
 )
@@ -150,6 +150,7 @@ def setting_of(
     train, kept = source.targets[rows.train], source.targets[some]
     labelled = source.dataset.task == "classification" and classes is not None
     tested = source.targets[rows.held_out] if experiment.held_out else source.test_targets
+    owners, groups, test_groups = _partition(source, rows, experiment, seed)
     label_law = np.bincount(train.astype(np.int64), minlength=classes or 0) / max(1, len(train))
     density = density_of(
         shared.of(source.inputs, some), kept.astype(np.int64) if labelled else None
@@ -164,10 +165,12 @@ def setting_of(
         seed=seed,
         device=device,
         agents=experiment.agents,
-        owners=_owners(source, rows.calibration, experiment, seed),
+        owners=owners,
         rows=rows.calibration,
         labels=_truth(source.targets[rows.calibration], labelled=labelled),
         test_labels=_truth(tested, labelled=labelled),
+        groups=groups,
+        test_groups=test_groups,
         features=shared.of(source.inputs, rows.calibration),
         label_law=label_law if labelled else np.zeros(0),
         feature_law=np.array(density),
@@ -373,20 +376,28 @@ def _padded(rows: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
     return padded
 
 
-def _owners(source: TrainingData, rows: Indices, experiment: Experiment, seed: int) -> Indices:
-    """Return the place of the agent that each calibration point belongs to."""
+def _partition(
+    source: TrainingData, rows: Split, experiment: Experiment, seed: int
+) -> tuple[Labels, Labels, Labels]:
+    """Return the agent of each calibration point, and the groups of calibration and test points."""
     rng = stream(seed, source.dataset.name, "partition")
-    agents, beta = len(experiment.agents), experiment.beta
+    inside = source.inputs[rows.calibration], source.targets[rows.calibration]
+    tested = source.test_inputs, source.test_targets
+    if experiment.held_out:
+        tested = source.inputs[rows.held_out], source.targets[rows.held_out]
     if source.dataset.task == "classification":
-        parts = by_label(source.targets[rows], agents, rng, beta=beta)
+        groups, test_groups = (targets.astype(np.int64) for _, targets in (inside, tested))
     else:
         scale = 255.0 if source.inputs.dtype == np.uint8 else 1.0
-        flat = source.inputs[rows].reshape(len(rows), -1) / scale
-        parts = by_cluster(flat, agents, rng, beta=beta, n_clusters=experiment.clusters)
-    owners = np.empty(len(rows), dtype=np.int64)
+        flat, test_flat = (x.reshape(len(x), -1) / scale for x, _ in (inside, tested))
+        clusters = fit_clusters(flat, rng, n_clusters=experiment.clusters)
+        groups = np.asarray(clusters.labels_, np.int64)
+        test_groups = np.asarray(clusters.predict(test_flat), np.int64)
+    owners = np.empty(len(groups), dtype=np.int64)
+    parts = by_label(groups, len(experiment.agents), rng, beta=experiment.beta)
     for place, part in enumerate(parts):
         owners[part] = place
-    return owners
+    return owners, groups, test_groups
 
 
 def _truth(targets: Numbers, *, labelled: bool) -> Numbers:

@@ -36,7 +36,8 @@ _DAMAGED = (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.er
 
 _TEXT = ("dataset", "title", "status", "note", "task", "n_classes", "seed", "device", "agents")
 
-_ARRAYS = ("owners", "rows", "labels", "test_labels", "features", "label_law", "feature_law")
+_ARRAYS = ("owners", "rows", "labels", "test_labels", "groups", "test_groups")
+_ARRAYS += ("features", "label_law", "feature_law")
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +77,9 @@ class UnitSetting:
         Where each calibration point stands in the official training data.
     labels, test_labels : ndarray
         The truth at calibration and test points.
+    groups, test_groups : Labels
+        What agents hold in unequal shares, of calibration and test points: the class; in a
+        regression the cluster.
     features : Floats, shape (n, d)
         Principal components of the calibration inputs.
     label_law : Floats
@@ -97,6 +101,8 @@ class UnitSetting:
     rows: Indices
     labels: Numbers
     test_labels: Numbers
+    groups: Labels
+    test_groups: Labels
     features: Floats
     label_law: Floats
     feature_law: Floats

@@ -167,9 +167,30 @@ def test_what_is_no_federation_is_refused(wrong, told):
         Shape(**wrong)
 
 
+def test_another_draw_divides_the_same_points_anew():
+    one, two, again = (federate(pool(), Shape(draw=d)).setting.owners for d in (1, 2, 1))
+    assert np.array_equal(one, again)
+    assert not np.array_equal(one, two)
+    assert not np.array_equal(one, federate(pool(), Shape()).setting.owners)
+
+
+def test_a_regression_is_divided_by_its_groups():
+    whole = lines_unit(quantiles=False)
+    everything = tuple(
+        AgentOutputs(agent.name, whole.setting.labels + at, agent.test)
+        for at, agent in enumerate(whole.outputs)
+    )
+    found = federate(Unit(whole.setting, everything), Shape(agents=2, beta=1e-3))
+    for at, agent in enumerate(found.outputs):
+        own = found.setting.owners == at
+        assert np.array_equal(agent.calibration, everything[2 * at].calibration[own])
+    shared = set(found.setting.groups[found.setting.owners == 0]) & set(
+        found.setting.groups[found.setting.owners == 1]
+    )
+    assert not shared  # so strong a skew gives each group to one agent
+
+
 def test_a_pool_must_fit():
-    with pytest.raises(InputError, match="models that classify"):
-        federate(lines_unit(), Shape())
     strong = pool()
     with pytest.raises(InputError, match="every kind"):
         federate(Unit(strong.setting, strong.outputs[:2]), Shape(strong=0.5))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from math import isfinite
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -107,6 +107,14 @@ def by_cluster(
     features: npt.ArrayLike, n_agents: int, rng: Generator, *, beta: float, n_clusters: int = 10
 ) -> tuple[Indices, ...]:
     """Divide rows with Dirichlet skew over k-means clusters of their features."""
+    if len(as_floats(features, "features", (None, None))) == 0:
+        return by_label(np.empty(0, dtype=np.int64), n_agents, rng, beta=beta)
+    clusters = fit_clusters(features, rng, n_clusters=n_clusters)
+    return by_label(clusters.labels_, n_agents, rng, beta=beta)
+
+
+def fit_clusters(features: npt.ArrayLike, rng: Generator, *, n_clusters: int) -> Any:
+    """Return scikit-learn's k-means of some rows, at least one, fitted from one start."""
     try:
         from sklearn.cluster import KMeans
     except ImportError as error:
@@ -114,12 +122,9 @@ def by_cluster(
     x = as_floats(features, "features", (None, None))
     if n_clusters < 1:
         raise InputError(f"n_clusters must be at least 1, got {n_clusters}")
-    if len(x) == 0:
-        return by_label(np.empty(0, dtype=np.int64), n_agents, rng, beta=beta)
     start = int(rng.integers(2**31))
     distinct = len(np.unique(x, axis=0))
-    means = KMeans(min(n_clusters, distinct), n_init=1, random_state=start)
-    return by_label(means.fit_predict(x), n_agents, rng, beta=beta)
+    return KMeans(min(n_clusters, distinct), n_init=1, random_state=start).fit(x)
 
 
 def by_quantity(n: int, n_agents: int, rng: Generator, *, beta: float) -> tuple[Indices, ...]:

@@ -57,6 +57,7 @@ FACTORS = {
     "tiny": "agents with ten points",
     "strong": "share of strong models",
     "alpha": "miscoverage level",
+    "draw": "random division",
 }
 """Factors in the order of the panels, with their axes; the first three are logarithmic."""
 
@@ -102,13 +103,13 @@ class Factor:
 
     Parameters
     ----------
-    name : {"alpha", "agents", "strong", "label", "quantity", "tiny"}
+    name : {"alpha", "agents", "strong", "label", "quantity", "tiny", "draw"}
         A field of `Shape`; "label" and "quantity" are the concentrations of the two skews.
     values : tuple of float
         Its values.
     """
 
-    name: Literal["alpha", "agents", "strong", "label", "quantity", "tiny"]
+    name: Literal["alpha", "agents", "strong", "label", "quantity", "tiny", "draw"]
     values: tuple[int | float, ...]
 
     def __post_init__(self) -> None:
@@ -138,6 +139,8 @@ class Shape:
         Dirichlet concentration of the skew.
     tiny : int
         Agents, the last ones, that keep no more than `FEW` points.
+    draw : int
+        Which random division of the same points; other numbers give other divisions.
     """
 
     alpha: float = 0.05
@@ -146,6 +149,7 @@ class Shape:
     skew: Literal["label", "quantity"] = "label"
     beta: float = 0.3
     tiny: int = 0
+    draw: int = 0
 
     def __post_init__(self) -> None:
         as_alpha(self.alpha)
@@ -186,6 +190,8 @@ class StressResult:
         Coverage of the worst agent.
     size : float
         Mean number of labels.
+    weak : float or None
+        Mean coverage of the agents with weak models; None without any, or where not recorded.
     bytes_up : float
         Mean bytes that an agent sent.
     code, device : str
@@ -211,6 +217,7 @@ class StressResult:
     short: float
     worst: float
     size: float
+    weak: float | None = None
     bytes_up: float
     code: str
     device: str
@@ -271,7 +278,7 @@ def shape_of(point: Point, start: Shape) -> Shape:
     changed: dict[str, Any] = {name: value}
     if name in ("label", "quantity"):
         changed = {"skew": name, "beta": value}
-    elif name in ("agents", "tiny"):
+    elif name in ("agents", "tiny", "draw"):
         if value != int(value):
             raise InputError(f"{name}: must be a whole number, got {value}")
         changed = {name: int(value)}
@@ -281,8 +288,6 @@ def shape_of(point: Point, start: Shape) -> Shape:
 def federate(pool: Unit, shape: Shape) -> Unit:
     """Divide the calibration points of a pool anew, and give every agent a model of its kind."""
     setting = pool.setting
-    if setting.task != "classification":
-        raise InputError("a federation is sampled from models that classify")
     strong = round(shape.strong * shape.agents)
     kinds = ["strong"] * strong + ["weak"] * (shape.agents - strong)
     models = {kind: [agent for agent in pool.outputs if agent.model == kind] for kind in {*kinds}}
@@ -378,13 +383,14 @@ def _pending(study: StressStudy, journal: Journal[StressResult]) -> dict[Task, l
 
 def _owners(pool: Unit, shape: Shape) -> Labels:
     """Return the agent of each calibration point, -1 for nobody."""
-    labels = pool.setting.labels
-    rng = stream(pool.setting.seed, pool.setting.dataset, "federation", shape.skew)
+    groups = pool.setting.groups
+    again = (str(shape.draw),) if shape.draw else ()  # division 0 keeps the stream that it had
+    rng = stream(pool.setting.seed, pool.setting.dataset, "federation", shape.skew, *again)
     if shape.skew == "label":
-        parts = by_label(labels, shape.agents, rng, beta=shape.beta)
+        parts = by_label(groups, shape.agents, rng, beta=shape.beta)
     else:
-        parts = by_quantity(len(labels), shape.agents, rng, beta=shape.beta)
-    owners = np.full(len(labels), -1, dtype=np.int64)
+        parts = by_quantity(len(groups), shape.agents, rng, beta=shape.beta)
+    owners = np.full(len(groups), -1, dtype=np.int64)
     for at, part in enumerate(parts):
         tiny = at >= shape.agents - shape.tiny
         owners[rng.permutation(part)[:FEW] if tiny else part] = at
@@ -394,6 +400,7 @@ def _owners(pool: Unit, shape: Shape) -> Labels:
 def _summary(row: Sequence[Result], factor: str, value: float) -> StressResult:
     """Sum up one row."""
     first, level = row[0], 1 - row[0].alpha
+    weak = [result.coverage for result in row if result.model == "weak"]
     return StressResult(
         dataset=first.dataset,
         title=first.title,
@@ -410,6 +417,7 @@ def _summary(row: Sequence[Result], factor: str, value: float) -> StressResult:
         short=fmean(max(0.0, level - result.coverage) for result in row),
         worst=min(result.coverage for result in row),
         size=fmean(result.size for result in row),
+        weak=fmean(weak) if weak else None,
         bytes_up=fmean(result.bytes_up for result in row),
         code=first.code,
         device=first.device,

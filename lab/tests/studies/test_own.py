@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fedwqcp.errors import InputError, RecordError
+from fedwqcp_lab import evaluation
+from fedwqcp_lab import unit as units
+from fedwqcp_lab.experiment import MethodPlan
+from fedwqcp_lab.pipeline import Folder, Where
+from fedwqcp_lab.studies.own import (
+    HEART,
+    MIXES,
+    GroupedResult,
+    Hospitals,
+    OwnStudy,
+    evaluate,
+    hospitals_unit,
+    journal_of,
+    load,
+    run,
+)
+from units import experiment, labels_unit, lines_unit
+
+
+def record(**changes):
+    """Two agents, two groups; the second agent has no point."""
+    fields = {
+        "dataset": "blobs",
+        "title": "Blobs",
+        "status": "synthetic",
+        "task": "classification",
+        "seed": 0,
+        "alpha": 0.1,
+        "preset": "paper",
+        "method": "split-cp",
+        "agents": ("S0", "W1"),
+        "counts": ((3, 1), (0, 0)),
+        "tested": (10, 30),
+        "hits": ((10, 15), (5, 30)),
+        "sizes": ((1.0, 3.0), (2.0, 2.0)),
+        "guarantee": "none",
+        "code": "",
+        "device": "cpu",
+    }
+    return GroupedResult(**{**fields, **changes})
+
+
+def test_coverage_and_size_under_each_mix_by_hand():
+    found = record()
+    assert found.coverage("own") == {"S0": 0.75 * 1 + 0.25 * 0.5}  # W1 has no mix of its own
+    assert found.coverage("shared") == {"S0": 25 / 40, "W1": pytest.approx(35 / 40)}
+    assert found.coverage("balanced") == {"S0": 0.75, "W1": 0.75}
+    assert found.coverage("neighbour") == {"W1": 0.75 * 0.5 + 0.25 * 1}
+    assert found.size("own") == 0.75 * 1 + 0.25 * 3
+    assert found.size("shared") == pytest.approx((2.5 + 2.0) / 2)
+    assert found.agent_size("balanced", "S0") == 2.0
+
+
+@pytest.mark.parametrize("make", [labels_unit, lines_unit])
+def test_the_shared_mix_is_what_the_benchmark_measures(make):
+    unit, plans = make(), experiment()
+    measured = {(r.preset, r.method, r.agent): r for r in evaluation.evaluate(unit, plans)}
+    for found in evaluate(unit, plans):
+        for agent, coverage in found.coverage("shared").items():
+            own = measured[found.preset, found.method, agent]
+            assert coverage == pytest.approx(own.coverage)
+            size = own.size if own.clipped is None else own.clipped
+            assert found.agent_size("shared", agent) == pytest.approx(size, abs=1e-4)
+
+
+def test_a_balanced_target_is_named_to_the_method():
+    plan = MethodPlan(name="fedls-cp (balanced)", method="fedls-cp", aim="balanced")
+    unit = labels_unit(classes=4)
+    scored = evaluation.prepare(unit, experiment().presets[1])
+    assert evaluation.method_of(unit.setting, plan, scored).target == (0.25,) * 4
+
+
+def patients(path, n=40):
+    """Write patients of four hospitals: the first measurement tells who is ill."""
+    rng = np.random.default_rng(0)
+    path.parent.mkdir(parents=True)
+    lines = ["site,age,chol,num"]
+    for site in ("a", "b", "c", "d"):
+        for i in range(n):
+            missing = "200" if i % 5 > 1 else "0" if i % 5 else ""
+            lines.append(f"{site},{i % 2 + rng.normal() / 3:.3f},{missing},{2 * (i % 2)}")
+    path.write_text("\n".join(lines) + "\n")
+
+
+def test_hospitals_train_calibrate_and_test_on_their_own_patients(tmp_path):
+    pytest.importorskip("sklearn")
+    patients(tmp_path / HEART)
+    unit = hospitals_unit(tmp_path / HEART, seed=3)
+    setting = unit.setting
+    assert setting.agents == ("a", "b", "c", "d")
+    assert np.array_equal(setting.owners, setting.groups)
+    assert [len(setting.part(at)) for at in range(4)] == [10] * 4
+    assert np.bincount(setting.test_groups).tolist() == [10] * 4
+    assert all(agent.test.shape == (40, 2) for agent in unit.outputs)
+    assert np.array_equal(hospitals_unit(tmp_path / HEART, seed=3).setting.rows, setting.rows)
+    assert not np.array_equal(hospitals_unit(tmp_path / HEART, seed=4).setting.rows, setting.rows)
+
+
+def test_a_file_that_holds_no_patients_is_refused(tmp_path):
+    (tmp_path / "x.csv").write_text("site,age\na,3\n")
+    with pytest.raises(RecordError, match="column 'site'"):
+        hospitals_unit(tmp_path / "x.csv", 0)
+
+
+def test_a_study_is_run_once_and_goes_on(tmp_path):
+    pytest.importorskip("sklearn")
+    patients(tmp_path / HEART)
+    out = tmp_path / "out"
+    small = experiment(datasets=experiment().datasets[:1], seeds=(0,))
+    study = OwnStudy(experiment=small, hospitals=Hospitals(alpha=0.2, seeds="0"))
+    units.save(labels_unit(0), Folder(out).unit(small, ("blobs", 0)))
+    where = Where(out=out, data=tmp_path)
+    assert run(study, where) == 2
+    records = journal_of(out).read()
+    assert {(r.dataset, r.alpha) for r in records} == {("blobs", 0.1), ("heart", 0.2)}
+    assert all(0 <= c <= 1 for r in records for mix in MIXES for c in r.coverage(mix).values())
+    assert run(study, where, resume=True) == 0
+    assert journal_of(out).read() == records
+
+
+def test_the_study_that_ships_names_its_hospitals(tmp_path):
+    study = load()
+    assert study.on_hospitals.alpha == 0.1
+    assert [plan.name for plan in study.on_hospitals.datasets] == ["heart"]
+    (tmp_path / "x.toml").write_text('name = "x"\n')
+    with pytest.raises(InputError, match="hospitals"):
+        load(tmp_path / "x.toml")
