@@ -163,8 +163,9 @@ def test_studies_and_pages_as_json(monkeypatch):
     told = facts("stress", "--out", "study")
     assert (told["federations"], told["files"]) == (3, ["study/stress.csv"])
     monkeypatch.setattr(bench.own, "run", lambda *_, **__: 2)
+    monkeypatch.setattr(bench.own, "write_tables", lambda folder, out: (out / "own.md",))
     told = facts("own", "--out", "study")
-    assert (told["federations"], told["records"]) == (2, "study/own.jsonl")
+    assert (told["federations"], told["files"]) == (2, ["study/own.md"])
     monkeypatch.setattr(bench.byzantine, "run", lambda *_, **__: [1, 2])
     monkeypatch.setattr(
         bench.byzantine_tables, "write_tables", lambda records, out: (out / "tables.md",)

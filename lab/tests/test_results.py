@@ -16,6 +16,7 @@ from fedwqcp.errors import InputError, RecordError
 from fedwqcp_lab.evaluation import evaluate, partitions
 from fedwqcp_lab.experiment import digest
 from fedwqcp_lab.results import AgentPartition, Journal, Result, read_results
+from fedwqcp_lab.studies import own
 from fedwqcp_lab.studies.stress import journal_of
 from fedwqcp_lab.studies.stress import write_figures as write_stress
 from fedwqcp_lab.tables import write
@@ -26,6 +27,7 @@ matplotlib = pytest.importorskip("matplotlib")
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 COMMITTED = RESULTS / "tables"
 TEXTS = ("tables.md", "tables.tex", "cells.csv", "verdicts.csv")
+LARGER = ("agents-20", "agents-100")
 FIGURES = sorted(COMMITTED.glob("*.svg"))
 
 
@@ -287,3 +289,16 @@ def test_a_packed_file_is_read_and_appended_to(tmp_path, results):
 def test_hits_must_fit(results):
     with pytest.raises(InputError, match="hits: must be from 0 to n_test"):
         Result(**{**results[0].__dict__, "hits": 10**6})
+
+
+def test_the_page_on_own_distributions_says_what_its_records_give():
+    page = (RESULTS.parent / "docs" / "explanation" / "own-distribution.md").read_text()
+    studies = [own.journal_of(RESULTS / "own" / part).read() for part in ("", *LARGER)]
+    shown = [table for _, table in own.tables(studies[0])] + [own.scale_table(studies)]
+    prose = page
+    for table in shown:
+        assert table in page, table
+        prose = prose.replace(table, "")
+    numbers = {float(number) for number in re.findall(r"\d+\.\d{3}", prose)}
+    assert numbers  # each figure in the text stands in a table
+    assert numbers <= {float(n) for table in shown for n in re.findall(r"\d+\.\d+", table)}

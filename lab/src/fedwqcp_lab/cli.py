@@ -175,8 +175,10 @@ def own_command(
     output = Output(as_json)
     with _progress(output.console) as on_step:
         done = own.run(chosen, where, resume=resume, on_step=on_step)
-    output.say(f"{done} federations evaluated; records: {own.journal_of(out).path}")
-    output.done(federations=done, records=own.journal_of(out).path)
+    files = own.write_tables(out, out)
+    output.say(f"{done} federations evaluated")
+    output.say(f"Written: {', '.join(str(file) for file in files)}")
+    output.done(federations=done, files=files)
 
 
 def _at_hand(experiment: Experiment, datasets: str | None) -> bool:
@@ -270,7 +272,7 @@ def byzantine_command(
 
 @app.command()
 def tables(
-    results: Annotated[Path, typer.Argument(help="Folder with records.jsonl.")],
+    results: Annotated[Path, typer.Argument(help="Folder with records.jsonl or own.jsonl.")],
     against: Annotated[
         Literal["published", "nothing"], typer.Option(help="What to set beside our figures.")
     ] = "published",
@@ -280,6 +282,9 @@ def tables(
     as_json: AsJson = False,
 ) -> None:
     """Write coverage and size tables, verdicts, ablation and partition as files."""
+    if own.journal_of(results).exists:
+        _written(own.write_tables(results, out or results / "tables"), as_json)
+        return
     files = write(results, out or results / "tables", against=against == "published")
     _written(files, as_json)
 

@@ -8,20 +8,23 @@ groups follows from it: sum over groups of the mix's share times the coverage in
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, geometric_mean, median
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from fedwqcp._io import write_atomic
 from fedwqcp._validation import Floats, Labels
 from fedwqcp.demo.data import stream
 from fedwqcp.errors import InputError, RecordError
 from fedwqcp.methods.cphet import density_of
+from fedwqcp.quantile import conformal_rank
 from fedwqcp.sets import Intervals
 from fedwqcp_lab import unit as units
+from fedwqcp_lab.comparison import display_title
 from fedwqcp_lab.evaluation import (
     Scored,
     applicable,
@@ -32,6 +35,7 @@ from fedwqcp_lab.evaluation import (
 from fedwqcp_lab.experiment import DatasetPlan, Experiment, build, parse_seeds, read_toml
 from fedwqcp_lab.pipeline import Folder, OnStep, Where, evaluate_units, silent, workers
 from fedwqcp_lab.results import VERSION, Journal
+from fedwqcp_lab.tables import markdown_table
 from fedwqcp_lab.unit import AgentOutputs, Unit, UnitSetting
 
 Mix: TypeAlias = Literal["own", "shared", "balanced", "neighbour"]
@@ -51,6 +55,25 @@ HEART = Path("heart", "heart_disease.csv")
 
 MAIN = "randomised APS"
 """The preset of the tables that show one."""
+
+LEADING = (
+    "split-cp",
+    "guarded-median-cp",
+    "fedls-cp (own)",
+    "fedls-cp (own, n0=0)",
+    "max-cp",
+    "fedwq-cp",
+    "fcp",
+    "fedcp-qq",
+    "fedls-cp (mixture)",
+)
+"""Methods of the tables that have no room for all."""
+
+SCALED = ("split-cp", "fedls-cp (own)", "max-cp", "fedwq-cp", "fcp", "fedls-cp (mixture)")
+"""Methods of the table of many agents."""
+
+Rows: TypeAlias = dict[tuple[str, str, str], list["GroupedResult"]]
+"""Records by dataset, preset and method."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +137,7 @@ class GroupedResult:
     def coverage(self, mix: Mix) -> dict[str, float]:
         """Return each agent's coverage under a mix; agents without points have no mix of own."""
         shares = self._shares(mix)
-        by_group = np.array(self.hits) / np.array(self.tested)
+        by_group = np.array(self.hits) / np.maximum(self.tested, 1)
         return {name: float(by_group[at] @ own) for name, (at, own) in shares.items()}
 
     def size(self, mix: Mix) -> float:
@@ -127,7 +150,10 @@ class GroupedResult:
         return float(np.dot(self.sizes[at], own))
 
     def _shares(self, mix: Mix) -> dict[str, tuple[int, Floats]]:
-        """Return place and group shares of every agent that has such a mix."""
+        """Return place and group shares of every agent that has such a mix.
+
+        A group without test points, which only a cluster can be, is left out.
+        """
         found = {}
         for at, name in enumerate(self.agents):
             counts: Sequence[int] = self.counts[at]
@@ -137,8 +163,9 @@ class GroupedResult:
                 counts = [1] * len(self.tested)
             elif mix == "neighbour":
                 counts = self.counts[(at + 1) % len(self.agents)]
-            if sum(counts):
-                found[name] = at, np.array(counts) / sum(counts)
+            there = np.array(counts) * (np.array(self.tested) > 0)
+            if there.sum():
+                found[name] = at, there / there.sum()
         return found
 
 
@@ -311,6 +338,66 @@ def hospitals_unit(path: Path, seed: int) -> Unit:
     return Unit(setting, tuple(outputs))
 
 
+def tables(records: Sequence[GroupedResult]) -> Iterator[tuple[str, str]]:
+    """Yield each table of a study with its name."""
+    rows: Rows = {}
+    for record in records:
+        rows.setdefault((record.dataset, record.preset, record.method), []).append(record)
+    images = [r for r in records if r.task == "classification" and r.dataset != HOSPITALS]
+    datasets = tuple(dict.fromkeys(r.dataset for r in images))
+    methods = tuple(dict.fromkeys(r.method for r in images))
+    presets = tuple(dict.fromkeys(r.preset for r in images))
+    yield "methods", markdown_table([*_methods_table(rows, datasets, methods)])
+    yield "datasets", markdown_table([*_datasets_table(rows, datasets)])
+    yield "scores", markdown_table([*_scores_table(rows, datasets, presets)])
+    if any(r.dataset == HOSPITALS for r in records):
+        yield "hospitals", markdown_table([*_hospitals_table(rows, methods)])
+    if regression := tuple(dict.fromkeys(r.dataset for r in records if r.task == "regression")):
+        yield "regression", markdown_table([*_regression_table(rows, regression)])
+
+
+def scale_table(studies: Sequence[Sequence[GroupedResult]]) -> str:
+    """Return how methods fare with more agents, on the datasets that all studies have."""
+    shared = set.intersection(*({r.dataset for r in own} for own in studies)) - {HOSPITALS}
+    lines = [["agents", "seeds", "fewest points", *(f"{m}: own, shared" for m in SCALED)]]
+    for records in studies:
+        own = [r for r in records if r.dataset in shared and r.preset == MAIN]
+        line = [str(len(own[0].agents)), str(len({r.seed for r in own}))]
+        line.append(str(min(sum(counts) for r in own for counts in r.counts)))
+        for method in SCALED:
+            rows = [[r for r in own if (r.dataset, r.method) == (d, method)] for d in shared]
+            worst = [fmean(_worst(row, mix) for row in rows) for mix in ("own", "shared")]
+            line.append(", ".join(f"{x:.3f}" for x in worst))
+        lines.append(line)
+    return markdown_table(lines)
+
+
+def write_tables(folder: Path, out: Path) -> tuple[Path, ...]:
+    """Write the tables of a study as one page."""
+    page = "\n\n".join(f"## {name}\n\n{table}" for name, table in tables(journal_of(folder).read()))
+    out.mkdir(parents=True, exist_ok=True)
+    write_atomic(out / "own.md", f"# Each agent on its own distribution\n\n{page}\n".encode())
+    return (out / "own.md",)
+
+
+def exact_split(record: GroupedResult) -> tuple[float, float]:
+    """Return what split-cp covers at an agent in the mean, and at its worst agent in the median.
+
+    On an agent's own distribution, continuous scores give coverage the distribution
+    Beta(r, n + 1 - r), and agents are independent of each other.
+    """
+    from scipy.optimize import brentq
+    from scipy.stats import beta
+
+    sizes = [sum(counts) for counts in record.counts if sum(counts)]
+    parts = [(r, n + 1 - r) for n in sizes if (r := conformal_rank(n, record.alpha)) <= n]
+
+    def missing(t: float) -> float:
+        return float(np.prod([beta.sf(t, a, b) for a, b in parts])) - 0.5
+
+    return fmean(a / (a + b) for a, b in parts), float(brentq(missing, 0, 1))
+
+
 def _patients(path: Path) -> tuple[list[str], Floats, Labels]:
     """Read site, measurements (NaN where missing) and disease of every patient."""
     try:
@@ -369,7 +456,8 @@ def _by_group(setting: UnitSetting, sets: Any) -> tuple[tuple[int, ...], tuple[f
     hits = np.bincount(
         setting.test_groups, weights=sets.cover(setting.test_labels), minlength=len(tested)
     )
-    sizes = np.bincount(setting.test_groups, weights=lengths, minlength=len(tested)) / tested
+    sums = np.bincount(setting.test_groups, weights=lengths, minlength=len(tested))
+    sizes = sums / np.maximum(tested, 1)  # a cluster may have no test point
     return tuple(hits.astype(int).tolist()), tuple(round(size, 4) for size in sizes.tolist())
 
 
@@ -385,3 +473,105 @@ def _counts(setting: UnitSetting) -> tuple[tuple[int, ...], ...]:
         tuple(np.bincount(setting.groups[setting.part(at)], minlength=width).tolist())
         for at in range(len(setting.agents))
     )
+
+
+def _worst(records: Sequence[GroupedResult], mix: Mix) -> float:
+    """Return the median over seeds of the worst agent's coverage."""
+    return median(min(record.coverage(mix).values()) for record in records)
+
+
+def _ratio(rows: Rows, preset: str, method: str, mix: Mix, datasets: Sequence[str]) -> float:
+    """Return the size beside split-cp's, as a geometric mean over datasets."""
+    return geometric_mean(
+        fmean(r.size(mix) for r in rows[name, preset, method])
+        / fmean(r.size(mix) for r in rows[name, preset, "split-cp"])
+        for name in datasets
+    )
+
+
+def _title(records: Sequence[GroupedResult]) -> str:
+    """Return a dataset as tables show it."""
+    return display_title(records[0].title, records[0].status)
+
+
+def _methods_table(
+    rows: Rows, datasets: Sequence[str], methods: Sequence[str]
+) -> Iterator[list[str]]:
+    """Show every method under every mix."""
+    head = [f"{mix}: {what}" for mix in MIXES[:2] for what in ("mean", "worst", "lowest", "size")]
+    head += [f"{mix}: {what}" for mix in MIXES[2:] for what in ("worst", "size")]
+    yield ["method", *head]
+    exact = [[exact_split(r) for r in rows[name, MAIN, "split-cp"]] for name in datasets]
+    worst = [median(w for _, w in own) for own in exact]
+    mean = fmean(m for own in exact for m, _ in own)
+    theory = [f"{mean:.3f}", f"{fmean(worst):.3f}", f"{min(worst):.3f}"]
+    yield ["split-cp, exact distribution", *theory, *[""] * 9]
+    for method in methods:
+        line = [method]
+        for mix in MIXES:
+            own = [rows[name, MAIN, method] for name in datasets]
+            covered = fmean(c for part in own for r in part for c in r.coverage(mix).values())
+            worst = [_worst(part, mix) for part in own]
+            both = [f"{fmean(worst):.3f}", f"{_ratio(rows, MAIN, method, mix, datasets):.2f}"]
+            if mix in MIXES[:2]:
+                both = [f"{covered:.3f}", both[0], f"{min(worst):.3f}", both[1]]
+            line += both
+        yield line
+
+
+def _datasets_table(rows: Rows, datasets: Sequence[str]) -> Iterator[list[str]]:
+    """Show the worst agent on its own mix for each dataset."""
+    yield ["dataset", *LEADING]
+    for name in datasets:
+        worst = [f"{_worst(rows[name, MAIN, method], 'own'):.3f}" for method in LEADING]
+        yield [_title(rows[name, MAIN, "split-cp"]), *worst]
+
+
+def _scores_table(
+    rows: Rows, datasets: Sequence[str], presets: Sequence[str]
+) -> Iterator[list[str]]:
+    """Show the worst agent on its own mix, and labels in a set, for each score."""
+    yield ["score", *(f"{method}: worst, size" for method in LEADING)]
+    for preset in presets:
+        line = [preset]
+        for method in LEADING:
+            own = [rows[name, preset, method] for name in datasets]
+            size = geometric_mean(fmean(r.size("own") for r in part) for part in own)
+            line.append(f"{fmean(_worst(part, 'own') for part in own):.3f}, {size:.2f}")
+        yield line
+
+
+def _hospitals_table(rows: Rows, methods: Sequence[str]) -> Iterator[list[str]]:
+    """Show coverage and size of each hospital's own patients, and the worst on everyone's."""
+    names = rows[HOSPITALS, MAIN, "split-cp"][0].agents
+    yield ["method", *names, "own: worst", "shared: worst", "balanced: worst"]
+    for method in methods:
+        own = rows[HOSPITALS, MAIN, method]
+        by_mix = {mix: _means(own, mix) for mix in MIXES}
+        line = [
+            f"{by_mix['own'][name]:.3f}, {fmean(r.agent_size('own', name) for r in own):.2f}"
+            for name in names
+        ]
+        worst = [f"{min(by_mix[mix].values()):.3f}" for mix in MIXES[:3]]
+        yield [method, *line, *worst]
+
+
+def _means(records: Sequence[GroupedResult], mix: Mix) -> dict[str, float]:
+    """Return each agent's coverage, mean over seeds."""
+    found = [record.coverage(mix) for record in records]
+    return {name: fmean(own[name] for own in found) for name in found[0]}
+
+
+def _regression_table(rows: Rows, datasets: Sequence[str]) -> Iterator[list[str]]:
+    """Show mean and worst coverage, and the length within the range of the labels."""
+    yield ["dataset", "method", *(f"{mix}: mean, worst, length" for mix in MIXES)]
+    for name, preset, method in rows:
+        if name not in datasets or preset != MAIN:
+            continue
+        own = rows[name, preset, method]
+        cells = [
+            f"{fmean(c for r in own for c in r.coverage(mix).values()):.3f}, "
+            f"{_worst(own, mix):.3f}, {fmean(r.size(mix) for r in own):.2f}"
+            for mix in MIXES
+        ]
+        yield [_title(own), method, *cells]
