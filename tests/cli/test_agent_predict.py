@@ -78,7 +78,7 @@ def test_an_own_threshold_comes_from_the_agents_data_alone(home, method):
     forge(text, '"local":{}', '"local":{"st-mary":[0.01]}')
     assert refused(predict(), "release.json: local: must be empty", 2)
     whole = json.loads(text)
-    whole["outcomes"] = [{"kind": "to-all", "value": 0.01}]
+    whole["outcomes"] = [{"kind": "shared-threshold", "value": 0.01}]
     (home / "release.json").write_text(json.dumps(whole))
     for more in ((), ("--calibration", "st-mary.npz")):
         assert refused(predict(*more), "release.json: outcomes: must be of the kinds", 2)

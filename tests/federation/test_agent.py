@@ -20,7 +20,16 @@ from fedwqcp.methods.fcp import CountAt
 from fedwqcp.methods.fedls_cp import ClassSketches
 from fedwqcp.scores.cqr import CQR
 from fedwqcp.wire.codec import decode, encode
-from fedwqcp.wire.messages import Answer, Ask, Begin, Choice, LocalQuantile, Round, Summary, ToAll
+from fedwqcp.wire.messages import (
+    Answer,
+    Ask,
+    Begin,
+    Choice,
+    LocalQuantile,
+    Round,
+    SharedThreshold,
+    Summary,
+)
 from fedwqcp.wire.release import NO_GUARANTEE
 
 ROUND = Round("r1", Choice("fedwq-cp"), Choice("lac"), (0.2,), ("a", "b"), 2, max_n=10)
@@ -91,7 +100,7 @@ class Teller(OneShot[Raw]):
         return Raw(tuple(float(v) for v in cal.scores))
 
     def aggregate(self, summaries, alpha):
-        return ToAll(max(max(s.values) for s in summaries))
+        return SharedThreshold(max(max(s.values) for s in summaries))
 
 
 def test_samples_leave_only_where_they_are_allowed(monkeypatch):
@@ -148,7 +157,7 @@ def test_a_round_with_unknown_names_is_refused():
 @pytest.mark.parametrize("changed", [-5.0, 7.0])
 def test_a_threshold_outside_the_score_is_not_used(changed):
     release = calibrate({"a": CAL}, alpha=0.2, score="lac")
-    edited = replace(release, outcomes=(ToAll(changed),))
+    edited = replace(release, outcomes=(SharedThreshold(changed),))
     with pytest.raises(InputError, match="must lie between 0 and 1 for lac"):
         thresholds(edited, "a")
 

@@ -31,7 +31,14 @@ from fedwqcp.federation.secure import (
 from fedwqcp.methods import Total
 from fedwqcp.methods.fcp import CountAt
 from fedwqcp.wire.codec import encode, terms
-from fedwqcp.wire.messages import Ask, Begin, FixedPoint, LocalQuantile, Round, ToAllWithin
+from fedwqcp.wire.messages import (
+    Ask,
+    Begin,
+    FixedPoint,
+    LocalQuantile,
+    Round,
+    SharedThresholdWithin,
+)
 
 METHODS = [
     fw.methods.get(name, **settings)
@@ -81,9 +88,9 @@ def test_words_of_a_threshold_by_hand():
 def test_totals_become_a_threshold_by_hand():
     scale = FixedPoint(0.0, 2.0, 100, 4)
     for words, expected in [
-        ((2**30 - 1, 100, 0), ToAllWithin(2.0, scale.margin(3, 100))),
-        ((2**30 - 1, 100, 1), ToAllWithin(inf, 0.0)),
-        ((0, 0, 0), ToAllWithin(inf, 0.0)),
+        ((2**30 - 1, 100, 0), SharedThresholdWithin(2.0, scale.margin(3, 100))),
+        ((2**30 - 1, 100, 1), SharedThresholdWithin(inf, 0.0)),
+        ((0, 0, 0), SharedThresholdWithin(inf, 0.0)),
     ]:
         talk = fw.methods.get("fedwq-cp").from_sums(0.1, scale)
         assert next(talk) == Begin()
@@ -229,7 +236,7 @@ def test_one_agent_out_of_range_makes_the_threshold_infinite_and_no_other_is_tol
     assert {len(found) for found in words} == {server.width}
     server.receive("abcd", np.sum(words, axis=0).tolist())
     assert server.ended
-    assert server.release(1).outcomes == (ToAllWithin(inf, 0.0),)
+    assert server.release(1).outcomes == (SharedThresholdWithin(inf, 0.0),)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from fedwqcp.federation.transport.flower.secagg import expand_seed
 from fedwqcp.federation.transport.messages import ASK, Request
 from fedwqcp.federation.transport.settings import secure_of
 from fedwqcp.wire.codec import encode
-from fedwqcp.wire.messages import ToAllWithin
+from fedwqcp.wire.messages import SharedThresholdWithin
 
 RARE = 1e-6
 RANGE = (-1.0, 2.0)
@@ -139,7 +139,7 @@ def test_an_agent_outside_the_range_says_so_under_the_mask(overflow, tmp_path):
     found = calibrate(
         grid(tmp_path), round, timeouts=QUICK, secure=(0.3, 1.0), record=tmp_path / "record"
     )
-    assert found.release.outcomes == (ToAllWithin(np.inf, 0.0),)
+    assert found.release.outcomes == (SharedThresholdWithin(np.inf, 0.0),)
     assert found.release.used == FOUR, "nobody learns that it was west"
     note = (tmp_path / "103" / "last-error.txt").read_text()
     assert "threshold: must lie between 0.3 and 1" in note
@@ -150,7 +150,7 @@ def test_an_agent_outside_the_range_says_so_under_the_mask(overflow, tmp_path):
 def test_an_agent_with_more_points_than_max_n_says_so_under_the_mask(method, tmp_path):
     round = replace(round_of_four(method), max_n=50)
     found = calibrate(grid(tmp_path), round, timeouts=QUICK, secure=RANGE)
-    assert found.release.outcomes == (ToAllWithin(np.inf, 0.0),)
+    assert found.release.outcomes == (SharedThresholdWithin(np.inf, 0.0),)
     assert found.release.used == FOUR
     assert "max_n = 50" in (tmp_path / "102" / "last-error.txt").read_text()
 

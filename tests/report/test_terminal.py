@@ -26,7 +26,7 @@ from fedwqcp.report.terminal import (
     show,
     verdict,
 )
-from fedwqcp.wire.messages import ToAll
+from fedwqcp.wire.messages import SharedThreshold
 from records import record
 
 TEN = np.arange(1, 11) / 10
@@ -54,7 +54,7 @@ def test_thresholds_of_labels_and_of_groups() -> None:
         "alpha=0.2, group m: threshold +inf (it excludes nothing) for all agents",
     ]
     release = fw.calibrate({"a": TEN}, alpha=0.2)
-    by_label = replace(release, outcomes=(ToAll((0.25, 0.5, inf)),))
+    by_label = replace(release, outcomes=(SharedThreshold((0.25, 0.5, inf)),))
     assert "threshold 0.25 to +inf (it excludes nothing), by label, for" in str(
         released(by_label)[0]
     )
@@ -62,7 +62,7 @@ def test_thresholds_of_labels_and_of_groups() -> None:
 
 def test_two_columns_have_a_threshold_each() -> None:
     release = fw.calibrate({"a": TEN}, alpha=0.2)
-    two = replace(release, outcomes=(ToAll(0.25), ToAll(0.5)))
+    two = replace(release, outcomes=(SharedThreshold(0.25), SharedThreshold(0.5)))
     assert [str(each) for each in released(two)] == [
         "alpha=0.2: threshold 0.25 and 0.5 for all agents"
     ]

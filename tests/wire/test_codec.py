@@ -23,14 +23,14 @@ from fedwqcp.wire.messages import (
     Choice,
     Local,
     LocalQuantile,
+    PerAgentThresholds,
     Round,
+    SharedThreshold,
     Summary,
-    ToAll,
-    ToEach,
 )
 from fedwqcp.wire.release import NO_GUARANTEE, AgentRecord, Release
 
-KINDS = (LocalQuantile, Begin, ToAll, ToEach, Local)
+KINDS = (LocalQuantile, Begin, SharedThreshold, PerAgentThresholds, Local)
 ROUND = Round(
     id="ab12",
     method=Choice("fedwq-cp", {"overflow": "propagate"}),
@@ -48,7 +48,7 @@ RELEASE = Release(
     "none",
     1,
     (AgentRecord("a", "used", "", 200, 300), AgentRecord("b", "refused", "n: too large")),
-    (ToAll(0.5), ToEach((inf, (0.1, inf)))),
+    (SharedThreshold(0.5), PerAgentThresholds((inf, (0.1, inf)))),
     {"a": (0.5, (0.25, inf))},
     {"a": (LocalQuantile(inf, 3), None)},
 )
@@ -89,7 +89,7 @@ def test_a_fedwq_cp_answer_is_small():
     assert len(encode(replace(ANSWER, answers=(LocalQuantile(0.9123456789012345, 200_000),)))) < 300
 
 
-@pytest.mark.parametrize("private", [Calibration([0.1, 0.2]), ToAll(0.5), 0.5, {"n": 3}])
+@pytest.mark.parametrize("private", [Calibration([0.1, 0.2]), SharedThreshold(0.5), 0.5, {"n": 3}])
 def test_only_a_summary_can_leave_an_agent(private):
     with pytest.raises(InputError, match="only a Summary can leave an agent"):
         encode(replace(ANSWER, answers=(private,)))

@@ -23,7 +23,7 @@ from fedwqcp.errors import InputError
 from fedwqcp.federation.outputs import Outputs
 from fedwqcp.report.terminal import Scale, always_left_out, released, scale
 from fedwqcp.sets import Intervals, LabelSets
-from fedwqcp.wire.messages import LocalQuantile, Round, Setting, ToAll
+from fedwqcp.wire.messages import LocalQuantile, Round, Setting, SharedThreshold
 from fedwqcp.wire.release import Release
 
 VERSION = 1
@@ -196,7 +196,7 @@ def _scale(release: Release, local: Mapping[str, LocalQuantile], ascii: bool) ->
     """Return a scale over all local thresholds, if they differ and there is a common one."""
     finite = sorted(own.threshold for own in local.values() if isfinite(own.threshold))
     common = release.outcomes[0]
-    if not isinstance(common, ToAll) or not finite or finite[0] == finite[-1]:
+    if not isinstance(common, SharedThreshold) or not finite or finite[0] == finite[-1]:
         return None
     if not isinstance(common.value, float) or not finite[0] <= common.value <= finite[-1]:
         return None

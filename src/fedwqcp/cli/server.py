@@ -32,7 +32,7 @@ from fedwqcp.federation.transport import folder
 from fedwqcp.report.terminal import always_left_out, released
 from fedwqcp.scores import Score
 from fedwqcp.theory import Advice, Diagnosis, GroupDiagnosis, diagnose_groups, diagnose_release
-from fedwqcp.wire.messages import Round, Setting, ToAll, ToEach
+from fedwqcp.wire.messages import PerAgentThresholds, Round, Setting, SharedThreshold
 from fedwqcp.wire.release import Release
 
 app = typer.Typer(no_args_is_help=True)
@@ -221,7 +221,7 @@ def advise(
     method = methods.get(advice.method, **advice.settings)
     if not method.questions:
         output.say(f"{advice.method} asks for no answers: close the round without any")
-    sent = any(issubclass(kind, ToAll | ToEach) for kind in method.outcomes)
+    sent = any(issubclass(kind, SharedThreshold | PerAgentThresholds) for kind in method.outcomes)
     if not sent or advice.settings.get("own"):
         output.say("each agent predicts with --calibration, its own calibration outputs")
     output.done(advice=advice, command=command, roster=roster)

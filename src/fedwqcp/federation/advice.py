@@ -14,7 +14,14 @@ from fedwqcp.methods import Method
 from fedwqcp.methods.fedls_cp import FedLSCP
 from fedwqcp.methods.fedwq_cp import FedWQCP
 from fedwqcp.theory import Advice, advise, diagnose_release
-from fedwqcp.wire.messages import MOST_TAIL, Answer, Begin, LocalQuantile, Summary, ToAllWithin
+from fedwqcp.wire.messages import (
+    MOST_TAIL,
+    Answer,
+    Begin,
+    LocalQuantile,
+    SharedThresholdWithin,
+    Summary,
+)
 from fedwqcp.wire.release import Release
 
 DEMAND = ("guarded-median-cp", "fedls-cp", "fcp", "split-cp", "fedwq-cp")
@@ -172,7 +179,7 @@ def check_record(record: Release) -> None:
             "private. Stay with it; where one agent may be wrong, set combine=weighted-median-cp. "
             "Or open a round of fedwq-cp, if the agents agree to send their thresholds"
         )
-    if any(isinstance(outcome, ToAllWithin) for outcome in record.outcomes):
+    if any(isinstance(outcome, SharedThresholdWithin) for outcome in record.outcomes):
         raise InputError(
             "advice needs each agent's own threshold: of masked sums the server has the totals "
             "alone, and what could be advised would show it more. Stay with this method; or open a "

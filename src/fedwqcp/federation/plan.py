@@ -27,7 +27,7 @@ from fedwqcp.scores.custom import Custom
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.wire.codec import encode, terms
 from fedwqcp.wire.limits import check_tasks
-from fedwqcp.wire.messages import Choice, Payload, Round, ToAll, choice_of
+from fedwqcp.wire.messages import Choice, Payload, Round, SharedThreshold, choice_of
 
 
 @dataclass(frozen=True)
@@ -113,8 +113,10 @@ class Plan:
 
 
 def kinds_of(method: Method[Any] | type[Method[Any]]) -> tuple[type[Payload], ...]:
-    """Return the payloads of a method; `ToAll` too, since a group without points has +inf."""
-    return tuple(dict.fromkeys((*method.summaries, *method.questions, *method.outcomes, ToAll)))
+    """Return the payloads of a method, and `SharedThreshold`: a group without points has +inf."""
+    return tuple(
+        dict.fromkeys((*method.summaries, *method.questions, *method.outcomes, SharedThreshold))
+    )
 
 
 def choose_method(method: str | Method[Any]) -> Choice:

@@ -39,7 +39,7 @@ from fedwqcp.wire.messages import (
     Outcome,
     Question,
     Round,
-    ToAllWithin,
+    SharedThresholdWithin,
 )
 from fedwqcp.wire.release import AgentRecord, Release
 
@@ -233,7 +233,7 @@ class SecureServer:
             return AgentRecord(name, status, reason, up.get(name, 0), down.get(name, 0))  # type: ignore[arg-type]  # one of three
 
         outcomes = tuple(outcome for outcome in self._outcomes if outcome is not None)
-        margin = max(o.margin if isinstance(o, ToAllWithin) else 0.0 for o in outcomes)
+        margin = max(o.margin if isinstance(o, SharedThresholdWithin) else 0.0 for o in outcomes)
         return Release(
             round=self.plan.round,
             guarantee=self.plan.method.guarantee,

@@ -29,7 +29,7 @@ from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.signing import check_signature, ed25519
 from fedwqcp.methods import Each, Terms, UnfitAnswerError
 from fedwqcp.wire.codec import decode, encode
-from fedwqcp.wire.messages import Answer, Ask, Outcome, Question, Round, Summary, ToAll
+from fedwqcp.wire.messages import Answer, Ask, Outcome, Question, Round, SharedThreshold, Summary
 from fedwqcp.wire.release import AgentRecord, Release
 
 _log = logging.getLogger("fedwqcp")
@@ -400,7 +400,7 @@ class Dialogue:
         there = [place for place, answer in enumerate(answers) if answer is not None]
         self._there[at] = {place: at for at, place in enumerate(there)}
         if not there:  # nobody has a point of the group: nothing can be excluded
-            self._pending[at], self._outcomes[at] = None, ToAll(inf)
+            self._pending[at], self._outcomes[at] = None, SharedThreshold(inf)
             return
         try:
             self._advance(at, [answers[place] for place in there])

@@ -672,7 +672,7 @@ class Wanted(NamedTuple):
     label: Bool
 
 
-class Outputs(NamedTuple):
+class OutputArrays(NamedTuple):
     """Pointers to the arrays of `Crossings`, masses apart."""
 
     sizes: Pointer
@@ -685,7 +685,7 @@ class Search(NamedTuple):
     """All that stays the same from step to step."""
 
     rows: Rows
-    out: Outputs
+    out: OutputArrays
     wanted: Wanted
     C: Vector
     bounds: Bounds
@@ -693,7 +693,7 @@ class Search(NamedTuple):
     exact: Pointer
 
 
-class Step(NamedTuple):
+class SearchStep(NamedTuple):
     """What is known of sixteen rows after a pass."""
 
     bracket: Bracket
@@ -718,7 +718,7 @@ class Verdict(NamedTuple):
 
 
 @jit_inline
-def first_step(search: Search, queue: Queue, some: Labels, first: Int, n: Int) -> Step:
+def first_step(search: Search, queue: Queue, some: Labels, first: Int, n: Int) -> SearchStep:
     """Pass over the next sixteen of n rows, of those in ``some`` if any are named."""
     scratch, ids = queue
     for i in range(LANES):
@@ -730,11 +730,11 @@ def first_step(search: Search, queue: Queue, some: Labels, first: Int, n: Int) -
     valid = present & (total > full_like(total, 1 - SURE)) & (total < full_like(total, 1 + SURE))
     bracket = first_bracket(scratch, search.C, search.bounds, valid)
     move_pivots(scratch, bracket.upper.height)
-    return Step(bracket, present, valid, full_like(search.C, 0.0))
+    return SearchStep(bracket, present, valid, full_like(search.C, 0.0))
 
 
 @jit_inline
-def next_step(search: Search, queue: Queue, queued: Int) -> Step:
+def next_step(search: Search, queue: Queue, queued: Int) -> SearchStep:
     """Pass over the last rows of the queue, sixteen at most.
 
     What rounded sums do not decide is summed exactly. Where nothing changes even so, another pass
@@ -767,7 +767,7 @@ def next_step(search: Search, queue: Queue, queued: Int) -> Step:
         bracket = tighten(bracket, lower, (stuck & (excess <= zero), stuck & (excess > zero)))
     passes = load(scratch, here + PASSES * QUEUE)
     passes = select(is_narrower(bracket, before), passes, full_like(passes, MAX_PASSES))
-    return Step(bracket, rows, rows, passes)
+    return SearchStep(bracket, rows, rows, passes)
 
 
 @jit_inline
@@ -789,7 +789,7 @@ def decide(
 
 
 @jit_inline
-def conclude(search: Search, scratch: Pointer, step: Step) -> Verdict:
+def conclude(search: Search, scratch: Pointer, step: SearchStep) -> Verdict:
     """Settle what can be, and write down the state of the rows for another pass."""
     wanted, bracket = search.wanted, step.bracket
     k, settled, about = settle(bracket, search.C, search.bounds)
@@ -913,7 +913,7 @@ def cross_rows(
     clear_queue(queue, C)
     tail = lane_index() < broadcast(np.int32(C % LANES))
     wanted = Wanted(labels.size > 0, out.mask.size > 0, out.label.size > 0)
-    outputs = Outputs(
+    outputs = OutputArrays(
         pointer(out.sizes), pointer(out.label), pointer(out.covered), pointer(out.mask)
     )
     at = pointer(limits.at)

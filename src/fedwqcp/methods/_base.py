@@ -29,7 +29,7 @@ from fedwqcp._validation import (
 )
 from fedwqcp.errors import InputError
 from fedwqcp.quantile import Overflow, conformal_rank
-from fedwqcp.wire.messages import Begin, LocalQuantile, Outcome, Question, Summary, ToAll
+from fedwqcp.wire.messages import Begin, LocalQuantile, Outcome, Question, SharedThreshold, Summary
 from fedwqcp.wire.release import Guarantee
 
 SUM_TOLERANCE = 1e-9
@@ -269,7 +269,7 @@ class Method(ABC, Generic[S]):
     """The kinds of summary that its agents send."""
     questions: ClassVar[tuple[type[Question], ...]] = (Begin,)
     """The kinds of question that its server asks."""
-    outcomes: ClassVar[tuple[type[Outcome], ...]] = (ToAll,)
+    outcomes: ClassVar[tuple[type[Outcome], ...]] = (SharedThreshold,)
     """The kinds of outcome that it ends with."""
     per_label: ClassVar[bool] = False
     """Whether it gives one threshold for each label, so that only sets of labels can use it."""

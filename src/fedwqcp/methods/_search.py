@@ -1,8 +1,9 @@
 """Quantiles from counts or weighted counts alone: a search over the ordered float64 numbers.
 
 Float64 numbers in their order are as good as integers: `to_key` numbers them without gaps. A search
-over these integers ends at one number, whatever the scale, sign and ties of the scores. `Bracket`
-finds one order statistic; `search` finds many weighted quantiles at once, which share their probes.
+over these integers ends at one number, whatever the scale, sign and ties of the scores.
+`ScoreBracket` finds one order statistic; `search` finds many weighted quantiles at once, which
+share their probes.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from fedwqcp.wire.messages import (
     FixedPoint,
     Outcome,
     Question,
+    SharedThresholdWithin,
     Summary,
-    ToAllWithin,
     check_score,
     check_size,
 )
@@ -66,7 +67,7 @@ def from_key(key: int) -> float:
 
 
 @dataclass(frozen=True)
-class Bracket:
+class ScoreBracket:
     """Where the smallest number with enough scores at or below it can be: from place low to high.
 
     It begins with every number that a score can be, +inf included, and each step cuts it into
@@ -79,7 +80,7 @@ class Bracket:
 
     Examples
     --------
-    >>> scores, bracket = [0.3, -2.0, 0.1, float("inf")], Bracket()
+    >>> scores, bracket = [0.3, -2.0, 0.1, float("inf")], ScoreBracket()
     >>> while bracket.open:
     ...     values = bracket.probes(15)
     ...     counts = [sum(score <= value for score in scores) for value in values]
@@ -115,12 +116,12 @@ class Bracket:
         keys = {self.low + width * j // (count + 1) for j in range(1, count + 1)}
         return tuple(from_key(key) for key in sorted(keys))
 
-    def narrow(self, values: Sequence[float], counts: Sequence[int], rank: int) -> Bracket:
+    def narrow(self, values: Sequence[float], counts: Sequence[int], rank: int) -> ScoreBracket:
         """Return the part with the smallest number whose count reaches a rank, of at least 1."""
         first = sum(count < rank for count in counts)
         low = to_key(values[first - 1]) + 1 if first else self.low
         high = to_key(values[first]) if first < len(values) else self.high
-        return Bracket(low, high)
+        return ScoreBracket(low, high)
 
 
 @dataclass(frozen=True)
@@ -256,13 +257,13 @@ class SummedCounts(Summed):
         M = total.agents if self.count_empty else nonempty
         R = conformal_rank(N, alpha, extra=M)
         if R > N or out_of_range:
-            return ToAllWithin(inf, 0.0)
-        bracket = Bracket()
+            return SharedThresholdWithin(inf, 0.0)
+        bracket = ScoreBracket()
         while bracket.open:
             values = bracket.probes(self.probes)
             total = yield CountAt(values)
             bracket = bracket.narrow(values, total.words, R)
-        return ToAllWithin(bracket.value, 0.0)
+        return SharedThresholdWithin(bracket.value, 0.0)
 
 
 ANSWER_SIZE = 512

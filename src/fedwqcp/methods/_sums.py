@@ -20,8 +20,8 @@ from fedwqcp.wire.messages import (
     LocalQuantile,
     Outcome,
     Question,
+    SharedThresholdWithin,
     Summary,
-    ToAllWithin,
 )
 
 
@@ -173,10 +173,10 @@ class SummedMean(Summed):
         total = yield Begin()
         thresholds, weight, overflows = total.words
         if overflows or not weight:
-            return ToAllWithin(inf, 0.0)
+            return SharedThresholdWithin(inf, 0.0)
         scaled = self._scaled(scale)
         margin = scaled.margin(total.agents, weight)
-        return ToAllWithin(scaled.mean(thresholds, weight), margin)
+        return SharedThresholdWithin(scaled.mean(thresholds, weight), margin)
 
     def _scaled(self, scale: FixedPoint) -> FixedPoint:
         """Return the scale for the weights that occur: finer where every agent counts once."""

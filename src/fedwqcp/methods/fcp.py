@@ -23,7 +23,7 @@ from fedwqcp.methods._base import (
     of_kind,
     stacked,
 )
-from fedwqcp.methods._search import Bracket, CountAt, CountClaims, Counts, SummedCounts
+from fedwqcp.methods._search import CountAt, CountClaims, Counts, ScoreBracket, SummedCounts
 from fedwqcp.methods._sketches import (
     PooledScores,
     WeightedPoints,
@@ -43,9 +43,9 @@ from fedwqcp.wire.messages import (
     LocalQuantile,
     Outcome,
     Question,
+    SharedThreshold,
+    SharedThresholdWithin,
     Summary,
-    ToAll,
-    ToAllWithin,
 )
 from fedwqcp.wire.release import NO_GUARANTEE, Guarantee, Strength
 
@@ -137,7 +137,7 @@ class FCP(SummedCounts, Method[Summary]):
 
     summaries = (Counts, LocalQuantile, WeightedPoints, PooledScores)
     questions = (Begin, CountAt)
-    outcomes = (ToAll, ToAllWithin, AtLeast)
+    outcomes = (SharedThreshold, SharedThresholdWithin, AtLeast)
 
     def __post_init__(self) -> None:
         if self.sketch not in get_args(Sketch):
@@ -193,7 +193,7 @@ class FCP(SummedCounts, Method[Summary]):
         if self.sketch == "exact":
             return (Disclosure(n, n, each_level=False),)
         if self.sketch == "bisection" and self.count_gap == 1:
-            questions = max(Bracket.steps(self.probes), steps - 1)  # the first tells n alone
+            questions = max(ScoreBracket.steps(self.probes), steps - 1)  # the first tells n alone
             return (Disclosure(n, min(n, self.probes * questions + self.floor)),)
         if self.sketch == "bisection":  # whatever is asked, counts follow from these scores
             return (Disclosure(n, sketch_size(n, n, self.count_gap), each_level=False),)
@@ -246,7 +246,7 @@ class FCP(SummedCounts, Method[Summary]):
 
     def exchange(self, alpha: float) -> Generator[Question | Each, Sequence[Summary], Outcome]:
         shared = yield from self._shared(alpha)
-        return AtLeast(shared) if self.own and shared < inf else ToAll(shared)
+        return AtLeast(shared) if self.own and shared < inf else SharedThreshold(shared)
 
     def localize(
         self,
@@ -278,7 +278,7 @@ class FCP(SummedCounts, Method[Summary]):
             points = of_kind(answers, WeightedPoints)
             error = sum(map(kll_error, sizes)) if self.sketch == "kll" else 0
             return max(pooled_quantile(points, min(R + error, N)), floor)
-        bracket = Bracket()
+        bracket = ScoreBracket()
         while bracket.open:
             values = bracket.probes(self.probes)
             answers = yield CountAt(values)

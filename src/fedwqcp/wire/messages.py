@@ -34,7 +34,7 @@ LONG = 256
 
 
 @dataclass(frozen=True)
-class Roster:
+class RosterDigest:
     """What stands for the names of a long roster.
 
     Parameters
@@ -53,7 +53,7 @@ class Roster:
     signed: bool = False
 
     @classmethod
-    def of(cls, agents: tuple[str, ...], keys: Mapping[str, str] | None = None) -> Roster:
+    def of(cls, agents: tuple[str, ...], keys: Mapping[str, str] | None = None) -> RosterDigest:
         """Count and digest names.
 
         Parameters
@@ -65,7 +65,7 @@ class Roster:
 
         Returns
         -------
-        Roster
+        RosterDigest
             What stands for them.
         """
         lines = [f"{name} {keys[name]}\n" if keys else f"{name}\n" for name in agents]
@@ -241,7 +241,7 @@ class QuantileAndTail(LocalQuantile):
 
 
 @dataclass(frozen=True)
-class ToAll(Outcome):
+class SharedThreshold(Outcome):
     """One threshold for every agent.
 
     Parameters
@@ -263,7 +263,7 @@ class ToAll(Outcome):
 
 
 @dataclass(frozen=True)
-class ToEach(Outcome):
+class PerAgentThresholds(Outcome):
     """One threshold for each agent, in the order of their answers.
 
     Parameters
@@ -404,7 +404,7 @@ class Round:
         people; None for one threshold.
     groups : tuple of str
         Names of the groups, for ``"group"``.
-    roster : Roster or None
+    roster : RosterDigest or None
         What agents are sent instead of a long roster, and of its keys.
     secure : tuple of float or None
         For a round on masked sums, the range of the thresholds; None for a plain one.
@@ -427,7 +427,7 @@ class Round:
     n_classes: int | None = None
     by: str | None = None
     groups: tuple[str, ...] = ()
-    roster: Roster | None = None
+    roster: RosterDigest | None = None
     secure: tuple[float, ...] | None = None
     version: int = VERSION
     keys: dict[str, str] = field(default_factory=dict, metadata=OPTIONAL)
@@ -471,7 +471,7 @@ class Round:
         """
         if len(self.agents) <= LONG:
             return self
-        return replace(self, agents=(), keys={}, roster=Roster.of(self.agents, self.keys))
+        return replace(self, agents=(), keys={}, roster=RosterDigest.of(self.agents, self.keys))
 
     def expects(self, agent: str) -> bool:
         """Tell whether an agent may take part, as far as the terms tell.
@@ -828,7 +828,7 @@ class FixedPoint:
 
 
 @dataclass(frozen=True)
-class ToAllWithin(ToAll):
+class SharedThresholdWithin(SharedThreshold):
     """One threshold for every agent, found from masked sums.
 
     Parameters

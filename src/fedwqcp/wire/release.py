@@ -18,9 +18,9 @@ from fedwqcp.wire.messages import (
     Census,
     Number,
     Outcome,
+    PerAgentThresholds,
     Round,
     Summary,
-    ToEach,
     threshold_by,
 )
 
@@ -467,7 +467,7 @@ class Release(Roll):
         value = self.outcomes[task].threshold(self.position(agent, task))
         if value is None and self.sat_out(agent, task):
             return inf
-        if value is None and isinstance(self.outcomes[task], ToEach):
+        if value is None and isinstance(self.outcomes[task], PerAgentThresholds):
             raise InputError(f"agent {agent!r} has no threshold: its answer was {status}")
         if value is None:
             raise InputError(

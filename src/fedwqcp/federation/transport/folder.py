@@ -36,7 +36,7 @@ from fedwqcp.wire.release import Release
 
 
 @dataclass(frozen=True)
-class Closed:
+class ClosedStep:
     """Where a round stands after its answers were read: a release, or the next questions.
 
     ``already``: the round had been closed before; then its record decides, and answers are only
@@ -103,7 +103,7 @@ def write_answer(agent: Agent, path: Path, ask: Path | None = None) -> bool:
     )
 
 
-def close_round(path: Path, answers: Sequence[Path], out: Path) -> Closed:
+def close_round(path: Path, answers: Sequence[Path], out: Path) -> ClosedStep:
     """Read the answers, take the steps they allow, and release where the dialogue ends.
 
     The answers are those of all steps so far; of two answers of one agent to one step the first
@@ -114,7 +114,7 @@ def close_round(path: Path, answers: Sequence[Path], out: Path) -> Closed:
         return _closed(path, answers, out)
 
 
-def _closed(path: Path, answers: Sequence[Path], out: Path) -> Closed:
+def _closed(path: Path, answers: Sequence[Path], out: Path) -> ClosedStep:
     """Close a round that no other process is closing."""
     round = read_round(path)
     record = _record_file(path)
@@ -125,18 +125,18 @@ def _closed(path: Path, answers: Sequence[Path], out: Path) -> Closed:
         _check_record(
             release, round, record, [_read_answer(file, Server(round)) for file in answers]
         )
-        return Closed(release, already=True, replaced=_released(release, out))
+        return ClosedStep(release, already=True, replaced=_released(release, out))
     server = Server(round)
     replies = [_read_answer(file, server) for file in answers]
     counted: list[str] = []
     files = _take_steps(path, server, replies, counted)
     if files is not None:
         _write_closed(path, server.step - 1, counted)
-        return Closed(None, _write_asks(files), tuple(server.refusals))
+        return ClosedStep(None, _write_asks(files), tuple(server.refusals))
     release = server.release()
     if not write_atomic(record, encode(release), replace=False):  # now it is closed
         raise InputError(f"{record} cannot be written: something is in its place; move it away")
-    return Closed(release, (), tuple(server.refusals), replaced=_released(release, out))
+    return ClosedStep(release, (), tuple(server.refusals), replaced=_released(release, out))
 
 
 def _take_steps(

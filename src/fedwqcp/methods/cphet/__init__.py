@@ -45,8 +45,8 @@ from fedwqcp.methods.cphet.densities import (
 from fedwqcp.methods.cphet.reweighting import (
     DescendToward,
     PooledWeights,
-    ReweightedToAll,
-    ReweightedToEach,
+    ReweightedPerAgentThresholds,
+    ReweightedSharedThreshold,
     Reweighting,
     SharedDensities,
     SumsAt,
@@ -151,7 +151,13 @@ class CPhet(Method[Summary]):
 
     summaries = (FittedDensity, Weighed, WeightedScores, Sums, Step)
     questions = (Begin, Weigh, SumsAt, DescendToward)
-    outcomes = (ReweightedToAll, ReweightedToEach, PooledWeights, SharedDensities, Local)
+    outcomes = (
+        ReweightedSharedThreshold,
+        ReweightedPerAgentThresholds,
+        PooledWeights,
+        SharedDensities,
+        Local,
+    )
     corrects_shift_of = "features"
     guarantee = Guarantee("target-shift", "approximate")
     assumption = (

@@ -48,7 +48,14 @@ from fedwqcp.methods.dp_fedcp.label_shift import (
     label_weights,
 )
 from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level
-from fedwqcp.wire.messages import Begin, Outcome, Question, Summary, ToAll, ToEach
+from fedwqcp.wire.messages import (
+    Begin,
+    Outcome,
+    PerAgentThresholds,
+    Question,
+    SharedThreshold,
+    Summary,
+)
 from fedwqcp.wire.release import Guarantee
 
 
@@ -136,7 +143,7 @@ class DPFedCP(Method[Summary]):
 
     summaries = (LabelCounts, NoisyCounts, Sums, Step)
     questions = (Begin, CountFirst, CountsAt, DescendFrom)
-    outcomes = (ToAll, ToEach)
+    outcomes = (SharedThreshold, PerAgentThresholds)
     per_label = True
     needs_labels = True
     score_range = (0.0, 1.0)
@@ -241,7 +248,7 @@ class DPFedCP(Method[Summary]):
         q = yield from solve(shift, sizes, alpha)
         table = np.where(shift.totals > 0, np.clip(q.reshape(shift.totals.shape), 0, 1), np.inf)
         rows = tuple(tuple(row) for row in table.tolist())
-        return ToEach(rows) if self.target == "own" else ToAll(rows[0])
+        return PerAgentThresholds(rows) if self.target == "own" else SharedThreshold(rows[0])
 
     def read_counts(self, answer: Summary) -> tuple[int, ...] | None:
         return answer.counts if isinstance(answer, LabelCounts) else None

@@ -35,12 +35,12 @@ from fedwqcp.methods.fedls_cp.class_sketches import (
 )
 from fedwqcp.methods.fedls_cp.shrinkage import Shrinkage, mixture_thresholds
 from fedwqcp.quantile import conformal_quantile, conformal_rank
-from fedwqcp.wire.messages import LocalQuantile, Question, Summary, ToEach
+from fedwqcp.wire.messages import LocalQuantile, PerAgentThresholds, Question, Summary
 from fedwqcp.wire.release import Guarantee
 
 
 @dataclass(frozen=True)
-class LabelShifted(ToEach):
+class LabelShifted(PerAgentThresholds):
     """One threshold for each agent, and how far it rests on others.
 
     Parameters

@@ -51,7 +51,7 @@ from fedwqcp.report.html.sections import (
     messages_section,
     scores_section,
 )
-from fedwqcp.report.terminal import Released, always_left_out, released
+from fedwqcp.report.terminal import LevelThresholds, always_left_out, released
 from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.theory import Diagnosis, diagnose_release
 from fedwqcp.wire.codec import decode
@@ -197,7 +197,7 @@ def _holds_release(file: Path) -> bool:
 
 
 def _verdict(
-    release: Release, alpha: float, found: Diagnosis | None, here: Sequence[Released]
+    release: Release, alpha: float, found: Diagnosis | None, here: Sequence[LevelThresholds]
 ) -> ViewVerdict:
     """Say who was used, what came out, and what is not known here."""
     used, all_ = len(release.used) - len(always_left_out(here)), len(release.agents)
