@@ -166,8 +166,8 @@ def test_studies_and_pages_as_json(monkeypatch):
     monkeypatch.setattr(
         bench.byzantine_tables, "write_tables", lambda records, out: (out / "tables.md",)
     )
-    told = facts("byzantine", "--out", "lies")
-    assert (told["records"], told["files"]) == (2, ["lies/tables.md"])
+    told = facts("byzantine", "--out", "attacks")
+    assert (told["records"], told["files"]) == (2, ["attacks/tables.md"])
     monkeypatch.setattr(bench.html_page, "write", lambda *parts: parts[1])
     assert facts("report", "runs", "-o", "r.html")["files"] == ["r.html"]
 
@@ -318,9 +318,9 @@ def test_it_writes_records_tables_and_figure(tmp_path, monkeypatch) -> None:
     assert result.exit_code == 0, result.output
     assert "100%  lines: seed 0 done" in result.output
     records = read_records(out / "records.jsonl.xz")
-    assert {record.liars for record in records} == {0, 1, 2}  # of three agents one is honest
+    assert {record.byzantine for record in records} == {0, 1, 2}  # of three agents one is honest
     assert {path.name for path in out.iterdir()} == {
         "records.jsonl.xz",
         "tables.md",
-        "two-liars.svg",
+        "two-byzantine-agents.svg",
     }

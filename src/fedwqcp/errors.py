@@ -26,7 +26,7 @@ from __future__ import annotations
 import traceback
 
 LONGEST = 200
-"""Most letters of a sender's words that an error repeats."""
+"""Most characters of a sender's words that an error repeats."""
 
 
 class FedwqcpError(Exception):
@@ -108,7 +108,7 @@ class MessageError(FedwqcpError):
 def _plain(text: str) -> str:
     """Keep a sender's words short and free of control characters: they are shown to people."""
     kept = text if len(text) <= LONGEST else text[:LONGEST] + "..."
-    return "".join(letter if letter.isprintable() else "?" for letter in kept)
+    return "".join(c if c.isprintable() else "?" for c in kept)
 
 
 class MalformedMessageError(MessageError):

@@ -38,7 +38,7 @@ from fedwqcp.wire.messages import Round
 
 app = typer.Typer(no_args_is_help=True)
 
-SHOWN = 2000
+LONGEST = 2000
 """Characters of an answer that are printed."""
 
 Name = Annotated[
@@ -120,7 +120,7 @@ def calibrate(
     )
     written = folder.write_answer(side, path, ask)
     output, size = Output(as_json), path.stat().st_size
-    notes = [*_few(terms, cal), *_spent_for_nothing(path, budget)]
+    notes = [*_too_few_points(terms, cal), *_spent_for_nothing(path, budget)]
     if not written:
         output.say(f"{path} holds this answer already")
     for note in notes:
@@ -199,10 +199,10 @@ def _again(
 
 def _beginning(answer: str, path: Path) -> str:
     """Return a short answer whole, and of a long one what fits a screen."""
-    return answer if len(answer) <= SHOWN else f"{answer[:SHOWN]} ... (the rest is in {path})"
+    return answer if len(answer) <= LONGEST else f"{answer[:LONGEST]} ... (the rest is in {path})"
 
 
-def _few(round: Round, cal: Calibration) -> Iterator[str]:
+def _too_few_points(round: Round, cal: Calibration) -> Iterator[str]:
     """Say where there are too few calibration points."""
     for group in range(len(round.group_names)) or (None,):
         n = part_of(round, cal, group).n

@@ -64,32 +64,32 @@ def _demo(folder: Path, method: str, alpha: float, deadline: float, output: Outp
     output.say("training six models on digits")
     sites = write_sites(folder / "sites")
     terms = {"method": method, "alpha": alpha, "n-classes": 10, "deadline": deadline}
-    shown: DemoResult = run_demo(folder, sites, terms, on_step=output.say)
-    guarantee = f"{shown.release.guarantee} ({shown.release.assumption})"
+    result: DemoResult = run_demo(folder, sites, terms, on_step=output.say)
+    guarantee = f"{result.release.guarantee} ({result.release.assumption})"
     table = Table(title=f"{method}, alpha = {alpha:g}; guarantee: {guarantee}")
     for heading in ("site", "status", "bytes up", "bytes down", "stored", "coverage", "mean size"):
         table.add_column(heading, overflow="fold")
-    thresholds = released(shown.release)
+    thresholds = released(result.release)
     out = always_left_out(thresholds)
-    for row in shown.sites:
+    for row in result.sites:
         status = "left out" if row.agent in out else f"{row.status} {row.reason}".strip()
         numbers = (str(row.bytes_up), str(row.bytes_down), "yes" if row.stored else "no")
         table.add_row(row.agent, status, *numbers, f"{row.coverage:.3f}", f"{row.size:.2f}")
     output.show(table)
     for threshold in thresholds:
         output.say(threshold)
-    found = audit(shown.record)
+    found = audit(result.record)
     output.say(
-        f"round trips: {shown.release.rounds}; start {shown.seconds['start']:.0f} s, "
-        f"run {shown.seconds['run']:.0f} s; recomputed from the accepted answers: "
+        f"round trips: {result.release.rounds}; start {result.seconds['start']:.0f} s, "
+        f"run {result.seconds['run']:.0f} s; recomputed from the accepted answers: "
         f"{'the same release' if found.matches else found.difference}"
     )
     output.done(
         method=method,
-        guarantee=shown.release.guarantee,
-        rounds=shown.release.rounds,
-        sites=shown.sites,
+        guarantee=result.release.guarantee,
+        rounds=result.release.rounds,
+        sites=result.sites,
         thresholds=thresholds,
-        seconds=shown.seconds,
+        seconds=result.seconds,
         matches=found.matches,
     )

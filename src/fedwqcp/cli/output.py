@@ -60,10 +60,10 @@ class Output:
             typer.echo(json.dumps({"version": VERSION, **_plain(facts)}, allow_nan=False))
 
     def done_each(self, every: Sequence[Mapping[str, object]]) -> None:
-        """End with what scripts are told of several things of a kind."""
+        """End with the facts of several things of a kind, for scripts."""
         if self.as_json:
-            told = [{"version": VERSION, **_plain(facts)} for facts in every]
-            typer.echo(json.dumps(told, allow_nan=False))
+            listed = [{"version": VERSION, **_plain(facts)} for facts in every]
+            typer.echo(json.dumps(listed, allow_nan=False))
 
 
 def _plain(value: Any) -> Any:
@@ -154,7 +154,7 @@ def _value(text: str) -> Setting:
         return text
 
 
-MOST_SHOWN = 200
+MOST_ROWS = 200
 """Agents in the table."""
 
 
@@ -175,12 +175,12 @@ def agents_table(release: Release, *, ascii: bool = False) -> Table:
         table.add_column(f"{scale.left:.3g} to {scale.right:.3g}", no_wrap=True)
     for heading in ("bytes up", "reason"):
         table.add_column(heading, overflow="fold")
-    shown = release.agents
-    if len(shown) > MOST_SHOWN:  # a terminal shows thousands slowly, and nobody reads them
-        shown = tuple(sorted(shown, key=lambda agent: agent.status == "used")[:MOST_SHOWN])
-        left = len(release.agents) - len(shown)
+    listed = release.agents
+    if len(listed) > MOST_ROWS:  # a terminal shows thousands slowly, and nobody reads them
+        listed = tuple(sorted(listed, key=lambda agent: agent.status == "used")[:MOST_ROWS])
+        left = len(release.agents) - len(listed)
         table.caption = f"and {left} more agents, all in the record; unused ones come first here"
-    for agent in shown:
+    for agent in listed:
         own = local.get(agent.name)
         row = [agent.name, "left out" if agent.name in out else agent.status]
         if local:
@@ -237,11 +237,11 @@ def rates_of(
         size = float(own.sizes().mean())
         if several and isinstance(own, LabelSets):
             risk = metrics.measure_risk(agent, own, y)
-            what, told = "false-negative rate", (risk.risk, risk.low, risk.high)
+            what, rates = "false-negative rate", (risk.risk, risk.low, risk.high)
         else:
             rate = metrics.measure(agent, own, y)
-            what, told = "coverage", (rate.coverage, rate.low, rate.high)
-        found.append(SetRate(name, what, len(own), *told, size))
+            what, rates = "coverage", (rate.coverage, rate.low, rate.high)
+        found.append(SetRate(name, what, len(own), *rates, size))
     return tuple(found)
 
 

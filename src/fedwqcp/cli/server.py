@@ -342,7 +342,7 @@ def _say(record: Path, found: Audit, output: Output) -> None:
 
 
 def _facts(record: Path, found: Audit) -> dict[str, object]:
-    """Return what scripts are told of a record."""
+    """Return the facts of a record for scripts."""
     release = found.release
     return {
         "record": record,

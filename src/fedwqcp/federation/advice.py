@@ -195,7 +195,7 @@ def check_record(record: Release) -> None:
 
 
 def _check_received(record: Release, plan: Plan) -> None:
-    """Refuse answers of strangers, and those that the server would not have admitted."""
+    """Refuse answers of agents outside the round, and those that a server would not admit."""
     terms, received = record.round, record.received
     if set(received) != set(record.used):
         odd = ", ".join(sorted(set(received) ^ set(record.used)))

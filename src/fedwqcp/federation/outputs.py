@@ -213,20 +213,20 @@ def _from_columns(path: Path, columns: Mapping[str, Sequence[object]]) -> Output
     )
 
 
-def _several(letter: str, columns: Mapping[str, object]) -> tuple[str, ...]:
+def _several(prefix: str, columns: Mapping[str, object]) -> tuple[str, ...]:
     """Return the columns of a classifier's outputs, of which there are two or none."""
-    names = numbered(letter, columns)
+    names = numbered(prefix, columns)
     if len(names) == 1:
-        raise InputError(f"columns {letter}0, {letter}1, ... must be at least two")
+        raise InputError(f"columns {prefix}0, {prefix}1, ... must be at least two")
     return names
 
 
-def numbered(letter: str, columns: Mapping[str, object]) -> tuple[str, ...]:
+def numbered(prefix: str, columns: Mapping[str, object]) -> tuple[str, ...]:
     """Return the columns p0, p1, ... in order."""
-    found = sorted(int(n[1:]) for n in columns if re.fullmatch(letter + r"(0|[1-9]\d{0,5})", n))
+    found = sorted(int(n[1:]) for n in columns if re.fullmatch(prefix + r"(0|[1-9]\d{0,5})", n))
     if found != list(range(len(found))):
-        raise InputError(f"columns {letter}0, {letter}1, ... must be numbered without a gap")
-    return tuple(f"{letter}{i}" for i in found)
+        raise InputError(f"columns {prefix}0, {prefix}1, ... must be numbered without a gap")
+    return tuple(f"{prefix}{i}" for i in found)
 
 
 def numbers(path: Path, columns: Mapping[str, Sequence[Any]], name: str) -> npt.NDArray[Any]:

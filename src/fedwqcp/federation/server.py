@@ -280,7 +280,7 @@ def check_terms(answer: Answer, plan: Plan, terms: str, step: int) -> None:
             raise WrongRoundError(
                 answer.agent,
                 what,
-                f"this round uses {_shown(ours)}, the message was made for {_shown(theirs)}",
+                f"this round uses {_quoted(ours)}, the message was made for {_quoted(theirs)}",
             )
 
 
@@ -341,7 +341,7 @@ def _check_claims(agent: str, plan: Plan, summary: Summary) -> None:
             )
 
 
-def _shown(value: object) -> str:
+def _quoted(value: object) -> str:
     """Write a term for people."""
     return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 

@@ -273,7 +273,9 @@ def settle(bracket: Bracket, C: Vector, bounds: Bounds) -> tuple[Vector, Vector,
 
 
 @jit_inline
-def aim(bracket: Bracket, k: Vector, about: Vector, settled: Vector) -> tuple[Vector, Vector]:
+def place_pivots(
+    bracket: Bracket, k: Vector, about: Vector, settled: Vector
+) -> tuple[Vector, Vector]:
     """Return the next two pivots, around the crossing as if labels were evenly spaced.
 
     Where it is settled that k labels fit, they aim around the gap behind the k-th.
@@ -664,8 +666,8 @@ def write_excess(rows: Rows, queue: Queue, at: Int, which: Int, exact: Pointer) 
 # One step of the search, and what is written in the end -------------------------------------------
 
 
-class Wanted(NamedTuple):
-    """Whether coverage, masks and crossing labels are wanted."""
+class Requested(NamedTuple):
+    """Whether coverage, masks and crossing labels are requested."""
 
     covered: Bool
     mask: Bool
@@ -686,7 +688,7 @@ class Search(NamedTuple):
 
     rows: Rows
     out: OutputArrays
-    wanted: Wanted
+    requested: Requested
     C: Vector
     bounds: Bounds
     least: Any
@@ -772,7 +774,7 @@ def next_step(search: Search, queue: Queue, queued: Int) -> SearchStep:
 
 @jit_inline
 def decide(
-    own: Vector, bracket: Bracket, least: Vector, wanted: Wanted
+    own: Vector, bracket: Bracket, least: Vector, requested: Requested
 ) -> tuple[Vector, Vector, Vector]:
     """Return which rows are sure, which true labels are in, and which lie within the bracket.
 
@@ -781,9 +783,9 @@ def decide(
     high, low = bracket.upper.height, bracket.lower.height
     inside = own > high
     sure = low < high
-    if wanted.mask | wanted.label:
+    if requested.mask | requested.label:
         sure = sure & (high >= least)
-    if wanted.covered:
+    if requested.covered:
         sure = sure & ((own > least) | ((own <= low) & (low >= least)))
     return sure, inside, logical_not(inside) & (own > low)
 
@@ -791,16 +793,16 @@ def decide(
 @jit_inline
 def conclude(search: Search, scratch: Pointer, step: SearchStep) -> Verdict:
     """Settle what can be, and write down the state of the rows for another pass."""
-    wanted, bracket = search.wanted, step.bracket
+    requested, bracket = search.requested, step.bracket
     k, settled, about = settle(bracket, search.C, search.bounds)
-    if wanted.mask | wanted.label:  # then the upper pivot must lie right behind the last label
+    if requested.mask | requested.label:  # the upper pivot must lie right behind the last label
         open_rows = step.valid & logical_not(settled & (k == full_like(k, 0.0)))
     else:
         open_rows = step.valid & logical_not(settled)
     passes = step.passes + full_like(step.passes, 1.0)
-    write_state(scratch, bracket, aim(bracket, k, about, settled), passes)
+    write_state(scratch, bracket, place_pivots(bracket, k, about, settled), passes)
     own = round_fixed(load(scratch, SCRATCH.own))
-    sure, inside, near = decide(own, bracket, broadcast(search.least), wanted)
+    sure, inside, near = decide(own, bracket, broadcast(search.least), requested)
     sure = sure & step.valid & logical_not(open_rows)
     sizes = select(sure, bracket.upper.count + k, full_like(k, -1.0))
     store(scratch, SCRATCH.sizes, sizes)
@@ -869,7 +871,7 @@ def label_below(row: Row, pivot: Vector, least: Any) -> Int:
 @jit_inline
 def write_results(search: Search, queue: Queue, at: Int, which: Int, verdict: Verdict) -> Int:
     """Write what was found of some of sixteen rows; return how many of them stay undecided."""
-    rows, out, wanted = search.rows, search.out, search.wanted
+    rows, out, requested = search.rows, search.out, search.requested
     scratch, ids = queue
     inside, near, undecided = movemask(verdict.inside), movemask(verdict.near), np.int64(0)
     while which:
@@ -878,14 +880,14 @@ def write_results(search: Search, queue: Queue, at: Int, which: Int, verdict: Ve
         n, size = read(ids, at + i), np.int64(read(scratch, SCRATCH.sizes + i))
         pivot, row = broadcast(read(scratch, SCRATCH.state + i)), row_of(rows, n)
         bit = np.uint64(1) << np.uint64(i)
-        if wanted.covered:
+        if requested.covered:
             within = (inside & bit) != 0
             if (near & bit) != 0:
                 within = ranks_within(row, read(rows.labels, n), size, pivot)
             write(out.covered, n, within)
-        if wanted.mask:
+        if requested.mask:
             write_mask(row, pivot, out.mask)
-        if wanted.label:
+        if requested.label:
             label = label_below(row, pivot, search.least)
             write(out.label, n, label)
             size = size if label >= 0 else np.int64(-1)
@@ -912,7 +914,7 @@ def cross_rows(
     queue = Queue(pointer(buffers[0]), pointer(buffers[1]))
     clear_queue(queue, C)
     tail = lane_index() < broadcast(np.int32(C % LANES))
-    wanted = Wanted(labels.size > 0, out.mask.size > 0, out.label.size > 0)
+    requested = Requested(labels.size > 0, out.mask.size > 0, out.label.size > 0)
     outputs = OutputArrays(
         pointer(out.sizes), pointer(out.label), pointer(out.covered), pointer(out.mask)
     )
@@ -920,14 +922,14 @@ def cross_rows(
     search = Search(
         Rows(pointer(probs), C, tail, pointer(labels), labels.size > 0),
         outputs,
-        wanted,
+        requested,
         broadcast(buffers[0].dtype.type(C)),
         Bounds(at, limits.uniform, broadcast(read(at, 1)), broadcast(limits.slack)),
         limits.least,
         pointer(limits.exact),
     )
     # Sizes and coverage alone of rows that follow each other are stored as vectors.
-    plain = (some.size == 0) & wanted.covered & (not wanted.mask) & (not wanted.label)
+    plain = (some.size == 0) & requested.covered & (not requested.mask) & (not requested.label)
     first, queued, undecided = np.int64(0), np.int64(0), np.int64(0)
     while first < n or queued > 0:
         fresh = (first < n) & (queued < LANES)

@@ -101,7 +101,7 @@ MOST_TAIL = 16
 
 
 class Payload:
-    """Base of all payloads; on the wire a payload is told by its ``kind``."""
+    """Base of all payloads; on the wire a payload is known by its ``kind``."""
 
     __slots__ = ()
     kind: ClassVar[str]
@@ -484,7 +484,7 @@ class Round:
         Returns
         -------
         bool
-            True too where the names are left out: then the server alone refuses strangers.
+            True too where the names are left out: then the server alone refuses other agents.
         """
         return self.roster is not None or agent in self._names
 

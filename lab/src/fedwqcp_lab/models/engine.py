@@ -153,7 +153,7 @@ class Progress:
     Parameters
     ----------
     listener : callable or None
-        Told a number from 0 to 1, from one thread at a time.
+        Called with a number from 0 to 1, from one thread at a time.
     models : int
         How many models there are in all.
     """

@@ -41,7 +41,7 @@ PRESETS = ("sound", "paper")
 RECORDS = "records.jsonl.xz"
 """The file of the records."""
 
-VERSION = 1
+VERSION = 2
 """Version of the records; a file of another version is refused."""
 
 ATTACKS = ("too high", "too low", "huge n", "colluding", "copying")
@@ -69,7 +69,7 @@ ROBUST = (
     MethodPlan(name="weighted-median-cp", method="weighted-median-cp"),
     MethodPlan(name="trimmed-mean-cp", method="trimmed-mean-cp", settings={"byzantine": 2}),
     MethodPlan(name="rob-fcp", method="rob-fcp", settings={"byzantine": 2}),
-    MethodPlan(name="rob-fcp (liars unknown)", method="rob-fcp"),
+    MethodPlan(name="rob-fcp (number unknown)", method="rob-fcp"),
     MethodPlan(name="guarded-median-cp", method="guarded-median-cp"),
     MethodPlan(
         name="guarded-median-cp (slack 0.2)", method="guarded-median-cp", settings={"slack": 0.2}
@@ -120,9 +120,9 @@ class AttackResult:
         Which settings, and which row.
     robust : bool
         Whether the method is meant to withstand Byzantine agents.
-    lie : str
+    attack : str
         The attack; `NOBODY` for the honest round.
-    liars : int
+    byzantine : int
         How many agents were Byzantine.
     bounded : bool
         Whether the round's ``max_n`` was the largest honest size, not the default.
@@ -151,8 +151,8 @@ class AttackResult:
     preset: str
     method: str
     robust: bool
-    lie: str
-    liars: int
+    attack: str
+    byzantine: int
     bounded: bool
     coverage: tuple[float, ...]
     truthful: tuple[float, ...]
@@ -174,7 +174,7 @@ class AttackResult:
     def key(self) -> Key:
         """What no two records share."""
         row = self.dataset, self.seed, self.preset, self.method
-        return (*row, self.lie, self.liars, self.bounded)
+        return (*row, self.attack, self.byzantine, self.bounded)
 
     @property
     def changes(self) -> tuple[float, ...]:
@@ -351,8 +351,8 @@ class _Trial:
             preset=self._scored.preset.name,
             method=self._plan.name,
             robust=self._robust,
-            lie=attack,
-            liars=len(choices[0]),
+            attack=attack,
+            byzantine=len(choices[0]),
             bounded=bounded,
             coverage=coverage,
             truthful=truthful,

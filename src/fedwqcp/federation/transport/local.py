@@ -30,7 +30,7 @@ SeedLike: TypeAlias = int | Sequence[int] | SeedSequence | BitGenerator | Genera
 """What `numpy.random.default_rng` takes."""
 
 OnExchange: TypeAlias = Callable[[int, str, int, int], None]
-"""Told of a question and its answer: step, agent, bytes down and bytes up."""
+"""Called with every question and its answer: step, agent, bytes down and bytes up."""
 
 
 _CHOSEN = (
@@ -94,7 +94,7 @@ def calibrate(
         Add the agents' numbers under masks, so that the server sees only sums; for methods that
         need no more. Scores without a finite range need one: ``secure=(low, high)``.
     on_exchange : callable, optional
-        Told of every question and its answer: step, agent, bytes down and bytes up.
+        Called with every question and its answer: step, agent, bytes down and bytes up.
     seed : int, optional
         Old name of ``rng``; goes with the next release.
 
