@@ -10,7 +10,7 @@ import pytest
 
 import fedwqcp as fw
 from command_line import call
-from fedwqcp.cli.main import exit_code
+from fedwqcp.cli.output import exit_code
 from fedwqcp.errors import FedwqcpError
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Round

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from command_line import call
-from fedwqcp.cli.main import exit_code
+from fedwqcp.cli.output import exit_code
 from fedwqcp.errors import FedwqcpError
 from fedwqcp.federation.record import load
 from fedwqcp.federation.server import Server

@@ -1,8 +1,9 @@
-"""How commands print and parse: text or ``--json``, tables, rates with intervals, settings."""
+"""How commands run, print and parse: errors and exit codes, ``--json``, tables, rates, settings."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from enum import Enum
@@ -19,7 +20,13 @@ from typer.core import TyperCommand, TyperGroup
 
 from fedwqcp import metrics
 from fedwqcp._validation import as_groups
-from fedwqcp.errors import InputError
+from fedwqcp.errors import (
+    FedwqcpError,
+    InputError,
+    MessageError,
+    MissingExtraError,
+    RoundError,
+)
 from fedwqcp.federation.outputs import Outputs
 from fedwqcp.report.terminal import Scale, always_left_out, released, scale
 from fedwqcp.sets import Intervals, LabelSets
@@ -87,8 +94,38 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
+def run(app: typer.Typer) -> None:
+    """Run the commands of an app; an expected error prints its message and sets the exit code.
+
+    Parameters
+    ----------
+    app : typer.Typer
+        The commands.
+    """
+    try:
+        app()
+    except FedwqcpError as error:
+        if "--debug" in sys.argv:
+            raise
+        Console(stderr=True, soft_wrap=True).print(f"error: {error}", style="bold", markup=False)
+        sys.exit(exit_code(error))
+
+
+def exit_code(error: FedwqcpError) -> int:
+    """Return 2 for input, 3 for messages and quorum, 4 for a missing extra."""
+    if isinstance(error, MessageError | RoundError):
+        return 3
+    return 4 if isinstance(error, MissingExtraError) else 2
+
+
 def without_types(app: typer.Typer) -> None:
-    """Let every command and group show its flags as flags."""
+    """Let every command and group show its flags as flags.
+
+    Parameters
+    ----------
+    app : typer.Typer
+        The commands.
+    """
     app.info.cls = _Group
     for command in app.registered_commands:
         command.cls = _Command

@@ -72,7 +72,7 @@ class Plan:
     @property
     def assumption(self) -> str:
         """What the method's guarantee rests on, in each group where there are groups."""
-        return told_by_group(self.round, self.method.assumption)
+        return assumption_by_group(self.round, self.method.assumption)
 
     @cached_property
     def terms(self) -> str:
@@ -204,7 +204,7 @@ def part_of(round: Round, cal: Calibration, group: int | None) -> Calibration:
     return cal.take(cal.groups == round.groups[group])
 
 
-def told_by_group(round: Round, assumption: str) -> str:
+def assumption_by_group(round: Round, assumption: str) -> str:
     """Say of a method's assumption that it holds for each group by itself."""
     if round.by is None:
         return assumption

@@ -18,8 +18,6 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from fedwqcp import methods
-from fedwqcp._io import write_atomic
-from fedwqcp._validation import Floats
 from fedwqcp.demo.records import from_line, to_line
 from fedwqcp.errors import InputError, QuorumError, RecordError
 from fedwqcp.federation.agent import Agent, localize
@@ -33,7 +31,8 @@ from fedwqcp_lab import unit as units
 from fedwqcp_lab.evaluation import Scored, SetMetrics, code_versions, fits, method_of, prepare
 from fedwqcp_lab.experiment import Experiment, MethodPlan, PresetPlan, embedded, paper
 from fedwqcp_lab.pipeline import Folder, workers
-from fedwqcp_lab.unit import Unit, UnitSetting
+from fedwqcp_lab.results import write_atomic
+from fedwqcp_lab.unit import Floats, Unit, UnitSetting
 
 PRESETS = ("sound", "paper")
 """The presets that the study uses, in this order."""

@@ -9,9 +9,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from fedwqcp._io import write_atomic
 from fedwqcp.report.figures import COLOURS, MARKERS, STYLE, require_matplotlib, save
 from fedwqcp_lab.comparison import display_title
+from fedwqcp_lab.results import write_atomic
 from fedwqcp_lab.studies.byzantine import NOBODY, AttackResult
 from fedwqcp_lab.tables import markdown_table
 
