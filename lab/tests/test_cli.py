@@ -46,6 +46,7 @@ method = "fedwq-cp"
 
 
 def call(app, *words):
+    """Run a command."""
     return CliRunner().invoke(app, [str(word) for word in words])
 
 
@@ -119,7 +120,7 @@ def test_seeds_of_another_form_are_refused(text):
 
 def facts(*words):
     """Run a command with ``--json`` and return the one object it prints."""
-    done = CliRunner().invoke(bench.app, [*map(str, words), "--json"])
+    done = call(bench.app, *words, "--json")
     assert done.exit_code == 0, (done.output, done.exception)
     (line,) = done.stdout.splitlines()
     told = json.loads(line)
@@ -213,7 +214,7 @@ def shelf(tmp_path, monkeypatch):
 
 def run(*words, code=0):
     """Run a command and return what it printed."""
-    done = CliRunner().invoke(app, [str(word) for word in words])
+    done = call(app, *words)
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     assert done.exit_code == code, done.output
@@ -300,7 +301,7 @@ def test_digits_are_not_called_embedded_without_scikit_learn(monkeypatch):
 
 
 def test_without_model_outputs_it_says_how_to_make_them(tmp_path) -> None:
-    result = CliRunner().invoke(bench.app, ["byzantine", "--outputs", str(tmp_path)])
+    result = call(bench.app, "byzantine", "--outputs", tmp_path)
     assert isinstance(result.exception, InputError)
     assert "fedwqcp-lab reproduce --quick" in str(result.exception)
 
@@ -313,7 +314,7 @@ def test_it_writes_records_tables_and_figure(tmp_path, monkeypatch) -> None:
     outputs, out = tmp_path / "outputs", tmp_path / "out"
     units.save(lines_unit(n=60), Folder(outputs, outputs).unit(chosen, ("lines", 0)))
     words = ["byzantine", "--outputs", str(outputs), "--out", str(out), "--datasets", "lines"]
-    result = CliRunner().invoke(bench.app, [*words, "--seeds", "0"])
+    result = call(bench.app, *words, "--seeds", 0)
     assert result.exit_code == 0, result.output
     assert "100%  lines: seed 0 done" in result.output
     records = read_records(out / "records.jsonl.xz")

@@ -285,7 +285,7 @@ def test_a_mask_depends_on_every_byte_of_its_seed():
     assert mask_stream(seed, 10_000).max() > 2**32 - 2**20
 
 
-def federation(thresholds):
+def server_and_agents(thresholds):
     """Three agents of ten equal scores, so that each has its score as threshold."""
     scores = {name: np.full(10, q) for name, q in zip("abc", thresholds, strict=True)}
     round = Round(
@@ -304,7 +304,7 @@ def test_equal_sums_of_different_values_leave_the_same_noise():
     """What the server sees passes one uniformity test for both; the words themselves fail it."""
     seen, totals = [], []
     for thresholds in ((0.25, 0.5, 0.75), (0.5, 0.5, 0.5)):
-        server, agents = federation(thresholds)
+        server, agents = server_and_agents(thresholds)
         ask = server.ask()
         plain = [words_of(a.plan, ask, a.answer(plain_ask(a.plan, ask))) for a in agents.values()]
         totals.append(np.sum(plain, axis=0).tolist())
@@ -326,7 +326,7 @@ def test_equal_sums_of_different_values_leave_the_same_noise():
 
 
 def test_two_of_three_masked_vectors_tell_nothing_of_their_words():
-    server, agents = federation((0.25, 0.5, 0.75))
+    server, agents = server_and_agents((0.25, 0.5, 0.75))
     ask = server.ask()
     pairs = []
     for _ in range(1500):
@@ -337,7 +337,7 @@ def test_two_of_three_masked_vectors_tell_nothing_of_their_words():
 
 @pytest.mark.parametrize("thresholds", [(0.25, 0.5, 0.75), (0.5, 0.5, 0.5)])
 def test_the_sum_gives_the_threshold(thresholds):
-    server, agents = federation(thresholds)
+    server, agents = server_and_agents(thresholds)
     server.receive(tuple("abc"), sum_words([v for _, v in masked_vectors(agents, server.ask())]))
     assert server.ended
     (outcome,) = server.release(1).outcomes
