@@ -82,7 +82,7 @@ def _data(n: int) -> Calibration:
 def _disclosed(name: str, settings: dict[str, object], n: int) -> int:
     """How many scores of an agent a round with two agents can learn at most."""
     method = methods.get(name, **settings)
-    found = method.reveals(_data(n), 0.1, steps=1, agents=2)
+    found = method.reveals(_data(n), 0.1, steps=1)
     return min(n, sum(part.scores for part in found))
 
 

@@ -242,6 +242,18 @@ def test_one_score_is_told_of_a_sample_of_any_size_but_of_no_small_group():
     assert Agent("a", too_few, five).answer(), "+inf is the score of nobody"
 
 
+def test_a_private_answer_depends_on_no_size_of_a_group():
+    levels = (0.1, 0.2, 0.3, 0.4)
+    round = replace(terms("private-fedwq-cp", levels, epsilon=2.5), by="label")
+    for small in (0, 1, 9, 50):
+        labels = np.repeat([0, 1], [small, 100 - small])
+        assert Agent("a", round, Calibration(HUNDRED, labels, n_classes=2)).answer()
+    weak = replace(terms("private-fedwq-cp", levels, epsilon=2.6), by="label")
+    nine = Calibration(HUNDRED, np.repeat([0, 1], [9, 91]), n_classes=2)
+    with pytest.raises(InputError, match="can reveal 4 of 9 scores"):
+        Agent("a", weak, nine).answer()
+
+
 def test_of_a_small_class_only_its_size_is_sent():
     cal = Calibration(HUNDRED, [1] * 9 + [0] * 91, n_classes=2)
     said = decode(Agent("a", terms("fedls-cp"), cal).answer(), Answer, (ClassSketches,))
@@ -283,7 +295,7 @@ def test_coarse_counts_tell_no_more_than_one_score_in_a_gap_whatever_is_asked(n,
     method = methods.get("fcp", count_gap=gap, probes=4 * n)
     values = np.unique(np.concatenate([cal.scores, np.nextafter(cal.scores, -np.inf), [-9.0, 9.0]]))
     counts = method.answer(cal, CountAt(tuple(values.tolist())), 0.1, np.random.default_rng(0))
-    (most,) = method.reveals(cal, 0.1, steps=99, agents=2)
+    (most,) = method.reveals(cal, 0.1, steps=99)
     assert len(set(counts.counts) - {0}) <= most.scores == max(1, n // gap)
     true = np.searchsorted(np.sort(cal.scores), values, side="right")
     assert (np.array(counts.counts) <= true).all(), "so no threshold is ever lower"

@@ -378,11 +378,18 @@ def test_a_planted_record_of_several_steps_is_held_against_the_answers(tmp_path)
             write_answer(agent, files[-1], ask)
     true = closed.release
     assert close_round(path, files, out).release == load(tmp_path / "round.record.json")
-    assert close_round(path, files[:2], out).already, "a part of the answers shows nothing"
+    for part in ([], files[:2], files[:-1]):
+        assert close_round(path, part, out).already, "it is as it was released"
     save(replace(true, outcomes=(SharedThreshold(0.05),)), tmp_path / "round.record.json")
     with pytest.raises(InputError, match="the answers give other thresholds"):
         close_round(path, files, out)
+    for part in ([], files[:2], files[:-1]):
+        with pytest.raises(InputError, match=r"write .*release\.json once more, pass"):
+            close_round(path, part, out)
+        with pytest.raises(InputError, match="pass the answers of all steps"):
+            close_round(path, part, tmp_path / "another.json")
     assert load(out) == true.public()
+    assert not (tmp_path / "another.json").exists()
 
 
 def test_a_round_whose_record_cannot_be_kept_is_not_released(tmp_path):

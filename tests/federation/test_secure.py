@@ -40,10 +40,12 @@ from fedwqcp.wire.messages import (
     SharedThresholdWithin,
 )
 
+SHARES = fw.methods.get("new-agent-cp", sketch="bisection")
+CAL = fw.Calibration(np.linspace(0.1, 0.6, 40), n_classes=2)
 METHODS = [
     fw.methods.get(name, **settings)
     for name in ("fedwq-cp", "fedavgq-cp")
-    for settings in ({}, {"overflow": "clip"}, {"overflow": "exclude"})
+    for settings in ({}, {"overflow": "clip"})
 ] + [fw.methods.get("fcp", probes=255), fw.methods.get("fcp", probes=255, count_empty=False)]
 
 
@@ -69,17 +71,15 @@ def plan_of(*terms, **more):
 
 def totals(plan, ask, agents):
     """The sums over some agents."""
-    return np.sum([words_of(plan, ask, a.answer(plain_ask(plan, ask))) for a in agents], axis=0)
+    return sum_words([words_of(plan, ask, a.answer(plain_ask(plan, ask))) for a in agents])
 
 
 def test_words_of_a_threshold_by_hand():
     method, scale = fw.methods.get("fedwq-cp"), FixedPoint(-1.0, 1.0, 100, 4)
     unit = (2**30 - 1) / 200
     assert method.words(LocalQuantile(0.5, 10), Begin(), scale) == (int(15 * unit) + 1, 10, 0)
-    assert method.words(LocalQuantile(inf, 10), Begin(), scale) == (0, 0, 1)
+    assert method.words(LocalQuantile(inf, 10), Begin(), scale)[2:] == (1,)
     assert method.words(LocalQuantile(inf, 0), Begin(), scale) == (0, 0, 0)
-    excluding = fw.methods.get("fedwq-cp", overflow="exclude")
-    assert excluding.words(LocalQuantile(inf, 10), Begin(), scale) == (0, 0, 0)
     once = fw.methods.get("fedavgq-cp").words(LocalQuantile(0.5, 10), Begin(), scale)
     assert once[1:] == (1, 0)
     assert once[0] == int(1.5 * (2**30 - 1) / 2) + 1
@@ -136,7 +136,12 @@ def test_several_levels_share_one_sum_and_the_cost_is_told():
 
 
 @pytest.mark.parametrize(
-    "method", ["fedcp-qq", "split-cp", "cphet", fw.methods.get("fcp", sketch="order")]
+    "method",
+    [
+        *("fedcp-qq", "split-cp", "cphet", fw.methods.get("fcp", sketch="order")),
+        *(fw.methods.get(name, overflow="exclude") for name in ("fedwq-cp", "fedavgq-cp")),
+        fw.methods.get("private-fedwq-cp", overflow="exclude"),
+    ],
 )
 def test_a_method_that_needs_single_values_is_refused_with_those_that_work(method):
     with pytest.raises(InputError, match=r"cannot be secure.*fcp, fedavgq-cp, fedwq-cp"):
@@ -221,7 +226,7 @@ def test_the_range_is_one_of_the_terms():
 
 @pytest.mark.parametrize(
     "method",
-    [*METHODS[:6], fw.methods.get("fcp"), fw.methods.get("private-fedwq-cp", epsilon=25.0)],
+    [*METHODS[:4], fw.methods.get("fcp"), fw.methods.get("private-fedwq-cp", epsilon=25.0)],
 )
 def test_one_agent_out_of_range_makes_the_threshold_infinite_and_no_other_is_told(method):
     plan = plan_of(method)
@@ -234,7 +239,7 @@ def test_one_agent_out_of_range_makes_the_threshold_infinite_and_no_other_is_tol
     words = [words_of(plan, ask, a.answer(plain_ask(plan, ask))) for a in agents.values()]
     words.append(words_out_of_range(plan, ask))
     assert {len(found) for found in words} == {server.width}
-    server.receive("abcd", np.sum(words, axis=0).tolist())
+    server.receive("abcd", sum_words(words))
     assert server.ended
     assert server.release(1).outcomes == (SharedThresholdWithin(inf, 0.0),)
 
@@ -256,12 +261,41 @@ def test_a_kept_sum_that_nobody_wrote_is_refused_by_its_name(kept, tmp_path):
         replay_sums(tmp_path, plan_of().round, ["0.json"], {})
 
 
-def test_later_counts_out_of_range_are_nothing():
-    question = CountAt((0.1, 0.2, 0.3))
-    assert fw.methods.get("fcp").out_of_range(question) == (0, 0, 0)
-
-
 RARE = 1e-6
+
+
+@pytest.mark.parametrize(
+    ("method", "question"),
+    [
+        *((method, Begin()) for method in (*METHODS, SHARES)),
+        *((method, CountAt((0.1, 0.5, 0.9))) for method in (*METHODS[4:], SHARES)),
+    ],
+)
+def test_terms_that_fit_one_agent_alone_tell_nothing_of_it(method, question):
+    """All others lie outside `max_n`: every total but the number of those outside is uniform."""
+    plan = plan_of(method)
+    ask = encode(Ask(plan.round.id, int(question != Begin()), (question,)))
+    own = words_of(plan, ask, Agent("a", plan, CAL, limit=None).answer(plain_ask(plan, ask)))
+    seen = np.array(
+        [sum_words([own, *(words_out_of_range(plan, ask) for _ in "bcd")]) for _ in range(1500)]
+    )
+    if question == Begin():
+        assert (seen[:, -1] == 3).all(), "how many agents lie outside is not hidden"
+        seen = seen[:, :-1]
+    for total in seen.T:
+        assert stats.kstest(total / 2**32, "uniform").pvalue > RARE
+
+
+@pytest.mark.parametrize("method", METHODS[:4:2])
+def test_a_level_that_one_agent_alone_has_points_for_tells_nothing_of_it(method):
+    plan = plan_of(method, alphas=(0.05,))
+    few = fw.Calibration([0.1, 0.2], n_classes=2)
+    agents = [Agent(name, plan, CAL if name == "a" else few, limit=None) for name in "abcd"]
+    ask = SecureServer(plan).ask()
+    seen = np.array([totals(plan, ask, agents) for _ in range(1500)])
+    assert (seen[:, 2] == 3).all()
+    for total in seen[:, :2].T:
+        assert stats.kstest(total / 2**32, "uniform").pvalue > RARE
 
 
 def test_masks_cancel_in_the_sum_and_only_there():

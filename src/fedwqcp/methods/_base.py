@@ -348,9 +348,7 @@ class Method(ABC, Generic[S]):
         """Return the names of its settings, some of which mean the same in every method."""
         return tuple(field.name for field in fields(cls))  # type: ignore[arg-type]  # all are dataclasses
 
-    def reveals(
-        self, cal: Calibration, alpha: float, *, steps: int, agents: int
-    ) -> tuple[Disclosure, ...]:
+    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         """Return how many scores its answers can disclose, from settings and sizes alone.
 
         An agent holds it against its own limit before it answers. A method that does not say is
@@ -364,15 +362,13 @@ class Method(ABC, Generic[S]):
             Miscoverage level.
         steps : int
             Questions answered so far, this one included; a server may ask more than it needs.
-        agents : int
-            Agents in the round.
 
         Returns
         -------
         tuple of Disclosure
             One for each sample of which scores are disclosed.
         """
-        del alpha, steps, agents
+        del alpha, steps
         return (Disclosure(cal.n, cal.n),)
 
     def absent(self, question: Question) -> Summary | None:
@@ -520,11 +516,9 @@ class Method(ABC, Generic[S]):
 class OneShot(Method[S]):
     """A method of one round: each agent sends one summary, the server combines them."""
 
-    def reveals(
-        self, cal: Calibration, alpha: float, *, steps: int, agents: int
-    ) -> tuple[Disclosure, ...]:
+    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         if self.summaries != (LocalQuantile,):
-            return super().reveals(cal, alpha, steps=steps, agents=agents)
+            return super().reveals(cal, alpha, steps=steps)
         return one_score(cal, alpha, getattr(self, "overflow", "clip"))
 
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> S:

@@ -21,7 +21,7 @@ import numpy as np
 from fedwqcp._validation import Bools, Floats
 from fedwqcp.errors import InputError, OutOfRangeError
 from fedwqcp.methods._base import Each, of_kind, stacked, summed
-from fedwqcp.methods._sums import Summed, Total
+from fedwqcp.methods._sums import Summed, Total, random_words
 from fedwqcp.quantile import conformal_rank
 from fedwqcp.wire.limits import NUMBER
 from fedwqcp.wire.messages import (
@@ -248,7 +248,9 @@ class SummedCounts(Summed):
         return answer.counts if isinstance(question, CountAt) else (answer.n, int(answer.n > 0), 0)
 
     def out_of_range(self, question: Question) -> tuple[int, ...]:
-        return (0,) * len(question.values) if isinstance(question, CountAt) else (0, 0, 1)
+        if isinstance(question, CountAt):
+            return random_words(len(question.values))
+        return *random_words(2), 1
 
     def from_sums(self, alpha: float, scale: FixedPoint) -> Generator[Question, Total, Outcome]:
         del scale  # counts are whole numbers already
@@ -256,7 +258,7 @@ class SummedCounts(Summed):
         N, nonempty, out_of_range = total.words
         M = total.agents if self.count_empty else nonempty
         R = conformal_rank(N, alpha, extra=M)
-        if R > N or out_of_range:
+        if out_of_range or R > N:
             return SharedThresholdWithin(inf, 0.0)
         bracket = ScoreBracket()
         while bracket.open:

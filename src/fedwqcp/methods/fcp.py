@@ -185,10 +185,8 @@ class FCP(SummedCounts, Method[Summary]):
             )
         return mixture
 
-    def reveals(
-        self, cal: Calibration, alpha: float, *, steps: int, agents: int
-    ) -> tuple[Disclosure, ...]:
-        del alpha, agents
+    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
+        del alpha
         n = cal.n
         if self.sketch == "exact":
             return (Disclosure(n, n, each_level=False),)

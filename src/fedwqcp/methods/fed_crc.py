@@ -179,10 +179,8 @@ class FedCRC(OneShot[LossCurve]):
         low, high = self.bounds
         return low + (high - low) * (np.arange(self.points + 1) / self.points)
 
-    def reveals(
-        self, cal: Calibration, alpha: float, *, steps: int, agents: int
-    ) -> tuple[Disclosure, ...]:
-        del alpha, steps, agents
+    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
+        del alpha, steps
         levels = sketch_size(cal.n, self.points + 1, self.min_gap)
         return (Disclosure(cal.n, levels, each_level=False),)
 

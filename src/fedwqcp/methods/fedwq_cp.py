@@ -84,7 +84,7 @@ class FedWQCP(SummedMean, OneShot[LocalQuantile]):
     @property
     def maskable(self) -> bool:
         """Whether sums over the agents are all it needs."""
-        return not self.tail
+        return super().maskable and not self.tail
 
     def summarize(self, cal: Calibration, alpha: float) -> LocalQuantile:
         q_k = conformal_quantile(cal.scores, alpha, self.overflow)  # line 3
@@ -94,10 +94,8 @@ class FedWQCP(SummedMean, OneShot[LocalQuantile]):
             return QuantileAndTail(q_k, cal.n, ranks, tuple(float(ordered[r - 1]) for r in ranks))
         return LocalQuantile(threshold=q_k, n=cal.n)  # line 4
 
-    def reveals(
-        self, cal: Calibration, alpha: float, *, steps: int, agents: int
-    ) -> tuple[Disclosure, ...]:
-        del steps, agents
+    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
+        del steps
         (own,) = one_score(cal, alpha, self.overflow)
         tail = len(tail_ranks(cal.n, alpha, self.tail)) if self.tail else 0
         return (Disclosure(cal.n, own.scores + tail),)

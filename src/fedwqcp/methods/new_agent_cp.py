@@ -24,7 +24,7 @@ from fedwqcp.methods._base import (
 )
 from fedwqcp.methods._search import CountAt, CountClaims, Counts, ScoreBracket
 from fedwqcp.methods._sketches import WeightedPoints, counts_at, order_sketch, sketch_size
-from fedwqcp.methods._sums import Summed, Total
+from fedwqcp.methods._sums import Summed, Total, random_words
 from fedwqcp.quantile import conformal_quantile, conformal_rank, exact_level
 from fedwqcp.wire.limits import POINTS
 from fedwqcp.wire.messages import (
@@ -153,10 +153,7 @@ class NewAgentCP(Summed, Method[Summary]):
             return Counts(0, (0,) * len(question.values))
         return Counts(0) if self.sketch == "bisection" else WeightedPoints((), (), 0)
 
-    def reveals(
-        self, cal: Calibration, alpha: float, *, steps: int, agents: int
-    ) -> tuple[Disclosure, ...]:
-        del agents
+    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         if self.form == "confident":
             return one_score(cal, alpha)
         if self.sketch == "order":
@@ -231,7 +228,7 @@ class NewAgentCP(Summed, Method[Summary]):
         return tuple(count * unit // found.n if found.n else 0 for count in found.counts)
 
     def out_of_range(self, question: Question) -> tuple[int, ...]:
-        return (0,) * len(question.values) if isinstance(question, CountAt) else (1,)
+        return random_words(len(question.values)) if isinstance(question, CountAt) else (1,)
 
     def from_sums(self, alpha: float, scale: FixedPoint) -> Generator[Question, Total, Outcome]:
         total = yield Begin()

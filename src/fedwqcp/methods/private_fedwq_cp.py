@@ -164,10 +164,8 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
         check_overflow(self.overflow)
         self._rule()
 
-    def reveals(
-        self, cal: Calibration, alpha: float, *, steps: int, agents: int
-    ) -> tuple[Disclosure, ...]:
-        del alpha, steps, agents
+    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
+        del alpha, steps
         # of a large epsilon little noise is left: the edge then stands for one score
         return (Disclosure(cal.n, min(cal.n, 1)),)
 
@@ -233,7 +231,7 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
     @property
     def maskable(self) -> bool:
         """Whether sums are enough: they are for the weighted mean."""
-        return self.combine == "fedwq-cp"
+        return super().maskable and self.combine == "fedwq-cp"
 
     @property
     def averages(self) -> Literal["by size", "equally"] | None:

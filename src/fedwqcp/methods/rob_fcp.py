@@ -183,10 +183,8 @@ class RobFCP(Method[Summary]):
         if self.bins < 3:
             raise InputError(f"bins must be an integer of at least 3, got {self.bins!r}")
 
-    def reveals(
-        self, cal: Calibration, alpha: float, *, steps: int, agents: int
-    ) -> tuple[Disclosure, ...]:
-        del alpha, agents
+    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
+        del alpha
         most = max(self.bins - 1, self.probes)
         planned = self.bins - 1 + self.probes * ScoreBracket.steps(self.probes)
         return (Disclosure(cal.n, min(cal.n, 2 + max(planned, most * (steps - 1)))),)

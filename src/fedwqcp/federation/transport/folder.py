@@ -15,6 +15,7 @@ import glob
 import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -122,9 +123,13 @@ def _closed(path: Path, answers: Sequence[Path], out: Path) -> ClosedStep:
         raise InputError(f"{out} belongs to another round: choose another --out")
     if record.exists():
         release = load(record)
-        _check_record(
-            release, round, record, [_read_answer(file, Server(round)) for file in answers]
-        )
+        replies = [_read_answer(file, Server(round)) for file in answers]
+        given = _check_record(release, round, record, replies)
+        if not given and not (out.exists() and read(out) == encode(release.public())):
+            raise InputError(
+                f"{record}: this round is closed; it took several steps, of which the record keeps "
+                f"the first alone: to write {out} once more, pass the answers of all steps"
+            )
         return ClosedStep(release, already=True, replaced=_released(release, out))
     server = Server(round)
     replies = [_read_answer(file, server) for file in answers]
@@ -193,8 +198,11 @@ def _released(release: Release, out: Path) -> bool:
 
 def _check_record(
     release: Release, round: Round, path: Path, replies: Sequence[_AnswerFile]
-) -> None:
-    """Refuse a record that is of another round, or does not follow from what agents answered."""
+) -> bool:
+    """Refuse a record that is of another round, or does not follow from what agents answered.
+
+    Tells whether all of it was computed again: of several steps it is if all answers are given.
+    """
     if release.round != round:
         raise InputError(
             f"{path} is the record of round {release.round.id}, not of {round.id}: move it away, "
@@ -229,21 +237,18 @@ def _check_record(
     steps = server.step  # of further ones the record keeps no answers
     if release.rounds != steps if server.ended else release.rounds <= steps:
         raise InputError(f"{changed} (a round of these terms takes other steps)")
-    if not server.ended and _other_outcome(path, release, replies):
+    found = release if server.ended else _all_steps(path, round, replies)
+    if found and found.used == release.used and found.outcomes != release.outcomes:
         raise InputError(f"{changed} (the answers give other thresholds)")
+    return found is not None and found.used == release.used
 
 
-def _other_outcome(path: Path, release: Release, replies: Sequence[_AnswerFile]) -> bool:
-    """Tell whether the answers of all steps, where they were given, end otherwise."""
-    server = Server(release.round)
-    try:
+def _all_steps(path: Path, round: Round, replies: Sequence[_AnswerFile]) -> Release | None:
+    """Return what the answers of all steps end with; None where some are missing."""
+    server = Server(round)
+    with suppress(InputError, QuorumError):
         _take_steps(_round_file(path), server, replies, [])
-    except (InputError, QuorumError):  # some answers were not given, so nothing can be told
-        return False
-    if not server.ended:
-        return False
-    found = server.release()
-    return found.used == release.used and found.outcomes != release.outcomes
+    return server.release() if server.ended else None
 
 
 def _answer_of(

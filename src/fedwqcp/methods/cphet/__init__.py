@@ -192,10 +192,8 @@ class CPhet(Method[Summary]):
         """Where the quantile of each input, or of one upload, is found from all agents' scores."""
         return self.scope == "pooled" and self._sends_scores
 
-    def reveals(
-        self, cal: Calibration, alpha: float, *, steps: int, agents: int
-    ) -> tuple[Disclosure, ...]:
-        del alpha, steps, agents
+    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
+        del alpha, steps
         if self.scope == "local" and self.target != "mixture":
             return ()
         sizes = [] if cal.labels is None else np.bincount(cal.labels).tolist()

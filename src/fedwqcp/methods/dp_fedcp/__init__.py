@@ -178,10 +178,8 @@ class DPFedCP(Method[Summary]):
         if isinstance(self.seed, bool) or self.seed < 0:
             raise InputError(f"seed must be an integer of at least 0, got {self.seed!r}")
 
-    def reveals(
-        self, cal: Calibration, alpha: float, *, steps: int, agents: int
-    ) -> tuple[Disclosure, ...]:
-        del alpha, agents
+    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
+        del alpha
         labels, C = self._labelled(cal).labelled("dp-fedcp")
         sizes = np.bincount(labels, minlength=C).tolist()
         # The server names the weights, so every number can be about one class alone. How many

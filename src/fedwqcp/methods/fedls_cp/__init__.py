@@ -210,10 +210,8 @@ class FedLSCP(OneShot[ClassSketches]):
             f"other agents'; coverage is approximate{adds}"
         )
 
-    def reveals(
-        self, cal: Calibration, alpha: float, *, steps: int, agents: int
-    ) -> tuple[Disclosure, ...]:
-        del steps, agents
+    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
+        del steps
         labels, C = self._classes(cal)
         classes = tuple(
             Disclosure(n, len(ranks_of(n, alpha, *self._limits)), part)

@@ -348,7 +348,7 @@ class _SumStrategy:
         (mean,) = parameters_to_ndarrays(results[0][1].parameters)
         centred = (round(float(value) * count / target) for value in mean)
         *totals, check = (value + count * target // 2 for value in centred)
-        if check != count * CHECK or not all(0 <= word < count * target for word in totals):
+        if check != count * CHECK or not all(0 <= word < MODULUS for word in totals):
             raise ValueError("the masks do not cancel")
         self.nodes = tuple(node.node_id for node, _ in results)
         self.totals = tuple(totals)
