@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 from dataclasses import replace
@@ -119,6 +120,7 @@ def test_parquet_equals_csv(tmp_path):
         ("a.txt", b"", "must be one of .npz, .npy, .csv, .parquet, got a.txt"),
         ("a.npz", b"garbage", "cannot be read"),
         ("a.npy", b"\x93NUMPY", "cannot be read"),
+        ("a.npy", b"\x93NUMPY\x01\x00\x10\x00{'descr': ((((((", "cannot be read"),
         ("a.parquet", b"garbage", "Parquet"),
         ("a.csv", b"", "it is empty"),
         ("a.csv", b"\xff\xfe\x00", "UTF-8"),
@@ -136,6 +138,26 @@ def test_bad_files_are_refused(tmp_path, name, content, says):
     with pytest.raises(InputError, match=says) as error:
         load_outputs(path)
     assert "secret" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["a.npy", "a.npz", "a.csv", "a.parquet"])
+def test_any_change_of_a_file_gives_outputs_or_an_input_error(tmp_path, name):
+    path, rng = tmp_path / name, np.random.default_rng(0)
+    if name.endswith(".parquet"):
+        pa = pytest.importorskip("pyarrow", reason="the extra [parquet] is not installed")
+        pq = pytest.importorskip("pyarrow.parquet")
+        pq.write_table(pa.table({"p0": [0.7, 0.2], "p1": [0.3, 0.8], "label": [0, 1]}), path)
+    else:
+        files = {".npy": npy(PROBS), ".npz": npz(PROBS), ".csv": b"p0,p1,label\n0.7,0.3,0\n"}
+        path.write_bytes(files[path.suffix])
+    good = path.read_bytes()
+    for _ in range(500):
+        bad = bytearray(good)
+        for at in rng.integers(len(bad), size=rng.integers(1, 4)):
+            bad[at] = rng.choice([0, 1, 39, 40, 58, 91, 123, 127, 255, rng.integers(256)])
+        path.write_bytes(bad[: rng.choice([len(bad), rng.integers(len(bad))])])
+        with contextlib.suppress(InputError):
+            load_outputs(path)
 
 
 def test_a_missing_file_is_named(tmp_path):

@@ -163,7 +163,7 @@ def test_terms_that_fit_one_agent_alone_tell_nothing_of_it(tmp_path):
         where, record = grid(tmp_path / str(at)), tmp_path / f"record-{at}"
         round = replace(round_of_four(), max_n=min(data.n for data in data_of_four().values()))
         found = calibrate(where, round, timeouts=QUICK, secure=RANGE, record=record)
-        assert found.release.outcomes == (ToAllWithin(np.inf, 0.0),)
+        assert found.release.outcomes == (SharedThresholdWithin(np.inf, 0.0),)
         sums.append(json.loads((record / "sums" / "0.json").read_text())["totals"])
         assert audit(record).matches
     (t, n, outside), (t_again, n_again, _) = sums

@@ -6,7 +6,7 @@ from math import inf
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedwqcp as fw
@@ -138,6 +138,20 @@ def test_without_loans_other_agents_change_nothing(monkeypatch):
     method = FedLSCP(n0=0, target=(0.5, 0.5))
     together = fw.calibrate({"a": one, **others}, method=method, alpha=0.1).threshold("a")
     assert together == fw.calibrate({"a": one}, method=method, alpha=0.1).threshold("a") < 1
+
+
+@given(n=st.integers(10, 400), score=st.sampled_from([-5.0, 0.5, 5.0]), n0=st.floats(0, 60))
+@settings(max_examples=30, deadline=None)
+def test_other_agents_move_a_distribution_by_the_share_that_is_borrowed(n, score, n0):
+    own = np.sort(np.random.default_rng(3).uniform(size=100))
+    agents = {"a": agent(own, np.arange(100) % 2), "m": agent(np.full(n, score), np.arange(n) % 2)}
+    release = fw.calibrate(agents, method=FedLSCP(n0=n0, target="own"), alpha=0.1)
+    b = release.outcomes[0].borrowed[0]
+    assert b <= n0 / (50 + n0) + 1e-9
+    q, gap = release.threshold("a"), 5 / 50  # between two scores that it sent lie five of a class
+    # (1 - b) own + b others reaches 0.9 at q, and others is anything from 0 to 1
+    assert np.mean(own <= q) >= (0.9 - b) / (1 - b) - gap
+    assert np.mean(own < q) * (1 - b) <= 0.9 + gap or q == inf
 
 
 def test_a_class_never_seen_is_covered_by_nobody_or_judged_by_others():

@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-import zipfile
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -25,10 +23,6 @@ from fedwqcp.federation.plan import Plan
 from fedwqcp.scores import LabelScore, fit_temperature, row_ids, softmax, uniforms
 from fedwqcp.wire.messages import Round
 
-_DAMAGED = (
-    *(ValueError, OSError, EOFError, MemoryError, NotImplementedError),
-    *(zipfile.BadZipFile, zlib.error),
-)
 _REGRESSION = (("prediction", "sigma"), ("lower", "upper"), ("prediction",))
 
 
@@ -110,7 +104,7 @@ def _from_npz(path: Path) -> Outputs:
         raise InputError(f"{path} must be an archive of arrays; rename a single array to .npy")
     try:
         arrays = {key: archive[key] for key in archive.files}
-    except _DAMAGED:
+    except Exception:  # NumPy raises many kinds on bytes that it did not write
         raise InputError(f"{path} must hold plain arrays; objects are not read") from None
     kind = next((key for key in ("probs", "outputs", "logits") if key in arrays), None)
     if kind is None:
@@ -140,7 +134,7 @@ def _load_numpy(path: Path) -> Any:
     data = read(path)
     try:
         return np.load(io.BytesIO(data), allow_pickle=False)
-    except _DAMAGED:
+    except Exception:  # NumPy raises many kinds on bytes that it did not write
         raise InputError(
             f"{path} must be a NumPy file without objects; it cannot be read"
         ) from None
@@ -184,9 +178,10 @@ def _from_parquet(path: Path) -> Outputs:
     data = read(path)
     try:
         table = pyarrow.parquet.read_table(io.BytesIO(data))
-    except (pyarrow.ArrowInvalid, OSError):
+        columns = {name: table[name].to_pylist() for name in table.column_names}
+    except Exception:  # whatever pyarrow raises on bytes that it did not write
         raise InputError(f"{path} must be a Parquet file; it cannot be read") from None
-    return _from_columns(path, {name: table[name].to_pylist() for name in table.column_names})
+    return _from_columns(path, columns)
 
 
 def _from_columns(path: Path, columns: Mapping[str, Sequence[object]]) -> Outputs:
