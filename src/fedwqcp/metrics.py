@@ -177,6 +177,13 @@ class AgentMetrics(Rate):
     full: float
     infinite: float
 
+    def __str__(self) -> str:
+        return (
+            f"{self.agent}: coverage {self.coverage:.4f}, exact {self.level * 100:g} % interval "
+            f"{self.low:.4f} to {self.high:.4f}, of {self.n}; mean size {self.size:.4g}, "
+            f"{self.empty * 100:.1f} % empty"
+        )
+
 
 @dataclass(frozen=True)
 class Across:
@@ -526,6 +533,12 @@ class AgentRisk(Risk):
     agent: str
     size: float
     full: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.agent}: false-negative rate {self.risk:.4f}, {self.level * 100:g} % interval "
+            f"{self.low:.4f} to {self.high:.4f}, of {self.n}; mean size {self.size:.4g}"
+        )
 
 
 def false_negatives(sets: LabelSets, labels: npt.ArrayLike) -> Floats:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, overload
 
 import numpy as np
@@ -10,6 +12,16 @@ import numpy.typing as npt
 
 from fedwqcp._validation import Bools, Floats, as_floats, as_labels
 from fedwqcp.errors import InputError
+
+_SHOWN = 10
+"""Most sizes of sets, labels of a set and rows that are printed."""
+
+
+def _first_rows(rows: Iterable[str]) -> list[str]:
+    """Return the first rows, and a mark where there are more."""
+    first = list(islice(rows, _SHOWN + 1))
+    lines = [f"row {at}: {text}" for at, text in enumerate(first[:_SHOWN])]
+    return [*lines, "..."] if len(first) > _SHOWN else lines
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +53,27 @@ class LabelSets:
 
     def __repr__(self) -> str:
         return f"LabelSets(n={len(self)}, classes={self.mask.shape[1]})"
+
+    def __str__(self) -> str:
+        sizes, of = self.sizes(), f"sets of labels out of {self.mask.shape[1]}"
+        if not len(self):
+            return f"no {of}"
+        lines = [f"{len(self)} {of}, mean size {sizes.mean():.4g}"]
+        found, counts = np.unique(sizes, return_counts=True)
+        if len(found) <= _SHOWN:
+            wide = max(len(str(found.max())), len(str(counts.max())))
+            for what, row in (("size", found), ("sets", counts)):
+                lines.append(what + "".join(f"  {number:>{wide}}" for number in row))
+        else:
+            middle, empty = np.median(sizes), np.count_nonzero(sizes == 0)
+            lines.append(f"sizes {found[0]} to {found[-1]}, median {middle:g}; {empty} empty")
+        return "\n".join([*lines, *_first_rows(self._words(row) for row in range(len(self)))])
+
+    def _words(self, row: int) -> str:
+        """Return the labels of one row as text."""
+        names = [str(label) for label in self[row]]
+        more = f" ... ({len(names)} labels)" if len(names) > _SHOWN else ""
+        return (" ".join(names[:_SHOWN]) or "(empty)") + more
 
     def sizes(self) -> npt.NDArray[np.int64]:
         """Return the number of labels in each set, shape (n,).
@@ -99,6 +132,19 @@ class Intervals:
 
     def __repr__(self) -> str:
         return f"Intervals(n={len(self)})"
+
+    def __str__(self) -> str:
+        if not len(self):
+            return "no intervals"
+        sizes = self.sizes()
+        empty, endless = (
+            np.count_nonzero(self.lower > self.upper),
+            np.count_nonzero(np.isinf(sizes)),
+        )
+        middle = f"length {sizes.mean():.4g} on average, median {np.median(sizes):.4g}"
+        head = f"{len(self)} intervals, {middle}; {empty} empty, {endless} infinite"
+        rows = (f"{low:.6g} to {high:.6g}" for low, high in map(self.__getitem__, range(len(self))))
+        return "\n".join([head, *_first_rows(rows)])
 
     def sizes(self) -> Floats:
         """Return the length of each interval, shape (n,); an empty one has length 0.

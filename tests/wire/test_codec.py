@@ -28,7 +28,7 @@ from fedwqcp.wire.messages import (
     SharedThreshold,
     Summary,
 )
-from fedwqcp.wire.release import NO_GUARANTEE, AgentRecord, Release
+from fedwqcp.wire.release import NO_GUARANTEE, AgentRecord, ReleaseRecord
 
 KINDS = (LocalQuantile, Begin, SharedThreshold, PerAgentThresholds, Local)
 ROUND = Round(
@@ -42,7 +42,7 @@ ROUND = Round(
 ANSWER = Answer(
     "ab12", "0" * 16, 0, "a", "fedwq-cp", "aps", (0.05,), (LocalQuantile(0.9, 40), None)
 )
-RELEASE = Release(
+RELEASE = ReleaseRecord(
     ROUND,
     NO_GUARANTEE,
     "none",
@@ -60,7 +60,7 @@ RELEASE = Release(
         (ROUND, Round),
         (Ask("ab12", 3, (Begin(), None)), Ask),
         (ANSWER, Answer),
-        (RELEASE, Release),
+        (RELEASE, ReleaseRecord),
     ],
 )
 def test_a_message_survives_the_wire(message, cls):
@@ -178,7 +178,7 @@ json_values = st.recursive(
 
 
 @given(
-    st.sampled_from([(ROUND, Round), (ANSWER, Answer), (RELEASE, Release)]),
+    st.sampled_from([(ROUND, Round), (ANSWER, Answer), (RELEASE, ReleaseRecord)]),
     st.data(),
 )
 def test_a_message_with_one_part_replaced_is_read_or_refused(pair, data):
@@ -236,7 +236,9 @@ def test_method_of_reads_a_release_and_refuses_the_rest():
         method_of(earlier, "r.json")
 
 
-@pytest.mark.parametrize(("message", "cls"), [(ROUND, Round), (ANSWER, Answer), (RELEASE, Release)])
+@pytest.mark.parametrize(
+    ("message", "cls"), [(ROUND, Round), (ANSWER, Answer), (RELEASE, ReleaseRecord)]
+)
 def test_what_another_version_wrote_is_refused_with_what_to_do(message, cls):
     earlier = encode(message).replace(b'"version":2', b'"version":1')
     other = earlier.replace(b'"alphas":', b'"levels":')  # its fields may have other names

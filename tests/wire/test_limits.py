@@ -18,7 +18,7 @@ from fedwqcp.federation.server import Server
 from fedwqcp.wire import limits
 from fedwqcp.wire.codec import decode, encode, terms
 from fedwqcp.wire.messages import Answer, Choice, LocalQuantile, Round, SharedThreshold
-from fedwqcp.wire.release import AgentRecord, Release
+from fedwqcp.wire.release import AgentRecord, ReleaseRecord
 
 PAGE = Path(__file__).parents[2] / "docs/reference/wire-format.md"
 SMALL = 2**20
@@ -119,7 +119,7 @@ def test_numbers_of_a_round_have_bounds(change, field):
 
 
 def test_a_small_release_of_many_classes_builds_none_of_them():
-    release = Release(
+    release = ReleaseRecord(
         round=ROUND,
         guarantee=fw.methods.get("fedwq-cp").guarantee,
         assumption="none",
@@ -205,7 +205,7 @@ def test_a_hundred_thousand_agents_have_room():
     names = tuple(f"{number:064d}" for number in range(10**5))
     round = replace(ROUND, agents=names)
     assert decode(encode(round), Round) == round
-    release = Release(
+    release = ReleaseRecord(
         round=round,
         guarantee=fw.methods.get("fedwq-cp").guarantee,
         assumption="none",

@@ -17,10 +17,10 @@ from fedwqcp.wire.messages import (
     Round,
     SharedThreshold,
 )
-from fedwqcp.wire.release import NO_GUARANTEE, AgentRecord, Release
+from fedwqcp.wire.release import NO_GUARANTEE, AgentRecord, ReleaseRecord
 
 ROUND = Round("ab", Choice("m"), Choice("s"), (0.1,), ("a", "b", "c", "d"), 2)
-RELEASE = Release(
+RELEASE = ReleaseRecord(
     ROUND,
     NO_GUARANTEE,
     "none",

@@ -27,6 +27,7 @@ import fedwqcp
 from fedwqcp import methods
 from fedwqcp.demo.data import stream
 from fedwqcp.errors import InfiniteThresholdWarning, InputError
+from fedwqcp.federation.release import Release
 from fedwqcp.federation.transport.local import calibrate
 from fedwqcp.methods import Calibration, Method
 from fedwqcp.quantile import conformal_quantile
@@ -35,7 +36,6 @@ from fedwqcp.scores.aps import APS
 from fedwqcp.scores.cqr import CQR
 from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.wire.messages import LocalQuantile, Number
-from fedwqcp.wire.release import Release
 from fedwqcp_lab.experiment import Experiment, MethodPlan, PresetPlan, digest
 from fedwqcp_lab.results import AgentPartition, Result
 from fedwqcp_lab.unit import AgentOutputs, Floats, Numbers, Unit, UnitSetting

@@ -28,10 +28,10 @@ from fedwqcp.errors import (
     RoundError,
 )
 from fedwqcp.federation.outputs import Outputs
+from fedwqcp.federation.release import Release
 from fedwqcp.report.terminal import Scale, always_left_out, released, scale
 from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.wire.messages import LocalQuantile, Round, Setting, SharedThreshold
-from fedwqcp.wire.release import Release
 
 VERSION = 1
 """Version of the objects; a field may be added to one without a new version."""

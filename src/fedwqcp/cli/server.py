@@ -28,12 +28,12 @@ from fedwqcp.federation.plan import (
 )
 from fedwqcp.federation.plan import preset as find_preset
 from fedwqcp.federation.record import LOG, load
+from fedwqcp.federation.release import Release
 from fedwqcp.federation.transport import folder
 from fedwqcp.report.terminal import always_left_out, released
 from fedwqcp.scores import Score
 from fedwqcp.theory import Advice, Diagnosis, GroupDiagnosis, diagnose_groups, diagnose_release
 from fedwqcp.wire.messages import PerAgentThresholds, Round, Setting, SharedThreshold
-from fedwqcp.wire.release import Release
 
 app = typer.Typer(no_args_is_help=True)
 

@@ -9,6 +9,7 @@ from typing import Any
 from fedwqcp import methods, scores
 from fedwqcp.errors import InputError, MessageError, RecordError
 from fedwqcp.federation.plan import Plan
+from fedwqcp.federation.release import Release
 from fedwqcp.federation.server import check_answers
 from fedwqcp.methods import Method
 from fedwqcp.methods.fedls_cp import FedLSCP
@@ -22,7 +23,6 @@ from fedwqcp.wire.messages import (
     SharedThresholdWithin,
     Summary,
 )
-from fedwqcp.wire.release import Release
 
 DEMAND = ("guarded-median-cp", "fedls-cp", "fcp", "split-cp", "fedwq-cp")
 """What `advise` chooses from; of several levels the one whose method stands first decides."""

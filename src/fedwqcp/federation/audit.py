@@ -30,11 +30,11 @@ from fedwqcp.federation.record import (
     load,
     with_reasons,
 )
+from fedwqcp.federation.release import Release
 from fedwqcp.federation.secure import replay_sums
 from fedwqcp.federation.server import Server
 from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.messages import Answer, Round
-from fedwqcp.wire.release import Release
 
 
 @dataclass(frozen=True)

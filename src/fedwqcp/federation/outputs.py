@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedwqcp._io import from_json, read, to_json, write_atomic
-from fedwqcp._validation import Bools, Floats, as_floats, as_labels
+from fedwqcp._validation import Bools, Floats, as_floats, as_labels, refuse_tensor
 from fedwqcp.errors import InputError, MissingExtraError, RecordError
 from fedwqcp.federation.plan import Plan
 from fedwqcp.scores import LabelScore, fit_temperature, row_ids, softmax, uniforms
@@ -26,49 +26,74 @@ from fedwqcp.wire.messages import Round
 _REGRESSION = (("prediction", "sigma"), ("lower", "upper"), ("prediction",))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Outputs:
-    """What a model put out, and what belongs to it.
+    """What a model put out, and what belongs to it; it stays with its agent.
 
     Parameters
     ----------
-    values : ndarray, shape (n, C), (n, 2) or (n,)
+    values : array_like, shape (n, C), (n, 2) or (n,)
         Probabilities or logits, two numbers per row, or predictions.
-    labels : ndarray, shape (n,) or (n, L), optional
+    labels : array_like, shape (n,) or (n, L), optional
         Labels or true values; or which of L labels are there.
-    ids : ndarray, shape (n,), optional
-        Ids of the rows: integers or text.
-    features : ndarray, shape (n, d), optional
+    ids : array_like, shape (n,), optional
+        Ids of the rows, integers or text, for randomised scores; 7 and "7" are the same id.
+    features : array_like, shape (n, d), optional
         Features of the inputs.
-    groups : ndarray, shape (n,), optional
+    groups : array_like, shape (n,), optional
         Group of each row: integers or text.
     first_line : int or None, optional
         Line of the first row where they come from a text file, for errors.
     logits : bool, optional
-        Whether the values are logits; `probabilities` makes probabilities
-        of them.
+        Whether the values are logits, which only the command line reads; elsewhere pass
+        ``fw.softmax(logits)``.
+
+    Raises
+    ------
+    InputError
+        If a part has another number of rows, or NumPy cannot read it.
+
+    Examples
+    --------
+    >>> Outputs([[0.2, 0.8], [0.5, 0.5]], labels=[1, 0], ids=["p1", "p2"])
+    Outputs(shape=(2, 2))
     """
 
     values: npt.NDArray[Any]
-    labels: npt.NDArray[Any] | None = None
-    ids: npt.NDArray[Any] | None = None
-    features: npt.NDArray[Any] | None = None
-    groups: npt.NDArray[Any] | None = None
-    first_line: int | None = None
-    logits: bool = False
+    labels: npt.NDArray[Any] | None
+    ids: npt.NDArray[Any] | None
+    features: npt.NDArray[Any] | None
+    groups: npt.NDArray[Any] | None
+    first_line: int | None
+    logits: bool
 
-    def __post_init__(self) -> None:
-        if self.values.ndim not in (1, 2):
-            raise InputError(f"outputs must have one or two axes, got shape {self.values.shape}")
-        for what in ("labels", "ids", "features", "groups"):
-            part = getattr(self, what)
+    def __init__(
+        self,
+        values: npt.ArrayLike,
+        labels: npt.ArrayLike | None = None,
+        ids: npt.ArrayLike | None = None,
+        *,
+        features: npt.ArrayLike | None = None,
+        groups: npt.ArrayLike | None = None,
+        first_line: int | None = None,
+        logits: bool = False,
+    ) -> None:
+        array = _readable(values, "outputs")
+        if array.ndim not in (1, 2):
+            raise InputError(f"outputs must have one or two axes, got shape {array.shape}")
+        fields: dict[str, Any] = {"values": array, "first_line": first_line, "logits": logits}
+        parts = {"labels": labels, "ids": ids, "features": features, "groups": groups}
+        for what, given in parts.items():
+            part = None if given is None else _readable(given, what)
             if part is not None and part.ndim == 0:
                 raise InputError(f"{what} must have one entry for each row, got a single value")
-            if part is not None and len(part) != len(self.values):
+            if part is not None and len(part) != len(array):
                 raise InputError(
-                    f"{what} must have one entry for each of the {len(self.values)} rows, "
-                    f"got {len(part)}"
+                    f"{what} must have one entry for each of the {len(array)} rows, got {len(part)}"
                 )
+            fields[what] = part
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
 
     def take(self, rows: Bools) -> Outputs:
         """Return some of the rows; where some are left out, nothing tells their lines in a file."""
@@ -80,6 +105,17 @@ class Outputs:
 
     def __repr__(self) -> str:
         return f"Outputs(shape={self.values.shape})"
+
+
+def _readable(values: npt.ArrayLike, what: str) -> npt.NDArray[Any]:
+    """Return an array of whatever NumPy can read; what it holds is checked where it is used."""
+    if isinstance(values, np.ndarray):
+        return values
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError, RuntimeError):
+        refuse_tensor(values, what)
+        raise InputError(f"{what} must be an array: one entry for each row") from None
 
 
 def load_outputs(path: Path, labels: Path | None = None) -> Outputs:
@@ -112,8 +148,8 @@ def _from_npz(path: Path) -> Outputs:
         raise InputError(f"{path} must hold 'probs', 'outputs' or 'logits', got {known}")
     labels = next((arrays[key] for key in ("labels", "label", "y") if key in arrays), None)
     groups = arrays.get("groups", arrays.get("group"))
-    rest = arrays.get("ids"), arrays.get("features"), groups
-    return Outputs(arrays[kind], labels, *rest, logits=kind == "logits")
+    rest = {"features": arrays.get("features"), "groups": groups, "logits": kind == "logits"}
+    return Outputs(arrays[kind], labels, arrays.get("ids"), **rest)
 
 
 def _from_npy(path: Path) -> Outputs:
@@ -202,8 +238,8 @@ def _from_columns(path: Path, columns: Mapping[str, Sequence[object]]) -> Output
         values[:, 0] if len(names) == 1 else values,
         None if labels is None else whole(labels),
         texts(path, columns, "id"),
-        stacked(path, columns, numbered("x", columns)),
-        texts(path, columns, "group"),
+        features=stacked(path, columns, numbered("x", columns)),
+        groups=texts(path, columns, "group"),
         logits=names[0] == "z0",
     )
 

@@ -140,6 +140,13 @@ def as_alphas(
     return tuple(as_usual_alpha(each, allow_large=allow_large) for each in levels)  # type: ignore[union-attr]  # a tuple at least
 
 
+def set_rule(rule: str, allow_empty: bool) -> Rule:
+    """Return the rule that builds sets: the most probable label is in each if none may be empty."""
+    if rule == "leq" and not allow_empty:
+        return "leq_top1"
+    return rule  # type: ignore[return-value]  # Plan.of checks it
+
+
 def new_id() -> str:
     """Return a random id for a round."""
     return secrets.token_hex(8)

@@ -22,10 +22,11 @@ from fedwqcp import methods
 from fedwqcp._io import append_line, make_folder, read, to_json, write_atomic
 from fedwqcp.errors import InputError, MalformedMessageError, RecordError
 from fedwqcp.federation.plan import Plan, kinds_of
+from fedwqcp.federation.release import Release
 from fedwqcp.methods import Method
 from fedwqcp.wire.codec import decode, encode, method_of
 from fedwqcp.wire.messages import PerAgentThresholds, Round, SharedThreshold
-from fedwqcp.wire.release import AgentRecord, Release
+from fedwqcp.wire.release import AgentRecord
 
 LOG = "log.jsonl"
 """Name of the log within a record."""

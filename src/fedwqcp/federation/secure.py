@@ -27,6 +27,7 @@ from fedwqcp._io import from_json, read
 from fedwqcp.errors import InputError, QuorumError, RecordError, WrongRoundError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import Plan
+from fedwqcp.federation.release import Release
 from fedwqcp.methods import Summed, Total
 from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.messages import (
@@ -41,7 +42,7 @@ from fedwqcp.wire.messages import (
     Round,
     SharedThresholdWithin,
 )
-from fedwqcp.wire.release import AgentRecord, Release
+from fedwqcp.wire.release import AgentRecord
 
 Words: TypeAlias = npt.NDArray[np.int64]
 """Whole numbers modulo 2^32."""

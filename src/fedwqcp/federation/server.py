@@ -26,11 +26,12 @@ from fedwqcp.errors import (
     traced,
 )
 from fedwqcp.federation.plan import Plan
+from fedwqcp.federation.release import Release
 from fedwqcp.federation.signing import check_signature, ed25519
 from fedwqcp.methods import Each, Terms, UnfitAnswerError
 from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.messages import Answer, Ask, Outcome, Question, Round, SharedThreshold, Summary
-from fedwqcp.wire.release import AgentRecord, Release
+from fedwqcp.wire.release import AgentRecord
 
 _log = logging.getLogger("fedwqcp")
 

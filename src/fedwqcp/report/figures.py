@@ -19,9 +19,9 @@ from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.federation.outputs import Outputs, load_outputs
 from fedwqcp.federation.predict import calibration_of, thresholds
 from fedwqcp.federation.record import load as load_release
+from fedwqcp.federation.release import Release
 from fedwqcp.metrics import Rate, histogram
 from fedwqcp.quantile import conformal_quantile
-from fedwqcp.wire.release import Release
 
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito's colours, which colour-blind readers tell apart; yellow is too faint on white."""

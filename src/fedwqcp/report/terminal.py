@@ -16,11 +16,11 @@ from rich.table import Table
 from rich.text import Text
 
 from fedwqcp.demo.records import Record, Skipped
+from fedwqcp.federation.release import Release
 from fedwqcp.methods import AtLeast, Proposal, RobustSharedThreshold, RobustThreshold
 from fedwqcp.metrics import Rate
 from fedwqcp.theory.diagnosis import excluded
 from fedwqcp.wire.messages import Number, PerAgentThresholds
-from fedwqcp.wire.release import Release
 
 LEVEL = 0.99
 """Confidence of the interval that separates a deviation from noise."""

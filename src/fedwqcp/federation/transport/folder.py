@@ -30,10 +30,10 @@ from fedwqcp.errors import (
 )
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.record import load
+from fedwqcp.federation.release import Release
 from fedwqcp.federation.server import Server
 from fedwqcp.wire.codec import MAX_BYTES, decode, encode
 from fedwqcp.wire.messages import Answer, Round, Summary
-from fedwqcp.wire.release import Release
 
 
 @dataclass(frozen=True)

@@ -13,18 +13,29 @@ import numpy as np
 import numpy.typing as npt
 from numpy.random import BitGenerator, Generator, SeedSequence, default_rng
 
+from fedwqcp import scores
 from fedwqcp._validation import Floats, several_columns
 from fedwqcp.errors import InfiniteThresholdWarning, InputError, QuorumError
 from fedwqcp.federation.agent import Agent, DisclosureLimit, localize
-from fedwqcp.federation.plan import Plan, as_alphas, choose_method, choose_score, new_id
+from fedwqcp.federation.outputs import Outputs
+from fedwqcp.federation.plan import (
+    Plan,
+    as_alphas,
+    choose_method,
+    choose_score,
+    new_id,
+    set_rule,
+)
+from fedwqcp.federation.predict import check_ids, scored
+from fedwqcp.federation.release import Release
 from fedwqcp.federation.secure import SecureServer, run_masked, secure_round
 from fedwqcp.federation.server import Server
 from fedwqcp.methods import Calibration, Method
 from fedwqcp.quantile import exact_level
 from fedwqcp.scores import Rule, Score
+from fedwqcp.scores.aps import APS
 from fedwqcp.scores.custom import Custom
 from fedwqcp.wire.messages import Number, Round
-from fedwqcp.wire.release import Release
 
 SeedLike: TypeAlias = int | Sequence[int] | SeedSequence | BitGenerator | Generator
 """What `numpy.random.default_rng` takes."""
@@ -40,12 +51,14 @@ _CHOSEN = (
 
 
 def calibrate(
-    agents: Mapping[str, npt.ArrayLike | Calibration],
+    agents: Mapping[str, npt.ArrayLike | Calibration | Outputs],
     *,
     method: str | Method[Any] = "fedwq-cp",
     alpha: float | Sequence[float],
     score: str | Score | None = None,
     rule: Rule = "leq",
+    allow_empty: bool = True,
+    key: str | None = None,
     by: Literal["label", "group"] | None = None,
     groups: Sequence[str] | None = None,
     allow_samples: bool = False,
@@ -60,10 +73,11 @@ def calibrate(
 
     Parameters
     ----------
-    agents : mapping of str to array_like or Calibration
-        For each agent its scores, shape (n,), or its `Calibration` where the method needs labels
-        or features. An agent may be empty. Shape (n, columns) is for scores of several columns,
-        which ``score`` must then name.
+    agents : mapping of str to Outputs, array_like or Calibration
+        For each agent the `Outputs` of its model with labels, which are scored here; or its scores,
+        shape (n,); or its `Calibration`, scores with labels or features for methods that need them.
+        An agent may be empty. Shape (n, columns) is for scores of several columns, which ``score``
+        must then name.
     method : str or Method, optional
         Name of a method, or a method with settings: ``methods.get("fedwq-cp", overflow="clip")``.
         ``"auto"`` asks for thresholds and up to sixteen more order statistics first (and for class
@@ -72,9 +86,16 @@ def calibrate(
         Miscoverage level, or several: each gets a threshold of its own. 0.1 stands for 90 %
         coverage.
     score : str or Score, optional
-        Where the scores come from; without it they count as the caller's own, without bounds.
+        Where the scores come from, stored with the release so that it predicts. Without it
+        `Outputs` are scored by randomised APS; scores count as the caller's own, without bounds.
     rule : {"leq", "leq_top1", "until"}, optional
         How a threshold becomes a set of labels; stored with the release.
+    allow_empty : bool, optional
+        False puts the most probable label into every set, so that none is empty (``rule``
+        ``"leq_top1"``): coverage and size can only grow.
+    key : str, optional
+        Key of the uniforms of a randomised score; random by default. Where the scores come from
+        ``score.of(..., u=uniforms(key, ids))``, pass the same key.
     by : {"label", "group"}, optional
         A threshold of its own for each class, or for each group that a `Calibration` names in
         ``groups``: coverage then holds within each, as the method promises it.
@@ -118,17 +139,27 @@ def calibrate(
     >>> release = calibrate({"a": [0.1, 0.2, 0.3, 0.4], "b": [0.2, 0.4]}, alpha=0.4)
     >>> round(release.threshold("a"), 3), str(release.guarantee), release.rounds
     (0.333, 'none', 1)
+
+    From a model's outputs to sets:
+
+    >>> cal = Outputs([[0.2, 0.8], [0.7, 0.3], [0.6, 0.4]], labels=[1, 0, 1])
+    >>> release = calibrate({"a": cal}, score="lac", alpha=0.4)
+    >>> release.predict_set("a", [[0.1, 0.9], [0.45, 0.55]])[1]
+    (0, 1)
     """
     if not isinstance(agents, Mapping):
         raise InputError(
             f"agents must map names to scores, such as {{'a': [0.1, 0.2]}}, got "
             f"{type(agents).__name__}"
         )
-    cals = _calibrations(agents)
+    key = new_id() if key is None else key
+    score = _default_score(score, agents)
+    cals = _calibrations(agents, score, key)
     options: dict[str, Any] = {
         "alpha": as_alphas(alpha, allow_large=allow_large_alpha),
         "score": _named_score(score, cals),
-        "rule": rule,
+        "rule": set_rule(rule, allow_empty),
+        "key": key,
         "allow_samples": allow_samples,
         "limit": limit,
         "rng": _one_source(rng, seed),
@@ -156,6 +187,7 @@ def _one_round(
     alpha: tuple[float, ...],
     score: str | Score,
     rule: Rule,
+    key: str,
     allow_samples: bool,
     limit: DisclosureLimit | None,
     rng: SeedLike | None,
@@ -174,6 +206,7 @@ def _one_round(
         quorum=len(cals),
         max_n=max(1, *(cal.n for cal in cals.values()), 1),
         rule=rule,
+        key=key,
         n_classes=next((cal.n_classes for cal in cals.values()), None),
         by=by,
         groups=_group_names(cals, by, groups),
@@ -342,12 +375,34 @@ def _callers_level() -> int:
     return level + 1
 
 
-def _calibrations(agents: Mapping[str, npt.ArrayLike | Calibration]) -> dict[str, Calibration]:
-    """Check what each agent brings; an error names the agent."""
+def _default_score(score: str | Score | None, agents: Mapping[str, object]) -> Score | str | None:
+    """Return the score that outputs are scored with: the one that is named, or randomised APS."""
+    outputs = {name: data for name, data in agents.items() if isinstance(data, Outputs)}
+    if score is not None or not outputs:
+        return score
+    for name, data in outputs.items():
+        if data.values.ndim == 1:
+            raise InputError(
+                f"agent {name!r}: one number per row is a regressor's prediction: name its score, "
+                "score='absolute-residual'"
+            )
+    return APS()
+
+
+def _calibrations(
+    agents: Mapping[str, npt.ArrayLike | Calibration | Outputs], score: str | Score | None, key: str
+) -> dict[str, Calibration]:
+    """Check what each agent brings, and score what a model put out; an error names the agent."""
     found = {}
     for name, data in agents.items():
         try:
-            found[name] = data if isinstance(data, Calibration) else Calibration(data)
+            if isinstance(data, Outputs):
+                assert score is not None  # outputs have a default one
+                chosen = scores.get(score) if isinstance(score, str) else score
+                check_ids(chosen, data)
+                found[name] = scored(chosen, key, data)
+            else:
+                found[name] = data if isinstance(data, Calibration) else Calibration(data)
         except InputError as error:
             raise InputError(f"agent {name!r}: {error}") from None
     return _same_classes(found)

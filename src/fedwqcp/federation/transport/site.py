@@ -32,12 +32,12 @@ from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.predict import calibration_of, check_terms
 from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.record import parse
+from fedwqcp.federation.release import Release
 from fedwqcp.federation.signing import SigningKey
 from fedwqcp.federation.transport.messages import OK, Request
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Ask, Round, check_names
-from fedwqcp.wire.release import Release
 
 SiteOutputs: TypeAlias = Outputs | Calibration | tuple[npt.ArrayLike, npt.ArrayLike]
 """What a site's own function may return: outputs and labels, in one of three forms."""

@@ -18,6 +18,7 @@ from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.predict import calibration_of, predict
 from fedwqcp.federation.predict import thresholds as agents_thresholds
 from fedwqcp.federation.record import load
+from fedwqcp.federation.release import Release
 from fedwqcp.methods import Calibration
 from fedwqcp.metrics import FEWEST
 from fedwqcp.quantile import conformal_quantile, conformal_rank
@@ -56,7 +57,7 @@ from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.theory import Diagnosis, diagnose_release
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Answer, LocalQuantile
-from fedwqcp.wire.release import AgentRecord, Release
+from fedwqcp.wire.release import AgentRecord
 
 _STATUS: dict[str, tuple[Tone, str]] = {
     "used": ("good", "used"),

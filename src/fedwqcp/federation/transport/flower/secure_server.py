@@ -27,6 +27,7 @@ from numpy.lib import format as npy
 
 from fedwqcp.errors import FedwqcpError, InputError, QuorumError, RoundError, traced
 from fedwqcp.federation.plan import Plan
+from fedwqcp.federation.release import Release
 from fedwqcp.federation.secure import SecureServer
 from fedwqcp.federation.transport.flower.messages import (
     READY,
@@ -47,7 +48,6 @@ from fedwqcp.federation.transport.messages import CODES, OK, NodeId, Request, ne
 from fedwqcp.federation.transport.session import Session, Timeouts, collect
 from fedwqcp.wire.codec import encode
 from fedwqcp.wire.messages import MODULUS, FixedPoint, Round
-from fedwqcp.wire.release import Release
 
 _FIELDS = {
     Stage.SETUP: {Key.PUBLIC_KEY_1, Key.PUBLIC_KEY_2},
