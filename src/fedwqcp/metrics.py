@@ -253,16 +253,16 @@ def measure(
         raise InputError(f"agent {agent!r} has no test points: coverage needs at least one")
     sizes = sets.sizes()
     if isinstance(sets, LabelSets):
-        empty, full = sizes == 0, sizes == sets.mask.shape[1]
+        full = sizes == sets.mask.shape[1]
     else:
-        empty, full = sets.lower > sets.upper, (sets.lower == -np.inf) & (sets.upper == np.inf)
+        full = (sets.lower == -np.inf) & (sets.upper == np.inf)
     return AgentMetrics(
         agent=agent,
         n=len(sets),
         hits=int(sets.cover(y).sum()),
         level=level,
         size=float(sizes.mean()),
-        empty=float(empty.mean()),
+        empty=float(sets.empty().mean()),
         full=float(full.mean()),
         infinite=float(np.isinf(sizes).mean()),
     )

@@ -65,7 +65,7 @@ class LabelSets:
             for what, row in (("size", found), ("sets", counts)):
                 lines.append(what + "".join(f"  {number:>{wide}}" for number in row))
         else:
-            middle, empty = np.median(sizes), np.count_nonzero(sizes == 0)
+            middle, empty = np.median(sizes), np.count_nonzero(self.empty())
             lines.append(f"sizes {found[0]} to {found[-1]}, median {middle:g}; {empty} empty")
         return "\n".join([*lines, *_first_rows(self._words(row) for row in range(len(self)))])
 
@@ -84,6 +84,16 @@ class LabelSets:
             From 0 to C.
         """
         return np.asarray(np.count_nonzero(self.mask, axis=1), dtype=np.int64)
+
+    def empty(self) -> Bools:
+        """Return whether each set holds no label, shape (n,).
+
+        Returns
+        -------
+        Bools
+            True where empty; such a set covers nothing.
+        """
+        return np.asarray(~self.mask.any(axis=1))
 
     def cover(self, labels: npt.ArrayLike) -> Bools:
         """Return whether each set holds its label, shape (n,).
@@ -156,6 +166,16 @@ class Intervals:
         """
         with np.errstate(over="ignore"):  # a length beyond the largest float is +inf
             return np.maximum(0.0, self.upper - self.lower)
+
+    def empty(self) -> Bools:
+        """Return whether each interval holds no value, shape (n,).
+
+        Returns
+        -------
+        Bools
+            True where ``lower > upper``.
+        """
+        return np.asarray(self.lower > self.upper)
 
     def cover(self, y: npt.ArrayLike) -> Bools:
         """Return whether each interval holds its value, shape (n,).

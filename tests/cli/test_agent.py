@@ -108,6 +108,35 @@ def forge(text, old, new):
         file.write(text.replace(old, new))
 
 
+def test_empty_sets_are_counted_explained_and_can_be_forbidden(three_sites):
+    for name in (*SITES, "new"):  # a model that is always right needs empty sets to miss at all
+        probs = np.load(f"{name}.npy")
+        np.savez(f"{name}.npz", probs=probs, labels=probs.argmax(1))
+    call("server", "open", "--alpha", 0.4, "--agents", "roster.toml", "--out", "r.json")
+    for name in SITES:
+        call("agent", "calibrate", "--round", "r.json", "--outputs", f"{name}.npz", "--agent", name)
+    call("server", "close", "r.json", *(f"{name}.json" for name in SITES))
+    new = np.load("new.npz")
+    release = fw.load("release.json")
+    ids = fw.scores.row_ids(new["probs"])  # what rows without ids get
+    sets = release.predict_set("st-mary", new["probs"], ids=ids)
+    assert sets.empty().any()
+    said = predict()
+    assert f"mean size {sets.sizes().mean():.4g}, {sets.empty().mean():.1%} empty" in said
+    assert "an empty set excludes every label" in said
+    assert "--no-allow-empty" in said
+    rows = (three_sites / "sets.csv").read_text().splitlines()[1:]
+    assert [row.split(",")[2] for row in rows] == [" ".join(map(str, one)) for one in sets]
+    told = json.loads(predict("--json"))
+    assert told["empty"] == told["measured"][0]["empty"] == sets.empty().mean()
+    said = predict("--no-allow-empty")
+    assert "0.0% empty" in said
+    assert "excludes every label" not in said
+    call("server", "open", "--alpha", 0.4, "--agents", "roster.toml", "--no-allow-empty",
+         "--out", "full.json")  # fmt: skip
+    assert decode((three_sites / "full.json").read_bytes(), Round).rule == "leq_top1"
+
+
 @pytest.mark.parametrize("method", ["split-cp", "guarded-median-cp"])
 def test_an_own_threshold_comes_from_the_agents_data_alone(three_sites, method):
     text = released(method)

@@ -38,6 +38,11 @@ from fedwqcp.wire.messages import Round
 
 app = typer.Typer(no_args_is_help=True)
 
+_EMPTY = (
+    "an empty set excludes every label, the true one too: it counts as missed. With "
+    "--no-allow-empty the most probable label is in every set"
+)
+
 LONGEST = 2000
 """Characters of an answer that are printed."""
 
@@ -153,6 +158,9 @@ def predict(
     ] = None,
     labels: LabelsFile = None,
     temperature_file: TemperatureFile = None,
+    allow_empty: Annotated[
+        bool, typer.Option(help="Whether sets may be empty; else the most probable label is in.")
+    ] = True,
     out: Annotated[Path, typer.Option(help="Where the sets are written.")] = Path("sets.csv"),
     as_json: AsJson = False,
 ) -> None:
@@ -166,14 +174,18 @@ def predict(
     own = model_outputs.for_prediction(terms.round, name, new, kept)
     cal = _again(terms.round, calibration, calibration_labels, own)
     ready = new if own is None else probabilities(new, own)
-    sets = predict_sets(terms, name, ready, alpha=alpha, calibration=cal)
+    sets = predict_sets(terms, name, ready, alpha=alpha, calibration=cal, allow_empty=allow_empty)
     found = rates_of(name, terms.round, sets, new)
     write_atomic(out, _table(sets, new).encode())
     output, size = Output(as_json), float(sets.sizes().mean()) if len(sets) else None
-    output.say(f"{len(sets)} sets in {out}" + ("" if size is None else f"; mean size {size:.4g}"))
+    empty = float(sets.empty().mean()) if len(sets) else None
+    said = "" if size is None else f"; mean size {size:.4g}, {empty:.1%} empty"
+    output.say(f"{len(sets)} sets in {out}{said}")
+    if empty and isinstance(sets, LabelSets):
+        output.say(_EMPTY)
     level = terms.round.alphas[0] if alpha is None else alpha
     say_rates(found, level, output)
-    output.done(agent=name, sets=out, n=len(sets), size=size, measured=found)
+    output.done(agent=name, sets=out, n=len(sets), size=size, empty=empty, measured=found)
 
 
 def _again(

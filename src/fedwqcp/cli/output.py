@@ -254,6 +254,7 @@ class SetRate:
     low: float
     high: float
     size: float
+    empty: float
 
 
 def rates_of(
@@ -278,7 +279,7 @@ def rates_of(
         else:
             rate = metrics.measure(agent, own, y)
             what, rates = "coverage", (rate.coverage, rate.low, rate.high)
-        found.append(SetRate(name, what, len(own), *rates, size))
+        found.append(SetRate(name, what, len(own), *rates, size, float(own.empty().mean())))
     return tuple(found)
 
 
@@ -291,7 +292,7 @@ def say_rates(found: Sequence[SetRate], alpha: float, output: Output) -> None:
     bars = scale(ends, nominal, ascii=output.console.options.ascii_only)
     for each in found:
         name = "" if each.group is None else f"{each.group}: "
-        of = f" of {each.n}, mean size {each.size:.4g}" if name else ""
+        of = f" of {each.n}, mean size {each.size:.4g}, {each.empty:.1%} empty" if name else ""
         bar = bars.bar(each.low, each.rate, each.high)
         kind = "exact" if each.what == "coverage" else "Chernoff"
         output.say(

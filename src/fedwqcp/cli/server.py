@@ -25,6 +25,7 @@ from fedwqcp.federation.plan import (
     choose_score,
     load_roster,
     new_id,
+    set_rule,
 )
 from fedwqcp.federation.plan import preset as find_preset
 from fedwqcp.federation.record import LOG, load
@@ -60,6 +61,9 @@ def open_(
     rule: Annotated[
         str | None, typer.Option(help="Set rule: leq, leq_top1 or until; by default leq.")
     ] = None,
+    allow_empty: Annotated[
+        bool, typer.Option(help="Whether sets may be empty; else the most probable label is in.")
+    ] = True,
     preset: Annotated[
         str | None, typer.Option(help="Score, rule and overflow together: sound or paper.")
     ] = None,
@@ -104,7 +108,7 @@ def open_(
         agents=roster.agents,
         quorum=_first_given(quorum, roster.quorum, len(roster.agents)),
         max_n=_first_given(roster.max_n, Round.max_n),
-        rule=rule or "leq",
+        rule=set_rule(rule or "leq", allow_empty),
         key=new_id(),
         n_classes=roster.n_classes,
         by=by,

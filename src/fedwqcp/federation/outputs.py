@@ -334,10 +334,9 @@ def named_by_line(work: Callable[P, T]) -> Callable[P, T]:
 
 def row_uniforms(key: str, outputs: Outputs) -> Floats:
     """Return one number in [0, 1) for each row: a keyed hash of its id, or else of its content."""
-    if outputs.ids is None:
-        return uniforms(key, row_ids(outputs.values))
+    ids = row_ids(outputs.values) if outputs.ids is None else outputs.ids
     try:
-        texts = outputs.ids.astype(np.str_)  # 7 in one file, "7" in another
+        texts = ids.astype(np.str_)  # 7 in one file, "7" in another
     except UnicodeDecodeError:
         raise InputError("ids must be integers or text, got bytes that are no text") from None
     return uniforms(key, texts)
