@@ -11,7 +11,7 @@ from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import preset
 from fedwqcp.federation.record import load, save
 from fedwqcp.federation.release import Release
-from fedwqcp.federation.transport.local import calibrate
+from fedwqcp.federation.transport.local import calibrate, federated_quantile
 from fedwqcp.methods import Calibration
 from fedwqcp.quantile import conformal_quantile, conformal_rank, weighted_quantile
 from fedwqcp.scores import fit_temperature, softmax, uniforms
@@ -46,6 +46,7 @@ __all__ = [
     "calibrate",
     "conformal_quantile",
     "conformal_rank",
+    "federated_quantile",
     "fit_temperature",
     "load",
     "methods",

@@ -236,6 +236,7 @@ class SummedCounts(Summed):
     if TYPE_CHECKING:
         probes: int
         count_empty: bool
+        correction: bool
 
     def width(self, question: Question) -> int:
         return len(question.values) if isinstance(question, CountAt) else 3
@@ -256,8 +257,7 @@ class SummedCounts(Summed):
         del scale  # counts are whole numbers already
         total = yield Begin()
         N, nonempty, out_of_range = total.words
-        M = total.agents if self.count_empty else nonempty
-        R = conformal_rank(N, alpha, extra=M)
+        R = self._rank(N, alpha, agents=total.agents, nonempty=nonempty)
         if out_of_range or R > N:
             return SharedThresholdWithin(inf, 0.0)
         bracket = ScoreBracket()
@@ -266,6 +266,11 @@ class SummedCounts(Summed):
             total = yield CountAt(values)
             bracket = bracket.narrow(values, total.words, R)
         return SharedThresholdWithin(bracket.value, 0.0)
+
+    def _rank(self, N: int, alpha: float, *, agents: int, nonempty: int) -> int:
+        """Return R: M test points count beside the N scores, one for each agent, or none."""
+        M = agents if self.count_empty else nonempty
+        return conformal_rank(N, alpha, extra=M if self.correction else 0)
 
 
 ANSWER_SIZE = 512

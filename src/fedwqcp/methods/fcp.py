@@ -85,6 +85,9 @@ class FCP(SummedCounts, Method[Summary]):
     own : bool, optional
         Whether an agent's threshold is never below its own conformal threshold. An agent with too
         few points for one of its own uses the shared threshold.
+    correction : bool, optional
+        Whether M test points count in the rank. Without them R = ceil(N (1 - alpha)), the plain
+        quantile of all scores, of which nothing is proved (`fedwqcp.federated_quantile`).
 
     Notes
     -----
@@ -134,6 +137,7 @@ class FCP(SummedCounts, Method[Summary]):
     count_empty: bool = True
     floor: bool = False
     own: bool = False
+    correction: bool = True
 
     summaries = (Counts, LocalQuantile, WeightedPoints, PooledScores)
     questions = (Begin, CountAt)
@@ -155,11 +159,13 @@ class FCP(SummedCounts, Method[Summary]):
                 "floor needs sketch='bisection', 'order' or 'exact', which tell the threshold of "
                 f"an agent or a point above it, got {self.sketch!r}"
             )
+        if not self.correction and (self.floor or self.own):
+            raise InputError("correction=False is the plain quantile: leave floor and own out")
 
     @property
     def guarantee(self) -> Guarantee:
         """Marginal over the mixture of agents, as firmly as the sketch's rank error is known."""
-        if self.sketch == "tdigest":
+        if self.sketch == "tdigest" or not self.correction:
             return NO_GUARANTEE
         strength: Strength = "approximate" if self.sketch == "kll" else "finite-sample"
         return Guarantee("marginal-mixture", strength)
@@ -169,6 +175,8 @@ class FCP(SummedCounts, Method[Summary]):
         """What the guarantee rests on."""
         if self.sketch == "tdigest":
             return "none: the rank error of a t-digest has no proven bound"
+        if not self.correction:
+            return "none: the plain quantile of all scores counts no test point"
         mixture = (
             "a test point comes from agent k with probability (n_k + 1) / (N + M) and is then "
             "exchangeable with that agent's scores"
@@ -266,9 +274,8 @@ class FCP(SummedCounts, Method[Summary]):
         """Find the threshold of the pooled scores, or the floor above it."""
         answers = yield Begin()
         sizes = [sum(answer.sizes()) for answer in answers]
-        M = len(sizes) if self.count_empty else sum(n > 0 for n in sizes)
         N = sum(sizes)
-        R = conformal_rank(N, alpha, extra=M)
+        R = self._rank(N, alpha, agents=len(sizes), nonempty=sum(n > 0 for n in sizes))
         floor = self._least(answers, alpha) if self.floor else -inf
         if R > N:
             return inf

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import ceil
+from numbers import Real
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy.typing as npt
 from numpy.random import BitGenerator, Generator, SeedSequence, default_rng
 
 from fedwqcp import scores
-from fedwqcp._validation import Floats, several_columns
+from fedwqcp._validation import Floats, as_floats, several_columns
 from fedwqcp.errors import InfiniteThresholdWarning, InputError, QuorumError
 from fedwqcp.federation.agent import Agent, DisclosureLimit, localize
 from fedwqcp.federation.outputs import Outputs
@@ -31,6 +32,7 @@ from fedwqcp.federation.release import Release
 from fedwqcp.federation.secure import SecureServer, run_masked, secure_round
 from fedwqcp.federation.server import Server
 from fedwqcp.methods import Calibration, Method
+from fedwqcp.methods.fcp import FCP
 from fedwqcp.quantile import exact_level
 from fedwqcp.scores import Rule, Score
 from fedwqcp.scores.aps import APS
@@ -178,6 +180,94 @@ def calibrate(
         release = _one_round(cals, method, by=by, groups=groups, secure=secure, **options)
     _warn_of_infinite(release, cals)
     return release
+
+
+def federated_quantile(
+    values: Mapping[str, npt.ArrayLike],
+    q: float | Sequence[float],
+    *,
+    secure: bool = False,
+    limit: DisclosureLimit | None = None,
+    on_exchange: OnExchange | None = None,
+) -> float | Floats:
+    """Return a quantile of all agents' values together, exact in rank, from counts alone.
+
+    Of N values it is the ceil(q N)-th smallest: what ``numpy.quantile(pooled, q,
+    method="inverted_cdf")`` gives. The server asks how many values are at most each of a few
+    numbers until one number is left. It learns the agents' sizes and counts, or with ``secure``
+    their sums, and the result, which is one person's value.
+
+    Parameters
+    ----------
+    values : mapping of str to array_like, shape (n,)
+        For each agent its finite values; an agent may have none.
+    q : float or sequence of float
+        Between 0 and 1, both left out; several are found in the same round trips.
+    secure : bool, optional
+        Add the counts under masks, so that the server sees only sums; needs three agents.
+    limit : DisclosureLimit, optional
+        How much of their values agents tell without ``secure``; nothing is limited by default.
+    on_exchange : callable, optional
+        Told of every question and its answer: step, agent, bytes down and bytes up.
+
+    Returns
+    -------
+    float or Floats
+        One of the values; one for each q, in its order.
+
+    Raises
+    ------
+    InputError
+        If a value is not finite, q is not between 0 and 1, or there is no value.
+
+    Notes
+    -----
+    It is the method `fcp` with ``correction=False`` at alpha = 1 - q, so that the command line and
+    Flower carry it too. For prediction sets use `calibrate`: this quantile counts no test point and
+    covers too little.
+
+    Examples
+    --------
+    >>> federated_quantile({"a": [3, 1, 2], "b": [10], "c": [7, 5]}, 0.5)
+    3.0
+    >>> federated_quantile({"a": [3, 1, 2], "b": [10], "c": [7, 5]}, [0.1, 0.9], secure=True)
+    array([ 1., 10.])
+    """
+    if not isinstance(values, Mapping):
+        raise InputError(
+            f"values must map names to values, such as {{'a': [0.1, 0.2]}}, got "
+            f"{type(values).__name__}"
+        )
+    several = np.ndim(q) > 0
+    levels = np.ravel(np.asarray(q, dtype=object))
+    for level in levels:
+        if isinstance(level, bool) or not isinstance(level, Real) or not 0 < level < 1:
+            raise InputError(f"q must be strictly between 0 and 1, got {level!r}")
+    cals = {}
+    for name, own in values.items():
+        try:
+            cals[name] = Calibration(as_floats(own, "values", (None,)))
+        except InputError as error:
+            raise InputError(f"agent {name!r}: {error}") from None
+    if not sum(cal.n for cal in cals.values()):
+        raise InputError("a quantile needs at least one value, got none of any agent")
+    alphas = tuple(float(1 - level) for level in levels)
+    release = _one_round(
+        cals,
+        FCP(correction=False),
+        alpha=tuple(dict.fromkeys(alphas)),
+        score=Custom(),
+        rule="leq",
+        key="",
+        allow_samples=False,
+        limit=limit,
+        rng=None,
+        on_exchange=on_exchange,
+        secure=(-1.0, 1.0) if secure else False,  # of counts no range is asked
+    )
+    name = next(iter(cals))
+    found = [float(release.threshold(name, alpha)) for alpha in alphas]
+    return np.array(found) if several else found[0]
 
 
 def _one_round(
