@@ -148,8 +148,9 @@ def _from_npz(path: Path) -> Outputs:
         raise InputError(f"{path} must hold 'probs', 'outputs' or 'logits', got {known}")
     labels = next((arrays[key] for key in ("labels", "label", "y") if key in arrays), None)
     groups = arrays.get("groups", arrays.get("group"))
-    rest = {"features": arrays.get("features"), "groups": groups, "logits": kind == "logits"}
-    return Outputs(arrays[kind], labels, arrays.get("ids"), **rest)
+    ids, x = arrays.get("ids"), arrays.get("features")
+    logits = kind == "logits"
+    return Outputs(arrays[kind], labels, ids, features=x, groups=groups, logits=logits)
 
 
 def _from_npy(path: Path) -> Outputs:

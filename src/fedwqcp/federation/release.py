@@ -29,14 +29,24 @@ MOST_SHOWN = 10
 T = TypeVar("T")
 
 
-class _Options(TypedDict, total=False):
-    """What every overload takes beside the level."""
+class _IntervalOptions(TypedDict, total=False):
+    """What `predict_interval` takes beside the level."""
 
-    ids: npt.ArrayLike | None
     groups: npt.ArrayLike | None
-    allow_empty: bool
     features: npt.ArrayLike | None
     calibration: Calibration | Outputs | None
+
+
+class _SetOptions(_IntervalOptions, total=False):
+    """What `predict_set` takes beside the level."""
+
+    ids: npt.ArrayLike | None
+    allow_empty: bool
+
+
+class _MeasureOptions(_SetOptions, total=False):
+    """What `measure` takes beside the level."""
+
     level: float
 
 
@@ -109,7 +119,7 @@ class Release(ReleaseRecord):
         probs: npt.ArrayLike,
         *,
         alpha: float | None = None,
-        **options: Unpack[_Options],
+        **options: Unpack[_SetOptions],
     ) -> LabelSets: ...
 
     @overload
@@ -119,7 +129,7 @@ class Release(ReleaseRecord):
         probs: npt.ArrayLike,
         *,
         alpha: Sequence[float],
-        **options: Unpack[_Options],
+        **options: Unpack[_SetOptions],
     ) -> dict[float, LabelSets]: ...
 
     def predict_set(
@@ -183,7 +193,7 @@ class Release(ReleaseRecord):
         outputs: npt.ArrayLike,
         *,
         alpha: float | None = None,
-        **options: Unpack[_Options],
+        **options: Unpack[_IntervalOptions],
     ) -> Intervals: ...
 
     @overload
@@ -193,7 +203,7 @@ class Release(ReleaseRecord):
         outputs: npt.ArrayLike,
         *,
         alpha: Sequence[float],
-        **options: Unpack[_Options],
+        **options: Unpack[_IntervalOptions],
     ) -> dict[float, Intervals]: ...
 
     def predict_interval(
@@ -251,7 +261,7 @@ class Release(ReleaseRecord):
         labels: npt.ArrayLike,
         *,
         alpha: float | None = None,
-        **options: Unpack[_Options],
+        **options: Unpack[_MeasureOptions],
     ) -> AgentMetrics: ...
 
     @overload
@@ -262,7 +272,7 @@ class Release(ReleaseRecord):
         labels: npt.ArrayLike,
         *,
         alpha: Sequence[float],
-        **options: Unpack[_Options],
+        **options: Unpack[_MeasureOptions],
     ) -> dict[float, AgentMetrics]: ...
 
     def measure(

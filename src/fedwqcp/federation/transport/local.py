@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import ceil
-from numbers import Real
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -222,9 +221,9 @@ def federated_quantile(
 
     Notes
     -----
-    It is the method `fcp` with ``correction=False`` at alpha = 1 - q, so that the command line and
-    Flower carry it too. For prediction sets use `calibrate`: this quantile counts no test point and
-    covers too little.
+    It is a round of `fcp` with ``correction=False`` at alpha = 1 - q on the score ``custom``: every
+    transport carries it whose agents bring a `Calibration` of their values. For prediction sets use
+    `calibrate`: this quantile counts no test point and covers too little.
 
     Examples
     --------
@@ -239,9 +238,9 @@ def federated_quantile(
             f"{type(values).__name__}"
         )
     several = np.ndim(q) > 0
-    levels = np.ravel(np.asarray(q, dtype=object))
+    levels = np.ravel(q).tolist()
     for level in levels:
-        if isinstance(level, bool) or not isinstance(level, Real) or not 0 < level < 1:
+        if type(level) is bool or not isinstance(level, int | float) or not 0 < level < 1:
             raise InputError(f"q must be strictly between 0 and 1, got {level!r}")
     cals = {}
     for name, own in values.items():
