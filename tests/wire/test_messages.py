@@ -34,7 +34,6 @@ from fedwqcp.wire.messages import (
     Summary,
     choice_of,
 )
-from fedwqcp.wire.release import ReleaseRecord
 
 
 def test_kinds_are_named_after_their_class():
@@ -167,7 +166,7 @@ def test_the_release_that_agents_get_counts_its_agents(method):
     sent = brief(whole)
     digest = sha256(encode(whole.public())).hexdigest()
     assert (sent.census, sent.agents) == (Census(257, 0, 0, digest), ())
-    read = decode(encode(sent), ReleaseRecord, kinds_of(fw.methods.find(method)))
+    read = decode(encode(sent), fw.Release, kinds_of(fw.methods.find(method)))
     assert read == sent
     assert len(encode(sent)) < 1500
     assert read.threshold("agent-3") == whole.threshold("agent-3")
