@@ -64,6 +64,15 @@ def test_the_first_question_gets_one_answer_however_often_it_is_asked():
         agent.answer(encode(Ask("r1", 1, (Begin(),))))
 
 
+def test_a_step_is_answered_for_one_question_alone():
+    round = terms("fcp", count_gap=5)
+    agent = Agent("a", round, HALVES)
+    one, other = (encode(Ask("r1", 1, (CountAt((value,)),))) for value in (0.5, 0.6))
+    assert agent.answer(one) == agent.answer(one)
+    with pytest.raises(WrongRoundError, match="step 1 asked another question"):
+        agent.answer(other)
+
+
 def test_who_is_not_in_the_roster_does_not_answer():
     with pytest.raises(InputError, match="'c' is not in the round; its agents: a, b"):
         Agent("c", ROUND, CAL)

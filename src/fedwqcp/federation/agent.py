@@ -173,21 +173,21 @@ class Agent:
         self._budget = budget
         self._rng = rng or _SystemRandom(PCG64())
         self._sign_key = sign_key
-        self._first: bytes | None = None
+        self._answered: dict[int, tuple[Ask, bytes]] = {}
 
     def answer(self, ask: bytes | None = None) -> bytes:
         """Answer one question of the server.
 
-        The first question is answered once: asked again, it gets the same bytes, since a second
-        answer with fresh noise would tell more.
+        A step is answered once: asked again, it gets the same bytes, since a second answer with
+        fresh noise, or to another question, would tell more.
         """
         asked = self._asked(ask)
-        if asked.step == 0 and self._first is not None:
-            return self._first
-        found = self._charged(asked)
-        if asked.step == 0:
-            self._first = found
-        return found
+        if asked.step not in self._answered:
+            self._answered[asked.step] = asked, self._charged(asked)
+        question, answer = self._answered[asked.step]
+        if question != asked:
+            raise WrongRoundError("server", "step", f"step {asked.step} asked another question")
+        return answer
 
     def _asked(self, ask: bytes | None) -> Ask:
         """Read a question; the terms of the round imply the first one, and no later one is it."""

@@ -123,13 +123,18 @@ class Site:
         path = folder / f"{name}.json"
         return path.read_bytes() if path.exists() else None
 
-    def keep_answer(self, round: Round, terms: bytes, name: str, answer: bytes) -> None:
-        """Write down what is about to leave."""
+    def keep_answer(self, round: Round, terms: bytes, name: str, answer: bytes) -> bytes:
+        """Write down what is about to leave, and return it.
+
+        Of several processes that are asked at the same time the first decides what leaves.
+        """
         folder = self._round_folder(round.id)
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-            write_atomic(folder / "round.json", terms)
-            write_atomic(folder / f"{name}.json", answer)
+        if folder is None:
+            return answer
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomic(folder / "round.json", terms, replace=False)
+        write_atomic(folder / f"{name}.json", answer, replace=False)
+        return self.previous_answer(round, terms, name) or answer
 
     def keep_release(self, release: Release, data: bytes) -> None:
         """Write down the release of a round, once; it must be of the terms that were answered."""
@@ -232,8 +237,7 @@ def answer(
         )
     with refuse_with("answer"), refuse_with("budget", BudgetError):
         found = agent.answer(request.body or None)
-        site.keep_answer(round, request.round, f"step-{step}", found)
-    return found
+        return site.keep_answer(round, request.round, f"step-{step}", found)
 
 
 def accept_release(site: Site, request: Request) -> bytes:

@@ -67,7 +67,7 @@ def check_ready(site: Site, request: Request, outputs: OwnOutputs) -> bytes:
             status = refused.code
         before = status.encode()
         with refuse_with("round"):
-            site.keep_answer(round, request.round, "ready", before)
+            before = site.keep_answer(round, request.round, "ready", before)
     if before != OK.encode():
         raise RefusedError(before.decode())
     return b""
