@@ -93,3 +93,18 @@ def test_an_integer_is_covered_where_its_label_is(lower, upper, labels) -> None:
     intervals = Intervals(lower, upper)
     covered = intervals.cover([float(label) for label in labels])
     assert intervals.labels(5).cover(labels).tolist() == covered.tolist()
+
+
+def test_sets_speak_of_classes_by_name():
+    names = ["melanoma", "nevus", "other"]
+    sets = LabelSets(np.array([[True, False, True], [False, True, False]]), names)
+    assert [sets.names(row) for row in range(2)] == [("melanoma", "other"), ("nevus",)]
+    assert sets[0] == (0, 2)
+    assert sets.cover(["other", "melanoma"]).tolist() == [True, False]
+    assert sets.cover([2, 0]).tolist() == [True, False]
+    assert sets[1:].names(0) == ("nevus",)
+    assert LabelSets(sets.mask).names(0) == ("0", "2")
+    with pytest.raises(InputError, match=r"classes: must be 3, one for each column, got 2"):
+        LabelSets(sets.mask, names[:2])
+    with pytest.raises(InputError, match=r"must be one of the classes 'melanoma', .* row 1 is"):
+        sets.cover(["other", "wart"])

@@ -5,6 +5,7 @@
     FedwqcpError
     ├── InputError (also ValueError)        an argument, array, file or setting is wrong
     │   ├── BudgetError                     an answer would pass the agent's privacy budget
+    │   ├── ClassesError                    classes are others than the round's, or in another order
     │   └── OutOfRangeError                 a size or score lies outside the range of the round
     ├── MessageError                        what an agent or the server sent is wrong
     │   ├── MalformedMessageError           it cannot be read, or breaks its own invariants
@@ -76,6 +77,10 @@ class InputError(FedwqcpError, ValueError):
 
 class BudgetError(InputError):
     """An answer would spend more than is left of the agent's privacy budget."""
+
+
+class ClassesError(InputError):
+    """The classes of an agent's model are others than the round's, or in another order."""
 
 
 class OutOfRangeError(InputError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, overload
@@ -10,7 +10,14 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._validation import Bools, Floats, as_floats, as_labels
+from fedwqcp._validation import (
+    Bools,
+    Floats,
+    as_class_labels,
+    as_classes,
+    as_floats,
+    as_labels,
+)
 from fedwqcp.errors import InputError
 
 _SHOWN = 10
@@ -32,9 +39,27 @@ class LabelSets:
     ----------
     mask : Bools, shape (n, C)
         True where the label belongs to the row's set.
+    classes : sequence of str, optional
+        Names of the classes, in the order of the columns.
+
+    Examples
+    --------
+    >>> sets = LabelSets(np.array([[True, False, True]]), ["melanoma", "nevus", "other"])
+    >>> sets[0], sets.names(0), bool(sets.cover(["other"])[0])
+    ((0, 2), ('melanoma', 'other'), True)
     """
 
     mask: Bools
+    classes: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.classes):
+            object.__setattr__(self, "classes", as_classes(self.classes))
+            if len(self.classes) != self.mask.shape[1]:
+                raise InputError(
+                    f"must be {self.mask.shape[1]}, one for each column, got {len(self.classes)}",
+                    field="classes",
+                )
 
     def __len__(self) -> int:
         return len(self.mask)
@@ -49,7 +74,7 @@ class LabelSets:
         """Return the labels of one row, in increasing order; or the sets of several rows."""
         if isinstance(row, int | np.integer):
             return tuple(int(label) for label in np.flatnonzero(self.mask[row]))
-        return LabelSets(self.mask[row])
+        return LabelSets(self.mask[row], self.classes)
 
     def __repr__(self) -> str:
         return f"LabelSets(n={len(self)}, classes={self.mask.shape[1]})"
@@ -71,9 +96,25 @@ class LabelSets:
 
     def _words(self, row: int) -> str:
         """Return the labels of one row as text."""
-        names = [str(label) for label in self[row]]
+        names = self.names(row)
         more = f" ... ({len(names)} labels)" if len(names) > _SHOWN else ""
-        return (" ".join(names[:_SHOWN]) or "(empty)") + more
+        between = ", " if self.classes else " "  # names may hold spaces
+        return (between.join(names[:_SHOWN]) or "(empty)") + more
+
+    def names(self, row: int) -> tuple[str, ...]:
+        """Return the classes of one row by name; by number where they have no names.
+
+        Parameters
+        ----------
+        row : int
+            Which row.
+
+        Returns
+        -------
+        tuple of str
+            In the order of the columns.
+        """
+        return tuple(self.classes[at] if self.classes else str(at) for at in self[row])
 
     def sizes(self) -> npt.NDArray[np.int64]:
         """Return the number of labels in each set, shape (n,).
@@ -101,7 +142,7 @@ class LabelSets:
         Parameters
         ----------
         labels : array_like, shape (n,)
-            The true labels.
+            The true labels: numbers, or names where the classes have names.
 
         Returns
         -------
@@ -109,7 +150,9 @@ class LabelSets:
             True where covered.
         """
         n, n_classes = self.mask.shape
-        return self.mask[np.arange(n), as_labels(labels, n, n_classes)]
+        return self.mask[
+            np.arange(n), as_labels(as_class_labels(labels, self.classes), n, n_classes)
+        ]
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,9 @@ import pytest
 
 import fedwqcp as fw
 from command_line import call, call_process
+from fedwqcp.cli import server as commands
 from fedwqcp.cli.output import exit_code
-from fedwqcp.errors import FedwqcpError, InputError
+from fedwqcp.errors import ClassesError, FedwqcpError, InputError
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Round
 
@@ -199,6 +200,52 @@ def test_logits_tell_another_file_from_the_one_that_was_calibrated_with(three_si
     assert "60 sets" in predict("--calibration", "st-mary.npz")
     said = "must be the file that this agent calibrated with"
     assert refused(predict("--calibration", "lakeside.npz"), said, 2)
+
+
+CLASSES = ("melanoma", "nevus", "skin tag")
+
+
+def test_a_round_by_files_with_named_classes(three_sites):
+    """Tables by name in any order, archives in the round's order, another order refused by name."""
+    (three_sites / "roster.toml").write_text(
+        f"agents = {json.dumps(SITES)}\nquorum = 2\nclasses = {json.dumps(CLASSES)}\n"
+    )
+    call("server", "open", "--alpha", 0.1, "--score", "lac", "--agents", "roster.toml")
+    answer = ("agent", "calibrate", "--round", "round.json")
+    st_mary, north = np.load("st-mary.npz"), np.load("north.npz")
+    table = ["nevus,skin tag,melanoma,label"]
+    for row, label in zip(st_mary["probs"], st_mary["labels"], strict=True):
+        table.append(f"{row[1]},{row[2]},{row[0]},{CLASSES[label]}")
+    (three_sites / "st-mary.csv").write_text("\n".join(table) + "\n")
+    said = call(*answer, "--outputs", "st-mary.csv", "--agent", "st-mary")
+    assert "names no classes" not in said
+    said = call(*answer, "--outputs", "lakeside.npz", "--agent", "lakeside")
+    assert "the outputs name no classes: their columns are taken to be 'melanoma', 'nevus'" in said
+    np.savez("north.npz", **north, classes=["nevus", "melanoma", "skin tag"])
+    with pytest.raises(ClassesError, match="this agent has 'nevus', 'melanoma', 'skin tag'"):
+        call(*answer, "--outputs", "north.npz", "--agent", "north")
+    call("server", "close", "round.json", "st-mary.json", "lakeside.json")
+    assert fw.load("release.json").missing == ("north",)
+    predict("--out", "sets.csv")
+    header, first, *_ = (three_sites / "sets.csv").read_text().splitlines()
+    assert header == "id,size,labels,melanoma,nevus,skin tag"
+    size, names, *each = first.split(",")[1:]
+    assert names.split("; ") == [
+        name for name, there in zip(CLASSES, each, strict=True) if there == "1"
+    ]
+    assert int(size) == each.count("1")
+    assert "classes = " in commands._roster(fw.load("release.json").round)
+
+
+def test_classes_on_the_command_line_and_coverage_by_name(three_sites):
+    said = released("fedwq-cp", "--classes", "melanoma,nevus,skin tag", "--by", "label")
+    assert '"classes":["melanoma","nevus","skin tag"]' in said
+    assert "label skin tag: coverage" in predict()
+    with pytest.raises(InputError, match="n_classes: must be 2, as many as classes are named"):
+        call("server", "open", "--alpha", 0.1, "--agents", "roster.toml", "--classes", "a,b")
+    with pytest.raises(InputError, match=r"classes: must be left out: names of classes are for"):
+        call("server", "open", "--alpha", 0.1, "--agents", "roster.toml", "--classes", "a,b,c",
+             "--score", "cqr", "--out", "other.json")  # fmt: skip
 
 
 # ---- agent calibrate --privacy-budget: kept beside the outputs from one process to the next

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedwqcp as fw
-from fedwqcp.errors import InputError
+from fedwqcp.errors import ClassesError, InputError
 from fedwqcp.federation.agent import DisclosureLimit
 
 A = np.arange(1, 11) / 10
@@ -270,3 +270,66 @@ def test_a_secure_quantile_shows_the_server_no_agents_counts():
 def test_a_quantile_of_nothing_sound_is_refused(values, q, says):
     with pytest.raises(InputError, match=says):
         fw.federated_quantile(values, q)
+
+
+CLASSES = ("melanoma", "nevus", "other")
+
+
+def labelled(classes=CLASSES, seed=0):
+    """Scores and labels of 40 people, under names of classes or none."""
+    rng = np.random.default_rng(seed)
+    return fw.Calibration(rng.uniform(size=40), rng.integers(0, 3, 40), classes=classes)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "says"),
+    [
+        (("nevus", "melanoma", "other"), "this agent has 'nevus', 'melanoma', 'other'"),
+        (("melanoma", "nevus", "wart"), "lacks 'other'; the round does not know 'wart'"),
+        (("melanoma", "nevus"), "lacks 'other'"),
+    ],
+)
+@pytest.mark.parametrize("options", [{}, {"classes": CLASSES}])
+def test_an_agent_with_other_classes_is_refused_by_name(theirs, says, options):
+    rng = np.random.default_rng(1)
+    other = fw.Calibration(rng.uniform(size=40), rng.integers(0, 2, 40), classes=theirs)
+    with pytest.raises(ClassesError, match=f"agent 'b': classes: must be .*{says}"):
+        fw.calibrate({"a": labelled(), "b": other}, alpha=0.2, **options)
+
+
+def test_thresholds_and_sets_speak_of_classes():
+    agents = {"a": labelled(), "b": labelled(None, seed=1)}
+    release = fw.calibrate(agents, alpha=0.2, by="label")
+    assert release.round.classes == CLASSES
+    assert list(release.by_group("a")) == list(CLASSES)
+    plain = fw.calibrate(
+        {name: fw.Calibration(cal.scores, cal.labels, n_classes=3) for name, cal in agents.items()},
+        alpha=0.2,
+        by="label",
+    )
+    assert release.threshold("a", group="nevus") == plain.threshold("a", group=1)
+    assert fw.calibrate({"a": [0.1, 0.2]}, alpha=0.5, classes=CLASSES).round.n_classes == 3
+    with pytest.raises(ClassesError, match=r"agent 'a': n_classes must be 3, .* got 4"):
+        fw.calibrate({"a": fw.Calibration([0.1], n_classes=4)}, alpha=0.5, classes=CLASSES)
+
+
+def test_outputs_with_names_of_classes_become_sets_with_names():
+    probs = np.random.default_rng(2).dirichlet([1, 2, 3], size=50)
+    labels = [CLASSES[k] for k in probs.argmax(axis=1)]
+    named = fw.Outputs(probs, labels, classes=CLASSES)
+    release = fw.calibrate({"a": named, "b": fw.Outputs(probs, labels)}, alpha=0.1, score="lac")
+    sets = release.predict_set("b", [[0.9, 0.05, 0.05], [0.05, 0.05, 0.9]])
+    assert [sets.names(row) for row in range(2)] == [("melanoma",), ("other",)]
+    assert "row 0: melanoma\n" in str(sets)
+    assert release.measure("a", probs, labels).coverage >= 0.9
+    other = fw.Outputs(probs, labels, classes=CLASSES[::-1])
+    with pytest.raises(ClassesError, match=r"agent 'b': classes: must be in the round's order"):
+        fw.calibrate({"a": named, "b": other}, alpha=0.1, score="lac")
+
+
+def test_labels_of_a_calibration_may_be_names():
+    cal = fw.Calibration([0.1, 0.2], ["other", "nevus"], classes=CLASSES)
+    assert (cal.labels.tolist(), cal.n_classes) == ([2, 1], 3)
+    assert cal.take(np.array([0])).classes == CLASSES
+    with pytest.raises(InputError, match="n_classes: must be 3"):
+        fw.Calibration([0.1], n_classes=2, classes=CLASSES)

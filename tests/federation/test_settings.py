@@ -42,6 +42,13 @@ def test_what_is_left_out_has_a_default():
     assert round.id != round_of(BASE).id
 
 
+def test_classes_may_be_named():
+    round = round_of({**BASE, "classes": "melanoma, nevus, other"})
+    assert (round.classes, round.n_classes) == (("melanoma", "nevus", "other"), 3)
+    with pytest.raises(InputError, match="n_classes: must be 2, as many as classes are named"):
+        round_of({**BASE, "classes": "melanoma,nevus", "n-classes": 3})
+
+
 def test_a_large_level_needs_an_allowance():
     assert round_of({**BASE, "alpha": 0.9, "allow-large-alpha": True}).alphas == (0.9,)
 

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from fedwqcp._io import write_atomic
+from fedwqcp._validation import listed
 from fedwqcp.cli.output import AsJson, Output, rates_of, say_rates
 from fedwqcp.errors import InputError
 from fedwqcp.federation import outputs as model_outputs
@@ -107,7 +108,7 @@ def calibrate(
     terms = folder.read_round(round)
     name = _name(agent, terms)
     kept = temperature_file or Path(f"{name}.temperature")
-    read = load_outputs(outputs, labels)
+    read = load_outputs(outputs, labels, terms.classes)
     used, own = model_outputs.for_calibration(terms, name, read, temperature_share, kept)
     cal = calibration_of(terms, used)
     found = re.search(r"\.ask-(\d+)", "" if ask is None else ask.name)
@@ -125,7 +126,11 @@ def calibrate(
     )
     written = folder.write_answer(side, path, ask)
     output, size = Output(as_json), path.stat().st_size
-    notes = [*_too_few_points(terms, cal), *_spent_for_nothing(path, budget)]
+    notes = [
+        *_unnamed(terms, read),
+        *_too_few_points(terms, cal),
+        *_spent_for_nothing(path, budget),
+    ]
     if not written:
         output.say(f"{path} holds this answer already")
     for note in notes:
@@ -169,7 +174,7 @@ def predict(
     if round is not None:
         check_terms(terms, folder.read_round(round))
     name = _name(agent, terms.round)
-    new = load_outputs(outputs, labels)
+    new = load_outputs(outputs, labels, terms.round.classes)
     kept = temperature_file or Path(f"{name}.temperature")
     own = model_outputs.for_prediction(terms.round, name, new, kept)
     cal = _again(terms.round, calibration, calibration_labels, own)
@@ -196,7 +201,7 @@ def _again(
         if labels is not None:
             raise InputError("--calibration-labels needs --calibration, the outputs they belong to")
         return None
-    outputs = load_outputs(path, labels)
+    outputs = load_outputs(path, labels, round.classes)
     if outputs.logits != (own is not None):
         raise InputError("--calibration and --outputs must both hold logits, or neither")
     if own is None:
@@ -212,6 +217,15 @@ def _again(
 def _beginning(answer: str, path: Path) -> str:
     """Return a short answer whole, and of a long one what fits a screen."""
     return answer if len(answer) <= LONGEST else f"{answer[:LONGEST]} ... (the rest is in {path})"
+
+
+def _unnamed(round: Round, outputs: Outputs) -> Iterator[str]:
+    """Say that nobody could check the order of the classes."""
+    if round.classes and not outputs.classes:
+        yield (
+            f"note: the outputs name no classes: their columns are taken to be "
+            f"{listed(round.classes)}, in this order"
+        )
 
 
 def _too_few_points(round: Round, cal: Calibration) -> Iterator[str]:
@@ -269,9 +283,11 @@ def _table(sets: LabelSets | Intervals, outputs: Outputs) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     if isinstance(sets, LabelSets):
-        writer.writerow(["id", "size", "labels"])
+        between = "; " if sets.classes else " "  # names may hold spaces
+        writer.writerow(["id", "size", "labels", *sets.classes])
         for row, name in enumerate(ids):
-            writer.writerow([name, len(sets[row]), " ".join(map(str, sets[row]))])
+            each = sets.mask[row].astype(int).tolist() if sets.classes else []
+            writer.writerow([name, len(sets[row]), between.join(sets.names(row)), *each])
     else:
         writer.writerow(["id", "size", "lower", "upper"])
         sizes = sets.sizes()

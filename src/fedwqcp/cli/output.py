@@ -267,7 +267,11 @@ def rates_of(
     parts: list[tuple[str | None, np.ndarray]] = [(None, np.full(len(sets), True))]
     if groups is not None:
         names = as_groups(groups, len(sets))
-        parts += [(f"{round.by} {name}", names == name) for name in np.unique(names)]
+        shown = dict(enumerate(round.classes)) if round.by == "label" else {}
+        parts += [
+            (f"{round.by} {shown.get(int(name), name) if shown else name}", names == name)
+            for name in np.unique(names)
+        ]
     several = isinstance(sets, LabelSets) and new.labels.ndim == 2
     found = []
     for name, rows in parts:

@@ -24,6 +24,7 @@ from fedwqcp.federation.plan import (
     choose_method,
     choose_score,
     load_roster,
+    named_classes,
     new_id,
     set_rule,
 )
@@ -73,6 +74,10 @@ def open_(
     group: Annotated[
         list[str] | None, typer.Option(help="Name of a group, for --by group; repeat for all.")
     ] = None,
+    classes: Annotated[
+        str | None,
+        typer.Option(help="Names of the classes with commas, in the order of every model."),
+    ] = None,
     quorum: Annotated[int | None, typer.Option(help="Sound answers that a release needs.")] = None,
     require_signatures: Annotated[
         bool,
@@ -100,6 +105,8 @@ def open_(
             settings = {"overflow": chosen.overflow, **settings}
     else:
         chosen_score = scores.get(score or "aps", **parse_settings(score_setting or []))  # type: ignore[arg-type]  # checked there
+    given = [name.strip() for name in classes.split(",")] if classes else roster.classes
+    names, n_classes = named_classes(given, roster.n_classes)
     round = Round(
         id=new_id(),
         method=choose_method(methods.get(method, **settings)),
@@ -110,7 +117,8 @@ def open_(
         max_n=_first_given(roster.max_n, Round.max_n),
         rule=set_rule(rule or "leq", allow_empty),
         key=new_id(),
-        n_classes=roster.n_classes,
+        n_classes=n_classes,
+        classes=names,
         by=by,
         groups=tuple(group or ()),
         keys=_keys(roster, agents) if require_signatures else {},
@@ -262,6 +270,8 @@ def _settings(option: str, settings: dict[str, Setting]) -> list[str]:
 def _roster(terms: Round) -> str:
     """Return the roster of a round, as a file says it."""
     classes = [] if terms.n_classes is None else [f"n_classes = {terms.n_classes}"]
+    if terms.classes:
+        classes = [f"classes = {json.dumps(list(terms.classes))}"]
     agents = json.dumps(list(terms.agents))  # a list of such names reads the same in TOML
     keys = [f"{json.dumps(name)} = {json.dumps(key)}" for name, key in terms.keys.items()]
     table = ["[keys]", *keys] if keys else []

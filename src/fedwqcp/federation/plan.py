@@ -17,7 +17,14 @@ from msgspec import Meta
 
 from fedwqcp import methods, scores
 from fedwqcp._io import load_toml
-from fedwqcp._validation import Floats, as_usual_alpha, group_places, several_columns
+from fedwqcp._validation import (
+    Floats,
+    as_classes,
+    as_usual_alpha,
+    check_same_classes,
+    group_places,
+    several_columns,
+)
 from fedwqcp.errors import InputError, OutOfRangeError
 from fedwqcp.methods import Calibration, Method
 from fedwqcp.quantile import Overflow
@@ -167,6 +174,8 @@ def check_choices(round: Round, method: Method[Any], score: Score) -> None:
         raise InputError(f"rule {round.rule!r} is for {without}: leave the rule out")
     if isinstance(score, LabelScore):
         score.fitting(round.rule)  # type: ignore[arg-type]  # checked above
+    if round.classes and isinstance(score, IntervalScore):
+        raise InputError(f"must be left out: names of classes are for {without}", field="classes")
     if method.per_label and isinstance(score, IntervalScore):
         raise InputError(f"method {round.method.name!r} is for {without}")
     own = isinstance(score, Custom) and score.columns == 1  # the caller's own sets may be of labels
@@ -188,6 +197,8 @@ def check_points(round: Round, method: Method[Any], cal: Calibration) -> None:
         raise InputError(
             f"weights are for methods that control a risk; {round.method.name!r} does not"
         )
+    if round.classes and cal.classes:
+        check_same_classes(cal.classes, round.classes)
     known = cal.labelled("a round by label")[1] if round.by == "label" else cal.n_classes
     if None not in (known, round.n_classes) and known != round.n_classes:
         raise InputError(f"n_classes must be the round's {round.n_classes}, got {known}")
@@ -228,6 +239,7 @@ class Roster(msgspec.Struct, frozen=True):
     quorum: Annotated[int | None, Meta(description="an integer")] = None
     max_n: Annotated[int | None, Meta(description="an integer")] = None
     n_classes: Annotated[int | None, Meta(description="an integer")] = None
+    classes: Annotated[tuple[str, ...], Meta(description="a list of names")] = ()
     keys: Annotated[dict[str, str] | None, Meta(description="a table of public keys by agent")] = (
         None
     )
@@ -236,12 +248,28 @@ class Roster(msgspec.Struct, frozen=True):
 def load_roster(path: Path) -> Roster:
     """Read a roster from a TOML file: ``agents = ["st-mary", "lakeside"]`` and optional settings.
 
-    These are ``quorum``, ``max_n``, ``n_classes``, and a table ``[keys]`` of public keys by agent.
+    These are ``quorum``, ``max_n``, ``n_classes``, ``classes`` (a list of names), and a table
+    ``[keys]`` of public keys by agent.
     """
     roster = load_toml(path, Roster)
     if not roster.agents:
         raise InputError(f'{path} must list the agents: agents = ["st-mary", "lakeside"]')
     return roster
+
+
+def named_classes(
+    classes: Sequence[str], n_classes: int | None
+) -> tuple[tuple[str, ...], int | None]:
+    """Return the names of a round's classes and their number; if both are given, they agree."""
+    if not classes:
+        return (), n_classes
+    names = as_classes(classes)
+    if n_classes not in (None, len(names)):
+        raise InputError(
+            f"must be {len(names)}, as many as classes are named, or left out, got {n_classes}",
+            field="n_classes",
+        )
+    return names, len(names)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from fedwqcp.wire.release import ReleaseRecord
 def calibration_of(round: Round, outputs: Outputs) -> Calibration:
     """Score an agent's calibration points with the round's score."""
     score = Plan.of(round).score
+    outputs = outputs.in_classes(round.classes)
     if isinstance(score, LabelScore | MultiLabel):
         _check_classes(round, outputs)
     return scored(score, round.key, outputs)
@@ -37,7 +38,8 @@ def scored(score: Score, key: str, outputs: Outputs) -> Calibration:
     x, groups = outputs.features, outputs.groups
     if isinstance(score, LabelScore):
         values = score.of(outputs.values, outputs.labels, u=_uniforms(key, score, outputs))
-        return Calibration(values, outputs.labels, x, outputs.values.shape[1], groups=groups)
+        classes, names = outputs.values.shape[1], outputs.classes
+        return Calibration(values, outputs.labels, x, classes, groups=groups, classes=names)
     if isinstance(score, MultiLabel):
         values = score.of_every_label(outputs.values)
         as_indicators(outputs.labels, values.shape)
@@ -63,6 +65,7 @@ def predict(
     score = Plan.of(round).score
     if not round.expects(agent):
         release.record(agent)  # an unknown agent, which it names
+    outputs = outputs.in_classes(round.classes)
     features = None
     if outputs.features is not None:
         features = as_floats(outputs.features, "features", (len(outputs.values), None))
@@ -77,7 +80,8 @@ def predict(
         _check_classes(round, outputs)
         rule = set_rule(round.rule, allow_empty)
         u = _uniforms(round.key, score, outputs)
-        return score.invert(outputs.values, threshold, rule, u)
+        sets = score.invert(outputs.values, threshold, rule, u)
+        return LabelSets(sets.mask, round.classes)
     if not allow_empty:
         raise InputError(
             f"allow_empty=False is for sets of labels of which one is true, which score "
@@ -85,7 +89,8 @@ def predict(
         )
     if isinstance(score, MultiLabel):
         _check_classes(round, outputs)
-    if isinstance(score, MultiLabel | IntervalScore):
+        return LabelSets(score.invert(outputs.values, threshold).mask, round.classes)
+    if isinstance(score, IntervalScore):
         return score.invert(outputs.values, threshold)
     raise InputError(
         f"score {round.score.name!r} is the caller's own: its sets are not made here. Name the "

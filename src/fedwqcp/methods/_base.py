@@ -21,6 +21,8 @@ from fedwqcp._validation import (
     Floats,
     Labels,
     Texts,
+    as_class_labels,
+    as_classes,
     as_floats,
     as_groups,
     as_labels,
@@ -56,6 +58,9 @@ class Calibration:
     weights : array_like, shape (n, m), optional
         For methods that control a risk: a point then has m scores, and its loss at a threshold is
         the weight of those above it. Not negative, at most 1 in each row.
+    classes : sequence of str, optional
+        Names of the classes, in the order of the columns of the probabilities. A round that names
+        classes refuses others and another order; labels may then be names.
 
     Raises
     ------
@@ -69,6 +74,7 @@ class Calibration:
     n_classes: int | None
     groups: Texts | None
     weights: Floats | None
+    classes: tuple[str, ...]
 
     def __init__(
         self,
@@ -79,6 +85,7 @@ class Calibration:
         *,
         groups: npt.ArrayLike | None = None,
         weights: npt.ArrayLike | None = None,
+        classes: Sequence[str] | None = None,
     ) -> None:
         values = real_array(scores, "scores")
         if values.ndim == 2 and values.shape[1]:
@@ -86,6 +93,15 @@ class Calibration:
         else:
             values = as_scores(values)
         n = len(values)
+        names = () if classes is None or not len(classes) else as_classes(classes)
+        if names and n_classes not in (None, len(names)):
+            raise InputError(
+                f"must be {len(names)}, as many as classes are named, got {n_classes}",
+                field="n_classes",
+            )
+        n_classes = len(names) or n_classes
+        if labels is not None:
+            labels = as_class_labels(labels, names)
         most = np.iinfo(np.int64).max if n_classes is None else n_classes
         fields = {
             "scores": values,
@@ -94,6 +110,7 @@ class Calibration:
             "n_classes": n_classes,
             "groups": None if groups is None else as_groups(groups, n),
             "weights": None if weights is None else _as_weights(weights, values.shape),
+            "classes": names,
         }
         for name, value in fields.items():
             object.__setattr__(self, name, value)
@@ -174,6 +191,7 @@ class Calibration:
             self.n_classes,
             groups=None if self.groups is None else self.groups[rows],
             weights=None if self.weights is None else self.weights[rows],
+            classes=self.classes,
         )
 
     def __repr__(self) -> str:

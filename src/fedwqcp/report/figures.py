@@ -197,7 +197,9 @@ def ecdf(request: FigureSource, stem: Path, endings: Sequence[str]) -> tuple[Pat
         return draw_ecdf(demo_profiles(request.source), stem, endings)
     if request.agent is None or request.outputs is None:
         raise InputError("beside a release, say whose scores with --agent and --outputs")
-    own = agent_profile(load_release(request.source), request.agent, load_outputs(request.outputs))
+    release = load_release(request.source)
+    outputs = load_outputs(request.outputs, classes=release.round.classes)
+    own = agent_profile(release, request.agent, outputs)
     return draw_ecdf([own], stem, endings)
 
 

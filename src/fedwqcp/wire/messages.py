@@ -15,7 +15,7 @@ from typing import ClassVar, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._validation import Floats, Labels, as_alpha, group_places
+from fedwqcp._validation import Floats, Labels, as_alpha, as_classes, group_places
 from fedwqcp.errors import InputError, OutOfRangeError
 from fedwqcp.wire.limits import (
     AGENTS,
@@ -413,6 +413,9 @@ class Round:
     keys : dict
         Public key of each agent (Ed25519, 64 hexadecimal digits): every answer must then be signed.
         Empty, and left out, where answers are not signed.
+    classes : tuple of str
+        Names of the classes, in the order of every model's columns; ``n_classes`` is then their
+        number. Empty, and left out, where classes have numbers alone.
     """
 
     id: str
@@ -431,6 +434,7 @@ class Round:
     secure: tuple[float, ...] | None = None
     version: int = VERSION
     keys: dict[str, str] = field(default_factory=dict, metadata=OPTIONAL)
+    classes: tuple[str, ...] = field(default=(), metadata=OPTIONAL)
 
     def __post_init__(self) -> None:
         if self.version != VERSION:
@@ -458,6 +462,7 @@ class Round:
             len(self.secure) == 2 and -inf < self.secure[0] < self.secure[1] < inf
         ):
             raise InputError("must be two finite numbers, the lower one first", field="secure")
+        _check_classes(self)
         _check_groups(self)
         _check_keys(self)
 
@@ -500,8 +505,13 @@ class Round:
 
     @property
     def group_names(self) -> tuple[str, ...]:
-        """The groups that have a threshold of their own: classes by number, or names; or none."""
-        return tuple(map(str, range(self.n_classes or 0))) if self.by == "label" else self.groups
+        """The groups that have a threshold of their own: classes, or groups of people; or none."""
+        return self.class_names if self.by == "label" else self.groups
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The classes by name, or else by number; none where their number is not known."""
+        return self.classes or tuple(map(str, range(self.n_classes or 0)))
 
 
 def other_version(version: object) -> str:
@@ -575,10 +585,25 @@ def _check_limits(round: Round) -> None:
     AGENTS.whole(round.roster.count if round.roster else len(round.agents) or 1, "agents")
     if round.groups:
         GROUPS.count(round.groups, "groups")
+    if round.classes:
+        CLASSES.count(round.classes, "classes")
     groups = round.n_classes or 1 if round.by == "label" else len(round.groups) or 1
     check_tasks(len(round.alphas) * groups)
     for name in ("id", "key", "rule"):
         TEXT.count(getattr(round, name), name)
+
+
+def _check_classes(round: Round) -> None:
+    """Refuse names of classes that are no names, or are not as many as the classes."""
+    if not round.classes:
+        return
+    if as_classes(round.classes) != round.classes:
+        raise InputError("must be in Unicode's form NFC", field="classes")
+    if round.n_classes != len(round.classes):
+        raise InputError(
+            f"must be {len(round.classes)}, as many as classes are named, got {round.n_classes}",
+            field="n_classes",
+        )
 
 
 def _check_groups(round: Round) -> None:

@@ -14,8 +14,14 @@ import numpy.typing as npt
 from numpy.random import BitGenerator, Generator, SeedSequence, default_rng
 
 from fedwqcp import scores
-from fedwqcp._validation import Floats, as_floats, several_columns
-from fedwqcp.errors import InfiniteThresholdWarning, InputError, QuorumError
+from fedwqcp._validation import (
+    Floats,
+    as_classes,
+    as_floats,
+    check_same_classes,
+    several_columns,
+)
+from fedwqcp.errors import ClassesError, InfiniteThresholdWarning, InputError, QuorumError
 from fedwqcp.federation.agent import Agent, DisclosureLimit, localize
 from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import (
@@ -62,6 +68,7 @@ def calibrate(
     key: str | None = None,
     by: Literal["label", "group"] | None = None,
     groups: Sequence[str] | None = None,
+    classes: Sequence[str] | None = None,
     allow_samples: bool = False,
     allow_large_alpha: bool = False,
     limit: DisclosureLimit | None = None,
@@ -102,6 +109,10 @@ def calibrate(
         ``groups``: coverage then holds within each, as the method promises it.
     groups : sequence of str, optional
         Names of the groups; by default those that occur.
+    classes : sequence of str, optional
+        Names of the classes, in the order of every model's columns; by default those that a
+        `Calibration` names. An agent whose `Calibration` names others, or another order, is
+        refused by name. Sets and thresholds by label then speak of these names.
     allow_samples : bool, optional
         Let methods pass on all scores of single people, as the exact forms of some need.
     allow_large_alpha : bool, optional
@@ -155,7 +166,7 @@ def calibrate(
         )
     key = new_id() if key is None else key
     score = _default_score(score, agents)
-    cals = _calibrations(agents, score, key)
+    cals = _calibrations(agents, score, key, _agreed_classes(agents, classes))
     options: dict[str, Any] = {
         "alpha": as_alphas(alpha, allow_large=allow_large_alpha),
         "score": _named_score(score, cals),
@@ -297,6 +308,7 @@ def _one_round(
         rule=rule,
         key=key,
         n_classes=next((cal.n_classes for cal in cals.values()), None),
+        classes=next((cal.classes for cal in cals.values()), ()),
         by=by,
         groups=_group_names(cals, by, groups),
     )
@@ -478,8 +490,19 @@ def _default_score(score: str | Score | None, agents: Mapping[str, object]) -> S
     return APS()
 
 
+def _agreed_classes(agents: Mapping[str, object], classes: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the names of the classes: those given, or those of the first agent that names any."""
+    if classes is not None:
+        return as_classes(classes)
+    named = (data.classes for data in agents.values() if isinstance(data, Outputs | Calibration))
+    return next((names for names in named if names), ())
+
+
 def _calibrations(
-    agents: Mapping[str, npt.ArrayLike | Calibration | Outputs], score: str | Score | None, key: str
+    agents: Mapping[str, npt.ArrayLike | Calibration | Outputs],
+    score: str | Score | None,
+    key: str,
+    classes: tuple[str, ...],
 ) -> dict[str, Calibration]:
     """Check what each agent brings, and score what a model put out; an error names the agent."""
     found = {}
@@ -489,21 +512,29 @@ def _calibrations(
                 assert score is not None  # outputs have a default one
                 chosen = scores.get(score) if isinstance(score, str) else score
                 check_ids(chosen, data)
-                found[name] = scored(chosen, key, data)
+                found[name] = scored(chosen, key, data.in_classes(classes))
             else:
                 found[name] = data if isinstance(data, Calibration) else Calibration(data)
+            if classes and found[name].classes:
+                check_same_classes(found[name].classes, classes)
         except InputError as error:
-            raise InputError(f"agent {name!r}: {error}") from None
-    return _same_classes(found)
+            raise type(error)(f"agent {name!r}: {error}") from None
+    return _same_classes(found, classes)
 
 
-def _same_classes(cals: dict[str, Calibration]) -> dict[str, Calibration]:
-    """Give every agent the same number of classes."""
+def _same_classes(cals: dict[str, Calibration], classes: tuple[str, ...]) -> dict[str, Calibration]:
+    """Give every agent the same classes."""
+    for name, cal in cals.items() if classes else ():
+        if cal.n_classes not in (None, len(classes)):
+            raise ClassesError(
+                f"agent {name!r}: n_classes must be {len(classes)}, as many as classes are named, "
+                f"got {cal.n_classes}"
+            )
     known = {cal.n_classes for cal in cals.values() if cal.n_classes is not None}
     if len(known) > 1:
         raise InputError(f"n_classes must be the same for all agents, got {sorted(known)}")
     found = [int(cal.labels.max(initial=-1)) + 1 for cal in cals.values() if cal.labels is not None]
-    n_classes = next(iter(known), max(found, default=None))
+    n_classes = len(classes) or next(iter(known), max(found, default=None))
     return {
         name: Calibration(
             cal.scores,
@@ -512,6 +543,7 @@ def _same_classes(cals: dict[str, Calibration]) -> dict[str, Calibration]:
             n_classes,
             groups=cal.groups,
             weights=cal.weights,
+            classes=classes,
         )
         for name, cal in cals.items()
     }

@@ -6,14 +6,20 @@ from collections.abc import Mapping
 
 from fedwqcp import methods, scores
 from fedwqcp.errors import InputError
-from fedwqcp.federation.plan import as_alphas, choose_method, choose_score, new_id
+from fedwqcp.federation.plan import (
+    as_alphas,
+    choose_method,
+    choose_score,
+    named_classes,
+    new_id,
+)
 from fedwqcp.federation.transport.session import Timeouts
 from fedwqcp.wire.messages import Round, Setting
 
 _KEYS = {
     "agents", "alpha", "method", "score", "rule", "by", "groups", "quorum", "max-n", "n-classes",
-    "deadline", "grace", "records", "nodes", "secure", "score-low", "score-high", "keys",
-    "allow-large-alpha",
+    "classes", "deadline", "grace", "records", "nodes", "secure", "score-low", "score-high",
+    "keys", "allow-large-alpha",
 }  # fmt: skip
 _PREFIXES = ("method-setting.", "score-setting.")
 
@@ -27,9 +33,9 @@ def round_of(config: Mapping[str, object]) -> Round:
         ``agents`` ("st-mary,lakeside"), ``alpha`` (0.1, or "0.05,0.1"; above 0.5 only with
         ``allow-large-alpha``), ``method``, ``score``,
         ``rule``, ``by`` ("label" or "group"), ``groups`` ("female,male"), ``quorum`` and
-        ``n-classes`` (0: not given), ``max-n``; ``keys`` ("st-mary=3f...,lakeside=a0..."), where
-        answers must be signed; settings of method and score under ``method-setting.NAME`` and
-        ``score-setting.NAME``.
+        ``n-classes`` (0: not given), ``classes`` ("melanoma,nevus,other"), ``max-n``; ``keys``
+        ("st-mary=3f...,lakeside=a0..."), where answers must be signed; settings of method and score
+        under ``method-setting.NAME`` and ``score-setting.NAME``.
 
     Returns
     -------
@@ -48,6 +54,9 @@ def round_of(config: Mapping[str, object]) -> Round:
                 f"{', '.join(sorted(_KEYS))}, {', '.join(part + 'NAME' for part in _PREFIXES)}"
             )
     agents = _split(config.get("agents", ""))
+    classes, n_classes = named_classes(
+        _split(config.get("classes", "")), _whole("n-classes", config.get("n-classes", 0)) or None
+    )
     method = methods.get(str(config.get("method", "fedwq-cp")), **_settings(config, _PREFIXES[0]))
     score = scores.get(str(config.get("score", "aps")), **_settings(config, _PREFIXES[1]))  # type: ignore[arg-type]  # checked there
     return Round(
@@ -63,7 +72,8 @@ def round_of(config: Mapping[str, object]) -> Round:
         max_n=_whole("max-n", config.get("max-n", Round.max_n)),
         rule=str(config.get("rule", "leq")),
         key=new_id(),
-        n_classes=_whole("n-classes", config.get("n-classes", 0)) or None,
+        n_classes=n_classes,
+        classes=classes,
         by=str(config.get("by", "")) or None,
         groups=_split(config.get("groups", "")),
         keys=_keys(config.get("keys", "")),

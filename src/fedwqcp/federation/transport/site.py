@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedwqcp._io import write_atomic
-from fedwqcp.errors import BudgetError, FedwqcpError, InputError, traced
+from fedwqcp.errors import BudgetError, ClassesError, FedwqcpError, InputError, traced
 from fedwqcp.federation.agent import USUAL_LIMIT, Agent, DisclosureLimit
 from fedwqcp.federation.outputs import Outputs, load_outputs
 from fedwqcp.federation.plan import Plan
@@ -225,7 +225,7 @@ def answer(
         before = site.previous_answer(round, request.round, f"step-{step}")
     if before is not None:
         return before
-    with refuse_with("data"):
+    with refuse_with("data"), refuse_with("classes", ClassesError):
         agent = Agent(
             site.agent,
             plan,
@@ -256,7 +256,7 @@ def read_outputs(config: Mapping[str, object]) -> Outputs:
     path, labels = config.get("outputs"), config.get("labels")
     if path is None:
         raise InputError("name the file: --node-config \"agent='st-mary' outputs='cal.npz'\"")
-    return load_outputs(Path(str(path)), None if labels is None else Path(str(labels)))
+    return load_outputs(Path(str(path)), None if labels is None else Path(str(labels)), None)
 
 
 @lru_cache(maxsize=4)
