@@ -123,9 +123,9 @@ def facts(*words):
     done = call(bench.app, *words, "--json")
     assert done.exit_code == 0, (done.output, done.exception)
     (line,) = done.stdout.splitlines()
-    told = json.loads(line)
-    assert told["version"] == 1
-    return told
+    found = json.loads(line)
+    assert found["version"] == 1
+    return found
 
 
 def test_data():
@@ -160,14 +160,14 @@ def test_studies_and_pages_as_json(monkeypatch):
     """The work itself is tested where it is done."""
     monkeypatch.setattr(bench.stress, "run", lambda *_, **__: 3)
     monkeypatch.setattr(bench.stress, "write_figures", lambda lines, out: (out / "stress.csv",))
-    told = facts("stress", "--out", "study")
-    assert (told["federations"], told["files"]) == (3, ["study/stress.csv"])
+    found = facts("stress", "--out", "study")
+    assert (found["federations"], found["files"]) == (3, ["study/stress.csv"])
     monkeypatch.setattr(bench.byzantine, "run", lambda *_, **__: [1, 2])
     monkeypatch.setattr(
         bench.byzantine_tables, "write_tables", lambda records, out: (out / "tables.md",)
     )
-    told = facts("byzantine", "--out", "attacks")
-    assert (told["records"], told["files"]) == (2, ["attacks/tables.md"])
+    found = facts("byzantine", "--out", "attacks")
+    assert (found["records"], found["files"]) == (2, ["attacks/tables.md"])
     monkeypatch.setattr(bench.html_page, "write", lambda *parts: parts[1])
     assert facts("report", "runs", "-o", "r.html")["files"] == ["r.html"]
 

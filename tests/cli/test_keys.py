@@ -134,9 +134,9 @@ def test_the_round_that_is_advised_next_keeps_the_keys(site):
     for name in ("north", "south"):
         answered(name, "--sign-key", f"{name}.pem")
     closed()
-    told = json.loads(run("advise", "round.record.json", "--json"))
-    (site / "ROSTER").write_text(told["roster"])
-    run(*told["command"][1:])
+    facts = json.loads(run("advise", "round.record.json", "--json"))
+    (site / "ROSTER").write_text(facts["roster"])
+    run(*facts["command"][1:])
     next_round = json.loads((site / "round-2.json").read_bytes())
     assert next_round["keys"] == json.loads((site / "round.json").read_bytes())["keys"]
 

@@ -67,12 +67,12 @@ def test_numbers_that_json_lacks_become_text(capsys):
         nested=({"low": -inf},),
         path=Path("a") / "b",
     )
-    told = json.loads(capsys.readouterr().out)
-    assert told["version"] == VERSION
-    assert told["threshold"] == "inf"
-    assert (told["n"], told["row"]) == (3, [0.5, "inf"])
-    assert told["nested"] == [{"low": "-inf"}]
-    assert told["path"] == "a/b"
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["version"] == VERSION
+    assert facts["threshold"] == "inf"
+    assert (facts["n"], facts["row"]) == (3, [0.5, "inf"])
+    assert facts["nested"] == [{"low": "-inf"}]
+    assert facts["path"] == "a/b"
 
 
 def test_words_and_facts_are_never_mixed(capsys):
@@ -102,10 +102,10 @@ def test_a_round(house):
     assert opened["agents"] == ["a", "b"]
     assert opened["file"] == "round.json"
     for name in ("a", "b"):
-        told = call_json("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
+        facts = call_json("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
                     "--agent", name)  # fmt: skip
-        assert told["bytes"] == (house / told["answer"]).stat().st_size
-        assert (told["new"], told["notes"], told["budget_left"]) == (True, [], None)
+        assert facts["bytes"] == (house / facts["answer"]).stat().st_size
+        assert (facts["new"], facts["notes"], facts["budget_left"]) == (True, [], None)
     closed = call_json("server", "close", "round.json", "a.json", "b.json")
     assert closed["closed"]
     assert closed["guarantee"] == {"kind": "none", "strength": "none"}
@@ -125,10 +125,10 @@ def test_a_round_that_goes_on_and_one_with_a_refusal(house):
     call_json("agent", "calibrate", "--round", "round.json", "--outputs", "a.npz", "--agent", "a",
          "--max-share", 1)  # fmt: skip
     (house / "b.json").write_text("{}")
-    told = call_json("server", "close", "round.json", "a.json", "b.json")
-    assert told["closed"] is False
-    assert told["asks"] == ["round.ask-1.json"]
-    assert len(told["refused"]) == 1
+    facts = call_json("server", "close", "round.json", "a.json", "b.json")
+    assert facts["closed"] is False
+    assert facts["asks"] == ["round.ask-1.json"]
+    assert len(facts["refused"]) == 1
 
 
 def test_advice_after_a_first_look(house):
@@ -137,8 +137,8 @@ def test_advice_after_a_first_look(house):
         call_json("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
              "--agent", name)  # fmt: skip
     call_json("server", "close", "round.json", "a.json", "b.json")
-    told = call_json("advise", "round.record.json")
-    assert told["advice"]["method"] in methods.available()
+    facts = call_json("advise", "round.record.json")
+    assert facts["advice"]["method"] in methods.available()
 
 
 def test_an_audit(tmp_path):
@@ -146,8 +146,8 @@ def test_an_audit(tmp_path):
     ledger = Ledger(tmp_path, terms)
     ledger.released(Server(terms).release())
     ledger.stored(())
-    told = call_json("audit", tmp_path)
-    assert (told["matches"], told["round"], told["answers"]) == (True, terms.id, 0)
+    facts = call_json("audit", tmp_path)
+    assert (facts["matches"], facts["round"], facts["answers"]) == (True, terms.id, 0)
 
 
 def test_lists():
@@ -188,8 +188,8 @@ def test_a_command_that_moved_says_where_to(old, new):
 
 def test_keys_for_trying_out(house):
     pytest.importorskip("cryptography")
-    told = call_json("certs", "keys", "--agent", "a")
-    assert "keys/ca.crt" in told["files"]
+    facts = call_json("certs", "keys", "--agent", "a")
+    assert "keys/ca.crt" in facts["files"]
 
 
 def test_keys_that_sign(house):
@@ -209,9 +209,9 @@ def test_the_demo(house, monkeypatch):
     monkeypatch.setattr(demo, "_run", lambda settings, console: Results((record(),), ()))
     monkeypatch.setattr(demo.html, "require_report", lambda: None)
     monkeypatch.setattr(demo.html, "write", lambda source, out, wanted: out)
-    told = call_json("demo", "--out", "out")
-    assert told["report"] == "out/report.html"
-    assert "out/records.jsonl" in told["files"]
+    facts = call_json("demo", "--out", "out")
+    assert facts["report"] == "out/report.html"
+    assert "out/records.jsonl" in facts["files"]
 
 
 def test_an_error_leaves_stdout_empty(tmp_path):

@@ -55,15 +55,15 @@ def closed(house, *terms):
 
 
 def test_a_liar_is_named(house):
-    said, told = closed(house, "--method", "rob-fcp", "--alpha", 0.1, "--alpha", 0.2)
-    assert [each["left_out"] for each in told["thresholds"]] == [["b"], ["b"]]
-    assert [each["loss"] for each in told["thresholds"]] == [1.0, 1.0]
-    q = told["thresholds"][0]["thresholds"][0]
+    said, facts = closed(house, "--method", "rob-fcp", "--alpha", 0.1, "--alpha", 0.2)
+    assert [each["left_out"] for each in facts["thresholds"]] == [["b"], ["b"]]
+    assert [each["loss"] for each in facts["thresholds"]] == [1.0, 1.0]
+    q = facts["thresholds"][0]["thresholds"][0]
     assert f"alpha=0.1: threshold {q:.6g} for all agents; left out: b (" in said[-1]
     assert "alpha=0.2: threshold" in said[-1]
     (row,) = (line for line in said[-1].splitlines() if line.startswith("│ b "))
     assert "left out" in row
-    assert told["diagnoses"] == []
+    assert facts["diagnoses"] == []
     assert "averag" not in said[-1]
 
 
@@ -77,18 +77,18 @@ def test_what_comes_next_is_told(house):
 
 @pytest.mark.parametrize("method", ["guarded-median-cp", "weighted-median-cp", "trimmed-mean-cp"])
 def test_averaging_is_no_matter_where_nothing_was_averaged(house, method):
-    said, told = closed(house, "--method", method, "--alpha", 0.1)
-    assert told["diagnoses"] == []
+    said, facts = closed(house, "--method", method, "--alpha", 0.1)
+    assert facts["diagnoses"] == []
     assert "averag" not in said[0]
     assert ("only as far as its own data allow" in said[0]) == (method == "guarded-median-cp")
 
 
 def test_averaging_is_judged_where_thresholds_were_averaged(house):
-    said, told = closed(house, "--method", "fedavgq-cp", "--alpha", 0.1, "--alpha", 0.4)
-    assert [found["alpha"] for found in told["diagnoses"]] == [0.1, 0.4]
+    said, facts = closed(house, "--method", "fedavgq-cp", "--alpha", 0.1, "--alpha", 0.4)
+    assert [found["alpha"] for found in facts["diagnoses"]] == [0.1, 0.4]
     release = json.loads((house / "release.json").read_text())
     for alpha, each, outcome in zip(
-        (0.1, 0.4), told["thresholds"], release["outcomes"], strict=True
+        (0.1, 0.4), facts["thresholds"], release["outcomes"], strict=True
     ):
         assert (each["whose"], each["thresholds"]) == ("all", [outcome["value"]])
         assert f"alpha={alpha}: threshold {outcome['value']:.6g} for all agents" in said[0]
@@ -103,10 +103,10 @@ def test_private_thresholds_that_are_infinite_have_their_own_reason(house):
 
 
 def test_a_private_median_is_not_judged_as_a_mean(house):
-    _, told = closed(house, "--method", "private-fedwq-cp", "--setting", "epsilon=40",
+    _, facts = closed(house, "--method", "private-fedwq-cp", "--setting", "epsilon=40",
                      "--setting", "combine=weighted-median-cp", "--alpha", 0.2)  # fmt: skip
-    assert told["diagnoses"] == []
-    assert told["thresholds"][0]["whose"] == "all"
+    assert facts["diagnoses"] == []
+    assert facts["thresholds"][0]["whose"] == "all"
 
 
 def test_a_round_that_can_no_longer_keep_its_promise_is_refused(house):
@@ -293,9 +293,9 @@ def test_audit_says_whether_a_record_matches(tmp_path):
     assert "south: used" in said
     (tmp_path / "release.json").write_text("{}")
     assert "does not match: release.json" in call("audit", tmp_path, code=1)
-    told = call_json("audit", tmp_path, code=1)
-    assert (told["matches"], told["record"]) == (False, str(tmp_path))
-    assert told["difference"].startswith("release.json")
+    facts = call_json("audit", tmp_path, code=1)
+    assert (facts["matches"], facts["record"]) == (False, str(tmp_path))
+    assert facts["difference"].startswith("release.json")
 
 
 def test_several_records_and_folders_of_them(tmp_path):
@@ -305,22 +305,22 @@ def test_several_records_and_folders_of_them(tmp_path):
     said = call("audit", tmp_path / "records" / "1", tmp_path / "records" / "2")
     assert [line.split()[2].rstrip(",") for line in said.splitlines() if "matches" in line] == ids
     assert call("audit", tmp_path / "records") == said
-    told = json.loads(call("audit", tmp_path / "records", tmp_path / "other", "--json"))
-    assert [each["matches"] for each in told] == [True] * 3
-    assert [each["version"] for each in told] == [1] * 3
+    facts = json.loads(call("audit", tmp_path / "records", tmp_path / "other", "--json"))
+    assert [each["matches"] for each in facts] == [True] * 3
+    assert [each["version"] for each in facts] == [1] * 3
     (tmp_path / "records" / "2" / "release.json").write_text("{}")
     said = call("audit", tmp_path / "records", code=1)
     assert f"matches: round {ids[0]}" in said
     assert f"{tmp_path / 'records' / '2'} does not match: release.json" in said
-    told = json.loads(call("audit", tmp_path / "records", "--json", code=1))
-    assert [each["matches"] for each in told] == [True, False]
+    facts = json.loads(call("audit", tmp_path / "records", "--json", code=1))
+    assert [each["matches"] for each in facts] == [True, False]
 
 
 def test_one_record_in_a_folder_of_records_is_told_as_a_list(tmp_path):
     terms = recorded(tmp_path / "records" / "1")
-    (told,) = json.loads(call("audit", tmp_path / "records", "--json"))
-    assert told["round"] == terms.id
-    assert call_json("audit", tmp_path / "records" / "1") == told
+    (facts,) = json.loads(call("audit", tmp_path / "records", "--json"))
+    assert facts["round"] == terms.id
+    assert call_json("audit", tmp_path / "records" / "1") == facts
 
 
 def test_what_can_be_audited_is_told(tmp_path):

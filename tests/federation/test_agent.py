@@ -196,7 +196,7 @@ def terms(method, alphas=(0.1,), **settings):
 
 
 @pytest.mark.parametrize(
-    ("round", "told"),
+    ("round", "count"),
     [
         (terms("fcp", sketch="order", points=10**5, min_gap=2), 50),
         (terms("fcp", probes=10**5), 100),
@@ -214,8 +214,8 @@ def terms(method, alphas=(0.1,), **settings):
         (terms("fedwq-cp", tuple(i / 100 for i in range(2, 99))), 97),
     ],
 )
-def test_scores_of_single_people_stay_home_whatever_the_settings(round, told):
-    with pytest.raises(InputError, match=f"can reveal {told} of .* scores of single people"):
+def test_scores_of_single_people_stay_home_whatever_the_settings(round, count):
+    with pytest.raises(InputError, match=f"can reveal {count} of .* scores of single people"):
         Agent("a", round, HALVES).answer()
     assert Agent("a", round, HALVES, limit=DisclosureLimit(share=1.0)).answer()
     assert Agent("a", round, HALVES, allow_samples=True).answer()

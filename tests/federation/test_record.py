@@ -1,4 +1,4 @@
-"""Releases survive a file, and damaged files are told from missing ones."""
+"""Releases survive a file, and damaged files are not mistaken for missing ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FedLS-CP: sketches by class, lending, thresholds of a label mixture."""
+"""FedLS-CP: sketches by class, shrinkage, thresholds of a label mixture."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_where_one_agent_alone_has_points_the_others_take_its_threshold():
     assert lent.outcomes[0].unseen == (0.0, 1.0)
     assert lent.outcomes[0].n0 == 50
     own = fw.calibrate(agents, method=FedLSCP(target="own"), alpha=0.1)
-    assert own.threshold("none") == inf  # it has no label law that could be aimed at
+    assert own.threshold("none") == inf  # it has no label distribution to target
     rare = fw.calibrate(agents, method=FedLSCP(target=(1, 1, 1), n0=9.0), alpha=0.1)
     assert rare.threshold("none") == inf  # nobody has the third class
     assert rare.outcomes[0].borrowed[1] == pytest.approx(2 / 3)

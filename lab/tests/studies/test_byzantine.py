@@ -1,4 +1,4 @@
-"""Liars: forged scores through real messages, and what they did."""
+"""Byzantine agents: forged scores through real messages, and their effect."""
 
 from __future__ import annotations
 
