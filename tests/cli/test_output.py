@@ -29,8 +29,8 @@ from fedwqcp.federation.transport.local import calibrate
 from fedwqcp.wire.messages import Round
 from records import record
 
-ELSEWHERE = {"flower demo"}
-"""It starts seven processes; `make test-flower` runs it."""
+ELSEWHERE = {"flower demo", "nvflare demo"}
+"""They start seven processes each; `make test-flower` and `make test-nvflare` run them."""
 
 
 def walk(command, words=()):
@@ -202,6 +202,19 @@ def test_keys_that_sign(house):
 def test_an_app_of_ones_own(house):
     pytest.importorskip("flwr")
     assert "my-app/pyproject.toml" in call_json("flower", "new", "my-app")["files"]
+
+
+def test_a_job_of_ones_own(house):
+    pytest.importorskip("nvflare")
+    assert "my-job/meta.json" in call_json("nvflare", "new", "my-job")["files"]
+
+
+def test_a_startup_kit(house):
+    pytest.importorskip("nvflare")
+    Path("kit/local").mkdir(parents=True)
+    Path("kit/local/resources.json.default").write_text('{"components": []}')
+    Path("kit/local/authorization.json.default").write_text('{"permissions": {}}')
+    assert "kit/local/resources.json" in call_json("nvflare", "allow", "kit")["files"]
 
 
 def test_the_demo(house, monkeypatch):

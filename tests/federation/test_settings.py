@@ -85,11 +85,14 @@ def test_timeouts():
 
 
 def test_nodes():
-    assert nodes_of({}) is None
-    assert nodes_of({"nodes": "north=12,south = 7"}) == {"north": 12, "south": 7}
-    for bad in ("north", "north=x", "north=1,south=1"):
+    assert nodes_of({}, int) is None
+    assert nodes_of({"nodes": "north=12,south = 7"}, int) == {"north": 12, "south": 7}
+    assert nodes_of({"nodes": "north=site-1"}, str) == {"north": "site-1"}
+    for bad in ("north", "north=x", "north=1,south=1", "north="):
         with pytest.raises(InputError, match="node"):
-            nodes_of({"nodes": bad})
+            nodes_of({"nodes": bad}, int)
+    with pytest.raises(InputError, match="NAME=ID"):
+        nodes_of({"nodes": "north= "}, str)
 
 
 def test_groups_of_people_and_labels():

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fedwqcp import __version__
-from fedwqcp.cli import agent, flower, keys, monitor, report, server
+from fedwqcp.cli import agent, engines, keys, monitor, report, server
 from fedwqcp.cli.demo import demo
 from fedwqcp.cli.keys import certs
 from fedwqcp.cli.listing import methods, scores
@@ -26,8 +26,9 @@ app.add_typer(agent.app, name="agent", help="Answer rounds and predict, where th
 app.add_typer(monitor.app, name="monitor", help="Watch coverage after release, as labels arrive.")
 app.add_typer(report.app, name="report", help="Make figures and pages.")
 app.add_typer(
-    flower.app, name="flower", help="Federations over Flower: an app of one's own, a demo."
+    engines.flower, name="flower", help="Federations over Flower: an app of one's own, a demo."
 )
+app.add_typer(engines.nvflare, name="nvflare", help="Federations over NVIDIA FLARE: a job, a demo.")
 app.add_typer(keys.app, name="keys", help="Keys that sign answers.")
 app.command()(demo)
 app.command()(advise)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from fedwqcp import methods, scores
 from fedwqcp.errors import InputError
@@ -15,6 +16,8 @@ from fedwqcp.federation.plan import (
 )
 from fedwqcp.federation.transport.session import Timeouts
 from fedwqcp.wire.messages import Round, Setting
+
+N = TypeVar("N")
 
 _KEYS = {
     "agents", "alpha", "method", "score", "rule", "by", "groups", "quorum", "max-n", "n-classes",
@@ -99,17 +102,20 @@ def timeouts_of(config: Mapping[str, object]) -> Timeouts:
     )
 
 
-def nodes_of(config: Mapping[str, object]) -> dict[str, int] | None:
+def nodes_of(config: Mapping[str, object], node_of: Callable[[str], N]) -> dict[str, N] | None:
     """Return which node each agent must be (``nodes``: "st-mary=1234,lakeside=5678").
 
-    None where the configuration names none: then nodes say which agent they are.
+    `node_of` reads how the engine names a node. None where the configuration names none.
     """
-    found: dict[str, int] = {}
+    found: dict[str, N] = {}
     for entry in _split(config.get("nodes", "")):
         name, equals, node = entry.partition("=")
-        if not equals or not node.strip().isdigit():
+        try:
+            found[name.strip()] = node_of(node.strip())
+        except ValueError:
+            equals = ""
+        if not equals or not node.strip():
             raise InputError(f"nodes must be written NAME=ID, got {entry!r}")
-        found[name.strip()] = int(node)
     if len(set(found.values())) != len(found):
         raise InputError("nodes: one node stands for one agent")
     return found or None

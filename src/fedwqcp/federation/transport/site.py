@@ -24,7 +24,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._io import write_atomic
+from fedwqcp._io import read_toml, write_atomic
 from fedwqcp.errors import BudgetError, ClassesError, FedwqcpError, InputError, traced
 from fedwqcp.federation.agent import USUAL_LIMIT, Agent, DisclosureLimit
 from fedwqcp.federation.outputs import Outputs, load_outputs
@@ -43,6 +43,12 @@ SiteOutputs: TypeAlias = Outputs | Calibration | tuple[npt.ArrayLike, npt.ArrayL
 """What a site's own function may return: outputs and labels, in one of three forms."""
 Work: TypeAlias = Callable[[], tuple[str, bytes]]
 """Returns a status and the bytes that go with it."""
+_FILES = ("outputs", "labels", "folder", "sign-key")
+_KEYS = (
+    *_FILES, "agent", "allow-samples", "max-share", "min-class", "max-seconds", "privacy-budget",
+    "secure-only",
+)  # fmt: skip
+"""What a site may set; `Site.of` and `read_outputs` read it."""
 _ROUND_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
@@ -79,7 +85,7 @@ class Site:
         if agent is None and "partition-id" in config:
             agent = f"agent-{config['partition-id']}"
         if agent is None:
-            raise InputError("name this agent: --node-config \"agent='st-mary' ...\"")
+            raise InputError("name this agent in the site's settings: agent='st-mary'")
         check_names((str(agent),))
         budget = config.get("privacy-budget")
         folder = str(config.get("folder", Path("fedwqcp-site") / str(agent)))
@@ -255,8 +261,15 @@ def read_outputs(config: Mapping[str, object]) -> Outputs:
     """Read the files that the site's settings name: ``outputs``, and ``labels`` if it has none."""
     path, labels = config.get("outputs"), config.get("labels")
     if path is None:
-        raise InputError("name the file: --node-config \"agent='st-mary' outputs='cal.npz'\"")
+        raise InputError("name the file in the site's settings: outputs='cal.npz'")
     return load_outputs(Path(str(path)), None if labels is None else Path(str(labels)), None)
+
+
+def load_settings(path: Path, home: Path) -> dict[str, object]:
+    """Read a site's settings from a TOML file; files that it names lie below `home`."""
+    found = {"folder": "fedwqcp-site", **read_toml(path, _KEYS)}
+    files = {key: str(home / str(found[key])) for key in _FILES if found.get(key)}
+    return {**found, **files}
 
 
 @lru_cache(maxsize=4)
