@@ -20,7 +20,7 @@ from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.deployment import descendants, round_ended, wait_until
 from fedwqcp.federation.transport.nvflare.deployment import (
     SERVER,
-    LocalFederation,
+    FlareFederation,
     write_job,
 )
 from fedwqcp.wire.codec import encode
@@ -51,7 +51,7 @@ def root(tmp_path_factory):
 @pytest.fixture(scope="module")
 def federation(root, stops_when_terminated):
     """Three sites that refuse foreign code, and a coordinator that would let it pass."""
-    made = LocalFederation(root / "federation", SITES)
+    made = FlareFederation(root / "federation", SITES)
     policies = made.kits / SERVER / "local"
     (policies / "authorization.json").unlink()
     resources = json.loads((policies / "resources.json").read_text())

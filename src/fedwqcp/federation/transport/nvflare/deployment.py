@@ -116,7 +116,7 @@ def run_demo(
     records = folder / "records"
     clock, seconds = time.monotonic(), {}
     on_step("provisioning startup kits with certificates; starting the server")
-    with LocalFederation(folder / "federation", sites) as federation:
+    with FlareFederation(folder / "federation", sites) as federation:
         on_step(f"starting {len(sites)} clients, which refuse code that a job brings")
         for name in sites:
             home = folder / "sites" / name
@@ -160,7 +160,7 @@ def write_job(folder: Path, terms: Mapping[str, object]) -> Path:
     return folder
 
 
-class LocalFederation(AbstractContextManager["LocalFederation"]):
+class FlareFederation(AbstractContextManager["FlareFederation"]):
     """A server and its clients with mutual TLS, as FLARE provisions them, on this machine.
 
     Leaving the block stops every process. No site is started yet on entering it.
@@ -177,7 +177,7 @@ class LocalFederation(AbstractContextManager["LocalFederation"]):
         self._logged = 0
         self._provision()
 
-    def __enter__(self) -> LocalFederation:
+    def __enter__(self) -> FlareFederation:
         try:
             self.start_server()
         except BaseException:
