@@ -5,19 +5,20 @@ BIN    := $(VENV)/bin
 TORCH  ?= torch==2.13.0
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test test-lowest test-torch test-flower test-browser test-docs docs screenshots nightly fuzz check slow paper bench-peers clean
+.PHONY: demo test test-lowest test-torch test-flower test-nvflare test-browser test-docs docs screenshots nightly fuzz check slow paper bench-peers clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.demo  ## the main job, on data that needs no download
 	$(BIN)/fedwqcp demo --out out
 
 test: $(VENV)/.dev  ## the quick suite
-	$(BIN)/python -m pytest -n 2 -m "not slow and not flower and not nightly" \
-	  --ignore lab/tests/models --ignore tests/flower --ignore tests/test_torch.py --ignore tests/browser \
-	  --ignore lab/src/fedwqcp_lab/models --ignore src/fedwqcp/torch.py --ignore src/fedwqcp/federation/transport/flower
+	$(BIN)/python -m pytest -n 2 -m "not slow and not flower and not nvflare and not nightly" \
+	  --ignore lab/tests/models --ignore tests/flower --ignore tests/nvflare --ignore tests/test_torch.py --ignore tests/browser \
+	  --ignore lab/src/fedwqcp_lab/models --ignore src/fedwqcp/torch.py --ignore src/fedwqcp/federation/transport/flower \
+	  --ignore src/fedwqcp/federation/transport/nvflare
 
 test-lowest: $(VENV)/.lowest  ## the quick suite of the core on the oldest supported dependencies
-	$(VENV)-lowest/bin/python -m pytest -n 2 -m "not slow and not flower and not nightly" tests/scores tests/methods tests/wire \
+	$(VENV)-lowest/bin/python -m pytest -n 2 -m "not slow and not flower and not nvflare and not nightly" tests/scores tests/methods tests/wire \
 	  tests/federation tests/theory tests/conformance tests/test_quantile.py tests/test_sets.py tests/test_metrics.py
 
 check: $(VENV)/.dev  ## format, lint, types, doors between rooms, docstrings
@@ -36,11 +37,14 @@ paper: $(VENV)/.torch  ## the paper's experiment: make paper DATA=folder
 	$(BIN)/fedwqcp-lab reproduce --data $(DATA) --out runs/paper
 
 test-flower: $(VENV)/.flower  ## rounds between real processes, with TLS and authentication
-	$(BIN)/python -m pytest tests/flower tests/federation/test_certs.py tests/cli/test_server.py \
-	  src/fedwqcp/federation/transport -m "not slow and not nightly"
+	$(BIN)/python -m pytest tests/flower tests/federation/test_certs.py tests/cli/test_server.py tests/conformance/test_transports.py \
+	  src/fedwqcp/federation/transport/flower -m "not slow and not nightly"
 
-nightly: $(VENV)/.simulation  ## the slow faults of a federation, and three minutes of the fuzzer
-	$(BIN)/python -m pytest tests/flower -m nightly
+test-nvflare: $(VENV)/.nvflare  ## rounds over NVIDIA FLARE, within a process and between real ones
+	$(BIN)/python -m pytest tests/nvflare tests/conformance/test_transports.py tests/cli/test_output.py -m "not slow and not nightly"
+
+nightly: $(VENV)/.simulation $(VENV)/.nvflare  ## the slow faults of a federation, and three minutes of the fuzzer
+	$(BIN)/python -m pytest tests/flower tests/nvflare -m nightly
 	$(MAKE) fuzz SECONDS=180
 
 SECONDS ?= 600
@@ -72,6 +76,10 @@ $(VENV)/.lowest: $(VENV)/bin/python pyproject.toml
 
 $(VENV)/.flower: $(VENV)/.dev
 	$(PIP) install --quiet -e ".[flower]"
+	touch $@
+
+$(VENV)/.nvflare: $(VENV)/.dev
+	$(PIP) install --quiet -e ".[nvflare]"
 	touch $@
 
 $(VENV)/.browser: $(VENV)/.dev

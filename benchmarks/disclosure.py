@@ -1,4 +1,4 @@
-"""What an agent's limit on told scores costs, on four hospitals.
+"""What an agent's limit on disclosed scores costs, on four hospitals.
 
 ``python benchmarks/disclosure.py --data FOLDER`` reads ``heart_disease.csv`` there (UCI Heart
 Disease, doi 10.24432/C52P4X, with a column ``site``) and rewrites ``results/disclosure/table.md``.

@@ -122,8 +122,8 @@ def measure(classes: int, options: argparse.Namespace, device: torch.device) -> 
             "quantile": partial(conformal_quantile, scores, options.alpha),
         }
         times = {what: seconds(call, device, options.repeats) for what, call in work.items()}
-        told = "  ".join(f"{what} {t * 1e3:8.3f} ms {t / read:6.2f}x" for what, t in times.items())
-        print(f"  {name:5} {told}  mean size {mean:.1f}, equal to numpy", flush=True)
+        cells = "  ".join(f"{what} {t * 1e3:8.3f} ms {t / read:6.2f}x" for what, t in times.items())
+        print(f"  {name:5} {cells}  mean size {mean:.1f}, equal to numpy", flush=True)
 
 
 def main() -> None:

@@ -20,9 +20,9 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+import torch
 
 from fedwqcp.demo.data import stream
-from fedwqcp_lab.models._torch import torch
 from fedwqcp_lab.models.engine import Engine, find_device, place
 from fedwqcp_lab.models.networks import (
     FIRST,

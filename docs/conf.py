@@ -59,7 +59,7 @@ nb_execution_mode = "off"  # the tests run every block; the gallery runs its own
 
 autosummary_generate = True
 autodoc_typehints = "none"  # types and shapes stand in the docstrings
-autodoc_mock_imports = ["torch", "flwr"]
+autodoc_mock_imports = ["torch", "flwr", "nvflare"]
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 nitpicky = True

@@ -1,4 +1,4 @@
-"""Pages that the site makes of the package itself: docstrings, and the program's ``--help``.
+"""Pages that the site makes of the package itself: docstrings, and the commands' ``--help``.
 
 ``python docs/generate.py`` writes the table of promises and tests into the page on methods.
 """
@@ -62,7 +62,7 @@ def python() -> str:
     public = [name for name in fedwqcp.__all__ if not inspect.ismodule(getattr(fedwqcp, name))]
     parts = [
         _title("Python reference", "="),
-        "Every public name in full, from its docstring. The page *Public names* is the overview.",
+        "Every public name in full, from its docstring. The page *API reference* is the overview.",
         _section("fedwqcp", [f"fedwqcp.{name}" for name in public]),
         _section("Methods", [_path(methods.find(name)) for name in methods.available()]),
         _section("Scores", [_path(type(scores.get(name))) for name in scores.available()]),
@@ -74,7 +74,7 @@ def python() -> str:
 
 
 def commands() -> str:
-    """Return every command with its arguments and options, as ``--help`` tells them.
+    """Return every command with its arguments and options, as ``--help`` prints them.
 
     Returns
     -------
@@ -83,7 +83,7 @@ def commands() -> str:
     """
     parts = [
         "# Every command and option",
-        "What `--help` tells. [The program](../cli.md) is the overview.",
+        "The text of `--help`. [Command line](../cli.md) is the overview.",
     ]
     for words, command in walk(typer.main.get_command(app)):
         context = command.make_context(" ".join(words), [], resilient_parsing=True)
@@ -122,9 +122,9 @@ def _parameters(command: Any, context: Any) -> str:
     """Return a table of arguments and options."""
     rows = []
     for parameter in command.params:
-        told = parameter.get_help_record(context)
-        if told is not None:
-            name, text = (part.replace("|", "\\|").replace("\n", " ") for part in told)
+        record = parameter.get_help_record(context)
+        if record is not None:
+            name, text = (part.replace("|", "\\|").replace("\n", " ") for part in record)
             rows.append(f"| `{name}` | {text} |")
     return "\n".join(["| parameter | meaning |", "|---|---|", *rows]) if rows else ""
 

@@ -21,6 +21,30 @@ def test_sets_of_labels_by_hand() -> None:
     assert SETS.cover([2, 0, 1]).tolist() == [True, False, True]
 
 
+def test_printed_sets_show_counts_of_sizes_and_the_first_rows() -> None:
+    assert str(SETS) == (
+        "3 sets of labels out of 3, mean size 1\nsize  0  1  2\nsets  1  1  1\n"
+        "row 0: 0 2\nrow 1: (empty)\nrow 2: 1"
+    )
+    lines = str(LabelSets(np.tri(40, 40, -1) > 0)).splitlines()
+    assert lines[:2] == [
+        "40 sets of labels out of 40, mean size 19.5",
+        "sizes 0 to 39, median 19.5; 1 empty",
+    ]
+    assert (len(lines), lines[-2:]) == (13, ["row 9: 0 1 2 3 4 5 6 7 8", "..."])
+    assert str(LabelSets(np.ones((1, 12), bool))).endswith("8 9 ... (12 labels)")
+    assert str(LabelSets(np.zeros((0, 3), bool))) == "no sets of labels out of 3"
+
+
+def test_printed_intervals_show_lengths_and_the_first_rows() -> None:
+    assert str(INTERVALS[:2]) == (
+        "2 intervals, length 0.5 on average, median 0.5; 1 empty, 0 infinite\n"
+        "row 0: 0 to 1\nrow 1: 2 to 1"
+    )
+    assert "1 empty, 1 infinite" in str(INTERVALS)
+    assert str(INTERVALS[:0]) == "no intervals"
+
+
 def test_labels_are_checked() -> None:
     with pytest.raises(InputError, match="from 0 to 2, row 2 is outside"):
         SETS.cover([0, 0, 3])
@@ -69,3 +93,18 @@ def test_an_integer_is_covered_where_its_label_is(lower, upper, labels) -> None:
     intervals = Intervals(lower, upper)
     covered = intervals.cover([float(label) for label in labels])
     assert intervals.labels(5).cover(labels).tolist() == covered.tolist()
+
+
+def test_sets_speak_of_classes_by_name():
+    names = ["melanoma", "nevus", "other"]
+    sets = LabelSets(np.array([[True, False, True], [False, True, False]]), names)
+    assert [sets.names(row) for row in range(2)] == [("melanoma", "other"), ("nevus",)]
+    assert sets[0] == (0, 2)
+    assert sets.cover(["other", "melanoma"]).tolist() == [True, False]
+    assert sets.cover([2, 0]).tolist() == [True, False]
+    assert sets[1:].names(0) == ("nevus",)
+    assert LabelSets(sets.mask).names(0) == ("0", "2")
+    with pytest.raises(InputError, match=r"classes: must be 3, one for each column, got 2"):
+        LabelSets(sets.mask, names[:2])
+    with pytest.raises(InputError, match=r"must be one of the classes 'melanoma', .* row 1 is"):
+        sets.cover(["other", "wart"])

@@ -6,6 +6,7 @@ from hypothesis import given
 
 from fedwqcp._validation import (
     as_alpha,
+    as_classes,
     as_floats,
     as_groups,
     as_indicators,
@@ -14,9 +15,10 @@ from fedwqcp._validation import (
     as_scores,
     as_uniforms,
     as_usual_alpha,
+    check_same_classes,
     group_places,
 )
-from fedwqcp.errors import InputError
+from fedwqcp.errors import ClassesError, InputError
 from strategies import probabilities
 
 NAN, INF = float("nan"), float("inf")
@@ -264,3 +266,36 @@ def test_indicators_are_ones_and_zeros():
     for wrong in ([[2, 0]], [[0.5, 0]], [[np.nan, 0]], [[1, 0, 1]]):
         with pytest.raises(InputError, match="labels must"):
             as_indicators(wrong, (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("classes", "says"),
+    [
+        ("melanoma", "must be a list of names, got one text"),
+        (["melanoma"], "must name at least two, got 1"),
+        ([1, 2], r"must be names, got int: pass list\(map\(str, classes\)\)"),
+        (["a", "a"], "each name may occur once"),
+        (["a", " b"], "none of them a space at an end, got ' b'"),
+        (["a", "b\n"], "1 to 64 printable characters"),
+        (["1", "2"], "'1' is class 0, counted from 0; write 'class 1'"),
+        (["Cafe\u0301", "Caf\u00e9"], "each name may occur once"),
+    ],
+)
+def test_names_of_classes_that_are_refused(classes, says):
+    with pytest.raises(InputError, match=f"classes: .*{says}"):
+        as_classes(classes)
+
+
+def test_names_of_classes_are_kept_in_one_form():
+    assert as_classes(["Cafe\u0301", "Tee"]) == ("Caf\u00e9", "Tee")
+    assert as_classes(np.array(["0", "1", "2"])) == ("0", "1", "2")
+
+
+def test_other_classes_are_named():
+    check_same_classes(("a", "b"), ["a", "b"])
+    with pytest.raises(
+        ClassesError, match="in the round's order, 'a', 'b'; this agent has 'b', 'a'"
+    ):
+        check_same_classes(("b", "a"), ("a", "b"))
+    with pytest.raises(ClassesError, match="lacks 'b'; the round does not know 'c', 'd':"):
+        check_same_classes(("c", "a", "d"), ("a", "b"))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import inf
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +35,19 @@ def threshold(
     values = {release.threshold(name) for name in agents}
     assert len(values) == 1
     return values.pop()
+
+
+def calibrations(data: Iterable[tuple[Any, ...]], n_classes: int = 3) -> dict[str, fw.Calibration]:
+    """Agents a0, a1, ... of (scores, labels) or (scores, features, labels); labels may be None."""
+    return {
+        f"a{i}": fw.Calibration(
+            scores,
+            None if labels is None else np.asarray(labels, dtype=np.int64),
+            *features,
+            n_classes=None if labels is None else n_classes,
+        )
+        for i, (scores, *features, labels) in enumerate(data)
+    }
 
 
 def samples(

@@ -289,7 +289,11 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         "target by n / (N + n)",
         "class counts and order statistics",
         "every agent's threshold, and what share of it is borrowed",
-        ("methods/test_fedls_cp.py::test_without_loans_other_agents_change_nothing",),
+        (
+            "methods/test_fedls_cp.py::"
+            "test_other_agents_move_a_distribution_by_the_share_that_is_borrowed",
+            "methods/test_fedls_cp.py::test_without_loans_other_agents_change_nothing",
+        ),
     ),
     "dp-fedcp": (
         "each step moves by its share of the weighted labels times `local_steps` x `step_size`",
@@ -309,6 +313,7 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         (
             "federation/test_byzantine.py::"
             "test_cphet_moves_by_at_most_n_weights_of_which_other_targets_lack_what_one_has",
+            "federation/test_byzantine.py::test_cphet_refuses_a_thousandth_more_weight_than_that",
             "federation/test_byzantine.py::"
             "test_cphet_refuses_the_largest_weight_towards_every_target",
         ),

@@ -67,10 +67,10 @@ def table() -> str:
         "|---|---|---|---|---|",
     ]
     for name, settings, words in ROWS:
-        shown = ", ".join(f"`{key}={value}`" for key, value in settings.items())
-        told = " | ".join(str(_told(name, settings, n)) for n in SIZES)
-        method = f"`{name}`" + (f", {shown}" if shown else "")
-        lines.append(f"| {method} | {words} | {told} | {_first(name, settings)} |")
+        given = ", ".join(f"`{key}={value}`" for key, value in settings.items())
+        disclosed = " | ".join(str(_disclosed(name, settings, n)) for n in SIZES)
+        method = f"`{name}`" + (f", {given}" if given else "")
+        lines.append(f"| {method} | {words} | {disclosed} | {_first(name, settings)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -79,10 +79,10 @@ def _data(n: int) -> Calibration:
     return Calibration(np.linspace(0, 1, n), np.arange(n) % 2, np.zeros((n, 1)), 2)
 
 
-def _told(name: str, settings: dict[str, object], n: int) -> int:
+def _disclosed(name: str, settings: dict[str, object], n: int) -> int:
     """How many scores of an agent a round with two agents can learn at most."""
     method = methods.get(name, **settings)
-    found = method.reveals(_data(n), 0.1, steps=1, agents=2)
+    found = method.reveals(_data(n), 0.1, steps=1)
     return min(n, sum(part.scores for part in found))
 
 

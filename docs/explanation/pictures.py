@@ -18,15 +18,15 @@ from fedwqcp.methods.private_fedwq_cp import count_bins, edges_of, mechanism
 from fedwqcp.report.figures import COLOURS, STYLE, save
 
 ALPHA = 0.1
-EASY, HARD = (1.0, 6.0), (4.0, 3.0)  # laws of the scores of two classes: Beta(a, b)
+EASY, HARD = (1.0, 6.0), (4.0, 3.0)  # distributions of the scores of two classes: Beta(a, b)
 SHARES = {"A": (300, 0.1), "B": (150, 0.4), "C": (60, 0.8)}  # points, and share of the hard class
-LIAR = "liar"
-WITH_A_LIAR = ("weighted-median-cp", "trimmed-mean-cp", "rob-fcp", "guarded-median-cp")
-LOOK = dict(zip((*SHARES, LIAR), (*COLOURS[:3], "0.6"), strict=True))
-TARGETS = {"dp-fedcp": (0.5, 0.5), "fedls-cp": "own"}  # what those that correct a shift aim at
+BYZANTINE = "Byzantine"
+UNDER_ATTACK = ("weighted-median-cp", "trimmed-mean-cp", "rob-fcp", "guarded-median-cp")
+COLOUR = dict(zip((*SHARES, BYZANTINE), (*COLOURS[:3], "0.6"), strict=True))
+TARGETS = {"dp-fedcp": (0.5, 0.5), "fedls-cp": "own"}  # targets of methods that correct a shift
 
 
-def agents(liar: bool) -> dict[str, fw.Calibration]:
+def agents(attacked: bool) -> dict[str, fw.Calibration]:
     """Return calibration data of three agents, and of one that claims zeros."""
     found = {}
     for place, (name, (n, hard)) in enumerate(SHARES.items()):
@@ -35,9 +35,9 @@ def agents(liar: bool) -> dict[str, fw.Calibration]:
         scores = np.where(labels == 1, rng.beta(*HARD, size=n), rng.beta(*EASY, size=n))
         features = rng.normal(2.0 * labels)[:, None]
         found[name] = fw.Calibration(scores, labels=labels, features=features, n_classes=2)
-    if liar:
+    if attacked:
         zeros = np.zeros(200)
-        found[LIAR] = fw.Calibration(zeros, labels=zeros.astype(np.int64), n_classes=2)
+        found[BYZANTINE] = fw.Calibration(zeros, labels=zeros.astype(np.int64), n_classes=2)
     return found
 
 
@@ -50,16 +50,18 @@ def coverage(name: str, threshold: float | np.ndarray) -> float:
 
 def draw(name: str, folder: Path) -> Path:
     """Draw one method."""
-    liar = name in WITH_A_LIAR
-    cals = agents(liar)
+    attacked = name in UNDER_ATTACK
+    cals = agents(attacked)
     settings = {"target": TARGETS[name]} if name in TARGETS else {}
     with rc_context({**STYLE, "font.size": 8.0, "svg.fonttype": "none"}):
         figure = Figure(figsize=(5.4, 1.9), layout="constrained")
         panel = figure.subplots()
         for agent, cal in cals.items():
-            panel.ecdf(cal.scores, color=LOOK[agent], linewidth=1.1, label=f"{agent}, n = {cal.n}")
+            panel.ecdf(
+                cal.scores, color=COLOUR[agent], linewidth=1.1, label=f"{agent}, n = {cal.n}"
+            )
             panel.plot([fw.conformal_quantile(cal.scores, ALPHA)], [1 - ALPHA], "|",
-                       color=LOOK[agent], markersize=11)  # fmt: skip
+                       color=COLOUR[agent], markersize=11)  # fmt: skip
         panel.axhline(1 - ALPHA, color="0.35", linestyle="--", linewidth=0.8)
         if name == "private-fedwq-cp":
             _private(panel, cals)
@@ -71,34 +73,34 @@ def draw(name: str, folder: Path) -> Path:
 
 
 def _thresholds(panel, name, cals, settings) -> None:
-    """Draw where the method puts the threshold, and tell every agent's coverage."""
+    """Draw where the method puts the threshold, and name every agent's coverage."""
     release = fw.calibrate(cals, method=fw.methods.get(name, **settings), alpha=ALPHA,
                            score="lac")  # fmt: skip
     own = {agent: np.atleast_1d(release.threshold(agent)) for agent in SHARES}
     shared = len({tuple(q) for q in own.values()}) == 1
     for agent, values in own.items():
         for place, value in enumerate(values if not shared or agent == "A" else ()):
-            colour = "black" if shared else LOOK[agent]
+            colour = "black" if shared else COLOUR[agent]
             panel.axvline(value, color=colour, linewidth=1.3, linestyle=("-", ":")[place])
             if place == 1:
                 panel.text(value + 0.02, 0.05, "one for each class", fontsize=7)
-    told = ", ".join(f"{agent} {coverage(agent, q):.2f}" for agent, q in own.items())
-    panel.set_title(f"{name}: coverage {told}", loc="left", fontsize=8)
+    coverages = ", ".join(f"{agent} {coverage(agent, q):.2f}" for agent, q in own.items())
+    panel.set_title(f"{name}: coverage {coverages}", loc="left", fontsize=8)
 
 
 def _private(panel, cals) -> None:
-    """Draw the law from which every agent draws its threshold."""
+    """Draw the distribution from which every agent draws its threshold."""
     edges = edges_of(100, None)
     for agent, cal in cals.items():
-        drawn = mechanism(
+        noisy = mechanism(
             cal.n, ALPHA, epsilon=5.0, bins=100, gamma=0.1, form="tight", failure=0.01
         )
-        if drawn is None:
+        if noisy is None:
             continue
-        law = drawn.probabilities(count_bins(cal.scores, edges))
+        probabilities = noisy.probabilities(count_bins(cal.scores, edges))
         inside = [isfinite(edge) for edge in edges]
-        height = np.where(inside, law, 0) / law.max() * 0.8
-        panel.fill_between(edges, height, color=LOOK[agent], alpha=0.35, linewidth=0, step="mid")
+        height = np.where(inside, probabilities, 0) / probabilities.max() * 0.8
+        panel.fill_between(edges, height, color=COLOUR[agent], alpha=0.35, linewidth=0, step="mid")
     panel.set_title("private-fedwq-cp: each agent draws its threshold, epsilon = 5", loc="left",
                     fontsize=8)  # fmt: skip
 

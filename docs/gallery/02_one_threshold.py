@@ -50,17 +50,17 @@ for panel, (title, score) in zip(panels, scores.items(), strict=True):
     }
     release = fw.calibrate(own, method="fedwq-cp", alpha=0.1, score=score)
     local = fw.calibrate(own, method="split-cp", alpha=0.1, score=score)
-    told = []
+    coverages = []
     for colour, (name, values) in zip(COLOURS, own.items(), strict=False):
         sets = score.invert(
             outputs[name][2], release.threshold(name), u=u[test] if random else None
         )
-        told.append(f"{name} {sets.cover(y[test]).mean():.2f}")
+        coverages.append(f"{name} {sets.cover(y[test]).mean():.2f}")
         panel.ecdf(values, color=colour, label=name)
         panel.axvline(local.threshold(name), color=colour, linestyle=":")
     panel.axvline(release.threshold("strong"), color="black")
     panel.axhline(0.9, color="0.35", linestyle="--", linewidth=1)
-    panel.set_title(f"{title}\ncoverage: {', '.join(told)}", loc="left", fontsize=9)
+    panel.set_title(f"{title}\ncoverage: {', '.join(coverages)}", loc="left", fontsize=9)
     panel.set_xlabel("score")
 panels[0].set_ylabel("share of calibration points")
 panels[1].legend(frameon=False)

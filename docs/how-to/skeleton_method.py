@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fedwqcp.errors import InputError
 from fedwqcp.methods import Calibration, OneShot
 from fedwqcp.quantile import conformal_quantile
-from fedwqcp.wire.messages import LocalQuantile, ToAll
+from fedwqcp.wire.messages import LocalQuantile, SharedThreshold
 from fedwqcp.wire.release import NO_GUARANTEE
 
 
@@ -34,7 +34,7 @@ class TrimmedCP(OneShot[LocalQuantile]):
     --------
     >>> answers = [LocalQuantile(q, 50) for q in (0.1, 0.4, 0.6, 9.0)]
     >>> TrimmedCP().aggregate(answers, alpha=0.1)
-    ToAll(value=0.5)
+    SharedThreshold(value=0.5)
     """
 
     trim: int = 1
@@ -50,11 +50,11 @@ class TrimmedCP(OneShot[LocalQuantile]):
     def summarize(self, cal: Calibration, alpha: float) -> LocalQuantile:
         return LocalQuantile(conformal_quantile(cal.scores, alpha), cal.n)
 
-    def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> ToAll:
+    def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> SharedThreshold:
         del alpha  # already inside every local threshold
         values = sorted(s.threshold for s in summaries if s.n)
         if not values:
-            return ToAll(float("inf"))
+            return SharedThreshold(float("inf"))
         trim = min(self.trim, (len(values) - 1) // 2)
         kept = values[trim : len(values) - trim]
-        return ToAll(sum(kept) / len(kept))
+        return SharedThreshold(sum(kept) / len(kept))

@@ -135,9 +135,9 @@ def test_what_a_sceptic_reads_is_what_the_tables_say():
     at_worst, at_alpha = map(_less, matched["randomised APS", "fedls-cp"])
     assert f"then has sets {at_worst} smaller, where at alpha = 0.05 they are {at_alpha}" in page
     assert f"sets are {at_worst} smaller" in readme
-    told = {tuple(row[:3]): row[3:] for row in made["simulated"]}
+    simulated = {tuple(row[:3]): row[3:] for row in made["simulated"]}
     plain, tilted = (
-        told["calibrated", score, "fedwq-cp"] for score in ("randomised APS", "tilted APS")
+        simulated["calibrated", score, "fedwq-cp"] for score in ("randomised APS", "tilted APS")
     )
     assert f"gap rises from {plain[0]} to {tilted[0]}" in page
     assert f"worst agent falls from {plain[1]} to {tilted[1]}" in page

@@ -7,9 +7,11 @@ sets or intervals.
 
 from fedwqcp import methods, scores
 from fedwqcp.errors import InfiniteThresholdWarning
+from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import preset
 from fedwqcp.federation.record import load, save
-from fedwqcp.federation.transport.local import calibrate
+from fedwqcp.federation.release import Release
+from fedwqcp.federation.transport.local import calibrate, federated_quantile
 from fedwqcp.methods import Calibration
 from fedwqcp.quantile import conformal_quantile, conformal_rank, weighted_quantile
 from fedwqcp.scores import fit_temperature, softmax, uniforms
@@ -22,7 +24,7 @@ from fedwqcp.scores.normalized_residual import NormalizedResidual
 from fedwqcp.scores.ordinal_aps import OrdinalAPS
 from fedwqcp.scores.raps import RAPS
 from fedwqcp.scores.saps import SAPS
-from fedwqcp.wire.release import Guarantee, Release
+from fedwqcp.wire.release import Guarantee
 
 __version__ = "0.1.0"
 
@@ -39,10 +41,12 @@ __all__ = [
     "MultiLabel",
     "NormalizedResidual",
     "OrdinalAPS",
+    "Outputs",
     "Release",
     "calibrate",
     "conformal_quantile",
     "conformal_rank",
+    "federated_quantile",
     "fit_temperature",
     "load",
     "methods",

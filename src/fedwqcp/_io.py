@@ -12,7 +12,7 @@ import errno
 import os
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import BinaryIO, TypeVar, get_type_hints
 
@@ -151,17 +151,23 @@ def to_json(value: object, *, indent: int = 0) -> bytes:
     return (msgspec.json.format(data, indent=indent) if indent else data) + b"\n"
 
 
-def load_toml(path: Path, kind: type[T]) -> T:
-    """Read a TOML file into a struct; the description of a field says what it must hold."""
+def read_toml(path: Path, known: Collection[str]) -> dict[str, object]:
+    """Read a TOML file that has these keys and no others."""
     try:
         table = tomllib.loads(read(path).decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} must be a TOML file: {error}") from None
-    hints = get_type_hints(kind, include_extras=True)
-    for key in table.keys() - hints.keys():
-        near = difflib.get_close_matches(key, hints, n=1)
+    for key in table.keys() - set(known):
+        near = difflib.get_close_matches(key, known, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise InputError(f"{path}: unknown key {key!r}{hint}; known: {', '.join(hints)}")
+        raise InputError(f"{path}: unknown key {key!r}{hint}; known: {', '.join(known)}")
+    return table
+
+
+def load_toml(path: Path, kind: type[T]) -> T:
+    """Read a TOML file into a struct; the description of a field says what it must hold."""
+    hints = get_type_hints(kind, include_extras=True)
+    table = read_toml(path, hints)
     try:
         return msgspec.convert(table, kind)
     except msgspec.ValidationError as error:

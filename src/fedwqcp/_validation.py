@@ -6,13 +6,15 @@ label, a score or a feature.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp.errors import InputError
+from fedwqcp.errors import ClassesError, InputError
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 """Real numbers in double precision."""
@@ -369,6 +371,140 @@ def _cure(labels: npt.NDArray[Any]) -> str:
     if labels.dtype.kind in "OUST":
         return ": number the classes from 0, in the order of the columns of the probabilities"
     return ""
+
+
+def as_classes(classes: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of classes, in NFC and in the order of a model's columns.
+
+    Parameters
+    ----------
+    classes : sequence of str
+        One name for each class.
+
+    Returns
+    -------
+    tuple of str
+        The same names.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two, one is no name or occurs twice, or one is a number that means
+        another class.
+    """
+    if isinstance(classes, str | bytes):
+        raise InputError("must be a list of names, got one text", field="classes")
+    for name in classes:
+        if not isinstance(name, str):
+            raise InputError(
+                f"must be names, got {type(name).__name__}: pass list(map(str, classes))",
+                field="classes",
+            )
+    return _checked_classes(tuple(map(str, classes)))
+
+
+@lru_cache(maxsize=16)
+def _checked_classes(classes: tuple[str, ...]) -> tuple[str, ...]:
+    """Check each list of names once: there may be many thousands in it."""
+    if len(classes) < 2:
+        raise InputError(f"must name at least two, got {len(classes)}", field="classes")
+    found = []
+    for place, given in enumerate(classes):
+        name = unicodedata.normalize("NFC", given)
+        if not name.isprintable() or name != name.strip() or not 1 <= len(name) <= 64:
+            raise InputError(
+                "a name has 1 to 64 printable characters, none of them a space at an end, "
+                f"got {given!r}",
+                field="classes",
+            )
+        if name.isdecimal() and name != str(place):  # a label 3 would be read in two ways
+            raise InputError(
+                f"a name that is a number must be its own place: {name!r} is class {place}, "
+                f"counted from 0; write 'class {name}' or so",
+                field="classes",
+            )
+        found.append(name)
+    if len(set(found)) != len(found):
+        raise InputError("each name may occur once", field="classes")
+    return tuple(found)
+
+
+def check_same_classes(own: Sequence[str], agreed: Sequence[str]) -> None:
+    """Refuse classes that are not those of a round, in its order.
+
+    Parameters
+    ----------
+    own : sequence of str
+        Names of an agent's classes, in the order of its model's columns.
+    agreed : sequence of str
+        Those of the round.
+
+    Raises
+    ------
+    ClassesError
+        If they differ; the error names what is missing, what is unknown, or both orders.
+    """
+    own, agreed = tuple(own), tuple(agreed)
+    if own == agreed:
+        return
+    missing = [name for name in agreed if name not in own]
+    unknown = [name for name in own if name not in agreed]
+    if not missing and not unknown:
+        raise ClassesError(
+            f"must be in the round's order, {listed(agreed)}; this agent has {listed(own)}: put "
+            "the columns of the probabilities, and the numbers of the labels, in the round's order",
+            field="classes",
+        )
+    parts = [("this agent lacks", missing), ("the round does not know", unknown)]
+    differs = "; ".join(f"{what} {listed(names)}" for what, names in parts if names)
+    raise ClassesError(
+        f"must be the round's, {listed(agreed)}; {differs}: every agent's model must have the same "
+        "classes under the same names",
+        field="classes",
+    )
+
+
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """List names for people, the first few of many."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(repr, names[:most])) + more
+
+
+def as_class_labels(labels: npt.ArrayLike, classes: Sequence[str]) -> npt.ArrayLike:
+    """Return labels that are names of classes as their numbers; others as they are.
+
+    Parameters
+    ----------
+    labels : array_like, shape (n,)
+        Names or numbers.
+    classes : sequence of str
+        Names of the classes; empty where they have none.
+
+    Returns
+    -------
+    array_like
+        Numbers, where all labels are text.
+
+    Raises
+    ------
+    InputError
+        If a label is text and no class has this name.
+    """
+    if not classes or np.ma.isMaskedArray(labels) or hasattr(labels, "detach"):
+        return labels
+    array = np.asarray(labels)
+    objects = array.dtype.kind in "OT" and all(isinstance(label, str) for label in array.flat)
+    if array.ndim != 1 or not (array.dtype.kind == "U" or objects):
+        return labels
+    at = {name: place for place, name in enumerate(classes)}
+    names, inverse = np.unique(array.astype(np.str_), return_inverse=True)
+    known = [at.get(unicodedata.normalize("NFC", str(name)).strip(), -1) for name in names]
+    places = np.array(known, dtype=np.int64)[inverse]
+    if (bad := first_of(places < 0)) is not None:
+        raise InputError(
+            f"labels must be one of the classes {listed(classes)}, {{row}} is another", row=bad
+        )
+    return places
 
 
 def as_indicators(labels: npt.ArrayLike, shape: tuple[int | None, ...]) -> Bools:

@@ -5,6 +5,7 @@
     FedwqcpError
     ├── InputError (also ValueError)        an argument, array, file or setting is wrong
     │   ├── BudgetError                     an answer would pass the agent's privacy budget
+    │   ├── ClassesError                    classes are others than the round's, or in another order
     │   └── OutOfRangeError                 a size or score lies outside the range of the round
     ├── MessageError                        what an agent or the server sent is wrong
     │   ├── MalformedMessageError           it cannot be read, or breaks its own invariants
@@ -26,7 +27,7 @@ from __future__ import annotations
 import traceback
 
 LONGEST = 200
-"""Most letters of a sender's words that an error repeats."""
+"""Most characters of a sender's words that an error repeats."""
 
 
 class FedwqcpError(Exception):
@@ -78,6 +79,10 @@ class BudgetError(InputError):
     """An answer would spend more than is left of the agent's privacy budget."""
 
 
+class ClassesError(InputError):
+    """The classes of an agent's model are others than the round's, or in another order."""
+
+
 class OutOfRangeError(InputError):
     """A sample size, score or threshold of an agent lies outside the range of the round."""
 
@@ -108,7 +113,7 @@ class MessageError(FedwqcpError):
 def _plain(text: str) -> str:
     """Keep a sender's words short and free of control characters: they are shown to people."""
     kept = text if len(text) <= LONGEST else text[:LONGEST] + "..."
-    return "".join(letter if letter.isprintable() else "?" for letter in kept)
+    return "".join(c if c.isprintable() else "?" for c in kept)
 
 
 class MalformedMessageError(MessageError):

@@ -177,6 +177,13 @@ class AgentMetrics(Rate):
     full: float
     infinite: float
 
+    def __str__(self) -> str:
+        return (
+            f"{self.agent}: coverage {self.coverage:.4f}, exact {self.level * 100:g} % interval "
+            f"{self.low:.4f} to {self.high:.4f}, of {self.n}; mean size {self.size:.4g}, "
+            f"{self.empty * 100:.1f} % empty"
+        )
+
 
 @dataclass(frozen=True)
 class Across:
@@ -246,16 +253,16 @@ def measure(
         raise InputError(f"agent {agent!r} has no test points: coverage needs at least one")
     sizes = sets.sizes()
     if isinstance(sets, LabelSets):
-        empty, full = sizes == 0, sizes == sets.mask.shape[1]
+        full = sizes == sets.mask.shape[1]
     else:
-        empty, full = sets.lower > sets.upper, (sets.lower == -np.inf) & (sets.upper == np.inf)
+        full = (sets.lower == -np.inf) & (sets.upper == np.inf)
     return AgentMetrics(
         agent=agent,
         n=len(sets),
         hits=int(sets.cover(y).sum()),
         level=level,
         size=float(sizes.mean()),
-        empty=float(empty.mean()),
+        empty=float(sets.empty().mean()),
         full=float(full.mean()),
         infinite=float(np.isinf(sizes).mean()),
     )
@@ -526,6 +533,12 @@ class AgentRisk(Risk):
     agent: str
     size: float
     full: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.agent}: false-negative rate {self.risk:.4f}, {self.level * 100:g} % interval "
+            f"{self.low:.4f} to {self.high:.4f}, of {self.n}; mean size {self.size:.4g}"
+        )
 
 
 def false_negatives(sets: LabelSets, labels: npt.ArrayLike) -> Floats:

@@ -187,7 +187,7 @@ def _nearest(name: str, known: Sequence[str]) -> str | None:
 
 def _bare(name: str) -> str:
     """Return the letters and digits of a name, in lower case."""
-    return "".join(letter for letter in str(name).lower() if letter.isalnum())
+    return "".join(c for c in str(name).lower() if c.isalnum())
 
 
 _WORDS = {

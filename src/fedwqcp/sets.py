@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._validation import Bools, Floats, as_floats, as_labels
+from fedwqcp._validation import (
+    Bools,
+    Floats,
+    as_class_labels,
+    as_classes,
+    as_floats,
+    as_labels,
+)
 from fedwqcp.errors import InputError
+
+_SHOWN = 10
+"""Most sizes of sets, labels of a set and rows that are printed."""
+
+
+def _first_rows(rows: Iterable[str]) -> list[str]:
+    """Return the first rows, and a mark where there are more."""
+    first = list(islice(rows, _SHOWN + 1))
+    lines = [f"row {at}: {text}" for at, text in enumerate(first[:_SHOWN])]
+    return [*lines, "..."] if len(first) > _SHOWN else lines
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,9 +39,27 @@ class LabelSets:
     ----------
     mask : Bools, shape (n, C)
         True where the label belongs to the row's set.
+    classes : sequence of str, optional
+        Names of the classes, in the order of the columns.
+
+    Examples
+    --------
+    >>> sets = LabelSets(np.array([[True, False, True]]), ["melanoma", "nevus", "other"])
+    >>> sets[0], sets.names(0), bool(sets.cover(["other"])[0])
+    ((0, 2), ('melanoma', 'other'), True)
     """
 
     mask: Bools
+    classes: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.classes):
+            object.__setattr__(self, "classes", as_classes(self.classes))
+            if len(self.classes) != self.mask.shape[1]:
+                raise InputError(
+                    f"must be {self.mask.shape[1]}, one for each column, got {len(self.classes)}",
+                    field="classes",
+                )
 
     def __len__(self) -> int:
         return len(self.mask)
@@ -37,10 +74,47 @@ class LabelSets:
         """Return the labels of one row, in increasing order; or the sets of several rows."""
         if isinstance(row, int | np.integer):
             return tuple(int(label) for label in np.flatnonzero(self.mask[row]))
-        return LabelSets(self.mask[row])
+        return LabelSets(self.mask[row], self.classes)
 
     def __repr__(self) -> str:
         return f"LabelSets(n={len(self)}, classes={self.mask.shape[1]})"
+
+    def __str__(self) -> str:
+        sizes, of = self.sizes(), f"sets of labels out of {self.mask.shape[1]}"
+        if not len(self):
+            return f"no {of}"
+        lines = [f"{len(self)} {of}, mean size {sizes.mean():.4g}"]
+        found, counts = np.unique(sizes, return_counts=True)
+        if len(found) <= _SHOWN:
+            wide = max(len(str(found.max())), len(str(counts.max())))
+            for what, row in (("size", found), ("sets", counts)):
+                lines.append(what + "".join(f"  {number:>{wide}}" for number in row))
+        else:
+            middle, empty = np.median(sizes), np.count_nonzero(self.empty())
+            lines.append(f"sizes {found[0]} to {found[-1]}, median {middle:g}; {empty} empty")
+        return "\n".join([*lines, *_first_rows(self._words(row) for row in range(len(self)))])
+
+    def _words(self, row: int) -> str:
+        """Return the labels of one row as text."""
+        names = self.names(row)
+        more = f" ... ({len(names)} labels)" if len(names) > _SHOWN else ""
+        between = ", " if self.classes else " "  # names may hold spaces
+        return (between.join(names[:_SHOWN]) or "(empty)") + more
+
+    def names(self, row: int) -> tuple[str, ...]:
+        """Return the classes of one row by name; by number where they have no names.
+
+        Parameters
+        ----------
+        row : int
+            Which row.
+
+        Returns
+        -------
+        tuple of str
+            In the order of the columns.
+        """
+        return tuple(self.classes[at] if self.classes else str(at) for at in self[row])
 
     def sizes(self) -> npt.NDArray[np.int64]:
         """Return the number of labels in each set, shape (n,).
@@ -52,13 +126,23 @@ class LabelSets:
         """
         return np.asarray(np.count_nonzero(self.mask, axis=1), dtype=np.int64)
 
+    def empty(self) -> Bools:
+        """Return whether each set holds no label, shape (n,).
+
+        Returns
+        -------
+        Bools
+            True where empty; such a set covers nothing.
+        """
+        return np.asarray(~self.mask.any(axis=1))
+
     def cover(self, labels: npt.ArrayLike) -> Bools:
         """Return whether each set holds its label, shape (n,).
 
         Parameters
         ----------
         labels : array_like, shape (n,)
-            The true labels.
+            The true labels: numbers, or names where the classes have names.
 
         Returns
         -------
@@ -66,7 +150,9 @@ class LabelSets:
             True where covered.
         """
         n, n_classes = self.mask.shape
-        return self.mask[np.arange(n), as_labels(labels, n, n_classes)]
+        return self.mask[
+            np.arange(n), as_labels(as_class_labels(labels, self.classes), n, n_classes)
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +186,19 @@ class Intervals:
     def __repr__(self) -> str:
         return f"Intervals(n={len(self)})"
 
+    def __str__(self) -> str:
+        if not len(self):
+            return "no intervals"
+        sizes = self.sizes()
+        empty, endless = (
+            np.count_nonzero(self.lower > self.upper),
+            np.count_nonzero(np.isinf(sizes)),
+        )
+        middle = f"length {sizes.mean():.4g} on average, median {np.median(sizes):.4g}"
+        head = f"{len(self)} intervals, {middle}; {empty} empty, {endless} infinite"
+        rows = (f"{low:.6g} to {high:.6g}" for low, high in map(self.__getitem__, range(len(self))))
+        return "\n".join([head, *_first_rows(rows)])
+
     def sizes(self) -> Floats:
         """Return the length of each interval, shape (n,); an empty one has length 0.
 
@@ -110,6 +209,16 @@ class Intervals:
         """
         with np.errstate(over="ignore"):  # a length beyond the largest float is +inf
             return np.maximum(0.0, self.upper - self.lower)
+
+    def empty(self) -> Bools:
+        """Return whether each interval holds no value, shape (n,).
+
+        Returns
+        -------
+        Bools
+            True where ``lower > upper``.
+        """
+        return np.asarray(self.lower > self.upper)
 
     def cover(self, y: npt.ArrayLike) -> Bools:
         """Return whether each interval holds its value, shape (n,).

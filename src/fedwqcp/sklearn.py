@@ -6,8 +6,8 @@
 >>> X, y = load_iris(return_X_y=True)
 >>> model = LogisticRegression(max_iter=500).fit(X[::2], y[::2])
 >>> agent = ConformalClassifier(model, fw.LAC())
->>> release = fw.calibrate({"here": agent.calibration(X[1::4], y[1::4])}, alpha=0.1)
->>> sets = agent.use(release.threshold("here")).predict_set(X[3::4])
+>>> release = fw.calibrate({"here": agent.calibration(X[1::4], y[1::4])}, alpha=0.1, score="lac")
+>>> sets = agent.use(release, "here").predict_set(X[3::4])
 >>> len(sets)
 37
 """
@@ -23,9 +23,12 @@ import numpy.typing as npt
 
 from fedwqcp._validation import Floats, group_places
 from fedwqcp.errors import InputError, MissingExtraError
+from fedwqcp.federation.outputs import Outputs, row_uniforms
+from fedwqcp.federation.plan import set_rule
+from fedwqcp.federation.release import Release
 from fedwqcp.federation.transport.local import calibrate
 from fedwqcp.methods import Calibration
-from fedwqcp.scores import IntervalScore, LabelScore, Rule, row_ids, uniforms
+from fedwqcp.scores import IntervalScore, LabelScore, Rule, Score, name_of
 from fedwqcp.scores.absolute_residual import AbsoluteResidual
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.custom import Custom
@@ -53,6 +56,7 @@ class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
     estimator: Any
     alpha: float
     threshold_: float | Floats | dict[str, float | Floats]
+    release_: Release
 
     def calibration(
         self,
@@ -102,11 +106,10 @@ class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
             method="split-cp",
             alpha=self.alpha if alpha is None else alpha,
             by=by,
-            score=Custom(cal.columns),
+            score=_registered(self._score()) or Custom(cal.columns),
+            **self._terms(),
         )
-        if by == "group":
-            return self.use(release.by_group("here"))
-        return self.use(release.threshold("here"))
+        return self.use(release)
 
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike, **options: Any) -> Self:
         """Calibrate, under the name that scikit-learn's tools call; the estimator stays as it is.
@@ -125,22 +128,63 @@ class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
         """
         return self.conformalize(X, y, **options)
 
-    def use(self, threshold: float | Floats | Mapping[str, float | Floats]) -> Self:
-        """Predict with a threshold that a federation agreed on.
+    def use(
+        self,
+        threshold: Release | float | Floats | Mapping[str, float | Floats],
+        agent: str | None = None,
+    ) -> Self:
+        """Predict with what a federation agreed on.
 
         Parameters
         ----------
-        threshold : float, Floats or mapping
-            As ``release.threshold(agent)`` gives it; for a round by group, as
+        threshold : Release, float, Floats or mapping
+            The release, kept as ``release_``; or the threshold alone, as
+            ``release.threshold(agent)`` gives it; for a round by group, as
             ``release.by_group(agent)`` does.
+        agent : str, optional
+            Which agent of the release this is; needed where it has several.
 
         Returns
         -------
         object
             The adapter itself.
+
+        Raises
+        ------
+        InputError
+            If the release is of another score or several levels, or the agent is not of it.
         """
+        if isinstance(threshold, Release):
+            self.release_ = threshold
+            return self.use(self._taken(threshold, agent))
+        if agent is not None:
+            raise InputError("agent says whose threshold of a release is used: pass the release")
         self.threshold_ = dict(threshold) if isinstance(threshold, Mapping) else threshold
         return self
+
+    def _taken(
+        self, release: Release, agent: str | None
+    ) -> float | Floats | Mapping[str, float | Floats]:
+        """Take an agent's threshold from a release of the same score."""
+        names = release.round.agents
+        if agent is None and len(names) != 1:
+            raise InputError(f"say which agent this is, one of: {', '.join(names)}")
+        name = names[0] if agent is None else agent
+        mine, theirs = _registered(self._score()), release.score
+        if not isinstance(theirs, Custom) and mine != theirs:
+            raise InputError(
+                f"the release is of {theirs!r}, this adapter scores with {self._score()!r}: pass "
+                "the release's as conformity_score"
+            )
+        return release.by_group(name) if release.round.by == "group" else release.threshold(name)
+
+    def _score(self) -> LabelScore | IntervalScore:
+        """Return the score."""
+        raise NotImplementedError
+
+    def _terms(self) -> dict[str, Any]:
+        """Return what a round needs to know of the adapter beside its score."""
+        return {}
 
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
         """Return the estimator's own predictions.
@@ -206,6 +250,15 @@ def _renamed(conformity_score: Any, old: dict[str, Any]) -> Any:
     return old["score"]
 
 
+def _registered(score: Score) -> Score | None:
+    """Return a score that a release can name; None for one of the caller's own."""
+    try:
+        name_of(score)
+    except InputError:
+        return None
+    return score
+
+
 def _one_column(y: npt.ArrayLike) -> npt.NDArray[Any]:
     """Return y as one column, with scikit-learn's warning where it had two axes."""
     return np.asarray(column_or_1d(y, warn=True))
@@ -242,6 +295,8 @@ class ConformalClassifier(_Conformal):
         Key of the uniforms of a randomised score.
     alpha : float, optional
         Miscoverage level of `conformalize`.
+    allow_empty : bool, optional
+        False puts the most probable label into every set, so that none is empty.
     """
 
     def __init__(
@@ -251,6 +306,8 @@ class ConformalClassifier(_Conformal):
         rule: Rule = "leq",
         key: str = "",
         alpha: float = 0.1,
+        *,
+        allow_empty: bool = True,
         **old: Any,
     ) -> None:
         self.estimator = estimator
@@ -258,6 +315,7 @@ class ConformalClassifier(_Conformal):
         self.rule = rule
         self.key = key
         self.alpha = alpha
+        self.allow_empty = allow_empty
 
     @property
     def classes_(self) -> npt.NDArray[Any]:
@@ -337,7 +395,8 @@ class ConformalClassifier(_Conformal):
         """
         probs = self._outputs("predict_proba", X)
         u = self._uniforms(probs, ids)
-        return self._score().invert(probs, self._threshold(groups, len(probs)), self.rule, u)
+        rule = set_rule(self.rule, self.allow_empty)
+        return self._score().invert(probs, self._threshold(groups, len(probs)), rule, u)
 
     def score(self, X: npt.ArrayLike, y: npt.ArrayLike) -> float:
         """Return the coverage: the share of rows whose set holds their label.
@@ -374,14 +433,17 @@ class ConformalClassifier(_Conformal):
         return np.asarray(labels)
 
     def _score(self) -> LabelScore:
-        """Return the score."""
         return APS() if self.conformity_score is None else self.conformity_score
+
+    def _terms(self) -> dict[str, Any]:
+        return {"rule": self.rule, "key": self.key, "allow_empty": self.allow_empty}
 
     def _uniforms(self, probs: Floats, ids: npt.ArrayLike | None) -> Floats | None:
         """Return the uniforms of a randomised score."""
         if not self._score().randomized:
             return None
-        return uniforms(self.key, row_ids(probs) if ids is None else ids)
+        given = None if ids is None else np.asarray(ids)
+        return row_uniforms(self.key, Outputs(probs, ids=given))
 
 
 class ConformalRegressor(_Conformal):
@@ -478,5 +540,4 @@ class ConformalRegressor(_Conformal):
         return tags
 
     def _score(self) -> IntervalScore:
-        """Return the score."""
         return AbsoluteResidual() if self.conformity_score is None else self.conformity_score

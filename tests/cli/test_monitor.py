@@ -31,10 +31,10 @@ def state(tmp_path, monkeypatch):
 def test_a_drop_is_told_and_ends_with_a_calibration(state):
     good, bad = "covered,label\n" + "1,0\n1,1\n" * 50, "covered,label\n" + "1,0\n0,1\n" * 30
     assert "a: ok" in monitor("update", state, "-", "--agent", "a", "--check", stdin=good)
-    told = monitor("update", state, "-", "--agent", "a", "--check", code=5, stdin=bad)
-    assert "a: ALARM" in told
-    assert "a, class 1: ALARM" in told
-    assert "a, class 0: ok" in told
+    facts = monitor("update", state, "-", "--agent", "a", "--check", code=5, stdin=bad)
+    assert "a: ALARM" in facts
+    assert "a, class 1: ALARM" in facts
+    assert "a, class 0: ok" in facts
     found = json.loads(monitor("show", state, "--json"))["streams"]
     assert [(s["agent"], s["label"]) for s in found if s["status"] == "alarm"] == [
         ("a", None),
@@ -62,15 +62,15 @@ def test_a_repeated_batch_is_refused_whole(state, tmp_path):
 def test_sets_meet_their_labels(state, tmp_path):
     (tmp_path / "sets.csv").write_text("id,size,labels\nn1,1,0\nn2,2,0 1\n")
     (tmp_path / "labels.csv").write_text("id,label\nn2,1\nn1,1\n")
-    told = monitor("update", state, "labels.csv", "--sets", "sets.csv", "--agent", "b")
-    assert "b: ok, coverage 0.5000 of 2 rows" in told
+    facts = monitor("update", state, "labels.csv", "--sets", "sets.csv", "--agent", "b")
+    assert "b: ok, coverage 0.5000 of 2 rows" in facts
 
 
 @pytest.mark.parametrize("rows", ["", "covered,label\n"])
 def test_a_file_without_rows_is_told(state, tmp_path, rows):
     (tmp_path / "rows.csv").write_text(rows)
-    told = monitor("update", state, "rows.csv", "--agent", "a")
-    assert told == "rows.csv: no rows, so nothing was added\n"
+    facts = monitor("update", state, "rows.csv", "--agent", "a")
+    assert facts == "rows.csv: no rows, so nothing was added\n"
     assert json.loads(monitor("update", state, "rows.csv", "--json"))["streams"] == []
 
 
@@ -85,15 +85,15 @@ def test_an_alarm_stands_whoever_brings_rows(state, tmp_path):
     (tmp_path / "none.csv").write_text("covered\n")
     monitor("update", state, "bad.csv", "--agent", "a")
     for rows in ("good.csv", "none.csv"):
-        told = monitor("update", state, rows, "--agent", "b", "--check", code=5)
-        assert told.count("a: ALARM") == 1
+        facts = monitor("update", state, rows, "--agent", "b", "--check", code=5)
+        assert facts.count("a: ALARM") == 1
     monitor("recalibrated", state, "--agent", "a")
     monitor("update", state, "none.csv", "--agent", "b", "--check")
 
 
 def test_calibration_points_give_a_tolerance(tmp_path):
-    told = monitor("open", tmp_path / "s", "--agent", "a", "--alpha", 0.05, "--calibrated-on", 600)
-    assert "below 0.9347" in told
+    facts = monitor("open", tmp_path / "s", "--agent", "a", "--alpha", 0.05, "--calibrated-on", 600)
+    assert "below 0.9347" in facts
 
 
 @pytest.mark.guarantee(
@@ -102,13 +102,13 @@ def test_calibration_points_give_a_tolerance(tmp_path):
 )
 def test_the_tolerance_is_for_all_agents_together(tmp_path):
     names = [word for k in range(20) for word in ("--agent", f"a{k}")]
-    told = monitor("open", tmp_path / "s", *names, "--alpha", 0.1, "--calibrated-on", 100)
-    limit = float(told.partition("below ")[2].split()[0])
+    facts = monitor("open", tmp_path / "s", *names, "--alpha", 0.1, "--calibrated-on", 100)
+    limit = float(facts.partition("below ")[2].split()[0])
     coverage = stats.beta(91, 10)  # of a threshold of rank ceil(101 * 0.9) = 91 on 100 points
     assert coverage.sf(limit) ** 20 >= 0.95
     sizes = [word for n in (100, 600) for word in ("--calibrated-on", n)]
-    told = monitor("open", tmp_path / "t", "--agent", "a", "--agent", "b", "--alpha", 0.1, *sizes)
-    assert float(told.partition("below ")[2].split()[0]) < 0.85  # as the smaller asks for
+    facts = monitor("open", tmp_path / "t", "--agent", "a", "--agent", "b", "--alpha", 0.1, *sizes)
+    assert float(facts.partition("below ")[2].split()[0]) < 0.85  # as the smaller asks for
     with pytest.raises(InputError, match="once or for each of 20 agents"):
         monitor("open", tmp_path / "u", *names, "--alpha", 0.1, *sizes)
 

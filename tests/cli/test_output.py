@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
+from command_line import call_json
 from fedwqcp import methods
 from fedwqcp.cli import demo, report
 from fedwqcp.cli.main import app
@@ -28,8 +29,8 @@ from fedwqcp.federation.transport.local import calibrate
 from fedwqcp.wire.messages import Round
 from records import record
 
-ELSEWHERE = {"flower demo"}
-"""It starts seven processes; `make test-flower` runs it."""
+ELSEWHERE = {"flower demo", "nvflare demo"}
+"""They start seven processes each; `make test-flower` and `make test-nvflare` run them."""
 
 
 def walk(command, words=()):
@@ -66,12 +67,12 @@ def test_numbers_that_json_lacks_become_text(capsys):
         nested=({"low": -inf},),
         path=Path("a") / "b",
     )
-    told = json.loads(capsys.readouterr().out)
-    assert told["version"] == VERSION
-    assert told["threshold"] == "inf"
-    assert (told["n"], told["row"]) == (3, [0.5, "inf"])
-    assert told["nested"] == [{"low": "-inf"}]
-    assert told["path"] == "a/b"
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["version"] == VERSION
+    assert facts["threshold"] == "inf"
+    assert (facts["n"], facts["row"]) == (3, [0.5, "inf"])
+    assert facts["nested"] == [{"low": "-inf"}]
+    assert facts["path"] == "a/b"
 
 
 def test_words_and_facts_are_never_mixed(capsys):
@@ -96,31 +97,21 @@ def house(tmp_path, monkeypatch):
     return tmp_path
 
 
-def call(*words, code=0):
-    """Run a command with ``--json`` and return the one object it prints."""
-    done = CliRunner().invoke(app, [*map(str, words), "--json"])
-    assert done.exit_code == code, (done.output, done.exception)
-    (line,) = done.stdout.splitlines()
-    told = json.loads(line)
-    assert told["version"] == VERSION
-    return told
-
-
 def test_a_round(house):
-    opened = call("server", "open", "--agents", "roster.toml", "--alpha", 0.1)
+    opened = call_json("server", "open", "--agents", "roster.toml", "--alpha", 0.1)
     assert opened["agents"] == ["a", "b"]
     assert opened["file"] == "round.json"
     for name in ("a", "b"):
-        told = call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
+        facts = call_json("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
                     "--agent", name)  # fmt: skip
-        assert told["bytes"] == (house / told["answer"]).stat().st_size
-        assert (told["new"], told["notes"], told["budget_left"]) == (True, [], None)
-    closed = call("server", "close", "round.json", "a.json", "b.json")
+        assert facts["bytes"] == (house / facts["answer"]).stat().st_size
+        assert (facts["new"], facts["notes"], facts["budget_left"]) == (True, [], None)
+    closed = call_json("server", "close", "round.json", "a.json", "b.json")
     assert closed["closed"]
     assert closed["guarantee"] == {"kind": "none", "strength": "none"}
     assert [agent["status"] for agent in closed["agents"]] == ["used", "used"]
     assert closed["diagnoses"][0]["agents"] == 2
-    sets = call("agent", "predict", "--release", "release.json", "--outputs", "b.npz",
+    sets = call_json("agent", "predict", "--release", "release.json", "--outputs", "b.npz",
                 "--agent", "b")  # fmt: skip
     (found,) = sets["measured"]
     assert sets["n"] == found["n"] == 60
@@ -129,25 +120,25 @@ def test_a_round(house):
 
 
 def test_a_round_that_goes_on_and_one_with_a_refusal(house):
-    call("server", "open", "--agents", "roster.toml", "--alpha", 0.1, "--method", "fcp",
+    call_json("server", "open", "--agents", "roster.toml", "--alpha", 0.1, "--method", "fcp",
          "--quorum", 1)  # fmt: skip
-    call("agent", "calibrate", "--round", "round.json", "--outputs", "a.npz", "--agent", "a",
+    call_json("agent", "calibrate", "--round", "round.json", "--outputs", "a.npz", "--agent", "a",
          "--max-share", 1)  # fmt: skip
     (house / "b.json").write_text("{}")
-    told = call("server", "close", "round.json", "a.json", "b.json")
-    assert told["closed"] is False
-    assert told["asks"] == ["round.ask-1.json"]
-    assert len(told["refused"]) == 1
+    facts = call_json("server", "close", "round.json", "a.json", "b.json")
+    assert facts["closed"] is False
+    assert facts["asks"] == ["round.ask-1.json"]
+    assert len(facts["refused"]) == 1
 
 
 def test_advice_after_a_first_look(house):
-    call("server", "open", "--agents", "roster.toml", "--alpha", 0.1)
+    call_json("server", "open", "--agents", "roster.toml", "--alpha", 0.1)
     for name in ("a", "b"):
-        call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
+        call_json("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
              "--agent", name)  # fmt: skip
-    call("server", "close", "round.json", "a.json", "b.json")
-    told = call("advise", "round.record.json")
-    assert told["advice"]["method"] in methods.available()
+    call_json("server", "close", "round.json", "a.json", "b.json")
+    facts = call_json("advise", "round.record.json")
+    assert facts["advice"]["method"] in methods.available()
 
 
 def test_an_audit(tmp_path):
@@ -155,33 +146,33 @@ def test_an_audit(tmp_path):
     ledger = Ledger(tmp_path, terms)
     ledger.released(Server(terms).release())
     ledger.stored(())
-    told = call("audit", tmp_path)
-    assert (told["matches"], told["round"], told["answers"]) == (True, terms.id, 0)
+    facts = call_json("audit", tmp_path)
+    assert (facts["matches"], facts["round"], facts["answers"]) == (True, terms.id, 0)
 
 
 def test_lists():
-    listed = call("methods")["methods"]
+    listed = call_json("methods")["methods"]
     assert tuple(row["name"] for row in listed) == methods.available()
     assert next(r for r in listed if r["name"] == "fedwq-cp")["settings"]["overflow"] == "propagate"
-    assert call("methods", "fcp")["name"] == "fcp"
-    assert "aps" in {row["name"] for row in call("scores")["scores"]}
+    assert call_json("methods", "fcp")["name"] == "fcp"
+    assert "aps" in {row["name"] for row in call_json("scores")["scores"]}
 
 
 def test_a_monitor(house):
-    assert call("monitor", "open", "m.json", "--agent", "a", "--alpha", 0.1)["agents"] == ["a"]
+    assert call_json("monitor", "open", "m.json", "--agent", "a", "--alpha", 0.1)["agents"] == ["a"]
     (house / "rows.csv").write_text("covered\n" + "1\n" * 20)
-    assert call("monitor", "update", "m.json", "rows.csv", "--agent", "a")["alarms"] == 0
-    (stream,) = call("monitor", "show", "m.json")["streams"]
+    assert call_json("monitor", "update", "m.json", "rows.csv", "--agent", "a")["alarms"] == 0
+    (stream,) = call_json("monitor", "show", "m.json")["streams"]
     assert (stream["agent"], stream["n"]) == ("a", 20)
-    assert call("monitor", "recalibrated", "m.json", "--agent", "a")["agents"] == ["a"]
+    assert call_json("monitor", "recalibrated", "m.json", "--agent", "a")["agents"] == ["a"]
 
 
 def test_figures_and_pages(house, monkeypatch):
     """The work itself is tested where it is done."""
     monkeypatch.setattr(report.figures, "draw", lambda name, source, out, known: out)
-    assert call("report", "figure", "ecdf", "out", "-o", "f.svg")["files"] == ["f.svg"]
+    assert call_json("report", "figure", "ecdf", "out", "-o", "f.svg")["files"] == ["f.svg"]
     monkeypatch.setattr(report.pages, "write", lambda source, out, wanted: out)
-    assert call("report", "html", "out", "-o", "r.html")["files"] == ["r.html"]
+    assert call_json("report", "html", "out", "-o", "r.html")["files"] == ["r.html"]
 
 
 @pytest.mark.parametrize(
@@ -197,20 +188,33 @@ def test_a_command_that_moved_says_where_to(old, new):
 
 def test_keys_for_trying_out(house):
     pytest.importorskip("cryptography")
-    told = call("certs", "keys", "--agent", "a")
-    assert "keys/ca.crt" in told["files"]
+    facts = call_json("certs", "keys", "--agent", "a")
+    assert "keys/ca.crt" in facts["files"]
 
 
 def test_keys_that_sign(house):
     pytest.importorskip("cryptography")
-    made = call("keys", "new", "site.pem")
+    made = call_json("keys", "new", "site.pem")
     assert made["key"] == "site.pem"
-    assert call("keys", "show", "site.pem")["public"] == made["public"]
+    assert call_json("keys", "show", "site.pem")["public"] == made["public"]
 
 
 def test_an_app_of_ones_own(house):
     pytest.importorskip("flwr")
-    assert "my-app/pyproject.toml" in call("flower", "new", "my-app")["files"]
+    assert "my-app/pyproject.toml" in call_json("flower", "new", "my-app")["files"]
+
+
+def test_a_job_of_ones_own(house):
+    pytest.importorskip("nvflare")
+    assert "my-job/meta.json" in call_json("nvflare", "new", "my-job")["files"]
+
+
+def test_a_startup_kit(house):
+    pytest.importorskip("nvflare")
+    Path("kit/local").mkdir(parents=True)
+    Path("kit/local/resources.json.default").write_text('{"components": []}')
+    Path("kit/local/authorization.json.default").write_text('{"permissions": {}}')
+    assert "kit/local/resources.json" in call_json("nvflare", "allow", "kit")["files"]
 
 
 def test_the_demo(house, monkeypatch):
@@ -218,9 +222,9 @@ def test_the_demo(house, monkeypatch):
     monkeypatch.setattr(demo, "_run", lambda settings, console: Results((record(),), ()))
     monkeypatch.setattr(demo.html, "require_report", lambda: None)
     monkeypatch.setattr(demo.html, "write", lambda source, out, wanted: out)
-    told = call("demo", "--out", "out")
-    assert told["report"] == "out/report.html"
-    assert "out/records.jsonl" in told["files"]
+    facts = call_json("demo", "--out", "out")
+    assert facts["report"] == "out/report.html"
+    assert "out/records.jsonl" in facts["files"]
 
 
 def test_an_error_leaves_stdout_empty(tmp_path):
@@ -240,7 +244,7 @@ def test_no_command_was_forgotten():
     assert COMMANDS.keys() >= ELSEWHERE
     for name in COMMANDS.keys() - ELSEWHERE:
         words = ", ".join(f'"{word}"' for word in name.split())
-        assert f"call({words}" in here, name
+        assert f"call_json({words}" in here, name
 
 
 def said(release):

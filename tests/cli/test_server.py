@@ -8,16 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import typer
-from typer.testing import CliRunner
 
 import fedwqcp as fw
-from command_line import call
+from command_line import call, call_json, refusal
 from fedwqcp import methods, scores
-from fedwqcp.cli import keys
-from fedwqcp.cli import server as commands
-from fedwqcp.cli.main import app, exit_code
-from fedwqcp.errors import FedwqcpError, InputError, QuorumError
+from fedwqcp.errors import InputError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.audit import audit as recompute
 from fedwqcp.federation.plan import Plan, choose_method, choose_score, new_id
@@ -56,19 +51,19 @@ def closed(house, *terms):
                 "--agent", name, "--out", answers[-1], "--allow-samples", *ask)  # fmt: skip
         said.append(call("server", "close", "round.json", *answers))
         ask = ("--ask", f"round.ask-{len(said)}.json")
-    return said, json.loads(call("server", "close", "round.json", "--json"))
+    return said, call_json("server", "close", "round.json")
 
 
 def test_a_liar_is_named(house):
-    said, told = closed(house, "--method", "rob-fcp", "--alpha", 0.1, "--alpha", 0.2)
-    assert [each["left_out"] for each in told["thresholds"]] == [["b"], ["b"]]
-    assert [each["loss"] for each in told["thresholds"]] == [1.0, 1.0]
-    q = told["thresholds"][0]["thresholds"][0]
+    said, facts = closed(house, "--method", "rob-fcp", "--alpha", 0.1, "--alpha", 0.2)
+    assert [each["left_out"] for each in facts["thresholds"]] == [["b"], ["b"]]
+    assert [each["loss"] for each in facts["thresholds"]] == [1.0, 1.0]
+    q = facts["thresholds"][0]["thresholds"][0]
     assert f"alpha=0.1: threshold {q:.6g} for all agents; left out: b (" in said[-1]
     assert "alpha=0.2: threshold" in said[-1]
     (row,) = (line for line in said[-1].splitlines() if line.startswith("│ b "))
     assert "left out" in row
-    assert told["diagnoses"] == []
+    assert facts["diagnoses"] == []
     assert "averag" not in said[-1]
 
 
@@ -82,18 +77,18 @@ def test_what_comes_next_is_told(house):
 
 @pytest.mark.parametrize("method", ["guarded-median-cp", "weighted-median-cp", "trimmed-mean-cp"])
 def test_averaging_is_no_matter_where_nothing_was_averaged(house, method):
-    said, told = closed(house, "--method", method, "--alpha", 0.1)
-    assert told["diagnoses"] == []
+    said, facts = closed(house, "--method", method, "--alpha", 0.1)
+    assert facts["diagnoses"] == []
     assert "averag" not in said[0]
     assert ("only as far as its own data allow" in said[0]) == (method == "guarded-median-cp")
 
 
 def test_averaging_is_judged_where_thresholds_were_averaged(house):
-    said, told = closed(house, "--method", "fedavgq-cp", "--alpha", 0.1, "--alpha", 0.4)
-    assert [found["alpha"] for found in told["diagnoses"]] == [0.1, 0.4]
+    said, facts = closed(house, "--method", "fedavgq-cp", "--alpha", 0.1, "--alpha", 0.4)
+    assert [found["alpha"] for found in facts["diagnoses"]] == [0.1, 0.4]
     release = json.loads((house / "release.json").read_text())
     for alpha, each, outcome in zip(
-        (0.1, 0.4), told["thresholds"], release["outcomes"], strict=True
+        (0.1, 0.4), facts["thresholds"], release["outcomes"], strict=True
     ):
         assert (each["whose"], each["thresholds"]) == ("all", [outcome["value"]])
         assert f"alpha={alpha}: threshold {outcome['value']:.6g} for all agents" in said[0]
@@ -108,10 +103,10 @@ def test_private_thresholds_that_are_infinite_have_their_own_reason(house):
 
 
 def test_a_private_median_is_not_judged_as_a_mean(house):
-    _, told = closed(house, "--method", "private-fedwq-cp", "--setting", "epsilon=40",
+    _, facts = closed(house, "--method", "private-fedwq-cp", "--setting", "epsilon=40",
                      "--setting", "combine=weighted-median-cp", "--alpha", 0.2)  # fmt: skip
-    assert told["diagnoses"] == []
-    assert told["thresholds"][0]["whose"] == "all"
+    assert facts["diagnoses"] == []
+    assert facts["thresholds"][0]["whose"] == "all"
 
 
 def test_a_round_that_can_no_longer_keep_its_promise_is_refused(house):
@@ -120,12 +115,8 @@ def test_a_round_that_can_no_longer_keep_its_promise_is_refused(house):
     for name in NAMES:
         call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
             "--agent", name)  # fmt: skip
-    done = CliRunner().invoke(
-        app, ["server", "close", "round.json", *(f"{name}.json" for name in NAMES)]
-    )
-    assert isinstance(done.exception, QuorumError)
-    assert exit_code(done.exception) == 3
-    assert "byzantine=2 agents, and its answers withstand 1" in str(done.exception)
+    said = refusal("server", "close", "round.json", *(f"{name}.json" for name in NAMES), code=3)
+    assert "byzantine=2 agents, and its answers withstand 1" in said
     assert not (house / "release.json").exists()
 
 
@@ -207,7 +198,7 @@ def test_what_is_in_use_needs_no_new_round(tmp_path):
     output = call("advise", path)
     assert "keep fedwq-cp on aps. Averaging is safe" in output
     assert "server open" not in output
-    found = json.loads(call("advise", path, "--json"))
+    found = call_json("advise", path)
     assert (found["command"], found["advice"]["keep"]) == ([], True)
 
 
@@ -241,7 +232,7 @@ def test_a_round_of_split_cp_takes_no_answers_and_that_is_said(tmp_path):
 
 
 def test_scripts_get_the_command_and_the_roster(tmp_path):
-    found = json.loads(call("advise", saved(made(PAPER), tmp_path), "--json"))
+    found = call_json("advise", saved(made(PAPER), tmp_path))
     assert found["command"][:5] == ["fedwqcp", "server", "open", "--method", "fcp"]
     assert found["roster"] == 'agents = ["a", "b", "c"]\nmax_n = 12345\nn_classes = 4'
     assert found["advice"]["price"].startswith("larger sets: no threshold is below")
@@ -262,47 +253,20 @@ def test_a_damaged_record_is_a_plain_error(change, says, tmp_path):
     record = json.loads(path.read_text())
     change(record)
     path.write_text(json.dumps(record))
-    error = CliRunner().invoke(app, ["advise", str(path)]).exception
-    assert isinstance(error, FedwqcpError)
-    assert exit_code(error) == 2
-    assert says in str(error)
+    assert says in refusal("advise", path, code=2)
 
 
 def test_a_private_round_is_refused(tmp_path):
     path = saved(made("aps", methods.get("private-fedwq-cp", epsilon=9.0)), tmp_path)
-    error = CliRunner().invoke(app, ["advise", str(path)]).exception
-    assert isinstance(error, FedwqcpError)
-    assert "Stay with it" in str(error)
+    assert "Stay with it" in refusal("advise", path, code=2)
 
 
 def test_every_setting_of_a_score_is_carried_over(tmp_path):
     for name in ("aps", "raps", "saps", "tilted-aps", "ordinal-aps", "normalized-residual"):
         path = saved(made(name), tmp_path, f"{name}.record.json")
-        words = json.loads(call("advise", path, "--json"))["command"]
+        words = call_json("advise", path)["command"]
         carried = [w for at, w in enumerate(words) if words[at - 1] == "--score-setting"]
         assert {word.partition("=")[0] for word in carried} == set(vars(scores.get(name)))
-
-
-def program(command):
-    """A program of one command."""
-    app = typer.Typer()
-    app.command()(command)
-    return app
-
-
-def run(command, *arguments):
-    """Run a command; its own errors come through."""
-    done = CliRunner().invoke(program(command), [str(a) for a in arguments])
-    if done.exception and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    return done.output
-
-
-def differing(*arguments):
-    """What is said by a command that ends with the code for a difference."""
-    done = CliRunner().invoke(program(commands.audit), [str(a) for a in arguments])
-    assert done.exit_code == commands.DIFFERS == 1
-    return done.stdout
 
 
 def terms_of(method):
@@ -324,39 +288,39 @@ def recorded(folder, method="split-cp"):
 def test_audit_says_whether_a_record_matches(tmp_path):
     terms = recorded(tmp_path)
     assert recompute(tmp_path).matches
-    said = run(commands.audit, tmp_path)
+    said = call("audit", tmp_path)
     assert f"matches: round {terms.id}, split-cp, its terms alone give the release" in said
     assert "south: used" in said
     (tmp_path / "release.json").write_text("{}")
-    assert "does not match: release.json" in differing(tmp_path)
-    told = json.loads(differing(tmp_path, "--json"))
-    assert (told["matches"], told["record"]) == (False, str(tmp_path))
-    assert told["difference"].startswith("release.json")
+    assert "does not match: release.json" in call("audit", tmp_path, code=1)
+    facts = call_json("audit", tmp_path, code=1)
+    assert (facts["matches"], facts["record"]) == (False, str(tmp_path))
+    assert facts["difference"].startswith("release.json")
 
 
 def test_several_records_and_folders_of_them(tmp_path):
     ids = [recorded(tmp_path / "records" / name).id for name in ("1", "2")]
     recorded(tmp_path / "other")
     (tmp_path / "records" / "notes.txt").write_text("not a round")
-    said = run(commands.audit, tmp_path / "records" / "1", tmp_path / "records" / "2")
+    said = call("audit", tmp_path / "records" / "1", tmp_path / "records" / "2")
     assert [line.split()[2].rstrip(",") for line in said.splitlines() if "matches" in line] == ids
-    assert run(commands.audit, tmp_path / "records") == said
-    told = json.loads(run(commands.audit, tmp_path / "records", tmp_path / "other", "--json"))
-    assert [each["matches"] for each in told] == [True] * 3
-    assert [each["version"] for each in told] == [1] * 3
+    assert call("audit", tmp_path / "records") == said
+    facts = json.loads(call("audit", tmp_path / "records", tmp_path / "other", "--json"))
+    assert [each["matches"] for each in facts] == [True] * 3
+    assert [each["version"] for each in facts] == [1] * 3
     (tmp_path / "records" / "2" / "release.json").write_text("{}")
-    said = differing(tmp_path / "records")
+    said = call("audit", tmp_path / "records", code=1)
     assert f"matches: round {ids[0]}" in said
     assert f"{tmp_path / 'records' / '2'} does not match: release.json" in said
-    told = json.loads(differing(tmp_path / "records", "--json"))
-    assert [each["matches"] for each in told] == [True, False]
+    facts = json.loads(call("audit", tmp_path / "records", "--json", code=1))
+    assert [each["matches"] for each in facts] == [True, False]
 
 
 def test_one_record_in_a_folder_of_records_is_told_as_a_list(tmp_path):
     terms = recorded(tmp_path / "records" / "1")
-    (told,) = json.loads(run(commands.audit, tmp_path / "records", "--json"))
-    assert told["round"] == terms.id
-    assert json.loads(run(commands.audit, tmp_path / "records" / "1", "--json")) == told
+    (facts,) = json.loads(call("audit", tmp_path / "records", "--json"))
+    assert facts["round"] == terms.id
+    assert call_json("audit", tmp_path / "records" / "1") == facts
 
 
 def test_what_can_be_audited_is_told(tmp_path):
@@ -368,7 +332,7 @@ def test_what_can_be_audited_is_told(tmp_path):
         ("round.json", "that is a file"),
     ):
         with pytest.raises(InputError, match=rf"cannot read .*records/ID, with log\.jsonl.*{what}"):
-            run(commands.audit, tmp_path / name)
+            call("audit", tmp_path / name)
 
 
 def test_a_secure_round_rests_on_sums(tmp_path):
@@ -385,12 +349,12 @@ def test_a_secure_round_rests_on_sums(tmp_path):
     ledger.released(server.release(1))
     ledger.stored(())
     assert recompute(tmp_path).sums == 1
-    assert "fedwq-cp, the sums over 3 agents give the release" in run(commands.audit, tmp_path)
+    assert "fedwq-cp, the sums over 3 agents give the release" in call("audit", tmp_path)
 
 
 def test_certs_writes_a_key_for_each_site(tmp_path):
     pytest.importorskip("cryptography")
-    said = run(keys.certs, tmp_path / "c", "--agent", "north", "--agent", "south")
+    said = call("certs", tmp_path / "c", "--agent", "north", "--agent", "south")
     assert "hands over keys/NAME.pub alone" in said
     assert (tmp_path / "c" / "keys" / "south.pub").exists()
     assert (tmp_path / "c" / "ca.crt").exists()
@@ -398,8 +362,5 @@ def test_certs_writes_a_key_for_each_site(tmp_path):
 
 def test_flower_new_writes_an_app(tmp_path):
     pytest.importorskip("flwr")
-    from fedwqcp.cli import flower
-
-    done = CliRunner().invoke(flower.app, ["new", str(tmp_path / "my-app")])
-    assert done.exit_code == 0
+    call("flower", "new", tmp_path / "my-app")
     assert (tmp_path / "my-app" / "my_app" / "client_app.py").exists()

@@ -217,10 +217,12 @@ def test_it_tells_no_more_scores_than_it_declares(method):
             server.receive(answer, name)
         server.close_step()
     for name, cal in agents().items():
-        declared = method.reveals(cal, 0.2, steps=server.step, agents=3)
-        told = {score for summary in sent[name] for score in summary.scores()} & set(cal.scores)
+        declared = method.reveals(cal, 0.2, steps=server.step)
+        sent_scores = {score for summary in sent[name] for score in summary.scores()} & set(
+            cal.scores
+        )
         counts = {c for s in sent[name] for c in getattr(s, "counts", ()) if s.kind == "counts"}
-        assert max(len(told), len(counts - {0})) <= sum(part.scores for part in declared)
+        assert max(len(sent_scores), len(counts - {0})) <= sum(part.scores for part in declared)
 
 
 # --- what a method declares of itself is what it does ---------------------------------------------

@@ -59,7 +59,29 @@ def over_an_engine(round, cals, home):
     return result.release
 
 
-@pytest.mark.parametrize("carry", [by_files, over_an_engine])
+def over_flower(round, cals, home):
+    """Carry a round over Flower's messages and apps, within this process."""
+    pytest.importorskip("flwr")
+    from fedwqcp.federation.transport.flower import calibrate
+    from flower.inprocess import sites
+
+    grid = sites(home, cals, **{"allow-samples": True})
+    result = calibrate(grid, round, timeouts=Timeouts(5.0, 1.0, 0.01))
+    assert result.stored == tuple(cals)
+    return result.release
+
+
+def over_nvflare(round, cals, home):
+    """Carry a round over NVIDIA FLARE's tasks, controller and executor, within this process."""
+    pytest.importorskip("nvflare")
+    from flare import run
+
+    result = run(round, home, cals, settings="allow-samples = true\n")
+    assert result.stored == tuple(cals)
+    return result.release
+
+
+@pytest.mark.parametrize("carry", [by_files, over_an_engine, over_flower, over_nvflare])
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: type(m).__name__)
 def test_a_transport_releases_what_one_process_releases(method, carry, tmp_path):
     cals = calibrations()

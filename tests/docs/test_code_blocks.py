@@ -107,5 +107,4 @@ def test_every_page_is_reached_from_the_first():
 def test_the_readme_tells_what_its_example_prints(capsys):
     (code,) = [code for language, code in blocks(ROOT / "README.md") if language == "python"]
     exec(compile(code, "README.md", "exec", dont_inherit=True), {"__name__": "__docs__"})
-    for line in capsys.readouterr().out.splitlines():
-        assert f"`{line}`" in (ROOT / "README.md").read_text()
+    assert f"```text\n{capsys.readouterr().out}```" in (ROOT / "README.md").read_text()

@@ -1,8 +1,10 @@
-"""The import graph in CONTRIBUTING.md is that of the code."""
+"""The import graph in CONTRIBUTING.md is that of the code; a class name stands for one thing."""
 
 from __future__ import annotations
 
+import ast
 import runpy
+from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -13,3 +15,14 @@ def test_the_import_graph_is_that_of_the_code():
     text = (ROOT / "CONTRIBUTING.md").read_text()
     assert house["page"](text) == text
     assert "theory --> methods" in text
+
+
+def test_no_class_name_stands_in_two_files():
+    where: dict[str, list[str]] = defaultdict(list)
+    for root in (ROOT / "src", ROOT / "lab" / "src"):
+        for path in sorted(root.rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ClassDef):
+                    where[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert len(where) > 300
+    assert {name: places for name, places in where.items() if len(places) > 1} == {}

@@ -25,11 +25,11 @@ from fedwqcp.wire.messages import Begin, LocalQuantile
 COUNTS = {"a": [500, 40, 20], "b": [40, 500, 20], "c": [30, 30, 500]}
 
 
-def federation(law=COUNTS, seed=0):
+def skewed_agents(counts=COUNTS, seed=0):
     """Return agents whose hard class is common at one of them."""
     rng = np.random.default_rng(seed)
     found = {}
-    for name, row in law.items():
+    for name, row in counts.items():
         scores = np.concatenate(
             [rng.beta(1, b, size=n) for n, b in zip(row, (9, 2, 0.5), strict=True)]
         )
@@ -122,7 +122,7 @@ def test_identical_agents_take_one_round_and_the_release_says_why():
 
 
 def test_label_shift_takes_a_second_round_and_its_bytes_count():
-    cals = federation()
+    cals = skewed_agents()
     release = auto(cals)
     shifted = fw.calibrate(cals, method=FedLSCP(floor=True), alpha=0.1, score="lac")
     first = fw.calibrate(cals, method=FedWQCP(tail=16), alpha=0.1, score="lac")
@@ -134,13 +134,13 @@ def test_label_shift_takes_a_second_round_and_its_bytes_count():
 
 
 def test_without_labels_agents_keep_their_own_thresholds():
-    release = auto({name: cal.scores for name, cal in federation().items()})
+    release = auto({name: cal.scores for name, cal in skewed_agents().items()})
     assert (release.round.method.name, release.rounds) == ("split-cp", 1)
     assert "Averaging is unsafe" in release.advice
 
 
 def test_the_advice_stays_with_a_saved_release_and_goes_to_no_agent(tmp_path):
-    release = auto(federation())
+    release = auto(skewed_agents())
     fw.save(release, tmp_path / "release.json")
     assert fw.load(tmp_path / "release.json").advice == release.advice
     few = {"north": np.linspace(0, 1, 700), "tiny-clinic": np.linspace(0, 1, 12)}
@@ -171,7 +171,7 @@ def test_no_threshold_of_auto_is_below_the_agents_own(sizes, levels, seed):
 
 
 def test_sketches_alone_are_enough():
-    cals = federation()
+    cals = skewed_agents()
     sketches = fw.calibrate(cals, method="fedls-cp", alpha=0.1, score="lac")
     both = advise_on(fw.calibrate(cals, alpha=0.1, score="lac"), sketches)
     alone = advise_on(sketches)
@@ -233,7 +233,7 @@ def test_what_was_sent_is_not_asked_for_again():
 
 
 def test_counts_of_other_agents_are_not_used_and_that_is_said():
-    cals = federation()
+    cals = skewed_agents()
     record = fw.calibrate(cals, alpha=0.1, score="lac")
     others = fw.calibrate({n: cals[n] for n in "ab"}, method="fedls-cp", alpha=0.1, score="lac")
     same = fw.calibrate(cals, method="fedls-cp", alpha=0.1, score="lac")
@@ -255,7 +255,7 @@ def test_a_tail_that_contradicts_its_threshold_is_refused():
 
 
 def test_records_must_go_together():
-    cals = federation()
+    cals = skewed_agents()
     records = [
         fw.calibrate(cals, alpha=alpha, allow_large_alpha=True, score=score)
         for alpha, score in ((0.1, "lac"), (0.05, "lac"), (0.1, "aps"))

@@ -20,7 +20,16 @@ from fedwqcp.methods.fcp import CountAt
 from fedwqcp.methods.fedls_cp import ClassSketches
 from fedwqcp.scores.cqr import CQR
 from fedwqcp.wire.codec import decode, encode
-from fedwqcp.wire.messages import Answer, Ask, Begin, Choice, LocalQuantile, Round, Summary, ToAll
+from fedwqcp.wire.messages import (
+    Answer,
+    Ask,
+    Begin,
+    Choice,
+    LocalQuantile,
+    Round,
+    SharedThreshold,
+    Summary,
+)
 from fedwqcp.wire.release import NO_GUARANTEE
 
 ROUND = Round("r1", Choice("fedwq-cp"), Choice("lac"), (0.2,), ("a", "b"), 2, max_n=10)
@@ -53,6 +62,15 @@ def test_the_first_question_gets_one_answer_however_often_it_is_asked():
     assert Agent("a", round, cal, limit=None).answer() != first, "the noise is fresh elsewhere"
     with pytest.raises(WrongRoundError, match="step: the first question is asked in step 0 alone"):
         agent.answer(encode(Ask("r1", 1, (Begin(),))))
+
+
+def test_a_step_is_answered_for_one_question_alone():
+    round = terms("fcp", count_gap=5)
+    agent = Agent("a", round, HALVES)
+    one, other = (encode(Ask("r1", 1, (CountAt((value,)),))) for value in (0.5, 0.6))
+    assert agent.answer(one) == agent.answer(one)
+    with pytest.raises(WrongRoundError, match="step 1 asked another question"):
+        agent.answer(other)
 
 
 def test_who_is_not_in_the_roster_does_not_answer():
@@ -91,7 +109,7 @@ class Teller(OneShot[Raw]):
         return Raw(tuple(float(v) for v in cal.scores))
 
     def aggregate(self, summaries, alpha):
-        return ToAll(max(max(s.values) for s in summaries))
+        return SharedThreshold(max(max(s.values) for s in summaries))
 
 
 def test_samples_leave_only_where_they_are_allowed(monkeypatch):
@@ -148,7 +166,7 @@ def test_a_round_with_unknown_names_is_refused():
 @pytest.mark.parametrize("changed", [-5.0, 7.0])
 def test_a_threshold_outside_the_score_is_not_used(changed):
     release = calibrate({"a": CAL}, alpha=0.2, score="lac")
-    edited = replace(release, outcomes=(ToAll(changed),))
+    edited = replace(release, outcomes=(SharedThreshold(changed),))
     with pytest.raises(InputError, match="must lie between 0 and 1 for lac"):
         thresholds(edited, "a")
 
@@ -178,7 +196,7 @@ def terms(method, alphas=(0.1,), **settings):
 
 
 @pytest.mark.parametrize(
-    ("round", "told"),
+    ("round", "count"),
     [
         (terms("fcp", sketch="order", points=10**5, min_gap=2), 50),
         (terms("fcp", probes=10**5), 100),
@@ -196,8 +214,8 @@ def terms(method, alphas=(0.1,), **settings):
         (terms("fedwq-cp", tuple(i / 100 for i in range(2, 99))), 97),
     ],
 )
-def test_scores_of_single_people_stay_home_whatever_the_settings(round, told):
-    with pytest.raises(InputError, match=f"can reveal {told} of .* scores of single people"):
+def test_scores_of_single_people_stay_home_whatever_the_settings(round, count):
+    with pytest.raises(InputError, match=f"can reveal {count} of .* scores of single people"):
         Agent("a", round, HALVES).answer()
     assert Agent("a", round, HALVES, limit=DisclosureLimit(share=1.0)).answer()
     assert Agent("a", round, HALVES, allow_samples=True).answer()
@@ -231,6 +249,18 @@ def test_one_score_is_told_of_a_sample_of_any_size_but_of_no_small_group():
     assert Agent("a", by_label, five, limit=DisclosureLimit(min_class=5)).answer()
     too_few = replace(by_label, alphas=(0.1,))
     assert Agent("a", too_few, five).answer(), "+inf is the score of nobody"
+
+
+def test_a_private_answer_depends_on_no_size_of_a_group():
+    levels = (0.1, 0.2, 0.3, 0.4)
+    round = replace(terms("private-fedwq-cp", levels, epsilon=2.5), by="label")
+    for small in (0, 1, 9, 50):
+        labels = np.repeat([0, 1], [small, 100 - small])
+        assert Agent("a", round, Calibration(HUNDRED, labels, n_classes=2)).answer()
+    weak = replace(terms("private-fedwq-cp", levels, epsilon=2.6), by="label")
+    nine = Calibration(HUNDRED, np.repeat([0, 1], [9, 91]), n_classes=2)
+    with pytest.raises(InputError, match="can reveal 4 of 9 scores"):
+        Agent("a", weak, nine).answer()
 
 
 def test_of_a_small_class_only_its_size_is_sent():
@@ -274,7 +304,7 @@ def test_coarse_counts_tell_no_more_than_one_score_in_a_gap_whatever_is_asked(n,
     method = methods.get("fcp", count_gap=gap, probes=4 * n)
     values = np.unique(np.concatenate([cal.scores, np.nextafter(cal.scores, -np.inf), [-9.0, 9.0]]))
     counts = method.answer(cal, CountAt(tuple(values.tolist())), 0.1, np.random.default_rng(0))
-    (most,) = method.reveals(cal, 0.1, steps=99, agents=2)
+    (most,) = method.reveals(cal, 0.1, steps=99)
     assert len(set(counts.counts) - {0}) <= most.scores == max(1, n // gap)
     true = np.searchsorted(np.sort(cal.scores), values, side="right")
     assert (np.array(counts.counts) <= true).all(), "so no threshold is ever lower"

@@ -198,8 +198,8 @@ def test_a_file_outside_the_record_is_not_read(tmp_path):
         tmp_path / "one",
         lambda e: {**e, "file": elsewhere} if e.get("file") == "answers/step-0/a.json" else e,
     )
-    told = audit(tmp_path / "one").difference
-    assert told == f"{elsewhere}: must lie in the folder of the record"
+    difference = audit(tmp_path / "one").difference
+    assert difference == f"{elsewhere}: must lie in the folder of the record"
 
 
 def test_a_record_that_is_no_json_is_named(tmp_path):

@@ -24,7 +24,7 @@ from fedwqcp.methods.dp_fedcp import LabelCounts, NoisyCounts, Step, Sums
 from fedwqcp.methods.fcp import CountAt, Counts
 from fedwqcp.methods.fed_crc import LossCurve
 from fedwqcp.methods.fedcp_qq import SampleSize
-from fedwqcp.methods.private_fedwq_cp import ADDED, PrivateQuantile
+from fedwqcp.methods.private_fedwq_cp import ADDED, REPLACED, PrivateQuantile
 from fedwqcp.methods.rob_fcp import Span
 from fedwqcp.quantile import conformal_rank
 from fedwqcp.wire.codec import decode, encode, terms
@@ -260,15 +260,23 @@ def test_fcp_moves_by_at_most_n_ranks_of_the_honest_scores(made_up, alpha):
     assert order[max(0, R - n)] <= release.threshold("a") <= order[min(R, N + 1)]
 
 
-@given(q=st.floats(0, 1), n=st.integers(0, 1000))
+@given(q=st.floats(0, 1) | st.just(inf), n=st.integers(0, 1000))
 @settings(max_examples=30, deadline=None)
 def test_a_mean_moves_by_at_most_the_agents_share_of_the_range(q, n):
-    honest = cals()
-    said = LocalQuantile(q if n else inf, n)
-    for method, share in (("fedwq-cp", n / (180 + n)), ("fedavgq-cp", (n > 0) / (3 + (n > 0)))):
-        alone = fw.calibrate(honest, method=method, alpha=0.2, score="lac").threshold("a")
-        found = play(opened(method), honest, lambda *_: said).release().threshold("a")
-        assert abs(found - alone) <= share * max(alone, 1 - alone) + 1e-12
+    q = q if n else inf
+    private = PrivateQuantile(q, n, 25.0, 0.0, REPLACED)
+    for method, said, share in (
+        ("fedwq-cp", LocalQuantile(q, n), n / (180 + n)),
+        ("fedavgq-cp", LocalQuantile(q, n), (n > 0) / (3 + (n > 0))),
+        (fw.methods.get("private-fedwq-cp", epsilon=25.0), private, n / (180 + n)),
+    ):
+        release = play(opened(method), cals(), lambda *_, said=said: said).release()
+        assert release.refused == {}
+        alone = np.mean([release.received[name][0].threshold for name in HONEST])  # of equal sizes
+        if n and q == inf:
+            assert release.threshold("a") == inf
+        else:
+            assert abs(release.threshold("a") - alone) <= share * max(alone, 1 - alone) + 1e-12
 
 
 @given(q=st.floats(0, 1), n=st.integers(1, 1000))
@@ -379,6 +387,21 @@ def test_cphet_moves_by_at_most_n_weights_of_which_other_targets_lack_what_one_h
         places = np.searchsorted(pooled, [release.threshold(agent), expected.threshold(agent)])
         assert places[1] - places[0] >= 0
         assert release.threshold(agent) < expected.threshold(agent)
+
+
+@pytest.mark.parametrize("towards", ["all", "one"])
+def test_cphet_refuses_a_thousandth_more_weight_than_that(towards):
+    raw = targeting(6, towards)
+
+    def more(step, question):
+        answer = raw(step, question)
+        if step != 1:
+            return answer
+        return Weighed(
+            tuple(1.001 * x for x in answer.totals), tuple(1.002 * x for x in answer.squares)
+        )
+
+    assert "must not pass" in play(opened("cphet"), cals(), more).release().refused["m"]
 
 
 def test_cphet_refuses_the_largest_weight_towards_every_target():

@@ -23,7 +23,7 @@ from fedwqcp.federation.signing import SigningKey, new_key
 from fedwqcp.federation.transport.folder import close_round, open_round, read_round, write_answer
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.codec import encode
-from fedwqcp.wire.messages import Choice, LocalQuantile, Round, ToAll
+from fedwqcp.wire.messages import Choice, LocalQuantile, Round, SharedThreshold
 
 RNG = np.random.default_rng(5)
 CALS = {name: Calibration(RNG.uniform(size=n)) for name, n in (("a", 30), ("b", 50), ("c", 40))}
@@ -326,12 +326,12 @@ def test_a_planted_release_is_replaced_and_a_planted_record_refused(tmp_path):
     path, answers = opened(tmp_path), write_all(tmp_path)
     out = tmp_path / "release.json"
     true = close_round(path, answers, out).release
-    save(replace(true, outcomes=(ToAll(0.05),)).public(), out)
+    save(replace(true, outcomes=(SharedThreshold(0.05),)).public(), out)
     again = close_round(path, [], out)
     assert (again.already, again.replaced) == (True, True)
     assert load(out) == true.public()
     assert close_round(path, answers, out).replaced is False
-    save(replace(true, outcomes=(ToAll(0.05),)), tmp_path / "round.record.json")
+    save(replace(true, outcomes=(SharedThreshold(0.05),)), tmp_path / "round.record.json")
     with pytest.raises(InputError, match="its answers give other thresholds"):
         close_round(path, [], out)
     own = {**true.received, "a": (LocalQuantile(0.05, 40),)}
@@ -347,8 +347,11 @@ def test_a_planted_release_is_replaced_and_a_planted_record_refused(tmp_path):
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"outcomes": (ToAll(0.05),), "rounds": 2}, "its answers give other thresholds"),
-        ({"outcomes": (ToAll(0.05),), "rounds": 0, "received": {}}, "it holds too few answers"),
+        ({"outcomes": (SharedThreshold(0.05),), "rounds": 2}, "its answers give other thresholds"),
+        (
+            {"outcomes": (SharedThreshold(0.05),), "rounds": 0, "received": {}},
+            "it holds too few answers",
+        ),
         ({"received": {}}, "it holds too few answers"),
         ({"rounds": 3}, "a round of these terms takes other steps"),
     ],
@@ -375,11 +378,18 @@ def test_a_planted_record_of_several_steps_is_held_against_the_answers(tmp_path)
             write_answer(agent, files[-1], ask)
     true = closed.release
     assert close_round(path, files, out).release == load(tmp_path / "round.record.json")
-    assert close_round(path, files[:2], out).already, "a part of the answers shows nothing"
-    save(replace(true, outcomes=(ToAll(0.05),)), tmp_path / "round.record.json")
+    for part in ([], files[:2], files[:-1]):
+        assert close_round(path, part, out).already, "it is as it was released"
+    save(replace(true, outcomes=(SharedThreshold(0.05),)), tmp_path / "round.record.json")
     with pytest.raises(InputError, match="the answers give other thresholds"):
         close_round(path, files, out)
+    for part in ([], files[:2], files[:-1]):
+        with pytest.raises(InputError, match=r"write .*release\.json once more, pass"):
+            close_round(path, part, out)
+        with pytest.raises(InputError, match="pass the answers of all steps"):
+            close_round(path, part, tmp_path / "another.json")
     assert load(out) == true.public()
+    assert not (tmp_path / "another.json").exists()
 
 
 def test_a_round_whose_record_cannot_be_kept_is_not_released(tmp_path):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import ceil, inf
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import fedwqcp as fw
-from fedwqcp.errors import InputError
+from fedwqcp.errors import ClassesError, InputError
+from fedwqcp.federation.agent import DisclosureLimit
 
 A = np.arange(1, 11) / 10
 B = [0.05, 0.15, 0.25, 0.35, 0.45]
@@ -205,3 +208,128 @@ def test_a_choice_of_the_method_warns_once():
 def test_finite_thresholds_raise_no_warning(recwarn):
     fw.calibrate({"A": A}, alpha=0.2)
     assert not recwarn.list
+
+
+def pooled_value(values, q):
+    """Return the ceil(q N)-th smallest of all values, by exact arithmetic."""
+    pooled = sorted(float(value) for own in values.values() for value in own)
+    return pooled[max(1, ceil(q * len(pooled))) - 1]
+
+
+@settings(max_examples=40)
+@given(
+    values=st.dictionaries(
+        st.sampled_from("abcde"), st.lists(st.floats(-1e300, 1e300), max_size=8), min_size=3
+    ).filter(lambda values: any(values.values())),
+    q=st.fractions(0, 1, max_denominator=1000).filter(lambda q: 0 < q < 1),
+)
+def test_a_federated_quantile_has_the_exact_rank(values, q):
+    found = fw.federated_quantile(values, float(q))
+    assert found == pooled_value(values, q)
+    assert fw.federated_quantile(values, float(q), secure=True) == found
+
+
+def test_federated_quantiles_are_those_of_the_pooled_data():
+    rng = np.random.default_rng(6)
+    values = {"a": rng.normal(size=300) * 1e6, "b": rng.integers(0, 9, 41), "c": [], "d": [-5.0]}
+    pooled = np.concatenate([np.asarray(own, dtype=float) for own in values.values()])
+    levels = [0.5, 1 / 128, 0.75, 127 / 128, 0.5]
+    for secure in (False, True):
+        found = fw.federated_quantile(values, levels, secure=secure)
+        wanted = np.quantile(pooled, levels, method="inverted_cdf")
+        np.testing.assert_array_equal(found, wanted)
+    assert fw.federated_quantile({"a": [1, 2, 3, 4]}, np.float32(0.25)) == 1.0
+
+
+def test_a_secure_quantile_shows_the_server_no_agents_counts():
+    seen = []
+    values = {"a": [1.0, 2.0], "b": [3.0], "c": [4.0]}
+    fw.federated_quantile(values, 0.5, on_exchange=lambda *told: seen.append(told))
+    assert {name for _, name, _, _ in seen} == set(values)
+    assert max(step for step, *_ in seen) == 16  # sizes, then 16 questions of 15 values
+    with pytest.raises(InputError, match="at least 3 agents"):
+        fw.federated_quantile({"a": [1.0], "b": [2.0]}, 0.5, secure=True)
+    limit = DisclosureLimit()
+    with pytest.raises(InputError, match="this agent tells at most 1"):
+        fw.federated_quantile(values, 0.5, limit=limit)
+
+
+@pytest.mark.parametrize(
+    ("values", "q", "says"),
+    [
+        ({"a": [1.0]}, 0, "q must be strictly between 0 and 1, got 0"),
+        ({"a": [1.0]}, [0.5, 1.0], "q must be strictly between 0 and 1, got 1.0"),
+        ({"a": [1.0]}, True, "q must be strictly between 0 and 1, got True"),
+        ({"a": [1.0]}, "half", "q must be strictly between 0 and 1, got 'half'"),
+        ({"a": [], "b": []}, 0.5, "at least one value, got none of any agent"),
+        ({"a": [1.0], "b": [np.nan]}, 0.5, "agent 'b': values must be finite numbers"),
+        ({"a": [[1.0]]}, 0.5, r"agent 'a': values must have shape \(n,\)"),
+        ([1.0], 0.5, "values must map names to values"),
+    ],
+)
+def test_a_quantile_of_nothing_sound_is_refused(values, q, says):
+    with pytest.raises(InputError, match=says):
+        fw.federated_quantile(values, q)
+
+
+CLASSES = ("melanoma", "nevus", "other")
+
+
+def labelled(classes=CLASSES, seed=0):
+    """Scores and labels of 40 people, under names of classes or none."""
+    rng = np.random.default_rng(seed)
+    return fw.Calibration(rng.uniform(size=40), rng.integers(0, 3, 40), classes=classes)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "says"),
+    [
+        (("nevus", "melanoma", "other"), "this agent has 'nevus', 'melanoma', 'other'"),
+        (("melanoma", "nevus", "wart"), "lacks 'other'; the round does not know 'wart'"),
+        (("melanoma", "nevus"), "lacks 'other'"),
+    ],
+)
+@pytest.mark.parametrize("options", [{}, {"classes": CLASSES}])
+def test_an_agent_with_other_classes_is_refused_by_name(theirs, says, options):
+    rng = np.random.default_rng(1)
+    other = fw.Calibration(rng.uniform(size=40), rng.integers(0, 2, 40), classes=theirs)
+    with pytest.raises(ClassesError, match=f"agent 'b': classes: must be .*{says}"):
+        fw.calibrate({"a": labelled(), "b": other}, alpha=0.2, **options)
+
+
+def test_thresholds_and_sets_speak_of_classes():
+    agents = {"a": labelled(), "b": labelled(None, seed=1)}
+    release = fw.calibrate(agents, alpha=0.2, by="label")
+    assert release.round.classes == CLASSES
+    assert list(release.by_group("a")) == list(CLASSES)
+    plain = fw.calibrate(
+        {name: fw.Calibration(cal.scores, cal.labels, n_classes=3) for name, cal in agents.items()},
+        alpha=0.2,
+        by="label",
+    )
+    assert release.threshold("a", group="nevus") == plain.threshold("a", group=1)
+    assert fw.calibrate({"a": [0.1, 0.2]}, alpha=0.5, classes=CLASSES).round.n_classes == 3
+    with pytest.raises(ClassesError, match=r"agent 'a': n_classes must be 3, .* got 4"):
+        fw.calibrate({"a": fw.Calibration([0.1], n_classes=4)}, alpha=0.5, classes=CLASSES)
+
+
+def test_outputs_with_names_of_classes_become_sets_with_names():
+    probs = np.random.default_rng(2).dirichlet([1, 2, 3], size=50)
+    labels = [CLASSES[k] for k in probs.argmax(axis=1)]
+    named = fw.Outputs(probs, labels, classes=CLASSES)
+    release = fw.calibrate({"a": named, "b": fw.Outputs(probs, labels)}, alpha=0.1, score="lac")
+    sets = release.predict_set("b", [[0.9, 0.05, 0.05], [0.05, 0.05, 0.9]])
+    assert [sets.names(row) for row in range(2)] == [("melanoma",), ("other",)]
+    assert "row 0: melanoma\n" in str(sets)
+    assert release.measure("a", probs, labels).coverage >= 0.9
+    other = fw.Outputs(probs, labels, classes=CLASSES[::-1])
+    with pytest.raises(ClassesError, match=r"agent 'b': classes: must be in the round's order"):
+        fw.calibrate({"a": named, "b": other}, alpha=0.1, score="lac")
+
+
+def test_labels_of_a_calibration_may_be_names():
+    cal = fw.Calibration([0.1, 0.2], ["other", "nevus"], classes=CLASSES)
+    assert (cal.labels.tolist(), cal.n_classes) == ([2, 1], 3)
+    assert cal.take(np.array([0])).classes == CLASSES
+    with pytest.raises(InputError, match="n_classes: must be 3"):
+        fw.Calibration([0.1], n_classes=2, classes=CLASSES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 from dataclasses import replace
@@ -11,7 +12,7 @@ import pytest
 
 import fedwqcp as fw
 from fedwqcp import calibrate
-from fedwqcp.errors import InputError, RecordError
+from fedwqcp.errors import ClassesError, InputError, RecordError
 from fedwqcp.federation.outputs import (
     Outputs,
     Temperature,
@@ -119,6 +120,7 @@ def test_parquet_equals_csv(tmp_path):
         ("a.txt", b"", "must be one of .npz, .npy, .csv, .parquet, got a.txt"),
         ("a.npz", b"garbage", "cannot be read"),
         ("a.npy", b"\x93NUMPY", "cannot be read"),
+        ("a.npy", b"\x93NUMPY\x01\x00\x10\x00{'descr': ((((((", "cannot be read"),
         ("a.parquet", b"garbage", "Parquet"),
         ("a.csv", b"", "it is empty"),
         ("a.csv", b"\xff\xfe\x00", "UTF-8"),
@@ -136,6 +138,26 @@ def test_bad_files_are_refused(tmp_path, name, content, says):
     with pytest.raises(InputError, match=says) as error:
         load_outputs(path)
     assert "secret" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["a.npy", "a.npz", "a.csv", "a.parquet"])
+def test_any_change_of_a_file_gives_outputs_or_an_input_error(tmp_path, name):
+    path, rng = tmp_path / name, np.random.default_rng(0)
+    if name.endswith(".parquet"):
+        pa = pytest.importorskip("pyarrow", reason="the extra [parquet] is not installed")
+        pq = pytest.importorskip("pyarrow.parquet")
+        pq.write_table(pa.table({"p0": [0.7, 0.2], "p1": [0.3, 0.8], "label": [0, 1]}), path)
+    else:
+        files = {".npy": npy(PROBS), ".npz": npz(PROBS), ".csv": b"p0,p1,label\n0.7,0.3,0\n"}
+        path.write_bytes(files[path.suffix])
+    good = path.read_bytes()
+    for _ in range(500):
+        bad = bytearray(good)
+        for at in rng.integers(len(bad), size=rng.integers(1, 4)):
+            bad[at] = rng.choice([0, 1, 39, 40, 58, 91, 123, 127, 255, rng.integers(256)])
+        path.write_bytes(bad[: rng.choice([len(bad), rng.integers(len(bad))])])
+        with contextlib.suppress(InputError):
+            load_outputs(path)
 
 
 def test_a_missing_file_is_named(tmp_path):
@@ -415,3 +437,70 @@ def test_logits_are_refused_where_no_temperature_is_known():
     release = fw.calibrate({"a": [0.1, 0.2, 0.3]}, alpha=0.5, score="lac")
     with pytest.raises(InputError, match="the outputs are logits"):
         predict(release, "a", site())
+
+
+CLASSES = ("melanoma", "nevus")
+NAMED = replace(ROUND, n_classes=2, classes=CLASSES)
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "id,nevus,melanoma,label\nn7,0.3,0.7,melanoma\nn8,0.8,0.2,nevus\n",
+        "id,hospital,melanoma,age,nevus,label\nn7,A,0.7,50,0.3,0\nn8,B,0.2,60,0.8,1\n",
+        "id,p0,p1,label\nn7,0.7,0.3,melanoma\nn8,0.2,0.8,nevus\n",
+    ],
+)
+def test_columns_and_labels_are_found_by_the_names_of_classes(tmp_path, text, known):
+    """Whether the round is known when the file is read, or, as over an engine, only later."""
+    (tmp_path / "cal.csv").write_text(text)
+    read = load_outputs(tmp_path / "cal.csv", classes=CLASSES if known else None)
+    found = read.in_classes(CLASSES)
+    np.testing.assert_array_equal(found.values, PROBS)
+    assert found.labels.tolist() == [0, 1]
+    assert found.classes == (() if "p0" in text else CLASSES)
+    assert calibration_of(NAMED, read).classes == found.classes
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("melanoma,wart,label\n0.7,0.3,0\n", "classes: .* this agent lacks 'nevus'"),
+        ("melanoma,nevus,label\n0.7,0.3,wart\n", "one of the classes .* line 2 is another"),
+        ("melanoma,nevus,label\n0.7,0.3,melanoma\n0.7,0.3,\n", "line 3 is empty"),
+        ("melanoma,nevus,label\n0.7,,melanoma\n", "'nevus' must hold numbers .* line 2 is empty"),
+    ],
+)
+def test_files_of_other_classes_are_refused(tmp_path, text, says, known):
+    (tmp_path / "cal.csv").write_text(text)
+    classes = CLASSES if known else None
+    with pytest.raises(InputError, match=says):
+        calibration_of(NAMED, load_outputs(tmp_path / "cal.csv", classes=classes))
+
+
+def test_an_archive_names_its_classes(tmp_path):
+    np.savez(tmp_path / "cal.npz", probs=PROBS, labels=list(CLASSES), classes=list(CLASSES))
+    found = load_outputs(tmp_path / "cal.npz", classes=CLASSES)
+    assert (found.classes, found.labels.tolist()) == (CLASSES, [0, 1])
+    assert found.take(np.array([True, False])).classes == CLASSES
+    with pytest.raises(ClassesError, match="in the round's order, 'nevus', 'melanoma'"):
+        load_outputs(tmp_path / "cal.npz", classes=CLASSES[::-1])
+    np.savez(tmp_path / "cal.npz", probs=PROBS, classes=[["a", "b"]])
+    with pytest.raises(InputError, match="'classes' must be a list of names"):
+        load_outputs(tmp_path / "cal.npz")
+    np.savez(tmp_path / "cal.npz", probs=PROBS, classes=["a", "b", "c"])
+    with pytest.raises(InputError, match="classes: must be 2, one for each column"):
+        load_outputs(tmp_path / "cal.npz")
+
+
+def test_named_columns_need_a_round_that_names_classes(tmp_path):
+    (tmp_path / "cal.csv").write_text("melanoma,nevus,label\n0.7,0.3,0\n")
+    with pytest.raises(InputError, match=r"must have columns p0, p1, .*; got melanoma, nevus"):
+        load_outputs(tmp_path / "cal.csv")
+    with pytest.raises(InputError, match=r"the round names no classes: name them p0, p1"):
+        calibration_of(ROUND, load_outputs(tmp_path / "cal.csv", classes=None))
+    (tmp_path / "cal.csv").write_text("q,r\n0.7,0.3\n")
+    with pytest.raises(InputError, match=r"p0, p1, ... or one for each of 'melanoma', 'nevus', or"):
+        load_outputs(tmp_path / "cal.csv", classes=CLASSES)

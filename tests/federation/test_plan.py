@@ -140,7 +140,9 @@ def test_what_the_agents_of_a_group_are_told_goes_to_the_right_ones():
         )
         for name, n, group in (("a", 20, "x"), ("b", 30, "y"), ("c", 40, "y"))
     }
-    method = fw.methods.get("dp-fedcp", solver="exact")  # ToEach: thresholds at each agent's law
+    method = fw.methods.get(
+        "dp-fedcp", solver="exact"
+    )  # PerAgentThresholds: thresholds at each agent's distribution
     release = fw.calibrate(cals, method=method, alpha=0.3, by="group", rng=0)
     alone = fw.calibrate({k: cals[k] for k in "bc"}, method=method, alpha=0.3, rng=0)
     assert release.threshold("b", group="y").tolist() == alone.threshold("b").tolist()

@@ -1,4 +1,4 @@
-"""Releases survive a file, and damaged files are told from missing ones."""
+"""Releases survive a file, and damaged files are not mistaken for missing ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fedwqcp.errors import InputError, RecordError
 from fedwqcp.federation.predict import check_terms, thresholds
 from fedwqcp.methods.cphet import CPhet
 from fedwqcp.wire.codec import encode
-from fedwqcp.wire.messages import Local, ToAll
+from fedwqcp.wire.messages import Local, SharedThreshold
 from fedwqcp.wire.release import Guarantee
 
 AGENTS = {
@@ -48,7 +48,7 @@ def test_an_agents_own_threshold_is_in_no_file(tmp_path, method):
 @pytest.mark.parametrize("value", [0.01, inf])
 def test_an_outcome_that_the_method_never_ends_with_is_refused(tmp_path, method, value):
     release = calibrate(AGENTS, method=method, alpha=0.4)
-    forged = replace(release, local={}, outcomes=(ToAll(value),))
+    forged = replace(release, local={}, outcomes=(SharedThreshold(value),))
     (tmp_path / "r.json").write_bytes(encode(forged))
     with pytest.raises(RecordError, match=rf"outcomes: must be of the kinds that {method} ends"):
         load(tmp_path / "r.json")
@@ -58,10 +58,10 @@ def test_in_a_group_that_nobody_has_the_outcome_is_infinite_and_nothing_else(tmp
     path = tmp_path / "r.json"
     lone = {name: Calibration([0.1], [0], n_classes=2) for name in "ab"}
     release = calibrate(lone, method="guarded-median-cp", alpha=0.4, by="label")
-    assert release.outcomes[1] == ToAll(inf)
+    assert release.outcomes[1] == SharedThreshold(inf)
     save(release, path)
     assert load(path).outcomes == release.outcomes
-    for forged in (ToAll(0.01), Local()):
+    for forged in (SharedThreshold(0.01), Local()):
         outcomes = (release.outcomes[0], forged)
         path.write_bytes(encode(replace(release, local={}, outcomes=outcomes)))
         with pytest.raises(RecordError, match="outcomes"):

@@ -31,12 +31,21 @@ from fedwqcp.federation.secure import (
 from fedwqcp.methods import Total
 from fedwqcp.methods.fcp import CountAt
 from fedwqcp.wire.codec import encode, terms
-from fedwqcp.wire.messages import Ask, Begin, FixedPoint, LocalQuantile, Round, ToAllWithin
+from fedwqcp.wire.messages import (
+    Ask,
+    Begin,
+    FixedPoint,
+    LocalQuantile,
+    Round,
+    SharedThresholdWithin,
+)
 
+SHARES = fw.methods.get("new-agent-cp", sketch="bisection")
+CAL = fw.Calibration(np.linspace(0.1, 0.6, 40), n_classes=2)
 METHODS = [
     fw.methods.get(name, **settings)
     for name in ("fedwq-cp", "fedavgq-cp")
-    for settings in ({}, {"overflow": "clip"}, {"overflow": "exclude"})
+    for settings in ({}, {"overflow": "clip"})
 ] + [fw.methods.get("fcp", probes=255), fw.methods.get("fcp", probes=255, count_empty=False)]
 
 
@@ -62,17 +71,15 @@ def plan_of(*terms, **more):
 
 def totals(plan, ask, agents):
     """The sums over some agents."""
-    return np.sum([words_of(plan, ask, a.answer(plain_ask(plan, ask))) for a in agents], axis=0)
+    return sum_words([words_of(plan, ask, a.answer(plain_ask(plan, ask))) for a in agents])
 
 
 def test_words_of_a_threshold_by_hand():
     method, scale = fw.methods.get("fedwq-cp"), FixedPoint(-1.0, 1.0, 100, 4)
     unit = (2**30 - 1) / 200
     assert method.words(LocalQuantile(0.5, 10), Begin(), scale) == (int(15 * unit) + 1, 10, 0)
-    assert method.words(LocalQuantile(inf, 10), Begin(), scale) == (0, 0, 1)
+    assert method.words(LocalQuantile(inf, 10), Begin(), scale)[2:] == (1,)
     assert method.words(LocalQuantile(inf, 0), Begin(), scale) == (0, 0, 0)
-    excluding = fw.methods.get("fedwq-cp", overflow="exclude")
-    assert excluding.words(LocalQuantile(inf, 10), Begin(), scale) == (0, 0, 0)
     once = fw.methods.get("fedavgq-cp").words(LocalQuantile(0.5, 10), Begin(), scale)
     assert once[1:] == (1, 0)
     assert once[0] == int(1.5 * (2**30 - 1) / 2) + 1
@@ -81,9 +88,9 @@ def test_words_of_a_threshold_by_hand():
 def test_totals_become_a_threshold_by_hand():
     scale = FixedPoint(0.0, 2.0, 100, 4)
     for words, expected in [
-        ((2**30 - 1, 100, 0), ToAllWithin(2.0, scale.margin(3, 100))),
-        ((2**30 - 1, 100, 1), ToAllWithin(inf, 0.0)),
-        ((0, 0, 0), ToAllWithin(inf, 0.0)),
+        ((2**30 - 1, 100, 0), SharedThresholdWithin(2.0, scale.margin(3, 100))),
+        ((2**30 - 1, 100, 1), SharedThresholdWithin(inf, 0.0)),
+        ((0, 0, 0), SharedThresholdWithin(inf, 0.0)),
     ]:
         talk = fw.methods.get("fedwq-cp").from_sums(0.1, scale)
         assert next(talk) == Begin()
@@ -129,7 +136,12 @@ def test_several_levels_share_one_sum_and_the_cost_is_told():
 
 
 @pytest.mark.parametrize(
-    "method", ["fedcp-qq", "split-cp", "cphet", fw.methods.get("fcp", sketch="order")]
+    "method",
+    [
+        *("fedcp-qq", "split-cp", "cphet", fw.methods.get("fcp", sketch="order")),
+        *(fw.methods.get(name, overflow="exclude") for name in ("fedwq-cp", "fedavgq-cp")),
+        fw.methods.get("private-fedwq-cp", overflow="exclude"),
+    ],
 )
 def test_a_method_that_needs_single_values_is_refused_with_those_that_work(method):
     with pytest.raises(InputError, match=r"cannot be secure.*fcp, fedavgq-cp, fedwq-cp"):
@@ -214,7 +226,7 @@ def test_the_range_is_one_of_the_terms():
 
 @pytest.mark.parametrize(
     "method",
-    [*METHODS[:6], fw.methods.get("fcp"), fw.methods.get("private-fedwq-cp", epsilon=25.0)],
+    [*METHODS[:4], fw.methods.get("fcp"), fw.methods.get("private-fedwq-cp", epsilon=25.0)],
 )
 def test_one_agent_out_of_range_makes_the_threshold_infinite_and_no_other_is_told(method):
     plan = plan_of(method)
@@ -227,9 +239,9 @@ def test_one_agent_out_of_range_makes_the_threshold_infinite_and_no_other_is_tol
     words = [words_of(plan, ask, a.answer(plain_ask(plan, ask))) for a in agents.values()]
     words.append(words_out_of_range(plan, ask))
     assert {len(found) for found in words} == {server.width}
-    server.receive("abcd", np.sum(words, axis=0).tolist())
+    server.receive("abcd", sum_words(words))
     assert server.ended
-    assert server.release(1).outcomes == (ToAllWithin(inf, 0.0),)
+    assert server.release(1).outcomes == (SharedThresholdWithin(inf, 0.0),)
 
 
 @pytest.mark.parametrize(
@@ -249,12 +261,41 @@ def test_a_kept_sum_that_nobody_wrote_is_refused_by_its_name(kept, tmp_path):
         replay_sums(tmp_path, plan_of().round, ["0.json"], {})
 
 
-def test_later_counts_out_of_range_are_nothing():
-    question = CountAt((0.1, 0.2, 0.3))
-    assert fw.methods.get("fcp").out_of_range(question) == (0, 0, 0)
-
-
 RARE = 1e-6
+
+
+@pytest.mark.parametrize(
+    ("method", "question"),
+    [
+        *((method, Begin()) for method in (*METHODS, SHARES)),
+        *((method, CountAt((0.1, 0.5, 0.9))) for method in (*METHODS[4:], SHARES)),
+    ],
+)
+def test_terms_that_fit_one_agent_alone_tell_nothing_of_it(method, question):
+    """All others lie outside `max_n`: every total but the number of those outside is uniform."""
+    plan = plan_of(method)
+    ask = encode(Ask(plan.round.id, int(question != Begin()), (question,)))
+    own = words_of(plan, ask, Agent("a", plan, CAL, limit=None).answer(plain_ask(plan, ask)))
+    seen = np.array(
+        [sum_words([own, *(words_out_of_range(plan, ask) for _ in "bcd")]) for _ in range(1500)]
+    )
+    if question == Begin():
+        assert (seen[:, -1] == 3).all(), "how many agents lie outside is not hidden"
+        seen = seen[:, :-1]
+    for total in seen.T:
+        assert stats.kstest(total / 2**32, "uniform").pvalue > RARE
+
+
+@pytest.mark.parametrize("method", METHODS[:4:2])
+def test_a_level_that_one_agent_alone_has_points_for_tells_nothing_of_it(method):
+    plan = plan_of(method, alphas=(0.05,))
+    few = fw.Calibration([0.1, 0.2], n_classes=2)
+    agents = [Agent(name, plan, CAL if name == "a" else few, limit=None) for name in "abcd"]
+    ask = SecureServer(plan).ask()
+    seen = np.array([totals(plan, ask, agents) for _ in range(1500)])
+    assert (seen[:, 2] == 3).all()
+    for total in seen[:, :2].T:
+        assert stats.kstest(total / 2**32, "uniform").pvalue > RARE
 
 
 def test_masks_cancel_in_the_sum_and_only_there():
@@ -278,7 +319,7 @@ def test_a_mask_depends_on_every_byte_of_its_seed():
     assert mask_stream(seed, 10_000).max() > 2**32 - 2**20
 
 
-def federation(thresholds):
+def server_and_agents(thresholds):
     """Three agents of ten equal scores, so that each has its score as threshold."""
     scores = {name: np.full(10, q) for name, q in zip("abc", thresholds, strict=True)}
     round = Round(
@@ -297,7 +338,7 @@ def test_equal_sums_of_different_values_leave_the_same_noise():
     """What the server sees passes one uniformity test for both; the words themselves fail it."""
     seen, totals = [], []
     for thresholds in ((0.25, 0.5, 0.75), (0.5, 0.5, 0.5)):
-        server, agents = federation(thresholds)
+        server, agents = server_and_agents(thresholds)
         ask = server.ask()
         plain = [words_of(a.plan, ask, a.answer(plain_ask(a.plan, ask))) for a in agents.values()]
         totals.append(np.sum(plain, axis=0).tolist())
@@ -319,7 +360,7 @@ def test_equal_sums_of_different_values_leave_the_same_noise():
 
 
 def test_two_of_three_masked_vectors_tell_nothing_of_their_words():
-    server, agents = federation((0.25, 0.5, 0.75))
+    server, agents = server_and_agents((0.25, 0.5, 0.75))
     ask = server.ask()
     pairs = []
     for _ in range(1500):
@@ -330,7 +371,7 @@ def test_two_of_three_masked_vectors_tell_nothing_of_their_words():
 
 @pytest.mark.parametrize("thresholds", [(0.25, 0.5, 0.75), (0.5, 0.5, 0.5)])
 def test_the_sum_gives_the_threshold(thresholds):
-    server, agents = federation(thresholds)
+    server, agents = server_and_agents(thresholds)
     server.receive(tuple("abc"), sum_words([v for _, v in masked_vectors(agents, server.ask())]))
     assert server.ended
     (outcome,) = server.release(1).outcomes

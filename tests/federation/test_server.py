@@ -35,11 +35,11 @@ from fedwqcp.wire.messages import (
     Choice,
     LocalQuantile,
     Outcome,
+    PerAgentThresholds,
     Question,
     Round,
+    SharedThreshold,
     Summary,
-    ToAll,
-    ToEach,
 )
 from fedwqcp.wire.release import NO_GUARANTEE
 
@@ -189,7 +189,7 @@ class TwoSteps(Method[Said]):
 
     summaries = (Said,)
     questions = (Begin, Next)
-    outcomes = (ToEach,)
+    outcomes = (PerAgentThresholds,)
     guarantee = NO_GUARANTEE
     assumption = "none"
 
@@ -200,7 +200,7 @@ class TwoSteps(Method[Said]):
         first = yield Begin()
         total = sum(said.value for said in first)
         second = yield Each(tuple(Next(total - said.value) for said in first))
-        return ToEach(tuple(float(said.value) for said in second))
+        return PerAgentThresholds(tuple(float(said.value) for said in second))
 
 
 @pytest.fixture
@@ -258,7 +258,13 @@ def test_the_answer_travels_as_it_was_written(two_steps):
 
 
 def test_kinds_are_what_the_method_declares_and_what_a_group_without_points_ends_with(two_steps):
-    assert set(Server(two_steps).plan.kinds) == {Said, Begin, Next, ToEach, ToAll}
+    assert set(Server(two_steps).plan.kinds) == {
+        Said,
+        Begin,
+        Next,
+        PerAgentThresholds,
+        SharedThreshold,
+    }
 
 
 def test_what_nobody_foresaw_in_one_message_refuses_that_agent_alone(monkeypatch, caplog):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,9 +11,10 @@ import fedwqcp as fw
 from engine import InMemoryCarrier
 from fedwqcp.errors import InputError, QuorumError
 from fedwqcp.federation.audit import audit
+from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import choose_method, choose_score, new_id
 from fedwqcp.federation.transport import session
-from fedwqcp.federation.transport.messages import ASK, RELEASE
+from fedwqcp.federation.transport.messages import ASK, CODES, RELEASE
 from fedwqcp.federation.transport.session import Session, Timeouts, collect
 from fedwqcp.federation.transport.site import Site
 from fedwqcp.scores.custom import Custom
@@ -129,3 +132,21 @@ def test_named_nodes_alone_are_asked(tmp_path):
     assert result.release.used == tuple("abc")
     assert {node for node, _ in engine.sent} == set(nodes.values())
     assert [node for node, action in engine.sent if action == RELEASE].count("node-1") == 1
+
+
+def test_a_site_with_its_classes_in_another_order_is_refused_by_name(tmp_path):
+    classes, rng = ("melanoma", "nevus", "other"), np.random.default_rng(0)
+    sites = {}
+    for at, agent in enumerate("abc"):
+        own = classes if agent != "b" else ("nevus", "melanoma", "other")
+        probs, labels = rng.dirichlet([1, 2, 3], size=30), rng.integers(0, 3, 30)
+        sites[at] = (Site(agent, tmp_path / agent), Outputs(probs, labels, classes=own))
+    round = replace(
+        terms("fedwq-cp"), score=choose_score("lac"), max_n=30, n_classes=3, classes=classes
+    )
+    found = Session(InMemoryCarrier(sites), round, QUICK, None, None).run()
+    assert found.release.used == ("a", "c")
+    assert found.release.refused == {"b": f"classes: {CODES['classes']}"}
+    kept = (tmp_path / "b" / "last-error.txt").read_text()
+    assert "must be in the round's order, 'melanoma', 'nevus', 'other'; this agent has" in kept
+    assert fw.load(tmp_path / "a" / "release.json").round.classes == classes

@@ -42,6 +42,13 @@ def test_what_is_left_out_has_a_default():
     assert round.id != round_of(BASE).id
 
 
+def test_classes_may_be_named():
+    round = round_of({**BASE, "classes": "melanoma, nevus, other"})
+    assert (round.classes, round.n_classes) == (("melanoma", "nevus", "other"), 3)
+    with pytest.raises(InputError, match="n_classes: must be 2, as many as classes are named"):
+        round_of({**BASE, "classes": "melanoma,nevus", "n-classes": 3})
+
+
 def test_a_large_level_needs_an_allowance():
     assert round_of({**BASE, "alpha": 0.9, "allow-large-alpha": True}).alphas == (0.9,)
 
@@ -78,11 +85,14 @@ def test_timeouts():
 
 
 def test_nodes():
-    assert nodes_of({}) is None
-    assert nodes_of({"nodes": "north=12,south = 7"}) == {"north": 12, "south": 7}
-    for bad in ("north", "north=x", "north=1,south=1"):
+    assert nodes_of({}, int) is None
+    assert nodes_of({"nodes": "north=12,south = 7"}, int) == {"north": 12, "south": 7}
+    assert nodes_of({"nodes": "north=site-1"}, str) == {"north": "site-1"}
+    for bad in ("north", "north=x", "north=1,south=1", "north="):
         with pytest.raises(InputError, match="node"):
-            nodes_of({"nodes": bad})
+            nodes_of({"nodes": bad}, int)
+    with pytest.raises(InputError, match="NAME=ID"):
+        nodes_of({"nodes": "north= "}, str)
 
 
 def test_groups_of_people_and_labels():

@@ -6,11 +6,20 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from threading import Barrier
 
+import numpy as np
 import pytest
 
 from fedwqcp.errors import InputError
-from fedwqcp.federation.transport.site import Site, run_with_timeout
+from fedwqcp.federation.transport.messages import Request
+from fedwqcp.federation.transport.site import RefusedError, Site, answer, run_with_timeout
+from fedwqcp.methods import Calibration
+from fedwqcp.methods.fcp import CountAt
+from fedwqcp.wire.codec import encode
+from fedwqcp.wire.messages import Ask, Choice, Round
 
 
 def test_a_result_comes_back_whole():
@@ -71,3 +80,35 @@ def test_a_budget_is_not_forgotten(tmp_path):
     site = Site.of({"agent": "north", "folder": str(tmp_path)})
     with pytest.raises(InputError, match="keeps a privacy budget: say how much"):
         _ = site.budget
+
+
+def asked_at_once(folder, rounds, bodies):
+    """Ask one site in threads that all have its data before any of them has answered."""
+    site = Site.of({"agent": "a", "folder": str(folder)})
+    meet = Barrier(len(rounds))
+
+    def outputs():
+        meet.wait(20)
+        return Calibration(np.linspace(0, 1, 200), n_classes=2)
+
+    def reply(round, body):
+        try:
+            return answer(site, Request("", encode(round), body, 60.0), outputs)
+        except RefusedError as refused:
+            return refused.code
+
+    with ThreadPoolExecutor(len(rounds)) as threads:
+        return list(threads.map(reply, rounds, bodies))
+
+
+def test_of_several_questions_at_once_one_is_answered(tmp_path):
+    counts = Choice("fcp", {"count_gap": 5})
+    round = Round("r1", counts, Choice("lac"), (0.1,), ("a", "b"), 2, n_classes=2)
+    asks = [encode(Ask("r1", 1, (CountAt((value,)),))) for value in (0.2, 0.4, 0.6)]
+    assert len(set(asked_at_once(tmp_path / "counts", [round] * 3, asks))) == 1
+    private = replace(round, method=Choice("private-fedwq-cp"))
+    said = asked_at_once(tmp_path / "noise", [private] * 3, [b""] * 3)
+    assert len(set(said)) == 1, "other noise would tell more"
+    terms = [replace(private, alphas=(alpha,)) for alpha in (0.1, 0.2, 0.3)]
+    said = asked_at_once(tmp_path / "terms", terms, [b""] * 3)
+    assert said.count("answer") == 2

@@ -20,7 +20,7 @@ AGENTS = ("agent-0", "agent-1", "agent-2")
 """Sites that are online from the beginning."""
 SITES = tuple(f"site-{i}" for i in range(6))
 """Sites whose keys are registered; they come online when a test wants them."""
-PACE = {"deadline": 15.0, "grace": 3.0}
+TIMEOUTS = {"deadline": 15.0, "grace": 3.0}
 
 
 @contextmanager
@@ -67,7 +67,7 @@ def nodes(federation, names):
 
 def submitted(federation, root, name, app="my-app", **config):
     """Start a run with its records in a folder of its own."""
-    config = {"agents": ",".join(AGENTS), **PACE, **config, "records": root / "records" / name}
+    config = {"agents": ",".join(AGENTS), **TIMEOUTS, **config, "records": root / "records" / name}
     return federation.commands.submit(root / app, config)
 
 

@@ -19,7 +19,7 @@ from fedwqcp.federation.transport.flower.messages import write_request
 from fedwqcp.federation.transport.messages import ASK, RELEASE, Request
 from fedwqcp.scores.aps import APS
 from fedwqcp.wire.codec import encode
-from fedwqcp.wire.messages import ToAll
+from fedwqcp.wire.messages import SharedThreshold
 
 NORTH = {"agent": "north"}
 
@@ -155,7 +155,7 @@ def test_a_release_of_other_terms_than_were_answered_is_refused(tmp_path):
 def test_a_release_that_passes_by_the_guard_is_refused(tmp_path):
     config = {**NORTH, "folder": str(tmp_path)}
     ours = fw.calibrate(calibrations(), method="guarded-median-cp", alpha=0.2)
-    forged = replace(ours.public(), outcomes=(ToAll(0.01),))
+    forged = replace(ours.public(), outcomes=(SharedThreshold(0.01),))
     for bad in (forged, replace(ours.public(), local={"north": (0.01,)})):
         assert reply_to(RELEASE, Request("n", b"", encode(bad), 9.0), config) == ("terms", b"")
     assert reply_to(RELEASE, Request("n", b"", encode(ours.public()), 9.0), config)[0] == "ok"

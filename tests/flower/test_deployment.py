@@ -76,10 +76,10 @@ def test_a_round_that_misses_its_quorum_says_so_and_why(federation, failed):
     status, record = failed
     assert status == "finished:failed"
     assert not (record / "release.json").exists()
-    told = audit(record).difference
-    assert "2 of 3 agents answered soundly, the round needs 3" in told
-    assert "agent-1: data: " in told
-    assert "Miller" not in told + federation.processes.output("superlink")
+    difference = audit(record).difference
+    assert "2 of 3 agents answered soundly, the round needs 3" in difference
+    assert "agent-1: data: " in difference
+    assert "Miller" not in difference + federation.processes.output("superlink")
 
 
 def test_it_can_be_run_again_and_equals_the_one_within_a_process(federation, root, runs, failed):

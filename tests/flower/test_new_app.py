@@ -26,7 +26,7 @@ def test_the_app_is_whole_and_its_terms_are_sound(tmp_path):
     round = round_of(flower["config"])
     assert (round.agents, round.quorum) == (("agent-0", "agent-1"), 2)
     assert timeouts_of(flower["config"]).deadline == 90
-    assert nodes_of(flower["config"]) is None
+    assert nodes_of(flower["config"], int) is None
 
 
 def test_nothing_is_overwritten(tmp_path):

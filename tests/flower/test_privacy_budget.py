@@ -16,7 +16,7 @@ from fedwqcp.federation.transport.flower import calibrate
 NAMES = ("north", "south", "east")
 
 
-def federation(folder, budget):
+def sites_with_budget(folder, budget):
     """Three sites, started anew, with a budget in their configuration."""
     cals = {
         name: fw.Calibration(np.random.default_rng(at).uniform(size=400), n_classes=3)
@@ -28,12 +28,12 @@ def federation(folder, budget):
 def test_a_spent_budget_is_refused_by_a_code(tmp_path):
     for _ in range(2):
         release = calibrate(
-            federation(tmp_path, 2.0), terms("private-fedwq-cp"), timeouts=QUICK
+            sites_with_budget(tmp_path, 2.0), terms("private-fedwq-cp"), timeouts=QUICK
         ).release
         assert release.used == NAMES
         assert release.threshold("north") < np.inf
     with pytest.raises(QuorumError, match=r"north: budget: the site.s privacy budget"):
-        calibrate(federation(tmp_path, 2.0), terms("private-fedwq-cp"), timeouts=QUICK)
+        calibrate(sites_with_budget(tmp_path, 2.0), terms("private-fedwq-cp"), timeouts=QUICK)
     kept = sorted((tmp_path / "100" / "privacy").glob("[0-9]*.json"))
     assert [json.loads(path.read_text())["epsilon"] for path in kept] == ["1.0", "1.0"]
     why = (tmp_path / "100" / "last-error.txt").read_text()
@@ -42,4 +42,4 @@ def test_a_spent_budget_is_refused_by_a_code(tmp_path):
 
 def test_with_a_budget_other_methods_are_not_answered(tmp_path):
     with pytest.raises(QuorumError, match=r"east: budget: the site.s privacy budget"):
-        calibrate(federation(tmp_path, 2.0), terms("fedwq-cp"), timeouts=QUICK)
+        calibrate(sites_with_budget(tmp_path, 2.0), terms("fedwq-cp"), timeouts=QUICK)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -27,7 +28,7 @@ from fedwqcp.federation.transport.flower.secagg import expand_seed
 from fedwqcp.federation.transport.messages import ASK, Request
 from fedwqcp.federation.transport.settings import secure_of
 from fedwqcp.wire.codec import encode
-from fedwqcp.wire.messages import ToAllWithin
+from fedwqcp.wire.messages import SharedThresholdWithin
 
 RARE = 1e-6
 RANGE = (-1.0, 2.0)
@@ -133,13 +134,13 @@ def test_a_reply_without_its_nonce_is_no_part_of_the_sum(tmp_path):
     }
 
 
-@pytest.mark.parametrize("overflow", ["propagate", "clip", "exclude"])
+@pytest.mark.parametrize("overflow", ["propagate", "clip"])
 def test_an_agent_outside_the_range_says_so_under_the_mask(overflow, tmp_path):
     round = round_of_four(overflow=overflow)
     found = calibrate(
         grid(tmp_path), round, timeouts=QUICK, secure=(0.3, 1.0), record=tmp_path / "record"
     )
-    assert found.release.outcomes == (ToAllWithin(np.inf, 0.0),)
+    assert found.release.outcomes == (SharedThresholdWithin(np.inf, 0.0),)
     assert found.release.used == FOUR, "nobody learns that it was west"
     note = (tmp_path / "103" / "last-error.txt").read_text()
     assert "threshold: must lie between 0.3 and 1" in note
@@ -150,9 +151,25 @@ def test_an_agent_outside_the_range_says_so_under_the_mask(overflow, tmp_path):
 def test_an_agent_with_more_points_than_max_n_says_so_under_the_mask(method, tmp_path):
     round = replace(round_of_four(method), max_n=50)
     found = calibrate(grid(tmp_path), round, timeouts=QUICK, secure=RANGE)
-    assert found.release.outcomes == (ToAllWithin(np.inf, 0.0),)
+    assert found.release.outcomes == (SharedThresholdWithin(np.inf, 0.0),)
     assert found.release.used == FOUR
     assert "max_n = 50" in (tmp_path / "102" / "last-error.txt").read_text()
+
+
+def test_terms_that_fit_one_agent_alone_tell_nothing_of_it(tmp_path):
+    """The totals of two such rounds share the number of agents outside, and nothing else."""
+    sums = []
+    for at in range(2):
+        where, record = grid(tmp_path / str(at)), tmp_path / f"record-{at}"
+        round = replace(round_of_four(), max_n=min(data.n for data in data_of_four().values()))
+        found = calibrate(where, round, timeouts=QUICK, secure=RANGE, record=record)
+        assert found.release.outcomes == (SharedThresholdWithin(np.inf, 0.0),)
+        sums.append(json.loads((record / "sums" / "0.json").read_text())["totals"])
+        assert audit(record).matches
+    (t, n, outside), (t_again, n_again, _) = sums
+    assert outside == 3
+    assert t != t_again
+    assert n != n_again  # equal by chance once in 2^32
 
 
 def ready(network, round, node=103):

@@ -57,6 +57,22 @@ def test_the_release_equals_the_one_without_flower(method, tmp_path):
     assert audit(tmp_path / "record").matches
 
 
+def test_a_site_with_its_classes_in_another_order_is_refused_by_name(tmp_path):
+    classes, own = ("melanoma", "nevus", "other"), ("other", "nevus", "melanoma")
+    data = {
+        name: fw.Calibration(cal.scores, cal.labels, classes=own if name == "south" else classes)
+        for name, cal in calibrations().items()
+    }
+    round = replace(terms(quorum=2), classes=classes)
+    found = calibrate(grid(tmp_path, data=data), round, timeouts=QUICK)
+    assert found.release.used == ("north", "east")
+    assert found.release.refused["south"].startswith("classes: the site's model has other classes")
+    assert (
+        "this agent has 'other', 'nevus', 'melanoma'"
+        in (tmp_path / "101" / "last-error.txt").read_text()
+    )
+
+
 @pytest.mark.parametrize(
     ("method", "settings"),
     [

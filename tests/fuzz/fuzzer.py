@@ -298,12 +298,12 @@ def fuzz_server(case: Case) -> None:
     """Hold a round in which one or two agents send what they like."""
     setup, random = _setup(case), case.random
     server, agents = Server(setup.plan), _agents(setup, random)
-    liars = set(random.sample(NAMES, random.choice((1, 1, 2))))
+    byzantine = set(random.sample(NAMES, random.choice((1, 1, 2))))
     changed_at = random.randrange(steps_of(setup) or 1)
     bounds, max_n = setup.plan.bounds, setup.plan.round.max_n
     seen: list[bytes] = []
     used: dict[str, list[tuple[float, int]]] = {}
-    pristine = True  # whether no liar was used
+    pristine = True  # whether no byzantine was used
     while not server.ended:
         step, asks = server.step, server.asks()
         honest = {}
@@ -311,11 +311,11 @@ def fuzz_server(case: Case) -> None:
             try:
                 honest[name] = agents[name].answer(ask if step else None)
             except FedwqcpError as error:
-                if name not in liars:
+                if name not in byzantine:
                     raise Finding(f"honest {name} does not answer: {error}") from error
         deliveries = []
         for name, data in honest.items():
-            if name in liars and (step == changed_at or random.random() < 0.5):
+            if name in byzantine and (step == changed_at or random.random() < 0.5):
                 for _ in range(random.choice((0, 1, 1, 1, 2))):
                     new = case.mutated(data, [*honest.values(), *seen[-3:]])
                     deliveries.append((name, new))
@@ -328,14 +328,14 @@ def fuzz_server(case: Case) -> None:
         simple = step == 0 and _is_simple(setup)
         for name, data in deliveries:
             case.sent.append((step, name, data))
-            what = case.done[-1] if name in liars and case.done else "honest"
+            what = case.done[-1] if name in byzantine and case.done else "honest"
             with case.message(f"{setup.name}, step {step}: {what}"):
                 refusal = server.receive(data, name, name)
             if refusal is not None:
                 case.refused(refusal)
-                if name not in liars:
+                if name not in byzantine:
                     raise Finding(f"honest {name} is refused: {refusal}")
-            elif name in liars:
+            elif name in byzantine:
                 pristine = False
             if simple and name not in used:
                 may = model.quantiles_of(data, honest[name], name, bounds, max_n)
@@ -354,14 +354,14 @@ def fuzz_server(case: Case) -> None:
             raise Finding(f"honest agents are enough, and the round ends: {error}") from error
         for refusal in server.refusals[counted:]:
             case.refused(refusal)
-            if refusal.agent in set(NAMES) - liars:
+            if refusal.agent in set(NAMES) - byzantine:
                 raise Finding(f"honest {refusal.agent} is refused: {refusal}")
     release = server.release()
     _check_release(setup, encode(release))
-    for name in set(NAMES) - liars:
+    for name in set(NAMES) - byzantine:
         if release.rounds and name not in release.used:
             raise Finding(f"honest {name} is not used")
-    _compare(setup, release, agents, used, liars, pristine)
+    _compare(setup, release, agents, used, byzantine, pristine)
 
 
 def _is_simple(setup: Setup) -> bool:
@@ -390,7 +390,7 @@ def _check_threshold(release: fw.Release, name: str, alpha: float, group: str | 
         raise Finding("a threshold is NaN")
 
 
-def _compare(setup, release, agents, used, liars, pristine) -> None:
+def _compare(setup, release, agents, used, byzantine, pristine) -> None:
     """Hold a release against what the model says of it."""
     round, method = setup.plan.round, setup.plan.round.method
     if _is_simple(setup):
@@ -404,20 +404,20 @@ def _compare(setup, release, agents, used, liars, pristine) -> None:
         return
     counted = method.name == "fcp" and method.settings["sketch"] in ("bisection", "exact")
     if counted and round.by is None and not method.settings["floor"]:
-        honest = [calibrations()[n].scores for n in release.used if n not in liars]
+        honest = [calibrations()[n].scores for n in release.used if n not in byzantine]
         scores = np.concatenate([[], *honest]).tolist()
-        received = [release.received[n] for n in release.used if n in liars]
+        received = [release.received[n] for n in release.used if n in byzantine]
         for task, alpha in enumerate(round.alphas):
             value = release.outcomes[task].value
             claimed = sum(sum(r[task].sizes()) for r in received)
             low, high = model.pooled_range(scores, claimed, len(release.used), alpha)
             if not low <= value <= high:
                 raise Finding(f"{claimed} claimed points move {value} beyond {low} to {high}")
-    if setup.repeats and pristine and not set(release.used) & liars:
+    if setup.repeats and pristine and not set(release.used) & byzantine:
         alone = Server(setup.plan)
         while not alone.ended:
             for name, ask in alone.asks().items():
-                if name not in liars:
+                if name not in byzantine:
                     alone.receive(agents[name].answer(ask if alone.step else None), name, name)
             alone.close_step()
         if alone.release().outcomes != release.outcomes:
@@ -499,7 +499,7 @@ def fuzz_release(case: Case) -> None:
 def fuzz_folder(case: Case) -> None:
     """Close a round by files, some of them hostile or not what they seem."""
     setup, random = _setup(case, steps=6), case.random
-    agents, liars = _agents(setup, random), set(random.sample(NAMES, random.choice((1, 1, 2))))
+    agents, byzantine = _agents(setup, random), set(random.sample(NAMES, random.choice((1, 1, 2))))
     with _scratch() as where:
         terms, out = where / "round.json", where / "release.json"
         folder.open_round(setup.plan.round, terms)
@@ -514,14 +514,16 @@ def fuzz_folder(case: Case) -> None:
                 try:
                     data = agents[name].answer(ask)
                 except FedwqcpError as error:
-                    if name not in liars:
+                    if name not in byzantine:
                         raise Finding(f"honest {name} does not answer: {error}") from error
                     continue
                 path = where / f"{name}{f'.step-{step}' if step else ''}.json"
                 files += (
-                    [path] if name not in liars else _hostile_files(case, where, path, data, step)
+                    [path]
+                    if name not in byzantine
+                    else _hostile_files(case, where, path, data, step)
                 )
-                if name not in liars:
+                if name not in byzantine:
                     path.write_bytes(data)
             if random.random() < 0.2:
                 random.shuffle(files)
@@ -539,7 +541,7 @@ def fuzz_folder(case: Case) -> None:
                 raise Finding(f"honest agents are enough, and the round ends: {error}") from error
             for refusal in closed.refusals:
                 case.refused(refusal)
-                if refusal.agent in set(NAMES) - liars:
+                if refusal.agent in set(NAMES) - byzantine:
                     raise Finding(f"honest {refusal.agent} is refused: {refusal}")
             if closed.release is not None:
                 if closed.release.round != setup.plan.round:
@@ -547,7 +549,7 @@ def fuzz_folder(case: Case) -> None:
                 if out.read_bytes() != encode(closed.release.public()):
                     raise Finding("another release is in the file")
                 _check_release(setup, out.read_bytes())
-                if closed.release.rounds and (set(NAMES) - liars) - set(closed.release.used):
+                if closed.release.rounds and (set(NAMES) - byzantine) - set(closed.release.used):
                     raise Finding("an honest agent is not used")
                 break
             asked = _asked(closed.asks, [n for n in NAMES if n in asked])
@@ -682,11 +684,11 @@ def fuzz_flower(case: Case) -> None:
     from flower.inprocess import lost
 
     setup, random = _setup(case, steps=6), case.random
-    liars = {100 + at: NAMES[at] for at in random.sample(range(4), random.choice((1, 1, 2)))}
+    byzantine = {100 + at: NAMES[at] for at in random.sample(range(4), random.choice((1, 1, 2)))}
     claimed: set[str] = set()
 
     def tamper(node: int, message: Message, reply: Message) -> list[Message]:
-        if node not in liars or random.random() < 0.3:
+        if node not in byzantine or random.random() < 0.3:
             return [reply]
         kind = random.random()
         if kind < 0.05:
@@ -727,14 +729,14 @@ def fuzz_flower(case: Case) -> None:
             case.refused(error)
             if (
                 bound is not None
-                or len(set(NAMES) - set(liars.values()) - claimed) >= setup.plan.round.quorum
+                or len(set(NAMES) - set(byzantine.values()) - claimed) >= setup.plan.round.quorum
             ):
                 raise Finding(f"honest agents are enough, and the round ends: {error}") from error
             _check_ledger(record)
             return
         _check_ledger(record)
         release = found.release
-        for name in set(NAMES) - set(liars.values()):
+        for name in set(NAMES) - set(byzantine.values()):
             free = bound is None and name in claimed
             if release.rounds and name not in release.used and not free:
                 raise Finding(f"honest {name} is not used: {release.refused.get(name, 'missing')}")
@@ -756,10 +758,10 @@ def fuzz_secure(case: Case) -> None:
     random = case.random
     setup = random.choice(secure_setups())
     case.setup = setup.name
-    liar = 100 + random.randrange(4)
+    byzantine = 100 + random.randrange(4)
 
     def tamper(node: int, message: Message, reply: Message) -> list[Message]:
-        if node != liar or random.random() < 0.5:
+        if node != byzantine or random.random() < 0.5:
             return [reply]
         if random.random() < 0.1:
             case.done.append("lost")
@@ -790,7 +792,7 @@ def fuzz_secure(case: Case) -> None:
         return [Message(content, reply_to=message)]
 
     bound = {name: 100 + at for at, name in enumerate(NAMES)}
-    honest = set(NAMES) - {NAMES[liar - 100]}
+    honest = set(NAMES) - {NAMES[byzantine - 100]}
     with _scratch() as where:
         record = where / "record"
         try:

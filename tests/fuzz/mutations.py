@@ -19,8 +19,8 @@ NUMBERS = (
 )  # fmt: skip
 TEXTS = (
     "", "inf", "-inf", "nan", "0", "north", "south", "NORTH", "no such agent", "../../etc/passwd",
-    "a\x00b", "\u202e", "\ud83d\ude00", "x" * 65, "local-quantile", "counts", "to-all", "begin",
-    "1e5", "ok", "true",
+    "a\x00b", "\u202e", "\ud83d\ude00", "x" * 65, "local-quantile", "counts",
+    "shared-threshold", "begin", "1e5", "ok", "true",
 )  # fmt: skip
 
 

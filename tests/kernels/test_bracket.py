@@ -61,7 +61,7 @@ def test_what_two_pivots_settle_is_so(steps, row, share, fall, heights, data) ->
         k, settled, about = steps.settle(ends, all_of, bounds)
         if settled[0]:
             assert ends.upper.count[0] + k[0] == size
-        high, low = steps.aim(ends, k, about, settled)
+        high, low = steps.place_pivots(ends, k, about, settled)
     between = (ends.lower.height[0], ends.upper.height[0])
     assert not np.isfinite(about[0]) or between[0] <= low[0] <= high[0] <= between[1]
 

@@ -32,6 +32,7 @@ from fedwqcp.methods.cphet.reweighting import (
 )
 from fedwqcp.scores.custom import Custom
 from fedwqcp.wire.messages import Begin
+from worked import calibrations
 
 # --- the specification ----------------------------------------------------------------------------
 
@@ -115,13 +116,6 @@ def shifted(seed, sizes, d=2, labels=True):
     return data
 
 
-def federation(data):
-    return {
-        f"a{i}": fw.Calibration(v, labels=y, features=x, n_classes=None if y is None else 3)
-        for i, (v, x, y) in enumerate(data)
-    }
-
-
 SIZES = (40, 12, 0, 1, 25)
 
 # --- pooled thresholds ----------------------------------------------------------------------------
@@ -133,7 +127,7 @@ SIZES = (40, 12, 0, 1, 25)
 def test_own_targets(solver, labels, alpha):
     data = shifted(1, SIZES, labels=labels)
     release = fw.calibrate(
-        federation(data), method=CPhet(solver=solver), alpha=alpha, allow_samples=True
+        calibrations(data), method=CPhet(solver=solver), alpha=alpha, allow_samples=True
     )
     for i, (v, x, y) in enumerate(data):
         if len(v) < 2:
@@ -153,7 +147,7 @@ def test_target_that_the_caller_names(solver):
     elsewhere = shifted(3, (0, 0, 80))[2]
     for level in (1.0, 0.9):
         method = CPhet(target=density_of(*elsewhere[1:]), solver=solver, clip_weights=level)
-        release = fw.calibrate(federation(data), method=method, alpha=0.2, allow_samples=True)
+        release = fw.calibrate(calibrations(data), method=method, alpha=0.2, allow_samples=True)
         scores, weights = pooled(data, fitted(*elsewhere[1:]), level)
         expected = weighted_quantile(scores, weights, 0.2)
         assert release.threshold("a0") == release.threshold("a1") == expected
@@ -188,7 +182,7 @@ def test_several_levels_and_columns_at_once():
     data = shifted(4, (30, 20))
     two = {
         name: fw.Calibration(np.stack([cal.scores, -cal.scores], 1), features=cal.features)
-        for name, cal in federation(data).items()
+        for name, cal in calibrations(data).items()
     }
     release = fw.calibrate(two, method="cphet", alpha=(0.1, 0.4), score=Custom(2))
     scores, weights = pooled([(v, x, None) for v, x, _ in data], fitted(data[1][1]))
@@ -199,7 +193,7 @@ def test_several_levels_and_columns_at_once():
 
 
 def test_rounds_and_messages_stay_small():
-    release = fw.calibrate(federation(shifted(5, (50,) * 4)), method="cphet", alpha=0.1)
+    release = fw.calibrate(calibrations(shifted(5, (50,) * 4)), method="cphet", alpha=0.1)
     assert release.rounds < 20
     assert release.bytes_up("a0") < 200_000
 
@@ -211,7 +205,7 @@ def test_rounds_and_messages_stay_small():
 def test_rounds_end_near_the_quantile(average):
     data = shifted(6, (60, 40, 0))
     method = CPhet(solver="rounds", rounds=30, local_steps=2, step_size=0.05, average=average)
-    release = fw.calibrate(federation(data), method=method, alpha=0.3)
+    release = fw.calibrate(calibrations(data), method=method, alpha=0.3)
     for i in (0, 1):
         scores, weights = pooled(data, fitted(*data[i][1:]))
         expected = weighted_quantile(scores, weights, 0.3)
@@ -242,7 +236,7 @@ def test_first_guess_is_the_weighted_mean_of_local_quantiles():
 
 def test_oracle_gives_each_input_its_own_threshold():
     data = shifted(7, (30, 20))
-    agents = federation(data)
+    agents = calibrations(data)
     for level in (0.9, 1.0):
         method = CPhet(form="oracle", clip_weights=level)
         release = fw.calibrate(agents, method=method, alpha=0.15, allow_samples=True)
@@ -275,7 +269,7 @@ def test_oracle_with_equal_weights_is_split_cp():
 
 
 def test_oracle_has_nothing_for_an_agent_that_was_not_used():
-    agents = federation(shifted(7, (30, 20)))
+    agents = calibrations(shifted(7, (30, 20)))
     method = CPhet(form="oracle")
     release = fw.calibrate(agents, method=method, alpha=0.15, allow_samples=True)
     with pytest.raises(InputError, match="its answer was not used"):
@@ -283,7 +277,7 @@ def test_oracle_has_nothing_for_an_agent_that_was_not_used():
 
 
 def test_oracle_refuses_features_of_another_dimension():
-    agents = federation(shifted(7, (30, 20)))
+    agents = calibrations(shifted(7, (30, 20)))
     release = fw.calibrate(agents, method=CPhet(form="oracle"), alpha=0.1, allow_samples=True)
     with pytest.raises(InputError, match=r"features must have 2 dimensions.*got 3"):
         thresholds(release, "a0", calibration=agents["a0"], features=np.zeros((1, 3)))
@@ -304,7 +298,7 @@ def test_local_scope_toward_its_own_density_is_unweighted():
 @pytest.mark.parametrize("named", [True, False])
 def test_local_scope_weights_own_scores_towards_the_target(named):
     data = shifted(9, (50, 20, 1, 0))
-    agents = federation(data)
+    agents = calibrations(data)
     elsewhere = shifted(3, (0, 0, 80))[2][1:]
     target = density_of(*elsewhere) if named else "mixture"
     method = CPhet(scope="local", target=target, clip_weights=0.9)
@@ -337,14 +331,14 @@ def test_local_scope_weights_own_scores_towards_the_target(named):
 @pytest.mark.parametrize("method", [CPhet(solver="exact"), CPhet(form="oracle")])
 def test_samples_leave_only_where_they_may(method):
     with pytest.raises(InputError, match="sends all scores of single people"):
-        fw.calibrate(federation(shifted(1, (9, 9))), method=method, alpha=0.1)
+        fw.calibrate(calibrations(shifted(1, (9, 9))), method=method, alpha=0.1)
 
 
 def test_features_are_needed():
     with pytest.raises(InputError, match="cphet needs the features"):
         fw.calibrate({"a": [0.1, 0.2]}, method="cphet", alpha=0.1)
     mixture_of_all = CPhet(scope="local", target="mixture")
-    release = fw.calibrate(federation(shifted(1, (9,))), method=mixture_of_all, alpha=0.1)
+    release = fw.calibrate(calibrations(shifted(1, (9,))), method=mixture_of_all, alpha=0.1)
     with pytest.raises(InputError, match="needs the agent's calibration data"):
         mixture_of_all.localize(release.outcomes[0], None, 0, 0.1)
 

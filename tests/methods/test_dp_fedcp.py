@@ -26,6 +26,7 @@ from fedwqcp.methods.dp_fedcp.label_shift import (
     label_weights,
 )
 from fedwqcp.wire.messages import Begin
+from worked import calibrations
 
 # --- the specification, in plain Python and exact fractions ---------------------------------------
 
@@ -63,13 +64,6 @@ def counts_of(labels, n_classes):
 # --- data -----------------------------------------------------------------------------------------
 
 
-def federation(data, n_classes):
-    return {
-        f"a{i}": fw.Calibration(v, labels=np.array(y, dtype=np.int64), n_classes=n_classes)
-        for i, (v, y) in enumerate(data)
-    }
-
-
 def skewed(seed, sizes, n_classes):
     """Unequal agents, ties, scores saturated at 1, labels that some agent has never seen."""
     rng = np.random.default_rng(seed)
@@ -101,7 +95,7 @@ def federations(draw):
 def test_exact_gives_the_weighted_quantile_of_each_target(drawn, alpha):
     data, C = drawn
     release = fw.calibrate(
-        federation(data, C), method=DPFedCP(solver="exact"), alpha=alpha, allow_large_alpha=True
+        calibrations(data, C), method=DPFedCP(solver="exact"), alpha=alpha, allow_large_alpha=True
     )
     for i, (_, labels) in enumerate(data):
         expected = thresholds(data, C, alpha, counts_of(labels, C))
@@ -114,7 +108,9 @@ def test_exact_on_skewed_federations(alpha, sizes):
     data = skewed(len(sizes), sizes, 5)
     law = (0.5, 0.25, 0.125, 0.125, 0.0)
     method = DPFedCP(target=law, solver="exact")
-    release = fw.calibrate(federation(data, 5), method=method, alpha=alpha, allow_large_alpha=True)
+    release = fw.calibrate(
+        calibrations(data, 5), method=method, alpha=alpha, allow_large_alpha=True
+    )
     assert release.threshold("a0").tolist() == thresholds(data, 5, alpha, law)
     assert str(release.guarantee) == "target-shift, approximate"
     assert "class-conditional" in release.assumption
@@ -125,7 +121,7 @@ def test_pooled_target_is_split_cp_with_one_for_infinity():
     pooled = [v for scores, _ in data for v in scores]
     alphas = (0.05, 0.1, 0.005)
     release = fw.calibrate(
-        federation(data, 4), method=DPFedCP(target="mixture", solver="exact"), alpha=alphas
+        calibrations(data, 4), method=DPFedCP(target="mixture", solver="exact"), alpha=alphas
     )
     for alpha in alphas:
         q = fw.conformal_quantile(pooled, alpha)
@@ -146,12 +142,12 @@ def test_subsample_uses_the_first_points_that_the_server_drew():
     drawn = np.random.default_rng(5).multinomial(n.sum() // 2, n / n.sum())
     law = (0.25, 0.25, 0.5)
     exact = DPFedCP(target=law, solver="exact", subsample=True, seed=5)
-    release = fw.calibrate(federation(data, 3), method=exact, alpha=0.2)
+    release = fw.calibrate(calibrations(data, 3), method=exact, alpha=0.2)
     expected = thresholds(data, 3, 0.2, law, first=np.minimum(n, drawn))
     assert release.threshold("a0").tolist() == expected
     assert expected != thresholds(data, 3, 0.2, law)
     rounds = DPFedCP(target=law, subsample=True, seed=5, step_size=5e-3, local_steps=6)
-    found = fw.calibrate(federation(data, 3), method=rounds, alpha=0.2).threshold("a0")
+    found = fw.calibrate(calibrations(data, 3), method=rounds, alpha=0.2).threshold("a0")
     assert found == pytest.approx(expected, abs=0.02)
 
 
@@ -167,7 +163,7 @@ def test_nobody_has_points():
 
 def test_messages_stay_small_and_rounds_few():
     data = skewed(2, (100,) * 6, 10)
-    release = fw.calibrate(federation(data, 10), method=DPFedCP(solver="exact"), alpha=0.1)
+    release = fw.calibrate(calibrations(data, 10), method=DPFedCP(solver="exact"), alpha=0.1)
     assert release.rounds < 70
     assert release.bytes_up("a0") < 200_000
 
@@ -192,7 +188,7 @@ def test_one_local_step_is_central_descent():
         target=law, rounds=rounds, local_steps=1, step_size=eta, smoothing=gamma, average="last"
     )
     found = fw.calibrate(
-        federation(data, 3), method=method, alpha=alpha, allow_large_alpha=True
+        calibrations(data, 3), method=method, alpha=alpha, allow_large_alpha=True
     ).threshold("a0")
     labels = [y for _, ys in data for y in ys]
     w = [len(labels) * law[y] / labels.count(y) for y in range(3)]
@@ -209,13 +205,13 @@ def test_one_local_step_is_central_descent():
 def test_rounds_end_near_the_quantile(average, error):
     data, law = spread(7, (120, 60, 0, 9), 3), (0.3, 0.3, 0.4)
     method = DPFedCP(target=law, step_size=5e-3, local_steps=6, average=average, start=0.5)
-    found = fw.calibrate(federation(data, 3), method=method, alpha=0.2).threshold("a0")
+    found = fw.calibrate(calibrations(data, 3), method=method, alpha=0.2).threshold("a0")
     assert found == pytest.approx(thresholds(data, 3, 0.2, law), abs=error)
 
 
 def test_own_targets_in_rounds():
     data = spread(21, (150, 80), 2)
-    release = fw.calibrate(federation(data, 2), method="dp-fedcp", alpha=0.2)
+    release = fw.calibrate(calibrations(data, 2), method="dp-fedcp", alpha=0.2)
     for i, (_, labels) in enumerate(data):
         expected = thresholds(data, 2, 0.2, counts_of(labels, 2))
         assert release.threshold(f"a{i}") == pytest.approx(expected, abs=0.02)
@@ -241,7 +237,7 @@ def test_published_average_is_dragged_to_its_start():
 
 
 def test_order_of_agents_changes_no_bit():
-    agents = federation(skewed(5, (50, 31, 17, 8), 3), 3)
+    agents = calibrations(skewed(5, (50, 31, 17, 8), 3), 3)
     method = DPFedCP(target=(1.0, 2.0, 3.0), rounds=15)
     forward = fw.calibrate(agents, method=method, alpha=0.1)
     backward = fw.calibrate(dict(reversed(agents.items())), method=method, alpha=0.1)
@@ -249,7 +245,7 @@ def test_order_of_agents_changes_no_bit():
 
 
 def test_noise_follows_the_seed_and_keeps_the_range():
-    agents = federation(skewed(5, (50, 31, 0), 3), 3)
+    agents = calibrations(skewed(5, (50, 31, 0), 3), 3)
     method = DPFedCP(rounds=4, noise=30.0, count_noise=2.0)
     one, same, other = (
         fw.calibrate(agents, method=method, alpha=0.1, rng=s).threshold("a0").tolist()

@@ -283,3 +283,14 @@ def test_coarse_counts_end_where_the_sketch_of_the_same_gap_does(floor: bool) ->
         assert found >= fw.calibrate(
             agents, method=FCP(floor=floor), alpha=alpha, allow_large_alpha=True
         ).threshold("a")
+
+
+def test_without_correction_it_is_the_plain_quantile_and_promises_nothing():
+    agents = {"a": [0.1, 0.2, 0.3, 0.4], "b": [0.2, 0.5, 0.6, 0.7, 0.8]}
+    release = fw.calibrate(agents, method=FCP(correction=False), alpha=0.3)
+    assert release.threshold("a") == 0.6  # R = ceil(9 * 0.7) = 7, with M = 2 it is 8
+    assert not release.guarantee
+    assert "counts no test point" in release.assumption
+    for setting in ("floor", "own"):
+        with pytest.raises(InputError, match="the plain quantile: leave floor and own out"):
+            FCP(correction=False, **{setting: True})

@@ -244,8 +244,8 @@ def test_coarse_losses_hold_few_levels_and_never_lower_the_threshold():
     coarse = fw.calibrate(agents, method=FedCRC(min_gap=5), alpha=0.3)
     assert fine.threshold("a") <= coarse.threshold("a") < 1
     for name, most in (("a", 12), ("b", 16)):
-        exact, told = (np.array(r.received[name][0].losses) for r in (fine, coarse))
-        assert len(set(told) - {0.0}) <= most
-        assert (told >= exact).all()
+        exact, rounded = (np.array(r.received[name][0].losses) for r in (fine, coarse))
+        assert len(set(rounded) - {0.0}) <= most
+        assert (rounded >= exact).all()
     with pytest.raises(InputError, match="min_gap must be an integer of at least 1"):
         FedCRC(min_gap=0)

@@ -1,4 +1,4 @@
-"""FedLS-CP: sketches by class, lending, thresholds of a label mixture."""
+"""FedLS-CP: sketches by class, shrinkage, thresholds of a label mixture."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from math import inf
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedwqcp as fw
@@ -140,6 +140,20 @@ def test_without_loans_other_agents_change_nothing(monkeypatch):
     assert together == fw.calibrate({"a": one}, method=method, alpha=0.1).threshold("a") < 1
 
 
+@given(n=st.integers(10, 400), score=st.sampled_from([-5.0, 0.5, 5.0]), n0=st.floats(0, 60))
+@settings(max_examples=30, deadline=None)
+def test_other_agents_move_a_distribution_by_the_share_that_is_borrowed(n, score, n0):
+    own = np.sort(np.random.default_rng(3).uniform(size=100))
+    agents = {"a": agent(own, np.arange(100) % 2), "m": agent(np.full(n, score), np.arange(n) % 2)}
+    release = fw.calibrate(agents, method=FedLSCP(n0=n0, target="own"), alpha=0.1)
+    b = release.outcomes[0].borrowed[0]
+    assert b <= n0 / (50 + n0) + 1e-9
+    q, gap = release.threshold("a"), 5 / 50  # between two scores that it sent lie five of a class
+    # (1 - b) own + b others reaches 0.9 at q, and others is anything from 0 to 1
+    assert np.mean(own <= q) >= (0.9 - b) / (1 - b) - gap
+    assert np.mean(own < q) * (1 - b) <= 0.9 + gap or q == inf
+
+
 def test_a_class_never_seen_is_covered_by_nobody_or_judged_by_others():
     rng = np.random.default_rng(1)
     both = agent(rng.uniform(size=400), np.arange(400) % 2)
@@ -173,7 +187,7 @@ def test_where_one_agent_alone_has_points_the_others_take_its_threshold():
     assert lent.outcomes[0].unseen == (0.0, 1.0)
     assert lent.outcomes[0].n0 == 50
     own = fw.calibrate(agents, method=FedLSCP(target="own"), alpha=0.1)
-    assert own.threshold("none") == inf  # it has no label law that could be aimed at
+    assert own.threshold("none") == inf  # it has no label distribution to target
     rare = fw.calibrate(agents, method=FedLSCP(target=(1, 1, 1), n0=9.0), alpha=0.1)
     assert rare.threshold("none") == inf  # nobody has the third class
     assert rare.outcomes[0].borrowed[1] == pytest.approx(2 / 3)

@@ -81,8 +81,8 @@ def test_whatever_others_send_an_honest_threshold_lies_between_two_of_its_own(
 ) -> None:
     method = GuardedMedianCP(slack=slack)
     cals = {name: fw.Calibration(sample) for name, sample in honest.items()}
-    told = [method.summarize(cal, alpha) for cal in cals.values()]
-    outcome = method.aggregate([*told, *claims], alpha)
+    answers = [method.summarize(cal, alpha) for cal in cals.values()]
+    outcome = method.aggregate([*answers, *claims], alpha)
     for cal in cals.values():
         found = method.localize(outcome, cal, None, alpha)
         least = conformal_quantile(cal.scores, alpha)

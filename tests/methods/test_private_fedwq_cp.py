@@ -20,7 +20,15 @@ from fedwqcp.methods._noise import count_bins, edges_of, mechanism
 from fedwqcp.methods._sums import Total
 from fedwqcp.methods.private_fedwq_cp import ADDED, REPLACED, PrivateFedWQCP, PrivateQuantile
 from fedwqcp.wire.codec import decode
-from fedwqcp.wire.messages import Answer, Begin, Choice, FixedPoint, LocalQuantile, Round, ToAll
+from fedwqcp.wire.messages import (
+    Answer,
+    Begin,
+    Choice,
+    FixedPoint,
+    LocalQuantile,
+    Round,
+    SharedThreshold,
+)
 
 MANY = Calibration(np.random.default_rng(0).uniform(size=2000))
 
@@ -43,9 +51,9 @@ def summaries(*pairs, epsilon=1.0):
 
 
 def test_the_server_takes_the_weighted_mean():
-    assert ended(PrivateFedWQCP(), summaries((0.9, 10), (0.3, 30))) == ToAll(0.45)
+    assert ended(PrivateFedWQCP(), summaries((0.9, 10), (0.3, 30))) == SharedThreshold(0.45)
     plain = PrivateFedWQCP(combine="fedavgq-cp")
-    assert ended(plain, summaries((0.9, 10), (0.3, 30))) == ToAll(0.6)
+    assert ended(plain, summaries((0.9, 10), (0.3, 30))) == SharedThreshold(0.6)
 
 
 def test_an_answer_states_unit_and_budget():
@@ -97,7 +105,7 @@ def test_an_unknown_method_does_not_combine():
 def test_every_method_of_thresholds_combines():
     for name in fw.methods.available():
         found = fw.methods.find(name)
-        if found.summaries == (LocalQuantile,) and ToAll in found.outcomes:
+        if found.summaries == (LocalQuantile,) and SharedThreshold in found.outcomes:
             method = PrivateFedWQCP(combine=name, epsilon=5.0)
             cals = {f"a{i}": np.random.default_rng(i).uniform(size=900) for i in range(4)}
             release = fw.calibrate(cals, method=method, alpha=0.1, rng=2)
@@ -123,8 +131,8 @@ def test_too_few_points_for_epsilon():
     assert answer(PrivateFedWQCP(overflow="clip", bounds=(0.0, 3.0)), few).threshold == 3.0
     assert answer(PrivateFedWQCP(overflow="clip"), Calibration([])).threshold == inf
     mixed = summaries((inf, 10), (0.5, 30))
-    assert ended(PrivateFedWQCP(), mixed) == ToAll(inf)
-    assert ended(PrivateFedWQCP(overflow="exclude"), mixed) == ToAll(0.5)
+    assert ended(PrivateFedWQCP(), mixed) == SharedThreshold(inf)
+    assert ended(PrivateFedWQCP(overflow="exclude"), mixed) == SharedThreshold(0.5)
 
 
 def test_a_large_alpha_has_no_proof():

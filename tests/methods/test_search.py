@@ -15,7 +15,7 @@ from fedwqcp.methods import _search
 from fedwqcp.methods._search import (
     ANSWER_SIZE,
     LARGEST_ANSWER,
-    Bracket,
+    ScoreBracket,
     Sums,
     from_key,
     most_probes,
@@ -57,7 +57,7 @@ def test_the_ends() -> None:
 
 def bracketed(scores: list[float], rank: int, probes: int) -> tuple[float, int]:
     """Run the search on one sample; the value and the number of steps."""
-    bracket, steps = Bracket(), 0
+    bracket, steps = ScoreBracket(), 0
     while bracket.open:
         values = bracket.probes(probes)
         assert 1 <= len(values) <= probes
@@ -80,10 +80,10 @@ def test_sixteen_steps_of_fifteen_probes_span_every_float() -> None:
 
 def test_one_probe_halves() -> None:
     low, high = to_key(1.0), to_key(2.0)
-    (value,) = Bracket(low, high).probes(1)
+    (value,) = ScoreBracket(low, high).probes(1)
     assert value == 1.5
-    assert Bracket(low, high).narrow((value,), [4], 5) == Bracket(to_key(1.5) + 1, high)
-    assert Bracket(low, high).narrow((value,), [5], 5) == Bracket(low, to_key(1.5))
+    assert ScoreBracket(low, high).narrow((value,), [4], 5) == ScoreBracket(to_key(1.5) + 1, high)
+    assert ScoreBracket(low, high).narrow((value,), [5], 5) == ScoreBracket(low, to_key(1.5))
 
 
 def test_numpy_agrees_on_the_order() -> None:

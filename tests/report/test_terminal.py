@@ -26,13 +26,13 @@ from fedwqcp.report.terminal import (
     show,
     verdict,
 )
-from fedwqcp.wire.messages import ToAll
+from fedwqcp.wire.messages import SharedThreshold
 from records import record
 
 TEN = np.arange(1, 11) / 10
 
 
-def told(method: str, agents: dict, **more: object) -> list[str]:
+def sentences(method: str, agents: dict, **more: object) -> list[str]:
     given = {name: more.pop(name) for name in ("by", "score") if name in more}
     alpha = more.pop("alpha", 0.2)
     release = fw.calibrate(agents, method=fw.methods.get(method, **more), alpha=alpha, **given)
@@ -41,7 +41,7 @@ def told(method: str, agents: dict, **more: object) -> list[str]:
 
 def test_a_threshold_for_all_is_told_at_every_level() -> None:
     # 10 points: ranks 9 and 11, which there is none of
-    assert told("fedwq-cp", {"a": TEN, "b": TEN / 2}, alpha=(0.2, 0.05)) == [
+    assert sentences("fedwq-cp", {"a": TEN, "b": TEN / 2}, alpha=(0.2, 0.05)) == [
         "alpha=0.2: threshold 0.675 for all agents",
         "alpha=0.05: threshold +inf (it excludes nothing) for all agents",
     ]
@@ -49,12 +49,12 @@ def test_a_threshold_for_all_is_told_at_every_level() -> None:
 
 def test_thresholds_of_labels_and_of_groups() -> None:
     cal = fw.Calibration(TEN, groups=["f"] * 9 + ["m"])
-    assert told("fcp", {"a": cal}, by="group") == [
+    assert sentences("fcp", {"a": cal}, by="group") == [
         "alpha=0.2, group f: threshold 0.8 for all agents",
         "alpha=0.2, group m: threshold +inf (it excludes nothing) for all agents",
     ]
     release = fw.calibrate({"a": TEN}, alpha=0.2)
-    by_label = replace(release, outcomes=(ToAll((0.25, 0.5, inf)),))
+    by_label = replace(release, outcomes=(SharedThreshold((0.25, 0.5, inf)),))
     assert "threshold 0.25 to +inf (it excludes nothing), by label, for" in str(
         released(by_label)[0]
     )
@@ -62,15 +62,15 @@ def test_thresholds_of_labels_and_of_groups() -> None:
 
 def test_two_columns_have_a_threshold_each() -> None:
     release = fw.calibrate({"a": TEN}, alpha=0.2)
-    two = replace(release, outcomes=(ToAll(0.25), ToAll(0.5)))
+    two = replace(release, outcomes=(SharedThreshold(0.25), SharedThreshold(0.5)))
     assert [str(each) for each in released(two)] == [
         "alpha=0.2: threshold 0.25 and 0.5 for all agents"
     ]
 
 
 def test_agents_with_thresholds_of_their_own() -> None:
-    assert told("split-cp", {"a": TEN}) == ["alpha=0.2: each agent's own threshold"]
-    assert told("guarded-median-cp", {"a": TEN, "b": TEN / 2, "c": TEN / 2}) == [
+    assert sentences("split-cp", {"a": TEN}) == ["alpha=0.2: each agent's own threshold"]
+    assert sentences("guarded-median-cp", {"a": TEN, "b": TEN / 2, "c": TEN / 2}) == [
         "alpha=0.2: each agent's own threshold: it takes the proposed 0.45 only as far as its own "
         "data allow"
     ]
@@ -78,7 +78,7 @@ def test_agents_with_thresholds_of_their_own() -> None:
 
 def test_a_threshold_for_each_agent() -> None:
     cals = {name: fw.Calibration(TEN, labels=np.arange(10) % 2, n_classes=2) for name in ("a", "b")}
-    (line,) = told("dp-fedcp", cals, target="own")
+    (line,) = sentences("dp-fedcp", cals, target="own")
     assert line == "alpha=0.2: one threshold for each agent"
 
 
@@ -92,8 +92,8 @@ def test_a_liar_is_named_with_what_the_loss_says() -> None:
     assert "left out: b (unlike the others, or a copy of another)" in str(found)
     assert "loss 1: the bound on what Byzantine agents cost says nothing at this" in str(found)
     assert always_left_out([found]) == {"b"}
-    told = replace(release, outcomes=(RobustThreshold(0.5, (0, 3), 0.0123),))
-    (found,) = released(told)
+    robust = replace(release, outcomes=(RobustThreshold(0.5, (0, 3), 0.0123),))
+    (found,) = released(robust)
     assert found.left_out == ("a", "d")
     assert (
         "loss 0.0123: if honest scores share one distribution, Byzantine agents cost at most"
@@ -116,11 +116,11 @@ def test_places_count_among_the_agents_that_were_used_and_had_points() -> None:
 
 def test_too_few_points_under_exclude() -> None:
     agents = {"a": TEN, "few": TEN[:2]}
-    assert told("weighted-median-cp", agents, overflow="exclude") == [
+    assert sentences("weighted-median-cp", agents, overflow="exclude") == [
         'alpha=0.2: threshold 0.9 for all agents; left out: few (sent +inf; overflow="exclude"); '
         "withstands 0 Byzantine agents"
     ]
-    assert told("fedwq-cp", {"few": TEN[:2]}, overflow="exclude") == [
+    assert sentences("fedwq-cp", {"few": TEN[:2]}, overflow="exclude") == [
         "alpha=0.2: threshold +inf (it excludes nothing) for all agents"
     ]
 

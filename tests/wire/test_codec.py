@@ -23,14 +23,14 @@ from fedwqcp.wire.messages import (
     Choice,
     Local,
     LocalQuantile,
+    PerAgentThresholds,
     Round,
+    SharedThreshold,
     Summary,
-    ToAll,
-    ToEach,
 )
-from fedwqcp.wire.release import NO_GUARANTEE, AgentRecord, Release
+from fedwqcp.wire.release import NO_GUARANTEE, AgentRecord, ReleaseRecord
 
-KINDS = (LocalQuantile, Begin, ToAll, ToEach, Local)
+KINDS = (LocalQuantile, Begin, SharedThreshold, PerAgentThresholds, Local)
 ROUND = Round(
     id="ab12",
     method=Choice("fedwq-cp", {"overflow": "propagate"}),
@@ -42,13 +42,13 @@ ROUND = Round(
 ANSWER = Answer(
     "ab12", "0" * 16, 0, "a", "fedwq-cp", "aps", (0.05,), (LocalQuantile(0.9, 40), None)
 )
-RELEASE = Release(
+RELEASE = ReleaseRecord(
     ROUND,
     NO_GUARANTEE,
     "none",
     1,
     (AgentRecord("a", "used", "", 200, 300), AgentRecord("b", "refused", "n: too large")),
-    (ToAll(0.5), ToEach((inf, (0.1, inf)))),
+    (SharedThreshold(0.5), PerAgentThresholds((inf, (0.1, inf)))),
     {"a": (0.5, (0.25, inf))},
     {"a": (LocalQuantile(inf, 3), None)},
 )
@@ -60,7 +60,7 @@ RELEASE = Release(
         (ROUND, Round),
         (Ask("ab12", 3, (Begin(), None)), Ask),
         (ANSWER, Answer),
-        (RELEASE, Release),
+        (RELEASE, ReleaseRecord),
     ],
 )
 def test_a_message_survives_the_wire(message, cls):
@@ -89,7 +89,7 @@ def test_a_fedwq_cp_answer_is_small():
     assert len(encode(replace(ANSWER, answers=(LocalQuantile(0.9123456789012345, 200_000),)))) < 300
 
 
-@pytest.mark.parametrize("private", [Calibration([0.1, 0.2]), ToAll(0.5), 0.5, {"n": 3}])
+@pytest.mark.parametrize("private", [Calibration([0.1, 0.2]), SharedThreshold(0.5), 0.5, {"n": 3}])
 def test_only_a_summary_can_leave_an_agent(private):
     with pytest.raises(InputError, match="only a Summary can leave an agent"):
         encode(replace(ANSWER, answers=(private,)))
@@ -178,7 +178,7 @@ json_values = st.recursive(
 
 
 @given(
-    st.sampled_from([(ROUND, Round), (ANSWER, Answer), (RELEASE, Release)]),
+    st.sampled_from([(ROUND, Round), (ANSWER, Answer), (RELEASE, ReleaseRecord)]),
     st.data(),
 )
 def test_a_message_with_one_part_replaced_is_read_or_refused(pair, data):
@@ -236,7 +236,9 @@ def test_method_of_reads_a_release_and_refuses_the_rest():
         method_of(earlier, "r.json")
 
 
-@pytest.mark.parametrize(("message", "cls"), [(ROUND, Round), (ANSWER, Answer), (RELEASE, Release)])
+@pytest.mark.parametrize(
+    ("message", "cls"), [(ROUND, Round), (ANSWER, Answer), (RELEASE, ReleaseRecord)]
+)
 def test_what_another_version_wrote_is_refused_with_what_to_do(message, cls):
     earlier = encode(message).replace(b'"version":2', b'"version":1')
     other = earlier.replace(b'"alphas":', b'"levels":')  # its fields may have other names

@@ -17,8 +17,8 @@ from fedwqcp.federation.record import load, parse
 from fedwqcp.federation.server import Server
 from fedwqcp.wire import limits
 from fedwqcp.wire.codec import decode, encode, terms
-from fedwqcp.wire.messages import Answer, Choice, LocalQuantile, Round, ToAll
-from fedwqcp.wire.release import AgentRecord, Release
+from fedwqcp.wire.messages import Answer, Choice, LocalQuantile, Round, SharedThreshold
+from fedwqcp.wire.release import AgentRecord, ReleaseRecord
 
 PAGE = Path(__file__).parents[2] / "docs/reference/wire-format.md"
 SMALL = 2**20
@@ -119,13 +119,13 @@ def test_numbers_of_a_round_have_bounds(change, field):
 
 
 def test_a_small_release_of_many_classes_builds_none_of_them():
-    release = Release(
+    release = ReleaseRecord(
         round=ROUND,
         guarantee=fw.methods.get("fedwq-cp").guarantee,
         assumption="none",
         rounds=1,
         agents=tuple(AgentRecord(name, "used") for name in ROUND.agents),
-        outcomes=(ToAll(0.5),),
+        outcomes=(SharedThreshold(0.5),),
     )
     data = encode(release).replace(
         b'"n_classes":3,"by":null', b'"n_classes":100000000,"by":"label"'
@@ -205,13 +205,13 @@ def test_a_hundred_thousand_agents_have_room():
     names = tuple(f"{number:064d}" for number in range(10**5))
     round = replace(ROUND, agents=names)
     assert decode(encode(round), Round) == round
-    release = Release(
+    release = ReleaseRecord(
         round=round,
         guarantee=fw.methods.get("fedwq-cp").guarantee,
         assumption="none",
         rounds=1,
         agents=tuple(AgentRecord(name, "used", "", 10**4, 10**4) for name in names),
-        outcomes=(ToAll(0.5),),
+        outcomes=(SharedThreshold(0.5),),
         received={name: (LocalQuantile(0.123456789012345, 10**6),) for name in names},
     )
     data = encode(release)

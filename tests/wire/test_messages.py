@@ -26,19 +26,22 @@ from fedwqcp.wire.messages import (
     Local,
     LocalQuantile,
     Outcome,
-    Roster,
+    PerAgentThresholds,
+    RosterDigest,
     Round,
+    SharedThreshold,
+    SharedThresholdWithin,
     Summary,
-    ToAll,
-    ToAllWithin,
-    ToEach,
     choice_of,
 )
-from fedwqcp.wire.release import Release
 
 
 def test_kinds_are_named_after_their_class():
-    assert (LocalQuantile.kind, ToAll.kind, Local.kind) == ("local-quantile", "to-all", "local")
+    assert (LocalQuantile.kind, SharedThreshold.kind, Local.kind) == (
+        "local-quantile",
+        "shared-threshold",
+        "local",
+    )
 
 
 @pytest.mark.parametrize("n", [True, -1, 1.0, "3", None])
@@ -65,14 +68,14 @@ def test_what_a_summary_claims():
 
 
 def test_outcomes_give_each_agent_its_threshold():
-    assert ToAll(0.5).threshold(4) == 0.5
-    assert ToEach((0.1, (0.2, 0.3))).threshold(1) == (0.2, 0.3)
+    assert SharedThreshold(0.5).threshold(4) == 0.5
+    assert PerAgentThresholds((0.1, (0.2, 0.3))).threshold(1) == (0.2, 0.3)
     assert Local().threshold(0) is None
     assert Outcome().threshold(0) is None
     with pytest.raises(InputError):
-        ToAll(float("nan"))
+        SharedThreshold(float("nan"))
     with pytest.raises(InputError):
-        ToEach((0.1, (0.2, -inf)))
+        PerAgentThresholds((0.1, (0.2, -inf)))
 
 
 ROUND = Round("ab", Choice("fedwq-cp"), Choice("aps"), (0.1,), ("a", "b"), 2)
@@ -125,7 +128,7 @@ def test_of_a_long_roster_travel_its_number_and_its_digest():
     round = round_of(NAMES)
     sent = round.brief()
     text = "".join(f"{name}\n" for name in NAMES).encode()
-    assert sent == replace(round, agents=(), roster=Roster(257, sha256(text).hexdigest()))
+    assert sent == replace(round, agents=(), roster=RosterDigest(257, sha256(text).hexdigest()))
     assert decode(encode(sent), Round) == sent
     assert len(encode(sent)) < 500
     assert terms(sent) == terms(round)
@@ -135,9 +138,9 @@ def test_of_a_long_roster_travel_its_number_and_its_digest():
 
 def test_names_and_what_stands_for_them_exclude_each_other():
     with pytest.raises(InputError, match="roster: stands for the names"):
-        replace(round_of(NAMES), roster=Roster(257, "0" * 64))
+        replace(round_of(NAMES), roster=RosterDigest(257, "0" * 64))
     with pytest.raises(InputError, match="quorum: must be from 1 to 3, the number of agents"):
-        replace(round_of(NAMES).brief(), roster=Roster(3, "0" * 64))
+        replace(round_of(NAMES).brief(), roster=RosterDigest(3, "0" * 64))
 
 
 def released(method):
@@ -163,7 +166,7 @@ def test_the_release_that_agents_get_counts_its_agents(method):
     sent = brief(whole)
     digest = sha256(encode(whole.public())).hexdigest()
     assert (sent.census, sent.agents) == (Census(257, 0, 0, digest), ())
-    read = decode(encode(sent), Release, kinds_of(fw.methods.find(method)))
+    read = decode(encode(sent), fw.Release, kinds_of(fw.methods.find(method)))
     assert read == sent
     assert len(encode(sent)) < 1500
     assert read.threshold("agent-3") == whole.threshold("agent-3")
@@ -171,7 +174,7 @@ def test_the_release_that_agents_get_counts_its_agents(method):
 
 def test_thresholds_of_one_s_own_need_the_whole_release():
     whole = fw.calibrate({name: [0.1, 0.2] for name in NAMES}, method="fedwq-cp", alpha=0.5)
-    each = replace(whole, outcomes=(ToEach((0.5,) * len(NAMES)),))
+    each = replace(whole, outcomes=(PerAgentThresholds((0.5,) * len(NAMES)),))
     assert brief(each) == each.public()
 
 
@@ -248,7 +251,7 @@ def test_what_a_mask_would_hide_is_refused_before(weight, value, why):
 
 
 def test_a_threshold_tells_its_margin():
-    assert ToAllWithin(0.5, 1e-6).threshold(None) == 0.5
+    assert SharedThresholdWithin(0.5, 1e-6).threshold(None) == 0.5
     for margin in (-1e-9, inf, float("nan")):
         with pytest.raises(InputError, match="margin"):
-            ToAllWithin(0.5, margin)
+            SharedThresholdWithin(0.5, margin)

@@ -9,11 +9,18 @@ import numpy as np
 import pytest
 
 from fedwqcp.errors import InputError
-from fedwqcp.wire.messages import Choice, Local, LocalQuantile, Round, ToAll, ToEach
-from fedwqcp.wire.release import NO_GUARANTEE, AgentRecord, Release
+from fedwqcp.wire.messages import (
+    Choice,
+    Local,
+    LocalQuantile,
+    PerAgentThresholds,
+    Round,
+    SharedThreshold,
+)
+from fedwqcp.wire.release import NO_GUARANTEE, AgentRecord, ReleaseRecord
 
 ROUND = Round("ab", Choice("m"), Choice("s"), (0.1,), ("a", "b", "c", "d"), 2)
-RELEASE = Release(
+RELEASE = ReleaseRecord(
     ROUND,
     NO_GUARANTEE,
     "none",
@@ -24,7 +31,7 @@ RELEASE = Release(
         AgentRecord("c", "used", "", 11, 20),
         AgentRecord("d", "missing"),
     ),
-    (ToAll(0.5),),
+    (SharedThreshold(0.5),),
 )
 
 
@@ -42,7 +49,7 @@ def test_a_shared_threshold_serves_every_agent_of_the_roster():
 
 
 def test_a_personal_threshold_belongs_to_agents_that_answered():
-    each = replace(RELEASE, outcomes=(ToEach((0.1, (0.2, inf))),))
+    each = replace(RELEASE, outcomes=(PerAgentThresholds((0.1, (0.2, inf))),))
     assert each.threshold("a") == 0.1
     np.testing.assert_array_equal(each.threshold("c"), [0.2, inf])
     with pytest.raises(InputError, match="'b' has no threshold: its answer was refused"):
@@ -50,7 +57,7 @@ def test_a_personal_threshold_belongs_to_agents_that_answered():
 
 
 def test_per_label_thresholds_shared_by_all_serve_every_agent():
-    labels = replace(RELEASE, outcomes=(ToAll((0.2, 0.3)),))
+    labels = replace(RELEASE, outcomes=(SharedThreshold((0.2, 0.3)),))
     np.testing.assert_array_equal(labels.threshold("d"), [0.2, 0.3])
 
 
@@ -63,13 +70,21 @@ def test_a_local_threshold_needs_the_agents_data():
 
 def test_several_levels_and_columns():
     round = replace(ROUND, alphas=(0.1, 0.2))
-    levels = replace(RELEASE, round=round, outcomes=(ToAll(0.5), ToAll(0.4)))
+    levels = replace(RELEASE, round=round, outcomes=(SharedThreshold(0.5), SharedThreshold(0.4)))
     assert (levels.threshold("a", 0.1), levels.threshold("a", 0.2)) == (0.5, 0.4)
     with pytest.raises(InputError, match="pass alpha"):
         levels.threshold("a")
     with pytest.raises(InputError, match="alpha must be a level of the round"):
         levels.threshold("a", 0.3)
-    columns = replace(levels, outcomes=(ToAll(0.5), ToAll(0.6), ToAll(0.3), ToAll(0.4)))
+    columns = replace(
+        levels,
+        outcomes=(
+            SharedThreshold(0.5),
+            SharedThreshold(0.6),
+            SharedThreshold(0.3),
+            SharedThreshold(0.4),
+        ),
+    )
     np.testing.assert_array_equal(columns.threshold("a", 0.2), [0.3, 0.4])
 
 

@@ -24,8 +24,8 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from fedwqcp.cli.main import run as run_app
-from fedwqcp.cli.output import AsJson, Output, without_types
+from fedwqcp.cli import AsJson, Output, without_types
+from fedwqcp.cli import run as run_app
 from fedwqcp.errors import FedwqcpError, InputError
 from fedwqcp.report.figures import FigureSource, draw
 from fedwqcp_lab import figures, html_page

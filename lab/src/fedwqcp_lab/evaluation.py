@@ -25,9 +25,9 @@ import numpy.typing as npt
 
 import fedwqcp
 from fedwqcp import methods
-from fedwqcp._validation import Floats, as_labels
 from fedwqcp.demo.data import stream
 from fedwqcp.errors import InfiniteThresholdWarning, InputError
+from fedwqcp.federation.release import Release
 from fedwqcp.federation.transport.local import calibrate
 from fedwqcp.methods import Calibration, Method
 from fedwqcp.methods.cphet.densities import read_mixture
@@ -37,10 +37,9 @@ from fedwqcp.scores.aps import APS
 from fedwqcp.scores.cqr import CQR
 from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.wire.messages import LocalQuantile, Number
-from fedwqcp.wire.release import Release
 from fedwqcp_lab.experiment import Experiment, MethodPlan, PresetPlan, digest
 from fedwqcp_lab.results import AgentPartition, Result
-from fedwqcp_lab.unit import AgentOutputs, Numbers, Unit, UnitSetting
+from fedwqcp_lab.unit import AgentOutputs, Floats, Numbers, Unit, UnitSetting
 
 NO_PROOF = "none"
 """The guarantee of a row that is a reading of published figures and no method."""
@@ -165,7 +164,7 @@ class LabelTestSet(ScoredTestSet):
         self._scores = score.of_every_label(probs, u)
         # of equals the first, as ranked
         self._top = np.arange(n) * n_classes + probs.argmax(axis=1)
-        self._labels = as_labels(truth, n, n_classes)
+        self._labels = np.asarray(truth, dtype=np.int64)  # as a unit holds them
         self._truth = np.arange(n) * n_classes + self._labels
         self._counts = np.bincount(self._labels, minlength=n_classes)
 

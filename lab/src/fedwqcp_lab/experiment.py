@@ -16,9 +16,8 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 import msgspec
 
 from fedwqcp import methods, scores
-from fedwqcp._validation import as_alpha
 from fedwqcp.errors import InputError
-from fedwqcp.quantile import Overflow, check_overflow
+from fedwqcp.quantile import Overflow, check_overflow, conformal_rank
 from fedwqcp.scores import Rule, Score
 from fedwqcp.wire.messages import Setting
 
@@ -81,7 +80,7 @@ class Experiment:
     methods: tuple[MethodPlan, ...]
 
     def __post_init__(self) -> None:
-        as_alpha(self.alpha)
+        conformal_rank(1, self.alpha)  # refuses what is no level
         if self.beta <= 0:
             raise InputError(f"beta must be positive, got {self.beta}")
         if min((0, *self.seeds)) < 0 or not self.seeds or len({*self.seeds}) < len(self.seeds):

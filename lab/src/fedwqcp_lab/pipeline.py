@@ -19,12 +19,11 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
-from fedwqcp._io import write_atomic
 from fedwqcp.errors import InputError, MissingExtraError, RecordError
 from fedwqcp_lab import unit as units
 from fedwqcp_lab.evaluation import applicable, evaluate, partitions
 from fedwqcp_lab.experiment import Experiment, digest
-from fedwqcp_lab.results import AgentPartition, Journal, Result
+from fedwqcp_lab.results import AgentPartition, Journal, Result, write_atomic
 from fedwqcp_lab.training import check_data, train_units
 
 Executor: TypeAlias = Literal["processes", "ray"]

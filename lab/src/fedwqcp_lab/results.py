@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
-from fedwqcp._io import append_line, write_atomic
 from fedwqcp.demo.records import from_line, to_line
 from fedwqcp.errors import InputError, RecordError
 from fedwqcp.wire.messages import Number
@@ -190,6 +189,16 @@ class Keyed(Protocol):
 R = TypeVar("R", bound=Keyed)
 
 
+def write_atomic(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        part.write_bytes(data)
+        os.replace(part, path)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from None
+
+
 class Journal(Generic[R]):
     """Records of one kind in one file of JSON lines.
 
@@ -245,12 +254,15 @@ class Journal(Generic[R]):
         """Write records behind the others, and wait until the disk has them."""
         if not records:
             return
-        lines = "".join(to_line(record) for record in records).encode()
         try:
-            append_line(self.path, lines.removesuffix(b"\n"))
-        except InputError as error:
+            with self.path.open("ab") as file:
+                file.write("".join(to_line(record) for record in records).encode())
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
             raise InputError(
-                f"{error}; make room, then run the same command with --resume"
+                f"cannot write {self.path}: {error.strerror}; make room, then run the same command "
+                "with --resume"
             ) from None
 
     def _text(self) -> bytes:

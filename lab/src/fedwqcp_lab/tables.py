@@ -13,7 +13,6 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from fedwqcp._io import write_atomic
 from fedwqcp.errors import InputError
 from fedwqcp.report.terminal import scale
 from fedwqcp_lab.comparison import (
@@ -30,7 +29,7 @@ from fedwqcp_lab.comparison import (
     size_rows,
 )
 from fedwqcp_lab.figures import draw_ablation, draw_partition
-from fedwqcp_lab.results import AgentPartition, Journal, read_results
+from fedwqcp_lab.results import AgentPartition, Journal, read_results, write_atomic
 
 COLUMNS = (
     "preset",

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 from numpy.random import Generator
 
-from fedwqcp._validation import Floats, Labels
 from fedwqcp.demo.agents import ModelSettings, train_and_predict
 from fedwqcp.demo.data import (
     EmbeddedDataset,
@@ -32,7 +31,7 @@ from fedwqcp_lab.datasets import catalog, files
 from fedwqcp_lab.datasets.catalog import Dataset
 from fedwqcp_lab.datasets.loading import Split, load, split
 from fedwqcp_lab.experiment import DatasetPlan, Experiment
-from fedwqcp_lab.unit import AgentOutputs, Numbers, Unit, UnitSetting
+from fedwqcp_lab.unit import AgentOutputs, Floats, Labels, Numbers, Unit, UnitSetting
 
 if TYPE_CHECKING:
     from fedwqcp_lab.models.networks import Head
@@ -248,7 +247,7 @@ def fit_components(inputs: Numbers, rows: Indices, dimensions: int, rng: Generat
 
 def device_name(device: Any) -> str:
     """Return the name of a device, as records show it."""
-    from fedwqcp_lab.models._torch import torch
+    import torch
 
     return "cpu" if device.type == "cpu" else str(torch.cuda.get_device_name(device))
 

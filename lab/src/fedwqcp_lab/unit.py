@@ -19,12 +19,13 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._io import write_atomic
-from fedwqcp._validation import Floats, Labels
 from fedwqcp.demo.data import Indices
 from fedwqcp.errors import InputError, RecordError
+from fedwqcp_lab.results import write_atomic
 
-Numbers = npt.NDArray[Any]
+Numbers: TypeAlias = npt.NDArray[Any]
+Floats: TypeAlias = npt.NDArray[np.float64]
+Labels: TypeAlias = npt.NDArray[np.int64]
 
 SETTING = "setting.npz"
 """The file that ends a unit: it is written last, so where it is the others are."""

@@ -93,12 +93,12 @@ def test_a_folder_of_that_name_is_no_file(places):
 
 def test_missing_data_says_which_file_where_and_how(places):
     put(places["given"], "cifar10_train.npz.xz")
-    told = str(files.missing(CIFAR10, places["given"]))
-    assert "cifar10: no data found; looked for cifar-10-binary.tar.gz or " in told
-    assert "cifar10_train.npz.xz with 1 more or cifar10.npz" in told
-    assert f"in {places['given']}, {places['system']}, {places['cache']}" in told
-    assert f"; {places['given']} lacks cifar10_test.npz.xz" in told
-    assert told.endswith("; get it with: fedwqcp-lab data fetch cifar10")
+    message = str(files.missing(CIFAR10, places["given"]))
+    assert "cifar10: no data found; looked for cifar-10-binary.tar.gz or " in message
+    assert "cifar10_train.npz.xz with 1 more or cifar10.npz" in message
+    assert f"in {places['given']}, {places['system']}, {places['cache']}" in message
+    assert f"; {places['given']} lacks cifar10_test.npz.xz" in message
+    assert message.endswith("; get it with: fedwqcp-lab data fetch cifar10")
 
 
 def test_nothing_is_said_to_lack_where_nothing_is(places):
@@ -222,14 +222,14 @@ def ranges(server):
 
 @pytest.mark.parametrize("manner", ["fine", "no-length"])
 def test_a_file_arrives(server, tmp_path, manner):
-    told = []
+    steps = []
     download(
-        at(server, manner), tmp_path / "f.bin", progress=lambda *a: told.append(a), patience=QUICK
+        at(server, manner), tmp_path / "f.bin", progress=lambda *a: steps.append(a), patience=QUICK
     )
     assert (tmp_path / "f.bin").read_bytes() == BODY
     assert [file.name for file in tmp_path.iterdir()] == ["f.bin"]
-    assert told[-1] == ("f.bin", len(BODY), len(BODY) if manner == "fine" else None)
-    assert [have for _, have, _ in told] == sorted(have for _, have, _ in told)
+    assert steps[-1] == ("f.bin", len(BODY), len(BODY) if manner == "fine" else None)
+    assert [have for _, have, _ in steps] == sorted(have for _, have, _ in steps)
 
 
 def test_a_transfer_that_breaks_off_goes_on_where_it_stopped(server, tmp_path):
@@ -291,11 +291,11 @@ def test_the_next_address_is_tried(server, tmp_path):
 def test_every_address_that_failed_is_named(server, tmp_path):
     file = at(server, "gone")
     nobody = Remote("f.bin", (*file.urls, "http://127.0.0.1:9/f.bin"), file.md5)
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as error:
         download(nobody, tmp_path / "f.bin", patience=QUICK)
-    assert "/gone/f.bin: the server answered 404 Not Found; " in str(told.value)
-    assert "127.0.0.1:9/f.bin: [Errno" in str(told.value)
-    assert f"put the file at {tmp_path / 'f.bin'}" in str(told.value)
+    assert "/gone/f.bin: the server answered 404 Not Found; " in str(error.value)
+    assert "127.0.0.1:9/f.bin: [Errno" in str(error.value)
+    assert f"put the file at {tmp_path / 'f.bin'}" in str(error.value)
     assert not list(tmp_path.iterdir())
 
 

@@ -166,7 +166,7 @@ def test_idx_images_keep_their_shape(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "reason"),
     [
         (b"no gzip", "must be a sound gzip file"),
         (
@@ -180,9 +180,9 @@ def test_idx_images_keep_their_shape(tmp_path):
         (gzip.compress(b"\0\0\x08\x02" + b"\xff" * 8, mtime=0), "must hold"),
     ],
 )
-def test_other_files_are_refused(tmp_path, body, told):
+def test_other_files_are_refused(tmp_path, body, reason):
     (tmp_path / "f.gz").write_bytes(body)
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=reason):
         read_idx(tmp_path / "f.gz")
 
 

@@ -119,11 +119,11 @@ def test_unknown_content_is_refused_and_both_sums_are_named(shelf, stock):
     made, other = arrays(), arrays(seed=1)
     stock(entry("mnist", made))
     (shelf / "mnist.npz").write_bytes(npz(other))
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as error:
         load("mnist", shelf)
-    assert f"must be {checksum(made)} (published), got {checksum(other)}" in str(told.value)
-    assert str(shelf / "mnist.npz") in str(told.value)
-    assert "fedwqcp-lab data fetch mnist" in str(told.value)
+    assert f"must be {checksum(made)} (published), got {checksum(other)}" in str(error.value)
+    assert str(shelf / "mnist.npz") in str(error.value)
+    assert "fedwqcp-lab data fetch mnist" in str(error.value)
 
 
 def test_a_published_file_with_another_md5_is_refused_and_both_sums_are_named(shelf):
@@ -133,7 +133,7 @@ def test_a_published_file_with_another_md5_is_refused_and_both_sums_are_named(sh
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reason"),
     [
         ({"test_labels": None}, r"must hold test_labels, got test_images, train_images, train"),
         ({"train_images": np.zeros((6, 28, 28))}, "train_images must be uint8, got float64"),
@@ -144,13 +144,13 @@ def test_a_published_file_with_another_md5_is_refused_and_both_sums_are_named(sh
         ({"train_labels": np.zeros((5, 1), np.uint8)}, "and 5 labels"),
     ],
 )
-def test_arrays_of_another_kind_are_refused(shelf, stock, change, told):
+def test_arrays_of_another_kind_are_refused(shelf, stock, change, reason):
     made = arrays()
     stock(entry("mnist", made))
     (shelf / "mnist.npz").write_bytes(
         npz({key: array for key, array in {**made, **change}.items() if array is not None})
     )
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=reason):
         load("mnist", shelf)
 
 
@@ -180,9 +180,9 @@ def test_nothing_is_downloaded_unless_asked_for(shelf, stock, tmp_path):
     stock(replace(entry("mnist", made), remote=(remote("mnist.npz", body, address),)))
     with pytest.raises(InputError, match="no data found"):
         load("mnist")
-    told = []
-    assert same(load("mnist", download=True, progress=lambda *a: told.append(a)), made)
-    assert told[-1] == ("mnist.npz", len(body), len(body))
+    steps = []
+    assert same(load("mnist", download=True, progress=lambda *a: steps.append(a)), made)
+    assert steps[-1] == ("mnist.npz", len(body), len(body))
     assert (tmp_path / "cache" / "mnist.npz").read_bytes() == body
     assert same(load("mnist"), made)
 
@@ -286,7 +286,7 @@ def test_rows_are_drawn_evenly_from_the_whole():
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "reason"),
     [
         ({"n": 1}, "n must be at least 2"),
         ({"share": 0.0}, "share must be strictly between 0 and 1"),
@@ -297,6 +297,6 @@ def test_rows_are_drawn_evenly_from_the_whole():
         ({"held_out": 0.99}, "held_out must leave rows .* got 0.99 of 7 rows"),
     ],
 )
-def test_wrong_settings_are_refused(settings, told):
-    with pytest.raises(InputError, match=told):
+def test_wrong_settings_are_refused(settings, reason):
+    with pytest.raises(InputError, match=reason):
         split(**{"n": 10, "dataset": "made", "seed": 0, **settings})

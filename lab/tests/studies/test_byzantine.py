@@ -1,4 +1,4 @@
-"""Liars: forged scores through real messages, and what they did."""
+"""Byzantine agents: forged scores through real messages, and their effect."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ HONEST = {
 }
 
 
-def scores(kind: str, liars: tuple[str, ...], highest: float = 1.0) -> dict[str, list[float]]:
-    told = attacked(kind, HONEST, liars, alpha=0.2, highest=highest)
-    return {name: cal.scores.tolist() for name, cal in told.items()}
+def scores(kind: str, byzantine: tuple[str, ...], highest: float = 1.0) -> dict[str, list[float]]:
+    sent = attacked(kind, HONEST, byzantine, alpha=0.2, highest=highest)
+    return {name: cal.scores.tolist() for name, cal in sent.items()}
 
 
 def test_honest_agents_tell_what_they_have() -> None:
@@ -50,7 +50,7 @@ def test_honest_agents_tell_what_they_have() -> None:
         assert scores(kind, ("a",))["b"] == HONEST["b"].scores.tolist()
 
 
-def test_every_lie_by_hand() -> None:
+def test_every_attack_by_hand() -> None:
     assert scores("too high", ("c",))["c"] == [1.0] * 5
     assert scores("too high", ("c",), inf)["c"] == [FAR * 1.0] * 5
     assert scores("too low", ("c",))["c"] == [0.0] * 5
@@ -63,20 +63,20 @@ def test_every_lie_by_hand() -> None:
 
 def test_labels_and_features_go_with_forged_scores() -> None:
     cal = Calibration([0.5, 0.7], [0, 1], [[1.0], [2.0]], 2)
-    told = attacked("huge n", {"a": cal, "b": cal}, ["a"], alpha=0.1, highest=1.0)["a"]
-    assert told.n == 2 * TIMES
-    assert told.labels.tolist() == [0, 1] * TIMES
-    assert told.features.shape == (2 * TIMES, 1)
+    sent = attacked("huge n", {"a": cal, "b": cal}, ["a"], alpha=0.1, highest=1.0)["a"]
+    assert sent.n == 2 * TIMES
+    assert sent.labels.tolist() == [0, 1] * TIMES
+    assert sent.features.shape == (2 * TIMES, 1)
 
 
-def test_unknown_lies() -> None:
+def test_unknown_attacks() -> None:
     with pytest.raises(InputError, match="an attack must be one of too high, too low"):
         scores("slander", ("a",))
 
 
 @pytest.fixture(scope="module")
 def made() -> tuple[AttackResult, ...]:
-    """One liar of four agents, all lies and methods, a classification under the preset sound."""
+    """One Byzantine agent of four, every attack and method, a classification, preset sound."""
     unit = labels_unit(n=160, agents=("S0", "S1", "W2", "W3"))
     return byzantine.evaluate(
         unit, [p for p in experiment().presets if p.name == "sound"], 0.1, most=1
@@ -84,18 +84,18 @@ def made() -> tuple[AttackResult, ...]:
 
 
 def by(
-    made: tuple[AttackResult, ...], method: str, lie: str, *, bounded: bool = False
+    made: tuple[AttackResult, ...], method: str, attack: str, *, bounded: bool = False
 ) -> AttackResult:
-    return next(r for r in made if (r.method, r.lie, r.bounded) == (method, lie, bounded))
+    return next(r for r in made if (r.method, r.attack, r.bounded) == (method, attack, bounded))
 
 
-def test_every_method_meets_every_lie_once(made: tuple[AttackResult, ...]) -> None:
+def test_every_method_meets_every_attack_once(made: tuple[AttackResult, ...]) -> None:
     assert len({record.key for record in made}) == len(made)
     assert len(made) == len((*PLAIN, *ROBUST)) * (1 + len(ATTACKS) + 1)
     assert {plan.method for plan in (*PLAIN, *ROBUST)} <= set(methods.available())
 
 
-def test_without_liars_it_is_the_plain_round(made: tuple[AttackResult, ...]) -> None:
+def test_without_an_attack_it_is_the_plain_round(made: tuple[AttackResult, ...]) -> None:
     unit = labels_unit(n=160, agents=("S0", "S1", "W2", "W3"))
     scored = prepare(unit, experiment().presets[1])
     for plan in (plan for plan in PLAIN if plan.method in ("fedwq-cp", "fcp", "split-cp")):
@@ -109,9 +109,9 @@ def test_without_liars_it_is_the_plain_round(made: tuple[AttackResult, ...]) -> 
         assert record.size[0] == pytest.approx(np.mean([m.size for m in found]), rel=1e-5)
 
 
-def test_who_asks_nobody_cannot_be_lied_to(made: tuple[AttackResult, ...]) -> None:
-    for lie in ATTACKS:
-        assert by(made, "split-cp", lie).changes == (0.0,) * 4
+def test_a_method_that_asks_nobody_cannot_be_attacked(made: tuple[AttackResult, ...]) -> None:
+    for attack in ATTACKS:
+        assert by(made, "split-cp", attack).changes == (0.0,) * 4
 
 
 def test_one_huge_claim_owns_the_mean_unless_it_is_bounded(made: tuple[AttackResult, ...]) -> None:
@@ -122,9 +122,9 @@ def test_one_huge_claim_owns_the_mean_unless_it_is_bounded(made: tuple[AttackRes
     assert min(bound.threshold) > 0.5
 
 
-def test_lies_show_in_the_direction_they_were_told(made: tuple[AttackResult, ...]) -> None:
+def test_attacks_move_coverage_in_their_direction(made: tuple[AttackResult, ...]) -> None:
     for method in ("fedwq-cp", "fedavgq-cp", "fcp"):
-        low, high = (by(made, method, lie) for lie in ("too low", "too high"))
+        low, high = (by(made, method, attack) for attack in ("too low", "too high"))
         honest = by(made, method, NOBODY).threshold[0]
         assert max(low.changes) <= 0 <= min(high.changes)
         assert min(low.threshold) < honest < max(high.threshold)

@@ -1,4 +1,4 @@
-"""What liars did, as tables and a figure; and the page that shows it."""
+"""The effect of Byzantine agents as tables and a figure; and the page that shows it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from fedwqcp_lab.studies.byzantine_tables import (
 )
 
 ROOT = Path(__file__).resolve().parents[3]
-RESULTS = ROOT / "results" / "liars"
+RESULTS = ROOT / "results" / "byzantine"
 PAGE = ROOT / "docs" / "explanation" / "byzantine.md"
 
 
-def lied(**changes: object) -> AttackResult:
+def attacked(**changes: object) -> AttackResult:
     fields = {
         "dataset": "digits",
         "title": "Digits",
@@ -35,8 +35,8 @@ def lied(**changes: object) -> AttackResult:
         "preset": "sound",
         "method": "fcp",
         "robust": False,
-        "lie": "too low",
-        "liars": 2,
+        "attack": "too low",
+        "byzantine": 2,
         "bounded": False,
         "coverage": (0.90, 0.95, 0.70),
         "truthful": (0.95, 0.95, 0.90),
@@ -51,43 +51,47 @@ def lied(**changes: object) -> AttackResult:
 
 def one(**changes: object) -> AttackResult:
     lists = dict.fromkeys(("coverage", "truthful", "size", "truthful_size", "threshold"), (0.5,))
-    return lied(**{**lists, "refused": (0,), **changes})
+    return attacked(**{**lists, "refused": (0,), **changes})
 
 
 def test_changes_are_pooled_over_choices_and_seeds() -> None:
-    records = [lied(), lied(seed=1, coverage=(0.95, 0.95, 0.91))]
+    records = [attacked(), attacked(seed=1, coverage=(0.95, 0.95, 0.91))]
     # -0.05, 0, -0.2, 0, 0, +0.01
     assert effect(records, "sound", 2).splitlines()[-1] == "| fcp | 0.000 (-0.200) |"
-    assert effect([lied()], "sound", 2).splitlines()[-1] == "| fcp | -0.050 (-0.200) |"
+    assert effect([attacked()], "sound", 2).splitlines()[-1] == "| fcp | -0.050 (-0.200) |"
 
 
 def test_robust_methods_come_last() -> None:
-    records = [lied(), lied(method="another", robust=True), lied(method="zeta")]
+    records = [attacked(), attacked(method="another", robust=True), attacked(method="zeta")]
     rows = [line.split(" | ")[0] for line in effect(records, "sound", 2).splitlines()]
     assert rows == ["| method", "| ---", "| fcp", "| zeta", "| another"]
 
 
 def test_sizes_are_ratios_and_may_be_endless() -> None:
-    assert sizes([lied()], "sound", 2).endswith("| 0.50 (1.00) |")
+    assert sizes([attacked()], "sound", 2).endswith("| 0.50 (1.00) |")
     endless = one(size=(inf,), truthful_size=(inf,))
     assert sizes([endless], "sound", 2).endswith("| 1.00 (1.00) |")
     assert sizes([one(size=(inf,))], "sound", 2).endswith("| inf (inf) |")
     assert sizes([one(truthful_size=(0.0,))], "sound", 2).endswith("| inf (inf) |")
 
 
-def test_the_cost_without_liars() -> None:
+def test_the_cost_without_an_attack() -> None:
     honest = [
-        one(lie=NOBODY, liars=0, seed=seed, coverage=(0.9 + seed / 10,), size=(1.0 + seed,))
+        one(attack=NOBODY, byzantine=0, seed=seed, coverage=(0.9 + seed / 10,), size=(1.0 + seed,))
         for seed in (0, 1)
     ]
-    other = one(lie=NOBODY, liars=0, dataset="a", title="A", method="another")
+    other = one(attack=NOBODY, byzantine=0, dataset="a", title="A", method="another")
     lines = cost([*honest, other], "sound").splitlines()
     assert lines[0] == "| method | A: worst | A: size | Digits: worst | Digits: size |"
     assert lines[2:] == ["| another | 0.500 | 0.50 |  |  |", "| fcp |  |  | 0.950 | 1.50 |"]
 
 
-def test_a_bound_makes_a_lie_of_its_own() -> None:
-    records = [lied(lie="huge n", bounded=True), lied(lie="copying"), lied(lie="huge n")]
+def test_a_bound_makes_an_attack_of_its_own() -> None:
+    records = [
+        attacked(attack="huge n", bounded=True),
+        attacked(attack="copying"),
+        attacked(attack="huge n"),
+    ]
     assert attacks_of(records) == ["huge n", "huge n, max_n set", "copying"]
 
 
@@ -113,7 +117,7 @@ def test_the_page_and_the_tables_show_what_the_records_give(tmp_path: Path) -> N
     assert len(headings) >= 5
     for heading in headings:
         assert f"**{heading}**\n\n{tables[heading]}\n" in shown, heading
-    committed = RESULTS / "two-liars.svg"
+    committed = RESULTS / "two-byzantine-agents.svg"
     drawn_by = re.search(r"Matplotlib v([^,]+),", committed.read_text())
     again = re.search(r"Matplotlib v([^,]+),", figure.read_text())
     assert drawn_by

@@ -153,7 +153,7 @@ def test_quantity_skew_leaves_the_labels_alone():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "reason"),
     [
         ({"agents": 0}, "at least one agent"),
         ({"strong": 1.5}, "from 0 to 1"),
@@ -162,8 +162,8 @@ def test_quantity_skew_leaves_the_labels_alone():
         ({"skew": "size"}, "skew"),
     ],
 )
-def test_what_is_no_federation_is_refused(wrong, told):
-    with pytest.raises(InputError, match=told):
+def test_what_is_no_federation_is_refused(wrong, reason):
+    with pytest.raises(InputError, match=reason):
         Shape(**wrong)
 
 

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from fedwqcp._io import write_atomic
+from fedwqcp._validation import listed
 from fedwqcp.cli.output import AsJson, Output, rates_of, say_rates
 from fedwqcp.errors import InputError
 from fedwqcp.federation import outputs as model_outputs
@@ -38,7 +39,12 @@ from fedwqcp.wire.messages import Round
 
 app = typer.Typer(no_args_is_help=True)
 
-SHOWN = 2000
+_EMPTY = (
+    "an empty set excludes every label, the true one too: it counts as missed. With "
+    "--no-allow-empty the most probable label is in every set"
+)
+
+LONGEST = 2000
 """Characters of an answer that are printed."""
 
 Name = Annotated[
@@ -102,7 +108,7 @@ def calibrate(
     terms = folder.read_round(round)
     name = _name(agent, terms)
     kept = temperature_file or Path(f"{name}.temperature")
-    read = load_outputs(outputs, labels)
+    read = load_outputs(outputs, labels, terms.classes)
     used, own = model_outputs.for_calibration(terms, name, read, temperature_share, kept)
     cal = calibration_of(terms, used)
     found = re.search(r"\.ask-(\d+)", "" if ask is None else ask.name)
@@ -120,7 +126,11 @@ def calibrate(
     )
     written = folder.write_answer(side, path, ask)
     output, size = Output(as_json), path.stat().st_size
-    notes = [*_few(terms, cal), *_spent_for_nothing(path, budget)]
+    notes = [
+        *_unnamed(terms, read),
+        *_too_few_points(terms, cal),
+        *_spent_for_nothing(path, budget),
+    ]
     if not written:
         output.say(f"{path} holds this answer already")
     for note in notes:
@@ -153,6 +163,9 @@ def predict(
     ] = None,
     labels: LabelsFile = None,
     temperature_file: TemperatureFile = None,
+    allow_empty: Annotated[
+        bool, typer.Option(help="Whether sets may be empty; else the most probable label is in.")
+    ] = True,
     out: Annotated[Path, typer.Option(help="Where the sets are written.")] = Path("sets.csv"),
     as_json: AsJson = False,
 ) -> None:
@@ -161,19 +174,23 @@ def predict(
     if round is not None:
         check_terms(terms, folder.read_round(round))
     name = _name(agent, terms.round)
-    new = load_outputs(outputs, labels)
+    new = load_outputs(outputs, labels, terms.round.classes)
     kept = temperature_file or Path(f"{name}.temperature")
     own = model_outputs.for_prediction(terms.round, name, new, kept)
     cal = _again(terms.round, calibration, calibration_labels, own)
     ready = new if own is None else probabilities(new, own)
-    sets = predict_sets(terms, name, ready, alpha=alpha, calibration=cal)
+    sets = predict_sets(terms, name, ready, alpha=alpha, calibration=cal, allow_empty=allow_empty)
     found = rates_of(name, terms.round, sets, new)
     write_atomic(out, _table(sets, new).encode())
     output, size = Output(as_json), float(sets.sizes().mean()) if len(sets) else None
-    output.say(f"{len(sets)} sets in {out}" + ("" if size is None else f"; mean size {size:.4g}"))
+    empty = float(sets.empty().mean()) if len(sets) else None
+    said = "" if size is None else f"; mean size {size:.4g}, {empty:.1%} empty"
+    output.say(f"{len(sets)} sets in {out}{said}")
+    if empty and isinstance(sets, LabelSets):
+        output.say(_EMPTY)
     level = terms.round.alphas[0] if alpha is None else alpha
     say_rates(found, level, output)
-    output.done(agent=name, sets=out, n=len(sets), size=size, measured=found)
+    output.done(agent=name, sets=out, n=len(sets), size=size, empty=empty, measured=found)
 
 
 def _again(
@@ -184,7 +201,7 @@ def _again(
         if labels is not None:
             raise InputError("--calibration-labels needs --calibration, the outputs they belong to")
         return None
-    outputs = load_outputs(path, labels)
+    outputs = load_outputs(path, labels, round.classes)
     if outputs.logits != (own is not None):
         raise InputError("--calibration and --outputs must both hold logits, or neither")
     if own is None:
@@ -199,10 +216,19 @@ def _again(
 
 def _beginning(answer: str, path: Path) -> str:
     """Return a short answer whole, and of a long one what fits a screen."""
-    return answer if len(answer) <= SHOWN else f"{answer[:SHOWN]} ... (the rest is in {path})"
+    return answer if len(answer) <= LONGEST else f"{answer[:LONGEST]} ... (the rest is in {path})"
 
 
-def _few(round: Round, cal: Calibration) -> Iterator[str]:
+def _unnamed(round: Round, outputs: Outputs) -> Iterator[str]:
+    """Say that nobody could check the order of the classes."""
+    if round.classes and not outputs.classes:
+        yield (
+            f"note: the outputs name no classes: their columns are taken to be "
+            f"{listed(round.classes)}, in this order"
+        )
+
+
+def _too_few_points(round: Round, cal: Calibration) -> Iterator[str]:
     """Say where there are too few calibration points."""
     for group in range(len(round.group_names)) or (None,):
         n = part_of(round, cal, group).n
@@ -257,9 +283,11 @@ def _table(sets: LabelSets | Intervals, outputs: Outputs) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     if isinstance(sets, LabelSets):
-        writer.writerow(["id", "size", "labels"])
+        between = "; " if sets.classes else " "  # names may hold spaces
+        writer.writerow(["id", "size", "labels", *sets.classes])
         for row, name in enumerate(ids):
-            writer.writerow([name, len(sets[row]), " ".join(map(str, sets[row]))])
+            each = sets.mask[row].astype(int).tolist() if sets.classes else []
+            writer.writerow([name, len(sets[row]), between.join(sets.names(row)), *each])
     else:
         writer.writerow(["id", "size", "lower", "upper"])
         sizes = sets.sizes()

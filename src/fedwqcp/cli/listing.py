@@ -28,7 +28,7 @@ def methods(name: Which = None, as_json: AsJson = False) -> None:
     listed: list[dict[str, Any]] = []
     for each in all_methods.available():
         method = all_methods.get(each)
-        listed.append({**_told(each, method), "guarantee": method.guarantee})
+        listed.append({**_facts(each, method), "guarantee": method.guarantee})
         table.add_row(each, str(method.guarantee), _settings(method), _first_line(method))
     output.show(table)
     for kind in sorted({method["guarantee"].kind for method in listed}):
@@ -46,7 +46,7 @@ def scores(name: Which = None, as_json: AsJson = False) -> None:
     listed = []
     for each in all_scores.available():
         score = all_scores.get(each)
-        listed.append(_told(each, score))
+        listed.append(_facts(each, score))
         table.add_row(each, _settings(score), _first_line(score))
     output.show(table)
     output.done(scores=listed)
@@ -59,8 +59,8 @@ def _show(name: str, kind: type, output: Output) -> None:
     output.done(name=name, text=text)
 
 
-def _told(name: str, thing: Any) -> dict[str, object]:
-    """Return what scripts are told of a method or a score."""
+def _facts(name: str, thing: Any) -> dict[str, object]:
+    """Return the facts of a method or a score for scripts."""
     settings = {f.name: getattr(thing, f.name) for f in dataclasses.fields(thing)}
     return {"name": name, "settings": settings, "summary": str(_first_line(thing))}
 

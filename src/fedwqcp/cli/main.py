@@ -1,4 +1,4 @@
-"""The command line ``fedwqcp``: its commands, and what an error prints and returns."""
+"""The command line ``fedwqcp`` and its commands."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ import sys
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from fedwqcp import __version__
-from fedwqcp.cli import agent, flower, keys, monitor, report, server
+from fedwqcp.cli import agent, engines, keys, monitor, report, server
 from fedwqcp.cli.demo import demo
 from fedwqcp.cli.keys import certs
 from fedwqcp.cli.listing import methods, scores
-from fedwqcp.cli.output import without_types
+from fedwqcp.cli.output import run, without_types
 from fedwqcp.cli.server import advise, audit
-from fedwqcp.errors import FedwqcpError, MessageError, MissingExtraError, RoundError
 
 app = typer.Typer(
     help="Federated conformal prediction: agree on a threshold, keep the data at home.",
@@ -28,8 +26,9 @@ app.add_typer(agent.app, name="agent", help="Answer rounds and predict, where th
 app.add_typer(monitor.app, name="monitor", help="Watch coverage after release, as labels arrive.")
 app.add_typer(report.app, name="report", help="Make figures and pages.")
 app.add_typer(
-    flower.app, name="flower", help="Federations over Flower: an app of one's own, a demo."
+    engines.flower, name="flower", help="Federations over Flower: an app of one's own, a demo."
 )
+app.add_typer(engines.nvflare, name="nvflare", help="Federations over NVIDIA FLARE: a job, a demo.")
 app.add_typer(keys.app, name="keys", help="Keys that sign answers.")
 app.command()(demo)
 app.command()(advise)
@@ -78,24 +77,6 @@ def main() -> None:
             )
             sys.exit(2)
     run(app)
-
-
-def run(app: typer.Typer) -> None:
-    """Run the commands of an app; an expected error prints its message and sets the exit code."""
-    try:
-        app()
-    except FedwqcpError as error:
-        if "--debug" in sys.argv:
-            raise
-        Console(stderr=True, soft_wrap=True).print(f"error: {error}", style="bold", markup=False)
-        sys.exit(exit_code(error))
-
-
-def exit_code(error: FedwqcpError) -> int:
-    """Return 2 for input, 3 for messages and quorum, 4 for a missing extra."""
-    if isinstance(error, MessageError | RoundError):
-        return 3
-    return 4 if isinstance(error, MissingExtraError) else 2
 
 
 if __name__ == "__main__":

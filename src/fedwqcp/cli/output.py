@@ -1,8 +1,9 @@
-"""How commands print and parse: text or ``--json``, tables, rates with intervals, settings."""
+"""How commands run, print and parse: errors and exit codes, ``--json``, tables, rates, settings."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from enum import Enum
@@ -19,12 +20,18 @@ from typer.core import TyperCommand, TyperGroup
 
 from fedwqcp import metrics
 from fedwqcp._validation import as_groups
-from fedwqcp.errors import InputError
+from fedwqcp.errors import (
+    FedwqcpError,
+    InputError,
+    MessageError,
+    MissingExtraError,
+    RoundError,
+)
 from fedwqcp.federation.outputs import Outputs
+from fedwqcp.federation.release import Release
 from fedwqcp.report.terminal import Scale, always_left_out, released, scale
 from fedwqcp.sets import Intervals, LabelSets
-from fedwqcp.wire.messages import LocalQuantile, Round, Setting, ToAll
-from fedwqcp.wire.release import Release
+from fedwqcp.wire.messages import LocalQuantile, Round, Setting, SharedThreshold
 
 VERSION = 1
 """Version of the objects; a field may be added to one without a new version."""
@@ -60,10 +67,10 @@ class Output:
             typer.echo(json.dumps({"version": VERSION, **_plain(facts)}, allow_nan=False))
 
     def done_each(self, every: Sequence[Mapping[str, object]]) -> None:
-        """End with what scripts are told of several things of a kind."""
+        """End with the facts of several things of a kind, for scripts."""
         if self.as_json:
-            told = [{"version": VERSION, **_plain(facts)} for facts in every]
-            typer.echo(json.dumps(told, allow_nan=False))
+            listed = [{"version": VERSION, **_plain(facts)} for facts in every]
+            typer.echo(json.dumps(listed, allow_nan=False))
 
 
 def _plain(value: Any) -> Any:
@@ -87,8 +94,38 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
+def run(app: typer.Typer) -> None:
+    """Run the commands of an app; an expected error prints its message and sets the exit code.
+
+    Parameters
+    ----------
+    app : typer.Typer
+        The commands.
+    """
+    try:
+        app()
+    except FedwqcpError as error:
+        if "--debug" in sys.argv:
+            raise
+        Console(stderr=True, soft_wrap=True).print(f"error: {error}", style="bold", markup=False)
+        sys.exit(exit_code(error))
+
+
+def exit_code(error: FedwqcpError) -> int:
+    """Return 2 for input, 3 for messages and quorum, 4 for a missing extra."""
+    if isinstance(error, MessageError | RoundError):
+        return 3
+    return 4 if isinstance(error, MissingExtraError) else 2
+
+
 def without_types(app: typer.Typer) -> None:
-    """Let every command and group show its flags as flags."""
+    """Let every command and group show its flags as flags.
+
+    Parameters
+    ----------
+    app : typer.Typer
+        The commands.
+    """
     app.info.cls = _Group
     for command in app.registered_commands:
         command.cls = _Command
@@ -154,7 +191,7 @@ def _value(text: str) -> Setting:
         return text
 
 
-MOST_SHOWN = 200
+MOST_ROWS = 200
 """Agents in the table."""
 
 
@@ -175,12 +212,12 @@ def agents_table(release: Release, *, ascii: bool = False) -> Table:
         table.add_column(f"{scale.left:.3g} to {scale.right:.3g}", no_wrap=True)
     for heading in ("bytes up", "reason"):
         table.add_column(heading, overflow="fold")
-    shown = release.agents
-    if len(shown) > MOST_SHOWN:  # a terminal shows thousands slowly, and nobody reads them
-        shown = tuple(sorted(shown, key=lambda agent: agent.status == "used")[:MOST_SHOWN])
-        left = len(release.agents) - len(shown)
+    listed = release.agents
+    if len(listed) > MOST_ROWS:  # a terminal shows thousands slowly, and nobody reads them
+        listed = tuple(sorted(listed, key=lambda agent: agent.status == "used")[:MOST_ROWS])
+        left = len(release.agents) - len(listed)
         table.caption = f"and {left} more agents, all in the record; unused ones come first here"
-    for agent in shown:
+    for agent in listed:
         own = local.get(agent.name)
         row = [agent.name, "left out" if agent.name in out else agent.status]
         if local:
@@ -196,7 +233,7 @@ def _scale(release: Release, local: Mapping[str, LocalQuantile], ascii: bool) ->
     """Return a scale over all local thresholds, if they differ and there is a common one."""
     finite = sorted(own.threshold for own in local.values() if isfinite(own.threshold))
     common = release.outcomes[0]
-    if not isinstance(common, ToAll) or not finite or finite[0] == finite[-1]:
+    if not isinstance(common, SharedThreshold) or not finite or finite[0] == finite[-1]:
         return None
     if not isinstance(common.value, float) or not finite[0] <= common.value <= finite[-1]:
         return None
@@ -217,6 +254,7 @@ class SetRate:
     low: float
     high: float
     size: float
+    empty: float
 
 
 def rates_of(
@@ -229,7 +267,11 @@ def rates_of(
     parts: list[tuple[str | None, np.ndarray]] = [(None, np.full(len(sets), True))]
     if groups is not None:
         names = as_groups(groups, len(sets))
-        parts += [(f"{round.by} {name}", names == name) for name in np.unique(names)]
+        shown = dict(enumerate(round.classes)) if round.by == "label" else {}
+        parts += [
+            (f"{round.by} {shown.get(int(name), name) if shown else name}", names == name)
+            for name in np.unique(names)
+        ]
     several = isinstance(sets, LabelSets) and new.labels.ndim == 2
     found = []
     for name, rows in parts:
@@ -237,11 +279,11 @@ def rates_of(
         size = float(own.sizes().mean())
         if several and isinstance(own, LabelSets):
             risk = metrics.measure_risk(agent, own, y)
-            what, told = "false-negative rate", (risk.risk, risk.low, risk.high)
+            what, rates = "false-negative rate", (risk.risk, risk.low, risk.high)
         else:
             rate = metrics.measure(agent, own, y)
-            what, told = "coverage", (rate.coverage, rate.low, rate.high)
-        found.append(SetRate(name, what, len(own), *told, size))
+            what, rates = "coverage", (rate.coverage, rate.low, rate.high)
+        found.append(SetRate(name, what, len(own), *rates, size, float(own.empty().mean())))
     return tuple(found)
 
 
@@ -254,7 +296,7 @@ def say_rates(found: Sequence[SetRate], alpha: float, output: Output) -> None:
     bars = scale(ends, nominal, ascii=output.console.options.ascii_only)
     for each in found:
         name = "" if each.group is None else f"{each.group}: "
-        of = f" of {each.n}, mean size {each.size:.4g}" if name else ""
+        of = f" of {each.n}, mean size {each.size:.4g}, {each.empty:.1%} empty" if name else ""
         bar = bars.bar(each.low, each.rate, each.high)
         kind = "exact" if each.what == "coverage" else "Chernoff"
         output.say(

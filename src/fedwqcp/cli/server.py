@@ -24,16 +24,18 @@ from fedwqcp.federation.plan import (
     choose_method,
     choose_score,
     load_roster,
+    named_classes,
     new_id,
+    set_rule,
 )
 from fedwqcp.federation.plan import preset as find_preset
 from fedwqcp.federation.record import LOG, load
+from fedwqcp.federation.release import Release
 from fedwqcp.federation.transport import folder
 from fedwqcp.report.terminal import always_left_out, released
 from fedwqcp.scores import Score
 from fedwqcp.theory import Advice, Diagnosis, GroupDiagnosis, diagnose_groups, diagnose_release
-from fedwqcp.wire.messages import Round, Setting, ToAll, ToEach
-from fedwqcp.wire.release import Release
+from fedwqcp.wire.messages import PerAgentThresholds, Round, Setting, SharedThreshold
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -60,6 +62,9 @@ def open_(
     rule: Annotated[
         str | None, typer.Option(help="Set rule: leq, leq_top1 or until; by default leq.")
     ] = None,
+    allow_empty: Annotated[
+        bool, typer.Option(help="Whether sets may be empty; else the most probable label is in.")
+    ] = True,
     preset: Annotated[
         str | None, typer.Option(help="Score, rule and overflow together: sound or paper.")
     ] = None,
@@ -68,6 +73,10 @@ def open_(
     ] = None,
     group: Annotated[
         list[str] | None, typer.Option(help="Name of a group, for --by group; repeat for all.")
+    ] = None,
+    classes: Annotated[
+        str | None,
+        typer.Option(help="Names of the classes with commas, in the order of every model."),
     ] = None,
     quorum: Annotated[int | None, typer.Option(help="Sound answers that a release needs.")] = None,
     require_signatures: Annotated[
@@ -96,6 +105,8 @@ def open_(
             settings = {"overflow": chosen.overflow, **settings}
     else:
         chosen_score = scores.get(score or "aps", **parse_settings(score_setting or []))  # type: ignore[arg-type]  # checked there
+    given = [name.strip() for name in classes.split(",")] if classes else roster.classes
+    names, n_classes = named_classes(given, roster.n_classes)
     round = Round(
         id=new_id(),
         method=choose_method(methods.get(method, **settings)),
@@ -104,9 +115,10 @@ def open_(
         agents=roster.agents,
         quorum=_first_given(quorum, roster.quorum, len(roster.agents)),
         max_n=_first_given(roster.max_n, Round.max_n),
-        rule=rule or "leq",
+        rule=set_rule(rule or "leq", allow_empty),
         key=new_id(),
-        n_classes=roster.n_classes,
+        n_classes=n_classes,
+        classes=names,
         by=by,
         groups=tuple(group or ()),
         keys=_keys(roster, agents) if require_signatures else {},
@@ -221,7 +233,7 @@ def advise(
     method = methods.get(advice.method, **advice.settings)
     if not method.questions:
         output.say(f"{advice.method} asks for no answers: close the round without any")
-    sent = any(issubclass(kind, ToAll | ToEach) for kind in method.outcomes)
+    sent = any(issubclass(kind, SharedThreshold | PerAgentThresholds) for kind in method.outcomes)
     if not sent or advice.settings.get("own"):
         output.say("each agent predicts with --calibration, its own calibration outputs")
     output.done(advice=advice, command=command, roster=roster)
@@ -258,6 +270,8 @@ def _settings(option: str, settings: dict[str, Setting]) -> list[str]:
 def _roster(terms: Round) -> str:
     """Return the roster of a round, as a file says it."""
     classes = [] if terms.n_classes is None else [f"n_classes = {terms.n_classes}"]
+    if terms.classes:
+        classes = [f"classes = {json.dumps(list(terms.classes))}"]
     agents = json.dumps(list(terms.agents))  # a list of such names reads the same in TOML
     keys = [f"{json.dumps(name)} = {json.dumps(key)}" for name, key in terms.keys.items()]
     table = ["[keys]", *keys] if keys else []
@@ -342,7 +356,7 @@ def _say(record: Path, found: Audit, output: Output) -> None:
 
 
 def _facts(record: Path, found: Audit) -> dict[str, object]:
-    """Return what scripts are told of a record."""
+    """Return the facts of a record for scripts."""
     release = found.release
     return {
         "record": record,

@@ -28,6 +28,7 @@ from fedwqcp.demo.agents import (
 from fedwqcp.demo.data import digits, friedman, stream
 from fedwqcp.demo.records import AgentProfile, Example, Record, ReportRecord, Skipped, Traffic
 from fedwqcp.errors import InfiniteThresholdWarning, InputError, MissingExtraError
+from fedwqcp.federation.release import Release
 from fedwqcp.federation.transport.local import calibrate
 from fedwqcp.methods import Method
 from fedwqcp.metrics import histogram
@@ -35,7 +36,6 @@ from fedwqcp.quantile import conformal_quantile
 from fedwqcp.scores import LabelScore
 from fedwqcp.theory.diagnosis import excluded
 from fedwqcp.wire.messages import Setting
-from fedwqcp.wire.release import Release
 
 POLICIES = ("propagate", "clip", "exclude")
 """What an agent with too few points may do."""

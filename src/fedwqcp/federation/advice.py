@@ -9,13 +9,20 @@ from typing import Any
 from fedwqcp import methods, scores
 from fedwqcp.errors import InputError, MessageError, RecordError
 from fedwqcp.federation.plan import Plan
+from fedwqcp.federation.release import Release
 from fedwqcp.federation.server import check_answers
 from fedwqcp.methods import Method
 from fedwqcp.methods.fedls_cp import FedLSCP
 from fedwqcp.methods.fedwq_cp import FedWQCP
 from fedwqcp.theory import Advice, advise, diagnose_release
-from fedwqcp.wire.messages import MOST_TAIL, Answer, Begin, LocalQuantile, Summary, ToAllWithin
-from fedwqcp.wire.release import Release
+from fedwqcp.wire.messages import (
+    MOST_TAIL,
+    Answer,
+    Begin,
+    LocalQuantile,
+    SharedThresholdWithin,
+    Summary,
+)
 
 DEMAND = ("guarded-median-cp", "fedls-cp", "fcp", "split-cp", "fedwq-cp")
 """What `advise` chooses from; of several levels the one whose method stands first decides."""
@@ -172,7 +179,7 @@ def check_record(record: Release) -> None:
             "private. Stay with it; where one agent may be wrong, set combine=weighted-median-cp. "
             "Or open a round of fedwq-cp, if the agents agree to send their thresholds"
         )
-    if any(isinstance(outcome, ToAllWithin) for outcome in record.outcomes):
+    if any(isinstance(outcome, SharedThresholdWithin) for outcome in record.outcomes):
         raise InputError(
             "advice needs each agent's own threshold: of masked sums the server has the totals "
             "alone, and what could be advised would show it more. Stay with this method; or open a "
@@ -188,7 +195,7 @@ def check_record(record: Release) -> None:
 
 
 def _check_received(record: Release, plan: Plan) -> None:
-    """Refuse answers of strangers, and those that the server would not have admitted."""
+    """Refuse answers of agents outside the round, and those that a server would not admit."""
     terms, received = record.round, record.received
     if set(received) != set(record.used):
         odd = ", ".join(sorted(set(received) ^ set(record.used)))

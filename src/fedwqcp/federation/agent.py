@@ -78,6 +78,11 @@ class DisclosureLimit:
                 )
 
 
+PRIVATE_EPSILON = 10.0
+"""An answer that spends at most so much is limited by its noise, not by the number of scores.
+
+Counting would refuse by the true size of a group, which the noise is there to hide.
+"""
 USUAL_LIMIT = DisclosureLimit()
 """Holds unless a site says otherwise; benchmarks/disclosure.py measures what it costs."""
 
@@ -93,11 +98,10 @@ def _disclosed(
     """Return, for each group and class, its size and how many of its scores all levels tell."""
     sizes: dict[tuple[int, int | None, int | None], int] = {}
     once, added = dict[Any, int](), dict[Any, int]()
-    agents = plan.round.roster.count if plan.round.roster else len(plan.round.agents)
     for task in plan.tasks:
         own = part_of(plan.round, cal.column(task.column), task.group)
         same = dict[Any, int]()
-        for found in plan.method.reveals(own, task.alpha, steps=steps, agents=agents):
+        for found in plan.method.reveals(own, task.alpha, steps=steps):
             key = (task.column, task.group, found.part)
             sizes[key] = found.size
             here = added if found.each_level else same
@@ -169,21 +173,21 @@ class Agent:
         self._budget = budget
         self._rng = rng or _SystemRandom(PCG64())
         self._sign_key = sign_key
-        self._first: bytes | None = None
+        self._answered: dict[int, tuple[Ask, bytes]] = {}
 
     def answer(self, ask: bytes | None = None) -> bytes:
         """Answer one question of the server.
 
-        The first question is answered once: asked again, it gets the same bytes, since a second
-        answer with fresh noise would tell more.
+        A step is answered once: asked again, it gets the same bytes, since a second answer with
+        fresh noise, or to another question, would tell more.
         """
         asked = self._asked(ask)
-        if asked.step == 0 and self._first is not None:
-            return self._first
-        found = self._charged(asked)
-        if asked.step == 0:
-            self._first = found
-        return found
+        if asked.step not in self._answered:
+            self._answered[asked.step] = asked, self._charged(asked)
+        question, answer = self._answered[asked.step]
+        if question != asked:
+            raise WrongRoundError("server", "step", f"step {asked.step} asked another question")
+        return answer
 
     def _asked(self, ask: bytes | None) -> Ask:
         """Read a question; the terms of the round imply the first one, and no later one is it."""
@@ -219,7 +223,7 @@ class Agent:
     def _answer(self, asked: Ask) -> bytes:
         """Compute an answer."""
         round = self.plan.round
-        if self._limit is not None:
+        if self._limit is not None and self.spends > PRIVATE_EPSILON:
             self._limit.check(self.plan, self._calibration, asked.step + 1)
         answers = tuple(
             None if question is None else self._summary(question, task)

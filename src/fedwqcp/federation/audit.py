@@ -21,20 +21,20 @@ from fedwqcp.federation.record import (
     Failed,
     FileLine,
     LogLine,
+    MaskedTotals,
     Recorded,
     Refused,
     Released,
     Stored,
-    Summed,
     line_bytes,
     load,
     with_reasons,
 )
+from fedwqcp.federation.release import Release
 from fedwqcp.federation.secure import replay_sums
 from fedwqcp.federation.server import Server
 from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.messages import Answer, Round
-from fedwqcp.wire.release import Release
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ def _recomputed(folder: Path, round: Round, lines: list[LogLine]) -> Audit:
             server.asks()
         elif isinstance(line, Failed):
             return Audit(f"the round ended without a release: {line.reason}", answers)
-    kept = [line.file for line in lines if isinstance(line, Summed)]
+    kept = [line.file for line in lines if isinstance(line, MaskedTotals)]
     sums = len(kept)
     if sums:
         release = replay_sums(folder, round, kept, reasons)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-import zipfile
-import zlib
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -19,62 +18,111 @@ import numpy as np
 import numpy.typing as npt
 
 from fedwqcp._io import from_json, read, to_json, write_atomic
-from fedwqcp._validation import Bools, Floats, as_floats, as_labels
+from fedwqcp._validation import (
+    Bools,
+    Floats,
+    as_class_labels,
+    as_classes,
+    as_floats,
+    as_labels,
+    check_same_classes,
+    listed,
+    refuse_tensor,
+)
 from fedwqcp.errors import InputError, MissingExtraError, RecordError
 from fedwqcp.federation.plan import Plan
 from fedwqcp.scores import LabelScore, fit_temperature, row_ids, softmax, uniforms
 from fedwqcp.wire.messages import Round
 
-_DAMAGED = (
-    *(ValueError, OSError, EOFError, MemoryError, NotImplementedError),
-    *(zipfile.BadZipFile, zlib.error),
-)
 _REGRESSION = (("prediction", "sigma"), ("lower", "upper"), ("prediction",))
+_MEANING = re.compile(r"id|label|y|group|prediction|sigma|lower|upper|[pzxy](0|[1-9]\d{0,5})")
+"""Columns of a table that are no names of classes, where the classes are not known."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Outputs:
-    """What a model put out, and what belongs to it.
+    """What a model put out, and what belongs to it; it stays with its agent.
 
     Parameters
     ----------
-    values : ndarray, shape (n, C), (n, 2) or (n,)
+    values : array_like, shape (n, C), (n, 2) or (n,)
         Probabilities or logits, two numbers per row, or predictions.
-    labels : ndarray, shape (n,) or (n, L), optional
+    labels : array_like, shape (n,) or (n, L), optional
         Labels or true values; or which of L labels are there.
-    ids : ndarray, shape (n,), optional
-        Ids of the rows: integers or text.
-    features : ndarray, shape (n, d), optional
+    ids : array_like, shape (n,), optional
+        Ids of the rows, integers or text, for randomised scores; 7 and "7" are the same id.
+    features : array_like, shape (n, d), optional
         Features of the inputs.
-    groups : ndarray, shape (n,), optional
+    groups : array_like, shape (n,), optional
         Group of each row: integers or text.
     first_line : int or None, optional
         Line of the first row where they come from a text file, for errors.
     logits : bool, optional
-        Whether the values are logits; `probabilities` makes probabilities
-        of them.
+        Whether the values are logits, which only the command line reads; elsewhere pass
+        ``fw.softmax(logits)``.
+    classes : sequence of str, optional
+        Names of the classes, in the order of the values' columns; labels may then be names.
+    by_name : bool, optional
+        Whether a table's columns were found by these names: then their order means nothing.
+
+    Raises
+    ------
+    InputError
+        If a part has another number of rows, or NumPy cannot read it.
+
+    Examples
+    --------
+    >>> Outputs([[0.2, 0.8], [0.5, 0.5]], labels=[1, 0], ids=["p1", "p2"])
+    Outputs(shape=(2, 2))
     """
 
     values: npt.NDArray[Any]
-    labels: npt.NDArray[Any] | None = None
-    ids: npt.NDArray[Any] | None = None
-    features: npt.NDArray[Any] | None = None
-    groups: npt.NDArray[Any] | None = None
-    first_line: int | None = None
-    logits: bool = False
+    labels: npt.NDArray[Any] | None
+    ids: npt.NDArray[Any] | None
+    features: npt.NDArray[Any] | None
+    groups: npt.NDArray[Any] | None
+    first_line: int | None
+    logits: bool
+    classes: tuple[str, ...]
+    by_name: bool
 
-    def __post_init__(self) -> None:
-        if self.values.ndim not in (1, 2):
-            raise InputError(f"outputs must have one or two axes, got shape {self.values.shape}")
-        for what in ("labels", "ids", "features", "groups"):
-            part = getattr(self, what)
+    def __init__(
+        self,
+        values: npt.ArrayLike,
+        labels: npt.ArrayLike | None = None,
+        ids: npt.ArrayLike | None = None,
+        *,
+        features: npt.ArrayLike | None = None,
+        groups: npt.ArrayLike | None = None,
+        first_line: int | None = None,
+        logits: bool = False,
+        classes: Sequence[str] = (),
+        by_name: bool = False,
+    ) -> None:
+        array = _readable(values, "outputs")
+        if array.ndim not in (1, 2):
+            raise InputError(f"outputs must have one or two axes, got shape {array.shape}")
+        names = as_classes(classes) if len(classes) else ()
+        columns = array.shape[1] if array.ndim == 2 else 1
+        if names and len(names) != columns:
+            raise InputError(
+                f"must be {columns}, one for each column of the outputs, got {len(names)}",
+                field="classes",
+            )
+        fields: dict[str, Any] = {"values": array, "first_line": first_line, "logits": logits}
+        fields |= {"classes": names, "by_name": by_name}
+        parts = {"labels": labels, "ids": ids, "features": features, "groups": groups}
+        for what, given in parts.items():
+            part = None if given is None else _readable(given, what)
             if part is not None and part.ndim == 0:
                 raise InputError(f"{what} must have one entry for each row, got a single value")
-            if part is not None and len(part) != len(self.values):
+            if part is not None and len(part) != len(array):
                 raise InputError(
-                    f"{what} must have one entry for each of the {len(self.values)} rows, "
-                    f"got {len(part)}"
+                    f"{what} must have one entry for each of the {len(array)} rows, got {len(part)}"
                 )
+            fields[what] = part
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
 
     def take(self, rows: Bools) -> Outputs:
         """Return some of the rows; where some are left out, nothing tells their lines in a file."""
@@ -84,33 +132,82 @@ class Outputs:
         there = {what: getattr(self, what) for what in parts if getattr(self, what) is not None}
         return replace(self, first_line=None, **{what: part[rows] for what, part in there.items()})
 
+    def in_classes(self, agreed: tuple[str, ...]) -> Outputs:
+        """Return the same outputs in a round's classes: its order, and labels as numbers.
+
+        A table's columns are found by name. Outputs in another order, or of other classes, are
+        refused; those that name no classes are taken to be in the round's order.
+        """
+        if self.by_name and not agreed:
+            raise InputError(
+                f"the outputs' columns are named {listed(self.classes)}, and the round names no "
+                "classes: name them p0, p1, ..., or open a round with these classes"
+            )
+        found, names = self, self.classes
+        if self.by_name and set(names) >= set(agreed):
+            columns = [names.index(name) for name in agreed]
+            found = replace(self, values=self.values[:, columns], classes=agreed, by_name=False)
+        elif names and agreed:
+            check_same_classes(names, agreed)
+        if found.labels is None:
+            return found
+        return replace(found, labels=np.asarray(as_class_labels(found.labels, agreed or names)))
+
     def __repr__(self) -> str:
         return f"Outputs(shape={self.values.shape})"
 
 
-def load_outputs(path: Path, labels: Path | None = None) -> Outputs:
-    """Read model outputs from .npz, .npy, .csv or .parquet; labels may be in an .npy file."""
-    readers = {".npz": _from_npz, ".npy": _from_npy, ".csv": _from_csv, ".parquet": _from_parquet}
+def _readable(values: npt.ArrayLike, what: str) -> npt.NDArray[Any]:
+    """Return an array of whatever NumPy can read; what it holds is checked where it is used."""
+    if isinstance(values, np.ndarray):
+        return values
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError, RuntimeError):
+        refuse_tensor(values, what)
+        raise InputError(f"{what} must be an array: one entry for each row") from None
+
+
+def load_outputs(
+    path: Path, labels: Path | None = None, classes: tuple[str, ...] | None = ()
+) -> Outputs:
+    """Read model outputs from .npz, .npy, .csv or .parquet; labels may be in an .npy file.
+
+    ``classes`` are those of the round, by which columns and labels may be named; None where the
+    round is not known yet: `Outputs.in_classes` then puts them in its order.
+    """
+    readers: dict[str, Callable[[Path, tuple[str, ...] | None], Outputs]] = {
+        ".npz": _from_npz,
+        ".npy": _from_npy,
+        ".csv": _from_csv,
+        ".parquet": _from_parquet,
+    }
     if path.suffix not in readers:
         raise InputError(f"outputs must be one of {', '.join(readers)}, got {path.name}")
-    found = readers[path.suffix](path)
+    found = readers[path.suffix](path, classes)
     if found.ids is not None and (again := found.ids.size - np.unique(found.ids).size):
         raise InputError(
             f"{path}: an id must name one row; {again} of the rows repeat an earlier id"
         )
-    if labels is None:
+    if labels is not None:
+        found = replace(found, labels=_array(labels))
+    if classes is None:
         return found
-    return replace(found, labels=_array(labels))
+    try:
+        return found.in_classes(classes)
+    except InputError as error:
+        raise error if found.first_line is None else error.at_line(found.first_line) from None
 
 
-def _from_npz(path: Path) -> Outputs:
+def _from_npz(path: Path, classes: tuple[str, ...] | None) -> Outputs:
     """Read an archive of arrays."""
+    del classes  # an archive says itself which its columns are
     archive = _load_numpy(path)
     if not isinstance(archive, np.lib.npyio.NpzFile):
         raise InputError(f"{path} must be an archive of arrays; rename a single array to .npy")
     try:
         arrays = {key: archive[key] for key in archive.files}
-    except _DAMAGED:
+    except Exception:  # NumPy raises many kinds on bytes that it did not write
         raise InputError(f"{path} must hold plain arrays; objects are not read") from None
     kind = next((key for key in ("probs", "outputs", "logits") if key in arrays), None)
     if kind is None:
@@ -118,12 +215,19 @@ def _from_npz(path: Path) -> Outputs:
         raise InputError(f"{path} must hold 'probs', 'outputs' or 'logits', got {known}")
     labels = next((arrays[key] for key in ("labels", "label", "y") if key in arrays), None)
     groups = arrays.get("groups", arrays.get("group"))
-    rest = arrays.get("ids"), arrays.get("features"), groups
-    return Outputs(arrays[kind], labels, *rest, logits=kind == "logits")
+    ids, x = arrays.get("ids"), arrays.get("features")
+    own = arrays.get("classes", np.empty(0, np.str_))
+    if own.ndim != 1 or own.dtype.kind != "U":
+        raise InputError(f"{path}: 'classes' must be a list of names, one for each column")
+    names, logits = tuple(map(str, own)), kind == "logits"
+    return Outputs(
+        arrays[kind], labels, ids, features=x, groups=groups, logits=logits, classes=names
+    )
 
 
-def _from_npy(path: Path) -> Outputs:
+def _from_npy(path: Path, classes: tuple[str, ...] | None) -> Outputs:
     """Read one array of outputs."""
+    del classes  # an array names none
     return Outputs(_array(path))
 
 
@@ -140,13 +244,13 @@ def _load_numpy(path: Path) -> Any:
     data = read(path)
     try:
         return np.load(io.BytesIO(data), allow_pickle=False)
-    except _DAMAGED:
+    except Exception:  # NumPy raises many kinds on bytes that it did not write
         raise InputError(
             f"{path} must be a NumPy file without objects; it cannot be read"
         ) from None
 
 
-def _from_csv(path: Path) -> Outputs:
+def _from_csv(path: Path, classes: tuple[str, ...] | None) -> Outputs:
     """Read a table with a header line."""
     try:
         rows = list(csv.reader(io.StringIO(read(path).decode("utf-8-sig"))))
@@ -170,12 +274,12 @@ def _from_csv(path: Path) -> Outputs:
         zip(header, zip(*body, strict=True) if body else [()] * len(header), strict=True)
     )
     try:
-        return replace(_from_columns(path, columns), first_line=2)
+        return replace(_from_columns(path, columns, classes), first_line=2)
     except InputError as error:
         raise error.at_line(2) from None
 
 
-def _from_parquet(path: Path) -> Outputs:
+def _from_parquet(path: Path, classes: tuple[str, ...] | None) -> Outputs:
     """Read a Parquet table."""
     try:
         import pyarrow.parquet
@@ -184,49 +288,94 @@ def _from_parquet(path: Path) -> Outputs:
     data = read(path)
     try:
         table = pyarrow.parquet.read_table(io.BytesIO(data))
-    except (pyarrow.ArrowInvalid, OSError):
+        columns = {name: table[name].to_pylist() for name in table.column_names}
+    except Exception:  # whatever pyarrow raises on bytes that it did not write
         raise InputError(f"{path} must be a Parquet file; it cannot be read") from None
-    return _from_columns(path, {name: table[name].to_pylist() for name in table.column_names})
+    return _from_columns(path, columns, classes)
 
 
-def _from_columns(path: Path, columns: Mapping[str, Sequence[object]]) -> Outputs:
+def _from_columns(
+    path: Path, columns: Mapping[str, Sequence[object]], classes: tuple[str, ...] | None
+) -> Outputs:
     """Sort the columns of a table into outputs, labels, ids and features."""
+    columns = {unicodedata.normalize("NFC", name): values for name, values in columns.items()}
     groups = [_several("p", columns), *[g for g in _REGRESSION if all(c in columns for c in g)]]
     names = next((group for group in groups if group), None) or _several("z", columns)
+    by_class = _class_columns(columns, classes)
+    if classes and by_class and (len(by_class) == len(classes) or not names):
+        check_same_classes(by_class, classes)
+        names = classes
+    by_name = classes is None and not names and len(by_class) > 1
+    if by_name:
+        names = by_class
     if not names:
+        named = f"or one for each of {listed(classes)}, " if classes else ""
         raise InputError(
-            f"{path} must have columns p0, p1, ... or prediction, or lower and upper, or logits "
-            f"z0, z1, ...; got {', '.join(columns)}"
+            f"{path} must have columns p0, p1, ... {named}or prediction, or lower and upper, or "
+            f"logits z0, z1, ...; got {', '.join(columns)}"
         )
     values = np.stack([numbers(path, columns, name) for name in names], axis=1)
     label = next((name for name in ("label", "y") if name in columns), None)
     labels = stacked(path, columns, numbered("y", columns))
-    if label is not None:
-        labels = numbers(path, columns, label)
+    labels = None if labels is None else whole(labels)
+    if label is not None and classes != () and not all(map(_is_number, columns[label])):
+        labels = texts(path, columns, label)
+    elif label is not None:
+        labels = whole(numbers(path, columns, label))
     return Outputs(
         values[:, 0] if len(names) == 1 else values,
-        None if labels is None else whole(labels),
+        labels,
         texts(path, columns, "id"),
-        stacked(path, columns, numbered("x", columns)),
-        texts(path, columns, "group"),
-        logits=names[0] == "z0",
+        features=stacked(path, columns, numbered("x", columns)),
+        groups=texts(path, columns, "group"),
+        logits=names[0] == "z0" and not by_class,
+        classes=names if by_name or names == classes else (),
+        by_name=by_name,
     )
 
 
-def _several(letter: str, columns: Mapping[str, object]) -> tuple[str, ...]:
+def _class_columns(
+    columns: Mapping[str, Sequence[object]], classes: tuple[str, ...] | None
+) -> tuple[str, ...]:
+    """Return the columns that are named by class.
+
+    Those are the round's classes; where these are not known yet, the columns of numbers that have
+    no other meaning.
+    """
+    if classes is not None:
+        clash = any(name in ("id", "label", "y", "group") for name in classes)
+        return () if clash else tuple(name for name in classes if name in columns)
+    return tuple(
+        name
+        for name, values in columns.items()
+        if not _MEANING.fullmatch(name)
+        and all(_is_number(value) or _missing(value) for value in values[:1])
+    )
+
+
+def _is_number(value: object) -> bool:
+    """Tell whether a cell holds a number."""
+    try:
+        float(value)  # type: ignore[arg-type]  # whatever it is
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _several(prefix: str, columns: Mapping[str, object]) -> tuple[str, ...]:
     """Return the columns of a classifier's outputs, of which there are two or none."""
-    names = numbered(letter, columns)
+    names = numbered(prefix, columns)
     if len(names) == 1:
-        raise InputError(f"columns {letter}0, {letter}1, ... must be at least two")
+        raise InputError(f"columns {prefix}0, {prefix}1, ... must be at least two")
     return names
 
 
-def numbered(letter: str, columns: Mapping[str, object]) -> tuple[str, ...]:
+def numbered(prefix: str, columns: Mapping[str, object]) -> tuple[str, ...]:
     """Return the columns p0, p1, ... in order."""
-    found = sorted(int(n[1:]) for n in columns if re.fullmatch(letter + r"(0|[1-9]\d{0,5})", n))
+    found = sorted(int(n[1:]) for n in columns if re.fullmatch(prefix + r"(0|[1-9]\d{0,5})", n))
     if found != list(range(len(found))):
-        raise InputError(f"columns {letter}0, {letter}1, ... must be numbered without a gap")
-    return tuple(f"{letter}{i}" for i in found)
+        raise InputError(f"columns {prefix}0, {prefix}1, ... must be numbered without a gap")
+    return tuple(f"{prefix}{i}" for i in found)
 
 
 def numbers(path: Path, columns: Mapping[str, Sequence[Any]], name: str) -> npt.NDArray[Any]:
@@ -265,7 +414,7 @@ def texts(path: Path, columns: Mapping[str, Sequence[Any]], name: str) -> npt.ND
         return None
     row = next((row for row, value in enumerate(values) if value is None or value == ""), None)
     if row is not None:
-        what = "an id" if name == "id" else "a group"
+        what = {"id": "an id", "group": "a group"}.get(name, "a label")
         raise InputError(
             f"{path}: column {name!r} must hold {what} in every row, {{row}} {_missing('')}",
             row=row,
@@ -303,10 +452,9 @@ def named_by_line(work: Callable[P, T]) -> Callable[P, T]:
 
 def row_uniforms(key: str, outputs: Outputs) -> Floats:
     """Return one number in [0, 1) for each row: a keyed hash of its id, or else of its content."""
-    if outputs.ids is None:
-        return uniforms(key, row_ids(outputs.values))
+    ids = row_ids(outputs.values) if outputs.ids is None else outputs.ids
     try:
-        texts = outputs.ids.astype(np.str_)  # 7 in one file, "7" in another
+        texts = ids.astype(np.str_)  # 7 in one file, "7" in another
     except UnicodeDecodeError:
         raise InputError("ids must be integers or text, got bytes that are no text") from None
     return uniforms(key, texts)

@@ -17,7 +17,14 @@ from msgspec import Meta
 
 from fedwqcp import methods, scores
 from fedwqcp._io import load_toml
-from fedwqcp._validation import Floats, as_usual_alpha, group_places, several_columns
+from fedwqcp._validation import (
+    Floats,
+    as_classes,
+    as_usual_alpha,
+    check_same_classes,
+    group_places,
+    several_columns,
+)
 from fedwqcp.errors import InputError, OutOfRangeError
 from fedwqcp.methods import Calibration, Method
 from fedwqcp.quantile import Overflow
@@ -27,7 +34,7 @@ from fedwqcp.scores.custom import Custom
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.wire.codec import encode, terms
 from fedwqcp.wire.limits import check_tasks
-from fedwqcp.wire.messages import Choice, Payload, Round, ToAll, choice_of
+from fedwqcp.wire.messages import Choice, Payload, Round, SharedThreshold, choice_of
 
 
 @dataclass(frozen=True)
@@ -72,7 +79,7 @@ class Plan:
     @property
     def assumption(self) -> str:
         """What the method's guarantee rests on, in each group where there are groups."""
-        return told_by_group(self.round, self.method.assumption)
+        return assumption_by_group(self.round, self.method.assumption)
 
     @cached_property
     def terms(self) -> str:
@@ -113,8 +120,10 @@ class Plan:
 
 
 def kinds_of(method: Method[Any] | type[Method[Any]]) -> tuple[type[Payload], ...]:
-    """Return the payloads of a method; `ToAll` too, since a group without points has +inf."""
-    return tuple(dict.fromkeys((*method.summaries, *method.questions, *method.outcomes, ToAll)))
+    """Return the payloads of a method, and `SharedThreshold`: a group without points has +inf."""
+    return tuple(
+        dict.fromkeys((*method.summaries, *method.questions, *method.outcomes, SharedThreshold))
+    )
 
 
 def choose_method(method: str | Method[Any]) -> Choice:
@@ -138,6 +147,13 @@ def as_alphas(
     return tuple(as_usual_alpha(each, allow_large=allow_large) for each in levels)  # type: ignore[union-attr]  # a tuple at least
 
 
+def set_rule(rule: str, allow_empty: bool) -> Rule:
+    """Return the rule that builds sets: the most probable label is in each if none may be empty."""
+    if rule == "leq" and not allow_empty:
+        return "leq_top1"
+    return rule  # type: ignore[return-value]  # Plan.of checks it
+
+
 def new_id() -> str:
     """Return a random id for a round."""
     return secrets.token_hex(8)
@@ -158,6 +174,8 @@ def check_choices(round: Round, method: Method[Any], score: Score) -> None:
         raise InputError(f"rule {round.rule!r} is for {without}: leave the rule out")
     if isinstance(score, LabelScore):
         score.fitting(round.rule)  # type: ignore[arg-type]  # checked above
+    if round.classes and isinstance(score, IntervalScore):
+        raise InputError(f"must be left out: names of classes are for {without}", field="classes")
     if method.per_label and isinstance(score, IntervalScore):
         raise InputError(f"method {round.method.name!r} is for {without}")
     own = isinstance(score, Custom) and score.columns == 1  # the caller's own sets may be of labels
@@ -179,6 +197,8 @@ def check_points(round: Round, method: Method[Any], cal: Calibration) -> None:
         raise InputError(
             f"weights are for methods that control a risk; {round.method.name!r} does not"
         )
+    if round.classes and cal.classes:
+        check_same_classes(cal.classes, round.classes)
     known = cal.labelled("a round by label")[1] if round.by == "label" else cal.n_classes
     if None not in (known, round.n_classes) and known != round.n_classes:
         raise InputError(f"n_classes must be the round's {round.n_classes}, got {known}")
@@ -202,7 +222,7 @@ def part_of(round: Round, cal: Calibration, group: int | None) -> Calibration:
     return cal.take(cal.groups == round.groups[group])
 
 
-def told_by_group(round: Round, assumption: str) -> str:
+def assumption_by_group(round: Round, assumption: str) -> str:
     """Say of a method's assumption that it holds for each group by itself."""
     if round.by is None:
         return assumption
@@ -219,6 +239,7 @@ class Roster(msgspec.Struct, frozen=True):
     quorum: Annotated[int | None, Meta(description="an integer")] = None
     max_n: Annotated[int | None, Meta(description="an integer")] = None
     n_classes: Annotated[int | None, Meta(description="an integer")] = None
+    classes: Annotated[tuple[str, ...], Meta(description="a list of names")] = ()
     keys: Annotated[dict[str, str] | None, Meta(description="a table of public keys by agent")] = (
         None
     )
@@ -227,12 +248,28 @@ class Roster(msgspec.Struct, frozen=True):
 def load_roster(path: Path) -> Roster:
     """Read a roster from a TOML file: ``agents = ["st-mary", "lakeside"]`` and optional settings.
 
-    These are ``quorum``, ``max_n``, ``n_classes``, and a table ``[keys]`` of public keys by agent.
+    These are ``quorum``, ``max_n``, ``n_classes``, ``classes`` (a list of names), and a table
+    ``[keys]`` of public keys by agent.
     """
     roster = load_toml(path, Roster)
     if not roster.agents:
         raise InputError(f'{path} must list the agents: agents = ["st-mary", "lakeside"]')
     return roster
+
+
+def named_classes(
+    classes: Sequence[str], n_classes: int | None
+) -> tuple[tuple[str, ...], int | None]:
+    """Return the names of a round's classes and their number; if both are given, they agree."""
+    if not classes:
+        return (), n_classes
+    names = as_classes(classes)
+    if n_classes not in (None, len(names)):
+        raise InputError(
+            f"must be {len(names)}, as many as classes are named, or left out, got {n_classes}",
+            field="n_classes",
+        )
+    return names, len(names)
 
 
 @dataclass(frozen=True)

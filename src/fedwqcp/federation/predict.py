@@ -10,52 +10,62 @@ import numpy.typing as npt
 from fedwqcp._validation import Floats, as_floats, as_indicators
 from fedwqcp.errors import InputError, WrongRoundError
 from fedwqcp.federation.outputs import Outputs, named_by_line, row_uniforms
-from fedwqcp.federation.plan import Plan, part_of
+from fedwqcp.federation.plan import Plan, part_of, set_rule
 from fedwqcp.methods import Calibration
-from fedwqcp.scores import IntervalScore, LabelScore
+from fedwqcp.scores import IntervalScore, LabelScore, Score, name_of
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.wire.messages import Round, threshold_by
-from fedwqcp.wire.release import Release
+from fedwqcp.wire.release import ReleaseRecord
 
 
 @named_by_line
 def calibration_of(round: Round, outputs: Outputs) -> Calibration:
     """Score an agent's calibration points with the round's score."""
+    score = Plan.of(round).score
+    outputs = outputs.in_classes(round.classes)
+    if isinstance(score, LabelScore | MultiLabel):
+        _check_classes(round, outputs)
+    return scored(score, round.key, outputs)
+
+
+@named_by_line
+def scored(score: Score, key: str, outputs: Outputs) -> Calibration:
+    """Score calibration points; the key is that of the uniforms of a randomised score."""
     if outputs.labels is None:
         raise InputError("calibration needs labels beside the outputs (labels, label or y)")
     _check_kind(outputs)
-    score = Plan.of(round).score
     x, groups = outputs.features, outputs.groups
     if isinstance(score, LabelScore):
-        _check_classes(round, outputs)
-        values = score.of(outputs.values, outputs.labels, u=_uniforms(round, score, outputs))
-        return Calibration(values, outputs.labels, x, outputs.values.shape[1], groups=groups)
+        values = score.of(outputs.values, outputs.labels, u=_uniforms(key, score, outputs))
+        classes, names = outputs.values.shape[1], outputs.classes
+        return Calibration(values, outputs.labels, x, classes, groups=groups, classes=names)
     if isinstance(score, MultiLabel):
-        _check_classes(round, outputs)
         values = score.of_every_label(outputs.values)
         as_indicators(outputs.labels, values.shape)
         return Calibration(values, None, x, groups=groups, weights=score.weights(outputs.labels))
     if isinstance(score, IntervalScore):
         return Calibration(score.of(outputs.values, outputs.labels), None, x, groups=groups)
-    raise InputError(
-        f"score {round.score.name!r} is the caller's own: its scores are not made here"
-    )
+    raise InputError(f"score {name_of(score)!r} is the caller's own: its scores are not made here")
 
 
 @named_by_line
 def predict(
-    release: Release,
+    release: ReleaseRecord,
     agent: str,
     outputs: Outputs,
     *,
     alpha: float | None = None,
     calibration: Calibration | None = None,
+    allow_empty: bool = True,
 ) -> LabelSets | Intervals:
     """Turn an agent's model outputs into prediction sets."""
     _check_kind(outputs)
     round = release.round
     score = Plan.of(round).score
+    if not round.expects(agent):
+        release.record(agent)  # an unknown agent, which it names
+    outputs = outputs.in_classes(round.classes)
     features = None
     if outputs.features is not None:
         features = as_floats(outputs.features, "features", (len(outputs.values), None))
@@ -68,19 +78,43 @@ def predict(
     threshold = thresholds(release, agent, alpha, calibration, features, group=group)
     if isinstance(score, LabelScore):
         _check_classes(round, outputs)
-        rule = round.rule
-        u = _uniforms(round, score, outputs)
-        return score.invert(outputs.values, threshold, rule, u)  # type: ignore[arg-type]  # Plan.of checked it
+        rule = set_rule(round.rule, allow_empty)
+        u = _uniforms(round.key, score, outputs)
+        sets = score.invert(outputs.values, threshold, rule, u)
+        return LabelSets(sets.mask, round.classes)
+    if not allow_empty:
+        raise InputError(
+            f"allow_empty=False is for sets of labels of which one is true, which score "
+            f"{round.score.name!r} does not make"
+        )
     if isinstance(score, MultiLabel):
         _check_classes(round, outputs)
-    if isinstance(score, MultiLabel | IntervalScore):
+        return LabelSets(score.invert(outputs.values, threshold).mask, round.classes)
+    if isinstance(score, IntervalScore):
         return score.invert(outputs.values, threshold)
-    raise InputError(f"score {round.score.name!r} is the caller's own: its sets are not made here")
+    raise InputError(
+        f"score {round.score.name!r} is the caller's own: its sets are not made here. Name the "
+        "score when calibrating (score=), or compare your own scores with release.threshold(agent)"
+    )
 
 
-def _uniforms(round: Round, score: LabelScore, outputs: Outputs) -> Floats | None:
+def _uniforms(key: str, score: LabelScore, outputs: Outputs) -> Floats | None:
     """Return the uniforms of a randomised score: keyed by id, or by the row's content."""
-    return row_uniforms(round.key, outputs) if score.randomized else None
+    return row_uniforms(key, outputs) if score.randomized else None
+
+
+def check_ids(score: Score, outputs: Outputs) -> None:
+    """Ask for ids where a score is randomised.
+
+    Files and sites may leave them out; here a caller who forgets them on one side alone would mix
+    uniforms made of ids with uniforms made of content.
+    """
+    if score.randomized and outputs.ids is None:
+        raise InputError(
+            f"score {name_of(score)!r} is randomised, its random part is a hash of the row's id: "
+            "pass ids, one for each row; rows that have none get ids of their content with "
+            "fw.scores.row_ids(probs)"
+        )
 
 
 def _check_classes(round: Round, outputs: Outputs) -> None:
@@ -100,7 +134,7 @@ def _check_kind(outputs: Outputs) -> None:
 
 
 def thresholds(
-    release: Release,
+    release: ReleaseRecord,
     agent: str,
     alpha: float | None = None,
     calibration: Calibration | None = None,
@@ -112,7 +146,7 @@ def thresholds(
 
     Parameters
     ----------
-    release : Release
+    release : ReleaseRecord
         What the round ended with.
     agent : str
         Name of the agent.
@@ -165,7 +199,7 @@ def thresholds(
     return found if found.ndim else float(found)
 
 
-def check_terms(release: Release, answered: Round) -> None:
+def check_terms(release: ReleaseRecord, answered: Round) -> None:
     """Refuse a release of another round, or of other terms, than an agent answered."""
     ours, theirs = answered.brief(), release.round.brief()
     if theirs.id != ours.id:
@@ -186,7 +220,7 @@ def other_terms(round: Round, answered: Round) -> list[str]:
 
 def localize(
     plan: Plan,
-    release: Release,
+    release: ReleaseRecord,
     agent: str,
     task: int,
     calibration: Calibration | None,

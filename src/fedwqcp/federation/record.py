@@ -22,10 +22,11 @@ from fedwqcp import methods
 from fedwqcp._io import append_line, make_folder, read, to_json, write_atomic
 from fedwqcp.errors import InputError, MalformedMessageError, RecordError
 from fedwqcp.federation.plan import Plan, kinds_of
+from fedwqcp.federation.release import Release
 from fedwqcp.methods import Method
 from fedwqcp.wire.codec import decode, encode, method_of
-from fedwqcp.wire.messages import Round, ToAll, ToEach
-from fedwqcp.wire.release import AgentRecord, Release
+from fedwqcp.wire.messages import PerAgentThresholds, Round, SharedThreshold
+from fedwqcp.wire.release import AgentRecord
 
 LOG = "log.jsonl"
 """Name of the log within a record."""
@@ -71,7 +72,7 @@ class Refused(_Line, tag="refused"):
     reason: str
 
 
-class Summed(FileLine, tag="summed"):
+class MaskedTotals(FileLine, tag="summed"):
     """The totals of one masked sum."""
 
 
@@ -103,7 +104,7 @@ class Stored(_Line, tag="stored"):
 
 
 LogLine: TypeAlias = (
-    Opened | Accepted | Refused | Summed | Closed | Failed | Recorded | Released | Stored
+    Opened | Accepted | Refused | MaskedTotals | Closed | Failed | Recorded | Released | Stored
 )
 """Every line that a log may hold."""
 
@@ -138,7 +139,7 @@ class Ledger:
         """Keep the totals of one masked sum."""
         make_folder(self.folder / "sums")
         kept = {"agents": [*agents], "totals": [*totals]}
-        self._write(Summed, f"sums/{number}.json", to_json(kept))
+        self._write(MaskedTotals, f"sums/{number}.json", to_json(kept))
 
     def closed(self, step: int) -> None:
         """Note that a step is closed: nothing that comes later belongs to it."""
@@ -263,12 +264,14 @@ def _check(release: Release, method: type[Method[Any]], source: str) -> None:
         )
     for task, outcome in enumerate(release.outcomes):
         there = sum(release.position(name, task) is not None for name in release.used)
-        if isinstance(outcome, ToEach) and len(outcome.values) != there:
+        if isinstance(outcome, PerAgentThresholds) and len(outcome.values) != there:
             raise RecordError(
                 f"{source}: outcomes: must hold one threshold for each of {there} agents, got "
                 f"{len(outcome.values)}"
             )
-        nobody = release.round.by is not None and outcome == ToAll(inf)  # has a point of the group
+        nobody = release.round.by is not None and outcome == SharedThreshold(
+            inf
+        )  # has a point of the group
         if type(outcome) not in method.outcomes and not nobody:
             known = ", ".join(kind.kind for kind in method.outcomes)
             raise RecordError(

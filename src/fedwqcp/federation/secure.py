@@ -27,6 +27,7 @@ from fedwqcp._io import from_json, read
 from fedwqcp.errors import InputError, QuorumError, RecordError, WrongRoundError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import Plan
+from fedwqcp.federation.release import Release
 from fedwqcp.methods import Summed, Total
 from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.messages import (
@@ -39,9 +40,9 @@ from fedwqcp.wire.messages import (
     Outcome,
     Question,
     Round,
-    ToAllWithin,
+    SharedThresholdWithin,
 )
-from fedwqcp.wire.release import AgentRecord, Release
+from fedwqcp.wire.release import AgentRecord
 
 Words: TypeAlias = npt.NDArray[np.int64]
 """Whole numbers modulo 2^32."""
@@ -106,7 +107,8 @@ def _summed_method(plan: Plan) -> Summed:
     what = f"{name} with these settings" if isinstance(method, Summed) else name
     raise InputError(
         f"{what} cannot be secure: masks hide every single value, and it does more than add them "
-        f"up. Methods that can: {', '.join(fit)} (fcp with sketch='bisection' and no floor)"
+        f"up. Methods that can: {', '.join(fit)} (fcp with sketch='bisection' and no floor; means "
+        "with overflow='propagate' or 'clip')"
     )
 
 
@@ -233,7 +235,7 @@ class SecureServer:
             return AgentRecord(name, status, reason, up.get(name, 0), down.get(name, 0))  # type: ignore[arg-type]  # one of three
 
         outcomes = tuple(outcome for outcome in self._outcomes if outcome is not None)
-        margin = max(o.margin if isinstance(o, ToAllWithin) else 0.0 for o in outcomes)
+        margin = max(o.margin if isinstance(o, SharedThresholdWithin) else 0.0 for o in outcomes)
         return Release(
             round=self.plan.round,
             guarantee=self.plan.method.guarantee,

@@ -26,11 +26,12 @@ from fedwqcp.errors import (
     traced,
 )
 from fedwqcp.federation.plan import Plan
+from fedwqcp.federation.release import Release
 from fedwqcp.federation.signing import check_signature, ed25519
 from fedwqcp.methods import Each, Terms, UnfitAnswerError
 from fedwqcp.wire.codec import decode, encode
-from fedwqcp.wire.messages import Answer, Ask, Outcome, Question, Round, Summary, ToAll
-from fedwqcp.wire.release import AgentRecord, Release
+from fedwqcp.wire.messages import Answer, Ask, Outcome, Question, Round, SharedThreshold, Summary
+from fedwqcp.wire.release import AgentRecord
 
 _log = logging.getLogger("fedwqcp")
 
@@ -280,7 +281,7 @@ def check_terms(answer: Answer, plan: Plan, terms: str, step: int) -> None:
             raise WrongRoundError(
                 answer.agent,
                 what,
-                f"this round uses {_shown(ours)}, the message was made for {_shown(theirs)}",
+                f"this round uses {_quoted(ours)}, the message was made for {_quoted(theirs)}",
             )
 
 
@@ -341,7 +342,7 @@ def _check_claims(agent: str, plan: Plan, summary: Summary) -> None:
             )
 
 
-def _shown(value: object) -> str:
+def _quoted(value: object) -> str:
     """Write a term for people."""
     return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
@@ -400,7 +401,7 @@ class Dialogue:
         there = [place for place, answer in enumerate(answers) if answer is not None]
         self._there[at] = {place: at for at, place in enumerate(there)}
         if not there:  # nobody has a point of the group: nothing can be excluded
-            self._pending[at], self._outcomes[at] = None, ToAll(inf)
+            self._pending[at], self._outcomes[at] = None, SharedThreshold(inf)
             return
         try:
             self._advance(at, [answers[place] for place in there])

@@ -273,7 +273,9 @@ def settle(bracket: Bracket, C: Vector, bounds: Bounds) -> tuple[Vector, Vector,
 
 
 @jit_inline
-def aim(bracket: Bracket, k: Vector, about: Vector, settled: Vector) -> tuple[Vector, Vector]:
+def place_pivots(
+    bracket: Bracket, k: Vector, about: Vector, settled: Vector
+) -> tuple[Vector, Vector]:
     """Return the next two pivots, around the crossing as if labels were evenly spaced.
 
     Where it is settled that k labels fit, they aim around the gap behind the k-th.
@@ -664,15 +666,15 @@ def write_excess(rows: Rows, queue: Queue, at: Int, which: Int, exact: Pointer) 
 # One step of the search, and what is written in the end -------------------------------------------
 
 
-class Wanted(NamedTuple):
-    """Whether coverage, masks and crossing labels are wanted."""
+class Requested(NamedTuple):
+    """Whether coverage, masks and crossing labels are requested."""
 
     covered: Bool
     mask: Bool
     label: Bool
 
 
-class Outputs(NamedTuple):
+class OutputArrays(NamedTuple):
     """Pointers to the arrays of `Crossings`, masses apart."""
 
     sizes: Pointer
@@ -685,15 +687,15 @@ class Search(NamedTuple):
     """All that stays the same from step to step."""
 
     rows: Rows
-    out: Outputs
-    wanted: Wanted
+    out: OutputArrays
+    requested: Requested
     C: Vector
     bounds: Bounds
     least: Any
     exact: Pointer
 
 
-class Step(NamedTuple):
+class SearchStep(NamedTuple):
     """What is known of sixteen rows after a pass."""
 
     bracket: Bracket
@@ -718,7 +720,7 @@ class Verdict(NamedTuple):
 
 
 @jit_inline
-def first_step(search: Search, queue: Queue, some: Labels, first: Int, n: Int) -> Step:
+def first_step(search: Search, queue: Queue, some: Labels, first: Int, n: Int) -> SearchStep:
     """Pass over the next sixteen of n rows, of those in ``some`` if any are named."""
     scratch, ids = queue
     for i in range(LANES):
@@ -730,11 +732,11 @@ def first_step(search: Search, queue: Queue, some: Labels, first: Int, n: Int) -
     valid = present & (total > full_like(total, 1 - SURE)) & (total < full_like(total, 1 + SURE))
     bracket = first_bracket(scratch, search.C, search.bounds, valid)
     move_pivots(scratch, bracket.upper.height)
-    return Step(bracket, present, valid, full_like(search.C, 0.0))
+    return SearchStep(bracket, present, valid, full_like(search.C, 0.0))
 
 
 @jit_inline
-def next_step(search: Search, queue: Queue, queued: Int) -> Step:
+def next_step(search: Search, queue: Queue, queued: Int) -> SearchStep:
     """Pass over the last rows of the queue, sixteen at most.
 
     What rounded sums do not decide is summed exactly. Where nothing changes even so, another pass
@@ -767,12 +769,12 @@ def next_step(search: Search, queue: Queue, queued: Int) -> Step:
         bracket = tighten(bracket, lower, (stuck & (excess <= zero), stuck & (excess > zero)))
     passes = load(scratch, here + PASSES * QUEUE)
     passes = select(is_narrower(bracket, before), passes, full_like(passes, MAX_PASSES))
-    return Step(bracket, rows, rows, passes)
+    return SearchStep(bracket, rows, rows, passes)
 
 
 @jit_inline
 def decide(
-    own: Vector, bracket: Bracket, least: Vector, wanted: Wanted
+    own: Vector, bracket: Bracket, least: Vector, requested: Requested
 ) -> tuple[Vector, Vector, Vector]:
     """Return which rows are sure, which true labels are in, and which lie within the bracket.
 
@@ -781,26 +783,26 @@ def decide(
     high, low = bracket.upper.height, bracket.lower.height
     inside = own > high
     sure = low < high
-    if wanted.mask | wanted.label:
+    if requested.mask | requested.label:
         sure = sure & (high >= least)
-    if wanted.covered:
+    if requested.covered:
         sure = sure & ((own > least) | ((own <= low) & (low >= least)))
     return sure, inside, logical_not(inside) & (own > low)
 
 
 @jit_inline
-def conclude(search: Search, scratch: Pointer, step: Step) -> Verdict:
+def conclude(search: Search, scratch: Pointer, step: SearchStep) -> Verdict:
     """Settle what can be, and write down the state of the rows for another pass."""
-    wanted, bracket = search.wanted, step.bracket
+    requested, bracket = search.requested, step.bracket
     k, settled, about = settle(bracket, search.C, search.bounds)
-    if wanted.mask | wanted.label:  # then the upper pivot must lie right behind the last label
+    if requested.mask | requested.label:  # the upper pivot must lie right behind the last label
         open_rows = step.valid & logical_not(settled & (k == full_like(k, 0.0)))
     else:
         open_rows = step.valid & logical_not(settled)
     passes = step.passes + full_like(step.passes, 1.0)
-    write_state(scratch, bracket, aim(bracket, k, about, settled), passes)
+    write_state(scratch, bracket, place_pivots(bracket, k, about, settled), passes)
     own = round_fixed(load(scratch, SCRATCH.own))
-    sure, inside, near = decide(own, bracket, broadcast(search.least), wanted)
+    sure, inside, near = decide(own, bracket, broadcast(search.least), requested)
     sure = sure & step.valid & logical_not(open_rows)
     sizes = select(sure, bracket.upper.count + k, full_like(k, -1.0))
     store(scratch, SCRATCH.sizes, sizes)
@@ -869,7 +871,7 @@ def label_below(row: Row, pivot: Vector, least: Any) -> Int:
 @jit_inline
 def write_results(search: Search, queue: Queue, at: Int, which: Int, verdict: Verdict) -> Int:
     """Write what was found of some of sixteen rows; return how many of them stay undecided."""
-    rows, out, wanted = search.rows, search.out, search.wanted
+    rows, out, requested = search.rows, search.out, search.requested
     scratch, ids = queue
     inside, near, undecided = movemask(verdict.inside), movemask(verdict.near), np.int64(0)
     while which:
@@ -878,14 +880,14 @@ def write_results(search: Search, queue: Queue, at: Int, which: Int, verdict: Ve
         n, size = read(ids, at + i), np.int64(read(scratch, SCRATCH.sizes + i))
         pivot, row = broadcast(read(scratch, SCRATCH.state + i)), row_of(rows, n)
         bit = np.uint64(1) << np.uint64(i)
-        if wanted.covered:
+        if requested.covered:
             within = (inside & bit) != 0
             if (near & bit) != 0:
                 within = ranks_within(row, read(rows.labels, n), size, pivot)
             write(out.covered, n, within)
-        if wanted.mask:
+        if requested.mask:
             write_mask(row, pivot, out.mask)
-        if wanted.label:
+        if requested.label:
             label = label_below(row, pivot, search.least)
             write(out.label, n, label)
             size = size if label >= 0 else np.int64(-1)
@@ -912,22 +914,22 @@ def cross_rows(
     queue = Queue(pointer(buffers[0]), pointer(buffers[1]))
     clear_queue(queue, C)
     tail = lane_index() < broadcast(np.int32(C % LANES))
-    wanted = Wanted(labels.size > 0, out.mask.size > 0, out.label.size > 0)
-    outputs = Outputs(
+    requested = Requested(labels.size > 0, out.mask.size > 0, out.label.size > 0)
+    outputs = OutputArrays(
         pointer(out.sizes), pointer(out.label), pointer(out.covered), pointer(out.mask)
     )
     at = pointer(limits.at)
     search = Search(
         Rows(pointer(probs), C, tail, pointer(labels), labels.size > 0),
         outputs,
-        wanted,
+        requested,
         broadcast(buffers[0].dtype.type(C)),
         Bounds(at, limits.uniform, broadcast(read(at, 1)), broadcast(limits.slack)),
         limits.least,
         pointer(limits.exact),
     )
     # Sizes and coverage alone of rows that follow each other are stored as vectors.
-    plain = (some.size == 0) & wanted.covered & (not wanted.mask) & (not wanted.label)
+    plain = (some.size == 0) & requested.covered & (not requested.mask) & (not requested.label)
     first, queued, undecided = np.int64(0), np.int64(0), np.int64(0)
     while first < n or queued > 0:
         fresh = (first < n) & (queued < LANES)

@@ -19,7 +19,7 @@ from fedwqcp.methods._base import (
     Terms,
     UnfitAnswerError,
 )
-from fedwqcp.methods._byzantine import RobustToAll
+from fedwqcp.methods._byzantine import RobustSharedThreshold
 from fedwqcp.methods._sums import Summed, Total
 from fedwqcp.methods.guarded_median_cp import Proposal
 from fedwqcp.methods.rob_fcp import RobustThreshold
@@ -125,7 +125,7 @@ __all__ = [
     "OneShot",
     "Proposal",
     "RobustThreshold",
-    "RobustToAll",
+    "RobustSharedThreshold",
     "Summed",
     "Total",
     "Terms",

@@ -21,6 +21,8 @@ from fedwqcp._validation import (
     Floats,
     Labels,
     Texts,
+    as_class_labels,
+    as_classes,
     as_floats,
     as_groups,
     as_labels,
@@ -29,7 +31,7 @@ from fedwqcp._validation import (
 )
 from fedwqcp.errors import InputError
 from fedwqcp.quantile import Overflow, conformal_rank
-from fedwqcp.wire.messages import Begin, LocalQuantile, Outcome, Question, Summary, ToAll
+from fedwqcp.wire.messages import Begin, LocalQuantile, Outcome, Question, SharedThreshold, Summary
 from fedwqcp.wire.release import Guarantee
 
 SUM_TOLERANCE = 1e-9
@@ -56,6 +58,9 @@ class Calibration:
     weights : array_like, shape (n, m), optional
         For methods that control a risk: a point then has m scores, and its loss at a threshold is
         the weight of those above it. Not negative, at most 1 in each row.
+    classes : sequence of str, optional
+        Names of the classes, in the order of the columns of the probabilities. A round that names
+        classes refuses others and another order; labels may then be names.
 
     Raises
     ------
@@ -69,6 +74,7 @@ class Calibration:
     n_classes: int | None
     groups: Texts | None
     weights: Floats | None
+    classes: tuple[str, ...]
 
     def __init__(
         self,
@@ -79,6 +85,7 @@ class Calibration:
         *,
         groups: npt.ArrayLike | None = None,
         weights: npt.ArrayLike | None = None,
+        classes: Sequence[str] | None = None,
     ) -> None:
         values = real_array(scores, "scores")
         if values.ndim == 2 and values.shape[1]:
@@ -86,6 +93,15 @@ class Calibration:
         else:
             values = as_scores(values)
         n = len(values)
+        names = () if classes is None or not len(classes) else as_classes(classes)
+        if names and n_classes not in (None, len(names)):
+            raise InputError(
+                f"must be {len(names)}, as many as classes are named, got {n_classes}",
+                field="n_classes",
+            )
+        n_classes = len(names) or n_classes
+        if labels is not None:
+            labels = as_class_labels(labels, names)
         most = np.iinfo(np.int64).max if n_classes is None else n_classes
         fields = {
             "scores": values,
@@ -94,6 +110,7 @@ class Calibration:
             "n_classes": n_classes,
             "groups": None if groups is None else as_groups(groups, n),
             "weights": None if weights is None else _as_weights(weights, values.shape),
+            "classes": names,
         }
         for name, value in fields.items():
             object.__setattr__(self, name, value)
@@ -174,6 +191,7 @@ class Calibration:
             self.n_classes,
             groups=None if self.groups is None else self.groups[rows],
             weights=None if self.weights is None else self.weights[rows],
+            classes=self.classes,
         )
 
     def __repr__(self) -> str:
@@ -269,7 +287,7 @@ class Method(ABC, Generic[S]):
     """The kinds of summary that its agents send."""
     questions: ClassVar[tuple[type[Question], ...]] = (Begin,)
     """The kinds of question that its server asks."""
-    outcomes: ClassVar[tuple[type[Outcome], ...]] = (ToAll,)
+    outcomes: ClassVar[tuple[type[Outcome], ...]] = (SharedThreshold,)
     """The kinds of outcome that it ends with."""
     per_label: ClassVar[bool] = False
     """Whether it gives one threshold for each label, so that only sets of labels can use it."""
@@ -348,9 +366,7 @@ class Method(ABC, Generic[S]):
         """Return the names of its settings, some of which mean the same in every method."""
         return tuple(field.name for field in fields(cls))  # type: ignore[arg-type]  # all are dataclasses
 
-    def reveals(
-        self, cal: Calibration, alpha: float, *, steps: int, agents: int
-    ) -> tuple[Disclosure, ...]:
+    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         """Return how many scores its answers can disclose, from settings and sizes alone.
 
         An agent holds it against its own limit before it answers. A method that does not say is
@@ -364,15 +380,13 @@ class Method(ABC, Generic[S]):
             Miscoverage level.
         steps : int
             Questions answered so far, this one included; a server may ask more than it needs.
-        agents : int
-            Agents in the round.
 
         Returns
         -------
         tuple of Disclosure
             One for each sample of which scores are disclosed.
         """
-        del alpha, steps, agents
+        del alpha, steps
         return (Disclosure(cal.n, cal.n),)
 
     def absent(self, question: Question) -> Summary | None:
@@ -520,11 +534,9 @@ class Method(ABC, Generic[S]):
 class OneShot(Method[S]):
     """A method of one round: each agent sends one summary, the server combines them."""
 
-    def reveals(
-        self, cal: Calibration, alpha: float, *, steps: int, agents: int
-    ) -> tuple[Disclosure, ...]:
+    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         if self.summaries != (LocalQuantile,):
-            return super().reveals(cal, alpha, steps=steps, agents=agents)
+            return super().reveals(cal, alpha, steps=steps)
         return one_score(cal, alpha, getattr(self, "overflow", "clip"))
 
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> S:

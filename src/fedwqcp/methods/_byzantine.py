@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from fedwqcp.errors import InputError, QuorumError
-from fedwqcp.wire.messages import ToAll, check_size
+from fedwqcp.wire.messages import SharedThreshold, check_size
 
 
 @dataclass(frozen=True)
-class RobustToAll(ToAll):
+class RobustSharedThreshold(SharedThreshold):
     """One threshold for every agent, and how many Byzantine agents it withstands.
 
     Parameters

@@ -1,8 +1,9 @@
 """Quantiles from counts or weighted counts alone: a search over the ordered float64 numbers.
 
 Float64 numbers in their order are as good as integers: `to_key` numbers them without gaps. A search
-over these integers ends at one number, whatever the scale, sign and ties of the scores. `Bracket`
-finds one order statistic; `search` finds many weighted quantiles at once, which share their probes.
+over these integers ends at one number, whatever the scale, sign and ties of the scores.
+`ScoreBracket` finds one order statistic; `search` finds many weighted quantiles at once, which
+share their probes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 from fedwqcp._validation import Bools, Floats
 from fedwqcp.errors import InputError, OutOfRangeError
 from fedwqcp.methods._base import Each, of_kind, stacked, summed
-from fedwqcp.methods._sums import Summed, Total
+from fedwqcp.methods._sums import Summed, Total, random_words
 from fedwqcp.quantile import conformal_rank
 from fedwqcp.wire.limits import NUMBER
 from fedwqcp.wire.messages import (
@@ -28,8 +29,8 @@ from fedwqcp.wire.messages import (
     FixedPoint,
     Outcome,
     Question,
+    SharedThresholdWithin,
     Summary,
-    ToAllWithin,
     check_score,
     check_size,
 )
@@ -66,7 +67,7 @@ def from_key(key: int) -> float:
 
 
 @dataclass(frozen=True)
-class Bracket:
+class ScoreBracket:
     """Where the smallest number with enough scores at or below it can be: from place low to high.
 
     It begins with every number that a score can be, +inf included, and each step cuts it into
@@ -79,7 +80,7 @@ class Bracket:
 
     Examples
     --------
-    >>> scores, bracket = [0.3, -2.0, 0.1, float("inf")], Bracket()
+    >>> scores, bracket = [0.3, -2.0, 0.1, float("inf")], ScoreBracket()
     >>> while bracket.open:
     ...     values = bracket.probes(15)
     ...     counts = [sum(score <= value for score in scores) for value in values]
@@ -115,12 +116,12 @@ class Bracket:
         keys = {self.low + width * j // (count + 1) for j in range(1, count + 1)}
         return tuple(from_key(key) for key in sorted(keys))
 
-    def narrow(self, values: Sequence[float], counts: Sequence[int], rank: int) -> Bracket:
+    def narrow(self, values: Sequence[float], counts: Sequence[int], rank: int) -> ScoreBracket:
         """Return the part with the smallest number whose count reaches a rank, of at least 1."""
         first = sum(count < rank for count in counts)
         low = to_key(values[first - 1]) + 1 if first else self.low
         high = to_key(values[first]) if first < len(values) else self.high
-        return Bracket(low, high)
+        return ScoreBracket(low, high)
 
 
 @dataclass(frozen=True)
@@ -235,6 +236,7 @@ class SummedCounts(Summed):
     if TYPE_CHECKING:
         probes: int
         count_empty: bool
+        correction: bool
 
     def width(self, question: Question) -> int:
         return len(question.values) if isinstance(question, CountAt) else 3
@@ -247,22 +249,28 @@ class SummedCounts(Summed):
         return answer.counts if isinstance(question, CountAt) else (answer.n, int(answer.n > 0), 0)
 
     def out_of_range(self, question: Question) -> tuple[int, ...]:
-        return (0,) * len(question.values) if isinstance(question, CountAt) else (0, 0, 1)
+        if isinstance(question, CountAt):
+            return random_words(len(question.values))
+        return *random_words(2), 1
 
     def from_sums(self, alpha: float, scale: FixedPoint) -> Generator[Question, Total, Outcome]:
         del scale  # counts are whole numbers already
         total = yield Begin()
         N, nonempty, out_of_range = total.words
-        M = total.agents if self.count_empty else nonempty
-        R = conformal_rank(N, alpha, extra=M)
-        if R > N or out_of_range:
-            return ToAllWithin(inf, 0.0)
-        bracket = Bracket()
+        R = self._rank(N, alpha, agents=total.agents, nonempty=nonempty)
+        if out_of_range or R > N:
+            return SharedThresholdWithin(inf, 0.0)
+        bracket = ScoreBracket()
         while bracket.open:
             values = bracket.probes(self.probes)
             total = yield CountAt(values)
             bracket = bracket.narrow(values, total.words, R)
-        return ToAllWithin(bracket.value, 0.0)
+        return SharedThresholdWithin(bracket.value, 0.0)
+
+    def _rank(self, N: int, alpha: float, *, agents: int, nonempty: int) -> int:
+        """Return R: M test points count beside the N scores, one for each agent, or none."""
+        M = agents if self.count_empty else nonempty
+        return conformal_rank(N, alpha, extra=M if self.correction else 0)
 
 
 ANSWER_SIZE = 512

@@ -7,6 +7,7 @@ thresholds, a clamp to the extreme ones) cannot be had this way.
 
 from __future__ import annotations
 
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -15,13 +16,14 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from fedwqcp.errors import InputError
 from fedwqcp.wire.messages import (
+    MODULUS,
     Begin,
     FixedPoint,
     LocalQuantile,
     Outcome,
     Question,
+    SharedThresholdWithin,
     Summary,
-    ToAllWithin,
 )
 
 
@@ -80,7 +82,7 @@ class Summed(ABC):
         Returns
         -------
         tuple of int
-            Each from 0 to 2^bits - 1.
+            Each from 0 to 2^bits - 1, or `random_words` where the sum is to say +inf.
 
         Raises
         ------
@@ -93,7 +95,8 @@ class Summed(ABC):
         """Return the words of an agent whose numbers lie outside the scale.
 
         They say so under the mask, and make the threshold +inf: a refusal could be read, and would
-        tell the server on which side of its bounds the agent's numbers lie.
+        tell the server on which side of its bounds the agent's numbers lie. All but the counter
+        are `random_words`, so that the totals then tell nothing of the other agents either.
 
         Parameters
         ----------
@@ -129,12 +132,22 @@ class Summed(ABC):
         """
 
 
+def random_words(count: int) -> tuple[int, ...]:
+    """Return words that make a total modulo 2^32 uniform, whatever the other agents add.
+
+    Without them, a server whose terms fit one agent alone would read that agent's numbers in the
+    totals. They come from the operating system: a seed that others know would take them away again.
+    """
+    return tuple(secrets.randbelow(MODULUS) for _ in range(count))
+
+
 class SummedMean(Summed):
     """The weighted mean of local thresholds: sums of n_k (q_k - low), of n_k, and of overflows.
 
     Goes with a method that answers with a `LocalQuantile`, with or without noise, and has a setting
-    ``overflow``. An agent that overflows adds nothing but 1 to the third sum, so that ``propagate``
-    can say +inf; under ``exclude`` it adds nothing at all. One that is out of range always adds 1.
+    ``overflow``. An agent that overflows or is out of range adds 1 to the third sum, which makes
+    the threshold +inf, and random words to the others. Not with ``exclude``: a level that all
+    agents but one have too few points for would leave that one alone in the sums.
     """
 
     weighted: ClassVar[bool] = True
@@ -148,35 +161,39 @@ class SummedMean(Summed):
         """How it weighs agents."""
         return "by size" if self.weighted else "equally"
 
+    @property
+    def maskable(self) -> bool:
+        """Whether nobody is left out of the sums for its numbers."""
+        return self.overflow != "exclude"
+
     def width(self, question: Question) -> int:
         del question  # there is only one
         return 3
 
     def words(self, answer: Summary, question: Question, scale: FixedPoint) -> tuple[int, ...]:
-        del question  # there is only one
         if not isinstance(answer, LocalQuantile):
             raise InputError(f"only thresholds and sizes can be averaged, got {answer.kind!r}")
         q_k, n_k = answer.threshold, answer.n
-        if n_k == 0 or (self.overflow == "exclude" and q_k == inf):
+        if n_k == 0:
             return 0, 0, 0
         if q_k == inf:
-            return 0, 0, 1
+            return self.out_of_range(question)
         weight = n_k if self.weighted else 1
         return self._scaled(scale).word(weight, q_k), weight, 0
 
     def out_of_range(self, question: Question) -> tuple[int, ...]:
         del question  # there is only one
-        return 0, 0, 1
+        return *random_words(2), 1
 
     def from_sums(self, alpha: float, scale: FixedPoint) -> Generator[Question, Total, Outcome]:
         del alpha  # already inside every local threshold
         total = yield Begin()
         thresholds, weight, overflows = total.words
         if overflows or not weight:
-            return ToAllWithin(inf, 0.0)
+            return SharedThresholdWithin(inf, 0.0)
         scaled = self._scaled(scale)
         margin = scaled.margin(total.agents, weight)
-        return ToAllWithin(scaled.mean(thresholds, weight), margin)
+        return SharedThresholdWithin(scaled.mean(thresholds, weight), margin)
 
     def _scaled(self, scale: FixedPoint) -> FixedPoint:
         """Return the scale for the weights that occur: finer where every agent counts once."""

@@ -23,7 +23,7 @@ from fedwqcp.methods._base import (
     of_kind,
     stacked,
 )
-from fedwqcp.methods._search import Bracket, CountAt, CountClaims, Counts, SummedCounts
+from fedwqcp.methods._search import CountAt, CountClaims, Counts, ScoreBracket, SummedCounts
 from fedwqcp.methods._sketches import (
     PooledScores,
     WeightedPoints,
@@ -43,9 +43,9 @@ from fedwqcp.wire.messages import (
     LocalQuantile,
     Outcome,
     Question,
+    SharedThreshold,
+    SharedThresholdWithin,
     Summary,
-    ToAll,
-    ToAllWithin,
 )
 from fedwqcp.wire.release import NO_GUARANTEE, Guarantee, Strength
 
@@ -85,6 +85,9 @@ class FCP(SummedCounts, Method[Summary]):
     own : bool, optional
         Whether an agent's threshold is never below its own conformal threshold. An agent with too
         few points for one of its own uses the shared threshold.
+    correction : bool, optional
+        Whether M test points count in the rank. Without them R = ceil(N (1 - alpha)), the plain
+        quantile of all scores, of which nothing is proved (`fedwqcp.federated_quantile`).
 
     Notes
     -----
@@ -134,10 +137,11 @@ class FCP(SummedCounts, Method[Summary]):
     count_empty: bool = True
     floor: bool = False
     own: bool = False
+    correction: bool = True
 
     summaries = (Counts, LocalQuantile, WeightedPoints, PooledScores)
     questions = (Begin, CountAt)
-    outcomes = (ToAll, ToAllWithin, AtLeast)
+    outcomes = (SharedThreshold, SharedThresholdWithin, AtLeast)
 
     def __post_init__(self) -> None:
         if self.sketch not in get_args(Sketch):
@@ -155,11 +159,13 @@ class FCP(SummedCounts, Method[Summary]):
                 "floor needs sketch='bisection', 'order' or 'exact', which tell the threshold of "
                 f"an agent or a point above it, got {self.sketch!r}"
             )
+        if not self.correction and (self.floor or self.own):
+            raise InputError("correction=False is the plain quantile: leave floor and own out")
 
     @property
     def guarantee(self) -> Guarantee:
         """Marginal over the mixture of agents, as firmly as the sketch's rank error is known."""
-        if self.sketch == "tdigest":
+        if self.sketch == "tdigest" or not self.correction:
             return NO_GUARANTEE
         strength: Strength = "approximate" if self.sketch == "kll" else "finite-sample"
         return Guarantee("marginal-mixture", strength)
@@ -169,6 +175,8 @@ class FCP(SummedCounts, Method[Summary]):
         """What the guarantee rests on."""
         if self.sketch == "tdigest":
             return "none: the rank error of a t-digest has no proven bound"
+        if not self.correction:
+            return "none: the plain quantile of all scores counts no test point"
         mixture = (
             "a test point comes from agent k with probability (n_k + 1) / (N + M) and is then "
             "exchangeable with that agent's scores"
@@ -185,15 +193,13 @@ class FCP(SummedCounts, Method[Summary]):
             )
         return mixture
 
-    def reveals(
-        self, cal: Calibration, alpha: float, *, steps: int, agents: int
-    ) -> tuple[Disclosure, ...]:
-        del alpha, agents
+    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
+        del alpha
         n = cal.n
         if self.sketch == "exact":
             return (Disclosure(n, n, each_level=False),)
         if self.sketch == "bisection" and self.count_gap == 1:
-            questions = max(Bracket.steps(self.probes), steps - 1)  # the first tells n alone
+            questions = max(ScoreBracket.steps(self.probes), steps - 1)  # the first tells n alone
             return (Disclosure(n, min(n, self.probes * questions + self.floor)),)
         if self.sketch == "bisection":  # whatever is asked, counts follow from these scores
             return (Disclosure(n, sketch_size(n, n, self.count_gap), each_level=False),)
@@ -246,7 +252,7 @@ class FCP(SummedCounts, Method[Summary]):
 
     def exchange(self, alpha: float) -> Generator[Question | Each, Sequence[Summary], Outcome]:
         shared = yield from self._shared(alpha)
-        return AtLeast(shared) if self.own and shared < inf else ToAll(shared)
+        return AtLeast(shared) if self.own and shared < inf else SharedThreshold(shared)
 
     def localize(
         self,
@@ -268,9 +274,8 @@ class FCP(SummedCounts, Method[Summary]):
         """Find the threshold of the pooled scores, or the floor above it."""
         answers = yield Begin()
         sizes = [sum(answer.sizes()) for answer in answers]
-        M = len(sizes) if self.count_empty else sum(n > 0 for n in sizes)
         N = sum(sizes)
-        R = conformal_rank(N, alpha, extra=M)
+        R = self._rank(N, alpha, agents=len(sizes), nonempty=sum(n > 0 for n in sizes))
         floor = self._least(answers, alpha) if self.floor else -inf
         if R > N:
             return inf
@@ -278,7 +283,7 @@ class FCP(SummedCounts, Method[Summary]):
             points = of_kind(answers, WeightedPoints)
             error = sum(map(kll_error, sizes)) if self.sketch == "kll" else 0
             return max(pooled_quantile(points, min(R + error, N)), floor)
-        bracket = Bracket()
+        bracket = ScoreBracket()
         while bracket.open:
             values = bracket.probes(self.probes)
             answers = yield CountAt(values)

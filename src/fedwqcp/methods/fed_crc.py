@@ -16,7 +16,14 @@ from fedwqcp.methods._base import Calibration, Disclosure, OneShot, stacked, sum
 from fedwqcp.methods._sketches import sketch_size
 from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level
 from fedwqcp.wire.limits import POINTS
-from fedwqcp.wire.messages import Outcome, Summary, ToAll, ToEach, check_score, check_size
+from fedwqcp.wire.messages import (
+    Outcome,
+    PerAgentThresholds,
+    SharedThreshold,
+    Summary,
+    check_score,
+    check_size,
+)
 from fedwqcp.wire.release import NO_GUARANTEE, Guarantee
 
 Correction: TypeAlias = Literal["mixture", "pooled", "site"]
@@ -129,7 +136,7 @@ class FedCRC(OneShot[LossCurve]):
     min_gap: int = 1
 
     summaries = (LossCurve,)
-    outcomes = (ToAll, ToEach)
+    outcomes = (SharedThreshold, PerAgentThresholds)
     controls_risk = True
 
     def __post_init__(self) -> None:
@@ -172,10 +179,8 @@ class FedCRC(OneShot[LossCurve]):
         low, high = self.bounds
         return low + (high - low) * (np.arange(self.points + 1) / self.points)
 
-    def reveals(
-        self, cal: Calibration, alpha: float, *, steps: int, agents: int
-    ) -> tuple[Disclosure, ...]:
-        del alpha, steps, agents
+    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
+        del alpha, steps
         levels = sketch_size(cal.n, self.points + 1, self.min_gap)
         return (Disclosure(cal.n, levels, each_level=False),)
 
@@ -203,13 +208,13 @@ class FedCRC(OneShot[LossCurve]):
         total, N, M = summed(curves), int(sizes.sum()), len(summaries)
         if self.correction != "site":
             extra = M if self.correction == "mixture" else 1
-            return ToAll(self._smallest(total, N, extra, alpha))
+            return SharedThreshold(self._smallest(total, N, extra, alpha))
         common = total / max(N, 1)
         shrunk = [
             n * (own + self.n0 * common) / max(n + self.n0, 1)
             for own, n in zip(curves, sizes.tolist(), strict=True)
         ]
-        return ToEach(
+        return PerAgentThresholds(
             tuple(
                 self._smallest(losses, n, 1, alpha)
                 for losses, n in zip(shrunk, sizes.tolist(), strict=True)

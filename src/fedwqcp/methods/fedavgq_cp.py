@@ -10,7 +10,7 @@ from fedwqcp.methods._averages import weighted_mean
 from fedwqcp.methods._base import Calibration, OneShot
 from fedwqcp.methods._sums import SummedMean
 from fedwqcp.quantile import Overflow, check_overflow, conformal_quantile
-from fedwqcp.wire.messages import LocalQuantile, ToAll, ToAllWithin
+from fedwqcp.wire.messages import LocalQuantile, SharedThreshold, SharedThresholdWithin
 from fedwqcp.wire.release import NO_GUARANTEE
 
 
@@ -43,13 +43,13 @@ class FedAvgQCP(SummedMean, OneShot[LocalQuantile]):
     Examples
     --------
     >>> FedAvgQCP().aggregate([LocalQuantile(0.9, 10), LocalQuantile(0.3, 30)], alpha=0.2)
-    ToAll(value=0.6)
+    SharedThreshold(value=0.6)
     """
 
     overflow: Overflow = "propagate"
 
     summaries = (LocalQuantile,)
-    outcomes = (ToAll, ToAllWithin)
+    outcomes = (SharedThreshold, SharedThresholdWithin)
     weighted = False
     guarantee = NO_GUARANTEE
     assumption = (
@@ -63,9 +63,9 @@ class FedAvgQCP(SummedMean, OneShot[LocalQuantile]):
     def summarize(self, cal: Calibration, alpha: float) -> LocalQuantile:
         return LocalQuantile(conformal_quantile(cal.scores, alpha, self.overflow), cal.n)
 
-    def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> ToAll:
+    def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> SharedThreshold:
         del alpha  # already inside every local threshold
         thresholds = [s.threshold for s in summaries if s.n]  # an empty agent has none
         if self.overflow == "exclude":
             thresholds = [q for q in thresholds if q < inf]
-        return ToAll(weighted_mean(thresholds, [1] * len(thresholds)))
+        return SharedThreshold(weighted_mean(thresholds, [1] * len(thresholds)))

@@ -222,10 +222,8 @@ class FedCPQQ(Method[Summary]):
             return iid
         return f"{iid}; coverage then reaches 1 - alpha with probability {1 - self.delta:g}"
 
-    def reveals(
-        self, cal: Calibration, alpha: float, *, steps: int, agents: int
-    ) -> tuple[Disclosure, ...]:
-        del alpha, agents
+    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
+        del alpha
         questions = 1 if self.selection == "fixed_local" else max(1, steps - 1)
         return (Disclosure(cal.n, min(cal.n, questions)),)
 

@@ -25,9 +25,9 @@ from fedwqcp.wire.messages import (
     LocalQuantile,
     QuantileAndTail,
     Question,
+    SharedThreshold,
+    SharedThresholdWithin,
     Summary,
-    ToAll,
-    ToAllWithin,
 )
 from fedwqcp.wire.release import NO_GUARANTEE
 
@@ -62,14 +62,14 @@ class FedWQCP(SummedMean, OneShot[LocalQuantile]):
     Examples
     --------
     >>> FedWQCP().aggregate([LocalQuantile(0.9, 10), LocalQuantile(0.3, 30)], alpha=0.2)
-    ToAll(value=0.45)
+    SharedThreshold(value=0.45)
     """
 
     overflow: Overflow = "propagate"
     tail: int = 0
 
     summaries = (LocalQuantile, QuantileAndTail)
-    outcomes = (ToAll, ToAllWithin)
+    outcomes = (SharedThreshold, SharedThresholdWithin)
     guarantee = NO_GUARANTEE
     assumption = (
         "none in finite samples: the mean of local thresholds is a heuristic; "
@@ -84,7 +84,7 @@ class FedWQCP(SummedMean, OneShot[LocalQuantile]):
     @property
     def maskable(self) -> bool:
         """Whether sums over the agents are all it needs."""
-        return not self.tail
+        return super().maskable and not self.tail
 
     def summarize(self, cal: Calibration, alpha: float) -> LocalQuantile:
         q_k = conformal_quantile(cal.scores, alpha, self.overflow)  # line 3
@@ -94,10 +94,8 @@ class FedWQCP(SummedMean, OneShot[LocalQuantile]):
             return QuantileAndTail(q_k, cal.n, ranks, tuple(float(ordered[r - 1]) for r in ranks))
         return LocalQuantile(threshold=q_k, n=cal.n)  # line 4
 
-    def reveals(
-        self, cal: Calibration, alpha: float, *, steps: int, agents: int
-    ) -> tuple[Disclosure, ...]:
-        del steps, agents
+    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
+        del steps
         (own,) = one_score(cal, alpha, self.overflow)
         tail = len(tail_ranks(cal.n, alpha, self.tail)) if self.tail else 0
         return (Disclosure(cal.n, own.scores + tail),)
@@ -114,10 +112,10 @@ class FedWQCP(SummedMean, OneShot[LocalQuantile]):
             answer.check(min(rank, answer.n) if self.overflow == "clip" else rank)
         return super().check(question, answer, earlier, terms)
 
-    def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> ToAll:
+    def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> SharedThreshold:
         del alpha  # already inside every local threshold
         some = [s for s in summaries if s.n]  # an empty agent has weight zero
         if self.overflow == "exclude":
             some = [s for s in some if s.threshold < inf]
         q_hat = weighted_mean([s.threshold for s in some], [s.n for s in some])  # line 6
-        return ToAll(q_hat)  # line 7
+        return SharedThreshold(q_hat)  # line 7

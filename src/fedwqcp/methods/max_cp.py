@@ -10,7 +10,7 @@ from typing import Literal
 from fedwqcp.errors import InputError
 from fedwqcp.methods._base import Calibration, OneShot
 from fedwqcp.quantile import conformal_quantile
-from fedwqcp.wire.messages import LocalQuantile, ToAll
+from fedwqcp.wire.messages import LocalQuantile, SharedThreshold
 from fedwqcp.wire.release import Guarantee
 
 
@@ -46,7 +46,7 @@ class MaxCP(OneShot[LocalQuantile]):
     Examples
     --------
     >>> MaxCP().aggregate([LocalQuantile(0.9, 50), LocalQuantile(0.3, 500)], alpha=0.1)
-    ToAll(value=0.9)
+    SharedThreshold(value=0.9)
     """
 
     overflow: Literal["propagate", "exclude"] = "propagate"
@@ -75,9 +75,9 @@ class MaxCP(OneShot[LocalQuantile]):
     def summarize(self, cal: Calibration, alpha: float) -> LocalQuantile:
         return LocalQuantile(conformal_quantile(cal.scores, alpha), cal.n)
 
-    def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> ToAll:
+    def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> SharedThreshold:
         del alpha  # already inside every local threshold
         thresholds = [s.threshold for s in summaries]  # +inf where an agent has too few points
         if self.overflow == "exclude":
             thresholds = [q for q in thresholds if q < inf]
-        return ToAll(max(thresholds, default=inf))
+        return SharedThreshold(max(thresholds, default=inf))

@@ -22,9 +22,9 @@ from fedwqcp.methods._base import (
     of_kind,
     one_score,
 )
-from fedwqcp.methods._search import Bracket, CountAt, CountClaims, Counts
+from fedwqcp.methods._search import CountAt, CountClaims, Counts, ScoreBracket
 from fedwqcp.methods._sketches import WeightedPoints, counts_at, order_sketch, sketch_size
-from fedwqcp.methods._sums import Summed, Total
+from fedwqcp.methods._sums import Summed, Total, random_words
 from fedwqcp.quantile import conformal_quantile, conformal_rank, exact_level
 from fedwqcp.wire.limits import POINTS
 from fedwqcp.wire.messages import (
@@ -33,9 +33,9 @@ from fedwqcp.wire.messages import (
     LocalQuantile,
     Outcome,
     Question,
+    SharedThreshold,
+    SharedThresholdWithin,
     Summary,
-    ToAll,
-    ToAllWithin,
 )
 from fedwqcp.wire.release import Guarantee
 
@@ -99,7 +99,7 @@ class NewAgentCP(Summed, Method[Summary]):
     --------
     >>> agents = [LocalQuantile(0.1 * k, 40) for k in range(1, 10)]
     >>> NewAgentCP("confident", delta=0.2).aggregate(agents)  # ceil(0.8 * 10) = 8th of 9
-    ToAll(value=0.8)
+    SharedThreshold(value=0.8)
     """
 
     form: Literal["marginal", "confident"] = "marginal"
@@ -111,7 +111,7 @@ class NewAgentCP(Summed, Method[Summary]):
 
     summaries = (WeightedPoints, Counts, LocalQuantile)
     questions = (Begin, CountAt)
-    outcomes = (ToAll, ToAllWithin)
+    outcomes = (SharedThreshold, SharedThresholdWithin)
 
     def __post_init__(self) -> None:
         for name, known in (
@@ -153,16 +153,13 @@ class NewAgentCP(Summed, Method[Summary]):
             return Counts(0, (0,) * len(question.values))
         return Counts(0) if self.sketch == "bisection" else WeightedPoints((), (), 0)
 
-    def reveals(
-        self, cal: Calibration, alpha: float, *, steps: int, agents: int
-    ) -> tuple[Disclosure, ...]:
-        del agents
+    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         if self.form == "confident":
             return one_score(cal, alpha)
         if self.sketch == "order":
             disclosed = sketch_size(cal.n, self.points, self.min_gap)
             return (Disclosure(cal.n, disclosed, each_level=False),)
-        questions = max(Bracket.steps(self.probes), steps - 1)  # the first tells n alone
+        questions = max(ScoreBracket.steps(self.probes), steps - 1)  # the first tells n alone
         return (Disclosure(cal.n, min(cal.n, self.probes * questions)),)
 
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
@@ -190,23 +187,23 @@ class NewAgentCP(Summed, Method[Summary]):
             return self.aggregate(of_kind(answers, LocalQuantile))
         least = exact_level(alpha) * (len(answers) + 1)  # what sum_k F_k(q) must reach
         if self.sketch == "order":
-            return ToAll(_smallest(of_kind(answers, WeightedPoints), least))
+            return SharedThreshold(_smallest(of_kind(answers, WeightedPoints), least))
         sizes = [answer.n for answer in of_kind(answers, Counts)]
         if sum(n > 0 for n in sizes) < least:
-            return ToAll(inf)
-        bracket = Bracket()
+            return SharedThreshold(inf)
+        bracket = ScoreBracket()
         while bracket.open:
             values = bracket.probes(self.probes)
             counted = [a.counts for a in of_kind((yield CountAt(values)), Counts)]
             enough = [_reaches(column, sizes, least) for column in zip(*counted, strict=True)]
             bracket = bracket.narrow(values, [int(each) for each in enough], rank=1)
-        return ToAll(bracket.value)
+        return SharedThreshold(bracket.value)
 
-    def aggregate(self, summaries: Sequence[LocalQuantile]) -> ToAll:
+    def aggregate(self, summaries: Sequence[LocalQuantile]) -> SharedThreshold:
         """Return the conformal rank among the agents' own thresholds."""
         rank = conformal_rank(len(summaries), self.delta)
         ordered = sorted(s.threshold for s in summaries)
-        return ToAll(ordered[rank - 1] if rank <= len(ordered) else inf)
+        return SharedThreshold(ordered[rank - 1] if rank <= len(ordered) else inf)
 
     @property
     def _counts(self) -> bool:
@@ -231,15 +228,18 @@ class NewAgentCP(Summed, Method[Summary]):
         return tuple(count * unit // found.n if found.n else 0 for count in found.counts)
 
     def out_of_range(self, question: Question) -> tuple[int, ...]:
-        return (0,) * len(question.values) if isinstance(question, CountAt) else (1,)
+        return random_words(len(question.values)) if isinstance(question, CountAt) else (1,)
 
     def from_sums(self, alpha: float, scale: FixedPoint) -> Generator[Question, Total, Outcome]:
         total = yield Begin()
         unit = 2**scale.bits - 1
         least = exact_level(alpha) * (scale.agents + 1) * unit
         if total.words[0] or least > scale.agents * unit:
-            return ToAllWithin(inf, 0.0)
-        bracket, below = Bracket(), scale.low  # without rounding, too, the threshold lies above
+            return SharedThresholdWithin(inf, 0.0)
+        bracket, below = (
+            ScoreBracket(),
+            scale.low,
+        )  # without rounding, too, the threshold lies above
         while bracket.open:
             values = bracket.probes(self.probes)
             total = yield CountAt(values)
@@ -251,8 +251,8 @@ class NewAgentCP(Summed, Method[Summary]):
             below = max([below, *surely])
             bracket = bracket.narrow(values, [int(word >= least) for word in total.words], rank=1)
         if bracket.value == inf:
-            return ToAllWithin(inf, 0.0)
-        return ToAllWithin(bracket.value, max(0.0, bracket.value - below))
+            return SharedThresholdWithin(inf, 0.0)
+        return SharedThresholdWithin(bracket.value, max(0.0, bracket.value - below))
 
 
 def _smallest(agents: Sequence[WeightedPoints], least: Fraction) -> float:

@@ -21,7 +21,7 @@ from fedwqcp.methods._base import (
     check_asked,
     expect,
 )
-from fedwqcp.methods._byzantine import RobustToAll
+from fedwqcp.methods._byzantine import RobustSharedThreshold
 from fedwqcp.methods._noise import (
     Form,
     check_epsilon,
@@ -39,9 +39,9 @@ from fedwqcp.wire.messages import (
     LocalQuantile,
     Outcome,
     Question,
+    SharedThreshold,
+    SharedThresholdWithin,
     Summary,
-    ToAll,
-    ToAllWithin,
 )
 from fedwqcp.wire.release import NO_GUARANTEE
 
@@ -149,7 +149,7 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
 
     summaries = (PrivateQuantile,)
     needs_bounds = True
-    outcomes = (ToAll, ToAllWithin, RobustToAll)
+    outcomes = (SharedThreshold, SharedThresholdWithin, RobustSharedThreshold)
     guarantee = NO_GUARANTEE
     assumption = (
         "none in finite samples: each agent's private threshold covers its own points, but their "
@@ -164,10 +164,8 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
         check_overflow(self.overflow)
         self._rule()
 
-    def reveals(
-        self, cal: Calibration, alpha: float, *, steps: int, agents: int
-    ) -> tuple[Disclosure, ...]:
-        del alpha, steps, agents
+    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
+        del alpha, steps
         # of a large epsilon little noise is left: the edge then stands for one score
         return (Disclosure(cal.n, min(cal.n, 1)),)
 
@@ -233,7 +231,7 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
     @property
     def maskable(self) -> bool:
         """Whether sums are enough: they are for the weighted mean."""
-        return self.combine == "fedwq-cp"
+        return super().maskable and self.combine == "fedwq-cp"
 
     @property
     def averages(self) -> Literal["by size", "equally"] | None:
@@ -264,4 +262,4 @@ def _most_noise(size_epsilon: float) -> int:
 def _takes_thresholds(method: type[Method[Any]]) -> bool:
     """Tell whether a method makes one threshold of thresholds and sizes, and of nothing else."""
     takes = issubclass(method, OneShot) and method.summaries[:1] == (LocalQuantile,)
-    return takes and any(issubclass(kind, ToAll) for kind in method.outcomes)
+    return takes and any(issubclass(kind, SharedThreshold) for kind in method.outcomes)

@@ -28,7 +28,7 @@ from fedwqcp.methods._base import (
     stacked,
 )
 from fedwqcp.methods._byzantine import capped, check_byzantine, check_cap, check_withstands
-from fedwqcp.methods._search import Bracket, CountAt, CountClaims, Counts
+from fedwqcp.methods._search import CountAt, CountClaims, Counts, ScoreBracket
 from fedwqcp.quantile import conformal_rank, exact_level, order_statistic
 from fedwqcp.wire.limits import BINS, POINTS
 from fedwqcp.wire.messages import Begin, Outcome, Question, Summary, check_score, check_size
@@ -183,12 +183,10 @@ class RobFCP(Method[Summary]):
         if self.bins < 3:
             raise InputError(f"bins must be an integer of at least 3, got {self.bins!r}")
 
-    def reveals(
-        self, cal: Calibration, alpha: float, *, steps: int, agents: int
-    ) -> tuple[Disclosure, ...]:
-        del alpha, agents
+    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
+        del alpha
         most = max(self.bins - 1, self.probes)
-        planned = self.bins - 1 + self.probes * Bracket.steps(self.probes)
+        planned = self.bins - 1 + self.probes * ScoreBracket.steps(self.probes)
         return (Disclosure(cal.n, min(cal.n, 2 + max(planned, most * (steps - 1)))),)
 
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
@@ -260,7 +258,7 @@ class RobFCP(Method[Summary]):
         R = conformal_rank(N, alpha, extra=len(weights))
         if R > N:
             return inf
-        bracket = Bracket()
+        bracket = ScoreBracket()
         while bracket.open:
             probes = bracket.probes(self.probes)
             answers = of_kind((yield CountAt(probes)), Counts)

@@ -57,10 +57,8 @@ class SplitCP(Method[Summary]):
     def __post_init__(self) -> None:
         check_overflow(self.overflow)
 
-    def reveals(
-        self, cal: Calibration, alpha: float, *, steps: int, agents: int
-    ) -> tuple[Disclosure, ...]:
-        del cal, alpha, steps, agents
+    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
+        del cal, alpha, steps
         return ()
 
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:

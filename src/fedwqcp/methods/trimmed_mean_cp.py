@@ -9,7 +9,7 @@ from math import inf
 from fedwqcp.methods._averages import weighted_mean
 from fedwqcp.methods._base import Calibration, OneShot
 from fedwqcp.methods._byzantine import (
-    RobustToAll,
+    RobustSharedThreshold,
     capped,
     check_byzantine,
     check_cap,
@@ -59,7 +59,7 @@ class TrimmedMeanCP(OneShot[LocalQuantile]):
     --------
     >>> answers = [LocalQuantile(q, 50) for q in (0.25, 0.5, 0.75, 999.0)]
     >>> TrimmedMeanCP(byzantine=1).aggregate(answers, alpha=0.1)
-    RobustToAll(value=0.625, withstands=1)
+    RobustSharedThreshold(value=0.625, withstands=1)
     """
 
     byzantine: int | None = None
@@ -67,7 +67,7 @@ class TrimmedMeanCP(OneShot[LocalQuantile]):
     overflow: Overflow = "propagate"
 
     summaries = (LocalQuantile,)
-    outcomes = (RobustToAll,)
+    outcomes = (RobustSharedThreshold,)
     guarantee = NO_GUARANTEE
     assumption = (
         "none in finite samples: the mean of local thresholds is a heuristic; it lies between the "
@@ -83,7 +83,7 @@ class TrimmedMeanCP(OneShot[LocalQuantile]):
     def summarize(self, cal: Calibration, alpha: float) -> LocalQuantile:
         return LocalQuantile(conformal_quantile(cal.scores, alpha, self.overflow), cal.n)
 
-    def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> RobustToAll:
+    def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> RobustSharedThreshold:
         del alpha  # already inside every local threshold
         some = [s for s in summaries if s.n]  # an empty agent has no threshold
         if self.overflow == "exclude":
@@ -94,4 +94,4 @@ class TrimmedMeanCP(OneShot[LocalQuantile]):
         pairs = zip((s.threshold for s in some), capped([s.n for s in some], self.cap), strict=True)
         middle = sorted(pairs)[out : M - out]
         q_hat = weighted_mean([q_k for q_k, _ in middle], [w_k for _, w_k in middle])
-        return RobustToAll(q_hat, out)
+        return RobustSharedThreshold(q_hat, out)

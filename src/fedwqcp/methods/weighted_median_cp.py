@@ -8,7 +8,7 @@ from math import inf
 
 from fedwqcp.methods._base import Calibration, OneShot
 from fedwqcp.methods._byzantine import (
-    RobustToAll,
+    RobustSharedThreshold,
     capped,
     check_byzantine,
     check_cap,
@@ -63,7 +63,7 @@ class WeightedMedianCP(OneShot[LocalQuantile]):
     --------
     >>> answers = [LocalQuantile(0.9, 50), LocalQuantile(0.8, 60), LocalQuantile(999.0, 10**6)]
     >>> WeightedMedianCP().aggregate(answers, alpha=0.1)
-    RobustToAll(value=0.9, withstands=1)
+    RobustSharedThreshold(value=0.9, withstands=1)
     """
 
     byzantine: int | None = None
@@ -71,7 +71,7 @@ class WeightedMedianCP(OneShot[LocalQuantile]):
     overflow: Overflow = "propagate"
 
     summaries = (LocalQuantile,)
-    outcomes = (RobustToAll,)
+    outcomes = (RobustSharedThreshold,)
     guarantee = NO_GUARANTEE
     assumption = (
         "none in finite samples: the median of local thresholds is a heuristic; it lies between "
@@ -87,7 +87,7 @@ class WeightedMedianCP(OneShot[LocalQuantile]):
     def summarize(self, cal: Calibration, alpha: float) -> LocalQuantile:
         return LocalQuantile(conformal_quantile(cal.scores, alpha, self.overflow), cal.n)
 
-    def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> RobustToAll:
+    def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> RobustSharedThreshold:
         del alpha  # already inside every local threshold
         some = [s for s in summaries if s.n]  # an empty agent has weight zero
         if self.overflow == "exclude":
@@ -99,5 +99,5 @@ class WeightedMedianCP(OneShot[LocalQuantile]):
         for q_k, w_k in sorted(zip((s.threshold for s in some), weights, strict=True)):
             reached += w_k
             if 2 * reached > total:
-                return RobustToAll(q_k, withstands)
-        return RobustToAll(inf, withstands)  # nobody has a threshold
+                return RobustSharedThreshold(q_k, withstands)
+        return RobustSharedThreshold(inf, withstands)  # nobody has a threshold

@@ -19,9 +19,9 @@ from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.federation.outputs import Outputs, load_outputs
 from fedwqcp.federation.predict import calibration_of, thresholds
 from fedwqcp.federation.record import load as load_release
+from fedwqcp.federation.release import Release
 from fedwqcp.metrics import Rate, histogram
 from fedwqcp.quantile import conformal_quantile
-from fedwqcp.wire.release import Release
 
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito's colours, which colour-blind readers tell apart; yellow is too faint on white."""
@@ -197,7 +197,9 @@ def ecdf(request: FigureSource, stem: Path, endings: Sequence[str]) -> tuple[Pat
         return draw_ecdf(demo_profiles(request.source), stem, endings)
     if request.agent is None or request.outputs is None:
         raise InputError("beside a release, say whose scores with --agent and --outputs")
-    own = agent_profile(load_release(request.source), request.agent, load_outputs(request.outputs))
+    release = load_release(request.source)
+    outputs = load_outputs(request.outputs, classes=release.round.classes)
+    own = agent_profile(release, request.agent, outputs)
     return draw_ecdf([own], stem, endings)
 
 

@@ -16,11 +16,11 @@ from rich.table import Table
 from rich.text import Text
 
 from fedwqcp.demo.records import Record, Skipped
-from fedwqcp.methods import AtLeast, Proposal, RobustThreshold, RobustToAll
+from fedwqcp.federation.release import Release
+from fedwqcp.methods import AtLeast, Proposal, RobustSharedThreshold, RobustThreshold
 from fedwqcp.metrics import Rate
 from fedwqcp.theory.diagnosis import excluded
-from fedwqcp.wire.messages import Number, ToEach
-from fedwqcp.wire.release import Release
+from fedwqcp.wire.messages import Number, PerAgentThresholds
 
 LEVEL = 0.99
 """Confidence of the interval that separates a deviation from noise."""
@@ -53,7 +53,7 @@ REACH = 0.25
 
 
 @dataclass(frozen=True)
-class Released:
+class LevelThresholds:
     """The thresholds of one level, and of one group where there are any; it prints as a line.
 
     ``whose`` says whether all agents have this threshold, each was sent one, or each finds its own.
@@ -104,7 +104,7 @@ class Released:
         return "each agent's own threshold"
 
 
-def released(release: Release) -> tuple[Released, ...]:
+def released(release: Release) -> tuple[LevelThresholds, ...]:
     """Return what came out at every level and in every group."""
     round = release.round
     names = [f"{round.by} {name}" for name in round.group_names]
@@ -115,7 +115,7 @@ def released(release: Release) -> tuple[Released, ...]:
     )
 
 
-def always_left_out(found: Sequence[Released]) -> frozenset[str]:
+def always_left_out(found: Sequence[LevelThresholds]) -> frozenset[str]:
     """Return the agents that no threshold of a round rests on."""
     return frozenset.intersection(*(frozenset(each.left_out) for each in found))
 
@@ -251,7 +251,7 @@ def verdict(record: Record) -> str:
     return "+" if rate.low > 1 - record.alpha else " "
 
 
-def _released(release: Release, alpha: float, group: str | None, tasks: range) -> Released:
+def _released(release: Release, alpha: float, group: str | None, tasks: range) -> LevelThresholds:
     """Sum up the outcomes of one level and group, one for each column of the score."""
     outcomes = [release.outcomes[task] for task in tasks]
     robust = [outcome for outcome in outcomes if isinstance(outcome, RobustThreshold)]
@@ -259,10 +259,10 @@ def _released(release: Release, alpha: float, group: str | None, tasks: range) -
     why = "unlike the others, or a copy of another" if robust else 'sent +inf; overflow="exclude"'
     values = [outcome.threshold(None) for outcome in outcomes if outcome.same_for_all]
     common = tuple(value for value in values if value is not None)
-    return Released(
+    return LevelThresholds(
         alpha=alpha,
         group=group,
-        whose="all" if common else "each" if isinstance(outcomes[0], ToEach) else "own",
+        whose="all" if common else "each" if isinstance(outcomes[0], PerAgentThresholds) else "own",
         thresholds=common,
         proposed=tuple(outcome.value for outcome in outcomes if isinstance(outcome, Proposal)),
         at_least=tuple(outcome.value for outcome in outcomes if isinstance(outcome, AtLeast)),
@@ -270,7 +270,11 @@ def _released(release: Release, alpha: float, group: str | None, tasks: range) -
         why=why if out else "",
         loss=max((outcome.loss for outcome in robust), default=None),
         withstands=min(
-            (outcome.withstands for outcome in outcomes if isinstance(outcome, RobustToAll)),
+            (
+                outcome.withstands
+                for outcome in outcomes
+                if isinstance(outcome, RobustSharedThreshold)
+            ),
             default=None,
         ),
     )

@@ -438,9 +438,9 @@ class IntervalScore(Score):
 
     def _outputs(self, outputs: npt.ArrayLike) -> Floats:
         """Check the model's outputs."""
-        return as_floats(outputs, *self._wanted())
+        return as_floats(outputs, *self._expected())
 
-    def _wanted(self) -> tuple[str, tuple[int | None, ...]]:
+    def _expected(self) -> tuple[str, tuple[int | None, ...]]:
         """Say what outputs are and what shape they must have."""
         shape = (None,) if self.width == 1 else (None, self.width)
         return f"outputs for {type(self).__name__}", shape
@@ -449,14 +449,14 @@ class IntervalScore(Score):
         """Score in one compiled pass, where that is possible."""
         if not self._is_distance or self.columns > 1:
             return None
-        out = as_floats(outputs, *self._wanted(), checked=False)
+        out = as_floats(outputs, *self._expected(), checked=False)
         return dispatch.interval_scores(out, as_floats(y, "y", (len(out),), checked=False))
 
     def _fast_invert(self, outputs: npt.ArrayLike, threshold: npt.ArrayLike) -> Intervals | None:
         """Build the intervals in one compiled pass, where that is possible."""
         if not self._is_distance:
             return None
-        out = as_floats(outputs, *self._wanted(), checked=False)
+        out = as_floats(outputs, *self._expected(), checked=False)
         q = as_threshold(threshold, (len(out), self.columns))
         if q.ndim == 2:
             return None

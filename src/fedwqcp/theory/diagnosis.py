@@ -29,7 +29,7 @@ from fedwqcp.quantile import (
     sufficient_count,
 )
 from fedwqcp.wire.messages import LocalQuantile, QuantileAndTail
-from fedwqcp.wire.release import Release
+from fedwqcp.wire.release import ReleaseRecord
 
 Verdict: TypeAlias = Literal["safe", "unsafe", "cannot tell"]
 Severity: TypeAlias = Literal["ok", "caution", "unsafe"]
@@ -282,13 +282,13 @@ def diagnose(
 
 
 def diagnose_release(
-    release: Release, task: int, alpha: float, bounds: tuple[float, float] | None = None
+    release: ReleaseRecord, task: int, alpha: float, bounds: tuple[float, float] | None = None
 ) -> Diagnosis | None:
     """Assess one outcome of a round; None where its method does not average thresholds.
 
     Parameters
     ----------
-    release : Release
+    release : ReleaseRecord
         As the server has it, with what was received.
     task : int
         Which outcome.
@@ -312,7 +312,7 @@ def diagnose_release(
     return diagnose(local, alpha, bounds, threshold=shared, weights=weights, overflow=rule)
 
 
-def excluded(release: Release, task: int) -> tuple[str, ...]:
+def excluded(release: ReleaseRecord, task: int) -> tuple[str, ...]:
     """Return the used agents that ``overflow="exclude"`` left out of an outcome.
 
     They sent +inf, and another did not; else nobody could have been left out.
@@ -324,7 +324,7 @@ def excluded(release: Release, task: int) -> tuple[str, ...]:
     return over if len(over) < len(local) else ()
 
 
-def local_thresholds(release: Release, task: int) -> dict[str, LocalQuantile]:
+def local_thresholds(release: ReleaseRecord, task: int) -> dict[str, LocalQuantile]:
     """Return the thresholds that agents sent for an outcome, as far as the server keeps them."""
     return {
         name: answer
@@ -388,13 +388,13 @@ class GroupDiagnosis:
 
 
 def diagnose_groups(
-    release: Release, alpha: float | None = None, bounds: tuple[float, float] | None = None
+    release: ReleaseRecord, alpha: float | None = None, bounds: tuple[float, float] | None = None
 ) -> GroupDiagnosis:
     """Tell which groups have no finite threshold, and assess each group's shared threshold.
 
     Parameters
     ----------
-    release : Release
+    release : ReleaseRecord
         What a round with groups ended with.
     alpha : float, optional
         Which level, where the round has several.
@@ -434,7 +434,7 @@ def diagnose_groups(
     return GroupDiagnosis(level, round.by, infinite, release.absent, averaged, private)
 
 
-def _is_infinite(release: Release, agent: str, alpha: float | None, group: str) -> bool:
+def _is_infinite(release: ReleaseRecord, agent: str, alpha: float | None, group: str) -> bool:
     """Tell whether a known threshold is +inf."""
     try:
         return bool((np.asarray(release.threshold(agent, alpha, group)) == inf).any())

@@ -40,7 +40,7 @@ from fedwqcp.wire.messages import (
     Summary,
     other_version,
 )
-from fedwqcp.wire.release import Release
+from fedwqcp.wire.release import ReleaseRecord
 
 Kinds: TypeAlias = tuple[type[Payload], ...]
 """The kinds of payload that may occur in a message."""
@@ -286,7 +286,9 @@ def _hints(cls: Any) -> dict[str, Any]:
     return {f.name: hints[f.name] for f in dataclasses.fields(cls)}
 
 
-M = TypeVar("M", Round, Ask, Answer, Release)
+M = TypeVar("M", bound=Round | Ask | Answer | ReleaseRecord)
+
+R = TypeVar("R", bound=ReleaseRecord)
 
 MAX_BYTES = int(MESSAGE_BYTES.most)
 """A larger message is refused unread."""
@@ -326,12 +328,12 @@ class _Head(msgspec.Struct):
     round: _Terms
 
 
-def encode(message: Round | Ask | Answer | Release) -> bytes:
+def encode(message: Round | Ask | Answer | ReleaseRecord) -> bytes:
     """Return the bytes of a message.
 
     Parameters
     ----------
-    message : Round, Ask, Answer or Release
+    message : Round, Ask, Answer or ReleaseRecord
         The message; an answer holds summaries and nothing else.
 
     Returns
@@ -359,7 +361,7 @@ def decode(data: bytes, cls: type[M], kinds: Kinds = (), source: str = "unknown"
     data : bytes
         What was received.
     cls : type
-        Round, Ask, Answer or Release.
+        Round, Ask, Answer or ReleaseRecord.
     kinds : tuple of type, optional
         The kinds of payload that may occur in it, as the round's method declares them.
     source : str, optional
@@ -367,7 +369,7 @@ def decode(data: bytes, cls: type[M], kinds: Kinds = (), source: str = "unknown"
 
     Returns
     -------
-    Round, Ask, Answer or Release
+    Round, Ask, Answer or ReleaseRecord
         The message.
 
     Raises
@@ -376,7 +378,7 @@ def decode(data: bytes, cls: type[M], kinds: Kinds = (), source: str = "unknown"
         If the bytes do not hold exactly one sound message of this type.
     """
     try:
-        _check_extent(data, release=cls is Release)
+        _check_extent(data, release=issubclass(cls, ReleaseRecord))
         kind: Any = cls  # to a cache, a type is a key like any other
         decoder, build = _reader(kind, kinds)
         message: M = build(_read(data, decoder))
@@ -410,17 +412,17 @@ def terms(round: Round) -> str:
     return blake2b(encode(round.brief()), digest_size=8).hexdigest()
 
 
-def brief(release: Release) -> Release:
+def brief(release: R) -> R:
     """Return a release as it is sent to agents.
 
     Parameters
     ----------
-    release : Release
+    release : ReleaseRecord
         What a round ended with.
 
     Returns
     -------
-    Release
+    ReleaseRecord
         Without what other agents answered; where the roster is long and all agents share the
         thresholds, with the number of entries and their digest instead of the entries.
     """

@@ -36,9 +36,9 @@ class Limit:
     def whole(self, value: object, what: str) -> None:
         """Refuse what is not an integer of the range; True is none."""
         if type(value) is not int or not self.least <= value <= self.most:
-            shown = value if type(value) is not int else _shown(value)
+            printed = value if type(value) is not int else _printable(value)
             raise InputError(
-                f"must be an integer from {self.least} to {self.most}, got {shown!r}", field=what
+                f"must be an integer from {self.least} to {self.most}, got {printed!r}", field=what
             )
 
     def count(self, values: Sized, what: str) -> None:
@@ -55,9 +55,10 @@ class Limit:
             or not isinstance(value, int | float)
             or not self.least <= value <= self.most
         ):
-            shown = _shown(value) if type(value) is int else value
+            printed = _printable(value) if type(value) is int else value
             raise InputError(
-                f"must be a number from {self.least:g} to {self.most:g}, got {shown!r}", field=what
+                f"must be a number from {self.least:g} to {self.most:g}, got {printed!r}",
+                field=what,
             )
 
 
@@ -69,7 +70,7 @@ LOG_BYTES = Limit("log, bytes", 0, _io.LOG_BYTES, "`log.jsonl` of a record")
 MESSAGE_VALUES = Limit("message, values", 0, 2**20, "commas and opening brackets in its bytes")
 RELEASE_VALUES = Limit("release, values", 0, 2**22, "the same of a release or record")
 AGENTS = Limit("agents", 1, 10**6, "names in a roster")
-CLASSES = Limit("classes", 2, 10**5, "`n_classes`")
+CLASSES = Limit("classes", 2, 10**5, "`n_classes`, `classes`")
 GROUPS = Limit("groups", 1, 10**4, "named groups of a round")
 ALPHAS = Limit("levels", 1, 1000, "`alphas`")
 TASKS = Limit("tasks", 1, 10**5, "levels x groups or classes x columns of the score")
@@ -83,7 +84,7 @@ ROUNDS = Limit("rounds", 1, 10**5, "`rounds` of an iterative method")
 LOCAL_STEPS = Limit("local steps", 1, 10**5, "`local_steps` of an iterative method")
 SETTING = Limit("setting", -(2**63), 2**63 - 1, "whole numbers among settings, `seed` too")
 LIST = Limit("list", 0, 10**6, "numbers in a setting")
-TEXT = Limit("text", 0, 1000, "letters of a setting, `id`, `key`, `rule`, a reason")
+TEXT = Limit("text", 0, 1000, "characters of a setting, `id`, `key`, `rule`, a reason")
 
 ALL = tuple(found for found in list(globals().values()) if isinstance(found, Limit))
 """The whole table, in the order above."""
@@ -128,6 +129,6 @@ def _text(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 
 
-def _shown(value: int) -> object:
+def _printable(value: int) -> object:
     """Return an integer, or words for one so long that printing it would fail."""
     return value if value.bit_length() < 100 else f"an integer of {value.bit_length()} bits"

@@ -15,7 +15,7 @@ from typing import ClassVar, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._validation import Floats, Labels, as_alpha, group_places
+from fedwqcp._validation import Floats, Labels, as_alpha, as_classes, group_places
 from fedwqcp.errors import InputError, OutOfRangeError
 from fedwqcp.wire.limits import (
     AGENTS,
@@ -34,7 +34,7 @@ LONG = 256
 
 
 @dataclass(frozen=True)
-class Roster:
+class RosterDigest:
     """What stands for the names of a long roster.
 
     Parameters
@@ -53,7 +53,7 @@ class Roster:
     signed: bool = False
 
     @classmethod
-    def of(cls, agents: tuple[str, ...], keys: Mapping[str, str] | None = None) -> Roster:
+    def of(cls, agents: tuple[str, ...], keys: Mapping[str, str] | None = None) -> RosterDigest:
         """Count and digest names.
 
         Parameters
@@ -65,7 +65,7 @@ class Roster:
 
         Returns
         -------
-        Roster
+        RosterDigest
             What stands for them.
         """
         lines = [f"{name} {keys[name]}\n" if keys else f"{name}\n" for name in agents]
@@ -101,7 +101,7 @@ MOST_TAIL = 16
 
 
 class Payload:
-    """Base of all payloads; on the wire a payload is told by its ``kind``."""
+    """Base of all payloads; on the wire a payload is known by its ``kind``."""
 
     __slots__ = ()
     kind: ClassVar[str]
@@ -241,7 +241,7 @@ class QuantileAndTail(LocalQuantile):
 
 
 @dataclass(frozen=True)
-class ToAll(Outcome):
+class SharedThreshold(Outcome):
     """One threshold for every agent.
 
     Parameters
@@ -263,7 +263,7 @@ class ToAll(Outcome):
 
 
 @dataclass(frozen=True)
-class ToEach(Outcome):
+class PerAgentThresholds(Outcome):
     """One threshold for each agent, in the order of their answers.
 
     Parameters
@@ -404,7 +404,7 @@ class Round:
         people; None for one threshold.
     groups : tuple of str
         Names of the groups, for ``"group"``.
-    roster : Roster or None
+    roster : RosterDigest or None
         What agents are sent instead of a long roster, and of its keys.
     secure : tuple of float or None
         For a round on masked sums, the range of the thresholds; None for a plain one.
@@ -413,6 +413,9 @@ class Round:
     keys : dict
         Public key of each agent (Ed25519, 64 hexadecimal digits): every answer must then be signed.
         Empty, and left out, where answers are not signed.
+    classes : tuple of str
+        Names of the classes, in the order of every model's columns; ``n_classes`` is then their
+        number. Empty, and left out, where classes have numbers alone.
     """
 
     id: str
@@ -427,10 +430,11 @@ class Round:
     n_classes: int | None = None
     by: str | None = None
     groups: tuple[str, ...] = ()
-    roster: Roster | None = None
+    roster: RosterDigest | None = None
     secure: tuple[float, ...] | None = None
     version: int = VERSION
     keys: dict[str, str] = field(default_factory=dict, metadata=OPTIONAL)
+    classes: tuple[str, ...] = field(default=(), metadata=OPTIONAL)
 
     def __post_init__(self) -> None:
         if self.version != VERSION:
@@ -458,6 +462,7 @@ class Round:
             len(self.secure) == 2 and -inf < self.secure[0] < self.secure[1] < inf
         ):
             raise InputError("must be two finite numbers, the lower one first", field="secure")
+        _check_classes(self)
         _check_groups(self)
         _check_keys(self)
 
@@ -471,7 +476,7 @@ class Round:
         """
         if len(self.agents) <= LONG:
             return self
-        return replace(self, agents=(), keys={}, roster=Roster.of(self.agents, self.keys))
+        return replace(self, agents=(), keys={}, roster=RosterDigest.of(self.agents, self.keys))
 
     def expects(self, agent: str) -> bool:
         """Tell whether an agent may take part, as far as the terms tell.
@@ -484,7 +489,7 @@ class Round:
         Returns
         -------
         bool
-            True too where the names are left out: then the server alone refuses strangers.
+            True too where the names are left out: then the server alone refuses other agents.
         """
         return self.roster is not None or agent in self._names
 
@@ -500,8 +505,13 @@ class Round:
 
     @property
     def group_names(self) -> tuple[str, ...]:
-        """The groups that have a threshold of their own: classes by number, or names; or none."""
-        return tuple(map(str, range(self.n_classes or 0))) if self.by == "label" else self.groups
+        """The groups that have a threshold of their own: classes, or groups of people; or none."""
+        return self.class_names if self.by == "label" else self.groups
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The classes by name, or else by number; none where their number is not known."""
+        return self.classes or tuple(map(str, range(self.n_classes or 0)))
 
 
 def other_version(version: object) -> str:
@@ -575,10 +585,25 @@ def _check_limits(round: Round) -> None:
     AGENTS.whole(round.roster.count if round.roster else len(round.agents) or 1, "agents")
     if round.groups:
         GROUPS.count(round.groups, "groups")
+    if round.classes:
+        CLASSES.count(round.classes, "classes")
     groups = round.n_classes or 1 if round.by == "label" else len(round.groups) or 1
     check_tasks(len(round.alphas) * groups)
     for name in ("id", "key", "rule"):
         TEXT.count(getattr(round, name), name)
+
+
+def _check_classes(round: Round) -> None:
+    """Refuse names of classes that are no names, or are not as many as the classes."""
+    if not round.classes:
+        return
+    if as_classes(round.classes) != round.classes:
+        raise InputError("must be in Unicode's form NFC", field="classes")
+    if round.n_classes != len(round.classes):
+        raise InputError(
+            f"must be {len(round.classes)}, as many as classes are named, got {round.n_classes}",
+            field="n_classes",
+        )
 
 
 def _check_groups(round: Round) -> None:
@@ -828,7 +853,7 @@ class FixedPoint:
 
 
 @dataclass(frozen=True)
-class ToAllWithin(ToAll):
+class SharedThresholdWithin(SharedThreshold):
     """One threshold for every agent, found from masked sums.
 
     Parameters

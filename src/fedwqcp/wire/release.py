@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
-from typing import Literal, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,9 @@ from fedwqcp.wire.messages import (
     Census,
     Number,
     Outcome,
+    PerAgentThresholds,
     Round,
     Summary,
-    ToEach,
     threshold_by,
 )
 
@@ -249,8 +249,8 @@ class Roll:
 
 
 @dataclass(frozen=True)
-class Release(Roll):
-    """What a round ends with.
+class ReleaseRecord(Roll):
+    """What a round ends with, as it is stored and sent.
 
     Parameters
     ----------
@@ -438,12 +438,12 @@ class Release(Roll):
         """Where each used agent stands among them."""
         return {name: at for at, name in enumerate(self.used)}
 
-    def public(self) -> Release:
+    def public(self) -> Self:
         """Return what is sent to agents: nothing that another agent answered.
 
         Returns
         -------
-        Release
+        Self
             The same without ``local``, ``received``, ``signatures`` and ``advice``; and where all
             agents are told the same, without ``absent``.
         """
@@ -467,7 +467,7 @@ class Release(Roll):
         value = self.outcomes[task].threshold(self.position(agent, task))
         if value is None and self.sat_out(agent, task):
             return inf
-        if value is None and isinstance(self.outcomes[task], ToEach):
+        if value is None and isinstance(self.outcomes[task], PerAgentThresholds):
             raise InputError(f"agent {agent!r} has no threshold: its answer was {status}")
         if value is None:
             raise InputError(

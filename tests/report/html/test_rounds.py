@@ -101,6 +101,18 @@ def test_single_people_are_shown_only_where_their_owner_asks(rounds):
     assert said.count("patient-st-mary-") == 2
 
 
+def test_classes_are_called_by_their_names(rounds):
+    release = fw.load(rounds / "release.json")
+    named = replace(release.round, classes=("melanoma", "nevus", "skin tag"))
+    save_release(replace(release, round=named), rounds / "named.json")
+    options = ReportOptions(agent="st-mary", outputs=rounds / "st-mary-test.npz", examples=3)
+    said = words(rounds, rounds / "named.json", options)
+    assert "melanoma, nevus, skin tag" in said
+    labels = np.load(rounds / "st-mary-test.npz")["labels"]
+    assert any(f"Truth: {named.classes[label]}." in said for label in labels)
+    assert not re.search(r"Truth: \d", said)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

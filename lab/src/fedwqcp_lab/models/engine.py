@@ -13,10 +13,10 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from fedwqcp.errors import InputError
 from fedwqcp_lab.models import fused
-from fedwqcp_lab.models._torch import torch
 
 Layout: TypeAlias = Literal["windows", "grouped"]
 """Convolutions as batched products over windows, or as one grouped convolution."""
@@ -153,7 +153,7 @@ class Progress:
     Parameters
     ----------
     listener : callable or None
-        Told a number from 0 to 1, from one thread at a time.
+        Called with a number from 0 to 1, from one thread at a time.
     models : int
         How many models there are in all.
     """

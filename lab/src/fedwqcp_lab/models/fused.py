@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.util
 from typing import Any
 
-from fedwqcp_lab.models._torch import torch
+import torch
 
 _BLOCK = 1024
 

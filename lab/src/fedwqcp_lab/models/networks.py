@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from fedwqcp.errors import InputError
 from fedwqcp_lab.models import fused
-from fedwqcp_lab.models._torch import torch
 from fedwqcp_lab.models.engine import Engine
 
 

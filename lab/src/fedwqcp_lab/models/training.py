@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from numpy.random import Generator
 
 from fedwqcp.errors import InputError
-from fedwqcp_lab.models._torch import torch
 from fedwqcp_lab.models.engine import Engine, Progress, find_device, in_chunks, place, scaled
 from fedwqcp_lab.models.networks import Architecture
 

@@ -18,8 +18,6 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from fedwqcp import methods
-from fedwqcp._io import write_atomic
-from fedwqcp._validation import Floats
 from fedwqcp.demo.records import from_line, to_line
 from fedwqcp.errors import InputError, QuorumError, RecordError
 from fedwqcp.federation.agent import Agent, localize
@@ -33,7 +31,8 @@ from fedwqcp_lab import unit as units
 from fedwqcp_lab.evaluation import Scored, SetMetrics, code_versions, fits, method_of, prepare
 from fedwqcp_lab.experiment import Experiment, MethodPlan, PresetPlan, embedded, paper
 from fedwqcp_lab.pipeline import Folder, workers
-from fedwqcp_lab.unit import Unit, UnitSetting
+from fedwqcp_lab.results import write_atomic
+from fedwqcp_lab.unit import Floats, Unit, UnitSetting
 
 PRESETS = ("sound", "paper")
 """The presets that the study uses, in this order."""
@@ -41,7 +40,7 @@ PRESETS = ("sound", "paper")
 RECORDS = "records.jsonl.xz"
 """The file of the records."""
 
-VERSION = 1
+VERSION = 2
 """Version of the records; a file of another version is refused."""
 
 ATTACKS = ("too high", "too low", "huge n", "colluding", "copying")
@@ -69,7 +68,7 @@ ROBUST = (
     MethodPlan(name="weighted-median-cp", method="weighted-median-cp"),
     MethodPlan(name="trimmed-mean-cp", method="trimmed-mean-cp", settings={"byzantine": 2}),
     MethodPlan(name="rob-fcp", method="rob-fcp", settings={"byzantine": 2}),
-    MethodPlan(name="rob-fcp (liars unknown)", method="rob-fcp"),
+    MethodPlan(name="rob-fcp (number unknown)", method="rob-fcp"),
     MethodPlan(name="guarded-median-cp", method="guarded-median-cp"),
     MethodPlan(
         name="guarded-median-cp (slack 0.2)", method="guarded-median-cp", settings={"slack": 0.2}
@@ -120,9 +119,9 @@ class AttackResult:
         Which settings, and which row.
     robust : bool
         Whether the method is meant to withstand Byzantine agents.
-    lie : str
+    attack : str
         The attack; `NOBODY` for the honest round.
-    liars : int
+    byzantine : int
         How many agents were Byzantine.
     bounded : bool
         Whether the round's ``max_n`` was the largest honest size, not the default.
@@ -151,8 +150,8 @@ class AttackResult:
     preset: str
     method: str
     robust: bool
-    lie: str
-    liars: int
+    attack: str
+    byzantine: int
     bounded: bool
     coverage: tuple[float, ...]
     truthful: tuple[float, ...]
@@ -174,7 +173,7 @@ class AttackResult:
     def key(self) -> Key:
         """What no two records share."""
         row = self.dataset, self.seed, self.preset, self.method
-        return (*row, self.lie, self.liars, self.bounded)
+        return (*row, self.attack, self.byzantine, self.bounded)
 
     @property
     def changes(self) -> tuple[float, ...]:
@@ -351,8 +350,8 @@ class _Trial:
             preset=self._scored.preset.name,
             method=self._plan.name,
             robust=self._robust,
-            lie=attack,
-            liars=len(choices[0]),
+            attack=attack,
+            byzantine=len(choices[0]),
             bounded=bounded,
             coverage=coverage,
             truthful=truthful,

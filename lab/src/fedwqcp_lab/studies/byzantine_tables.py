@@ -9,16 +9,16 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from fedwqcp._io import write_atomic
 from fedwqcp.report.figures import COLOURS, MARKERS, STYLE, require_matplotlib, save
 from fedwqcp_lab.comparison import display_title
+from fedwqcp_lab.results import write_atomic
 from fedwqcp_lab.studies.byzantine import NOBODY, AttackResult
 from fedwqcp_lab.tables import markdown_table
 
 LEGEND = """\
-Six agents, of whom one, two or three lie. A change is the coverage of the worst honest agent less
-what the worst of the same agents has when nobody lies; over every choice of the liars and all
-seeds. CPhet: over three choices."""
+Six agents, of whom one, two or three are Byzantine. A change is the coverage of the worst honest
+agent less what the worst of the same agents has without an attack; over every choice of the
+Byzantine agents and all seeds. CPhet: over three choices."""
 
 KEPT = 0.02
 """How far the worst honest agent's coverage may move for a method to have kept it."""
@@ -41,8 +41,8 @@ def all_tables(records: Sequence[AttackResult]) -> dict[str, str]:
     """Return every table by its heading."""
     found = {}
     for preset in sorted({record.preset for record in records}, reverse=True):
-        found[f"Nobody lies, preset `{preset}`"] = cost(records, preset)
-        for byzantine in sorted({record.liars for record in records if record.liars}):
+        found[f"No attack, preset `{preset}`"] = cost(records, preset)
+        for byzantine in sorted({record.byzantine for record in records if record.byzantine}):
             where = f"{byzantine} of six, preset `{preset}`"
             found[f"Coverage, {where}"] = effect(records, preset, byzantine)
             found[f"Size, {where}"] = sizes(records, preset, byzantine)
@@ -53,13 +53,13 @@ def all_tables(records: Sequence[AttackResult]) -> dict[str, str]:
 
 
 def write_tables(records: Sequence[AttackResult], out: Path) -> tuple[Path, ...]:
-    """Write ``tables.md`` and ``two-liars.svg``."""
-    parts = ["# What liars did", LEGEND]
+    """Write ``tables.md`` and ``two-byzantine-agents.svg``."""
+    parts = ["# Effect of Byzantine agents", LEGEND]
     for heading, table in all_tables(records).items():
         parts += [f"## {heading}", table]
     page = out / "tables.md"
     write_atomic(page, ("\n\n".join(parts) + "\n").encode())
-    return page, draw_attacks(records, "sound", 2, out / "two-liars.svg")
+    return page, draw_attacks(records, "sound", 2, out / "two-byzantine-agents.svg")
 
 
 def attacks_of(records: Iterable[AttackResult]) -> list[str]:
@@ -71,7 +71,7 @@ def attacks_of(records: Iterable[AttackResult]) -> list[str]:
 
 def cost(records: Sequence[AttackResult], preset: str) -> str:
     """Return what every method gives when everyone is honest."""
-    own = [r for r in records if r.lie == NOBODY and r.preset == preset]
+    own = [r for r in records if r.attack == NOBODY and r.preset == preset]
     datasets = _titles(own)
     rows = [["method", *(f"{title}: {what}" for title in datasets for what in ("worst", "size"))]]
     for method in _methods(own):
@@ -94,7 +94,7 @@ def effect(records: Sequence[AttackResult], preset: str, byzantine: int) -> str:
         changes = _pooled(here)
         return f"{_signed(median(changes))} ({_signed(min(0.0, *changes))})"
 
-    return _by_attack([r for r in records if (r.preset, r.liars) == (preset, byzantine)], _cell)
+    return _by_attack([r for r in records if (r.preset, r.byzantine) == (preset, byzantine)], _cell)
 
 
 def sizes(records: Sequence[AttackResult], preset: str, byzantine: int) -> str:
@@ -106,7 +106,7 @@ def sizes(records: Sequence[AttackResult], preset: str, byzantine: int) -> str:
         ratios = [_ratio(*pair) for pair in pairs]
         return f"{median(ratios):.2f} ({max(ratios):.2f})"
 
-    return _by_attack([r for r in records if (r.preset, r.liars) == (preset, byzantine)], _cell)
+    return _by_attack([r for r in records if (r.preset, r.byzantine) == (preset, byzantine)], _cell)
 
 
 def _by_attack(own: Sequence[AttackResult], cell: Callable[[Sequence[AttackResult]], str]) -> str:
@@ -126,7 +126,7 @@ def coverage_by_dataset(records: Sequence[AttackResult], preset: str, byzantine:
 
     In bold where a single choice of Byzantine agents moves it by more than `KEPT`.
     """
-    own = [r for r in records if (r.preset, r.liars) == (preset, byzantine) and r.robust]
+    own = [r for r in records if (r.preset, r.byzantine) == (preset, byzantine) and r.robust]
     attacks = attacks_of(own)
     rows = [["method", "dataset", *attacks]]
     for method, title in product(_methods(own), _titles(own)):
@@ -144,7 +144,7 @@ def methods_that_keep(
     records: Sequence[AttackResult], preset: str, byzantine: int, attacks: Sequence[str]
 ) -> list[str]:
     """Return the robust methods that keep the worst honest agent's coverage on every dataset."""
-    own = [r for r in records if (r.preset, r.liars) == (preset, byzantine) and r.robust]
+    own = [r for r in records if (r.preset, r.byzantine) == (preset, byzantine) and r.robust]
     lost = {
         method
         for method, title, attack in product(_methods(own), _titles(own), attacks)
@@ -176,7 +176,7 @@ def _place(record: AttackResult) -> tuple[str, str, str]:
 
 def _attack(record: AttackResult) -> str:
     """Return the name of an attack, with its bound."""
-    return record.lie + (BOUNDED if record.bounded else "")
+    return record.attack + (BOUNDED if record.bounded else "")
 
 
 def _pooled(records: Iterable[AttackResult]) -> list[float]:
@@ -209,7 +209,7 @@ def draw_attacks(records: Sequence[AttackResult], preset: str, byzantine: int, p
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    own = [r for r in records if r.preset == preset and r.liars == byzantine and not r.bounded]
+    own = [r for r in records if r.preset == preset and r.byzantine == byzantine and not r.bounded]
     titles = sorted({display_title(r.title, r.status) for r in own})
     with rc_context(STYLE):
         figure = Figure(figsize=(3.6 * len(titles), 3.6), layout="constrained")

@@ -16,8 +16,6 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from fedwqcp._io import write_atomic
-from fedwqcp._validation import Floats, Labels
 from fedwqcp.demo.data import stream
 from fedwqcp.errors import InputError, RecordError
 from fedwqcp.methods.cphet import density_of
@@ -34,9 +32,9 @@ from fedwqcp_lab.evaluation import (
 )
 from fedwqcp_lab.experiment import DatasetPlan, Experiment, build, parse_seeds, read_toml
 from fedwqcp_lab.pipeline import Folder, OnStep, Where, evaluate_units, silent, workers
-from fedwqcp_lab.results import VERSION, Journal
+from fedwqcp_lab.results import VERSION, Journal, write_atomic
 from fedwqcp_lab.tables import markdown_table
-from fedwqcp_lab.unit import AgentOutputs, Unit, UnitSetting
+from fedwqcp_lab.unit import AgentOutputs, Floats, Labels, Unit, UnitSetting
 
 Mix: TypeAlias = Literal["own", "shared", "balanced", "neighbour"]
 """What an agent is tested on.

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from numpy.random import Generator as Random
 
-from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError
 from fedwqcp.quantile import conformal_rank, exact_level
+from fedwqcp_lab.unit import Floats
 
 Family: TypeAlias = Literal["uniform", "exponential", "reflected"]
 """Standard distributions: U(0, 1), Exp(1), and -Exp(1), which piles up at its upper bound."""

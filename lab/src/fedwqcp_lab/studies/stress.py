@@ -20,10 +20,9 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from fedwqcp._io import write_atomic
-from fedwqcp._validation import Labels, as_alpha
 from fedwqcp.demo.data import by_label, by_quantity, stream
 from fedwqcp.errors import InputError, RecordError
+from fedwqcp.quantile import conformal_rank
 from fedwqcp.report.figures import COLOURS, MARKERS, STYLE, require_matplotlib, save_all
 from fedwqcp_lab import unit as units
 from fedwqcp_lab.comparison import display_title
@@ -38,8 +37,8 @@ from fedwqcp_lab.pipeline import (
     silent,
     write_configs,
 )
-from fedwqcp_lab.results import VERSION, Journal, Result
-from fedwqcp_lab.unit import AgentOutputs, Unit
+from fedwqcp_lab.results import VERSION, Journal, Result, write_atomic
+from fedwqcp_lab.unit import AgentOutputs, Labels, Unit
 
 Point: TypeAlias = tuple[str, float]
 """A factor and its value."""
@@ -152,7 +151,7 @@ class Shape:
     draw: int = 0
 
     def __post_init__(self) -> None:
-        as_alpha(self.alpha)
+        conformal_rank(1, self.alpha)  # refuses what is no level
         if self.skew not in ("label", "quantity"):
             raise InputError(f"skew must be 'label' or 'quantity', got {self.skew!r}")
         if self.agents < 1 or not 0 <= self.tiny <= self.agents or not 0 <= self.strong <= 1:

@@ -22,7 +22,7 @@ from fedwqcp.errors import InputError
 from fedwqcp.federation.outputs import load_outputs
 from fedwqcp.federation.predict import calibration_of, predict
 from fedwqcp.federation.record import load
-from fedwqcp.wire.release import Release
+from fedwqcp.federation.release import Release
 
 
 class Processes:

@@ -15,6 +15,7 @@ import glob
 import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -29,14 +30,14 @@ from fedwqcp.errors import (
 )
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.record import load
+from fedwqcp.federation.release import Release
 from fedwqcp.federation.server import Server
 from fedwqcp.wire.codec import MAX_BYTES, decode, encode
 from fedwqcp.wire.messages import Answer, Round, Summary
-from fedwqcp.wire.release import Release
 
 
 @dataclass(frozen=True)
-class Closed:
+class ClosedStep:
     """Where a round stands after its answers were read: a release, or the next questions.
 
     ``already``: the round had been closed before; then its record decides, and answers are only
@@ -103,7 +104,7 @@ def write_answer(agent: Agent, path: Path, ask: Path | None = None) -> bool:
     )
 
 
-def close_round(path: Path, answers: Sequence[Path], out: Path) -> Closed:
+def close_round(path: Path, answers: Sequence[Path], out: Path) -> ClosedStep:
     """Read the answers, take the steps they allow, and release where the dialogue ends.
 
     The answers are those of all steps so far; of two answers of one agent to one step the first
@@ -114,7 +115,7 @@ def close_round(path: Path, answers: Sequence[Path], out: Path) -> Closed:
         return _closed(path, answers, out)
 
 
-def _closed(path: Path, answers: Sequence[Path], out: Path) -> Closed:
+def _closed(path: Path, answers: Sequence[Path], out: Path) -> ClosedStep:
     """Close a round that no other process is closing."""
     round = read_round(path)
     record = _record_file(path)
@@ -122,21 +123,25 @@ def _closed(path: Path, answers: Sequence[Path], out: Path) -> Closed:
         raise InputError(f"{out} belongs to another round: choose another --out")
     if record.exists():
         release = load(record)
-        _check_record(
-            release, round, record, [_read_answer(file, Server(round)) for file in answers]
-        )
-        return Closed(release, already=True, replaced=_released(release, out))
+        replies = [_read_answer(file, Server(round)) for file in answers]
+        given = _check_record(release, round, record, replies)
+        if not given and not (out.exists() and read(out) == encode(release.public())):
+            raise InputError(
+                f"{record}: this round is closed; it took several steps, of which the record keeps "
+                f"the first alone: to write {out} once more, pass the answers of all steps"
+            )
+        return ClosedStep(release, already=True, replaced=_released(release, out))
     server = Server(round)
     replies = [_read_answer(file, server) for file in answers]
     counted: list[str] = []
     files = _take_steps(path, server, replies, counted)
     if files is not None:
         _write_closed(path, server.step - 1, counted)
-        return Closed(None, _write_asks(files), tuple(server.refusals))
+        return ClosedStep(None, _write_asks(files), tuple(server.refusals))
     release = server.release()
     if not write_atomic(record, encode(release), replace=False):  # now it is closed
         raise InputError(f"{record} cannot be written: something is in its place; move it away")
-    return Closed(release, (), tuple(server.refusals), replaced=_released(release, out))
+    return ClosedStep(release, (), tuple(server.refusals), replaced=_released(release, out))
 
 
 def _take_steps(
@@ -193,8 +198,11 @@ def _released(release: Release, out: Path) -> bool:
 
 def _check_record(
     release: Release, round: Round, path: Path, replies: Sequence[_AnswerFile]
-) -> None:
-    """Refuse a record that is of another round, or does not follow from what agents answered."""
+) -> bool:
+    """Refuse a record that is of another round, or does not follow from what agents answered.
+
+    Tells whether all of it was computed again: of several steps it is if all answers are given.
+    """
     if release.round != round:
         raise InputError(
             f"{path} is the record of round {release.round.id}, not of {round.id}: move it away, "
@@ -229,21 +237,18 @@ def _check_record(
     steps = server.step  # of further ones the record keeps no answers
     if release.rounds != steps if server.ended else release.rounds <= steps:
         raise InputError(f"{changed} (a round of these terms takes other steps)")
-    if not server.ended and _other_outcome(path, release, replies):
+    found = release if server.ended else _all_steps(path, round, replies)
+    if found and found.used == release.used and found.outcomes != release.outcomes:
         raise InputError(f"{changed} (the answers give other thresholds)")
+    return found is not None and found.used == release.used
 
 
-def _other_outcome(path: Path, release: Release, replies: Sequence[_AnswerFile]) -> bool:
-    """Tell whether the answers of all steps, where they were given, end otherwise."""
-    server = Server(release.round)
-    try:
+def _all_steps(path: Path, round: Round, replies: Sequence[_AnswerFile]) -> Release | None:
+    """Return what the answers of all steps end with; None where some are missing."""
+    server = Server(round)
+    with suppress(InputError, QuorumError):
         _take_steps(_round_file(path), server, replies, [])
-    except (InputError, QuorumError):  # some answers were not given, so nothing can be told
-        return False
-    if not server.ended:
-        return False
-    found = server.release()
-    return found.used == release.used and found.outcomes != release.outcomes
+    return server.release() if server.ended else None
 
 
 def _answer_of(

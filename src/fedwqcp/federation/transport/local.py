@@ -13,24 +13,42 @@ import numpy as np
 import numpy.typing as npt
 from numpy.random import BitGenerator, Generator, SeedSequence, default_rng
 
-from fedwqcp._validation import Floats, several_columns
-from fedwqcp.errors import InfiniteThresholdWarning, InputError, QuorumError
+from fedwqcp import scores
+from fedwqcp._validation import (
+    Floats,
+    as_classes,
+    as_floats,
+    check_same_classes,
+    several_columns,
+)
+from fedwqcp.errors import ClassesError, InfiniteThresholdWarning, InputError, QuorumError
 from fedwqcp.federation.agent import Agent, DisclosureLimit, localize
-from fedwqcp.federation.plan import Plan, as_alphas, choose_method, choose_score, new_id
+from fedwqcp.federation.outputs import Outputs
+from fedwqcp.federation.plan import (
+    Plan,
+    as_alphas,
+    choose_method,
+    choose_score,
+    new_id,
+    set_rule,
+)
+from fedwqcp.federation.predict import check_ids, scored
+from fedwqcp.federation.release import Release
 from fedwqcp.federation.secure import SecureServer, run_masked, secure_round
 from fedwqcp.federation.server import Server
 from fedwqcp.methods import Calibration, Method
+from fedwqcp.methods.fcp import FCP
 from fedwqcp.quantile import exact_level
 from fedwqcp.scores import Rule, Score
+from fedwqcp.scores.aps import APS
 from fedwqcp.scores.custom import Custom
 from fedwqcp.wire.messages import Number, Round
-from fedwqcp.wire.release import Release
 
 SeedLike: TypeAlias = int | Sequence[int] | SeedSequence | BitGenerator | Generator
 """What `numpy.random.default_rng` takes."""
 
 OnExchange: TypeAlias = Callable[[int, str, int, int], None]
-"""Told of a question and its answer: step, agent, bytes down and bytes up."""
+"""Called with every question and its answer: step, agent, bytes down and bytes up."""
 
 
 _CHOSEN = (
@@ -40,14 +58,17 @@ _CHOSEN = (
 
 
 def calibrate(
-    agents: Mapping[str, npt.ArrayLike | Calibration],
+    agents: Mapping[str, npt.ArrayLike | Calibration | Outputs],
     *,
     method: str | Method[Any] = "fedwq-cp",
     alpha: float | Sequence[float],
     score: str | Score | None = None,
     rule: Rule = "leq",
+    allow_empty: bool = True,
+    key: str | None = None,
     by: Literal["label", "group"] | None = None,
     groups: Sequence[str] | None = None,
+    classes: Sequence[str] | None = None,
     allow_samples: bool = False,
     allow_large_alpha: bool = False,
     limit: DisclosureLimit | None = None,
@@ -60,10 +81,11 @@ def calibrate(
 
     Parameters
     ----------
-    agents : mapping of str to array_like or Calibration
-        For each agent its scores, shape (n,), or its `Calibration` where the method needs labels
-        or features. An agent may be empty. Shape (n, columns) is for scores of several columns,
-        which ``score`` must then name.
+    agents : mapping of str to Outputs, array_like or Calibration
+        For each agent the `Outputs` of its model with labels, which are scored here; or its scores,
+        shape (n,); or its `Calibration`, scores with labels or features for methods that need them.
+        An agent may be empty. Shape (n, columns) is for scores of several columns, which ``score``
+        must then name.
     method : str or Method, optional
         Name of a method, or a method with settings: ``methods.get("fedwq-cp", overflow="clip")``.
         ``"auto"`` asks for thresholds and up to sixteen more order statistics first (and for class
@@ -72,14 +94,25 @@ def calibrate(
         Miscoverage level, or several: each gets a threshold of its own. 0.1 stands for 90 %
         coverage.
     score : str or Score, optional
-        Where the scores come from; without it they count as the caller's own, without bounds.
+        Where the scores come from, stored with the release so that it predicts. Without it
+        `Outputs` are scored by randomised APS; scores count as the caller's own, without bounds.
     rule : {"leq", "leq_top1", "until"}, optional
         How a threshold becomes a set of labels; stored with the release.
+    allow_empty : bool, optional
+        False puts the most probable label into every set, so that none is empty (``rule``
+        ``"leq_top1"``): coverage and size can only grow.
+    key : str, optional
+        Key of the uniforms of a randomised score; random by default. Where the scores come from
+        ``score.of(..., u=uniforms(key, ids))``, pass the same key.
     by : {"label", "group"}, optional
         A threshold of its own for each class, or for each group that a `Calibration` names in
         ``groups``: coverage then holds within each, as the method promises it.
     groups : sequence of str, optional
         Names of the groups; by default those that occur.
+    classes : sequence of str, optional
+        Names of the classes, in the order of every model's columns; by default those that a
+        `Calibration` names. An agent whose `Calibration` names others, or another order, is
+        refused by name. Sets and thresholds by label then speak of these names.
     allow_samples : bool, optional
         Let methods pass on all scores of single people, as the exact forms of some need.
     allow_large_alpha : bool, optional
@@ -94,7 +127,7 @@ def calibrate(
         Add the agents' numbers under masks, so that the server sees only sums; for methods that
         need no more. Scores without a finite range need one: ``secure=(low, high)``.
     on_exchange : callable, optional
-        Told of every question and its answer: step, agent, bytes down and bytes up.
+        Called with every question and its answer: step, agent, bytes down and bytes up.
     seed : int, optional
         Old name of ``rng``; goes with the next release.
 
@@ -118,17 +151,27 @@ def calibrate(
     >>> release = calibrate({"a": [0.1, 0.2, 0.3, 0.4], "b": [0.2, 0.4]}, alpha=0.4)
     >>> round(release.threshold("a"), 3), str(release.guarantee), release.rounds
     (0.333, 'none', 1)
+
+    From a model's outputs to sets:
+
+    >>> cal = Outputs([[0.2, 0.8], [0.7, 0.3], [0.6, 0.4]], labels=[1, 0, 1])
+    >>> release = calibrate({"a": cal}, score="lac", alpha=0.4)
+    >>> release.predict_set("a", [[0.1, 0.9], [0.45, 0.55]])[1]
+    (0, 1)
     """
     if not isinstance(agents, Mapping):
         raise InputError(
             f"agents must map names to scores, such as {{'a': [0.1, 0.2]}}, got "
             f"{type(agents).__name__}"
         )
-    cals = _calibrations(agents)
+    key = new_id() if key is None else key
+    score = _default_score(score, agents)
+    cals = _calibrations(agents, score, key, _agreed_classes(agents, classes))
     options: dict[str, Any] = {
         "alpha": as_alphas(alpha, allow_large=allow_large_alpha),
         "score": _named_score(score, cals),
-        "rule": rule,
+        "rule": set_rule(rule, allow_empty),
+        "key": key,
         "allow_samples": allow_samples,
         "limit": limit,
         "rng": _one_source(rng, seed),
@@ -149,6 +192,94 @@ def calibrate(
     return release
 
 
+def federated_quantile(
+    values: Mapping[str, npt.ArrayLike],
+    q: float | Sequence[float],
+    *,
+    secure: bool = False,
+    limit: DisclosureLimit | None = None,
+    on_exchange: OnExchange | None = None,
+) -> float | Floats:
+    """Return a quantile of all agents' values together, exact in rank, from counts alone.
+
+    Of N values it is the ceil(q N)-th smallest: what ``numpy.quantile(pooled, q,
+    method="inverted_cdf")`` gives. The server asks how many values are at most each of a few
+    numbers until one number is left. It learns the agents' sizes and counts, or with ``secure``
+    their sums, and the result, which is one person's value.
+
+    Parameters
+    ----------
+    values : mapping of str to array_like, shape (n,)
+        For each agent its finite values; an agent may have none.
+    q : float or sequence of float
+        Between 0 and 1, both left out; several are found in the same round trips.
+    secure : bool, optional
+        Add the counts under masks, so that the server sees only sums; needs three agents.
+    limit : DisclosureLimit, optional
+        How much of their values agents tell without ``secure``; nothing is limited by default.
+    on_exchange : callable, optional
+        Told of every question and its answer: step, agent, bytes down and bytes up.
+
+    Returns
+    -------
+    float or Floats
+        One of the values; one for each q, in its order.
+
+    Raises
+    ------
+    InputError
+        If a value is not finite, q is not between 0 and 1, or there is no value.
+
+    Notes
+    -----
+    It is a round of `fcp` with ``correction=False`` at alpha = 1 - q on the score ``custom``: every
+    transport carries it whose agents bring a `Calibration` of their values. For prediction sets use
+    `calibrate`: this quantile counts no test point and covers too little.
+
+    Examples
+    --------
+    >>> federated_quantile({"a": [3, 1, 2], "b": [10], "c": [7, 5]}, 0.5)
+    3.0
+    >>> federated_quantile({"a": [3, 1, 2], "b": [10], "c": [7, 5]}, [0.1, 0.9], secure=True)
+    array([ 1., 10.])
+    """
+    if not isinstance(values, Mapping):
+        raise InputError(
+            f"values must map names to values, such as {{'a': [0.1, 0.2]}}, got "
+            f"{type(values).__name__}"
+        )
+    several = np.ndim(q) > 0
+    levels = np.ravel(q).tolist()
+    for level in levels:
+        if type(level) is bool or not isinstance(level, int | float) or not 0 < level < 1:
+            raise InputError(f"q must be strictly between 0 and 1, got {level!r}")
+    cals = {}
+    for name, own in values.items():
+        try:
+            cals[name] = Calibration(as_floats(own, "values", (None,)))
+        except InputError as error:
+            raise InputError(f"agent {name!r}: {error}") from None
+    if not sum(cal.n for cal in cals.values()):
+        raise InputError("a quantile needs at least one value, got none of any agent")
+    alphas = tuple(float(1 - level) for level in levels)
+    release = _one_round(
+        cals,
+        FCP(correction=False),
+        alpha=tuple(dict.fromkeys(alphas)),
+        score=Custom(),
+        rule="leq",
+        key="",
+        allow_samples=False,
+        limit=limit,
+        rng=None,
+        on_exchange=on_exchange,
+        secure=(-1.0, 1.0) if secure else False,  # of counts no range is asked
+    )
+    name = next(iter(cals))
+    found = [float(release.threshold(name, alpha)) for alpha in alphas]
+    return np.array(found) if several else found[0]
+
+
 def _one_round(
     cals: Mapping[str, Calibration],
     method: str | Method[Any],
@@ -156,6 +287,7 @@ def _one_round(
     alpha: tuple[float, ...],
     score: str | Score,
     rule: Rule,
+    key: str,
     allow_samples: bool,
     limit: DisclosureLimit | None,
     rng: SeedLike | None,
@@ -174,7 +306,9 @@ def _one_round(
         quorum=len(cals),
         max_n=max(1, *(cal.n for cal in cals.values()), 1),
         rule=rule,
+        key=key,
         n_classes=next((cal.n_classes for cal in cals.values()), None),
+        classes=next((cal.classes for cal in cals.values()), ()),
         by=by,
         groups=_group_names(cals, by, groups),
     )
@@ -342,24 +476,65 @@ def _callers_level() -> int:
     return level + 1
 
 
-def _calibrations(agents: Mapping[str, npt.ArrayLike | Calibration]) -> dict[str, Calibration]:
-    """Check what each agent brings; an error names the agent."""
+def _default_score(score: str | Score | None, agents: Mapping[str, object]) -> Score | str | None:
+    """Return the score that outputs are scored with: the one that is named, or randomised APS."""
+    outputs = {name: data for name, data in agents.items() if isinstance(data, Outputs)}
+    if score is not None or not outputs:
+        return score
+    for name, data in outputs.items():
+        if data.values.ndim == 1:
+            raise InputError(
+                f"agent {name!r}: one number per row is a regressor's prediction: name its score, "
+                "score='absolute-residual'"
+            )
+    return APS()
+
+
+def _agreed_classes(agents: Mapping[str, object], classes: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the names of the classes: those given, or those of the first agent that names any."""
+    if classes is not None:
+        return as_classes(classes)
+    named = (data.classes for data in agents.values() if isinstance(data, Outputs | Calibration))
+    return next((names for names in named if names), ())
+
+
+def _calibrations(
+    agents: Mapping[str, npt.ArrayLike | Calibration | Outputs],
+    score: str | Score | None,
+    key: str,
+    classes: tuple[str, ...],
+) -> dict[str, Calibration]:
+    """Check what each agent brings, and score what a model put out; an error names the agent."""
     found = {}
     for name, data in agents.items():
         try:
-            found[name] = data if isinstance(data, Calibration) else Calibration(data)
+            if isinstance(data, Outputs):
+                assert score is not None  # outputs have a default one
+                chosen = scores.get(score) if isinstance(score, str) else score
+                check_ids(chosen, data)
+                found[name] = scored(chosen, key, data.in_classes(classes))
+            else:
+                found[name] = data if isinstance(data, Calibration) else Calibration(data)
+            if classes and found[name].classes:
+                check_same_classes(found[name].classes, classes)
         except InputError as error:
-            raise InputError(f"agent {name!r}: {error}") from None
-    return _same_classes(found)
+            raise type(error)(f"agent {name!r}: {error}") from None
+    return _same_classes(found, classes)
 
 
-def _same_classes(cals: dict[str, Calibration]) -> dict[str, Calibration]:
-    """Give every agent the same number of classes."""
+def _same_classes(cals: dict[str, Calibration], classes: tuple[str, ...]) -> dict[str, Calibration]:
+    """Give every agent the same classes."""
+    for name, cal in cals.items() if classes else ():
+        if cal.n_classes not in (None, len(classes)):
+            raise ClassesError(
+                f"agent {name!r}: n_classes must be {len(classes)}, as many as classes are named, "
+                f"got {cal.n_classes}"
+            )
     known = {cal.n_classes for cal in cals.values() if cal.n_classes is not None}
     if len(known) > 1:
         raise InputError(f"n_classes must be the same for all agents, got {sorted(known)}")
     found = [int(cal.labels.max(initial=-1)) + 1 for cal in cals.values() if cal.labels is not None]
-    n_classes = next(iter(known), max(found, default=None))
+    n_classes = len(classes) or next(iter(known), max(found, default=None))
     return {
         name: Calibration(
             cal.scores,
@@ -368,6 +543,7 @@ def _same_classes(cals: dict[str, Calibration]) -> dict[str, Calibration]:
             n_classes,
             groups=cal.groups,
             weights=cal.weights,
+            classes=classes,
         )
         for name, cal in cals.items()
     }

@@ -26,6 +26,7 @@ CODES = {
     "roster": "the site's agent is not in the roster",
     "round": "the site knows other terms, or another release, under the id of this round",
     "data": "the site's outputs could not be read, or do not fit the round",
+    "classes": "the site's model has other classes than the round, or another order of them",
     "answer": "the site does not answer this question, or may not",
     "budget": "the site's privacy budget does not allow the answer",
     "secure": "the site takes part in secure rounds alone, or the terms say that this is one",

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 from fedwqcp.errors import INTERNAL, FedwqcpError, InputError, RoundError, traced
 from fedwqcp.federation.record import Ledger, with_reasons
+from fedwqcp.federation.release import Release
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.signing import check_signature
 from fedwqcp.federation.transport.messages import (
@@ -32,7 +33,6 @@ from fedwqcp.federation.transport.messages import (
 )
 from fedwqcp.wire.codec import brief, decode, encode
 from fedwqcp.wire.messages import Answer, Round
-from fedwqcp.wire.release import Release
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from fedwqcp import methods, scores
 from fedwqcp.errors import InputError
-from fedwqcp.federation.plan import as_alphas, choose_method, choose_score, new_id
+from fedwqcp.federation.plan import (
+    as_alphas,
+    choose_method,
+    choose_score,
+    named_classes,
+    new_id,
+)
 from fedwqcp.federation.transport.session import Timeouts
 from fedwqcp.wire.messages import Round, Setting
 
+N = TypeVar("N")
+
 _KEYS = {
     "agents", "alpha", "method", "score", "rule", "by", "groups", "quorum", "max-n", "n-classes",
-    "deadline", "grace", "records", "nodes", "secure", "score-low", "score-high", "keys",
-    "allow-large-alpha",
+    "classes", "deadline", "grace", "records", "nodes", "secure", "score-low", "score-high",
+    "keys", "allow-large-alpha",
 }  # fmt: skip
 _PREFIXES = ("method-setting.", "score-setting.")
 
@@ -27,9 +36,9 @@ def round_of(config: Mapping[str, object]) -> Round:
         ``agents`` ("st-mary,lakeside"), ``alpha`` (0.1, or "0.05,0.1"; above 0.5 only with
         ``allow-large-alpha``), ``method``, ``score``,
         ``rule``, ``by`` ("label" or "group"), ``groups`` ("female,male"), ``quorum`` and
-        ``n-classes`` (0: not given), ``max-n``; ``keys`` ("st-mary=3f...,lakeside=a0..."), where
-        answers must be signed; settings of method and score under ``method-setting.NAME`` and
-        ``score-setting.NAME``.
+        ``n-classes`` (0: not given), ``classes`` ("melanoma,nevus,other"), ``max-n``; ``keys``
+        ("st-mary=3f...,lakeside=a0..."), where answers must be signed; settings of method and score
+        under ``method-setting.NAME`` and ``score-setting.NAME``.
 
     Returns
     -------
@@ -48,6 +57,9 @@ def round_of(config: Mapping[str, object]) -> Round:
                 f"{', '.join(sorted(_KEYS))}, {', '.join(part + 'NAME' for part in _PREFIXES)}"
             )
     agents = _split(config.get("agents", ""))
+    classes, n_classes = named_classes(
+        _split(config.get("classes", "")), _whole("n-classes", config.get("n-classes", 0)) or None
+    )
     method = methods.get(str(config.get("method", "fedwq-cp")), **_settings(config, _PREFIXES[0]))
     score = scores.get(str(config.get("score", "aps")), **_settings(config, _PREFIXES[1]))  # type: ignore[arg-type]  # checked there
     return Round(
@@ -63,7 +75,8 @@ def round_of(config: Mapping[str, object]) -> Round:
         max_n=_whole("max-n", config.get("max-n", Round.max_n)),
         rule=str(config.get("rule", "leq")),
         key=new_id(),
-        n_classes=_whole("n-classes", config.get("n-classes", 0)) or None,
+        n_classes=n_classes,
+        classes=classes,
         by=str(config.get("by", "")) or None,
         groups=_split(config.get("groups", "")),
         keys=_keys(config.get("keys", "")),
@@ -89,17 +102,20 @@ def timeouts_of(config: Mapping[str, object]) -> Timeouts:
     )
 
 
-def nodes_of(config: Mapping[str, object]) -> dict[str, int] | None:
+def nodes_of(config: Mapping[str, object], node_of: Callable[[str], N]) -> dict[str, N] | None:
     """Return which node each agent must be (``nodes``: "st-mary=1234,lakeside=5678").
 
-    None where the configuration names none: then nodes say which agent they are.
+    `node_of` reads how the engine names a node. None where the configuration names none.
     """
-    found: dict[str, int] = {}
+    found: dict[str, N] = {}
     for entry in _split(config.get("nodes", "")):
         name, equals, node = entry.partition("=")
-        if not equals or not node.strip().isdigit():
+        try:
+            found[name.strip()] = node_of(node.strip())
+        except ValueError:
+            equals = ""
+        if not equals or not node.strip():
             raise InputError(f"nodes must be written NAME=ID, got {entry!r}")
-        found[name.strip()] = int(node)
     if len(set(found.values())) != len(found):
         raise InputError("nodes: one node stands for one agent")
     return found or None

@@ -24,25 +24,31 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._io import write_atomic
-from fedwqcp.errors import BudgetError, FedwqcpError, InputError, traced
+from fedwqcp._io import read_toml, write_atomic
+from fedwqcp.errors import BudgetError, ClassesError, FedwqcpError, InputError, traced
 from fedwqcp.federation.agent import USUAL_LIMIT, Agent, DisclosureLimit
 from fedwqcp.federation.outputs import Outputs, load_outputs
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.predict import calibration_of, check_terms
 from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.record import parse
+from fedwqcp.federation.release import Release
 from fedwqcp.federation.signing import SigningKey
 from fedwqcp.federation.transport.messages import OK, Request
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Ask, Round, check_names
-from fedwqcp.wire.release import Release
 
 SiteOutputs: TypeAlias = Outputs | Calibration | tuple[npt.ArrayLike, npt.ArrayLike]
 """What a site's own function may return: outputs and labels, in one of three forms."""
 Work: TypeAlias = Callable[[], tuple[str, bytes]]
 """Returns a status and the bytes that go with it."""
+_FILES = ("outputs", "labels", "folder", "sign-key")
+_KEYS = (
+    *_FILES, "agent", "allow-samples", "max-share", "min-class", "max-seconds", "privacy-budget",
+    "secure-only",
+)  # fmt: skip
+"""What a site may set; `Site.of` and `read_outputs` read it."""
 _ROUND_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
@@ -79,7 +85,7 @@ class Site:
         if agent is None and "partition-id" in config:
             agent = f"agent-{config['partition-id']}"
         if agent is None:
-            raise InputError("name this agent: --node-config \"agent='st-mary' ...\"")
+            raise InputError("name this agent in the site's settings: agent='st-mary'")
         check_names((str(agent),))
         budget = config.get("privacy-budget")
         folder = str(config.get("folder", Path("fedwqcp-site") / str(agent)))
@@ -123,13 +129,18 @@ class Site:
         path = folder / f"{name}.json"
         return path.read_bytes() if path.exists() else None
 
-    def keep_answer(self, round: Round, terms: bytes, name: str, answer: bytes) -> None:
-        """Write down what is about to leave."""
+    def keep_answer(self, round: Round, terms: bytes, name: str, answer: bytes) -> bytes:
+        """Write down what is about to leave, and return it.
+
+        Of several processes that are asked at the same time the first decides what leaves.
+        """
         folder = self._round_folder(round.id)
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-            write_atomic(folder / "round.json", terms)
-            write_atomic(folder / f"{name}.json", answer)
+        if folder is None:
+            return answer
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomic(folder / "round.json", terms, replace=False)
+        write_atomic(folder / f"{name}.json", answer, replace=False)
+        return self.previous_answer(round, terms, name) or answer
 
     def keep_release(self, release: Release, data: bytes) -> None:
         """Write down the release of a round, once; it must be of the terms that were answered."""
@@ -220,7 +231,7 @@ def answer(
         before = site.previous_answer(round, request.round, f"step-{step}")
     if before is not None:
         return before
-    with refuse_with("data"):
+    with refuse_with("data"), refuse_with("classes", ClassesError):
         agent = Agent(
             site.agent,
             plan,
@@ -232,8 +243,7 @@ def answer(
         )
     with refuse_with("answer"), refuse_with("budget", BudgetError):
         found = agent.answer(request.body or None)
-        site.keep_answer(round, request.round, f"step-{step}", found)
-    return found
+        return site.keep_answer(round, request.round, f"step-{step}", found)
 
 
 def accept_release(site: Site, request: Request) -> bytes:
@@ -251,8 +261,15 @@ def read_outputs(config: Mapping[str, object]) -> Outputs:
     """Read the files that the site's settings name: ``outputs``, and ``labels`` if it has none."""
     path, labels = config.get("outputs"), config.get("labels")
     if path is None:
-        raise InputError("name the file: --node-config \"agent='st-mary' outputs='cal.npz'\"")
-    return load_outputs(Path(str(path)), None if labels is None else Path(str(labels)))
+        raise InputError("name the file in the site's settings: outputs='cal.npz'")
+    return load_outputs(Path(str(path)), None if labels is None else Path(str(labels)), None)
+
+
+def load_settings(path: Path, home: Path) -> dict[str, object]:
+    """Read a site's settings from a TOML file; files that it names lie below `home`."""
+    found = {"folder": "fedwqcp-site", **read_toml(path, _KEYS)}
+    files = {key: str(home / str(found[key])) for key in _FILES if found.get(key)}
+    return {**found, **files}
 
 
 @lru_cache(maxsize=4)

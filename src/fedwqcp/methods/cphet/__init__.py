@@ -45,8 +45,8 @@ from fedwqcp.methods.cphet.densities import (
 from fedwqcp.methods.cphet.reweighting import (
     DescendToward,
     PooledWeights,
-    ReweightedToAll,
-    ReweightedToEach,
+    ReweightedPerAgentThresholds,
+    ReweightedSharedThreshold,
     Reweighting,
     SharedDensities,
     SumsAt,
@@ -151,7 +151,13 @@ class CPhet(Method[Summary]):
 
     summaries = (FittedDensity, Weighed, WeightedScores, Sums, Step)
     questions = (Begin, Weigh, SumsAt, DescendToward)
-    outcomes = (ReweightedToAll, ReweightedToEach, PooledWeights, SharedDensities, Local)
+    outcomes = (
+        ReweightedSharedThreshold,
+        ReweightedPerAgentThresholds,
+        PooledWeights,
+        SharedDensities,
+        Local,
+    )
     corrects_shift_of = "features"
     guarantee = Guarantee("target-shift", "approximate")
     assumption = (
@@ -186,10 +192,8 @@ class CPhet(Method[Summary]):
         """Where the quantile of each input, or of one upload, is found from all agents' scores."""
         return self.scope == "pooled" and self._sends_scores
 
-    def reveals(
-        self, cal: Calibration, alpha: float, *, steps: int, agents: int
-    ) -> tuple[Disclosure, ...]:
-        del alpha, steps, agents
+    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
+        del alpha, steps
         if self.scope == "local" and self.target != "mixture":
             return ()
         sizes = [] if cal.labels is None else np.bincount(cal.labels).tolist()

@@ -28,7 +28,15 @@ from fedwqcp.methods.cphet.densities import (
 )
 from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level, weighted_quantile
 from fedwqcp.wire.limits import NUMBER
-from fedwqcp.wire.messages import Number, Outcome, Question, Summary, ToAll, ToEach, check_score
+from fedwqcp.wire.messages import (
+    Number,
+    Outcome,
+    PerAgentThresholds,
+    Question,
+    SharedThreshold,
+    Summary,
+    check_score,
+)
 
 
 @dataclass(frozen=True)
@@ -146,7 +154,7 @@ class WeightedScores(Summary):
 
 
 @dataclass(frozen=True)
-class ReweightedToAll(ToAll):
+class ReweightedSharedThreshold(SharedThreshold):
     """One threshold for all agents, with the effective sample size behind it.
 
     Parameters
@@ -161,7 +169,7 @@ class ReweightedToAll(ToAll):
 
 
 @dataclass(frozen=True)
-class ReweightedToEach(ToEach):
+class ReweightedPerAgentThresholds(PerAgentThresholds):
     """A threshold for each agent, with the effective sample sizes behind them.
 
     Parameters
@@ -357,7 +365,7 @@ def weighed(scores: Floats, weights: Floats, alpha: float, *, quantiles: bool) -
 
 def reweighted(
     q: Floats, totals: Floats, squares: Floats, *, shared: bool
-) -> ReweightedToAll | ReweightedToEach:
+) -> ReweightedSharedThreshold | ReweightedPerAgentThresholds:
     """Return thresholds with their effective sample sizes; without weight a threshold is +inf.
 
     Shapes: q (T,), totals, squares (T,).
@@ -365,8 +373,8 @@ def reweighted(
     values = np.where(totals > 0, q, inf).tolist()
     effective = effective_sizes(totals, squares)
     if shared:
-        return ReweightedToAll(values[0], effective[0])
-    return ReweightedToEach(tuple(values), effective)
+        return ReweightedSharedThreshold(values[0], effective[0])
+    return ReweightedPerAgentThresholds(tuple(values), effective)
 
 
 def effective_sizes(totals: Floats, squares: Floats) -> tuple[float, ...]:
@@ -406,7 +414,7 @@ def oracle(
 
 def pooled_quantiles(
     scores: Floats, weights: Floats, alpha: float, *, shared: bool
-) -> ReweightedToAll | ReweightedToEach:
+) -> ReweightedSharedThreshold | ReweightedPerAgentThresholds:
     """Return the weighted quantile for each target.
 
     Shapes: scores (N,), weights (T, N).

@@ -48,7 +48,14 @@ from fedwqcp.methods.dp_fedcp.label_shift import (
     label_weights,
 )
 from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level
-from fedwqcp.wire.messages import Begin, Outcome, Question, Summary, ToAll, ToEach
+from fedwqcp.wire.messages import (
+    Begin,
+    Outcome,
+    PerAgentThresholds,
+    Question,
+    SharedThreshold,
+    Summary,
+)
 from fedwqcp.wire.release import Guarantee
 
 
@@ -136,7 +143,7 @@ class DPFedCP(Method[Summary]):
 
     summaries = (LabelCounts, NoisyCounts, Sums, Step)
     questions = (Begin, CountFirst, CountsAt, DescendFrom)
-    outcomes = (ToAll, ToEach)
+    outcomes = (SharedThreshold, PerAgentThresholds)
     per_label = True
     needs_labels = True
     score_range = (0.0, 1.0)
@@ -171,10 +178,8 @@ class DPFedCP(Method[Summary]):
         if isinstance(self.seed, bool) or self.seed < 0:
             raise InputError(f"seed must be an integer of at least 0, got {self.seed!r}")
 
-    def reveals(
-        self, cal: Calibration, alpha: float, *, steps: int, agents: int
-    ) -> tuple[Disclosure, ...]:
-        del alpha, agents
+    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
+        del alpha
         labels, C = self._labelled(cal).labelled("dp-fedcp")
         sizes = np.bincount(labels, minlength=C).tolist()
         # The server names the weights, so every number can be about one class alone. How many
@@ -241,7 +246,7 @@ class DPFedCP(Method[Summary]):
         q = yield from solve(shift, sizes, alpha)
         table = np.where(shift.totals > 0, np.clip(q.reshape(shift.totals.shape), 0, 1), np.inf)
         rows = tuple(tuple(row) for row in table.tolist())
-        return ToEach(rows) if self.target == "own" else ToAll(rows[0])
+        return PerAgentThresholds(rows) if self.target == "own" else SharedThreshold(rows[0])
 
     def read_counts(self, answer: Summary) -> tuple[int, ...] | None:
         return answer.counts if isinstance(answer, LabelCounts) else None

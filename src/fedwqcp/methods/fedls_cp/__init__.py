@@ -35,12 +35,12 @@ from fedwqcp.methods.fedls_cp.class_sketches import (
 )
 from fedwqcp.methods.fedls_cp.shrinkage import Shrinkage, mixture_thresholds
 from fedwqcp.quantile import conformal_quantile, conformal_rank
-from fedwqcp.wire.messages import LocalQuantile, Question, Summary, ToEach
+from fedwqcp.wire.messages import LocalQuantile, PerAgentThresholds, Question, Summary
 from fedwqcp.wire.release import Guarantee
 
 
 @dataclass(frozen=True)
-class LabelShifted(ToEach):
+class LabelShifted(PerAgentThresholds):
     """One threshold for each agent, and how far it rests on others.
 
     Parameters
@@ -210,10 +210,8 @@ class FedLSCP(OneShot[ClassSketches]):
             f"other agents'; coverage is approximate{adds}"
         )
 
-    def reveals(
-        self, cal: Calibration, alpha: float, *, steps: int, agents: int
-    ) -> tuple[Disclosure, ...]:
-        del steps, agents
+    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
+        del steps
         labels, C = self._classes(cal)
         classes = tuple(
             Disclosure(n, len(ranks_of(n, alpha, *self._limits)), part)

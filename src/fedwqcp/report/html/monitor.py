@@ -310,7 +310,7 @@ def _classes(found: MonitorFiles) -> Section:
         "Classes",
         "Each class of each agent has a test of its own. One threshold for all promises coverage "
         "over all classes together; only a calibration by label promises it within each. Counts "
-        f"of fewer than ten rows are not told.{more}",
+        f"of fewer than ten rows are left out.{more}",
         [Table("classes", "Standing of each class, most evidence of a drop first", columns, rows)],
     )
 

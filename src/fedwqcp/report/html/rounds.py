@@ -18,6 +18,7 @@ from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.predict import calibration_of, predict
 from fedwqcp.federation.predict import thresholds as agents_thresholds
 from fedwqcp.federation.record import load
+from fedwqcp.federation.release import Release
 from fedwqcp.methods import Calibration
 from fedwqcp.metrics import FEWEST
 from fedwqcp.quantile import conformal_quantile, conformal_rank
@@ -51,12 +52,12 @@ from fedwqcp.report.html.sections import (
     messages_section,
     scores_section,
 )
-from fedwqcp.report.terminal import Released, always_left_out, released
+from fedwqcp.report.terminal import LevelThresholds, always_left_out, released
 from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.theory import Diagnosis, diagnose_release
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Answer, LocalQuantile
-from fedwqcp.wire.release import AgentRecord, Release
+from fedwqcp.wire.release import AgentRecord
 
 _STATUS: dict[str, tuple[Tone, str]] = {
     "used": ("good", "used"),
@@ -90,6 +91,7 @@ def round_page(path: Path, options: ReportOptions) -> Page:
         facts=(
             ("Round", round.id),
             ("Score", round.score.name),
+            *((("Classes", ", ".join(round.classes)),) if round.classes else ()),
             ("Quorum", f"{round.quorum} of {len(round.agents)}"),
             ("Round trips", str(release.rounds)),
             ("Proved", f"{release.guarantee} ({release.assumption})"),
@@ -197,7 +199,7 @@ def _holds_release(file: Path) -> bool:
 
 
 def _verdict(
-    release: Release, alpha: float, found: Diagnosis | None, here: Sequence[Released]
+    release: Release, alpha: float, found: Diagnosis | None, here: Sequence[LevelThresholds]
 ) -> ViewVerdict:
     """Say who was used, what came out, and what is not known here."""
     used, all_ = len(release.used) - len(always_left_out(here)), len(release.agents)
@@ -366,12 +368,13 @@ def _read_case(release: Release, alpha: float, options: ReportOptions) -> _Case:
     """Read the agent's outputs and make its sets."""
     if options.agent is None or options.outputs is None:
         raise InputError("an agent's own report needs --agent and --outputs with labels")
-    test = load_outputs(options.outputs, options.labels)
+    test = load_outputs(options.outputs, options.labels, release.round.classes)
     if test.labels is None or not len(test.values):
         raise InputError("--outputs must hold labelled test points: coverage needs the truth")
     cal = None
     if options.calibration is not None:
-        cal = calibration_of(release.round, load_outputs(options.calibration))
+        again = load_outputs(options.calibration, classes=release.round.classes)
+        cal = calibration_of(release.round, again)
     sets = predict(release, options.agent, test, alpha=alpha, calibration=cal)
     features = None if test.features is None else np.asarray(test.features, dtype=np.float64)
     threshold = agents_thresholds(release, options.agent, alpha, cal, features)
@@ -461,7 +464,7 @@ def _examples_section(case: _Case, most: int) -> Section:
             ExamplePoint(
                 agent=case.agent,
                 title=f"No. {place + 1}: {name}",
-                text=f"Truth: {number(float(truth[row]))}.",
+                text=f"Truth: {_named(case.sets, float(truth[row]))}.",
                 image="",
                 alt="",
                 sets=[_example_set(method, case.sets, row, float(truth[row]))],
@@ -487,10 +490,18 @@ def _example_set(method: str, sets: LabelSets | Intervals, row: int, truth: floa
     ends = sets[row]
     if isinstance(sets, LabelSets):
         return ExampleSet(
-            (method,), [(str(label), label == truth) for label in ends], truth in ends
+            (method,),
+            [(name, label == truth) for name, label in zip(sets.names(row), ends, strict=True)],
+            truth in ends,
         )
     covered = ends[0] <= truth <= ends[1]
     return ExampleSet((method,), [(f"{number(ends[0])} to {number(ends[1])}", covered)], covered)
+
+
+def _named(sets: LabelSets | Intervals, truth: float) -> str:
+    """Return a true label by its name, where it has one."""
+    names = sets.classes if isinstance(sets, LabelSets) else ()
+    return names[int(truth)] if names else number(truth)
 
 
 def _truth(case: _Case) -> Floats:

@@ -30,7 +30,6 @@ _SEED_SHARE = 4 + 48
 """Bytes of a share of a seed: 32 bytes, padded to blocks of 16, behind the number of the share."""
 _SITE = "flwr.client.mod.secure_aggregation.secaggplus_mod"
 _SERVER = "flwr.server.workflow.secure_aggregation.secaggplus_workflow"
-_GENERATOR = "pseudo_rand_gen"
 _UNCHECKED = "SecAgg+ of this Flower is not the one that was checked: use flwr 1.41"
 
 
@@ -70,18 +69,30 @@ def expand_seed(seed: bytes, num_range: int, dimensions_list: list[tuple[int, ..
     return [part.reshape(shape) for part, shape in zip(parts, dimensions_list, strict=True)]
 
 
+def whole_words(parameters: list[Any], clipping_range: float, target_range: int) -> list[Words]:
+    """Return words as they are, where SecAgg+ would clip and round; it divided them by its range.
+
+    All words modulo 2^32 pass, since a random one must be able to hide any other in a total.
+    """
+    del clipping_range
+    return [np.rint(array * target_range).astype(np.int64) for array in parameters]
+
+
 @cache
 def _copy(name: str) -> ModuleType:
-    """Load a module once more, out of everyone's sight, and give it our generator.
+    """Load a module once more, out of everyone's sight, and give it our masks and words.
 
-    A Flower without this generator is refused: its masks would be of unknown strength.
+    A Flower that does not use these names is refused: its masks would be of unknown strength.
     """
+    ours: dict[str, object] = {"pseudo_rand_gen": expand_seed}
+    if name == _SITE:
+        ours["quantize"] = whole_words
     spec = find_spec(name)
     if spec is None or spec.loader is None:
         raise InputError(_UNCHECKED)
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
-    if not hasattr(module, _GENERATOR):
+    if not all(hasattr(module, known) for known in ours):
         raise InputError(_UNCHECKED)
-    setattr(module, _GENERATOR, expand_seed)
+    vars(module).update(ours)
     return module

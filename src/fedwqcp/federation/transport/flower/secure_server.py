@@ -27,6 +27,7 @@ from numpy.lib import format as npy
 
 from fedwqcp.errors import FedwqcpError, InputError, QuorumError, RoundError, traced
 from fedwqcp.federation.plan import Plan
+from fedwqcp.federation.release import Release
 from fedwqcp.federation.secure import SecureServer
 from fedwqcp.federation.transport.flower.messages import (
     READY,
@@ -47,7 +48,6 @@ from fedwqcp.federation.transport.messages import CODES, OK, NodeId, Request, ne
 from fedwqcp.federation.transport.session import Session, Timeouts, collect
 from fedwqcp.wire.codec import encode
 from fedwqcp.wire.messages import MODULUS, FixedPoint, Round
-from fedwqcp.wire.release import Release
 
 _FIELDS = {
     Stage.SETUP: {Key.PUBLIC_KEY_1, Key.PUBLIC_KEY_2},
@@ -348,7 +348,7 @@ class _SumStrategy:
         (mean,) = parameters_to_ndarrays(results[0][1].parameters)
         centred = (round(float(value) * count / target) for value in mean)
         *totals, check = (value + count * target // 2 for value in centred)
-        if check != count * CHECK or not all(0 <= word < count * target for word in totals):
+        if check != count * CHECK or not all(0 <= word < MODULUS for word in totals):
             raise ValueError("the masks do not cancel")
         self.nodes = tuple(node.node_id for node, _ in results)
         self.totals = tuple(totals)

@@ -67,7 +67,7 @@ def check_ready(site: Site, request: Request, outputs: OwnOutputs) -> bytes:
             status = refused.code
         before = status.encode()
         with refuse_with("round"):
-            site.keep_answer(round, request.round, "ready", before)
+            before = site.keep_answer(round, request.round, "ready", before)
     if before != OK.encode():
         raise RefusedError(before.decode())
     return b""
@@ -104,7 +104,7 @@ def take_part(message: Message, context: Context, outputs: OwnOutputs, watchdog:
                 status, body = site.perform(work, request.seconds, watchdog)
                 if status != OK:
                     raise RefusedError(status)
-                return _as_parameters(question, json.loads(body), scale)
+                return _as_parameters(question, json.loads(body))
 
             reply = secaggplus_mod()(message, context, _fit)
         except RefusedError as refused:
@@ -143,11 +143,9 @@ def _words(site: Site, request: Request, outputs: OwnOutputs) -> bytes:
     return json.dumps(words).encode()
 
 
-def _as_parameters(question: Message, words: list[int], scale: FixedPoint) -> Message:
-    """Return the words as SecAgg+ wants them: its quantisation then changes nothing."""
-    target = 2**scale.bits
-    centred = (np.array([*words, CHECK], dtype=np.float64) - target / 2) * target
-    parameters = ndarrays_to_parameters([centred])  # multiplied by 1 / target there
+def _as_parameters(question: Message, words: list[int]) -> Message:
+    """Return the words as SecAgg+ takes them, and `whole_words` gives them back."""
+    parameters = ndarrays_to_parameters([np.array([*words, CHECK], dtype=np.float64)])
     result = FitRes(Status(Code.OK, ""), parameters, 1, {})
     return Message(fitres_to_recorddict(result, False), reply_to=question)
 

@@ -65,7 +65,7 @@ def calibrate_as(
         grid,
         round,
         timeouts=timeouts_of(config),
-        nodes=nodes_of(config),
+        nodes=nodes_of(config, int),
         model=model,
         record=Path(records) / round.id if records else None,
         secure=secure_of(config),

@@ -1,0 +1,164 @@
+"""``fedwqcp flower`` and ``fedwqcp nvflare``: an app or a job of one's own, and demonstrations."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from fedwqcp.cli.output import AsJson, Output
+from fedwqcp.errors import InputError
+from fedwqcp.federation.transport.deployment import DemoResult
+from fedwqcp.report.terminal import always_left_out, released
+
+flower = typer.Typer(no_args_is_help=True)
+nvflare = typer.Typer(no_args_is_help=True)
+
+Out = Annotated[
+    Path | None, typer.Option(help="Folder to keep; by default a temporary one is removed.")
+]
+MethodName = Annotated[str, typer.Option(help="Name of a method.")]
+Alpha = Annotated[float, typer.Option(help="Miscoverage level.")]
+Deadline = Annotated[float, typer.Option(help="Seconds that a step may take.")]
+
+
+@flower.command()
+def new(
+    folder: Annotated[Path, typer.Argument(help="A new folder; it names the app.")],
+    as_json: AsJson = False,
+) -> None:
+    """Write a minimal, commented Flower app of your own that runs as it is."""
+    from fedwqcp.federation.transport.flower.deployment import new_app
+
+    output, files = Output(as_json), new_app(folder)
+    for path in files:
+        output.say(path)
+    output.say(f"put your model in outputs(); {folder / 'README.md'} tells how to run it")
+    output.done(files=files)
+
+
+@flower.command()
+def demo(
+    out: Out = None,
+    method: MethodName = "fedwq-cp",
+    alpha: Alpha = 0.1,
+    deadline: Deadline = 60.0,
+    as_json: AsJson = False,
+) -> None:
+    """Run one round between a SuperLink and six SuperNodes on this machine, then stop them."""
+    from fedwqcp.federation.transport.flower.deployment import run_demo
+
+    _demo(run_demo, out, method, alpha, deadline, Output(as_json))
+
+
+@nvflare.command("new")
+def new_job(
+    folder: Annotated[Path, typer.Argument(help="A new folder; it names the job.")],
+    as_json: AsJson = False,
+) -> None:
+    """Write a commented NVIDIA FLARE job: the terms of a round, and no code."""
+    from fedwqcp.federation.transport.nvflare.deployment import new_job
+
+    output, files = Output(as_json), new_job(folder)
+    for path in files:
+        output.say(path)
+    output.say(f"state the roster and the terms in {files[2]}; {files[1]} tells how to run it")
+    output.done(files=files)
+
+
+@nvflare.command()
+def allow(
+    kit: Annotated[Path, typer.Argument(help="Startup kit of a site or of the coordinator.")],
+    as_json: AsJson = False,
+) -> None:
+    """Let a startup kit run the classes of fedwqcp alone, and no code that a job brings."""
+    from fedwqcp.federation.transport.nvflare.deployment import allow
+
+    output, files = Output(as_json), allow(kit)
+    for path in files:
+        output.say(path)
+    output.done(files=files)
+
+
+@nvflare.command("demo")
+def demo_nvflare(
+    out: Out = None,
+    method: MethodName = "fedwq-cp",
+    alpha: Alpha = 0.1,
+    deadline: Deadline = 60.0,
+    as_json: AsJson = False,
+) -> None:
+    """Run one round between a FLARE server and six clients on this machine, then stop them."""
+    from fedwqcp.federation.transport.nvflare.deployment import run_demo
+
+    _demo(run_demo, out, method, alpha, deadline, Output(as_json))
+
+
+def _demo(
+    run: Callable[..., DemoResult],
+    out: Path | None,
+    method: str,
+    alpha: float,
+    deadline: float,
+    output: Output,
+) -> None:
+    """Run a demonstration in a folder that is kept, or in one that is not."""
+    if out is not None:
+        if out.exists() and any(out.iterdir()):
+            raise InputError(f"--out must be a new or an empty folder, got {out}")
+        out.mkdir(parents=True, exist_ok=True)
+        _show(run, out, method, alpha, deadline, output)
+        output.say(f"kept: {out}; try `fedwqcp audit {out}/records/*`")
+        return
+    with tempfile.TemporaryDirectory(prefix="fedwqcp-") as folder:
+        _show(run, Path(folder), method, alpha, deadline, output)
+
+
+def _show(
+    run: Callable[..., DemoResult],
+    folder: Path,
+    method: str,
+    alpha: float,
+    deadline: float,
+    output: Output,
+) -> None:
+    """Run a demonstration, and print what came of it."""
+    from fedwqcp.demo.sites import write_sites
+    from fedwqcp.federation.audit import audit
+
+    output.say("training six models on digits")
+    sites = write_sites(folder / "sites")
+    terms = {"method": method, "alpha": alpha, "n-classes": 10, "deadline": deadline}
+    result = run(folder, sites, terms, on_step=output.say)
+    guarantee = f"{result.release.guarantee} ({result.release.assumption})"
+    table = Table(title=f"{method}, alpha = {alpha:g}; guarantee: {guarantee}")
+    for heading in ("site", "status", "bytes up", "bytes down", "stored", "coverage", "mean size"):
+        table.add_column(heading, overflow="fold")
+    thresholds = released(result.release)
+    out = always_left_out(thresholds)
+    for row in result.sites:
+        status = "left out" if row.agent in out else f"{row.status} {row.reason}".strip()
+        numbers = (str(row.bytes_up), str(row.bytes_down), "yes" if row.stored else "no")
+        table.add_row(row.agent, status, *numbers, f"{row.coverage:.3f}", f"{row.size:.2f}")
+    output.show(table)
+    for threshold in thresholds:
+        output.say(threshold)
+    found = audit(result.record)
+    output.say(
+        f"round trips: {result.release.rounds}; start {result.seconds['start']:.0f} s, "
+        f"run {result.seconds['run']:.0f} s; recomputed from the accepted answers: "
+        f"{'the same release' if found.matches else found.difference}"
+    )
+    output.done(
+        method=method,
+        guarantee=result.release.guarantee,
+        rounds=result.release.rounds,
+        sites=result.sites,
+        thresholds=thresholds,
+        seconds=result.seconds,
+        matches=found.matches,
+    )

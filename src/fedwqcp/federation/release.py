@@ -1,0 +1,513 @@
+"""A release as people use it: it predicts with its own score, key, rule and groups, and prints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from html import escape
+from textwrap import wrap
+from typing import TypedDict, TypeVar, Unpack, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from fedwqcp import metrics
+from fedwqcp.errors import InputError
+from fedwqcp.federation.outputs import Outputs
+from fedwqcp.federation.plan import Plan
+from fedwqcp.federation.predict import calibration_of, check_ids, predict
+from fedwqcp.methods import Calibration
+from fedwqcp.metrics import AgentMetrics, AgentRisk
+from fedwqcp.scores import LabelScore, Score
+from fedwqcp.scores.multi_label import MultiLabel
+from fedwqcp.sets import Intervals, LabelSets
+from fedwqcp.wire.messages import PerAgentThresholds
+from fedwqcp.wire.release import ReleaseRecord
+
+MOST_SHOWN = 10
+"""Agents in a printed release."""
+
+T = TypeVar("T")
+
+
+class _IntervalOptions(TypedDict, total=False):
+    """What `predict_interval` takes beside the level."""
+
+    groups: npt.ArrayLike | None
+    features: npt.ArrayLike | None
+    calibration: Calibration | Outputs | None
+
+
+class _SetOptions(_IntervalOptions, total=False):
+    """What `predict_set` takes beside the level."""
+
+    ids: npt.ArrayLike | None
+    allow_empty: bool
+
+
+class _MeasureOptions(_SetOptions, total=False):
+    """What `measure` takes beside the level."""
+
+    level: float
+
+
+class Release(ReleaseRecord):
+    """What a round ends with, and what an agent predicts with.
+
+    `calibrate`, a server and `load` make it; nobody else needs to. It knows the score, the key of
+    the uniforms, the set rule and the groups of its round, so that `predict_set` and
+    `predict_interval` need an agent's name and what its model puts out. ``threshold(agent)`` gives
+    the number itself.
+
+    Parameters
+    ----------
+    round : Round
+        The terms.
+    guarantee : Guarantee
+        What is proved of the thresholds: for whom, and how firmly.
+    assumption : str
+        Under which assumption, in words.
+    rounds : int
+        Round trips that were needed.
+    agents : tuple of AgentRecord
+        Every agent of the roster.
+    outcomes : tuple of Outcome
+        One for each task: alphas times groups times columns of the score.
+    local : dict
+        Thresholds that agents found for themselves, by agent; known only where agents share a
+        process with the caller, and in no file.
+    received : dict
+        What each used agent sent in the first step; kept by the server, never sent to agents.
+    absent : dict
+        By group, the used agents that have no calibration point of it and took no part in it.
+    census : Census or None
+        What agents are sent instead of the entries of a long roster.
+    advice : str
+        Why this method was used, where it was chosen by advice; else empty.
+    signatures : dict
+        Where the round names keys, what each used agent signed its answers with, step by step.
+
+    Examples
+    --------
+    >>> import fedwqcp as fw
+    >>> cal = fw.Outputs([[0.2, 0.8], [0.7, 0.3], [0.6, 0.4]], labels=[1, 0, 1])
+    >>> release = fw.calibrate({"a": cal, "b": cal}, score="lac", alpha=0.4)
+    >>> print(release)
+    fedwq-cp with score lac, alpha 0.4; 1 round trip
+    guarantee: none
+    agent  status  threshold  bytes up
+    a      used          0.6       198
+    b      used          0.6       198
+    >>> print(release.predict_set("a", [[0.1, 0.9], [0.45, 0.55]]))
+    2 sets of labels out of 2, mean size 1.5
+    size  1  2
+    sets  1  1
+    row 0: 1
+    row 1: 0 1
+    >>> print(release.measure("b", [[0.1, 0.9], [0.45, 0.55]], [1, 1]))
+    b: coverage 1.0000, exact 95 % interval 0.1581 to 1.0000, of 2; mean size 1.5, 0.0 % empty
+    """
+
+    @property
+    def score(self) -> Score:
+        """The nonconformity score of the round."""
+        return Plan.of(self.round).score
+
+    @overload
+    def predict_set(
+        self,
+        agent: str,
+        probs: npt.ArrayLike,
+        *,
+        alpha: float | None = None,
+        **options: Unpack[_SetOptions],
+    ) -> LabelSets: ...
+
+    @overload
+    def predict_set(
+        self,
+        agent: str,
+        probs: npt.ArrayLike,
+        *,
+        alpha: Sequence[float],
+        **options: Unpack[_SetOptions],
+    ) -> dict[float, LabelSets]: ...
+
+    def predict_set(
+        self,
+        agent: str,
+        probs: npt.ArrayLike,
+        *,
+        ids: npt.ArrayLike | None = None,
+        alpha: float | Sequence[float] | None = None,
+        groups: npt.ArrayLike | None = None,
+        allow_empty: bool = True,
+        features: npt.ArrayLike | None = None,
+        calibration: Calibration | Outputs | None = None,
+    ) -> LabelSets | dict[float, LabelSets]:
+        """Return a set of labels for each row.
+
+        Parameters
+        ----------
+        agent : str
+            Whose model put the rows out.
+        probs : array_like, shape (n, C)
+            Class probabilities.
+        ids : array_like, shape (n,), optional
+            Id of each row, integers or text; a randomised score needs them.
+        alpha : float or sequence of float, optional
+            Which level, where the round has several; several give a dict of sets by level.
+        groups : array_like, shape (n,), optional
+            Group of each row, for a round by group.
+        allow_empty : bool, optional
+            False puts the most probable label into every set, so that none is empty; True does as
+            the round says.
+        features : array_like, shape (n, d), optional
+            Features of the rows, for thresholds that depend on the input.
+        calibration : Calibration or Outputs, optional
+            The agent's own calibration data, for methods that need them once more.
+
+        Returns
+        -------
+        LabelSets or dict
+            One set for each row; by level, where several levels are asked for.
+
+        Raises
+        ------
+        InputError
+            If the agent or level is not of the round, the outputs do not fit it, ids are missing,
+            or the release is of intervals.
+        """
+        new = Outputs(probs, None, ids, features=features, groups=groups)
+
+        def _at(level: float | None) -> LabelSets:
+            sets = self._predicted(agent, new, level, calibration, allow_empty)
+            assert isinstance(sets, LabelSets)
+            return sets
+
+        return self._each(alpha, _at)
+
+    @overload
+    def predict_interval(
+        self,
+        agent: str,
+        outputs: npt.ArrayLike,
+        *,
+        alpha: float | None = None,
+        **options: Unpack[_IntervalOptions],
+    ) -> Intervals: ...
+
+    @overload
+    def predict_interval(
+        self,
+        agent: str,
+        outputs: npt.ArrayLike,
+        *,
+        alpha: Sequence[float],
+        **options: Unpack[_IntervalOptions],
+    ) -> dict[float, Intervals]: ...
+
+    def predict_interval(
+        self,
+        agent: str,
+        outputs: npt.ArrayLike,
+        *,
+        alpha: float | Sequence[float] | None = None,
+        groups: npt.ArrayLike | None = None,
+        features: npt.ArrayLike | None = None,
+        calibration: Calibration | Outputs | None = None,
+    ) -> Intervals | dict[float, Intervals]:
+        """Return an interval for each row.
+
+        Parameters
+        ----------
+        agent : str
+            Whose model put the rows out.
+        outputs : array_like, shape (n,) or (n, 2)
+            What the score reads: predictions, predictions and sigmas, or lower and upper quantiles.
+        alpha : float or sequence of float, optional
+            Which level, where the round has several; several give a dict of intervals by level.
+        groups : array_like, shape (n,), optional
+            Group of each row, for a round by group.
+        features : array_like, shape (n, d), optional
+            Features of the rows, for thresholds that depend on the input.
+        calibration : Calibration or Outputs, optional
+            The agent's own calibration data, for methods that need them once more.
+
+        Returns
+        -------
+        Intervals or dict
+            One interval for each row; by level, where several levels are asked for.
+
+        Raises
+        ------
+        InputError
+            If the agent or level is not of the round, the outputs do not fit it, or the release is
+            of sets of labels.
+        """
+        new = Outputs(outputs, features=features, groups=groups)
+
+        def _at(level: float | None) -> Intervals:
+            found = self._predicted(agent, new, level, calibration, labels=False)
+            assert isinstance(found, Intervals)
+            return found
+
+        return self._each(alpha, _at)
+
+    @overload
+    def measure(
+        self,
+        agent: str,
+        outputs: npt.ArrayLike,
+        labels: npt.ArrayLike,
+        *,
+        alpha: float | None = None,
+        **options: Unpack[_MeasureOptions],
+    ) -> AgentMetrics: ...
+
+    @overload
+    def measure(
+        self,
+        agent: str,
+        outputs: npt.ArrayLike,
+        labels: npt.ArrayLike,
+        *,
+        alpha: Sequence[float],
+        **options: Unpack[_MeasureOptions],
+    ) -> dict[float, AgentMetrics]: ...
+
+    def measure(
+        self,
+        agent: str,
+        outputs: npt.ArrayLike,
+        labels: npt.ArrayLike,
+        *,
+        ids: npt.ArrayLike | None = None,
+        alpha: float | Sequence[float] | None = None,
+        groups: npt.ArrayLike | None = None,
+        allow_empty: bool = True,
+        features: npt.ArrayLike | None = None,
+        calibration: Calibration | Outputs | None = None,
+        level: float = 0.95,
+    ) -> AgentMetrics | dict[float, AgentMetrics]:
+        """Return coverage and size of an agent's sets or intervals on labelled test points.
+
+        Parameters
+        ----------
+        agent : str
+            Whose model put the rows out.
+        outputs : array_like
+            As `predict_set` or `predict_interval` takes them.
+        labels : array_like, shape (n,)
+            The true labels or values.
+        ids : array_like, shape (n,), optional
+            Id of each row, integers or text; a randomised score needs them.
+        alpha : float or sequence of float, optional
+            Which level, where the round has several; several give a dict by level.
+        groups : array_like, shape (n,), optional
+            Group of each row, for a round by group.
+        allow_empty : bool, optional
+            As `predict_set` takes it.
+        features : array_like, shape (n, d), optional
+            Features of the rows, for thresholds that depend on the input.
+        calibration : Calibration or Outputs, optional
+            The agent's own calibration data, for methods that need them once more.
+        level : float, optional
+            Confidence of the exact (Clopper-Pearson) interval of the coverage.
+
+        Returns
+        -------
+        AgentMetrics or dict
+            Coverage with its interval, mean size, shares of empty and full sets.
+
+        Raises
+        ------
+        InputError
+            As `predict_set`; or if there is no row, or the method controls a risk instead.
+        """
+        if isinstance(self.score, MultiLabel):
+            raise InputError(
+                f"{self.round.method.name!r} controls the false-negative rate, not coverage: call "
+                "measure_risk"
+            )
+        new = Outputs(outputs, labels, ids, features=features, groups=groups)
+
+        def _at(one: float | None) -> AgentMetrics:
+            sets = self._predicted(agent, new, one, calibration, allow_empty, labels=None)
+            return metrics.measure(agent, sets, labels, level)
+
+        return self._each(alpha, _at)
+
+    def measure_risk(
+        self,
+        agent: str,
+        probs: npt.ArrayLike,
+        labels: npt.ArrayLike,
+        *,
+        alpha: float | None = None,
+        groups: npt.ArrayLike | None = None,
+        calibration: Calibration | Outputs | None = None,
+        level: float = 0.95,
+    ) -> AgentRisk:
+        """Return the false-negative rate and size of an agent's sets of labels that occur together.
+
+        Parameters
+        ----------
+        agent : str
+            Whose model put the rows out.
+        probs : array_like, shape (n, L)
+            Probability of each label.
+        labels : array_like, shape (n, L)
+            1 where a label is there, 0 where it is not.
+        alpha : float, optional
+            Which level, where the round has several.
+        groups : array_like, shape (n,), optional
+            Group of each row, for a round by group.
+        calibration : Calibration or Outputs, optional
+            The agent's own calibration data, for methods that need them once more.
+        level : float, optional
+            Confidence of the interval.
+
+        Returns
+        -------
+        AgentRisk
+            The false-negative rate with its interval, and the mean size.
+
+        Raises
+        ------
+        InputError
+            If the release is not of labels that occur together, or the rows do not fit it.
+        """
+        if not isinstance(self.score, MultiLabel):
+            raise InputError(f"score {self.round.score.name!r} has one true label: call measure")
+        new = Outputs(probs, labels, groups=groups)
+        sets = self._predicted(agent, new, alpha, calibration)
+        assert isinstance(sets, LabelSets)  # the score is of labels
+        return metrics.measure_risk(agent, sets, labels, level)
+
+    def _predicted(
+        self,
+        agent: str,
+        new: Outputs,
+        alpha: float | None,
+        calibration: Calibration | Outputs | None,
+        allow_empty: bool = True,
+        *,
+        labels: bool | None = True,
+    ) -> LabelSets | Intervals:
+        """Predict sets of labels, intervals, or (None) whichever the release is of."""
+        score = self.score
+        own = isinstance(score, LabelScore | MultiLabel)
+        if labels is not None and own != labels and self.round.score.name != "custom":
+            kind, call = ("sets of labels", "set") if own else ("intervals", "interval")
+            raise InputError(
+                f"this release is of {kind} (score {self.round.score.name!r}): call predict_{call}"
+            )
+        if new.groups is not None and self.round.by != "group":
+            raise InputError("the round has one threshold for all groups: leave groups out")
+        check_ids(score, new)
+        if isinstance(calibration, Outputs):
+            check_ids(score, calibration)
+            calibration = calibration_of(self.round, calibration)
+        return predict(
+            self, agent, new, alpha=alpha, calibration=calibration, allow_empty=allow_empty
+        )
+
+    @staticmethod
+    def _each(
+        alpha: float | Sequence[float] | None, work: Callable[[float | None], T]
+    ) -> T | dict[float, T]:
+        """Do the work for one level, or for several."""
+        if alpha is None or np.ndim(alpha) == 0:
+            return work(alpha)  # type: ignore[arg-type]  # a number
+        return {float(level): work(float(level)) for level in np.asarray(alpha)}
+
+    def __repr__(self) -> str:
+        head, *rows = self._rows()
+        widths = [max(len(row[at]) for row in (head, *rows)) for at in range(len(head))]
+        lines = [
+            "  ".join(
+                cell.ljust(width) if at < 2 else cell.rjust(width)
+                for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in (head, *rows)
+        ]
+        notes = [line for note in self._notes() for line in wrap(note, 88, break_on_hyphens=False)]
+        return "\n".join([self._title(), f"guarantee: {self._promise()}", *lines, *notes])
+
+    def _repr_html_(self) -> str:
+        head, *rows = self._rows()
+
+        def _cells(row: Sequence[str], tag: str) -> str:
+            return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in row) + "</tr>"
+
+        table = "".join([_cells(head, "th"), *(_cells(row, "td") for row in rows)])
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self._notes())
+        return (
+            f"<p><b>{escape(self._title())}</b><br>guarantee: {escape(self._promise())}</p>"
+            f"<table>{table}</table>{notes}"
+        )
+
+    def _title(self) -> str:
+        """Say which round this is of."""
+        terms = self.round
+        by = f" by {terms.by}" if terms.by else ""
+        trips = f"{self.rounds} round trip" + ("" if self.rounds == 1 else "s")
+        rule = "" if terms.rule == "leq" else f", rule {terms.rule}"
+        levels = ", ".join(f"{alpha:g}" for alpha in terms.alphas)
+        return (
+            f"{terms.method.name} with score {terms.score.name}, alpha {levels}{by}{rule}; {trips}"
+        )
+
+    def _promise(self) -> str:
+        """Say what is proved."""
+        return f"{self.guarantee}, if: {self.assumption}" if self.guarantee else "none"
+
+    def _rows(self) -> Iterator[tuple[str, ...]]:
+        """Return the table: who, threshold at each level, bytes."""
+        levels = self.round.alphas
+        one = len(levels) == 1
+        yield (
+            *("agent", "status"),
+            *("threshold" if one else f"at {alpha:g}" for alpha in levels),
+            "bytes up",
+        )
+        if self.census is not None:
+            counted = f"{self.census.used} agents"
+            yield (counted, "used", *(self._shown("", alpha) for alpha in levels), "")
+            return
+        for record in self.agents[:MOST_SHOWN]:
+            shown = (self._shown(record.name, alpha) for alpha in levels)
+            yield (record.name, record.status, *shown, str(record.bytes_up))
+
+    def _notes(self) -> Iterator[str]:
+        """Return warnings: who took no part and why, and whose sets hold everything."""
+        if len(self.agents) > MOST_SHOWN:
+            yield f"and {len(self.agents) - MOST_SHOWN} more agents"
+        for name, reason in list(self.refused.items())[:MOST_SHOWN]:
+            yield f"warning: {name} was refused: {reason}"
+        if self.missing:
+            yield f"warning: no answer from {', '.join(self.missing[:MOST_SHOWN])}"
+        endless = [
+            record.name
+            for record in self.agents[:MOST_SHOWN]
+            if any("inf" in self._shown(record.name, alpha) for alpha in self.round.alphas)
+        ]
+        if endless:
+            part = f" of at least one {self.round.by}" if self.round.by else ""
+            yield (
+                f"warning: a threshold{part} is +inf for {', '.join(endless)}: such sets hold "
+                "every label or value"
+            )
+
+    def _shown(self, agent: str, alpha: float) -> str:
+        """Return an agent's threshold in a few letters: a range, where it has several."""
+        try:
+            found = (
+                self.threshold(agent, alpha)
+                if self.round.by != "group"
+                else np.concatenate([np.ravel(q) for q in self.by_group(agent, alpha).values()])
+            )
+        except InputError:
+            return "none" if isinstance(self.outcomes[0], PerAgentThresholds) else "own data"
+        low, high = float(np.min(found)), float(np.max(found))
+        return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"

@@ -1,0 +1,197 @@
+"""The coordinator's side: a Controller that runs one round, and its tasks as a carrier."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from math import ceil
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from nvflare.apis.client import Client
+from nvflare.apis.controller_spec import ClientTask, Task
+from nvflare.apis.fl_constant import FLContextKey, ReturnCode
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.impl.controller import Controller
+from nvflare.apis.shareable import Shareable
+from nvflare.apis.signal import Signal
+
+from fedwqcp.errors import FedwqcpError, InputError, RoundError, traced
+from fedwqcp.federation.transport.messages import NodeId, Reply, Request, new_nonce
+from fedwqcp.federation.transport.session import Carrier, Session, SessionResult, Timeouts
+from fedwqcp.federation.transport.settings import nodes_of, round_of, secure_of, timeouts_of
+
+RECORD = "fedwqcp"
+"""Key of our fields in what FLARE carries."""
+_SPARE = 30
+"""Seconds that a task outlives its deadline; the session clears it earlier."""
+
+
+class CalibrationController(Controller):
+    """Runs one round of a job, and hands the release to the agents.
+
+    Parameters
+    ----------
+    terms : dict
+        The terms of the round, as a job's ``config_fed_server.conf`` states them; see
+        `fedwqcp.federation.transport.settings.round_of`. ``nodes`` ("st-mary=site-1,...") says
+        which site each agent is; by default the one of its name. ``records`` is the folder for the
+        record of the round, below the coordinator's startup kit unless absolute ("": nowhere).
+    task_check_period : float, optional
+        Seconds between two looks of FLARE at its open tasks.
+
+    Notes
+    -----
+    Override `finished` to do more with a release.
+    """
+
+    def __init__(self, terms: Mapping[str, object], task_check_period: float = 0.2) -> None:
+        super().__init__(task_check_period)
+        self.terms = terms  # FLARE looks for arguments under their own names
+
+    @property
+    def config(self) -> dict[str, object]:
+        """The terms with flat keys: FLARE makes a table of ``method-setting.overflow``."""
+        flat: dict[str, object] = {}
+        for key, value in self.terms.items():
+            if isinstance(value, Mapping):
+                flat |= {f"{key}.{name}": each for name, each in value.items()}
+            else:
+                flat[key] = value
+        return flat
+
+    def start_controller(self, fl_ctx: FLContext) -> None:
+        """Nothing to prepare."""
+
+    def stop_controller(self, fl_ctx: FLContext) -> None:
+        """Nothing to end."""
+
+    def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
+        """Run the round; without a release the job ends as failed, and the record says why."""
+        try:
+            result = self.calibrate(abort_signal, fl_ctx)
+        except FedwqcpError as error:
+            self.system_panic(str(error), fl_ctx)
+        else:
+            self.finished(result, fl_ctx)
+
+    def calibrate(self, abort_signal: Signal, fl_ctx: FLContext) -> SessionResult:
+        """Run the round that the terms state."""
+        config = self.config
+        if secure_of(config):
+            raise InputError(
+                "secure must be false over NVIDIA FLARE: masked sums need SecAgg+, which only the "
+                "Flower transport has"
+            )
+        round, timeouts = round_of(config), timeouts_of(config)
+        records = str(config.get("records", "records"))
+        home = Path(str(fl_ctx.get_prop(FLContextKey.WORKSPACE_ROOT, ".")))
+        return Session(
+            TaskCarrier(self, abort_signal, fl_ctx, timeouts),
+            round,
+            timeouts,
+            nodes_of(config, str) or {name: name for name in round.agents},
+            home / records / round.id if records else None,
+        ).run()
+
+    def finished(self, result: SessionResult, fl_ctx: FLContext) -> None:
+        """Say in the log who has the release; it is in the record already."""
+        self.log_info(fl_ctx, f"fedwqcp: stored by {', '.join(result.stored) or 'nobody'}")
+
+    def process_result_of_unknown_task(
+        self,
+        client: Client,
+        task_name: str,
+        client_task_id: str,
+        result: Shareable,
+        fl_ctx: FLContext,
+    ) -> None:
+        """Drop an answer that comes after its step was closed."""
+        del task_name, client_task_id, result
+        self.log_info(fl_ctx, f"fedwqcp: a late answer of {client.name} was dropped unread")
+
+
+class TaskCarrier(Carrier):
+    """Carries requests as tasks of a controller, one for each site."""
+
+    log = logging.getLogger("fedwqcp")
+
+    def __init__(
+        self, controller: Controller, abort: Signal, context: FLContext, timeouts: Timeouts
+    ) -> None:
+        self.gone = set()
+        self._controller = controller
+        self._abort = abort
+        self._context = context
+        self._timeout = ceil(timeouts.deadline) + _SPARE
+        self._open: dict[str, tuple[NodeId, Task]] = {}
+        self._results: SimpleQueue[tuple[str, Shareable]] = SimpleQueue()
+
+    def online(self) -> set[NodeId]:
+        clients = self._context.get_engine().get_clients()
+        return {client.name for client in clients if not self._is_lost(client.name)}
+
+    def send(self, action: str, requests: Mapping[NodeId, Request], model: Any = None) -> None:
+        del model  # a model that a job trained lies at the sites already
+        for node, request in requests.items():
+            asked = replace(request, nonce=new_nonce())
+            task = Task(
+                name=action,
+                data=Shareable({RECORD: asked.fields()}),
+                timeout=self._timeout,
+                result_received_cb=partial(self._keep, asked.nonce),
+            )
+            self._open[asked.nonce] = (node, task)
+            self._controller.send(task, self._context, targets=[node])
+
+    def receive(self) -> list[Reply]:
+        if self._abort.triggered:
+            raise RoundError("the job was stopped")
+        replies = []
+        while True:
+            try:
+                nonce, result = self._results.get_nowait()
+            except Empty:
+                break
+            asked = self._open.pop(nonce, None)
+            if asked is not None:
+                replies.append(read_reply(result, asked[0], nonce))
+        for nonce, (node, task) in list(self._open.items()):
+            if self._is_lost(node):
+                del self._open[nonce]
+                self._controller.cancel_task(task)
+                self.gone.add(node)
+                replies.append(Reply(node, "", "engine"))
+        return replies
+
+    def clear(self) -> None:
+        for _, task in self._open.values():
+            self._controller.cancel_task(task)
+        self._open.clear()
+        self.gone.clear()
+
+    def _keep(self, nonce: str, client_task: ClientTask, fl_ctx: FLContext) -> None:
+        """Keep a result until the session takes it; FLARE calls this in a thread of its own."""
+        del fl_ctx
+        self._results.put((nonce, client_task.result))
+
+    def _is_lost(self, node: NodeId) -> bool:
+        """Tell whether FLARE counts a site as disconnected."""
+        return self._controller.get_client_disconnect_time(node) is not None
+
+
+def read_reply(result: Shareable, node: NodeId, nonce: str) -> Reply:
+    """Return what a site replied, or which rule the reply breaks; it never raises."""
+    try:
+        if result.get_return_code() != ReturnCode.OK:
+            return Reply(node, "", "engine")
+        fields = result.get(RECORD)
+        if not isinstance(fields, dict):
+            return Reply(node, "", "malformed")
+        return Reply.of(node, nonce, fields)
+    except Exception as error:
+        TaskCarrier.log.error("a reply of site %s was refused: %s", node, traced(error))
+        return Reply(node, "", "internal")

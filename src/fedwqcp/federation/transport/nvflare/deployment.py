@@ -1,0 +1,332 @@
+"""A FLARE federation: jobs from templates, startup kits that run no foreign code, a demonstration.
+
+FLARE's programs are started as an operator would start them; nothing here imports nvflare.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from importlib import resources
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from fedwqcp._io import read, to_json, write_atomic
+from fedwqcp.errors import InputError, QuorumError
+from fedwqcp.federation.record import load
+from fedwqcp.federation.transport.deployment import (
+    DemoResult,
+    Processes,
+    free_ports,
+    round_ended,
+    site_result,
+    wait_until,
+)
+
+HOST = "localhost"
+"""Everything stays on this machine."""
+ROOM = "fedwqcp.federation.transport.nvflare"
+"""Prefix of the classes that a startup kit allows."""
+SERVER = "coordinator"
+ADMIN = "lead@fedwqcp.local"
+"""Who submits jobs; FLARE's role ``lead`` may by default bring code, and our kits refuse it."""
+
+_NVFLARE = Path(sys.executable).parent / "nvflare"
+_FILES = {
+    "meta.json.in": "meta.json",
+    "README.md.in": "README.md",
+    "config_fed_server.conf.in": "app/config/config_fed_server.conf",
+    "config_fed_client.json.in": "app/config/config_fed_client.json",
+}
+
+
+def new_job(folder: Path) -> tuple[Path, ...]:
+    """Write a FLARE job into a new or empty folder, which names the job."""
+    name = folder.resolve().name
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{0,40}", name):
+        raise InputError(f"the folder names the job: letters, digits, '_' and '-', got {name!r}")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder} must be a new or an empty folder")
+    (folder / "app" / "config").mkdir(parents=True)
+    for source, target in _FILES.items():
+        write_atomic(folder / target, _template(source).replace("@name@", name).encode())
+    return tuple(folder / target for target in _FILES.values())
+
+
+def allow(kit: Path) -> tuple[Path, ...]:
+    """Let a startup kit run the classes of this package, no others, and no code of a job.
+
+    Writes ``local/resources.json`` (the allow-list, and no streaming of logs to the coordinator),
+    ``local/authorization.json`` (nobody may bring code, or list and read the kit's files from
+    afar) and, at a site, ``local/fedwqcp.toml`` for its own settings, where it has none.
+    """
+    local = kit / "local"
+    given = local / "resources.json.default"
+    if not given.is_file():
+        raise InputError(f"{kit} must be a startup kit of FLARE: it has no local/{given.name}")
+    current = local / "resources.json"
+    held = json.loads(read(current if current.exists() else given))
+    held |= {
+        "class_list_enforcement_mode": "enforce",
+        "class_allow_list": [ROOM],
+        "allow_log_streaming": False,
+    }
+    held["components"] = [c for c in held["components"] if c.get("id") != "site_log_streamer"]
+    rights = json.loads(read(local / "authorization.json.default"))
+    rights["permissions"] = {
+        role: {**(_EVERYTHING if may == "any" else may), "byoc": "none", "shell_commands": "none"}
+        for role, may in rights["permissions"].items()
+    }
+    written = [current, local / "authorization.json"]
+    for path, value in zip(written, (held, rights), strict=True):
+        write_atomic(path, to_json(value, indent=2))
+    settings = local / "fedwqcp.toml"
+    if (kit / "startup" / "fed_client.json").exists() and not settings.exists():
+        write_atomic(settings, _template("fedwqcp.toml.in").encode())
+        written.append(settings)
+    return tuple(written)
+
+
+_EVERYTHING = dict.fromkeys(
+    ("submit_job", "clone_job", "manage_job", "download_job", "view", "operate"), "any"
+)
+"""What is left to a role that may do anything."""
+
+
+def run_demo(
+    folder: Path,
+    sites: Sequence[str],
+    terms: Mapping[str, object],
+    on_step: Callable[[str], None] = lambda _: None,
+) -> DemoResult:
+    """Provision a server and a client for each site, run one round, and stop everything.
+
+    The folder holds ``sites/NAME/cal.npz`` and ``sites/NAME/test.npz``; all else is written there
+    too. `terms` are those of the round besides ``agents`` and ``records``.
+    """
+    folder = folder.resolve()
+    records = folder / "records"
+    clock, seconds = time.monotonic(), {}
+    on_step("provisioning startup kits with certificates; starting the server")
+    with FlareFederation(folder / "federation", sites) as federation:
+        on_step(f"starting {len(sites)} clients, which refuse code that a job brings")
+        for name in sites:
+            home = folder / "sites" / name
+            federation.start_client(name, {"outputs": home / "cal.npz", "folder": home / "kept"})
+        federation.wait_online(len(sites))
+        seconds["start"] = time.monotonic() - clock
+        on_step("calibrating; then handing over the release")
+        job = write_job(
+            folder / "job", {**terms, "agents": ",".join(sites), "records": str(records)}
+        )
+        clock = time.monotonic()
+        status = federation.wait(federation.submit(job), 150.0, lambda: round_ended(records))
+        seconds["run"] = time.monotonic() - clock
+        on_step("stopping every process")
+    found = sorted(records.glob("*/record.json"))
+    if status != "FINISHED:COMPLETED" or not found:
+        raise QuorumError(f"the job ended as {status}; see {folder / 'federation' / 'logs'}")
+    release = load(found[0])
+    results = tuple(site_result(release, name, folder / "sites" / name) for name in sites)
+    return DemoResult(release, results, found[0].parent, seconds)
+
+
+def write_job(folder: Path, terms: Mapping[str, object]) -> Path:
+    """Write a job from the template, on other terms."""
+    new_job(folder)
+    server = {
+        "format_version": 2,
+        "server": {"task_request_interval": 0.25},
+        "workflows": [
+            {
+                "id": "calibrate",
+                "path": f"{ROOM}.controller.CalibrationController",
+                "args": {"terms": dict(terms)},
+            }
+        ],
+        "components": [],
+    }
+    config = folder / "app" / "config"
+    (config / "config_fed_server.conf").unlink()
+    write_atomic(config / "config_fed_server.json", to_json(server, indent=2))
+    return folder
+
+
+class FlareFederation(AbstractContextManager["FlareFederation"]):
+    """A server and its clients with mutual TLS, as FLARE provisions them, on this machine.
+
+    Leaving the block stops every process. No site is started yet on entering it.
+    """
+
+    def __init__(self, folder: Path, sites: Sequence[str]) -> None:
+        self.folder = folder.resolve()
+        self.sites = tuple(sites)
+        (self.port,) = free_ports(1)
+        (self.folder / "home").mkdir(parents=True)
+        self.env = environment(self.folder / "home")
+        self.processes = Processes(self.folder / "logs", self.env)
+        self.kits = self.folder / "kits" / "fedwqcp" / "prod_00"
+        self._logged = 0
+        self._provision()
+
+    def __enter__(self) -> FlareFederation:
+        try:
+            self.start_server()
+        except BaseException:
+            self.processes.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.processes.__exit__(kind, error, trace)
+
+    def start_server(self) -> None:
+        """Start the server, and wait until it listens."""
+        self._logged = len(self.processes.output(SERVER))  # by a server that ran before
+        self._start(SERVER)
+
+        def _listens() -> bool:
+            if not self.processes.alive(SERVER):
+                raise InputError(f"the server ended: see {self.folder / 'logs'}")
+            with socket.socket() as probe:
+                return probe.connect_ex((HOST, self.port)) == 0
+
+        wait_until(_listens, 60, "the server's port")
+
+    def start_client(self, name: str, settings: Mapping[str, object]) -> None:
+        """Start the client of a site, with settings of its own."""
+        lines = [f"{key} = {_toml(value)}\n" for key, value in settings.items()]
+        (self.kits / name / "local" / "fedwqcp.toml").write_text("".join(lines))
+        self._start(name)
+
+    def _start(self, name: str) -> None:
+        """Start what a startup kit starts, without its loop that would start it again."""
+        kit = self.kits / name
+        self.processes.start(name, ("bash", kit / "startup" / "sub_start.sh", "--once"), kit)
+
+    def wait_online(self, count: int, seconds: float = 90.0) -> None:
+        """Wait until so many clients are registered."""
+        wait_until(lambda: self.online() >= count, seconds, f"{count} clients")
+
+    def online(self) -> int:
+        """Return how many clients have registered since the server's start, as its log says."""
+        log = self.processes.output(SERVER)[self._logged :]
+        return len(set(re.findall(r"(?:New client|Re-activate the client:) ?([^@\s]+)", log)))
+
+    def submit(self, job: Path) -> str:
+        """Submit a job without waiting for it, and return FLARE's id of it."""
+        told = self.nvflare("job", "submit", "-j", str(job))
+        number = (told.get("data") or {}).get("job_id")
+        if not number:
+            raise InputError(f"the job could not be submitted: {told}")
+        return str(number)
+
+    def wait(self, job: str, seconds: float, done: Callable[[], bool] = lambda: True) -> str:
+        """Wait until a job ends, and return its status as FLARE words it, or ``timeout``.
+
+        `done` tells cheaply that the end is near; until then FLARE is asked only now and then.
+        """
+        end, asked = time.monotonic() + seconds, time.monotonic()
+        while time.monotonic() < end:
+            if not done() and time.monotonic() < asked + 10.0:
+                time.sleep(0.2)
+                continue
+            asked = time.monotonic()
+            status = str((self.nvflare("job", "meta", job).get("data") or {}).get("status", ""))
+            if status.startswith("FINISHED"):
+                return status
+            time.sleep(0.5)
+        return "timeout"
+
+    def nvflare(self, *arguments: str) -> dict[str, Any]:
+        """Run one ``nvflare`` command as the person who submits jobs; return its JSON."""
+        return self._run(*arguments, "--startup-kit", str(self.kits / ADMIN), "--format", "json")
+
+    def _provision(self) -> None:
+        """Let FLARE make certificates and startup kits, and lock them."""
+        project = {
+            "api_version": 3,
+            "name": "fedwqcp",
+            "participants": [
+                {
+                    "name": SERVER,
+                    "type": "server",
+                    "org": "fedwqcp",
+                    "default_host": HOST,
+                    "fed_learn_port": self.port,
+                },
+                *({"name": n, "type": "client", "org": "fedwqcp"} for n in self.sites),
+                {"name": ADMIN, "type": "admin", "org": "fedwqcp", "role": "lead"},
+            ],
+            "builders": [
+                {
+                    "path": "nvflare.lighter.impl.workspace.WorkspaceBuilder",
+                    "args": {"template_file": ["master_template.yml"]},
+                },
+                {
+                    "path": "nvflare.lighter.impl.static_file.StaticFileBuilder",
+                    "args": {"config_folder": "config"},
+                },
+                {"path": "nvflare.lighter.impl.cert.CertBuilder"},
+                {"path": "nvflare.lighter.impl.signature.SignatureBuilder"},
+            ],
+        }
+        write_atomic(self.folder / "project.yml", to_json(project, indent=2))  # JSON is YAML too
+        told = self._run("provision", "-p", "project.yml", "-w", "kits", "--format", "json")
+        if not self.kits.is_dir():
+            raise InputError(f"the startup kits could not be made: {told}")
+        for name in (SERVER, *self.sites):
+            allow(self.kits / name)
+        # FLARE keeps jobs and snapshots in /tmp/nvflare, where other federations have theirs too
+        path = self.kits / SERVER / "local" / "resources.json"
+        text = path.read_text().replace("/tmp/nvflare/", f"{self.folder / 'server'}/")
+        path.write_text(text)
+
+    def _run(self, *arguments: str) -> dict[str, Any]:
+        """Run one ``nvflare`` command, and return the JSON that it printed."""
+        done = subprocess.run(
+            [str(_NVFLARE), *arguments],
+            cwd=self.folder,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        try:
+            found = json.loads(done.stdout[done.stdout.index("{") :])
+        except ValueError:
+            return {"status": "error", "message": done.stdout + done.stderr}
+        return found if isinstance(found, dict) else {}
+
+
+def environment(home: Path) -> dict[str, str]:
+    """Return the environment of FLARE's programs, with this Python's programs first on the path."""
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
+    return {**os.environ, "HOME": str(home), "PATH": path, "COLUMNS": "200"}
+
+
+def _template(name: str) -> str:
+    """Return a template's text."""
+    return resources.files(__package__).joinpath("template", name).read_text("utf-8")
+
+
+def _toml(value: object) -> str:
+    """Write a value as TOML does."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else json.dumps(str(value))

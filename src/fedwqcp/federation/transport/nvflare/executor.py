@@ -1,0 +1,95 @@
+"""The site's side: an Executor that answers rounds from the site's own data and settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from nvflare.apis.executor import Executor
+from nvflare.apis.fl_constant import FLContextKey, ReturnCode
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.shareable import Shareable, make_reply
+from nvflare.apis.signal import Signal
+
+from fedwqcp.errors import traced
+from fedwqcp.federation.transport.messages import ASK, RELEASE, Request, reply_fields
+from fedwqcp.federation.transport.nvflare.controller import RECORD
+from fedwqcp.federation.transport.site import (
+    Site,
+    SiteOutputs,
+    accept_release,
+    answer,
+    load_settings,
+    read_outputs,
+)
+
+SETTINGS = "fedwqcp.toml"
+"""Name of the site's own settings, in the folder ``local`` of its startup kit."""
+
+
+class CalibrationExecutor(Executor):
+    """Answers rounds as the site's own ``local/fedwqcp.toml`` allows.
+
+    A job can pass it nothing: it takes no arguments.
+
+    Notes
+    -----
+    A site with a model of its own overrides `outputs` in a class that it installs and allows.
+    """
+
+    watchdog = True
+    """Compute in a child process that is ended at the deadline."""
+
+    def outputs(self, settings: Mapping[str, object], fl_ctx: FLContext) -> SiteOutputs:
+        """Return the model's outputs on this site's calibration data, and the true labels.
+
+        Parameters
+        ----------
+        settings : mapping
+            The site's own settings.
+        fl_ctx : FLContext
+            FLARE's context.
+
+        Returns
+        -------
+        Outputs, Calibration or tuple
+            By default what the file ``outputs`` of the settings holds.
+        """
+        del fl_ctx
+        return read_outputs(settings)
+
+    def execute(
+        self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal
+    ) -> Shareable:
+        """Answer a question or store a release; the reply holds an answer or a fixed code."""
+        del abort_signal  # the watchdog and the deadline of the request end a computation
+        if task_name not in (ASK, RELEASE):  # TASK_UNKNOWN would end the whole job
+            return make_reply(ReturnCode.EXECUTION_EXCEPTION)
+        nonce, agent = "", ""
+        try:
+            request = Request.of(shareable[RECORD])
+            nonce = request.nonce
+            settings = self._settings(fl_ctx)
+            site = Site.of(settings)
+            agent = site.agent
+            if task_name == ASK:
+                status, body = site.perform(
+                    lambda: answer(site, request, lambda: self.outputs(settings, fl_ctx)),
+                    request.seconds,
+                    self.watchdog,
+                )
+            else:
+                status, body = site.perform(lambda: accept_release(site, request), 0.0, False)
+        except Exception as error:
+            self.logger.warning("fedwqcp: no answer: %s", traced(error))  # quotes no data
+            status, body = "failed", b""
+        reply = make_reply(ReturnCode.OK)
+        reply[RECORD] = reply_fields(nonce, agent, status, body)
+        return reply
+
+    def _settings(self, fl_ctx: FLContext) -> dict[str, object]:
+        """Read the site's settings; a site that names no agent has the name of its certificate."""
+        workspace = fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT)
+        path = Path(workspace.get_site_config_dir()) / SETTINGS
+        settings = load_settings(path, Path(workspace.get_root_dir()))
+        return {"agent": fl_ctx.get_identity_name(), **settings}

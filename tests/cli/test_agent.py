@@ -1,0 +1,399 @@
+"""``agent calibrate`` and ``agent predict``: what leaves, what stays, what a release may say."""
+
+from __future__ import annotations
+
+import json
+from math import inf
+
+import numpy as np
+import pytest
+
+import fedwqcp as fw
+from command_line import call, call_process
+from fedwqcp.cli import server as commands
+from fedwqcp.cli.output import exit_code
+from fedwqcp.errors import ClassesError, FedwqcpError, InputError
+from fedwqcp.wire.codec import decode
+from fedwqcp.wire.messages import Round
+
+# ---- agent calibrate: what leaves is printed before it is sent
+
+
+@pytest.fixture
+def one_agent(tmp_path, monkeypatch):
+    """A folder with the calibration outputs of one agent."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "roster.toml").write_text('agents = ["st-mary"]\nn_classes = 2\n')
+    half = np.linspace(0.1, 0.9, 40)
+    np.savez("cal.npz", probs=np.stack([half, 1 - half], axis=1), labels=np.arange(40) % 2)
+    return tmp_path
+
+
+def answer(method):
+    """Open a round, answer it, and return what it prints."""
+    for command in (
+        ["server", "open", "--alpha", "0.1", "--agents", "roster.toml", "--method", method],
+        ["agent", "calibrate", "--round", "round.json", "--outputs", "cal.npz", "--max-share", "1"],
+    ):
+        said = call(*command)
+    return said
+
+
+def test_a_short_answer_is_shown_whole(one_agent):
+    said = answer("fedwq-cp")
+    assert (one_agent / "st-mary.json").read_text() in said
+
+
+def test_of_a_long_answer_the_beginning_is_shown_and_where_the_rest_is(one_agent):
+    said = answer("fed-crc")
+    whole = (one_agent / "st-mary.json").read_text().strip()
+    assert len(whole) > 2000
+    assert f"{whole[:2000]} ... (the rest is in st-mary.json)" in said
+    assert whole not in said
+
+
+# ---- agent predict: what an agent takes from a release, and what it takes from its own data
+
+SITES = ("st-mary", "lakeside", "north")
+
+
+def refused(error, says, code):
+    """Tell whether a command was refused for a reason, with an exit code."""
+    assert isinstance(error, FedwqcpError), error
+    assert says in str(error)
+    return exit_code(error) == code
+
+
+@pytest.fixture
+def three_sites(tmp_path, monkeypatch):
+    """Outputs of three sites, and a roster."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    for name in (*SITES, "new"):
+        probs = rng.dirichlet([1, 2, 3], size=60)
+        labels = rng.integers(0, 3, size=60)
+        np.savez(f"{name}.npz", probs=probs, labels=labels)
+        np.save(f"{name}.npy", probs)
+        np.save(f"{name}-y.npy", labels)
+    (tmp_path / "roster.toml").write_text(f"agents = {json.dumps(SITES)}\nn_classes = 3\n")
+    return tmp_path
+
+
+def released(method, *more, out="release.json", round="round.json"):
+    """Hold a round and return the text of its release."""
+    call("server", "open", "--method", method, "--alpha", 0.1, "--score", "lac", *more,
+         "--agents", "roster.toml", "--out", round)  # fmt: skip
+    answers = []
+    for name in SITES if method != "split-cp" else ():
+        answers.append(f"{round}.{name}.json")
+        call("agent", "calibrate", "--round", round, "--outputs", f"{name}.npz", "--agent", name,
+             "--out", answers[-1])  # fmt: skip
+    call("server", "close", round, *answers, "--out", out)
+    with open(out) as file:
+        return file.read()
+
+
+def predict(*more, release="release.json"):
+    """Predict as st-mary; return what is printed, or the error."""
+    try:
+        return call("agent", "predict", "--release", release, "--outputs", "new.npz",
+                    "--agent", "st-mary", *more)  # fmt: skip
+    except FedwqcpError as error:
+        return error
+
+
+def forge(text, old, new):
+    """Write a release with a change."""
+    assert text.count(old) == 1, text
+    with open("release.json", "w") as file:
+        file.write(text.replace(old, new))
+
+
+def test_empty_sets_are_counted_explained_and_can_be_forbidden(three_sites):
+    for name in (*SITES, "new"):  # a model that is always right needs empty sets to miss at all
+        probs = np.load(f"{name}.npy")
+        np.savez(f"{name}.npz", probs=probs, labels=probs.argmax(1))
+    call("server", "open", "--alpha", 0.4, "--agents", "roster.toml", "--out", "r.json")
+    for name in SITES:
+        call("agent", "calibrate", "--round", "r.json", "--outputs", f"{name}.npz", "--agent", name)
+    call("server", "close", "r.json", *(f"{name}.json" for name in SITES))
+    new = np.load("new.npz")
+    release = fw.load("release.json")
+    ids = fw.scores.row_ids(new["probs"])  # what rows without ids get
+    sets = release.predict_set("st-mary", new["probs"], ids=ids)
+    assert sets.empty().any()
+    said = predict()
+    assert f"mean size {sets.sizes().mean():.4g}, {sets.empty().mean():.1%} empty" in said
+    assert "an empty set excludes every label" in said
+    assert "--no-allow-empty" in said
+    rows = (three_sites / "sets.csv").read_text().splitlines()[1:]
+    assert [row.split(",")[2] for row in rows] == [" ".join(map(str, one)) for one in sets]
+    told = json.loads(predict("--json"))
+    assert told["empty"] == told["measured"][0]["empty"] == sets.empty().mean()
+    said = predict("--no-allow-empty")
+    assert "0.0% empty" in said
+    assert "excludes every label" not in said
+    call("server", "open", "--alpha", 0.4, "--agents", "roster.toml", "--no-allow-empty",
+         "--out", "full.json")  # fmt: skip
+    assert decode((three_sites / "full.json").read_bytes(), Round).rule == "leq_top1"
+
+
+@pytest.mark.parametrize("method", ["split-cp", "guarded-median-cp"])
+def test_an_own_threshold_comes_from_the_agents_data_alone(three_sites, method):
+    text = released(method)
+    assert refused(predict(), "--calibration", 2)
+    assert "60 sets in sets.csv" in predict("--calibration", "st-mary.npz")
+    forge(text, '"local":{}', '"local":{"st-mary":[0.01]}')
+    assert refused(predict(), "release.json: local: must be empty", 2)
+    whole = json.loads(text)
+    whole["outcomes"] = [{"kind": "shared-threshold", "value": 0.01}]
+    (three_sites / "release.json").write_text(json.dumps(whole))
+    for more in ((), ("--calibration", "st-mary.npz")):
+        assert refused(predict(*more), "release.json: outcomes: must be of the kinds", 2)
+
+
+def test_a_release_must_be_of_the_terms_that_were_answered(three_sites):
+    text = released("fedwq-cp")
+    assert "60 sets" in predict("--round", "round.json")
+    forge(text, '"alphas":[0.1]', '"alphas":[0.5]')
+    said = "alphas: must be as in the round that this agent answered"
+    assert refused(predict("--round", "round.json"), said, 3)
+    other = json.loads(text)
+    other["round"]["method"] = {"name": "fedavgq-cp", "settings": {}}
+    (three_sites / "release.json").write_text(json.dumps(other))
+    assert refused(predict("--round", "round.json"), "method: must be as in the round", 3)
+    released("fedwq-cp", out="other.json", round="other-round.json")
+    mine = decode((three_sites / "round.json").read_bytes(), Round).id
+    error = predict("--round", "round.json", release="other.json")
+    assert refused(error, f"this agent has {mine}", 3)
+    error = predict("--round", "release.json", release="other.json")
+    assert refused(error, "release.json", 3)
+
+
+def test_calibration_labels_may_lie_in_a_file_of_their_own(three_sites):
+    released("guarded-median-cp")
+    assert refused(predict("--calibration", "st-mary.npy"), "calibration needs labels", 2)
+    assert refused(predict("--calibration-labels", "new-y.npy"), "needs --calibration", 2)
+    predict("--calibration", "st-mary.npz", "--out", "one.csv")
+    predict("--calibration", "st-mary.npy", "--calibration-labels", "st-mary-y.npy")
+    one = (three_sites / "one.csv").read_text()
+    assert one == (three_sites / "sets.csv").read_text()
+    probs, labels = np.load("st-mary.npy"), np.load("st-mary-y.npy")
+    least = fw.conformal_quantile(fw.LAC().of(probs, labels), 0.1)
+    assert least < inf
+    sizes = [int(line.split(",")[1]) for line in one.splitlines()[1:]]
+    assert (sizes >= fw.LAC().invert(np.load("new.npy"), least).sizes()).all()
+
+
+def test_logits_tell_another_file_from_the_one_that_was_calibrated_with(three_sites):
+    rng = np.random.default_rng(1)
+    for name, n in (("st-mary", 500), ("lakeside", 60), ("new", 60)):
+        logits = rng.normal(size=(n, 3))
+        labels = (fw.softmax(logits).cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
+        np.savez(f"{name}.npz", logits=logits, labels=labels)
+    (three_sites / "roster.toml").write_text('agents = ["st-mary"]\nn_classes = 3\n')
+    call("server", "open", "--method", "guarded-median-cp", "--alpha", 0.1, "--score", "lac",
+         "--agents", "roster.toml")  # fmt: skip
+    call("agent", "calibrate", "--round", "round.json", "--outputs", "st-mary.npz",
+         "--temperature-share", 0.5)  # fmt: skip
+    call("server", "close", "round.json", "st-mary.json")
+    assert "60 sets" in predict("--calibration", "st-mary.npz")
+    said = "must be the file that this agent calibrated with"
+    assert refused(predict("--calibration", "lakeside.npz"), said, 2)
+
+
+CLASSES = ("melanoma", "nevus", "skin tag")
+
+
+def test_a_round_by_files_with_named_classes(three_sites):
+    """Tables by name in any order, archives in the round's order, another order refused by name."""
+    (three_sites / "roster.toml").write_text(
+        f"agents = {json.dumps(SITES)}\nquorum = 2\nclasses = {json.dumps(CLASSES)}\n"
+    )
+    call("server", "open", "--alpha", 0.1, "--score", "lac", "--agents", "roster.toml")
+    answer = ("agent", "calibrate", "--round", "round.json")
+    st_mary, north = np.load("st-mary.npz"), np.load("north.npz")
+    table = ["nevus,skin tag,melanoma,label"]
+    for row, label in zip(st_mary["probs"], st_mary["labels"], strict=True):
+        table.append(f"{row[1]},{row[2]},{row[0]},{CLASSES[label]}")
+    (three_sites / "st-mary.csv").write_text("\n".join(table) + "\n")
+    said = call(*answer, "--outputs", "st-mary.csv", "--agent", "st-mary")
+    assert "names no classes" not in said
+    said = call(*answer, "--outputs", "lakeside.npz", "--agent", "lakeside")
+    assert "the outputs name no classes: their columns are taken to be 'melanoma', 'nevus'" in said
+    np.savez("north.npz", **north, classes=["nevus", "melanoma", "skin tag"])
+    with pytest.raises(ClassesError, match="this agent has 'nevus', 'melanoma', 'skin tag'"):
+        call(*answer, "--outputs", "north.npz", "--agent", "north")
+    call("server", "close", "round.json", "st-mary.json", "lakeside.json")
+    assert fw.load("release.json").missing == ("north",)
+    predict("--out", "sets.csv")
+    header, first, *_ = (three_sites / "sets.csv").read_text().splitlines()
+    assert header == "id,size,labels,melanoma,nevus,skin tag"
+    size, names, *each = first.split(",")[1:]
+    assert names.split("; ") == [
+        name for name, there in zip(CLASSES, each, strict=True) if there == "1"
+    ]
+    assert int(size) == each.count("1")
+    assert "classes = " in commands._roster(fw.load("release.json").round)
+
+
+def test_classes_on_the_command_line_and_coverage_by_name(three_sites):
+    said = released("fedwq-cp", "--classes", "melanoma,nevus,skin tag", "--by", "label")
+    assert '"classes":["melanoma","nevus","skin tag"]' in said
+    assert "label skin tag: coverage" in predict()
+    with pytest.raises(InputError, match="n_classes: must be 2, as many as classes are named"):
+        call("server", "open", "--alpha", 0.1, "--agents", "roster.toml", "--classes", "a,b")
+    with pytest.raises(InputError, match=r"classes: must be left out: names of classes are for"):
+        call("server", "open", "--alpha", 0.1, "--agents", "roster.toml", "--classes", "a,b,c",
+             "--score", "cqr", "--out", "other.json")  # fmt: skip
+
+
+# ---- agent calibrate --privacy-budget: kept beside the outputs from one process to the next
+
+
+def run_there(folder, *arguments, code=0):
+    """Run a command as a process of its own; return what it prints on one line."""
+    return " ".join(call_process(folder, *arguments, code=code).split())
+
+
+@pytest.fixture
+def rounds(tmp_path):
+    """A roster, outputs, and two private rounds."""
+    (tmp_path / "roster.toml").write_text('agents = ["st-mary"]\nn_classes = 3\n')
+    rng = np.random.default_rng(2)
+    probs = rng.dirichlet([1, 2, 3], size=600)
+    labels = np.array([rng.choice(3, p=row) for row in probs])
+    np.savez(tmp_path / "cal.npz", probs=probs, labels=labels)
+    for name in ("one", "two"):
+        run_there(tmp_path, "server", "open", "--method", "private-fedwq-cp", "--score", "aps",
+                "--setting", "epsilon=0.75", "--alpha", "0.1", "--agents", "roster.toml",
+                "--out", f"{name}.json")  # fmt: skip
+    return tmp_path
+
+
+def calibrate_privately(rounds, name, *more, code=0):
+    return run_there(rounds, "agent", "calibrate", "--round", f"{name}.json", "--outputs",
+                     "cal.npz", "--out", f"answer-{name}.json", *more, code=code)  # fmt: skip
+
+
+def test_a_budget_lasts_from_process_to_process(rounds):
+    said = calibrate_privately(rounds, "one", "--privacy-budget", "1")
+    assert "privacy budget: 0.25 of 1 is left" in said
+    assert '"epsilon":0.75' in said
+    assert '"unit":"one calibration sample replaced; n is public"' in said
+    first = (rounds / "answer-one.json").read_bytes()
+    (rounds / "answer-one.json").unlink()
+    assert "0.25 of 1 is left" in calibrate_privately(rounds, "one", "--privacy-budget", "1")
+    assert (rounds / "answer-one.json").read_bytes() == first
+    refused = calibrate_privately(rounds, "two", "--privacy-budget", "1", code=2)
+    assert "it asks for epsilon = 0.75, and 0.25 of 1.0 is left" in refused
+    assert not (rounds / "answer-two.json").exists()
+    assert len(list((rounds / "cal.npz.privacy").glob("0*"))) == 1
+    forgotten = calibrate_privately(rounds, "two", code=2)
+    assert "cal.npz.privacy keeps a privacy budget: say how much" in forgotten
+
+
+def test_a_link_to_the_outputs_has_their_budget(rounds):
+    calibrate_privately(rounds, "one", "--privacy-budget", "1")
+    (rounds / "latest.npz").symlink_to("cal.npz")
+    linked = ("--outputs", "latest.npz")
+    assert "0.25 of 1.0 is left" in calibrate_privately(
+        rounds, "two", *linked, "--privacy-budget", "1", code=2
+    )
+    assert "cal.npz.privacy keeps a privacy budget" in calibrate_privately(
+        rounds, "two", *linked, code=2
+    )
+
+
+def test_a_folder_of_ones_own(rounds):
+    calibrate_privately(rounds, "one", "--privacy-budget", "1", "--privacy-folder", "ledger")
+    entry = json.loads((rounds / "ledger" / "000001.json").read_text())
+    assert entry["epsilon"] == "0.75"
+    assert "ledger keeps a privacy budget: say how much" in calibrate_privately(
+        rounds, "two", "--privacy-folder", "ledger", code=2
+    )
+
+
+def test_too_few_points_for_epsilon_are_named(rounds):
+    assert "too few" not in calibrate_privately(rounds, "one", "--privacy-budget", "2")
+    with np.load(rounds / "cal.npz") as found:
+        np.savez(rounds / "few.npz", probs=found["probs"][:100], labels=found["labels"][:100])
+    said = run_there(rounds, "agent", "calibrate", "--round", "one.json", "--outputs", "few.npz",
+                     "--out", "few.json", "--privacy-budget", "2")  # fmt: skip
+    assert "with this epsilon the points are too few for a finite threshold" in said
+    assert "ask the server for a larger epsilon" in said
+
+
+# ---- agent calibrate --temperature-share: fitted and kept here, used by ``agent predict``
+
+
+def run_here(*arguments, fails=False):
+    """Run a command, and return what it prints on one line, or why it refuses."""
+    if fails:
+        with pytest.raises(InputError) as error:
+            call(*arguments)
+        return str(error.value)
+    return " ".join(call(*arguments).split())
+
+
+def save_logits(path, n, seed):
+    """Write logits that are three times too large, with labels and ids."""
+    rng = np.random.default_rng(seed)
+    logits = 1.5 * rng.normal(size=(n, 3))
+    labels = (fw.softmax(logits).cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
+    np.savez(path, logits=3 * logits, labels=labels, ids=np.arange(n) + 1000 * seed)
+
+
+@pytest.fixture
+def logits_round(tmp_path, monkeypatch):
+    """A round, and two agents' logits."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "roster.toml").write_text('agents = ["st-mary", "lakeside"]\nn_classes = 3\n')
+    run_here("server", "open", "--alpha", 0.1, "--agents", "roster.toml")
+    for seed, name in enumerate(("st-mary", "lakeside", "new")):
+        save_logits(tmp_path / f"{name}.npz", 300 if name != "new" else 2000, seed)
+    return tmp_path
+
+
+def calibrate_logits(name, *more, fails=False):
+    """Answer as one agent."""
+    return run_here("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
+                   "--agent", name, *more, fails=fails)  # fmt: skip
+
+
+def predict_logits(*more, fails=False):
+    """Predict as st-mary."""
+    return run_here("agent", "predict", "--release", "release.json", "--outputs", "new.npz",
+                   "--agent", "st-mary", *more, fails=fails)  # fmt: skip
+
+
+def test_an_agent_predicts_at_the_temperature_it_calibrated_at(logits_round):
+    said = calibrate_logits("st-mary", "--temperature-share", 0.2)
+    kept = json.loads((logits_round / "st-mary.temperature").read_text())
+    assert f"fitted on {kept['fitted_on']} rows that are not calibrated on" in said
+    assert "kept in st-mary.temperature, which stays here" in said
+    assert "logits at temperature 1; kept in lakeside.temperature" in calibrate_logits("lakeside")
+    answer = (logits_round / "st-mary.json").read_text()
+    assert json.loads(answer)["answers"][0]["n"] == 300 - kept["fitted_on"]
+    assert "temperature" not in answer
+    assert "holds this answer already" in calibrate_logits("st-mary")
+    run_here("server", "close", "round.json", "st-mary.json", "lakeside.json")
+    facts = json.loads(predict_logits("--json"))
+    release, new = fw.load(logits_round / "release.json"), np.load(logits_round / "new.npz")
+    probs = fw.softmax(new["logits"], kept["temperature"])
+    u = fw.uniforms(release.round.key, new["ids"].astype(str))
+    sets = fw.APS().invert(probs, release.threshold("st-mary"), u=u)
+    assert facts["size"] == pytest.approx(float(sets.sizes().mean()))
+    (logits_round / "st-mary.temperature").rename(logits_round / "elsewhere")
+    assert "name it with --temperature-file" in predict_logits(fails=True)
+    predict_logits("--temperature-file", "elsewhere", "--calibration", "st-mary.npz")
+    np.savez(logits_round / "probs.npz", probs=probs[:5], labels=[0, 1, 2, 0, 1])
+    fails = predict_logits(
+        "--temperature-file", "elsewhere", "--calibration", "probs.npz", fails=True
+    )
+    assert "--calibration and --outputs must both hold logits, or neither" in fails
+
+
+def test_json_holds_the_temperature(logits_round):
+    facts = json.loads(calibrate_logits("st-mary", "--temperature-share", 0.3, "--json"))
+    assert facts["temperature"] == json.loads((logits_round / "st-mary.temperature").read_text())

@@ -1,0 +1,308 @@
+"""A release predicts with its own score, key, rule and groups; and it prints."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fedwqcp as fw
+from fedwqcp.errors import InputError
+from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.predict import calibration_of, predict
+from fedwqcp.federation.transport import folder
+from fedwqcp.metrics import Rate
+from fedwqcp.wire.codec import brief
+from fedwqcp.wire.messages import Census, Choice, Round
+from fedwqcp.wire.release import AgentRecord
+
+RNG = np.random.default_rng(4)
+PROBS = RNG.dirichlet([1, 2, 3], size=120)
+LABELS = np.array([RNG.choice(3, p=p) for p in PROBS])
+IDS = [f"p{i}" for i in range(120)]
+SITE = fw.Outputs(PROBS[:60], LABELS[:60], IDS[:60])
+NEW, Y, NEW_IDS = PROBS[60:], LABELS[60:], IDS[60:]
+
+
+@pytest.mark.parametrize(
+    "score", [fw.APS(), fw.APS(randomized=False), fw.LAC(), fw.RAPS(), fw.SAPS()], ids=repr
+)
+@pytest.mark.parametrize("rule", ["leq", "leq_top1"])
+def test_the_sets_are_those_of_the_score_threshold_key_and_rule_by_hand(score, rule):
+    release = fw.calibrate({"a": SITE}, alpha=0.2, score=score, rule=rule, key="k")
+    u = fw.uniforms("k", NEW_IDS) if score.randomized else None
+    by_hand = score.invert(NEW, release.threshold("a"), rule, u)
+    sets = release.predict_set("a", NEW, ids=NEW_IDS)
+    np.testing.assert_array_equal(sets.mask, by_hand.mask)
+    u = fw.uniforms("k", IDS[:60]) if score.randomized else None
+    scored = fw.calibrate({"a": score.of(*(PROBS[:60], LABELS[:60]), u=u)}, alpha=0.2, score=score)
+    assert scored.threshold("a") == release.threshold("a")
+    assert release.score == score
+
+
+def test_one_row_more_or_less_changes_no_other_set():
+    release = fw.calibrate({"a": SITE}, alpha=0.2)
+    whole = release.predict_set("a", NEW, ids=NEW_IDS)
+    for part in (slice(0, 7), slice(None, None, -3)):
+        again = release.predict_set("a", NEW[part], ids=NEW_IDS[part])
+        np.testing.assert_array_equal(again.mask, whole.mask[part])
+
+
+def test_each_round_has_a_key_of_its_own_unless_one_is_given():
+    first, second = (fw.calibrate({"a": SITE}, alpha=0.2).round.key for _ in range(2))
+    assert len(first) == 16
+    assert first != second
+    assert fw.calibrate({"a": SITE}, alpha=0.2, key="").round.key == ""
+
+
+@given(ids=st.lists(st.integers(-9, 999), min_size=60, max_size=60))
+def test_an_id_is_the_same_as_a_number_and_as_text(ids):
+    release = fw.calibrate({"a": SITE}, alpha=0.2, key="k")
+    numbers, texts = (
+        release.predict_set("a", NEW, ids=each) for each in (ids, list(map(str, ids)))
+    )
+    np.testing.assert_array_equal(numbers.mask, texts.mask)
+
+
+def test_a_file_predicts_what_the_release_did(tmp_path):
+    release = fw.calibrate({"a": SITE, "b": SITE}, alpha=0.2, allow_empty=False)
+    fw.save(release, tmp_path / "release.json")
+    read = fw.load(tmp_path / "release.json")
+    assert type(read) is type(read.public()) is fw.Release
+    sets = [each.predict_set("b", NEW, ids=NEW_IDS).mask for each in (release, read)]
+    np.testing.assert_array_equal(*sets)
+
+
+def test_a_round_over_files_predicts_and_so_does_the_command(tmp_path):
+    terms = Round("r", Choice("fedwq-cp"), Choice("aps"), (0.2,), ("a",), 1, key="k", n_classes=3)
+    path = tmp_path / "round.json"
+    folder.open_round(terms, path)
+    cal = calibration_of(terms, SITE)
+    folder.write_answer(Agent("a", folder.read_round(path), cal, limit=None), tmp_path / "a.json")
+    closed = folder.close_round(path, [tmp_path / "a.json"], tmp_path / "release.json")
+    assert isinstance(closed.release, fw.Release)
+    release = fw.load(tmp_path / "release.json")
+    sets = release.predict_set("a", NEW, ids=NEW_IDS)
+    command = predict(release, "a", fw.Outputs(NEW, ids=NEW_IDS))  # what `agent predict` calls
+    np.testing.assert_array_equal(sets.mask, command.mask)
+
+
+def test_measure_is_coverage_size_and_the_exact_interval():
+    release = fw.calibrate({"a": SITE}, alpha=0.4, key="k")
+    sets = release.predict_set("a", NEW, ids=NEW_IDS)
+    found = release.measure("a", NEW, Y, ids=NEW_IDS, level=0.9)
+    rate = Rate(n=60, hits=int(sets.cover(Y).sum()), level=0.9)
+    assert (found.n, found.hits, found.low, found.high) == (60, rate.hits, rate.low, rate.high)
+    assert (found.coverage, found.size) == (sets.cover(Y).mean(), sets.sizes().mean())
+    assert found.empty == (sets.sizes() == 0).mean() > 0
+    assert str(found) == (
+        f"a: coverage {found.coverage:.4f}, exact 90 % interval {found.low:.4f} to "
+        f"{found.high:.4f}, of 60; mean size {found.size:.4g}, {found.empty * 100:.1f} % empty"
+    )
+
+
+def test_without_empty_sets_the_top_label_joins_and_nothing_else_changes():
+    release = fw.calibrate({"a": SITE}, alpha=0.4, key="k")
+    plain = release.predict_set("a", NEW, ids=NEW_IDS)
+    full = release.predict_set("a", NEW, ids=NEW_IDS, allow_empty=False)
+    empty = plain.sizes() == 0
+    assert empty.any()
+    np.testing.assert_array_equal(full.mask[~empty], plain.mask[~empty])
+    np.testing.assert_array_equal(full.mask[empty].argmax(1), NEW[empty].argmax(1))
+    assert set(full.sizes()[empty]) == {1}
+    agreed = fw.calibrate({"a": SITE}, alpha=0.4, allow_empty=False, key=release.round.key)
+    assert (agreed.round.rule, agreed.threshold("a")) == ("leq_top1", release.threshold("a"))
+    np.testing.assert_array_equal(agreed.predict_set("a", NEW, ids=NEW_IDS).mask, full.mask)
+    before, after = (
+        release.measure("a", NEW, Y, ids=NEW_IDS, allow_empty=allowed) for allowed in (True, False)
+    )
+    right = (NEW.argmax(1) == Y)[empty].sum()
+    assert after.empty == 0
+    assert (after.hits, after.size) == (before.hits + right, before.size + before.empty)
+
+
+def test_several_levels_in_one_call():
+    release = fw.calibrate({"a": SITE}, alpha=[0.1, 0.3])
+    sets = release.predict_set("a", NEW, ids=NEW_IDS, alpha=[0.1, 0.3])
+    assert list(sets) == [0.1, 0.3]
+    for alpha, own in sets.items():
+        one = release.predict_set("a", NEW, ids=NEW_IDS, alpha=alpha)
+        np.testing.assert_array_equal(own.mask, one.mask)
+    found = release.measure("a", NEW, Y, ids=NEW_IDS, alpha=np.array([0.3]))
+    assert found == {0.3: release.measure("a", NEW, Y, ids=NEW_IDS, alpha=0.3)}
+    with pytest.raises(InputError, match="several levels; pass alpha"):
+        release.predict_set("a", NEW, ids=NEW_IDS)
+    with pytest.raises(InputError, match="alpha must be a level of the round"):
+        release.predict_set("a", NEW, ids=NEW_IDS, alpha=[0.2])
+
+
+def test_intervals_by_hand():
+    out, y = [1.0, 2.0, 3.0, 4.0], [1.5, 2.0, 2.0, 4.25]  # residuals 0.5, 0, 1, 0.25
+    release = fw.calibrate(
+        {"a": fw.Outputs(out, y)}, method="split-cp", alpha=[0.4, 0.25], score="absolute-residual"
+    )
+    found = release.predict_interval("a", [10.0, 20.0], alpha=(0.4, 0.25))
+    assert {alpha: list(one) for alpha, one in found.items()} == {
+        0.4: [(9.5, 10.5), (19.5, 20.5)],  # rank ceil(5 * 0.6) = 3
+        0.25: [(9.0, 11.0), (19.0, 21.0)],  # rank ceil(5 * 0.75) = 4
+    }
+    told = release.measure("a", [10.0, 20.0], [10.75, 20.0], alpha=0.4)
+    assert (told.hits, told.size, told.empty) == (1, 1.0, 0.0)
+
+
+def test_groups_and_labels_have_their_own_thresholds():
+    groups = np.array(["f", "m"] * 30)
+    site = fw.Outputs(PROBS[:60], LABELS[:60], groups=groups)
+    release = fw.calibrate({"a": site}, alpha=0.3, by="group", score="lac")
+    sets = release.predict_set("a", NEW, groups=groups)
+    at = np.where(
+        groups == "f", release.threshold("a", group="f"), release.threshold("a", group="m")
+    )
+    np.testing.assert_array_equal(sets.mask, at[:, None] >= 1 - NEW)
+    with pytest.raises(InputError, match=r"needs the group of each row .* its groups: f, m"):
+        release.predict_set("a", NEW)
+    with pytest.raises(InputError, match="one of f, m; row 1 is of another"):
+        release.predict_set("a", NEW[:2], groups=["f", "x"])
+    by_label = fw.calibrate({"a": site}, alpha=0.3, by="label", score="lac")
+    np.testing.assert_array_equal(
+        by_label.predict_set("a", NEW).mask, by_label.threshold("a") >= 1 - NEW
+    )
+    with pytest.raises(InputError, match="one threshold for all groups: leave groups out"):
+        by_label.predict_set("a", NEW, groups=groups)
+
+
+def test_a_method_that_needs_the_agents_data_takes_them_again(tmp_path):
+    release = fw.calibrate({"a": SITE}, method="split-cp", alpha=0.2, key="k")
+    fw.save(release, tmp_path / "r.json")
+    read = fw.load(tmp_path / "r.json")
+    with pytest.raises(InputError, match="own calibration data"):
+        read.predict_set("a", NEW, ids=NEW_IDS)
+    for again in (SITE, calibration_of(read.round, SITE)):
+        np.testing.assert_array_equal(
+            read.predict_set("a", NEW, ids=NEW_IDS, calibration=again).mask,
+            release.predict_set("a", NEW, ids=NEW_IDS).mask,
+        )
+    with pytest.raises(InputError, match="unknown agent 'b'; known: a"):
+        read.predict_set("b", NEW, ids=NEW_IDS, calibration=SITE)
+
+
+def test_labels_that_occur_together_have_a_false_negative_rate():
+    rng = np.random.default_rng(3)
+    probs, there = rng.random((50, 3)), rng.integers(0, 2, (50, 3))
+    site = fw.Outputs(probs, there)
+    release = fw.calibrate({"a": site}, method="fed-crc", alpha=0.2, score="multi-label")
+    np.testing.assert_array_equal(
+        release.predict_set("a", probs).mask, 1 - probs <= release.threshold("a")
+    )
+    found = release.measure_risk("a", probs, there)
+    missed = (there.astype(bool) & (1 - probs > release.threshold("a"))).sum(1)
+    assert found.risk == pytest.approx((missed / np.maximum(1, there.sum(1))).mean())
+    assert str(found).startswith(f"a: false-negative rate {found.risk:.4f}, 95 % interval ")
+    with pytest.raises(InputError, match="call measure_risk"):
+        release.measure("a", probs, there)
+    with pytest.raises(InputError, match="allow_empty=False is for sets of labels of which one"):
+        release.predict_set("a", probs, allow_empty=False)
+    with pytest.raises(InputError, match="call measure"):
+        fw.calibrate({"a": SITE}, alpha=0.2).measure_risk("a", probs, there)
+
+
+def test_wrong_calls_are_refused_with_the_cure():
+    release = fw.calibrate({"a": SITE, "b": SITE}, alpha=0.2)
+    with pytest.raises(InputError, match="unknown agent 'st-mary'; known: a, b"):
+        release.predict_set("st-mary", NEW, ids=NEW_IDS)
+    with pytest.raises(InputError, match="the round has 3 classes, the outputs have 2"):
+        release.predict_set("a", NEW[:, :2], ids=NEW_IDS)
+    with pytest.raises(InputError, match=r"'aps' is randomised.* pass ids.* fw\.scores\.row_ids"):
+        release.predict_set("a", NEW)
+    with pytest.raises(InputError, match=r"'aps' is randomised.* pass ids"):
+        release.measure("a", NEW, Y)
+    with pytest.raises(InputError, match="agent 'a': score 'aps' is randomised"):
+        fw.calibrate({"a": fw.Outputs(PROBS, LABELS)}, alpha=0.2)
+    with pytest.raises(InputError, match="ids must have one entry for each of the 60 rows, got 2"):
+        release.predict_set("a", NEW, ids=[1, 2])
+    with pytest.raises(InputError, match=r"of sets of labels \(score 'aps'\): call predict_set"):
+        release.predict_interval("a", NEW[:, 0])
+    line = fw.Outputs([1.0, 2.0], [1.0, 2.5])
+    regression = fw.calibrate({"a": line}, alpha=0.4, score="absolute-residual")
+    with pytest.raises(InputError, match=r"of intervals \(score .*\): call predict_interval"):
+        regression.predict_set("a", NEW)
+    with pytest.raises(InputError, match="allow_empty=False is for sets of labels"):
+        regression.measure("a", [1.0], [1.0], allow_empty=False)
+    own = fw.calibrate({"a": [0.1, 0.2, 0.3]}, alpha=0.4)
+    for call in (own.predict_set, own.predict_interval):
+        with pytest.raises(InputError, match=r"the caller's own.* Name the score .*\(score=\)"):
+            call("a", NEW)
+    with pytest.raises(InputError, match=r"agent 'a': one number per row .* score='absolute-res"):
+        fw.calibrate({"a": fw.Outputs([1.0], [1.0])}, alpha=0.2)
+    with pytest.raises(InputError, match="agent 'a': calibration needs labels"):
+        fw.calibrate({"a": fw.Outputs(PROBS, ids=IDS)}, alpha=0.2)
+
+
+def test_a_release_prints_as_a_short_table():
+    release = fw.calibrate({"a": [0.1, 0.2, 0.3, 0.4], "b": [0.2, 0.4]}, alpha=[0.4, 0.45])
+    up = release.bytes_up("a")
+    assert (
+        repr(release)
+        == str(release)
+        == (
+            "fedwq-cp with score custom, alpha 0.4, 0.45; 1 round trip\n"
+            "guarantee: none\n"
+            "agent  status  at 0.4  at 0.45  bytes up\n"
+            f"a      used    0.3333   0.3333       {up}\n"
+            f"b      used    0.3333   0.3333       {up}"
+        )
+    )
+    proved = fw.calibrate({"a": [0.1, 0.2, 0.3]}, method="split-cp", alpha=0.5)
+    assert "\nguarantee: marginal-agent, finite-sample, if: " in str(proved)
+    assert "own data" in str(replace(proved, local={}))
+
+
+@pytest.mark.filterwarnings("ignore::fedwqcp.InfiniteThresholdWarning")
+def test_a_printed_release_warns():
+    release = fw.calibrate({"a": [0.1]}, alpha=0.1)
+    assert str(release).endswith(
+        "\nwarning: a threshold is +inf for a: such sets hold every label or value"
+    )
+    terms = replace(release.round, agents=("a", "b", "c"), quorum=1)
+    records = (
+        *release.agents,
+        AgentRecord("b", "refused", "n: too large"),
+        AgentRecord("c", "missing"),
+    )
+    short = str(replace(release, round=terms, agents=records))
+    assert "\nwarning: b was refused: n: too large\nwarning: no answer from c\n" in short
+    by = fw.Calibration([0.1, 0.2, 0.3], groups=["f", "f", "m"])
+    grouped = str(fw.calibrate({"a": by}, alpha=0.4, by="group"))
+    assert "0.2 to inf" in grouped
+    assert "a threshold of at least one group is +inf for a" in grouped
+
+
+def test_many_agents_are_shown_in_part():
+    many = fw.calibrate({f"s{i}": [0.1, 0.2, 0.3] for i in range(300)}, alpha=0.4)
+    lines = str(many).splitlines()
+    assert (len(lines), lines[-1]) == (14, "and 290 more agents")
+    sent = brief(many)
+    assert isinstance(sent.census, Census)
+    assert str(sent).splitlines()[-1].split() == ["300", "agents", "used", "0.3"]
+
+
+def test_html_escapes_what_others_wrote():
+    release = fw.calibrate({"a": [0.1, 0.2, 0.3]}, alpha=0.4)
+    bad = replace(release, agents=(AgentRecord("a", "refused", "<script>x</script>"),))
+    page = bad._repr_html_()
+    assert "<script>" not in page
+    assert "&lt;script&gt;" in page
+    assert "<th>threshold</th>" in page
+    assert "<td>0.3</td>" in page
+
+
+@pytest.mark.filterwarnings("ignore::fedwqcp.InfiniteThresholdWarning")
+def test_an_infinite_threshold_gives_whole_sets():
+    release = fw.calibrate({"a": SITE}, alpha=0.01, score="lac")
+    assert release.threshold("a") == inf
+    assert release.predict_set("a", NEW).mask.all()
+    assert release.measure("a", NEW, Y).full == 1

@@ -1,0 +1,98 @@
+"""Jobs and startup kits that ``fedwqcp nvflare new`` and ``allow`` write."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from nvflare.fuel.utils.config_factory import ConfigFactory
+from nvflare.private.fed.app.default_app_validator import DefaultAppValidator
+
+from fedwqcp.errors import InputError
+from fedwqcp.federation.transport.nvflare.deployment import ROOM, allow, new_job
+from fedwqcp.federation.transport.settings import nodes_of, round_of, timeouts_of
+from fedwqcp.federation.transport.site import load_settings
+
+
+def test_the_job_is_whole_its_terms_are_sound_and_it_brings_no_code(tmp_path):
+    written = new_job(tmp_path / "my-job")
+    assert all(path.exists() for path in written)
+    assert json.loads((tmp_path / "my-job" / "meta.json").read_text())["name"] == "my-job"
+    app = tmp_path / "my-job" / "app"
+    for side in ("server", "client"):
+        assert DefaultAppValidator(side).validate(str(app)) == ("", {}), "no `byoc` among these"
+    server = ConfigFactory.load_config("config_fed_server.json", [str(app / "config")]).to_dict()
+    (workflow,) = server["workflows"]
+    assert workflow["path"].startswith(ROOM)
+    terms = workflow["args"]["terms"]
+    round = round_of(terms)
+    assert (round.agents, round.quorum) == (("st-mary", "lakeside", "north"), 3)
+    assert timeouts_of(terms).deadline == 90
+    assert nodes_of(terms, str) is None
+
+
+def test_nothing_is_overwritten(tmp_path):
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "mine.txt").write_text("x")
+    with pytest.raises(InputError, match="new or an empty folder"):
+        new_job(tmp_path / "there")
+    with pytest.raises(InputError, match="names the job"):
+        new_job(tmp_path / "1 job")
+
+
+def kit(folder, file):
+    """A startup kit as far as it is changed."""
+    for name in ("local", "startup"):
+        (folder / name).mkdir(parents=True)
+    (folder / "startup" / file).write_text("{}")
+    held = {
+        "class_allow_list": ["nvflare.x"],
+        "allow_log_streaming": True,
+        "components": [{"id": "resource_manager"}, {"id": "site_log_streamer"}],
+    }
+    (folder / "local" / "resources.json.default").write_text(json.dumps(held))
+    rights = {"project_admin": "any", "lead": {"submit_job": "any", "byoc": "any"}}
+    rights |= {"member": {"view": "any"}}
+    given = {"format_version": "1.0", "permissions": rights}
+    (folder / "local" / "authorization.json.default").write_text(json.dumps(given))
+    return folder
+
+
+def test_a_kit_allows_our_classes_alone_and_nobody_to_bring_code(tmp_path):
+    site = kit(tmp_path / "site", "fed_client.json")
+    assert [path.name for path in allow(site)] == [
+        "resources.json",
+        "authorization.json",
+        "fedwqcp.toml",
+    ]
+    held = json.loads((site / "local" / "resources.json").read_text())
+    assert held["class_allow_list"] == [ROOM]
+    assert held["class_list_enforcement_mode"] == "enforce"
+    assert held["allow_log_streaming"] is False
+    assert held["components"] == [{"id": "resource_manager"}]
+    rights = json.loads((site / "local" / "authorization.json").read_text())["permissions"]
+    for right in ("byoc", "shell_commands"):
+        assert {role: may[right] for role, may in rights.items()} == dict.fromkeys(rights, "none")
+    assert rights["project_admin"]["submit_job"] == "any"
+    assert "submit_job" not in rights["member"]
+    assert load_settings(site / "local" / "fedwqcp.toml", site) == {
+        "folder": str(site / "fedwqcp-site")
+    }
+    (site / "local" / "fedwqcp.toml").write_text('outputs = "/data/cal.npz"\n')
+    assert len(allow(site)) == 2, "a site's own settings stay"
+    assert load_settings(site / "local" / "fedwqcp.toml", site)["outputs"] == "/data/cal.npz"
+    assert len(allow(kit(tmp_path / "server", "fed_server.json"))) == 2
+    with pytest.raises(InputError, match="must be a startup kit of FLARE"):
+        allow(tmp_path)
+
+
+def test_settings_of_a_site_are_all_known_to_it(tmp_path):
+    """Each key of the template's comments can be set; another one is an error."""
+    site = kit(tmp_path / "site", "fed_client.json")
+    path = allow(site)[-1]
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(line[2:] if " = " in line else line for line in lines))
+    assert load_settings(path, site)["allow-samples"] is False
+    path.write_text("allow_samples = true\n")
+    with pytest.raises(InputError, match="did you mean 'allow-samples'"):
+        load_settings(path, site)

@@ -1,0 +1,297 @@
+"""Rounds through FLARE's own classes within one process, with sites that fail in every way."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+
+import numpy as np
+import pytest
+from nvflare.apis.fl_constant import ReturnCode
+from nvflare.apis.shareable import Shareable, make_reply
+from nvflare.apis.signal import Signal
+
+import fedwqcp as fw
+from fedwqcp.errors import QuorumError, RoundError
+from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.audit import audit
+from fedwqcp.federation.plan import choose_method, new_id
+from fedwqcp.federation.server import Server
+from fedwqcp.federation.transport.messages import ASK, RELEASE
+from fedwqcp.federation.transport.nvflare import CalibrationExecutor
+from fedwqcp.federation.transport.session import Timeouts
+from fedwqcp.wire.messages import Choice, Round
+from flare import OwnData, carried, federation, run, site_context
+
+NAMES = ("north", "south", "east")
+SOUND = NAMES[:2]
+SHORT = Timeouts(deadline=2.0, grace=0.2, poll=0.01)
+
+
+def data():
+    rng = np.random.default_rng(3)
+    return {
+        name: fw.Calibration(rng.uniform(size=n), np.arange(n) % 3, None, 3)
+        for name, n in zip(NAMES, (40, 25, 60), strict=True)
+    }
+
+
+def terms(quorum=3, method="fedwq-cp", **settings):
+    chosen = choose_method(fw.methods.get(method, **settings))
+    return Round(new_id(), chosen, Choice("lac"), (0.2,), NAMES, quorum, max_n=1000, n_classes=3)
+
+
+def without_engine(round, names):
+    """The release that the answers of some agents give."""
+    server = Server(round)
+    server.asks()
+    for name in names:
+        server.receive(Agent(name, round, data()[name], limit=None).answer(), name, name)
+    server.close_step()
+    return server.release()
+
+
+def changed(**fields):
+    """East's answers with other fields; what the others say stays."""
+
+    def tamper(name, task, reply):
+        if name == "east" and task == ASK:
+            now = {k: v(reply["fedwqcp"][k]) if callable(v) else v for k, v in fields.items()}
+            reply["fedwqcp"] = {**reply["fedwqcp"], **now}
+        return [reply]
+
+    return tamper
+
+
+def claims(key, value):
+    return lambda body: re.sub(b'("%s": ?)[^,}]+' % key, rb"\g<1>" + value, body)
+
+
+def test_what_the_coordinator_kept_is_what_the_sites_sent_and_gives_the_release(tmp_path):
+    round = terms()
+    result = run(round, tmp_path, data(), record=tmp_path / "record")
+    assert result.stored == NAMES
+    assert result.release == without_engine(round, NAMES)
+    assert audit(tmp_path / "record").matches
+    public = (tmp_path / "record" / "release.json").read_bytes()
+    for name in NAMES:
+        kept = tmp_path / name / "fedwqcp-site"
+        sent = tmp_path / "record" / "answers" / "step-0" / f"{name}.json"
+        assert (kept / "rounds" / round.id / "step-0.json").read_bytes() == sent.read_bytes()
+        assert (kept / "release.json").read_bytes() == public
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"body": bytes(range(256))}, "message: "),
+        ({"body": b""}, "message: "),
+        ({"body": claims(b"threshold", b"NaN")}, "message: "),
+        ({"body": claims(b"threshold", b"999.0")}, "threshold: must lie between 0 and 1"),
+        ({"body": claims(b"n", b"1000000000000")}, "n: must be an integer from 0 to 1000"),
+        ({"nonce": "0" * 32}, "nonce: "),
+        ({"agent": "north"}, "roster: "),
+        ({"status": "fine"}, "malformed: "),
+        ({"status": "internal"}, "malformed: "),
+        ({"body": "text"}, "malformed: "),
+        ({"more": 1}, "malformed: "),
+    ],
+)
+def test_a_site_that_lies_is_refused_by_name_and_the_quorum_decides(tmp_path, fields, reason):
+    round = terms(quorum=2)
+    result = run(round, tmp_path, data(), SHORT, tamper=changed(**fields))
+    assert result.release.used == SOUND
+    assert result.release.refused["east"].startswith(reason)
+    assert result.release.outcomes == without_engine(round, SOUND).outcomes
+    assert "north" in result.stored, "a site that takes another's name does it no harm"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        make_reply(ReturnCode.EXECUTION_EXCEPTION),
+        Shareable(),
+        Shareable({"fedwqcp": [1, 2]}),
+    ],
+)
+def test_a_reply_without_our_fields_does_not_count(tmp_path, reply):
+    def tamper(name, task, true):
+        return [reply if (name, task) == ("east", ASK) else true]
+
+    release = run(terms(quorum=2), tmp_path, data(), SHORT, tamper=tamper).release
+    assert release.used == SOUND
+    assert {"east"} == set(release.refused) | set(release.missing)
+
+
+def test_below_the_quorum_nothing_is_released_and_the_record_says_why(tmp_path):
+    record = tmp_path / "record"
+    with pytest.raises(QuorumError, match=r"2 of 3 .*east: message: "):
+        run(terms(), tmp_path, data(), SHORT, record=record, tamper=changed(body=b"x"))
+    assert not (record / "release.json").exists()
+    assert "2 of 3 agents" in audit(record).difference
+
+
+def test_of_two_answers_to_one_question_the_first_counts(tmp_path):
+    def tamper(name, task, reply):
+        second = carried(reply)
+        second["fedwqcp"]["body"] = claims(b"threshold", b"0.001")(second["fedwqcp"]["body"])
+        return [reply, second, second]
+
+    round = terms()
+    result = run(round, tmp_path, data(), record=tmp_path / "record", tamper=tamper)
+    assert result.release == without_engine(round, NAMES)
+    events = (tmp_path / "record" / "log.jsonl").read_text().splitlines()
+    accepted = [e for e in map(json.loads, events) if e["event"] == "accepted"]
+    assert sorted(e["agent"] for e in accepted) == sorted(NAMES)
+
+
+def test_a_slow_site_is_missing_and_its_late_answer_is_dropped(tmp_path):
+    over = threading.Event()
+    late = {**data(), "east": lambda: over.wait(20) and data()["east"]}
+
+    def tamper(name, task, reply):
+        if (name, task) == ("south", RELEASE):  # the step is closed by now
+            over.set()
+        return [reply]
+
+    round = terms(quorum=2)
+    result = run(round, tmp_path, late, SHORT, record=tmp_path / "record", tamper=tamper)
+    assert (result.release.used, result.release.missing) == (SOUND, ("east",))
+    assert result.release.outcomes == without_engine(round, SOUND).outcomes
+    assert audit(tmp_path / "record").matches
+
+
+def test_a_site_that_the_engine_lost_is_missing_at_once(tmp_path):
+    waits = threading.Event()
+    lost = {**data(), "east": lambda: waits.wait(20)}
+
+    def tamper(name, task, reply):
+        if (name, task) == ("south", ASK):  # FLARE tells the controller what it noticed
+            with held.new_context() as context:
+                communicator.process_dead_client_report("east", context)
+        return [reply]
+
+    patient = Timeouts(deadline=30.0, grace=30.0, poll=0.01)
+    with federation(tmp_path, lost, tamper=tamper) as (controller, context):
+        from fedwqcp.federation.transport.nvflare.controller import TaskCarrier
+        from fedwqcp.federation.transport.session import Session
+
+        communicator, held = controller.communicator, context.get_engine()
+        communicator._dead_client_grace = 0.0
+        communicator._job_policy_violated = lambda: False  # of the job's own min_clients
+        carrier = TaskCarrier(controller, Signal(), context, patient)
+        nodes = {name: name for name in NAMES}
+        session = Session(carrier, terms(quorum=2), patient, nodes, None)
+        release = session._release(None)
+        waits.set()
+    assert (release.used, release.missing) == (SOUND, ("east",))
+
+
+def test_the_text_of_an_error_stays_at_the_site(tmp_path):
+    def fails():
+        raise RuntimeError("patient Miller, score 0.77123")
+
+    record = tmp_path / "record"
+    broken = {**data(), "east": fails}
+    release = run(terms(quorum=2), tmp_path, broken, SHORT, record=record).release
+    assert release.refused["east"].startswith("failed: ")
+    kept = b"".join(path.read_bytes() for path in record.rglob("*") if path.is_file())
+    assert b"Miller" not in kept
+    assert "RuntimeError" in (tmp_path / "east" / "fedwqcp-site" / "last-error.txt").read_text()
+
+
+def test_an_answer_that_left_before_leaves_again_unchanged(tmp_path):
+    method = {"method": "private-fedwq-cp", "epsilon": 25.0}  # every computation has fresh noise
+    seen = []
+
+    def tamper(name, task, reply):
+        if (name, task) == ("north", ASK):
+            seen.append(reply["fedwqcp"]["body"])
+        return [reply]
+
+    round = terms(**method)
+    settings = "privacy-budget = 60.0\nmax-share = 1.0\n"
+    cals = {**data(), "east": lambda: 1 / 0}
+    with pytest.raises(QuorumError):
+        run(round, tmp_path, cals, SHORT, settings=settings, tamper=tamper)
+    run(round, tmp_path, data(), SHORT, settings=settings, tamper=tamper)
+    assert len(seen) == 2
+    assert seen[0] == seen[1]
+
+
+def test_a_job_that_is_stopped_ends_the_round_and_the_record_says_so(tmp_path):
+    stop = Signal()
+
+    def hangs():
+        stop.trigger("operator")
+        return data()["east"]
+
+    config = {"agents": "north,south,nobody", "alpha": 0.2, "score": "lac", "n-classes": 3}
+    sites = {**{name: data()[name] for name in SOUND}, "nobody-else": hangs, "south": hangs}
+    with federation(tmp_path, sites, config) as (controller, context):
+        controller.control_flow(stop, context)
+        (panic,) = context.get_engine().panics
+    assert "the job was stopped" in panic
+    (record,) = (tmp_path / "records").iterdir()
+    assert "the job was stopped" in audit(record).difference
+
+
+def test_a_round_on_the_terms_of_a_job(tmp_path):
+    settings = {"method-setting": {"overflow": "clip"}}
+    config = settings | {"agents": "n,s", "nodes": "n=north,s=south", "alpha": 0.2, "score": "lac"}
+    config |= {"n-classes": 3, "quorum": 1, "deadline": 3.0, "grace": 0.3}
+    sites = {name: data()[name] for name in SOUND}
+    with federation(tmp_path, sites, config, settings='agent = "n"\n') as (controller, context):
+        controller.control_flow(Signal(), context)
+        assert not context.get_engine().panics
+    (record,) = (tmp_path / "records").iterdir()
+    release = fw.load(record / "record.json")
+    assert release.used == ("n",)
+    assert release.round.method.settings["overflow"] == "clip"
+    assert release.refused["s"].startswith("roster: "), "a site cannot take another's name"
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        ({"agents": "north,south", "secure": True}, "secure must be false over NVIDIA FLARE"),
+        ({"agents": "north,south", "alhpa": 0.2}, "unknown key 'alhpa'"),
+    ],
+)
+def test_terms_that_cannot_be_run_end_the_job_with_the_reason(tmp_path, config, reason):
+    with federation(tmp_path, data(), config) as (controller, context):
+        controller.control_flow(Signal(), context)
+        (panic,) = context.get_engine().panics
+    assert reason in panic
+
+
+@pytest.mark.parametrize("settings", [None, "allow-sample = true\n", "agent = [\n", 'agent = ""\n'])
+def test_a_site_with_wrong_settings_answers_nothing(tmp_path, settings):
+    round = terms(quorum=1)
+    with pytest.raises(RoundError, match="failed: something else failed at the site"):
+        run(round, tmp_path, data(), SHORT, settings=settings)
+    assert not list(tmp_path.glob("*/fedwqcp-site/rounds/*/step-0.json"))
+
+
+def test_a_task_of_another_kind_is_not_done(tmp_path):
+    context = site_context("north", tmp_path, "")
+    reply = OwnData(data()["north"]).execute("train", Shareable(), context, Signal())
+    assert reply.get_return_code() == ReturnCode.EXECUTION_EXCEPTION
+
+
+def test_a_job_can_pass_the_executor_nothing():
+    with pytest.raises(TypeError):
+        CalibrationExecutor(folder="/")
+
+
+def test_a_site_answers_from_the_file_that_it_names(tmp_path):
+    cals, round = data(), terms(quorum=1)
+    rng = np.random.default_rng(0)
+    for name in NAMES:
+        (tmp_path / name).mkdir()
+        probs = rng.dirichlet(np.ones(3), size=len(cals[name].scores))
+        np.savez(tmp_path / name / "cal.npz", probs=probs, labels=np.arange(len(probs)) % 3)
+    sites = dict.fromkeys(NAMES, CalibrationExecutor())
+    result = run(round, tmp_path, sites, settings='outputs = "cal.npz"\n')
+    assert result.stored == NAMES
