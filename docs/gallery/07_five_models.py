@@ -41,9 +41,11 @@ for (name, model), share in zip(models.items(), by_label(y[cal], 5, rng, beta=1.
         parts[name] = fw.Outputs(model.predict_proba(X[rows]), y[rows], ids=rows)
 
 # %%
-# One round. The release knows score, key and rule, so that a site predicts with its name alone.
+# One round. The release knows score, key, rule and class names, so that a site predicts with its
+# name alone.
 
-release = fw.calibrate(sites, method="guarded-median-cp", alpha=0.1, key="gallery")
+digits = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+release = fw.calibrate(sites, method="guarded-median-cp", alpha=0.1, classes=digits, key="gallery")
 print(release)
 print(release.predict_set("west", tests["west"].values, ids=test))
 

@@ -224,7 +224,9 @@ def test_a_release_writes_its_report_from_python(tmp_path):
 
 def test_a_report_from_python_refuses_tests_that_do_not_fit(tmp_path):
     site = fw.Outputs([[0.2, 0.8], [0.7, 0.3]], [1, 0], ids=["a", "b"])
-    release = fw.calibrate({"st-mary": site}, alpha=0.4)
+    release = fw.calibrate({"st-mary": site}, alpha=0.4, classes=["ill", "well"])
+    named = fw.Outputs([[0.2, 0.8]], ["well"], ids=["c"])
+    assert "ill, well" in release.report(tmp_path / "named.html", {"st-mary": named}).read_text()
     for tests, why in (
         ({"north": site}, "unknown agent 'north'; known: st-mary"),
         ({"st-mary": fw.Outputs([[0.2, 0.8]], ids=["a"])}, "tests of 'st-mary' must be labelled"),

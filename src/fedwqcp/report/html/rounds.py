@@ -102,7 +102,8 @@ def release_page(release: Release, tests: Mapping[str, Outputs]) -> Page:
         if test.labels is None or not len(test.values):
             raise InputError(f"tests of {agent!r} must be labelled: coverage needs the truth")
         check_ids(release.score, test)
-    views = [_tested_view(release, tests, alpha) for alpha in release.round.alphas]
+    named = {agent: test.in_classes(release.round.classes) for agent, test in tests.items()}
+    views = [_tested_view(release, named, alpha) for alpha in release.round.alphas]
     return _page(release, "from Python", views)
 
 
