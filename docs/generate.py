@@ -21,7 +21,13 @@ from fedwqcp import methods, scores
 from fedwqcp.cli.main import app
 from fedwqcp.wire.release import KINDS, STRENGTHS
 
-MODULES = ("fedwqcp.metrics", "fedwqcp.theory", "fedwqcp.monitor", "fedwqcp.sklearn")
+MODULES = (
+    "fedwqcp.metrics",
+    "fedwqcp.theory",
+    "fedwqcp.monitor",
+    "fedwqcp.plot",
+    "fedwqcp.sklearn",
+)
 """Modules beside the package itself whose public names are documented."""
 
 ROOT = Path(__file__).resolve().parents[1]

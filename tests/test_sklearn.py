@@ -53,6 +53,40 @@ def test_a_threshold_of_a_federation(iris):
     assert by_id.mask.shape == sets.mask.shape
 
 
+def test_a_release_of_a_federation(iris):
+    X, y, model = iris
+    agent = ConformalClassifier(model, key="k")
+    mine = agent.calibration(X[1::4], y[1::4])
+    release = fw.calibrate({"a": mine, "b": [0.5] * 30}, alpha=0.1, score=fw.APS(), key="k")
+    sets = agent.use(release, "a").predict_set(X[3::4])
+    assert (agent.release_, agent.threshold_) == (release, release.threshold("a"))
+    probs = model.predict_proba(X[3::4])
+    same = release.predict_set("a", probs, ids=fw.scores.row_ids(probs))
+    np.testing.assert_array_equal(sets.mask, same.mask)
+    with pytest.raises(InputError, match="say which agent this is, one of: a, b"):
+        agent.use(release)
+    with pytest.raises(InputError, match="unknown agent 'c'"):
+        agent.use(release, "c")
+    with pytest.raises(InputError, match=r"the release is of APS\(.*this adapter scores with LAC"):
+        ConformalClassifier(model, fw.LAC()).use(release, "a")
+    with pytest.raises(InputError, match="pass the release"):
+        agent.use(0.5, "a")
+
+
+def test_conformalize_keeps_a_release_that_predicts(iris):
+    X, y, model = iris
+    agent = ConformalClassifier(model, alpha=0.3).conformalize(X[1::4], y[1::4])
+    probs = model.predict_proba(X[3::4])
+    ids = fw.scores.row_ids(probs)
+    sets = agent.release_.predict_set("here", probs, ids=ids)
+    np.testing.assert_array_equal(sets.mask, agent.predict_set(X[3::4]).mask)
+    assert sets.empty().any()
+    full = ConformalClassifier(model, alpha=0.3, allow_empty=False).conformalize(X[1::4], y[1::4])
+    assert full.release_.round.rule == "leq_top1"
+    assert not full.predict_set(X[3::4]).empty().any()
+    assert full.get_params()["allow_empty"] is False
+
+
 def test_an_unknown_class_is_refused(iris):
     X, _, model = iris
     with pytest.raises(InputError, match="not trained on"):

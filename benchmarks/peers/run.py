@@ -120,14 +120,13 @@ def medians(
 
 def without_numba(work: Callable[[], Any]) -> Callable[[], Any]:
     """The same with numpy alone."""
-    from fedwqcp.kernels import dispatch
 
     def plain() -> Any:
-        loops, dispatch._loops = dispatch._loops, lambda: None
+        os.environ["FEDWQCP_BACKEND"] = "numpy"
         try:
             return work()
         finally:
-            dispatch._loops = loops
+            del os.environ["FEDWQCP_BACKEND"]
 
     return plain
 

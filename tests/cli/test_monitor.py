@@ -116,20 +116,23 @@ def test_the_tolerance_is_for_all_agents_together(tmp_path):
 STOPPED = """
 import os, signal, sys
 from fedwqcp.cli.main import main
-real, left = os.fsync, [int(sys.argv.pop(1))]
+left = [int(sys.argv.pop(1))]
 
-def fsync(handle):
-    real(handle)
-    left[0] -= 1
-    if not left[0]:
-        os.kill(os.getpid(), signal.SIGKILL)
+def killing(real):
+    def step(*words, **more):
+        found = real(*words, **more)
+        left[0] -= 1
+        if not left[0]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return found
+    return step
 
-os.fsync = fsync
+os.fsync, os.replace = killing(os.fsync), killing(os.replace)
 main()
 """
 
 
-@pytest.mark.parametrize("after", [1, 2, 3, 4])
+@pytest.mark.parametrize("after", range(1, 7))
 def test_a_kill_at_any_moment_loses_no_line_of_the_log(tmp_path, monkeypatch, after):
     monkeypatch.chdir(tmp_path)
     monitor("open", "s.json", "--agent", "a", "--alpha", 0.1)

@@ -60,13 +60,15 @@ def opened(method, alpha=0.2, **more):
 
 
 def play(round, honest, raw):
-    """Hold a round in which ``m`` sends what ``raw`` makes of its question; return the server."""
+    """Hold a round in which ``m`` sends what ``raw`` makes of its question, or nothing."""
     server = Server(round)
     agents = {name: Agent(name, round, cal, allow_samples=True) for name, cal in honest.items()}
     while not server.ended:
         for name, ask in server.asks().items():
             if name in agents:
                 data = agents[name].answer(ask if server.step else None)
+            elif raw is None:
+                continue
             else:
                 question = (
                     decode(ask, Ask, server.plan.kinds).questions[0] if server.step else Begin()
@@ -229,6 +231,14 @@ def test_what_no_sample_could_have_answered_is_refused_and_leaves_no_trace(
     alone = fw.calibrate(honest, method=method, alpha=0.2, score="lac", allow_samples=True)
     for agent in honest:
         np.testing.assert_allclose(release.threshold(agent), alone.threshold(agent), atol=1e-9)
+
+
+@pytest.mark.parametrize("raw", [claims_one_and_counts_many, changes_its_mind])
+def test_a_refused_agent_counts_as_one_that_is_missing_where_absent_agents_count(raw):
+    round = opened(fw.methods.get("new-agent-cp", sketch="bisection"), alpha=0.45)
+    found, missing = (play(round, cals(), each).release() for each in (raw, None))
+    assert list(found.refused) == ["m"]
+    assert found.threshold("a") == missing.threshold("a") < inf
 
 
 # --- what one Byzantine agent with weight n can do at most ----------------------------------------

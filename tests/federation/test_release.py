@@ -105,6 +105,17 @@ def test_measure_is_coverage_size_and_the_exact_interval():
     )
 
 
+def test_class_names_reach_sets_and_measures():
+    names = ["benign", "melanoma", "other"]
+    release = fw.calibrate({"a": SITE}, alpha=0.2, classes=names, key="k")
+    sets = release.predict_set("a", NEW, ids=NEW_IDS)
+    assert sets.names(0) == tuple(names[label] for label in sets[0])
+    assert "row 0: " + ", ".join(sets.names(0)) in str(sets)
+    by_name = np.array(names)[Y]
+    by_number = release.measure("a", NEW, Y, ids=NEW_IDS)
+    assert release.measure("a", NEW, by_name, ids=NEW_IDS) == by_number
+
+
 def test_without_empty_sets_the_top_label_joins_and_nothing_else_changes():
     release = fw.calibrate({"a": SITE}, alpha=0.4, key="k")
     plain = release.predict_set("a", NEW, ids=NEW_IDS)

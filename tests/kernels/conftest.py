@@ -10,14 +10,14 @@ import pytest
 
 import vectors
 from fedwqcp import kernels
-from fedwqcp.kernels import dispatch
-from fedwqcp.kernels.dispatch import Loops
+from fedwqcp.kernels import compilation
+from fedwqcp.kernels.compilation import Loops
 
 
 def as_python(monkeypatch: pytest.MonkeyPatch) -> Loops:
     """The loops as numba would see them, uncompiled."""
     numba = pytest.importorskip("numba")
-    assert dispatch._loops() is not None
+    assert compilation.loops() is not None
     monkeypatch.setattr(numba, "njit", lambda **flags: lambda function: function)
     for name in Loops._fields:
         monkeypatch.setattr(kernels, name, getattr(kernels, name))  # to have it back afterwards
@@ -40,14 +40,12 @@ def backend(request: pytest.FixtureRequest) -> Iterator[str]:
     """Who serves inputs of any size; lanes that no row uses may hold anything."""
     quiet = np.errstate(all="ignore") if request.param == "python" else nullcontext()
     with pytest.MonkeyPatch.context() as patch, quiet:
-        patch.setattr(dispatch, "SMALL", 0)
-        patch.setattr(dispatch, "LARGE", 0)
-        if request.param == "numpy":
-            patch.setattr(dispatch, "_loops", lambda: None)
-        elif request.param == "python":
+        patch.setenv("FEDWQCP_BACKEND", "numpy" if request.param == "numpy" else "numba")
+        patch.setattr(compilation, "_keep", lambda: None)
+        if request.param == "python":
             loops = as_python(patch)
-            patch.setattr(dispatch, "_loops", lambda: loops)
-        else:
+            patch.setattr(compilation, "loops", lambda: loops)
+        elif request.param == "numba":
             pytest.importorskip("numba")
         yield request.param
 
@@ -56,5 +54,4 @@ def backend(request: pytest.FixtureRequest) -> Iterator[str]:
 def always_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let numba serve inputs of any size."""
     pytest.importorskip("numba")
-    monkeypatch.setattr(dispatch, "SMALL", 0)
-    monkeypatch.setattr(dispatch, "LARGE", 0)
+    monkeypatch.setenv("FEDWQCP_BACKEND", "numba")

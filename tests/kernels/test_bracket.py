@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 pytest.importorskip("numba")
 
 from fedwqcp.errors import InputError
-from fedwqcp.kernels import LANES, Crossings, bracket, dispatch
-from fedwqcp.kernels.dispatch import Loops
+from fedwqcp.kernels import LANES, Crossings, bracket, compilation
+from fedwqcp.kernels.compilation import Loops
 from fedwqcp.scores._base import _limits
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.raps import RAPS
@@ -78,18 +78,14 @@ def test_a_pivot_between_two_labels_settles_them(steps) -> None:
 
 
 def undecided(p: Rows, q: float, masked: bool = False) -> list[int]:
-    """How many rows each compiled search leaves undecided, in float32 and then in float64."""
-    limits, search, found = _limits(APS(randomized=False), q, p.shape[1]), bracket.cross_rows, []
+    """How many rows the search leaves undecided with sums of float32 and of float64."""
+    limits, found = _limits(APS(randomized=False), q, p.shape[1]), []
     y = np.zeros(0 if masked else len(p), np.int64)
-    out = Crossings.allocate(len(p), p.shape[1] if masked else 0, False, not masked)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            bracket, "cross_rows", lambda *given: found.append(search(*given)) or found[-1]
-        )
-        pivots = bracket.first_pivots(p.shape[1])
-        left = bracket.cross(p, y, limits, out, pivots, dispatch.LARGE)
-    assert left.tolist() == np.flatnonzero(out.sizes < 0).tolist()
-    assert len(left) == found[-1]
+    for dtype in (np.float32, np.float64)[p.dtype == np.float64 :]:
+        out = Crossings.allocate(len(p), p.shape[1] if masked else 0, False, not masked)
+        left = bracket.cross(p, y, limits, out, bracket.first_pivots(p.shape[1]), dtype)
+        assert left.tolist() == np.flatnonzero(out.sizes < 0).tolist()
+        found.append(len(left))
     return found
 
 
@@ -111,7 +107,7 @@ def test_first_pivots_come_back_from_rows_that_all_cross_at_the_top() -> None:
     pivots = bracket.first_pivots(60)
     for p in (sure, spread):
         out = Crossings.allocate(len(p), 0, False, True)
-        bracket.cross(p, np.zeros(len(p), np.int64), limits, out, pivots, 0)
+        bracket.cross(p, np.zeros(len(p), np.int64), limits, out, pivots, np.float32)
         assert (pivots > 0).all()
         assert (pivots <= 1).all()
     crossing_at = np.sort(spread, axis=1)[np.arange(3200), -1 - out.sizes]
@@ -124,7 +120,7 @@ def test_sums_that_float32_cannot_tell_from_a_limit_are_weighed_exactly() -> Non
     p = rows("spread", 160, 100).astype(np.float32)
     for q in np.cumsum(-np.sort(-p[5].astype(np.float64)))[[3, 30, 60]]:
         for limit in (q, np.nextafter(q, 0), np.nextafter(q, 1)):
-            assert undecided(p, limit) == [0]
+            assert undecided(p, limit) == [0, 0]
             assert_sets_by_sorting(APS(randomized=False), p, float(limit))
 
 
@@ -132,15 +128,6 @@ def test_sums_that_float32_cannot_tell_from_a_limit_are_weighed_exactly() -> Non
 def test_numbers_that_float32_does_not_put_in_order_are_left_to_float64() -> None:
     single, double = undecided(rows("steep", 160, 100).astype(np.float32), 1 - 1e-9)
     assert 0 < double < single
-
-
-@pytest.mark.usefixtures("always_compiled")
-def test_for_few_rows_no_other_loop_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    p = rows("steep", 160, 100).astype(np.float32)
-    monkeypatch.setattr(dispatch, "LARGE", 2**20)
-    monkeypatch.setattr(dispatch, "_seen", [2**20])
-    assert len(undecided(p, 1 - 1e-9)) == 1
-    assert_sets_by_sorting(APS(randomized=False), p, 1 - 1e-9)
 
 
 @pytest.mark.usefixtures("always_compiled")
@@ -175,7 +162,7 @@ def test_pivots_among_zeros(n_classes: int) -> None:
 
 @pytest.mark.usefixtures("always_compiled")
 def test_pivots_among_zeros_stay_within_their_arrays(uncompiled, monkeypatch) -> None:
-    monkeypatch.setattr(dispatch, "_loops", lambda: uncompiled)
+    monkeypatch.setattr(compilation, "loops", lambda: uncompiled)
     q = float(np.nextafter(1 + 1e-4 * 149, 0))
     assert_sets_by_sorting(APS(randomized=False), near_zeros(16, 300), 0.9)
     assert_sets_by_sorting(RAPS(penalty=1e-4, randomized=False), near_zeros(16, 300), q)

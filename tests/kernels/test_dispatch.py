@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Iterator
-from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fedwqcp._validation import SUM_TOLERANCE
 from fedwqcp.errors import InputError
-from fedwqcp.kernels import dispatch
+from fedwqcp.kernels import Crossings, dispatch
 from fedwqcp.kernels import numpy as reference
 from fedwqcp.kernels.numpy import Limits
 from fedwqcp.scores._base import IntervalScore, RankedScore, _limits
@@ -32,26 +32,6 @@ always_compiled = pytest.mark.usefixtures("always_compiled")
 # numba and threads --------------------------------------------------------------------------------
 
 
-def test_numba_serves_once_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
-    loops = SimpleNamespace()
-    monkeypatch.setattr(dispatch, "_loops", lambda: loops)
-    monkeypatch.setattr(dispatch, "_seen", [0])
-    monkeypatch.setattr(dispatch, "SMALL", 10)
-    monkeypatch.setattr(dispatch, "LARGE", 100)
-    assert dispatch.loops_for(9) is None
-    assert dispatch.loops_for(60) is None  # not worth a compiler yet
-    assert dispatch.loops_for(60) is loops  # 120 in all
-    assert dispatch.loops_for(10) is loops
-    assert dispatch.loops_for(9) is None
-
-
-def test_without_numba_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("numba", "simd", "bracket"):
-        monkeypatch.setitem(sys.modules, f"fedwqcp.kernels.{name}", None)
-        monkeypatch.delattr(f"fedwqcp.kernels.{name}", raising=False)
-    assert dispatch._loops.__wrapped__() is None
-
-
 def test_threads_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 8)
     monkeypatch.delenv("FEDWQCP_THREADS", raising=False)
@@ -63,15 +43,6 @@ def test_threads_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("FEDWQCP_THREADS", wrong)
         with pytest.raises(InputError, match="FEDWQCP_THREADS must be an integer of at least 1"):
             dispatch.threads()
-
-
-def test_a_wrong_number_of_threads_is_refused_by_the_first_input(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("FEDWQCP_THREADS", "many")
-    dispatch._check_threads.cache_clear()
-    with pytest.raises(InputError, match="or not set, got 'many'"):
-        dispatch.loops_for(100)
 
 
 @pytest.mark.parametrize(("size", "parts"), [(99, 1), (100, 6)])
@@ -90,7 +61,7 @@ def test_only_large_inputs_are_shared(
         done[rows] += 1
         return rows.start != 32  # parts begin at multiples of 16
 
-    assert dispatch.over_rows(200, size, work) is (parts == 1)
+    assert dispatch.over_rows(slice(0, 200), size, work) is (parts == 1)
     assert len(seen) == parts
     assert done.tolist() == [1] * 200
 
@@ -378,8 +349,7 @@ def test_rows_near_the_tolerance_are_sorted_instead(backend: str) -> None:
 
 def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numba")
-    monkeypatch.setattr(dispatch, "SMALL", 0)
-    monkeypatch.setattr(dispatch, "LARGE", 0)
+    monkeypatch.setenv("FEDWQCP_BACKEND", "numba")
     monkeypatch.setattr(dispatch, "SHARED", 1)
     monkeypatch.setenv("FEDWQCP_THREADS", "2")
     monkeypatch.setattr("os.cpu_count", lambda: 2)
@@ -479,7 +449,7 @@ def test_randomised_sets_are_those_by_sorting(kind: str, n_classes: int, dtype: 
             for rule in ("leq", "leq_top1", "until"):
                 found = score.invert(p, q, rule, u=u).mask, *score.measure(p, y, q, rule, u=u)
                 with pytest.MonkeyPatch.context() as patch:
-                    patch.setattr(dispatch, "_loops", lambda: None)
+                    patch.setenv("FEDWQCP_BACKEND", "numpy")
                     wanted = score.invert(p, q, rule, u=u).mask, *score.measure(p, y, q, rule, u=u)
                 for one, other in zip(found, wanted, strict=True):
                     np.testing.assert_array_equal(one, other)
@@ -541,16 +511,22 @@ def test_compiled_rows_near_the_tolerance_are_sorted_instead() -> None:
     )
 
 
+def path(p: npt.NDArray[Any], limits: Limits) -> str:
+    """Which loop finds the crossings."""
+    out = Crossings.allocate(len(p), 0, False, False)
+    return dispatch._Search(p, np.empty(0, np.int64), limits, out).path
+
+
 def test_which_loop_serves_which_rows() -> None:
     p, limits = rows("spread", 20, 60).astype(np.float32), _limits(APS(randomized=False), 0.9, 60)
-    assert dispatch._path(p, limits) == dispatch._path(p.astype(float), limits) == "bracket"
-    assert dispatch._path(p, Limits(limits.at, by_top=True)) == "exact"
-    assert dispatch._path(p, _limits(APS(randomized=False), 1.0, 60)) == "exact"  # all fit
-    assert dispatch._path(np.full((20, 9000), 1 / 9000), limits) == "exact"
+    assert path(p, limits) == path(p.astype(float), limits) == "bracket"
+    assert path(p, Limits(limits.at, by_top=True)) == "exact"
+    assert path(p, _limits(APS(randomized=False), 1.0, 60)) == "exact"  # all fit
+    assert path(np.full((20, 9000), 1 / 9000), limits) == "exact"
     short = rows("spread", 20, 10).astype(np.float32)
-    assert dispatch._path(short, limits) == "short"
-    assert dispatch._path(short.astype(float), limits) == "exact"
-    assert dispatch._path(short[::2], limits) == "exact"
+    assert path(short, limits) == "short"
+    assert path(short.astype(float), limits) == "exact"
+    assert path(short[::2], limits) == "exact"
 
 
 # Intervals ---------------------------------------------------------------------------------------
@@ -600,8 +576,8 @@ def check_one(score: IntervalScore, a: float, b: float, y: float, q: float) -> N
 @interval
 def test_layouts_and_threads(score: IntervalScore, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numba")
-    for name, value in (("SMALL", 0), ("LARGE", 0), ("SHARED", 1)):
-        monkeypatch.setattr(dispatch, name, value)
+    monkeypatch.setenv("FEDWQCP_BACKEND", "numba")
+    monkeypatch.setattr(dispatch, "SHARED", 1)
     monkeypatch.setenv("FEDWQCP_THREADS", "2")
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     rng = np.random.default_rng(0)
@@ -622,7 +598,8 @@ def test_large_outputs_are_the_same(backend: str, score: IntervalScore, monkeypa
     for row in (7, 12, 249):
         wrong = outputs.copy()
         wrong[row] = np.nan
-        assert dispatch.interval_ends(wrong, (1.0, 1.0)) is None
+        with pytest.raises(InputError, match=f"row {row} is not"):
+            score.invert(wrong, 1.0)
 
 
 @interval

@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("numba")
 
 from fedwqcp.errors import InputError
-from fedwqcp.kernels import Crossings, dispatch, simd
+from fedwqcp.kernels import Crossings, compilation, simd
 from fedwqcp.scores._base import _limits
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.raps import RAPS
@@ -30,7 +30,7 @@ def undecided(p: Rows, q: float, masked: bool = False) -> int:
 @pytest.mark.parametrize("n_classes", [2, 5, 10, 15, 16, 49, 60])
 def test_the_loops_stay_within_their_arrays(uncompiled, n_classes, dtype, monkeypatch) -> None:
     """As Python, an instruction that reads or writes beyond an array fails."""
-    monkeypatch.setattr(dispatch, "_loops", lambda: uncompiled)
+    monkeypatch.setattr(compilation, "loops", lambda: uncompiled)
     for n in (1, 16, 17, 47):
         p, u = rows("changing", n, n_classes).astype(dtype), np.linspace(0, 1, n)
         y = np.arange(n) % n_classes

@@ -283,9 +283,10 @@ def method_of(setting: UnitSetting, plan: MethodPlan, scored: Scored) -> Method[
     if plan.aim == "training":
         shift = methods.get(plan.method, **settings).corrects_shift_of
         law = setting.feature_law if shift == "features" else setting.label_law
-        settings["target"] = tuple(law.tolist())
+        target = tuple(law.tolist())
         if plan.components and shift == "features":
-            settings["target"] = _marginal(settings["target"], plan.components)
+            target = _marginal(target, plan.components)
+        settings["target"] = target
     if plan.aim == "balanced":
         settings["target"] = tuple(_balanced_labels(setting).tolist())
     return methods.get(plan.method, **settings)

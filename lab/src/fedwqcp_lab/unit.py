@@ -37,8 +37,17 @@ _DAMAGED = (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.er
 
 _TEXT = ("dataset", "title", "status", "note", "task", "n_classes", "seed", "device", "agents")
 
-_ARRAYS = ("owners", "rows", "labels", "test_labels", "groups", "test_groups")
-_ARRAYS += ("features", "label_law", "feature_law")
+_ARRAYS = (
+    "owners",
+    "rows",
+    "labels",
+    "test_labels",
+    "groups",
+    "test_groups",
+    "features",
+    "label_law",
+    "feature_law",
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""``fedwqcp methods`` and ``fedwqcp scores``: what is there."""
+"""``fedwqcp methods``, ``scores`` and ``warm-up``: what is there, and what is compiled."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from rich.text import Text
 from fedwqcp import methods as all_methods
 from fedwqcp import scores as all_scores
 from fedwqcp.cli.output import AsJson, Output
+from fedwqcp.errors import MissingExtraError
+from fedwqcp.kernels import compilation, dispatch
 from fedwqcp.wire.release import KINDS
 
 Which = Annotated[str | None, typer.Argument(help="Show one of them in full.")]
@@ -57,6 +59,23 @@ def _show(name: str, kind: type, output: Output) -> None:
     text = inspect.getdoc(kind)
     output.say(text)
     output.done(name=name, text=text)
+
+
+def warm_up(
+    classes: Annotated[
+        list[int], typer.Option(min=2, help="Number of classes of a model; may be repeated.")
+    ] = [2, 10, 100],  # noqa: B006  # never changed
+    as_json: AsJson = False,
+) -> None:
+    """Compile the fast loops ahead, so that no later call waits; needs the extra [fast]."""
+    output = Output(as_json)
+    if not compilation.installed():
+        raise MissingExtraError("warm-up", "fast")
+    seconds = dispatch.warm_up(classes)
+    for kind, took in seconds.items():
+        output.say(f"{took:6.1f} s  {kind}")
+    output.say(f"{len(seconds)} loops ready, kept for later processes")
+    output.done(seconds=seconds)
 
 
 def _facts(name: str, thing: Any) -> dict[str, object]:

@@ -11,7 +11,7 @@ from fedwqcp import __version__
 from fedwqcp.cli import agent, engines, keys, monitor, report, server
 from fedwqcp.cli.demo import demo
 from fedwqcp.cli.keys import certs
-from fedwqcp.cli.listing import methods, scores
+from fedwqcp.cli.listing import methods, scores, warm_up
 from fedwqcp.cli.output import run, without_types
 from fedwqcp.cli.server import advise, audit
 
@@ -36,6 +36,7 @@ app.command()(audit)
 app.command()(certs)
 app.command()(methods)
 app.command()(scores)
+app.command()(warm_up)
 without_types(app)
 
 MOVED = {

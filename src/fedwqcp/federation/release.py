@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
+from importlib import import_module
+from pathlib import Path
 from textwrap import wrap
 from typing import TypedDict, TypeVar, Unpack, overload
 
@@ -384,6 +386,33 @@ class Release(ReleaseRecord):
         assert isinstance(sets, LabelSets)  # the score is of labels
         return metrics.measure_risk(agent, sets, labels, level)
 
+    def report(self, path: str | Path, tests: Mapping[str, Outputs] | None = None) -> Path:
+        """Write one HTML page: who is covered, how large the sets are, what was sent.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where; a file that is there is replaced.
+        tests : mapping of str to Outputs, optional
+            Labelled test points of agents, for their coverage.
+
+        Returns
+        -------
+        Path
+            The file.
+
+        Raises
+        ------
+        InputError
+            If an agent is not of the round, or its test points do not fit it.
+        MissingExtraError
+            If what the extra ``report`` brings is not installed.
+        """
+        # Pages stand above this room: nothing here imports them, the door opens at the call alone.
+        pages = import_module("fedwqcp.report.html")
+        written: Path = pages.write_release(self, Path(path), tests or {})
+        return written
+
     def _predicted(
         self,
         agent: str,
@@ -431,8 +460,10 @@ class Release(ReleaseRecord):
             ).rstrip()
             for row in (head, *rows)
         ]
-        notes = [line for note in self._notes() for line in wrap(note, 88, break_on_hyphens=False)]
-        return "\n".join([self._title(), f"guarantee: {self._promise()}", *lines, *notes])
+        notes = [line for note in self._notes() for line in _wrapped(note)]
+        return "\n".join(
+            [self._title(), *_wrapped(f"guarantee: {self._promise()}"), *lines, *notes]
+        )
 
     def _repr_html_(self) -> str:
         head, *rows = self._rows()
@@ -511,3 +542,8 @@ class Release(ReleaseRecord):
             return "none" if isinstance(self.outcomes[0], PerAgentThresholds) else "own data"
         low, high = float(np.min(found)), float(np.max(found))
         return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
+
+
+def _wrapped(text: str) -> list[str]:
+    """Break a line for a terminal of 80 columns."""
+    return wrap(text, 80, break_on_hyphens=False, subsequent_indent="  ")

@@ -15,19 +15,20 @@ of such numbers up to 2 are exact, as int64 and as float64, in any order; ties g
 index. So who counts is a matter of speed alone. Vector code also uses rounded sums, to *bound* a
 mass; it decides only where the bound leaves no doubt and hands other rows to an exact loop.
 
-===============  ==================================================================================
-file             what it holds
-===============  ==================================================================================
-``numpy.py``     the reference: ranks, limits, crossings by sorting, intervals; serves small inputs
-``selection.py`` order statistics, plain and weighted, without sorting
-``dispatch.py``  which path serves which input, on how many threads; what `scores` calls
-``numba.py``     compiled loops in plain Python: exact for every input
-``vectors.py``   sixteen-lane vectors: a numba type and its instructions
-``simd.py``      loops on vectors: ranks of true labels, short rows, interval ends
-``bracket.py``   crossings of long rows by a bracket search on vectors, with a retry queue
-``torch.py``     the same passes on tensors, in plain torch or by the programs of ``triton.py``
-``triton.py``    the same passes on a CUDA device, one read of the input
-===============  ==================================================================================
+==================  ===============================================================================
+file                what it holds
+==================  ===============================================================================
+``numpy.py``        the reference: ranks, limits, crossings by sorting, intervals
+``selection.py``    order statistics, plain and weighted, without sorting
+``compilation.py``  when to compile: numpy serves until it has cost as much time
+``dispatch.py``     which path serves which input, on how many threads; what `scores` calls
+``numba.py``        compiled loops in plain Python: exact for every input
+``vectors.py``      sixteen-lane vectors: a numba type and its instructions
+``simd.py``         loops on vectors: ranks of true labels, short rows, interval ends
+``bracket.py``      crossings of long rows by a bracket search on vectors, with a retry queue
+``torch.py``        the same passes on tensors, in plain torch or by the programs of ``triton.py``
+``triton.py``       the same passes on a CUDA device, one read of the input
+==================  ===============================================================================
 
 A file that works with a package has the package's name. Importing the room imports numpy alone;
 numba, torch and Triton are imported when first used.
@@ -82,7 +83,8 @@ class Crossings(NamedTuple):
     """The first label of each row that passes its limit, and what comes before it."""
 
     masses: Floats
-    """Shape (3, n): mass before the crossing label, up to it, and of the most probable label."""
+    """Shape (3, n): mass before the crossing label, up to it, and of the most probable label; not
+    filled in unless labels are."""
     sizes: Integers
     """How many labels come before it; -1 where a loop leaves the row undecided."""
     label: Labels
@@ -95,8 +97,9 @@ class Crossings(NamedTuple):
     @classmethod
     def allocate(cls, n: int, n_classes: int, placed: bool, labelled: bool) -> Crossings:
         """Allocate what is wanted: a mask of n_classes columns, places, coverage; always sizes."""
+        # One column more than is used: no slice is contiguous, so loops meet one layout only.
         return cls(
-            np.empty((3, n if placed else 0)),
+            np.empty((3, (n if placed else 1) + 1))[:, :-1],
             np.empty(n, np.int64),
             np.empty(n if placed else 0, np.int64),
             np.empty(n if labelled else 0, np.bool_),
@@ -106,7 +109,9 @@ class Crossings(NamedTuple):
     def of(self, rows: slice) -> Crossings:
         """Return views of some rows."""
         masses, sizes, label, covered, mask = self
-        return Crossings(masses[:, rows], sizes[rows], label[rows], covered[rows], mask[rows])
+        if label.size:
+            masses = masses[:, rows]
+        return Crossings(masses, sizes[rows], label[rows], covered[rows], mask[rows])
 
     def put(self, rows: Integers, part: Crossings) -> None:
         """Copy what was found for some rows, masses apart: these are filled in for all at once."""

@@ -99,30 +99,18 @@ def cross(
     limits: Limits,
     out: Crossings,
     pivots: Floats,
-    worthwhile: int,
+    dtype: Any,
 ) -> Integers:
-    """Fill in crossings of contiguous rows, masses apart; return which rows are undecided.
+    """Fill in crossings of contiguous rows, masses apart, by sums of one type of floats.
 
-    What sums of float32 do not settle is tried in float64, where that is a worthwhile number of
-    probabilities: another loop must be compiled for it.
+    Return which rows are undecided.
     """
     out = out._replace(masses=NO_MASSES)
-    undecided, types = NO_ROWS, (np.float32, np.float64)
-    for dtype in types if probs.dtype == np.float32 else types[1:]:
-        scratch, ids = np.zeros(SCRATCH.end, dtype), np.zeros(IDS, np.int64)
-        scratch[:PIVOTS] = pivots
-        found = cross_rows(
-            probs, labels, long_limits(limits, dtype), out, (scratch, ids), undecided
-        )
-        pivots[:] = scratch[:PIVOTS]  # whichever thread comes last: any pivots will do
-        if not found:
-            return NO_ROWS
-        undecided = (
-            undecided[out.sizes[undecided] < 0] if undecided.size else np.flatnonzero(out.sizes < 0)
-        )
-        if undecided.size * probs.shape[1] < worthwhile:
-            break
-    return undecided
+    scratch, ids = np.zeros(SCRATCH.end, dtype), np.zeros(IDS, np.int64)
+    scratch[:PIVOTS] = pivots
+    undecided = cross_rows(probs, labels, long_limits(limits, dtype), out, (scratch, ids))
+    pivots[:] = scratch[:PIVOTS]  # whichever thread comes last: any pivots will do
+    return np.flatnonzero(out.sizes < 0) if undecided else NO_ROWS
 
 
 class LongLimits(NamedTuple):
@@ -720,12 +708,12 @@ class Verdict(NamedTuple):
 
 
 @jit_inline
-def first_step(search: Search, queue: Queue, some: Labels, first: Int, n: Int) -> SearchStep:
-    """Pass over the next sixteen of n rows, of those in ``some`` if any are named."""
+def first_step(search: Search, queue: Queue, first: Int, n: Int) -> SearchStep:
+    """Pass over the next sixteen of n rows."""
     scratch, ids = queue
     for i in range(LANES):
         at = min(first + i, n - 1)
-        write(ids, AT_HAND + i, some[at] if some.size else at)
+        write(ids, AT_HAND + i, at)
     present = lane_index() < broadcast(np.int32(min(n - first, LANES)))
     first_passes(search.rows, scratch, ids)
     total = row_sums(scratch, SCRATCH.totals)
@@ -903,14 +891,12 @@ def cross_rows(
     limits: LongLimits,
     out: Crossings,
     buffers: tuple[Any, Integers],
-    some: Integers,
 ) -> Int:
     """Fill in crossings of contiguous rows; return how many rows are undecided, with size -1.
 
-    Only some of the rows are searched, if any are named. The scratch buffer begins with the first
-    pivots, and its type is that of the sums.
+    The scratch buffer begins with the first pivots, and its type is that of the sums.
     """
-    C, n = probs.shape[1], some.size if some.size else len(probs)
+    n, C = probs.shape
     queue = Queue(pointer(buffers[0]), pointer(buffers[1]))
     clear_queue(queue, C)
     tail = lane_index() < broadcast(np.int32(C % LANES))
@@ -928,16 +914,13 @@ def cross_rows(
         limits.least,
         pointer(limits.exact),
     )
-    # Sizes and coverage alone of rows that follow each other are stored as vectors.
-    plain = (some.size == 0) & requested.covered & (not requested.mask) & (not requested.label)
+    # Sizes and coverage alone are stored as vectors.
+    plain = requested.covered & (not requested.mask) & (not requested.label)
     first, queued, undecided = np.int64(0), np.int64(0), np.int64(0)
     while first < n or queued > 0:
         fresh = (first < n) & (queued < LANES)
         at_hand = AT_HAND if fresh else max(queued - LANES, 0)
-        if fresh:
-            step = first_step(search, queue, some, first, n)
-        else:
-            step = next_step(search, queue, queued)
+        step = first_step(search, queue, first, n) if fresh else next_step(search, queue, queued)
         verdict = conclude(search, queue.scratch, step)
         done = step.present & logical_not(verdict.retry)
         if fresh & plain & (first + LANES <= n):

@@ -1,9 +1,9 @@
 """Which path serves which input, and on how many threads. What `scores` calls.
 
-Nothing of numba is imported or compiled before it pays: below `SMALL` numbers, and until `LARGE`
-have been seen in the process, numpy serves. All paths give the same numbers, so this file is about
-speed alone. A compiled loop checks rows as it reads them; it returns False where it is not sure
-that all are probabilities, and then numpy's full check decides and words the error.
+numpy serves small inputs, and others until compiling pays (``compilation.py``). All paths give the
+same numbers, so this file is about speed alone. A compiled loop checks rows as it reads them; it
+returns False where it is not sure that all are probabilities, and then numpy's full check decides
+and words the error. Loops get read-only views, so that one compilation serves every array.
 
 =====================  =======================  =================================================
 rows                   ranks of true labels     crossings (sets, sizes, coverage)
@@ -24,19 +24,20 @@ Where two loops are named, the first is quick and leaves some rows undecided; th
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, lru_cache
-from types import ModuleType
-from typing import Any, Literal, NamedTuple, TypeAlias
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from fedwqcp._validation import Bools, Floats, Labels, Probabilities, as_probabilities
 from fedwqcp.errors import InputError
-from fedwqcp.kernels import LANES, Crossings, Integers, Ranked
+from fedwqcp.kernels import LANES, Crossings, Integers, Ranked, selection
+from fedwqcp.kernels.compilation import Loops, always, in_turns, installed, times
 from fedwqcp.kernels.numpy import (
+    ONE,
     SHORT,
     Limits,
     blocks,
@@ -46,12 +47,6 @@ from fedwqcp.kernels.numpy import (
     surely_probabilities,
 )
 from fedwqcp.kernels.numpy import rank_labels as numpy_rank_labels
-
-SMALL = 2**13
-"""Inputs below this many numbers are left to numpy."""
-
-LARGE = 2**20
-"""So many numbers, in one input or in all so far, are worth the wait for numba."""
 
 SHARED = 2**24
 """Inputs below this many numbers stay on one thread: a pool costs more than it saves."""
@@ -78,42 +73,6 @@ PAST_CACHE = 2**18
 # numba and threads --------------------------------------------------------------------------------
 
 
-class Loops(NamedTuple):
-    """The modules of compiled loops."""
-
-    numba: ModuleType
-    simd: ModuleType
-    bracket: ModuleType
-
-
-_seen = [0]
-
-
-def loops_for(size: int) -> Loops | None:
-    """Return the compiled loops if an input of so many numbers should go to them, else None."""
-    _check_threads()
-    if size < SMALL:
-        return None
-    _seen[0] += size
-    return _loops() if _seen[0] >= LARGE else None
-
-
-@cache
-def _loops() -> Loops | None:
-    """Import the loops, once."""
-    try:
-        from fedwqcp.kernels import bracket, numba, simd
-    except ImportError:  # numba is not installed, or not made for this numpy
-        return None
-    return Loops(numba, simd, bracket)
-
-
-@cache
-def _check_threads() -> None:
-    """Refuse a wrong number of threads with the first input, whatever its size."""
-    threads()
-
-
 def threads() -> int:
     """Return how many threads a large input may use: FEDWQCP_THREADS, or 1; no more than cores."""
     text = os.environ.get("FEDWQCP_THREADS") or "1"
@@ -124,31 +83,69 @@ def threads() -> int:
     return min(int(text), os.cpu_count() or 1)
 
 
-def over_rows(n: int, size: int, work: Callable[[slice], bool]) -> bool:
-    """Work on all n rows, in parts on several threads where they hold very many numbers.
+def over_rows(rows: slice, size: int, work: Callable[[slice], bool]) -> bool:
+    """Work on some rows of so many numbers, in parts on several threads where they are very many.
 
     Return whether ``work`` returned True for all of them.
     """
+    n = rows.stop - rows.start
     workers = min(threads(), n) if size >= SHARED else 1
     if workers == 1:
-        return bool(work(slice(0, n)))
+        return bool(work(rows))
     parts = min(workers * PARTS, n)
-    edges = [*(n * part // parts // LANES * LANES for part in range(parts)), n]
+    edges = [rows.start + n * part // parts // LANES * LANES for part in range(parts)]
+    edges.append(rows.stop)
     with ThreadPoolExecutor(workers) as pool:
         return all(list(pool.map(work, map(slice, edges[:-1], edges[1:]))))
 
 
+G = TypeVar("G", bound=np.generic)
+
+
+def _read_only(array: npt.NDArray[G]) -> npt.NDArray[G]:
+    """Return a view that cannot be written to: a loop is compiled once for all arrays."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _contiguous(probs: Probabilities) -> Probabilities:
+    """Return the same rows, one after the other in memory."""
+    return _read_only(np.ascontiguousarray(probs))
+
+
+def _kind(loop: str, probs: npt.NDArray[Any], n_classes: int | None = None) -> str:
+    """Name what one compilation of a loop serves: a type, a layout, a number of classes."""
+    words = [loop, str(probs.dtype), "" if probs.flags.c_contiguous else "strided"]
+    return " ".join(filter(None, [*words, str(n_classes or "")]))
+
+
 def check(probs: Probabilities) -> None:
     """Refuse rows that are not probabilities, as `as_probabilities` words it."""
-    loops = loops_for(probs.size)
-    if loops is None:
-        valid = surely_probabilities(probs)
-    else:
-        valid = over_rows(
-            len(probs), probs.size, lambda rows: bool(loops.numba.valid_rows(probs[rows]))
+    probs = _read_only(probs)
+
+    def compiled(loops: Loops, rows: slice) -> bool:
+        return over_rows(
+            rows, probs[rows].size, lambda some: bool(loops.numba.valid_rows(probs[some]))
         )
-    if not valid:
-        as_probabilities(probs)
+
+    in_turns(
+        _kind("valid", probs),
+        len(probs),
+        probs.size,
+        compiled,
+        lambda rows: _check_rows(probs, rows),
+    )
+
+
+def _check_rows(probs: Probabilities, rows: slice | Integers) -> None:
+    """Refuse some rows; the error counts from the first row of all."""
+    if not surely_probabilities(probs[rows]):
+        try:
+            as_probabilities(probs[rows])
+        except InputError:
+            as_probabilities(probs)
+            raise
 
 
 # Scores of true labels ----------------------------------------------------------------------------
@@ -162,8 +159,9 @@ def score_labels(
     ``formula`` is given where the labels of some rows stand, and which rows; these arrays are
     written over after it returns.
     """
-    n, scores = len(probs), np.empty(len(probs))
-    if (loops := loops_for(probs.size)) is not None:
+    probs, labels, scores = _read_only(probs), _read_only(labels), np.empty(len(probs))
+
+    def compiled(loops: Loops, rows: slice) -> bool:
         rank = _rank_loop(loops, probs)
 
         def work(rows: slice) -> bool:
@@ -176,27 +174,36 @@ def score_labels(
                 scores[some] = formula(place, some)
             return True
 
-        if over_rows(n, probs.size, work):
-            return scores
-    check(probs)
-    for some in _parts(slice(0, n)):
-        scores[some] = formula(numpy_rank_labels(probs[some], labels[some]), some)
+        return over_rows(rows, probs[rows].size, work)
+
+    def plain(rows: slice) -> None:
+        _check_rows(probs, rows)
+        for some in _parts(rows):
+            scores[some] = formula(numpy_rank_labels(probs[some], labels[some]), some)
+
+    in_turns(_rank_kind(probs), len(probs), probs.size, compiled, plain)
     return scores
 
 
 def masses_upto(probs: Probabilities, labels: Labels) -> Floats:
     """Check probabilities and return the mass up to one label of each row, its own included."""
-    upto = np.empty(len(probs))
-    if (loops := loops_for(probs.size)) is not None:
+    probs, labels, upto = _read_only(probs), _read_only(labels), np.empty(len(probs))
+    none, no_rank = np.empty(0), np.empty(0, np.int64)
+
+    def compiled(loops: Loops, rows: slice) -> bool:
         rank = _rank_loop(loops, probs)
-        none, no_rank = np.empty(0), np.empty(0, np.int64)
 
-        def work(rows: slice) -> bool:
-            return rank(rows, labels[rows], Ranked(none, upto[rows], no_rank, none))
+        def work(some: slice) -> bool:
+            return rank(some, labels[some], Ranked(none, upto[some], no_rank, none))
 
-        if over_rows(len(probs), probs.size, work):
-            return upto
-    return score_labels(probs, labels, lambda place, _: place.upto)
+        return over_rows(rows, probs[rows].size, work)
+
+    def plain(rows: slice) -> None:
+        _check_rows(probs, rows)
+        upto[rows] = numpy_rank_labels(probs[rows], labels[rows]).upto
+
+    in_turns(_rank_kind(probs), len(probs), probs.size, compiled, plain)
+    return upto
 
 
 def _parts(rows: slice) -> Iterator[slice]:
@@ -205,10 +212,22 @@ def _parts(rows: slice) -> Iterator[slice]:
         yield slice(start, min(start + ROWS, rows.stop))
 
 
+def _is_single(probs: Probabilities) -> bool:
+    """Tell whether rows are checked by their sum in float32."""
+    return probs.dtype == np.float32 and probs.shape[1] <= LONG
+
+
+def _rank_kind(probs: Probabilities) -> str:
+    """Name the loop that finds ranks in such rows."""
+    n_classes = probs.shape[1]
+    if not _is_single(probs):
+        return _kind("rank", probs)
+    return f"rank vectors {n_classes if n_classes <= SHORT_SIMD else ''}".strip()
+
+
 def _rank_loop(loops: Loops, probs: Probabilities) -> Callable[[slice, Labels, Ranked], bool]:
     """Return the loop that is made for such rows; given some of them, it fills in ranks."""
-    n_classes = probs.shape[1]
-    single = probs.dtype == np.float32 and n_classes <= LONG
+    n_classes, single = probs.shape[1], _is_single(probs)
 
     def find(some: Probabilities, labels: Labels, out: Ranked) -> bool:
         if not single:
@@ -222,7 +241,7 @@ def _rank_loop(loops: Loops, probs: Probabilities) -> Callable[[slice, Labels, R
         if not single or some.flags.c_contiguous:
             return find(some, labels, out)
         return all(  # rows that do not follow each other are copied, a block at a time
-            find(np.ascontiguousarray(some[part]), labels[part], out.of(part))
+            find(_contiguous(some[part]), labels[part], out.of(part))
             for part in blocks(len(some), n_classes)
         )
 
@@ -250,26 +269,30 @@ def count_from(
 
     ``least`` has the type of the probabilities.
     """
+    probs, labels = _read_only(probs), _read_only(labels)
     n, n_classes = probs.shape
-    out = np.empty(n, np.bool_), np.empty(n, np.int64)
-    covered, counts = out
-    loops = loops_for(probs.size) if n_classes <= LONG else None
-    single = probs.dtype == np.float32 and probs.flags.c_contiguous
+    covered, counts = np.empty(n, np.bool_), np.empty(n, np.int64)
+    short = probs.dtype == np.float32 and probs.flags.c_contiguous and n_classes <= SHORT_SIMD
 
-    def work(rows: slice) -> bool:
-        assert loops is not None
-        given = probs[rows], labels[rows], least, (covered[rows], counts[rows])
-        if single and n_classes <= SHORT_SIMD:
-            return bool(loops.simd.count_from_short(*given, _scratch(loops, n_classes)))
-        return bool(loops.numba.count_from(*given))
+    def compiled(loops: Loops, rows: slice) -> bool:
+        def work(some: slice) -> bool:
+            given = probs[some], labels[some], least, (covered[some], counts[some])
+            if short:
+                return bool(loops.simd.count_from_short(*given, _scratch(loops, n_classes)))
+            return n_classes <= LONG and bool(loops.numba.count_from(*given))
 
-    if loops is not None and over_rows(n, probs.size, work):
-        return out
-    check(probs)
-    for rows in blocks(n, n_classes):
-        counts[rows] = np.count_nonzero(probs[rows] >= least, axis=1)
-    covered[:] = np.take_along_axis(probs, labels[:, None], axis=1)[:, 0] >= least
-    return out
+        return over_rows(rows, probs[rows].size, work)
+
+    def plain(rows: slice) -> None:
+        _check_rows(probs, rows)
+        p, y = probs[rows], labels[rows]
+        for some in blocks(len(p), n_classes):
+            counts[rows][some] = np.count_nonzero(p[some] >= least, axis=1)
+        covered[rows] = np.take_along_axis(p, y[:, None], axis=1)[:, 0] >= least
+
+    kind = _kind("count", probs, n_classes if short else None)
+    in_turns(kind, n, probs.size, compiled, plain)
+    return covered, counts
 
 
 # Sets ---------------------------------------------------------------------------------------------
@@ -324,53 +347,153 @@ def _cross(
         check(probs)
         out.sizes[:], out.covered[:], out.mask[:] = n_classes, True, True
         return out
-    loops = loops_for(probs.size)
-    if loops is None or not _cross_compiled(loops, probs, y, limits, out):
-        check(probs)
-        fill = cross_by_order if placed else cross_by_value
-        for rows in blocks(n, n_classes):
-            fill(probs[rows], y[rows], limits, out.of(rows))
+    search = _Search(_read_only(probs), _read_only(y), limits, out)
+    in_turns(search.kind, n, probs.size, search.compiled, search.plain)
     return out
 
 
 Path: TypeAlias = Literal["exact", "short", "bracket"]
 
 
-def _path(probs: Probabilities, limits: Limits) -> Path:
-    """Return which loop finds crossings; "exact" where no quick one serves."""
-    n_classes = probs.shape[1]
-    if limits.by_top or limits.none or n_classes > LONG:
-        return "exact"
-    if n_classes > SHORT:
-        return "bracket"
-    single = probs.dtype == np.float32 and probs.flags.c_contiguous
-    return "short" if n_classes <= SHORT_SIMD and single else "exact"
+class _Search(NamedTuple):
+    """The rows whose crossings are looked for, and where they are filled in."""
 
+    probs: Probabilities
+    labels: Labels
+    limits: Limits
+    out: Crossings
 
-def _cross_compiled(
-    loops: Loops, probs: Probabilities, labels: Labels, limits: Limits, out: Crossings
-) -> bool:
-    """Let compiled loops fill in all rows; return whether all are surely probabilities."""
-    path, rank = _path(probs, limits), _rank_loop(loops, probs)
-    pivots = loops.bracket.first_pivots(probs.shape[1])  # learned over all parts
+    @property
+    def path(self) -> Path:
+        """Which loop finds crossings; "exact" where no quick one serves."""
+        probs, limits = self.probs, self.limits
+        n_classes = probs.shape[1]
+        if limits.by_top or limits.none or n_classes > LONG:
+            return "exact"
+        if n_classes > SHORT:
+            return "bracket"
+        single = probs.dtype == np.float32 and probs.flags.c_contiguous
+        return "short" if n_classes <= SHORT_SIMD and single else "exact"
 
-    def work(rows: slice) -> bool:
-        p, y, part = probs[rows], labels[rows], out.of(rows)
+    @property
+    def kind(self) -> str:
+        """What one compilation of it serves; the bracket search copies what is strided."""
+        if self.path == "exact":
+            return _exact_kind(self.probs)
+        if self.path == "short":
+            return f"short {self.probs.shape[1]}"
+        return f"bracket {self.probs.dtype}"
+
+    def compiled(self, loops: Loops, rows: slice) -> bool:
+        """Let the loop fill in some rows, and others what it leaves."""
+        path, pivots = self.path, loops.bracket.first_pivots(self.probs.shape[1])  # learned
+        size = self.probs[rows].size
+        return over_rows(rows, size, lambda some: self._work(loops, some, path, pivots))
+
+    def _work(self, loops: Loops, rows: slice, path: Path, pivots: Floats) -> bool:
+        """Fill in the rows that one thread takes."""
+        p, y, part = self.probs[rows], self.labels[rows], self.out.of(rows)
         if path == "exact":
-            return _cross_exactly(loops, p, y, limits, part)
+            return _cross_exactly(loops, p, y, self.limits, part)
         if path == "short":
-            undecided = loops.simd.cross(p, y, limits, part, _scratch(loops, p.shape[1]))
+            undecided = loops.simd.cross(p, y, self.limits, part, _scratch(loops, p.shape[1]))
         else:
-            undecided = _cross_long(loops, p, y, limits, part, pivots)
-        if not _cross_undecided(loops, p, y, limits, part, undecided):
-            return False
-        if not part.label.size:
-            return True
-        before, upto, top = part.masses  # quick loops leave them to one more pass
-        rank(rows, part.label, Ranked(before, upto, np.empty(0, np.int64), top))
+            undecided = _cross_long(loops, p, y, self.limits, part, pivots)
+        if undecided.size:
+            self._decide(rows.start + undecided, pivots)
+        if part.label.size:  # quick loops leave the masses to one more pass
+            self._fill_masses(rows)
         return True
 
-    return over_rows(len(probs), probs.size, work)
+    def plain(self, rows: slice) -> None:
+        """Let numpy check and fill in some rows."""
+        _check_rows(self.probs, rows)
+        self._sort(self.probs[rows], self.labels[rows], self.out.of(rows))
+
+    def _sort(self, probs: Probabilities, labels: Labels, out: Crossings) -> None:
+        """Let numpy fill in some rows, block by block."""
+        fill = cross_by_order if out.label.size else cross_by_value
+        for block in blocks(len(probs), probs.shape[1]):
+            fill(probs[block], labels[block], self.limits, out.of(block))
+
+    def _decide(self, undecided: Integers, pivots: Floats) -> None:
+        """Fill in the rows that a quick loop left, all but their masses.
+
+        What sums of float32 do not settle is tried in float64, where there is much of it.
+        """
+
+        def again(loops: Loops, part: slice) -> bool:
+            for some in self._copied(undecided[part]):
+                y, out = self._copies(some)
+                p = _contiguous(self.probs[some])
+                left = loops.bracket.cross(p, y, self.limits, out, pivots, np.float64)
+                self.out.put(some, out)
+                self._decide_exactly(some[left])
+            return True
+
+        def exactly(part: slice) -> None:
+            self._decide_exactly(undecided[part])
+
+        if self.path != "bracket" or self.probs.dtype == np.float64:
+            self._decide_exactly(undecided)
+        else:
+            size = undecided.size * self.probs.shape[1]
+            in_turns("bracket again", undecided.size, size, again, exactly)
+
+    def _decide_exactly(self, undecided: Integers) -> None:
+        """Fill in some rows by the exact loop."""
+
+        def compiled(loops: Loops, part: slice) -> bool:
+            valid = True
+            for some in self._copied(undecided[part]):
+                y, out = self._copies(some)
+                valid &= _cross_exactly(loops, _contiguous(self.probs[some]), y, self.limits, out)
+                self.out.put(some, out)
+            return valid
+
+        def plain(part: slice) -> None:
+            some = undecided[part]
+            _check_rows(self.probs, some)
+            y, out = self._copies(some)
+            self._sort(self.probs[some], y, out)
+            self.out.put(some, out)
+
+        n, n_classes = undecided.size, self.probs.shape[1]
+        in_turns(_exact_kind(self.probs[:0]), n, n * n_classes, compiled, plain)
+
+    def _copied(self, rows: Integers) -> Iterator[Integers]:
+        """Yield row numbers, so many at a time as are copied together."""
+        step = max(1, COPIED // self.probs.shape[1])
+        for start in range(0, rows.size, step):
+            yield rows[start : start + step]
+
+    def _copies(self, some: Integers) -> tuple[Labels, Crossings]:
+        """Return the labels of some rows, and room for what is found."""
+        labels, out = self.labels, self.out
+        y = _read_only(labels[some]) if labels.size else labels
+        wanted = out.mask.shape[1], out.label.size > 0, labels.size > 0
+        return y, Crossings.allocate(len(some), *wanted)
+
+    def _fill_masses(self, rows: slice) -> None:
+        """Fill in the masses at the crossing labels of some rows, which are found and checked."""
+        part, probs = self.out.of(rows), self.probs[rows]
+        before, upto, top = part.masses
+        label, none = _read_only(part.label), np.empty(0, np.int64)
+
+        def compiled(loops: Loops, some: slice) -> bool:
+            out = Ranked(before[some], upto[some], none, top[some])
+            return _rank_loop(loops, probs)(some, label[some], out) or True
+
+        def plain(some: slice) -> None:
+            found = numpy_rank_labels(probs[some], label[some])
+            before[some], upto[some], top[some] = found.before, found.upto, found.top
+
+        in_turns(_rank_kind(probs), len(probs), probs.size, compiled, plain)
+
+
+def _exact_kind(probs: Probabilities) -> str:
+    """Name the exact loop for such rows."""
+    return _kind("exact long" if probs.shape[1] > SHORT else "exact short", probs)
 
 
 def _cross_long(
@@ -385,36 +508,17 @@ def _cross_long(
 
     Rows that do not follow each other are copied, some at a time.
     """
+    dtype = probs.dtype.type
     if probs.flags.c_contiguous:
-        found: Integers = loops.bracket.cross(probs, labels, limits, out, pivots, LARGE)
+        found: Integers = loops.bracket.cross(probs, labels, limits, out, pivots, dtype)
         return found
     undecided, step = [np.empty(0, np.int64)], max(1, COPIED // probs.shape[1])
     for start in range(0, len(probs), step):
         rows = slice(start, start + step)
-        some = np.ascontiguousarray(probs[rows])
-        found = loops.bracket.cross(some, labels[rows], limits, out.of(rows), pivots, LARGE)
+        some = _contiguous(probs[rows])
+        found = loops.bracket.cross(some, labels[rows], limits, out.of(rows), pivots, dtype)
         undecided.append(start + found)
     return np.concatenate(undecided)
-
-
-def _cross_undecided(
-    loops: Loops,
-    probs: Probabilities,
-    labels: Labels,
-    limits: Limits,
-    out: Crossings,
-    rows: Integers,
-) -> bool:
-    """Fill in the rows that a quick loop left; return whether they are surely probabilities."""
-    step = max(1, COPIED // probs.shape[1])
-    for start in range(0, len(rows), step):
-        some = rows[start : start + step]
-        part = Crossings.allocate(len(some), out.mask.shape[1], out.label.size > 0, labels.size > 0)
-        y = labels[some] if labels.size else labels
-        if not _cross_exactly(loops, probs[some], y, limits, part):
-            return False
-        out.put(some, part)
-    return True
 
 
 def _cross_exactly(
@@ -431,44 +535,126 @@ def _cross_exactly(
 # Intervals ----------------------------------------------------------------------------------------
 
 
-def interval_scores(out: Floats, y: Floats) -> Floats | None:
+def interval_scores(out: Floats, y: Floats, plain: Callable[[slice], Floats]) -> Floats:
     """Return how far y lies outside one estimate, shape (n,), or two in any order, shape (n, 2).
 
-    None for a small input, without numba, or if a number is not finite: then numpy serves.
+    ``plain`` checks some rows and scores them by numpy.
     """
-    loops = loops_for(out.size)
-    if loops is None:
-        return None
-    found = np.empty(len(y))
+    out, y, found = _read_only(out), _read_only(y), np.empty(len(out))
 
-    def work(rows: slice) -> bool:
-        if out.ndim == 1:
-            return bool(loops.numba.scores_of_one(out[rows], y[rows], found[rows]))
-        some = out[rows]
-        if some.flags.c_contiguous:
-            return bool(loops.numba.scores_of_pairs(some.reshape(-1), y[rows], found[rows]))
-        return bool(loops.numba.scores_of_two(some[:, 0], some[:, 1], y[rows], found[rows]))
+    def compiled(loops: Loops, rows: slice) -> bool:
+        def work(some: slice) -> bool:
+            part = out[some]
+            if part.ndim == 1:
+                return bool(loops.numba.scores_of_one(part, y[some], found[some]))
+            if part.flags.c_contiguous:
+                return bool(loops.numba.scores_of_pairs(part.reshape(-1), y[some], found[some]))
+            return bool(loops.numba.scores_of_two(part[:, 0], part[:, 1], y[some], found[some]))
 
-    return found if over_rows(len(out), 2 * out.size, work) else None
+        return over_rows(rows, 2 * out[rows].size, work)
+
+    def serve(rows: slice) -> None:
+        found[rows] = plain(rows)
+
+    in_turns(_interval_kind("scores", out, y), len(out), out.size, compiled, serve)
+    return found
 
 
-def interval_ends(out: Floats, q: tuple[float, float]) -> tuple[Floats, Floats] | None:
+def interval_ends(
+    out: Floats, q: tuple[float, float], plain: Callable[[slice], tuple[Floats, Floats]]
+) -> tuple[Floats, Floats]:
     """Return intervals from q[0] below the lower estimate to q[1] above the upper.
 
-    Estimates, and None, as in `interval_scores`.
+    Estimates as in `interval_scores`; ``plain`` checks some rows and builds their intervals.
     """
-    loops = loops_for(out.size)
-    if loops is None:
-        return None
-    low, high = np.empty(len(out)), np.empty(len(out))
+    out, low, high = _read_only(out), np.empty(len(out)), np.empty(len(out))
     past_cache = len(out) >= PAST_CACHE and (low.ctypes.data | high.ctypes.data) % 16 == 0
 
-    def work(rows: slice) -> bool:
-        found = low[rows], high[rows]
-        if not out.flags.c_contiguous:
-            lo, hi = (out, out) if out.ndim == 1 else (out[:, 0], out[:, 1])
-            return bool(loops.numba.interval_ends(lo[rows], hi[rows], q, found))
-        loop = loops.simd.ends_of_one if out.ndim == 1 else loops.simd.ends_of_pairs
-        return bool(loop(out[rows].reshape(-1), q, found, past_cache))
+    def compiled(loops: Loops, rows: slice) -> bool:
+        def work(some: slice) -> bool:
+            found = low[some], high[some]
+            if not out.flags.c_contiguous:
+                lo, hi = (out, out) if out.ndim == 1 else (out[:, 0], out[:, 1])
+                return bool(loops.numba.interval_ends(lo[some], hi[some], q, found))
+            loop = loops.simd.ends_of_one if out.ndim == 1 else loops.simd.ends_of_pairs
+            aligned = past_cache and some.start % LANES == 0
+            return bool(loop(out[some].reshape(-1), q, found, aligned))
 
-    return (low, high) if over_rows(len(out), 2 * out.size, work) else None
+        return over_rows(rows, 2 * out[rows].size, work)
+
+    def serve(rows: slice) -> None:
+        low[rows], high[rows] = plain(rows)
+
+    in_turns(_interval_kind("ends", out), len(out), out.size, compiled, serve)
+    return low, high
+
+
+def _interval_kind(loop: str, *arrays: Floats) -> str:
+    """Name the loop for such estimates."""
+    layouts = ("contiguous" if array.flags.c_contiguous else "strided" for array in arrays)
+    return f"interval {loop} {arrays[0].ndim} {' '.join(layouts)}"
+
+
+# Compiling ahead ----------------------------------------------------------------------------------
+
+
+def warm_up(classes: Sequence[int] = (2, 10, 100)) -> dict[str, float]:
+    """Compile the loops ahead, so that no later call waits for it.
+
+    Compiled loops are kept in numba's cache and are loaded by later processes: run it where an
+    image is built or a site is set up. Without numba there is nothing to compile.
+
+    Parameters
+    ----------
+    classes : sequence of int
+        Numbers of classes of your models. Up to 15 have loops of their own; all others share some.
+
+    Returns
+    -------
+    dict
+        Seconds that each loop took, by what it serves; loops that were ready before are left out.
+
+    Raises
+    ------
+    InputError
+        If a number of classes is below 2 or above 2^20.
+
+    Examples
+    --------
+    >>> import fedwqcp as fw
+    >>> seconds = fw.warm_up(classes=[10])  # doctest: +SKIP
+    """
+    for n_classes in classes:
+        if not isinstance(n_classes, int) or not 2 <= n_classes <= 2**20:
+            raise InputError(f"classes must be integers from 2 to 2**20, got {n_classes!r}")
+    if not installed():
+        return {}
+    before = set(times())
+    with always():
+        for dtype in (np.float32, np.float64):
+            for n_classes in classes:
+                _warm_up_rows(np.full((2 * LANES, n_classes), 1 / n_classes, dtype))
+        for shape in ((2 * LANES,), (2 * LANES, 2)):
+            _warm_up_intervals(np.zeros(shape))
+        selection.order_statistic(np.arange(float(selection.LARGE)), 1)
+    return {kind: took for kind, took in times().items() if kind not in before}
+
+
+def _warm_up_rows(probs: Probabilities) -> None:
+    """Call every loop for such rows once."""
+    n, n_classes = probs.shape
+    labels, at = np.zeros(n, np.int64), np.full(n_classes + 1, ONE // 2)
+    check(probs)
+    masses_upto(probs, labels)
+    count_from(probs, labels, probs.dtype.type(0.5))
+    for by_top in (False, True):
+        out = Crossings.allocate(n, n_classes, True, True)
+        search = _Search(_read_only(probs), _read_only(labels), Limits(at, by_top), out)
+        in_turns(search.kind, n, probs.size, search.compiled, search.plain)
+        search._decide(np.arange(n), np.array([0.1, 0.2, 0.3, 0.4]))
+
+
+def _warm_up_intervals(out: Floats) -> None:
+    """Do so for such estimates."""
+    interval_scores(out, np.zeros(len(out)), lambda rows: np.zeros(rows.stop - rows.start))
+    interval_ends(out, (1.0, 1.0), lambda rows: (out[rows, ...], out[rows, ...]))

@@ -8,12 +8,13 @@ answer is exact in any case.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from math import floor, inf, isfinite, nextafter, sqrt
 
 import numpy as np
 
 from fedwqcp._validation import Floats
-from fedwqcp.kernels.dispatch import Loops, loops_for
+from fedwqcp.kernels.compilation import Loops, loops_for, rent
 
 LARGE = 2**13
 """Samples below this size are partitioned or sorted as a whole."""
@@ -44,7 +45,21 @@ def order_statistic(values: Floats, rank: int) -> float:
 
 def _by_counting(values: Floats, rank: int) -> float | None:
     """Return the value of a rank from a bracket around it, or None where there is no good one."""
-    n, loops = len(values), loops_for(len(values))
+    n = len(values)
+    loops = loops_for("select", n, lambda loops: _first_call(loops, values))
+    with rent("select", n) if loops is None else nullcontext():
+        return _narrow(values, rank, loops)
+
+
+def _first_call(loops: Loops, values: Floats) -> None:
+    """Compile the loops that are used here."""
+    _below(values[:1], 0.0, 1.0, loops)
+    _between(values[:1], 0.0, 1.0, 1, loops)
+
+
+def _narrow(values: Floats, rank: int, loops: Loops | None) -> float | None:
+    """Narrow a bracket, keep what lies in it and select from that."""
+    n = len(values)
     low, high = _bracket(values, rank)  # the answer is at least low, and less than high
     below_low, below_high = _below(values, low, high, loops)
     for _ in range(PASSES):

@@ -27,13 +27,12 @@ from fedwqcp.kernels.numba import (
     Bool,
     Int,
     count_from,
-    cross_short_rows,
     jit,
     jit_inline,
     rank_some,
     write_ends,
 )
-from fedwqcp.kernels.numpy import Limits, network
+from fedwqcp.kernels.numpy import Limits
 from fedwqcp.kernels.vectors import (
     as_float32,
     as_float64,
@@ -236,10 +235,6 @@ class ShortLimits(NamedTuple):
     """A sum in float32 up to this is surely within, rounding included."""
     maybe: Any
     """A sum beyond this is surely not."""
-    exact: Floats
-    """The limits as float64."""
-    network: Integers
-    """A sorting network for such rows."""
 
 
 @lru_cache(maxsize=64)
@@ -248,12 +243,8 @@ def short_limits(limits: Limits) -> ShortLimits:
     at, n_classes = limits.reals(), len(limits.at) - 1
     slack = (n_classes + 4) * 2.0**-24  # a sum of so many float32 errs by less
     surely, maybe = (at - slack).astype(np.float32), (at + slack).astype(np.float32)
-    return ShortLimits(surely, maybe, at, network(n_classes))
+    return ShortLimits(surely, maybe)
 
-
-RETRIES = 64
-"""So many groups of sixteen rows are sorted again on the spot; more are left to the caller, which
-does so for all of them at once."""
 
 NO_ROWS = np.empty(0, np.int64)
 NO_MASSES = np.empty((3, 0))
@@ -283,32 +274,13 @@ def count_fitting(columns: Any, surely: Any, maybe: Any) -> tuple[Vector, Vector
 
 
 @jit
-def sort_again(
-    rows: tuple[Int, Int],
-    probs: Probabilities,
-    labels: Labels,
-    limits: ShortLimits,
-    out: Crossings,
-) -> Int:
-    """Fill in rows from one to another exactly; return how many stay undecided: none, or all."""
-    some = slice(rows[0], rows[1])
-    masses = np.empty((3, rows[1] - rows[0]))  # the caller finds them for all rows together
-    part = Crossings(masses, out.sizes[some], out.label[some], out.covered[some], out.mask[some])
-    y = labels[some] if labels.size else labels
-    if cross_short_rows(probs[some], y, (limits.exact, False), part, limits.network):
-        return 0
-    out.sizes[some] = -1
-    return rows[1] - rows[0]
-
-
-@jit
 def cross_short(
     probs: Probabilities, labels: Labels, limits: ShortLimits, out: Crossings, scratch: Scratch
 ) -> Int:
     """Fill in crossings of contiguous rows, masses apart; return how many rows are undecided.
 
     Each lane sorts its row in registers. Undecided rows have size -1: those that are not surely
-    probabilities, and where there are many, those that float32 does not decide.
+    probabilities or that float32 does not decide, and the last few.
     """
     buffer, classes = scratch
     C, n = len(classes), len(probs)
@@ -317,7 +289,7 @@ def cross_short(
     to_sizes, to_covered, to_mask = pointer(sizes), pointer(covered), pointer(mask)
     surely, maybe = pointer(limits.surely), pointer(limits.maybe)
     flat = pointer(probs.view(np.uint32))
-    undecided, retries, behind = np.int64(0), 0, broadcast(np.uint32(NOTHING - 1))
+    undecided, behind = np.int64(0), broadcast(np.uint32(NOTHING - 1))
     grouped = grouped_rows(n, C)
     for i in range(0, grouped, LANES):
         columns = sort_descending(transpose(flat, i * C, classes))
@@ -340,11 +312,9 @@ def cross_short(
                 same = load(flat, (i + k) * C) == broadcast(read(side, OWN + k))
                 here = movemask(same & (lane_index() < broadcast(np.int32(C))))
                 label[i + k] = trailing_zeros(here) if here else -1
-        unsure = LANES - popcount(sure)
-        if unsure and retries < RETRIES:
-            retries, unsure = retries + 1, sort_again((i, i + LANES), probs, labels, limits, out)
-        undecided += unsure
-    return undecided + sort_again((grouped, n), probs, labels, limits, out)
+        undecided += LANES - popcount(sure)
+    sizes[grouped:] = -1
+    return undecided + n - grouped
 
 
 def cross(

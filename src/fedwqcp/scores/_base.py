@@ -398,12 +398,18 @@ class IntervalScore(Score):
         Floats
             The scores.
         """
-        if (fast := self._fast_of(outputs, y)) is not None:
-            return fast
-        out = self._outputs(outputs)
-        values = as_floats(y, "y", (len(out),))
-        with np.errstate(over="ignore"):  # a distance beyond the largest float is +inf
-            return self._of(out, values)
+        if not self._is_distance or self.columns > 1:
+            out = self._outputs(outputs)
+            return self._quietly_of(out, as_floats(y, "y", (len(out),)))
+        out = as_floats(outputs, *self._expected(), checked=False)
+        values = as_floats(y, "y", (len(out),), checked=False)
+
+        def plain(rows: slice) -> Floats:
+            _check_finite(out, rows, *self._expected())
+            _check_finite(values, rows, "y", (None,))
+            return self._quietly_of(out[rows], values[rows])
+
+        return dispatch.interval_scores(out, values, plain)
 
     def invert(self, outputs: npt.ArrayLike, threshold: npt.ArrayLike) -> Intervals:
         """Return the prediction intervals {y : V(x, y) <= threshold}.
@@ -420,11 +426,28 @@ class IntervalScore(Score):
         Intervals
             One interval per row.
         """
-        if (fast := self._fast_invert(outputs, threshold)) is not None:
-            return fast
-        out = self._outputs(outputs)
+        out = as_floats(outputs, *self._expected(), checked=False)
         shape = (len(out), self.columns)
-        q = np.broadcast_to(as_threshold(threshold, shape), shape)
+        q = as_threshold(threshold, shape)
+        per_row = np.broadcast_to(q, shape)
+        if not self._is_distance or q.ndim == 2:
+            return self._quietly_invert(self._outputs(out), per_row)
+
+        def plain(rows: slice) -> tuple[Floats, Floats]:
+            _check_finite(out, rows, *self._expected())
+            found = self._quietly_invert(out[rows], per_row[rows])
+            return found.lower, found.upper
+
+        low, high = np.broadcast_to(q, 2).tolist()
+        return Intervals(*dispatch.interval_ends(out, (low, high), plain))
+
+    def _quietly_of(self, out: Floats, y: Floats) -> Floats:
+        """Score checked outputs; a distance beyond the largest float is +inf."""
+        with np.errstate(over="ignore"):
+            return self._of(out, y)
+
+    def _quietly_invert(self, out: Floats, q: Floats) -> Intervals:
+        """Build the intervals of checked outputs, given one or two thresholds for each."""
         with np.errstate(over="ignore"):
             return self._invert(out, q[:, 0], q[:, -1])
 
@@ -445,24 +468,14 @@ class IntervalScore(Score):
         shape = (None,) if self.width == 1 else (None, self.width)
         return f"outputs for {type(self).__name__}", shape
 
-    def _fast_of(self, outputs: npt.ArrayLike, y: npt.ArrayLike) -> Floats | None:
-        """Score in one compiled pass, where that is possible."""
-        if not self._is_distance or self.columns > 1:
-            return None
-        out = as_floats(outputs, *self._expected(), checked=False)
-        return dispatch.interval_scores(out, as_floats(y, "y", (len(out),), checked=False))
 
-    def _fast_invert(self, outputs: npt.ArrayLike, threshold: npt.ArrayLike) -> Intervals | None:
-        """Build the intervals in one compiled pass, where that is possible."""
-        if not self._is_distance:
-            return None
-        out = as_floats(outputs, *self._expected(), checked=False)
-        q = as_threshold(threshold, (len(out), self.columns))
-        if q.ndim == 2:
-            return None
-        q_low, q_high = np.broadcast_to(q, 2).tolist()
-        ends = dispatch.interval_ends(out, (q_low, q_high))
-        return None if ends is None else Intervals(*ends)
+def _check_finite(array: Floats, rows: slice, what: str, shape: tuple[int | None, ...]) -> None:
+    """Refuse some rows that are not finite; the error counts from the first row of all."""
+    try:
+        as_floats(array[rows], what, shape)
+    except InputError:
+        as_floats(array, what, shape)
+        raise
 
 
 def as_threshold(threshold: npt.ArrayLike, shape: tuple[int, ...]) -> Floats:

@@ -195,3 +195,43 @@ def test_other_things_are_refused_with_what_could_be_told(tmp_path, made):
     made(tmp_path / "x.toml")
     with pytest.raises(InputError, match="must be one of: a round"):
         load_page(tmp_path / "x.toml", ReportOptions())
+
+
+def test_a_release_writes_its_report_from_python(tmp_path):
+    rng = np.random.default_rng(5)
+
+    def outputs(n):
+        probs = rng.dirichlet([1, 2, 3], size=n)
+        return fw.Outputs(probs, [rng.choice(3, p=p) for p in probs], ids=np.arange(n))
+
+    release = fw.calibrate({name: outputs(80) for name in NAMES}, alpha=[0.1, 0.4])
+    tests = {name: outputs(150) for name in NAMES[:2]}
+    page = release.report(tmp_path / "page.html", tests)
+    assert page == tmp_path / "page.html"
+    said = " ".join(Read(page.read_text()).words)
+    for name, test in tests.items():
+        for found in release.measure(
+            name, test.values, test.labels, ids=test.ids, alpha=release.round.alphas
+        ).values():
+            assert f"{found.coverage:.3f}" in said
+            assert f"{found.empty:.1%}" in said
+    assert "empty sets" in said
+    assert "What the server knows" in said
+    assert "the server has no test data" in " ".join(
+        Read(release.report(str(tmp_path / "plain.html")).read_text()).words
+    )
+
+
+def test_a_report_from_python_refuses_tests_that_do_not_fit(tmp_path):
+    site = fw.Outputs([[0.2, 0.8], [0.7, 0.3]], [1, 0], ids=["a", "b"])
+    release = fw.calibrate({"st-mary": site}, alpha=0.4, classes=["ill", "well"])
+    named = fw.Outputs([[0.2, 0.8]], ["well"], ids=["c"])
+    assert "ill, well" in release.report(tmp_path / "named.html", {"st-mary": named}).read_text()
+    for tests, why in (
+        ({"north": site}, "unknown agent 'north'; known: st-mary"),
+        ({"st-mary": fw.Outputs([[0.2, 0.8]], ids=["a"])}, "tests of 'st-mary' must be labelled"),
+        ({"st-mary": fw.Outputs([[0.2, 0.8]], [1])}, "'aps' is randomised"),
+    ):
+        with pytest.raises(InputError, match=why):
+            release.report(tmp_path / "page.html", tests)
+    assert not (tmp_path / "page.html").exists()

@@ -7,12 +7,14 @@ report is one module and one line in `KINDS`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
 from fedwqcp._io import write_atomic
 from fedwqcp.errors import InputError
+from fedwqcp.federation.outputs import Outputs
+from fedwqcp.federation.release import Release
 from fedwqcp.report.html import demo, monitor, rounds
 from fedwqcp.report.html.charts import require_report, unchecked
 from fedwqcp.report.html.page import Page, ReportOptions
@@ -56,6 +58,11 @@ def write(source: Path, out: Path, options: ReportOptions | None = None) -> Path
     return save(lambda: load_page(source, options or ReportOptions()), out)
 
 
+def write_release(release: Release, out: Path, tests: Mapping[str, Outputs]) -> Path:
+    """Write the report of a release that a process holds, with coverage on labelled test points."""
+    return save(lambda: rounds.release_page(release, tests), out)
+
+
 def load_page(source: Path, options: ReportOptions) -> Page:
     """Return the page of whatever lies at a path."""
     for _, holds, page_of in KINDS:
@@ -73,4 +80,4 @@ def save(make: Callable[[], Page], out: Path) -> Path:
     return out
 
 
-__all__ = ["ReportOptions", "load_page", "require_report", "save", "write"]
+__all__ = ["ReportOptions", "load_page", "require_report", "save", "write", "write_release"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from fedwqcp._validation import Floats
 from fedwqcp.errors import FedwqcpError, InputError
 from fedwqcp.federation.outputs import Outputs, load_outputs
 from fedwqcp.federation.plan import Plan
-from fedwqcp.federation.predict import calibration_of, predict
+from fedwqcp.federation.predict import calibration_of, check_ids, predict
 from fedwqcp.federation.predict import thresholds as agents_thresholds
 from fedwqcp.federation.record import load
 from fedwqcp.federation.release import Release
@@ -47,6 +47,7 @@ from fedwqcp.report.html.page import (
 from fedwqcp.report.html.sections import (
     AgentCoverage,
     coverage_cards,
+    coverage_comparison,
     coverage_verdict,
     diagnosis_section,
     messages_section,
@@ -85,6 +86,30 @@ def round_page(path: Path, options: ReportOptions) -> Page:
         known = ", ".join(round.agents)
         raise InputError(f"agent {options.agent!r} is not in the round; its agents: {known}")
     whose = f"{options.agent}'s own report" if options.agent else "the server's report"
+    views = [
+        _server_view(release, file.parent, alpha)
+        if options.agent is None
+        else _agent_view(release, alpha, options)
+        for alpha in round.alphas
+    ]
+    return _page(release, whose, views)
+
+
+def release_page(release: Release, tests: Mapping[str, Outputs]) -> Page:
+    """Return the page of a release, with coverage at the agents whose labelled tests are given."""
+    for agent, test in tests.items():
+        release.record(agent)  # refuses an agent that is not of the round
+        if test.labels is None or not len(test.values):
+            raise InputError(f"tests of {agent!r} must be labelled: coverage needs the truth")
+        check_ids(release.score, test)
+    named = {agent: test.in_classes(release.round.classes) for agent, test in tests.items()}
+    views = [_tested_view(release, named, alpha) for alpha in release.round.alphas]
+    return _page(release, "from Python", views)
+
+
+def _page(release: Release, whose: str, views: Sequence[View]) -> Page:
+    """Return a page that says which round it is of."""
+    round = release.round
     return Page(
         kind=f"fedwqcp round, {whose}",
         title=f"{round.method.name} with {len(round.agents)} agents",
@@ -96,16 +121,31 @@ def round_page(path: Path, options: ReportOptions) -> Page:
             ("Round trips", str(release.rounds)),
             ("Proved", f"{release.guarantee} ({release.assumption})"),
         ),
-        views=[
-            _server_view(release, file.parent, alpha)
-            if options.agent is None
-            else _agent_view(release, alpha, options)
-            for alpha in round.alphas
-        ],
+        views=list(views),
     )
 
 
-def _server_view(release: Release, folder: Path, alpha: float) -> View:
+def _tested_view(release: Release, tests: Mapping[str, Outputs], alpha: float) -> View:
+    """Return what the caller knows at one level: the server's view, and coverage where tested."""
+    view = _server_view(release, None, alpha)
+    if not tests:
+        return view
+    cases = [_case(release, agent, alpha, test, None) for agent, test in tests.items()]
+    found = [_coverage(case) for case in cases]
+    method = release.round.method.name
+    size = "labels in a set" if isinstance(cases[0].sets, LabelSets) else "length of the interval"
+    tested = f"Sets on {sum(len(case.sets) for case in cases):,} labelled test points."
+    about = [
+        coverage_cards(found, 1 - alpha, tested),
+        coverage_comparison(found, 1 - alpha, size, f"alpha = {alpha:g}"),
+        replace(view.sections[0], key="roster", title="What the server knows"),
+        *view.sections[1:],
+    ]
+    verdicts = {method: coverage_verdict(method, found, 1 - alpha)}
+    return replace(view, sections=about, verdicts=verdicts)
+
+
+def _server_view(release: Release, folder: Path | None, alpha: float) -> View:
     """Return what the server knows at one level: no coverage, it has no test data."""
     round = release.round
     plan = Plan.of(round)
@@ -125,7 +165,8 @@ def _server_view(release: Release, folder: Path, alpha: float) -> View:
     totals = [
         (method, a.name, a.bytes_up, a.bytes_down) for a in release.agents if a.status != "refused"
     ]
-    about.append(messages_section(totals, _message_bytes(release, plan, folder), method))
+    each = {} if folder is None else _message_bytes(release, plan, folder)
+    about.append(messages_section(totals, each, method))
     if found is not None:
         about.append(diagnosis_section(found))
     return View(
@@ -375,21 +416,30 @@ def _read_case(release: Release, alpha: float, options: ReportOptions) -> _Case:
     if options.calibration is not None:
         again = load_outputs(options.calibration, classes=release.round.classes)
         cal = calibration_of(release.round, again)
-    sets = predict(release, options.agent, test, alpha=alpha, calibration=cal)
+    return _case(release, options.agent, alpha, test, cal)
+
+
+def _case(
+    release: Release, agent: str, alpha: float, test: Outputs, cal: Calibration | None
+) -> _Case:
+    """Make an agent's sets."""
+    sets = predict(release, agent, test, alpha=alpha, calibration=cal)
     features = None if test.features is None else np.asarray(test.features, dtype=np.float64)
-    threshold = agents_thresholds(release, options.agent, alpha, cal, features)
-    return _Case(release, options.agent, alpha, test, sets, np.asarray(threshold), cal)
+    group = test.groups if release.round.by == "group" else None
+    threshold = agents_thresholds(release, agent, alpha, cal, features, group=group)
+    return _Case(release, agent, alpha, test, sets, np.asarray(threshold), cal)
 
 
 def _coverage(case: _Case) -> AgentCoverage:
     """Return the agent's coverage and size."""
+    release = case.release
     found = metrics.measure(case.agent, case.sets, _truth(case))
     rate = rate_of(found.hits, found.n)
-    record = next(a for a in case.release.agents if a.name == case.agent)
+    record = next(a for a in release.agents if a.name == case.agent)
     n = "not given here" if case.calibration is None else f"{case.calibration.n:,}"
     flat = np.unique(case.threshold).tolist()
     return AgentCoverage(
-        method=case.release.round.method.name,
+        method=release.round.method.name,
         agent=case.agent,
         note="",
         coverage=rate.coverage,
@@ -404,7 +454,7 @@ def _coverage(case: _Case) -> AgentCoverage:
             ("threshold", threshold_range(flat[0] if len(flat) == 1 else flat)),
             ("its answer", record.status),
         ),
-        promise=(),
+        promise=(str(release.rounds), str(release.guarantee), release.assumption),
     )
 
 

@@ -1,0 +1,254 @@
+"""When to compile a loop: as with skis, rent until the rent has cost as much as buying.
+
+numpy serves ("rent") until the time that it has spent on one kind of call in this process reaches
+what compiling, or loading from numba's cache, costs; then the loop is compiled ("bought"). Whatever
+calls follow, nobody waits much more than twice as long as with the better of the two choices.
+A large input is worked through in turns, so the choice can change within a call.
+
+What compiling costs is known from `COMPILE`, measured on one machine, until a loop has been
+compiled on this one: then from a small file beside numba's cache (`kept_at`). It also says which
+loops numba has in its cache, which are cheap to load.
+
+``FEDWQCP_BACKEND=numpy`` never compiles, ``FEDWQCP_BACKEND=numba`` always and at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache, partial
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from time import perf_counter
+from types import ModuleType
+from typing import Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from fedwqcp._io import write_atomic
+from fedwqcp.errors import FedwqcpError, InputError, MissingExtraError
+
+Backend: TypeAlias = Literal["auto", "numpy", "numba"]
+
+SMALL = 2**13
+"""Inputs below this many numbers are left to numpy, which is as fast there."""
+
+TURN = 2**18
+"""numpy works on about so many numbers before the choice is looked at again."""
+
+FEW = 32
+"""Rows of the call that compiles a loop."""
+
+COMPILE = {
+    "valid": 0.5,
+    "rank": 1.5,
+    "count": 1.0,
+    "exact": 3.0,
+    "short": 3.0,
+    "bracket": 4.5,
+    "interval": 1.0,
+    "select": 1.0,
+}
+"""Seconds to compile a loop, by the first word of its kind, before any is known of this machine."""
+
+LOAD = 0.3
+"""Seconds to load a loop from numba's cache, likewise."""
+
+IMPORT = 0.5
+"""Seconds to import numba and the modules of loops."""
+
+_log = logging.getLogger("fedwqcp.kernels")
+
+
+class Loops(NamedTuple):
+    """The modules of compiled loops."""
+
+    numba: ModuleType
+    simd: ModuleType
+    bracket: ModuleType
+
+
+class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is known of one kind of loop from an earlier process."""
+
+    stamp: str
+    """Versions for which numba has it in its cache."""
+    compile: float
+    load: float = LOAD
+
+
+_spent: dict[str, float] = {}
+"""Seconds of numpy by kind of call."""
+
+_ready: dict[str, float] = {}
+"""Kinds whose loop is compiled in this process, and the seconds that it took."""
+
+_always = [False]
+
+_buying = threading.RLock()
+
+
+def backend() -> Backend:
+    """Return who serves, as FEDWQCP_BACKEND says."""
+    text = "numba" if _always[0] else os.environ.get("FEDWQCP_BACKEND") or "auto"
+    if text not in ("auto", "numpy", "numba"):
+        raise InputError(f"FEDWQCP_BACKEND must be numpy, numba or not set, got {text!r}")
+    if text == "numba" and loops() is None:
+        raise MissingExtraError("FEDWQCP_BACKEND=numba", "fast")
+    return text  # type: ignore[return-value]
+
+
+def loops_for(kind: str, size: int, first: Callable[[Loops], object]) -> Loops | None:
+    """Return the compiled loops if they should serve an input of so many numbers, else None.
+
+    ``kind`` names what one compilation serves; ``first`` calls the loop on something small.
+    """
+    wanted = backend()
+    if wanted == "numpy":
+        return None
+    if kind in _ready:
+        return loops()
+    if wanted == "auto" and (size < SMALL or not installed() or _spent.get(kind, 0.0) < cost(kind)):
+        return None
+    found = loops()
+    if found is not None:
+        _buy(kind, lambda: first(found))
+    return found
+
+
+@contextmanager
+def always() -> Iterator[None]:
+    """Compile every loop that is called, whatever the input."""
+    _always[0] = True
+    try:
+        yield
+    finally:
+        _always[0] = False
+
+
+def times() -> dict[str, float]:
+    """Return the seconds that loops took to compile or load in this process."""
+    return dict(_ready)
+
+
+@contextmanager
+def rent(kind: str, size: int) -> Iterator[None]:
+    """Count the time of what numpy does for a kind of call."""
+    start = perf_counter()
+    yield
+    if size >= SMALL:
+        _spent[kind] = _spent.get(kind, 0.0) + perf_counter() - start
+
+
+def in_turns(
+    kind: str,
+    n: int,
+    size: int,
+    compiled: Callable[[Loops, slice], bool],
+    plain: Callable[[slice], None],
+) -> None:
+    """Work on n rows of so many numbers in all: by numpy until compiling pays, then by the loop.
+
+    Where ``compiled`` returns False, the rows are left to ``plain``.
+    """
+    start, step = 0, max(1, TURN * n // max(size, 1))
+    while start < n:
+        found = loops_for(kind, size, partial(_call, compiled, slice(start, min(start + FEW, n))))
+        rows = slice(start, n if found else min(start + step, n))
+        if found is None or not compiled(found, rows):
+            with rent(kind, size):
+                plain(rows)
+        start = rows.stop
+
+
+def _call(compiled: Callable[[Loops, slice], bool], rows: slice, loops: Loops) -> bool:
+    """Call a loop on some rows."""
+    return compiled(loops, rows)
+
+
+@cache
+def loops() -> Loops | None:
+    """Import the loops, once."""
+    try:
+        from fedwqcp.kernels import bracket, numba, simd
+    except ImportError:  # numba is not installed, or not made for this numpy
+        return None
+    return Loops(numba, simd, bracket)
+
+
+@cache
+def installed() -> bool:
+    """Tell whether numba seems to be there, without importing it."""
+    return "numba" in sys.modules or find_spec("numba") is not None
+
+
+def cost(kind: str) -> float:
+    """Return how many seconds it takes until the loop can serve."""
+    known = _kept().get(kind)
+    start = 0.0 if "numba" in sys.modules else IMPORT
+    if known is None:
+        return start + COMPILE[kind.split(maxsplit=1)[0]]
+    return start + (known.load if known.stamp == _stamp() else known.compile)
+
+
+def _buy(kind: str, first: Callable[[], object]) -> None:
+    """Compile or load a loop by its first call, and keep how long it took."""
+    with _buying:
+        if kind in _ready:
+            return
+        known = _kept().get(kind)
+        at_hand = known is not None and known.stamp == _stamp()
+        if not at_hand:
+            _log.info("compiling %r, about %.0f s once; kept for later", kind, cost(kind))
+        start = perf_counter()
+        first()
+        took = perf_counter() - start
+        if known is not None and at_hand and took < known.compile / 2:
+            kept = Kept(_stamp(), known.compile, took)
+        else:
+            kept = Kept(_stamp(), took)
+        _kept()[kind] = kept
+        _ready[kind] = took
+        _keep()
+
+
+# What is kept for later processes -----------------------------------------------------------------
+
+
+@cache
+def _stamp() -> str:
+    """Return the versions for which a compiled loop is good."""
+    numba = metadata.version("numba") if installed() else ""
+    return f"fedwqcp {metadata.version('fedwqcp')} numba {numba} python {sys.version_info[:2]}"
+
+
+def kept_at() -> Path:
+    """Return the file of compile times: where numba keeps its cache, as far as we can tell."""
+    folder = Path(__file__).parent / "__pycache__"
+    if given := os.environ.get("NUMBA_CACHE_DIR"):
+        folder = Path(given)
+    elif not os.access(folder if folder.exists() else folder.parent, os.W_OK):
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedwqcp"
+    return folder / "fedwqcp-compile-times.json"
+
+
+@cache
+def _kept() -> dict[str, Kept]:
+    """Read what is known; nothing where there is no file, or one that cannot be read."""
+    try:
+        return msgspec.json.decode(kept_at().read_bytes(), type=dict[str, Kept])
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RuntimeError):
+        return {}
+
+
+def _keep() -> None:
+    """Write what is known, where that is possible: it only saves time."""
+    path = kept_at()
+    with suppress(OSError, FedwqcpError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, msgspec.json.format(msgspec.json.encode(_kept())))

@@ -1,0 +1,200 @@
+"""Small plots of a release, on matplotlib axes: coverage by agent, coverage against size, scores.
+
+>>> import matplotlib; matplotlib.use("agg")
+>>> import fedwqcp as fw
+>>> site = fw.Outputs([[0.2, 0.8], [0.7, 0.3], [0.6, 0.4]], labels=[1, 0, 1])
+>>> release = fw.calibrate({"a": site, "b": site}, score="lac", alpha=0.4)
+>>> found = [release.measure(name, [[0.1, 0.9], [0.45, 0.55]], [1, 1]) for name in "ab"]
+>>> coverage(found, alpha=0.4).get_xlabel()
+'coverage, with its exact 95 % interval'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from fedwqcp.errors import InputError
+from fedwqcp.federation.outputs import Outputs
+from fedwqcp.federation.predict import calibration_of, thresholds
+from fedwqcp.federation.release import Release
+from fedwqcp.methods import Calibration
+from fedwqcp.metrics import AgentMetrics, histogram
+from fedwqcp.quantile import conformal_quantile
+from fedwqcp.report.figures import COLOURS, MARKERS, require_matplotlib
+
+__all__ = ["coverage", "coverage_vs_size", "score_ecdf"]
+
+
+def coverage(found: Sequence[AgentMetrics], alpha: float, ax: Any = None) -> Any:
+    """Plot the coverage of each agent with its exact interval, beside what was asked for.
+
+    Parameters
+    ----------
+    found : sequence of AgentMetrics
+        As ``release.measure(agent, ...)`` gives them.
+    alpha : float
+        The miscoverage level; 1 - alpha is the dashed line.
+    ax : matplotlib.axes.Axes, optional
+        Where to plot; by default on a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Raises
+    ------
+    InputError
+        If there is nothing to plot.
+    MissingExtraError
+        If matplotlib is not installed.
+    """
+    _check_some(found)
+    ax, rows = _axes(ax), range(len(found))
+    for row, one in zip(rows, found, strict=True):
+        ax.plot([one.low, one.high], [row, row], color=COLOURS[1], linewidth=2)
+        ax.plot([one.coverage], [row], marker="o", color=COLOURS[1], label=one.agent)
+    ax.axvline(1 - alpha, color="0.35", linestyle="--", linewidth=1)
+    ax.set_yticks(list(rows), [one.agent for one in found])
+    ax.invert_yaxis()
+    ax.set_xlabel(f"coverage, with its exact {found[0].level * 100:g} % interval")
+    return ax
+
+
+def coverage_vs_size(
+    found: Sequence[AgentMetrics] | Mapping[str, Sequence[AgentMetrics]],
+    alpha: float,
+    ax: Any = None,
+) -> Any:
+    """Plot coverage against mean size, one mark for each agent.
+
+    Parameters
+    ----------
+    found : sequence of AgentMetrics, or mapping of str to such
+        As ``release.measure(agent, ...)`` gives them; several releases by name, such as their
+        methods.
+    alpha : float
+        The miscoverage level; 1 - alpha is the dashed line.
+    ax : matplotlib.axes.Axes, optional
+        Where to plot; by default on a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes; sets of infinite size are left out and named below.
+
+    Raises
+    ------
+    InputError
+        If there is nothing to plot.
+    MissingExtraError
+        If matplotlib is not installed.
+    """
+    _check_some(found)
+    ax = _axes(ax)
+    named = found if isinstance(found, Mapping) else {"": found}
+    endless = []
+    for place, (name, rows) in enumerate(named.items()):
+        endless += [one.agent for one in rows if not isfinite(one.size)]
+        drawn = [one for one in rows if isfinite(one.size)]
+        style = {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place % len(MARKERS)]}
+        sizes, coverages = [one.size for one in drawn], [one.coverage for one in drawn]
+        ax.plot(sizes, coverages, linestyle="none", label=name or None, **style)
+        for one in drawn:
+            ax.annotate(
+                one.agent, (one.size, one.coverage), xytext=(5, 3), textcoords="offset points"
+            )
+    ax.axhline(1 - alpha, color="0.35", linestyle="--", linewidth=1)
+    ax.margins(0.12)
+    note = f"\n(infinite, not shown: {', '.join(endless)})" if endless else ""
+    ax.set_xlabel(f"mean size{note}")
+    ax.set_ylabel("coverage")
+    if isinstance(found, Mapping):
+        ax.legend()
+    return ax
+
+
+def score_ecdf(
+    release: Release,
+    sites: Mapping[str, Outputs | Calibration],
+    alpha: float | None = None,
+    ax: Any = None,
+) -> Any:
+    """Plot the distribution of each agent's calibration scores, its own and the released threshold.
+
+    The curves go through the edges of bins that hold ten people or more, straight in between, so
+    that they can be shown; an agent with fewer has none.
+
+    Parameters
+    ----------
+    release : Release
+        What the round ended with.
+    sites : mapping of str to Outputs or Calibration
+        The calibration data of agents, as `calibrate` takes them.
+    alpha : float, optional
+        Which level, where the round has several.
+    ax : matplotlib.axes.Axes, optional
+        Where to plot; by default on a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes: dotted lines are agents' own conformal thresholds, full ones those in use.
+
+    Raises
+    ------
+    InputError
+        If there is nothing to plot, or an agent has several thresholds: by label or group.
+    MissingExtraError
+        If matplotlib is not installed.
+    """
+    _check_some(sites)
+    release.tasks_of(alpha)  # refuses a level that is not of the round
+    level = release.round.alphas[0] if alpha is None else alpha
+    ax = _axes(ax)
+    in_use: dict[str, float] = {}
+    for place, (agent, data) in enumerate(sites.items()):
+        cal = calibration_of(release.round, data) if isinstance(data, Outputs) else data
+        released = np.ravel(thresholds(release, agent, alpha, cal))
+        if len(released) != 1 or cal.scores.ndim > 1:
+            raise InputError("the plot needs one threshold; this round gives several to an agent")
+        colour, bars = COLOURS[place % len(COLOURS)], histogram(cal.scores)
+        if bars.people:
+            shares = [people / cal.n for people in accumulate(bars.people, initial=0)]
+            ax.plot(bars.edges, shares, color=colour, label=agent)
+        own = conformal_quantile(cal.scores, level)
+        if isfinite(own):
+            ax.axvline(own, color=colour, linestyle=":", linewidth=1.2)
+        in_use[agent] = float(released[0])
+    shared = len(set(in_use.values())) == 1
+    for place, q in enumerate(in_use.values()):
+        if isfinite(q) and (place == 0 or not shared):
+            ax.axvline(q, color="black" if shared else COLOURS[place % len(COLOURS)], linewidth=1.2)
+    ax.axhline(1 - level, color="0.35", linestyle="--", linewidth=1)
+    ax.set_xlabel(
+        f"{release.round.score.name} score; upright: threshold in use, dotted: an agent's own"
+    )
+    ax.set_ylabel("share of calibration points")
+    ax.legend()
+    return ax
+
+
+def _axes(ax: Any) -> Any:
+    """Return the axes, on a new figure where none are given."""
+    require_matplotlib()
+    if ax is not None:
+        return ax
+    from matplotlib import pyplot
+
+    return pyplot.subplots(layout="constrained")[1]
+
+
+def _check_some(found: Sequence[object] | Mapping[str, object]) -> None:
+    """Refuse to plot nothing."""
+    if not found:
+        raise InputError("there must be at least one agent to plot, got none")

@@ -1,0 +1,223 @@
+"""numpy serves until it has cost as much time as compiling, and then the compiled loop does."""
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fedwqcp as fw
+from fedwqcp.errors import InputError, MissingExtraError
+from fedwqcp.kernels import compilation
+from fedwqcp.kernels.compilation import Kept, in_turns
+
+
+class Clock:
+    """Time that passes only where work is done."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Clock]:
+    """A process that has compiled nothing, in which compiling takes 3 seconds."""
+    clock = Clock()
+    with fresh(monkeypatch, clock, tmp_path):
+        yield clock
+
+
+def fresh(patch: pytest.MonkeyPatch, clock: Clock, folder: Path) -> pytest.MonkeyPatch:
+    patch.setenv("NUMBA_CACHE_DIR", str(folder))
+    patch.delenv("FEDWQCP_BACKEND", raising=False)
+    for name, value in (
+        ("perf_counter", clock),
+        ("loops", SimpleNamespace),
+        ("installed", lambda: True),
+        ("_spent", {}),
+        ("_ready", {}),
+        ("_stamp", lambda: "these versions"),
+        ("COMPILE", {"slow": 3.0}),
+        ("SMALL", 10),
+        ("TURN", 10),
+    ):
+        patch.setattr(compilation, name, value)
+    patch.setitem(sys.modules, "numba", SimpleNamespace())
+    compilation._kept.cache_clear()
+    return patch.context()
+
+
+def call(clock: Clock, rows: int, numpy: float = 1.0, loop: float = 0.1) -> list[str]:
+    """Who served each row, where a row takes numpy and a loop so many seconds."""
+    served = [""] * rows
+
+    def compiled(loops: object, some: slice) -> bool:
+        if "slow" not in compilation.times():
+            clock.now += 3.0
+        clock.now += loop * len(served[some])
+        served[some] = ["loop"] * len(served[some])
+        return True
+
+    def plain(some: slice) -> None:
+        clock.now += numpy * len(served[some])
+        served[some] = ["numpy"] * len(served[some])
+
+    in_turns("slow", rows, 10 * rows, compiled, plain)
+    return served
+
+
+def test_the_choice_changes_within_a_call(clock: Clock) -> None:
+    assert call(clock, 6) == ["numpy"] * 3 + ["loop"] * 3  # after 3 of the 3 seconds
+    assert call(clock, 2) == ["loop"] * 2
+
+
+def test_many_calls_count_together(clock: Clock) -> None:
+    assert [call(clock, 1)[0] for _ in range(5)] == ["numpy"] * 3 + ["loop"] * 2
+
+
+def test_small_inputs_are_left_to_numpy_and_do_not_count(clock: Clock) -> None:
+    done: list[slice] = []
+    for _ in range(9):
+        in_turns("slow", 3, 9, lambda *_: pytest.fail("compiled"), done.append)
+    assert len(done) == 9
+    assert compilation._spent == {}
+
+
+@given(
+    numpy=st.floats(0.01, 2),
+    loop=st.floats(0.001, 2),
+    calls=st.lists(st.integers(1, 40), max_size=9),
+)
+def test_nobody_waits_much_more_than_twice_as_long_as_with_the_better_choice(
+    numpy: float, loop: float, calls: list[int]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        clock = Clock()
+        patch.setattr(compilation, "_keep", lambda: None)
+        fresh(patch, clock, Path("nowhere"))
+        for rows in calls:
+            call(clock, rows, numpy, loop)
+        n = sum(calls)
+        best = min(numpy * n, 3.0 + loop * n)
+        first = loop * compilation.FEW + numpy  # the call that compiles, and one turn
+        assert clock.now <= 2 * max(best, min(numpy, loop) * n) + first + max(0, loop - numpy) * n
+
+
+def test_a_loop_that_was_compiled_before_is_loaded_sooner(clock: Clock) -> None:
+    call(clock, 6)
+    assert compilation.kept_at().exists()
+    compilation._kept()["slow"] = Kept("these versions", 3.0, 1.0)
+    compilation._keep()
+    compilation._kept.cache_clear()
+    compilation._ready.clear()
+    compilation._spent.clear()
+    assert call(clock, 6) == ["numpy"] * 1 + ["loop"] * 5
+    compilation._kept()["slow"] = Kept("other versions", 2.0, 1.0)
+    assert compilation.cost("slow") == 2.0
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", '{"slow": {"stamp": 1}}', "\xff"])
+def test_a_file_that_cannot_be_read_is_as_none(clock: Clock, text: str) -> None:
+    compilation.kept_at().write_text(text, encoding="latin-1")
+    assert compilation.cost("slow") == 3.0
+
+
+def test_where_nothing_can_be_kept_the_loop_serves_all_the_same(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file" / "below"))
+    assert call(clock, 6)[-1] == "loop"
+
+
+def test_one_line_says_that_something_is_compiled(
+    clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "fedwqcp"):
+        call(clock, 9)
+        call(clock, 9)
+    assert caplog.messages == ["compiling 'slow', about 3 s once; kept for later"]
+
+
+def test_rows_that_the_loop_refuses_are_left_to_numpy(clock: Clock) -> None:
+    done: list[slice] = []
+    compilation._spent["slow"] = 9.0
+    in_turns("slow", 5, 50, lambda *_: False, done.append)
+    assert done == [slice(0, 5)]
+
+
+def test_the_backend_is_chosen_by_hand(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FEDWQCP_BACKEND", "numba")
+    assert call(clock, 1) == ["loop"]
+    monkeypatch.setenv("FEDWQCP_BACKEND", "numpy")
+    assert call(clock, 9) == ["numpy"] * 9
+    monkeypatch.setenv("FEDWQCP_BACKEND", "cupy")
+    with pytest.raises(InputError, match="FEDWQCP_BACKEND must be numpy, numba or not set, got 'c"):
+        call(clock, 1)
+    monkeypatch.setenv("FEDWQCP_BACKEND", "numba")
+    monkeypatch.setattr(compilation, "loops", lambda: None)
+    with pytest.raises(MissingExtraError, match=r"\[fast\]"):
+        call(clock, 1)
+
+
+def test_without_numba_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("numba", "simd", "bracket"):
+        monkeypatch.setitem(sys.modules, f"fedwqcp.kernels.{name}", None)
+        monkeypatch.delattr(f"fedwqcp.kernels.{name}", raising=False)
+    assert compilation.loops.__wrapped__() is None
+
+
+def test_loops_are_compiled_ahead_and_kept(tmp_path: Path) -> None:
+    pytest.importorskip("numba")
+    code = (
+        "import numpy as np, fedwqcp as fw; from fedwqcp.kernels import compilation; "
+        "print(len(fw.warm_up(classes=[60]))); before = compilation.times(); "
+        "p = np.random.default_rng(0).dirichlet(np.ones(60), 2000); "
+        "fw.APS(randomized=False).invert(p, 0.9); print(compilation.times() == before)"
+    )
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment, check=True, capture_output=True
+        )
+        n, same = done.stdout.split()
+        assert int(n) >= 10
+        assert same == b"True"
+    assert (tmp_path / "fedwqcp-compile-times.json").exists()
+
+
+@pytest.mark.parametrize("wrong", [1, 2**21, 2.5, "10"])
+def test_a_wrong_number_of_classes_is_refused(wrong: object) -> None:
+    with pytest.raises(InputError, match="classes must be integers from 2"):
+        fw.warm_up(classes=[wrong])  # type: ignore[list-item]
+
+
+def test_any_array_shares_one_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read-only arrays, ties and parts of arrays bring no other loop."""
+    numba = pytest.importorskip("fedwqcp.kernels.numba")
+    monkeypatch.setenv("FEDWQCP_BACKEND", "numba")
+    p = np.random.default_rng(0).dirichlet(np.ones(20), 500)
+    score, y = fw.APS(randomized=False), np.zeros(500, int)
+    loops = (numba.rank_labels, numba.cross_short_rows)
+
+    def use(p: np.ndarray) -> list[int]:
+        score.of(p, y[: len(p)])
+        score.invert(p, 0.5)
+        score.measure(p, y[: len(p)], 0.5)
+        fw.APS().invert(p, 0.5, u=np.full(len(p), 0.5))
+        return [len(loop.signatures) for loop in loops]
+
+    before = use(p)
+    mapped = p.copy()
+    mapped.flags.writeable = False
+    assert use(mapped) == use(p[100:]) == use(np.full((40, 20), 0.05)) == before

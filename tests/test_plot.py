@@ -1,0 +1,102 @@
+"""Plots of a release, read back from their axes."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from math import inf
+
+import numpy as np
+import pytest
+
+import fedwqcp as fw
+from fedwqcp.errors import InputError, MissingExtraError
+
+pytest.importorskip("matplotlib", reason="the extra [demo] is not installed")
+from matplotlib import pyplot
+
+from fedwqcp import plot
+
+
+@pytest.fixture(autouse=True)
+def _agg():
+    """Draw without a screen, and forget every figure."""
+    pyplot.switch_backend("agg")
+    yield
+    pyplot.close("all")
+
+
+def site(seed, n=60):
+    rng = np.random.default_rng(seed)
+    probs = rng.dirichlet([1, 2, 3], size=n)
+    return fw.Outputs(probs, [rng.choice(3, p=p) for p in probs])
+
+
+SITES = {"st-mary": site(0), "lakeside": site(1, 40)}
+RELEASE = fw.calibrate(SITES, alpha=[0.1, 0.3], score="lac")
+NEW = site(2)
+FOUND = [RELEASE.measure(name, NEW.values, NEW.labels, alpha=0.3) for name in SITES]
+
+
+def marks(ax):
+    """Return what is drawn as single marks."""
+    return [
+        (line.get_xdata()[0], line.get_ydata()[0])
+        for line in ax.lines
+        if len(line.get_xdata()) == 1
+    ]
+
+
+def test_coverage_by_agent_with_intervals():
+    ax = plot.coverage(FOUND, alpha=0.3)
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["st-mary", "lakeside"]
+    assert marks(ax) == [(one.coverage, row) for row, one in enumerate(FOUND)]
+    spans = [tuple(line.get_xdata()) for line in ax.lines if len(set(line.get_ydata())) == 1]
+    assert {(one.low, one.high) for one in FOUND} <= set(spans)
+    assert list(ax.lines[-1].get_xdata()) == [0.7, 0.7]
+    assert "exact 95 % interval" in ax.get_xlabel()
+
+
+def test_coverage_against_size_of_several_releases():
+    other = [replace(one, size=inf) if one.agent == "lakeside" else one for one in FOUND]
+    ax = plot.coverage_vs_size({"fedwq-cp": FOUND, "split-cp": other}, alpha=0.3)
+    drawn = [(line.get_label(), *map(list, line.get_data())) for line in ax.lines[:2]]
+    assert drawn == [
+        ("fedwq-cp", [one.size for one in FOUND], [one.coverage for one in FOUND]),
+        ("split-cp", [FOUND[0].size], [FOUND[0].coverage]),
+    ]
+    assert [text.get_text() for text in ax.texts] == ["st-mary", "lakeside", "st-mary"]
+    assert "infinite, not shown: lakeside" in ax.get_xlabel()
+    assert plot.coverage_vs_size(FOUND, alpha=0.3).get_legend() is None
+
+
+def test_scores_with_their_own_and_the_released_threshold():
+    _, ax = pyplot.subplots()
+    assert plot.score_ecdf(RELEASE, SITES, alpha=0.3, ax=ax) is ax
+    upright = {
+        line.get_xdata()[0] for line in ax.lines if line.get_xdata()[0] == line.get_xdata()[-1]
+    }
+    scores = {name: fw.LAC().of(own.values, own.labels) for name, own in SITES.items()}
+    own = {fw.conformal_quantile(each, 0.3) for each in scores.values()}
+    assert upright == own | {RELEASE.threshold("st-mary", 0.3)}
+    curve = next(line for line in ax.lines if line.get_label() == "st-mary")
+    for edge, share in zip(*curve.get_data(), strict=True):
+        below = (scores["st-mary"] < edge).mean()
+        assert below <= share <= (scores["st-mary"] <= edge).mean() or share == 1.0
+    assert np.diff(np.rint(curve.get_ydata() * 60)).min() >= 10  # people in a bin
+
+
+def test_what_cannot_be_plotted_is_refused(monkeypatch):
+    for call in (plot.coverage, plot.coverage_vs_size):
+        with pytest.raises(InputError, match="at least one agent to plot"):
+            call([], alpha=0.1)
+    with pytest.raises(InputError, match="at least one agent to plot"):
+        plot.score_ecdf(RELEASE, {}, alpha=0.3)
+    with pytest.raises(InputError, match="several levels; pass alpha"):
+        plot.score_ecdf(RELEASE, SITES)
+    by_label = fw.calibrate(SITES, alpha=0.3, score="lac", by="label")
+    with pytest.raises(InputError, match="the plot needs one threshold"):
+        plot.score_ecdf(by_label, SITES)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtraError, match="demo"):
+        plot.coverage(FOUND, alpha=0.3)
