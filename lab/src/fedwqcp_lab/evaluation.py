@@ -35,7 +35,7 @@ from fedwqcp.scores import IntervalScore, LabelScore, Rule, Score, uniforms
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.cqr import CQR
 from fedwqcp.sets import Intervals, LabelSets
-from fedwqcp.wire.messages import LocalQuantile, Number
+from fedwqcp.wire.messages import LocalQuantile, Number, Target
 from fedwqcp_lab.experiment import Experiment, MethodPlan, PresetPlan, digest
 from fedwqcp_lab.results import AgentPartition, Result
 from fedwqcp_lab.unit import AgentOutputs, Floats, Numbers, Unit, UnitSetting
@@ -242,6 +242,7 @@ def calibrate_row(
         release = calibrate(
             {name: _fit(cal, plan) for name, cal in scored.calibrations.items()},
             method=method_of(setting, plan, scored),
+            target=target_of(setting, plan),
             alpha=alpha,
             score=scored.score,
             rule=scored.rule(plan),
@@ -275,13 +276,18 @@ def method_of(setting: UnitSetting, plan: MethodPlan, scored: Scored) -> Method[
     bounds = scored.score.bounds(setting.n_classes)
     if "bounds" in taken and isfinite(bounds[1]):
         settings.setdefault("bounds", bounds)
-    if plan.aim == "own":
-        settings["target"] = "own"
-    if plan.aim == "training":
-        shift = methods.get(plan.method, **settings).corrects_shift_of
-        law = setting.feature_law if shift == "features" else setting.label_law
-        settings["target"] = tuple(law.tolist())
     return methods.get(plan.method, **settings)
+
+
+def target_of(setting: UnitSetting, plan: MethodPlan) -> Target:
+    """Return whom a row's agents will predict; the test data are the same for all of them."""
+    shift = methods.get(plan.method, **plan.settings).corrects_shift_of
+    if shift is None or plan.aim == "own":
+        return "own"
+    if plan.aim == "":
+        return "mixture"
+    shares = setting.feature_law if shift == "features" else setting.label_law
+    return tuple(shares.tolist())
 
 
 def needs_quantiles(score: Score) -> bool:

@@ -223,7 +223,7 @@ class MethodPlan:
         The method.
     aim : {"", "training", "own"}, optional
         For a method that corrects a shift: the distribution of the training data, or the agent's
-        own.
+        own; by default that of all agents' calibration points.
     take : {"release", "maximum"}, optional
         What the row uses: the method's thresholds, or the largest that any agent sent.
     rule : str, optional

@@ -19,7 +19,6 @@ from fedwqcp.methods._search import ANSWER_SIZE, LARGEST_ANSWER, most_probes, se
 from fedwqcp.methods.cphet.densities import (
     FeatureDensities,
     GaussianMixture,
-    Target,
     clip_weights,
     fit_mixture,
     local_ratios,
@@ -35,6 +34,7 @@ from fedwqcp.wire.messages import (
     Question,
     SharedThreshold,
     Summary,
+    Target,
     check_score,
 )
 
