@@ -39,7 +39,8 @@ def round_of(config: Mapping[str, object]) -> Round:
         ``rule``, ``by`` ("label" or "group"), ``groups`` ("female,male"), ``quorum`` and
         ``n-classes`` (0: not given), ``classes`` ("melanoma,nevus,other"), ``max-n``; ``target``
         ("own", "mixture" or "0.5,0.5"); ``keys`` ("st-mary=3f...,lakeside=a0..."), where answers
-        must be signed; settings of method and score under ``method-setting.NAME`` and ``score-setting.NAME``.
+        must be signed; settings of method and score under ``method-setting.NAME`` and
+        ``score-setting.NAME``.
 
     Returns
     -------
