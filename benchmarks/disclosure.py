@@ -32,11 +32,9 @@ METHODS = {
     "fedwq-cp": FedWQCP(),
     "fcp, exact counts": FCP(),
     **{f"fcp, share 1/{gap}": FCP(count_gap=gap) for gap in GAPS},
-    "fedls-cp, share 1/2, classes from 1": FedLSCP(target="own", min_gap=2, min_class=1),
+    "fedls-cp, share 1/2, classes from 1": FedLSCP(min_gap=2, min_class=1),
     **{
-        f"fedls-cp, share 1/{gap}, classes from {least}": FedLSCP(
-            target="own", min_gap=gap, min_class=least
-        )
+        f"fedls-cp, share 1/{gap}, classes from {least}": FedLSCP(min_gap=gap, min_class=least)
         for gap in (2, 5, 10)
         for least in (5, 10, 20)
     },

@@ -85,9 +85,6 @@ def test_wrong_names_and_settings_are_refused(call, message: str) -> None:
     assert message in str(caught.value)
 
 
-LAW = "text or a tuple of numbers"
-
-
 @pytest.mark.parametrize(
     ("name", "key", "value", "words"),
     [
@@ -98,16 +95,15 @@ LAW = "text or a tuple of numbers"
         ("fedcp-qq", "delta", 10**400, "a number or none, got 1000"),
         ("fedcp-qq", "selection", "best", "one of fixed_local, joint, truncate_min, got 'best'"),
         ("fedcp-qq", "selection", None, "one of fixed_local, joint, truncate_min, got None"),
-        ("dp-fedcp", "target", 1, f"{LAW}, got 1"),
-        ("dp-fedcp", "target", None, f"{LAW}, got None"),
-        ("dp-fedcp", "target", ("a",), f"{LAW}, got ('a',)"),
-        ("dp-fedcp", "target", (0.5, True), f"{LAW}, got (0.5, True)"),
+        ("fedls-cp", "strata", 1, "a tuple of numbers, got 1"),
+        ("fedls-cp", "strata", None, "a tuple of numbers, got None"),
+        ("fedls-cp", "strata", ("a",), "a tuple of numbers, got ('a',)"),
+        ("fedls-cp", "strata", (0.5, True), "a tuple of numbers, got (0.5, True)"),
         ("dp-fedcp", "start", "a", "a number or none, got 'a'"),
         ("dp-fedcp", "noise", None, "a number, got None"),
         ("dp-fedcp", "subsample", 1, "true or false, got 1"),
         ("dp-fedcp", "seed", 1.0, "an integer, got 1.0"),
         ("cphet", "start", "abc", "a number or none, got 'abc'"),
-        ("cphet", "target", 5, f"{LAW}, got 5"),
         ("fedwq-cp", "overflow", 3, "one of propagate, clip, exclude, got 3"),
     ],
 )
@@ -115,6 +111,19 @@ def test_settings_have_the_type_of_their_field(name, key, value, words) -> None:
     with pytest.raises(InputError) as caught:
         methods.get(name, **{key: value})
     assert f"setting {key!r} of method {name!r} must be {words}" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["fedls-cp", "dp-fedcp", "cphet"])
+@pytest.mark.parametrize("target", ["own", "mixture", (0.5, 0.5)])
+def test_what_the_round_decides_is_no_setting(name, target) -> None:
+    with pytest.raises(InputError) as caught:
+        methods.get(name, target=target)
+    typed = "0.5,0.5" if isinstance(target, tuple) else target
+    assert str(caught.value) == (
+        f"target is a term of the round, not a setting of method {name!r}: write "
+        f"calibrate(..., target={target!r}) or `server open --target {typed}`"
+    )
+    assert "target" not in methods.find(name).settings()
 
 
 def test_settings_of_a_score_have_the_type_of_their_field() -> None:
@@ -127,8 +136,9 @@ def test_settings_of_a_score_have_the_type_of_their_field() -> None:
 @pytest.mark.parametrize(
     ("name", "settings"),
     [
-        ("dp-fedcp", {"start": None, "noise": 1, "target": (1, 2.5)}),
-        ("dp-fedcp", {"start": 1, "target": "mixture", "subsample": True}),
+        ("dp-fedcp", {"start": None, "noise": 1}),
+        ("dp-fedcp", {"start": 1, "subsample": True}),
+        ("fedls-cp", {"strata": (1, 2.5), "n0": None}),
         ("fedcp-qq", {"selection": "joint", "common_n": 7, "delta": 0.5}),
         ("cphet", {"start": -3, "clip_weights": 1, "average": "last"}),
     ],

@@ -32,6 +32,7 @@ from fedwqcp_lab.evaluation import (
     partitions,
     prepare,
     probabilities,
+    target_of,
 )
 from fedwqcp_lab.experiment import MethodPlan, PresetPlan, digest, paper
 from fedwqcp_lab.results import Journal, Result
@@ -134,7 +135,7 @@ def test_fewer_components_are_the_first_ones_of_the_density():
     setting = dataclasses.replace(unit.setting, feature_law=law)
     plan = MethodPlan(name="x", method="cphet", aim="training", components=1)
     scored = prepare(unit, experiment().presets[1])
-    assert method_of(setting, plan, scored).target == (1.0, 1.0, 1.0, 5.0, 2.0)
+    assert target_of(setting, plan) == (1.0, 1.0, 1.0, 5.0, 2.0)
     own = dataclasses.replace(plan, aim="own", samples=True, settings={"solver": "exact"})
     first = {
         name: Calibration(cal.scores, cal.labels, cal.features[:, :1], cal.n_classes)
@@ -176,10 +177,14 @@ def test_methods_are_aimed_and_take_the_presets_overflow():
     def _distribution(name):
         return method_of(unit.setting, plans[name], paper)
 
+    def _target(name):
+        return target_of(unit.setting, plans[name])
+
     assert _distribution("fedwq-cp").overflow == "clip"
-    assert _distribution("dp-fedcp").target == (0.25,) * 4
-    assert _distribution("dp-fedcp (own law)").target == "own"
-    assert _distribution("cphet").target == tuple(unit.setting.feature_law.tolist())
+    assert _target("fedwq-cp") == "own"
+    assert _target("dp-fedcp") == (0.25,) * 4
+    assert _target("dp-fedcp (own law)") == "own"
+    assert _target("cphet") == tuple(unit.setting.feature_law.tolist())
     assert _distribution("cphet (paper's rows)").scope == "local"
 
 
@@ -349,12 +354,9 @@ def test_every_agent_gets_a_threshold_in_one_round():
 
 def test_it_can_aim_at_the_training_data():
     unit = labels_unit()
-    found = method_of(
-        unit.setting,
-        LABEL_SHIFT.methods[1],
-        prepare(unit, LABEL_SHIFT.presets[0]),
-    )
-    assert found.target == tuple(unit.setting.label_law.tolist())
+    mixture, training, *_ = LABEL_SHIFT.methods
+    assert target_of(unit.setting, mixture) == "mixture"
+    assert target_of(unit.setting, training) == tuple(unit.setting.label_law.tolist())
 
 
 SCORES = [

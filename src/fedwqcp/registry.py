@@ -21,6 +21,14 @@ from fedwqcp.errors import InputError
 
 T = TypeVar("T")
 
+TERM = {"term": True}
+"""Metadata of a field that the terms of a round fill in, so that it is no setting."""
+
+
+def settings_of(thing: Any) -> tuple[str, ...]:
+    """Return the names of the settings of a method or a score, or of its class."""
+    return tuple(f.name for f in dataclasses.fields(thing) if not f.metadata.get("term"))
+
 
 class Registry(Generic[T]):
     """The classes of one kind, by name.
@@ -106,8 +114,15 @@ class Registry(Generic[T]):
         """
         found = self.find(name)
         hints = get_type_hints(found)
-        known = [field.name for field in dataclasses.fields(found)]  # type: ignore[arg-type]  # all are dataclasses
+        known = settings_of(found)
+        terms = {field.name for field in dataclasses.fields(found)} - set(known)  # type: ignore[arg-type]  # all are dataclasses
         for key, value in settings.items():
+            if key in terms:
+                typed = ",".join(map(str, value)) if isinstance(value, tuple) else value
+                raise InputError(
+                    f"{key} is a term of the round, not a setting of {self._kind} {name!r}: write "
+                    f"calibrate(..., {key}={value!r}) or `server open --{key} {typed}`"
+                )
             if key not in known:
                 near = difflib.get_close_matches(key, known, n=1)
                 raise InputError(

@@ -165,6 +165,7 @@ SPLIT_CLIP = methods.get("split-cp", overflow="clip")
         (APS(), {"alpha": 0.0123456789}, GUARDED),
         (RAPS(penalty=0.1, k_reg=2), {"alpha": (0.1, 0.3)}, GUARDED),
         (APS(), {"spread": False, "rule": "until"}, GUARDED),
+        (APS(), {"spread": False, "target": "mixture"}, GUARDED),
     ],
 )
 def test_the_command_opens_a_round_on_the_same_terms(score, options, method, tmp_path):
@@ -174,10 +175,55 @@ def test_the_command_opens_a_round_on_the_same_terms(score, options, method, tmp
     found = opened(call("advise", path), tmp_path)
     before = fw.load(path).round
     assert found.method == choose_method(method)
-    for term in ("score", "rule", "alphas", "agents", "quorum", "max_n", "n_classes", "by"):
+    for term in ("score", "rule", "alphas", "agents", "quorum", "max_n", "n_classes", "target"):
         assert getattr(found, term) == getattr(before, term), term
     assert found.id != before.id
     assert (tmp_path / "round.json").read_text() == "the first round"
+
+
+def test_the_next_round_has_the_same_groups(tmp_path):
+    rng = np.random.default_rng(0)
+    cals = {n: fw.Calibration(rng.uniform(size=90), groups=["old", "young"] * 45) for n in "abc"}
+    path = saved(fw.calibrate(cals, by="group", alpha=0.1, score="aps"), tmp_path)
+    found = opened(call("advise", path), tmp_path)
+    assert (found.by, found.groups, found.target) == ("group", ("old", "young"), "own")
+
+
+@pytest.mark.parametrize(
+    ("method", "typed", "says"),
+    [
+        (
+            "fedls-cp",
+            "own",
+            "where it predicts people of all agents, coverage can be too low: use ",
+        ),
+        ("fedls-cp", "mixture", "target mixture: each agent predicts people of all agents; where"),
+        ("fedls-cp", "0.2,0.8", "thresholds are for the distribution that the round names"),
+        ("fedwq-cp", "own", "fedwq-cp does not use it, its thresholds are the same for every"),
+        ("split-cp", "mixture", "split-cp does not use it, its thresholds are the same for every"),
+    ],
+)
+def test_a_round_says_whom_its_thresholds_are_for(method, typed, says, tmp_path):
+    roster, out = tmp_path / "roster.toml", tmp_path / "round.json"
+    roster.write_text('agents = ["a", "b"]\nn_classes = 2\n')
+    words = ("--agents", roster, "--alpha", 0.1, "--out", out)
+    output = call("server", "open", *words, "--method", method, "--target", typed)
+    assert says in " ".join(output.split())
+    target = read_round(out).target
+    assert target == ((0.2, 0.8) if "," in typed else typed)
+    if typed == "own":
+        assert "target own: each agent predicts people like those" in " ".join(output.split())
+
+
+def test_the_old_setting_of_a_target_says_what_to_write(tmp_path):
+    roster = tmp_path / "roster.toml"
+    roster.write_text('agents = ["a", "b"]\nn_classes = 2\n')
+    words = ("server", "open", "--agents", roster, "--alpha", 0.1, "--out", tmp_path / "round.json")
+    old = refusal(*words, "--method", "fedls-cp", "--setting", "target=mixture", code=2)
+    assert "target is a term of the round, not a setting of method 'fedls-cp'" in old
+    assert "`server open --target mixture`" in old
+    numbers = refusal(*words, "--method", "fedwq-cp", "--target", "0.5,0.5", code=2)
+    assert "a distribution in numbers is for methods that correct a shift" in numbers
 
 
 def test_a_round_says_how_to_find_out_and_then_does(tmp_path):

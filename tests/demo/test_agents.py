@@ -79,12 +79,6 @@ def test_an_infinite_threshold_covers_everything(images, reals):
             assert federation.predict(agent, np.inf).cover(federation.targets).all()
 
 
-def test_the_label_law_is_that_of_the_training_rows(images, reals):
-    assert len(images[0].label_shares) == 10
-    assert sum(images[0].label_shares) == pytest.approx(1)
-    assert reals[0].label_shares is None
-
-
 def test_every_training_is_reported(images):
     assert [line.split("training ")[1] for line in images[1]] == [
         f"{a.name} ({a.strength})" for a in AGENTS
@@ -113,16 +107,11 @@ def test_the_missing_extra_is_named(monkeypatch):
         trained(data)
 
 
-def federation(task, law=None):
-    return SimpleNamespace(task=task, label_shares=law)
+def federation(task):
+    return SimpleNamespace(task=task)
 
 
-def test_methods_that_correct_a_shift_target_the_test_data():
-    assert configured_method("cphet", federation("regression")).target == "mixture"
-    assert configured_method("dp-fedcp", federation("classification", (0.5, 0.5))).target == (
-        0.5,
-        0.5,
-    )
+def test_most_methods_have_their_defaults():
     assert configured_method("fedwq-cp", federation("regression")) == methods.get("fedwq-cp")
 
 

@@ -25,6 +25,10 @@ from fedwqcp.wire.messages import Begin, LocalQuantile
 COUNTS = {"a": [500, 40, 20], "b": [40, 500, 20], "c": [30, 30, 500]}
 
 
+FEW = {"a": [70, 10, 10], "b": [10, 70, 10], "c": [10, 10, 70]}
+"""Counts of agents with too few points for thresholds of their own."""
+
+
 def skewed_agents(counts=COUNTS, seed=0):
     """Return agents whose hard class is common at one of them."""
     rng = np.random.default_rng(seed)
@@ -122,7 +126,7 @@ def test_identical_agents_take_one_round_and_the_release_says_why():
 
 
 def test_label_shift_takes_a_second_round_and_its_bytes_count():
-    cals = skewed_agents()
+    cals = skewed_agents(FEW)
     release = auto(cals)
     shifted = fw.calibrate(cals, method=FedLSCP(floor=True), alpha=0.1, score="lac")
     first = fw.calibrate(cals, method=FedWQCP(tail=16), alpha=0.1, score="lac")
@@ -167,11 +171,108 @@ def test_no_threshold_of_auto_is_below_the_agents_own(sizes, levels, seed):
             assert release.threshold(name, alpha) >= (own if own < inf else -inf)
 
 
+# ---- whom agents will predict
+
+
+def test_the_target_decides_which_labels_count():
+    """Exact coverage of the people that were meant: F_c(q) = 1 - (1 - q)^b."""
+    cals, powers = skewed_agents(FEW), np.array([9, 2, 0.5])
+    shares = {name: np.array(row) / sum(row) for name, row in FEW.items()}
+    everybody = sum(shares.values()) / 3
+
+    def covered(release, name, labels):
+        return float(labels @ (1 - (1 - release.threshold(name)) ** powers))
+
+    own, mixture = (auto(cals, target=target) for target in ("own", "mixture"))
+    for release, target in ((own, "own"), (mixture, "mixture")):
+        assert (release.round.method.name, release.round.target) == ("fedls-cp", target)
+        assert release.threshold("a") == fw.calibrate(
+            cals, method=FedLSCP(floor=True), target=target, alpha=0.1, score="lac"
+        ).threshold("a")
+        assert f"target {target!r}" in release.assumption
+        assert f"The target is {target}: each agent predicts people" in release.advice
+    # c has the hard class, so that people like its own need more than everybody does; at a less
+    assert covered(own, "c", shares["c"]) > covered(mixture, "c", shares["c"]) + 0.1
+    assert covered(mixture, "a", everybody) > covered(own, "a", everybody)
+
+
+def test_for_everybody_labels_count_even_where_averaging_is_safe():
+    rng = np.random.default_rng(0)
+    labels = {"a": rng.uniform(size=3000) < 0.8, "b": rng.uniform(size=3000) < 0.2}
+    cals = {n: fw.Calibration(rng.uniform(size=3000), y.astype(int)) for n, y in labels.items()}
+    assert auto(cals).round.method.name == "fedwq-cp"
+    release = auto(cals, target="mixture")
+    assert release.round.method.name == "fedls-cp"
+    assert "Averaging is safe for people like those an agent calibrated on" in release.advice
+    unknown = auto({name: cal.scores for name, cal in cals.items()}, target="mixture")
+    assert unknown.round.method.name == "fedwq-cp"
+    assert "The target is mixture, and this method does not use it" in unknown.advice
+    assert "A round of fedls-cp tells whether label distributions differ." in unknown.advice
+    assert "does not use the round's target 'mixture'" in unknown.assumption
+
+
+def test_a_distribution_in_numbers_needs_a_method_by_name():
+    with pytest.raises(InputError, match="for a distribution in numbers name the method"):
+        auto(skewed_agents(FEW), target=(0.2, 0.3, 0.5))
+    named = fw.calibrate(
+        skewed_agents(FEW), method="fedls-cp", target=(0.2, 0.3, 0.5), alpha=0.1, score="lac"
+    )
+    with pytest.raises(InputError, match="for a distribution in numbers name the method"):
+        advise_on(named)
+
+
+@pytest.mark.parametrize("score", [fw.LAC(), fw.RAPS(penalty=0.02, k_reg=3)])
+def test_the_release_carries_the_score_that_was_used(score):
+    release = auto(skewed_agents(FEW), score=score, target="mixture")
+    plain = fw.calibrate(skewed_agents(FEW), alpha=0.1, score=score)
+    assert release.round.score == plain.round.score
+    assert f" on {release.round.score.name} for target mixture." in release.advice
+
+
+# ---- groups
+
+
+def two_groups():
+    """Return agents that are alike in one group and not in the other."""
+    rng = np.random.default_rng(0)
+    found = {}
+    for name, scale in (("a", 0.3), ("b", 1.0)):
+        scores = np.concatenate([rng.uniform(size=2000), scale * rng.uniform(size=2000)])
+        found[name] = fw.Calibration(
+            scores, np.repeat([0, 1], 2000), n_classes=2, groups=np.repeat(["same", "apart"], 2000)
+        )
+    return found
+
+
+@pytest.mark.parametrize(("by", "alike", "apart"), [("group", "same", "apart"), ("label", 0, 1)])
+def test_auto_by_group_uses_what_the_most_demanding_group_needs(by, alike, apart):
+    cals = two_groups()
+    record = fw.calibrate(cals, method=FedWQCP(tail=16), by=by, alpha=0.1, score="lac")
+    advice = advise_on(record)
+    assert (advice.method, advice.code, advice.verdict) == ("split-cp", "unsafe", "unsafe")
+    assert f"Decided by {by} {apart} ({alike}: safe): Averaging is unsafe" in str(advice)
+    release = auto(cals, by=by)
+    assert (release.round.method.name, release.round.by) == ("split-cp", by)
+    for name, cal in cals.items():
+        scores = cal.scores[cal.labels == 1]
+        assert release.threshold(name, group=apart) == fw.conformal_quantile(scores, 0.1)
+    one = {name: cal.take(cal.labels == 0) for name, cal in cals.items()}
+    assert auto(one, by=by).round.method.name == "fedwq-cp"
+
+
+def test_a_group_that_an_agent_lacks_is_judged_by_the_others():
+    cals = two_groups()
+    cals["a"] = cals["a"].take(cals["a"].labels == 0)
+    release = auto(cals, by="group")
+    assert release.round.method.name == "split-cp"  # b alone has points of the other group
+    assert "b alone has calibration points" in release.advice
+
+
 # ---- records
 
 
 def test_sketches_alone_are_enough():
-    cals = skewed_agents()
+    cals = skewed_agents(FEW)
     sketches = fw.calibrate(cals, method="fedls-cp", alpha=0.1, score="lac")
     both = advise_on(fw.calibrate(cals, alpha=0.1, score="lac"), sketches)
     alone = advise_on(sketches)
@@ -233,7 +334,7 @@ def test_what_was_sent_is_not_asked_for_again():
 
 
 def test_counts_of_other_agents_are_not_used_and_that_is_said():
-    cals = skewed_agents()
+    cals = skewed_agents(FEW)
     record = fw.calibrate(cals, alpha=0.1, score="lac")
     others = fw.calibrate({n: cals[n] for n in "ab"}, method="fedls-cp", alpha=0.1, score="lac")
     same = fw.calibrate(cals, method="fedls-cp", alpha=0.1, score="lac")
@@ -264,14 +365,16 @@ def test_records_must_go_together():
         advise_on(*records[:2])
     with pytest.raises(InputError, match="same score"):
         advise_on(records[0], records[2])
-    with pytest.raises(InputError, match="same score and rule"):
+    with pytest.raises(InputError, match="same score, rule, target"):
         advise_on(records[2], fw.calibrate(cals, alpha=0.1, score="aps", rule="leq_top1"))
     with pytest.raises(InputError, match="thresholds or class sketches"):
         advise_on(records[0], records[0].public())
     with pytest.raises(InputError, match="thresholds or class sketches"):
         advise_on(fw.calibrate(cals, method="fcp", alpha=0.1, score="lac"))
-    with pytest.raises(InputError, match="name a method"):
-        auto(cals, by="label")
+    with pytest.raises(InputError, match="same score, rule, target and groups"):
+        advise_on(records[0], fw.calibrate(cals, alpha=0.1, score="lac", target="mixture"))
+    with pytest.raises(InputError, match="same score, rule, target and groups"):
+        advise_on(records[0], fw.calibrate(cals, alpha=0.1, score="lac", by="label"))
     with pytest.raises(InputError, match="name a method"):
         auto(cals, secure=True)
 
@@ -332,12 +435,6 @@ def test_what_has_no_threshold_of_all_points_is_refused():
         check_record(record("split-cp"))
     with pytest.raises(InputError, match="a release, and the record of another method"):
         check_record(record().public())
-    labelled = {
-        name: fw.Calibration(each, np.arange(200) % 2, n_classes=2)
-        for name, each in scores().items()
-    }
-    with pytest.raises(InputError, match="without groups"):
-        check_record(fw.calibrate(labelled, alpha=0.1, score="aps", by="label"))
     pairs = {"a": np.zeros((50, 2)), "b": np.ones((50, 2))}
     with pytest.raises(InputError, match="one column"):
         check_record(fw.calibrate(pairs, alpha=0.1, score=fw.CQR(symmetric=False)))

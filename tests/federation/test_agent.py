@@ -191,8 +191,8 @@ HALVES = Calibration(HUNDRED, np.arange(100) % 2, n_classes=2)
 
 
 def terms(method, alphas=(0.1,), **settings):
-    choice = Choice(method, settings)
-    return Round("r1", choice, Choice("lac"), alphas, ("a", "b"), 2, max_n=10**5, n_classes=2)
+    more = {"target": settings.pop("target", "own"), "max_n": 10**5, "n_classes": 2}
+    return Round("r1", Choice(method, settings), Choice("lac"), alphas, ("a", "b"), 2, **more)
 
 
 @pytest.mark.parametrize(

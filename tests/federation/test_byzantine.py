@@ -55,6 +55,7 @@ def opened(method, alpha=0.2, **more):
         agents=(*HONEST, "m"),
         quorum=3,
         n_classes=3,
+        target=getattr(method, "target", "own"),
         **{"max_n": 1000, **more},
     )
 
@@ -341,7 +342,7 @@ def test_admitted_counts_are_those_of_one_sample(data):
 def test_dp_fedcp_moves_by_at_most_the_agents_share_of_every_step():
     """The furthest steps that pass: each round moves the threshold by share x K x eta at most."""
     T, K, eta, alpha = 30, 20, 1e-3, 0.2
-    method = fw.methods.get("dp-fedcp", rounds=T, target="mixture", average="last")
+    method = fw.methods.get("dp-fedcp", rounds=T, average="last").toward("mixture")
     honest = cals()
 
     def down(step, question):
@@ -353,7 +354,12 @@ def test_dp_fedcp_moves_by_at_most_the_agents_share_of_every_step():
     moved = play(opened(method), honest, down).release()
     assert moved.refused == {}
     alone = fw.calibrate(
-        honest, method=method, alpha=alpha, allow_large_alpha=True, score="lac"
+        honest,
+        method=method,
+        target="mixture",
+        alpha=alpha,
+        allow_large_alpha=True,
+        score="lac",
     ).threshold("a")
     # 60 of 240 points: it takes the place of honest agents whose steps lie within the same bounds
     most = 60 / 240 * T * K * eta

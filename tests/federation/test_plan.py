@@ -364,3 +364,42 @@ def test_presets():
     assert (sound.score, sound.rule, sound.overflow) == (APS(), "leq", "propagate")
     with pytest.raises(InputError, match="unknown preset 'papers'; known: paper, sound"):
         preset("papers")
+
+
+# ---- whom agents will predict
+
+
+@pytest.mark.parametrize("target", ["own", "mixture"])
+@pytest.mark.parametrize("name", fw.methods.available())
+def test_a_method_that_does_not_use_the_target_says_so(name, target):
+    terms = Round("r1", Choice(name), Choice("lac"), (0.1,), ("a",), 1, n_classes=2, target=target)
+    if name == "fed-crc":
+        terms = replace(terms, score=Choice("multi-label"))
+    plan = Plan.of(terms)
+    uses = plan.method.corrects_shift_of is not None
+    assert (f"target {target!r}: each agent predicts people" in plan.assumption) == uses
+    unused = f"this method does not use the round's target {target!r}" in plan.assumption
+    assert unused == (not uses and target == "mixture")
+    assert getattr(plan.method, "target", None) == (target if uses else None)
+    numbers = replace(terms, target=(0.5, 0.5))
+    if not uses:
+        with pytest.raises(InputError, match="target: a distribution in numbers is for methods"):
+            Plan.of(numbers)
+
+
+def test_numbers_of_a_target_travel_as_they_are_read():
+    terms = Round("r1", Choice("fedls-cp"), Choice("lac"), (0.1,), ("a",), 1, target=(3, 1))
+    assert decode(encode(terms), Round) == terms
+    assert encode(decode(encode(terms), Round)) == encode(terms)
+    for bad in ("everybody", (), (0.5, inf), (True, 1.0), 5, None):
+        with pytest.raises(InputError, match="target: must be 'own'"):
+            replace(terms, target=bad)
+
+
+def test_a_target_of_the_method_alone_is_refused():
+    method = fw.methods.get("fedls-cp").toward("mixture")
+    with pytest.raises(InputError, match="target is a term of the round: leave it out of the meth"):
+        fw.calibrate(HAND, method=method, alpha=0.4)
+    given = fw.calibrate(HAND, method=method, target="mixture", alpha=0.4)
+    assert given.round.target == "mixture"
+    assert "target" not in given.round.method.settings

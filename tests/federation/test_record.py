@@ -77,7 +77,7 @@ def test_an_outcome_that_is_missing_is_refused(tmp_path):
 
 
 def test_a_local_threshold_is_not_taken_from_an_outcome_of_another_form():
-    pooled = calibrate(AGENTS, method=CPhet(target="mixture"), alpha=0.4)
+    pooled = calibrate(AGENTS, method="cphet", target="mixture", alpha=0.4)
     local = calibrate(AGENTS, method=CPhet(scope="local"), alpha=0.4)
     forged = replace(local, local={}, outcomes=pooled.outcomes)
     assert forged.threshold("a") == pooled.threshold("a")

@@ -54,8 +54,21 @@ def test_a_large_level_needs_an_allowance():
 
 
 def test_numbers_with_commas_are_a_tuple():
-    round = round_of({**BASE, "method": "dp-fedcp", "method-setting.target": "0.5,0.5"})
-    assert round.method.settings["target"] == (0.5, 0.5)
+    round = round_of({**BASE, "method": "fedls-cp", "method-setting.strata": "0.5,1.5"})
+    assert round.method.settings["strata"] == (0.5, 1.5)
+
+
+@pytest.mark.parametrize("typed", ["own", "mixture", "0.5,0.5"])
+def test_the_target_is_a_term_of_the_round(typed):
+    round = round_of({**BASE, "method": "dp-fedcp", "target": typed})
+    assert round.target == ((0.5, 0.5) if "," in typed else typed)
+    assert round_of({**BASE, "method": "dp-fedcp"}).target == "own"
+    with pytest.raises(InputError, match="target is a term of the round, not a setting of method"):
+        round_of({**BASE, "method": "dp-fedcp", "method-setting.target": typed})
+    with pytest.raises(InputError, match="target: must be own, mixture or numbers with commas"):
+        round_of({**BASE, "method": "dp-fedcp", "target": "1,x"})
+    with pytest.raises(InputError, match=r"target: must be 'own' .* got 'everybody'"):
+        round_of({**BASE, "target": "everybody"})
 
 
 @pytest.mark.parametrize(

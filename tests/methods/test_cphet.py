@@ -146,8 +146,11 @@ def test_target_that_the_caller_names(solver):
     data = shifted(2, (60, 30))
     elsewhere = shifted(3, (0, 0, 80))[2]
     for level in (1.0, 0.9):
-        method = CPhet(target=density_of(*elsewhere[1:]), solver=solver, clip_weights=level)
-        release = fw.calibrate(calibrations(data), method=method, alpha=0.2, allow_samples=True)
+        method = CPhet(solver=solver, clip_weights=level)
+        there = density_of(*elsewhere[1:])
+        release = fw.calibrate(
+            calibrations(data), method=method, target=there, alpha=0.2, allow_samples=True
+        )
         scores, weights = pooled(data, fitted(*elsewhere[1:]), level)
         expected = weighted_quantile(scores, weights, 0.2)
         assert release.threshold("a0") == release.threshold("a1") == expected
@@ -159,8 +162,8 @@ def test_target_that_the_caller_names(solver):
 @pytest.mark.parametrize("alpha", [0.05, 0.1, 0.4])
 def test_equal_weights_take_the_uncorrected_rank(solver, alpha):
     scores = {"a": [0.3, -1.0, inf, 2.5], "b": [], "c": [1e300, -1e300, 0.3, 0.0, -0.0, 7.5]}
-    method = CPhet(target="mixture", solver=solver)
-    release = fw.calibrate(scores, method=method, alpha=alpha, allow_samples=True)
+    method = CPhet(solver=solver)
+    release = fw.calibrate(scores, method=method, target="mixture", alpha=alpha, allow_samples=True)
     everything = sorted(v for own in scores.values() for v in own)
     assert release.threshold("b") == everything[ceil(10 * (1 - alpha) - 1e-9) - 1]
 
@@ -174,8 +177,9 @@ def test_identical_agents_have_equal_weights():
 
 
 def test_nobody_has_points():
-    for method in ("cphet", CPhet(target="mixture"), CPhet(scope="local")):
-        assert fw.calibrate({"a": [], "b": []}, method=method, alpha=0.1).threshold("a") == inf
+    for method, target in (("cphet", "own"), ("cphet", "mixture"), (CPhet(scope="local"), "own")):
+        release = fw.calibrate({"a": [], "b": []}, method=method, target=target, alpha=0.1)
+        assert release.threshold("a") == inf
 
 
 def test_several_levels_and_columns_at_once():
@@ -224,10 +228,8 @@ def test_descent_moves_from_its_start():
 
 def test_first_guess_is_the_weighted_mean_of_local_quantiles():
     agents = {"a": [1.0, 2.0, 3.0], "b": [10.0], "c": [inf]}
-    method = CPhet(
-        target="mixture", solver="rounds", rounds=1, local_steps=1, step_size=1e-9, average="last"
-    )
-    found = fw.calibrate(agents, method=method, alpha=0.5).threshold("a")
+    method = CPhet(solver="rounds", rounds=1, local_steps=1, step_size=1e-9, average="last")
+    found = fw.calibrate(agents, method=method, target="mixture", alpha=0.5).threshold("a")
     assert found == pytest.approx((3 * 2.0 + 10.0) / 5, abs=1e-6)
 
 
@@ -258,8 +260,10 @@ def test_oracle_with_equal_weights_is_split_cp():
     agents = {"a": [0.1, 0.4, 0.2, 0.3], "b": [0.9, 0.8], "c": []}
     pool = [v for own in agents.values() for v in own]
     for alpha in (0.1, 0.2, 0.3):
-        method = CPhet(form="oracle", target="mixture", clip_weights=1.0)
-        release = fw.calibrate(agents, method=method, alpha=alpha, allow_samples=True)
+        method = CPhet(form="oracle", clip_weights=1.0)
+        release = fw.calibrate(
+            agents, method=method, target="mixture", alpha=alpha, allow_samples=True
+        )
         expected = fw.conformal_quantile(pool, alpha)
         assert release.threshold("c") == expected
         found = thresholds(
@@ -301,9 +305,9 @@ def test_local_scope_weights_own_scores_towards_the_target(named):
     agents = calibrations(data)
     elsewhere = shifted(3, (0, 0, 80))[2][1:]
     target = density_of(*elsewhere) if named else "mixture"
-    method = CPhet(scope="local", target=target, clip_weights=0.9)
-    release = fw.calibrate(agents, method=method, alpha=0.2)
-    oracle = fw.calibrate(agents, method=replace(method, form="oracle"), alpha=0.2)
+    method = CPhet(scope="local", clip_weights=0.9)
+    release = fw.calibrate(agents, method=method, target=target, alpha=0.2)
+    oracle = fw.calibrate(agents, method=replace(method, form="oracle"), target=target, alpha=0.2)
     assert release.rounds == (0 if named else 1)
     size = fitted(*elsewhere)
 
@@ -338,7 +342,9 @@ def test_features_are_needed():
     with pytest.raises(InputError, match="cphet needs the features"):
         fw.calibrate({"a": [0.1, 0.2]}, method="cphet", alpha=0.1)
     mixture_of_all = CPhet(scope="local", target="mixture")
-    release = fw.calibrate(calibrations(shifted(1, (9,))), method=mixture_of_all, alpha=0.1)
+    release = fw.calibrate(
+        calibrations(shifted(1, (9,))), method=mixture_of_all, target="mixture", alpha=0.1
+    )
     with pytest.raises(InputError, match="needs the agent's calibration data"):
         mixture_of_all.localize(release.outcomes[0], None, 0, 0.1)
 
@@ -356,9 +362,9 @@ def test_agents_must_share_their_features():
     }
     with pytest.raises(InputError, match="features must have 2 dimensions, as most have"):
         fw.calibrate(agents, method="cphet", alpha=0.1)
-    method = CPhet(target=density_of([[0.0, 0.0], [1.0, 2.0]]))
+    there = density_of([[0.0, 0.0], [1.0, 2.0]])
     with pytest.raises(InputError, match=r"features must have 2 dimensions.*got 1"):
-        fw.calibrate({"a": agents["a"]}, method=method, alpha=0.1)
+        fw.calibrate({"a": agents["a"]}, method="cphet", target=there, alpha=0.1)
 
 
 @pytest.mark.parametrize(
@@ -517,8 +523,8 @@ def test_far_inputs_keep_finite_weights():
 
 def test_a_target_that_no_point_resembles_has_no_threshold():
     agents = {"a": fw.Calibration([0.1, 0.2], features=[[0.0], [1.0]])}
-    method = CPhet(target=density_of([[5e5], [5e5 + 1]]))
-    release = fw.calibrate(agents, method=method, alpha=0.1)
+    there = density_of([[5e5], [5e5 + 1]])
+    release = fw.calibrate(agents, method="cphet", target=there, alpha=0.1)
     assert (release.threshold("a"), release.outcomes[0].effective) == (inf, 0.0)
 
 

@@ -107,9 +107,9 @@ def test_exact_gives_the_weighted_quantile_of_each_target(drawn, alpha):
 def test_exact_on_skewed_federations(alpha, sizes):
     data = skewed(len(sizes), sizes, 5)
     law = (0.5, 0.25, 0.125, 0.125, 0.0)
-    method = DPFedCP(target=law, solver="exact")
+    method = DPFedCP(solver="exact")
     release = fw.calibrate(
-        calibrations(data, 5), method=method, alpha=alpha, allow_large_alpha=True
+        calibrations(data, 5), method=method, target=law, alpha=alpha, allow_large_alpha=True
     )
     assert release.threshold("a0").tolist() == thresholds(data, 5, alpha, law)
     assert str(release.guarantee) == "target-shift, approximate"
@@ -121,7 +121,7 @@ def test_pooled_target_is_split_cp_with_one_for_infinity():
     pooled = [v for scores, _ in data for v in scores]
     alphas = (0.05, 0.1, 0.005)
     release = fw.calibrate(
-        calibrations(data, 4), method=DPFedCP(target="mixture", solver="exact"), alpha=alphas
+        calibrations(data, 4), method=DPFedCP(solver="exact"), target="mixture", alpha=alphas
     )
     for alpha in alphas:
         q = fw.conformal_quantile(pooled, alpha)
@@ -141,13 +141,15 @@ def test_subsample_uses_the_first_points_that_the_server_drew():
     n = np.array([len(v) for v, _ in data])
     drawn = np.random.default_rng(5).multinomial(n.sum() // 2, n / n.sum())
     law = (0.25, 0.25, 0.5)
-    exact = DPFedCP(target=law, solver="exact", subsample=True, seed=5)
-    release = fw.calibrate(calibrations(data, 3), method=exact, alpha=0.2)
+    exact = DPFedCP(solver="exact", subsample=True, seed=5)
+    release = fw.calibrate(calibrations(data, 3), method=exact, target=law, alpha=0.2)
     expected = thresholds(data, 3, 0.2, law, first=np.minimum(n, drawn))
     assert release.threshold("a0").tolist() == expected
     assert expected != thresholds(data, 3, 0.2, law)
-    rounds = DPFedCP(target=law, subsample=True, seed=5, step_size=5e-3, local_steps=6)
-    found = fw.calibrate(calibrations(data, 3), method=rounds, alpha=0.2).threshold("a0")
+    rounds = DPFedCP(subsample=True, seed=5, step_size=5e-3, local_steps=6)
+    found = fw.calibrate(calibrations(data, 3), method=rounds, target=law, alpha=0.2).threshold(
+        "a0"
+    )
     assert found == pytest.approx(expected, abs=0.02)
 
 
@@ -157,8 +159,10 @@ def test_nobody_has_points():
         for subsample in (False, True):
             own = DPFedCP(solver=solver, subsample=subsample, rounds=2)
             assert fw.calibrate(empty, method=own, alpha=0.1).threshold("a").tolist() == [inf] * 2
-    pooled = DPFedCP(target="mixture", solver="exact")  # only the atom at 1 is left
-    assert fw.calibrate(empty, method=pooled, alpha=0.1).threshold("b").tolist() == [1.0, 1.0]
+    pooled = DPFedCP(solver="exact")  # only the atom at 1 is left
+    assert fw.calibrate(empty, method=pooled, target="mixture", alpha=0.1).threshold(
+        "b"
+    ).tolist() == [1.0, 1.0]
 
 
 def test_messages_stay_small_and_rounds_few():
@@ -184,11 +188,9 @@ def test_one_local_step_is_central_descent():
     """The shares lambda_i make K = 1 the gradient step on the whole federation's loss."""
     data, law = skewed(9, (30, 12, 0, 5), 3), (0.5, 0.2, 0.3)
     alpha, gamma, eta, rounds = 0.2, 0.05, 0.01, 40
-    method = DPFedCP(
-        target=law, rounds=rounds, local_steps=1, step_size=eta, smoothing=gamma, average="last"
-    )
+    method = DPFedCP(rounds=rounds, local_steps=1, step_size=eta, smoothing=gamma, average="last")
     found = fw.calibrate(
-        calibrations(data, 3), method=method, alpha=alpha, allow_large_alpha=True
+        calibrations(data, 3), method=method, target=law, alpha=alpha, allow_large_alpha=True
     ).threshold("a0")
     labels = [y for _, ys in data for y in ys]
     w = [len(labels) * law[y] / labels.count(y) for y in range(3)]
@@ -204,8 +206,10 @@ def test_one_local_step_is_central_descent():
 @pytest.mark.parametrize(("average", "error"), [("last", 0.02), ("half", 0.02), ("all", 0.06)])
 def test_rounds_end_near_the_quantile(average, error):
     data, law = spread(7, (120, 60, 0, 9), 3), (0.3, 0.3, 0.4)
-    method = DPFedCP(target=law, step_size=5e-3, local_steps=6, average=average, start=0.5)
-    found = fw.calibrate(calibrations(data, 3), method=method, alpha=0.2).threshold("a0")
+    method = DPFedCP(step_size=5e-3, local_steps=6, average=average, start=0.5)
+    found = fw.calibrate(calibrations(data, 3), method=method, target=law, alpha=0.2).threshold(
+        "a0"
+    )
     assert found == pytest.approx(thresholds(data, 3, 0.2, law), abs=error)
 
 
@@ -224,7 +228,8 @@ def test_published_average_is_dragged_to_its_start():
         (average, start): float(
             fw.calibrate(
                 saturated,
-                method=DPFedCP(target="mixture", average=average, start=start),
+                method=DPFedCP(average=average, start=start),
+                target="mixture",
                 alpha=0.1,
             ).threshold("a")[0]
         )
@@ -238,9 +243,9 @@ def test_published_average_is_dragged_to_its_start():
 
 def test_order_of_agents_changes_no_bit():
     agents = calibrations(skewed(5, (50, 31, 17, 8), 3), 3)
-    method = DPFedCP(target=(1.0, 2.0, 3.0), rounds=15)
-    forward = fw.calibrate(agents, method=method, alpha=0.1)
-    backward = fw.calibrate(dict(reversed(agents.items())), method=method, alpha=0.1)
+    terms = {"method": DPFedCP(rounds=15), "target": (1.0, 2.0, 3.0), "alpha": 0.1}
+    forward = fw.calibrate(agents, **terms)
+    backward = fw.calibrate(dict(reversed(agents.items())), **terms)
     assert forward.threshold("a0").tolist() == backward.threshold("a0").tolist()
 
 
@@ -319,7 +324,7 @@ def test_settings_are_checked(setting, words):
 def test_target_must_name_every_label():
     agents = {"a": fw.Calibration([0.1, 0.2], labels=[0, 1])}
     with pytest.raises(InputError, match="target must hold 2 numbers, one per label, got 3"):
-        fw.calibrate(agents, method=DPFedCP(target=(1.0, 1.0, 1.0)), alpha=0.1)
+        fw.calibrate(agents, method="dp-fedcp", target=(1.0, 1.0, 1.0), alpha=0.1)
 
 
 FEW, MANY = (

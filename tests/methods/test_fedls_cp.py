@@ -117,12 +117,12 @@ def agent(scores, labels, n_classes=2):
 def test_without_loans_the_classes_add_up_by_hand():
     # class 0: 0.1 0.2 0.3 0.4 (ranks 2, 4), class 1: 0.5 0.6 0.7 0.8 0.9 (ranks 3, 5)
     one = agent([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9], np.repeat([0, 1], (4, 5)))
-    two = FedLSCP(n0=0, target=(3.0, 1.0), points=2, **FINE)
-    release = fw.calibrate({"a": one, "b": one}, method=two, alpha=0.3)
+    two = {"method": FedLSCP(n0=0, points=2, **FINE), "target": (3.0, 1.0)}
+    release = fw.calibrate({"a": one, "b": one}, **two, alpha=0.3)
     # at 0.4: 0.75 * 4/5 = 0.6; at 0.7: 0.6 + 0.25 * 3/6 = 0.725; at 0.9: 0.6 + 0.25 * 5/6 = 0.808
     assert release.threshold("a") == 0.7
-    assert fw.calibrate({"a": one}, method=two, alpha=0.41).threshold("a") == 0.4
-    assert fw.calibrate({"a": one}, method=two, alpha=0.19).threshold("a") == inf
+    assert fw.calibrate({"a": one}, **two, alpha=0.41).threshold("a") == 0.4
+    assert fw.calibrate({"a": one}, **two, alpha=0.19).threshold("a") == inf
     assert release.outcomes[0].borrowed == (0, 0)
     assert release.guarantee == fw.Guarantee("target-shift", "finite-sample")
     assert "at least 1 - alpha" in release.assumption
@@ -135,9 +135,9 @@ def test_without_loans_other_agents_change_nothing(monkeypatch):
     rng = np.random.default_rng(2)
     one = agent(rng.uniform(size=90), np.arange(90) % 2)
     others = {f"o{k}": agent(5 + rng.uniform(size=90), np.arange(90) % 2) for k in range(3)}
-    method = FedLSCP(n0=0, target=(0.5, 0.5))
-    together = fw.calibrate({"a": one, **others}, method=method, alpha=0.1).threshold("a")
-    assert together == fw.calibrate({"a": one}, method=method, alpha=0.1).threshold("a") < 1
+    terms = {"method": FedLSCP(n0=0), "target": (0.5, 0.5), "alpha": 0.1}
+    together = fw.calibrate({"a": one, **others}, **terms).threshold("a")
+    assert together == fw.calibrate({"a": one}, **terms).threshold("a") < 1
 
 
 @given(n=st.integers(10, 400), score=st.sampled_from([-5.0, 0.5, 5.0]), n0=st.floats(0, 60))
@@ -159,16 +159,16 @@ def test_a_class_never_seen_is_covered_by_nobody_or_judged_by_others():
     both = agent(rng.uniform(size=400), np.arange(400) % 2)
     half = agent(rng.uniform(size=400), np.zeros(400, np.int64))
     agents = {"both": both, "half": half}
-    alone = fw.calibrate(agents, method=FedLSCP(n0=0), alpha=0.1)
+    alone = fw.calibrate(agents, method=FedLSCP(n0=0), target="mixture", alpha=0.1)
     assert alone.threshold("half") == inf
     assert alone.threshold("both") < 1
-    lent = fw.calibrate(agents, method=FedLSCP(), alpha=0.1).outcomes[0]
+    lent = fw.calibrate(agents, method="fedls-cp", target="mixture", alpha=0.1).outcomes[0]
     assert isinstance(lent, LabelShifted)
     assert lent.values[1] == pytest.approx(0.9, abs=0.03)
     assert lent.unseen == (0, 0.25)
     assert lent.borrowed[1] > 0.25  # the class it lacks, and some of the other
     assert 0 < lent.borrowed[0] < 1
-    few = fw.calibrate(agents, method=FedLSCP(n0=0, target=(0.96, 0.04)), alpha=0.1)
+    few = fw.calibrate(agents, method=FedLSCP(n0=0), target=(0.96, 0.04), alpha=0.1)
     assert few.threshold("half") < 1
 
 
@@ -178,17 +178,17 @@ def test_where_one_agent_alone_has_points_the_others_take_its_threshold():
         "some": agent(rng.uniform(size=400), np.arange(400) % 2, 3),
         "none": agent([], np.zeros(0, np.int64), 3),
     }
-    alone = fw.calibrate(agents, method=FedLSCP(n0=0), alpha=0.1)
+    alone = fw.calibrate(agents, method=FedLSCP(n0=0), target="mixture", alpha=0.1)
     assert alone.threshold("some") == pytest.approx(0.9, abs=0.03)
     assert alone.threshold("none") == inf  # nothing is lent
-    lent = fw.calibrate(agents, method=FedLSCP(), alpha=0.1)
+    lent = fw.calibrate(agents, method="fedls-cp", target="mixture", alpha=0.1)
     assert lent.threshold("none") == lent.threshold("some") == alone.threshold("some")
     assert lent.outcomes[0].borrowed == (0.0, 1.0)
     assert lent.outcomes[0].unseen == (0.0, 1.0)
     assert lent.outcomes[0].n0 == 50
-    own = fw.calibrate(agents, method=FedLSCP(target="own"), alpha=0.1)
+    own = fw.calibrate(agents, method="fedls-cp", target="own", alpha=0.1)
     assert own.threshold("none") == inf  # it has no label distribution to target
-    rare = fw.calibrate(agents, method=FedLSCP(target=(1, 1, 1), n0=9.0), alpha=0.1)
+    rare = fw.calibrate(agents, method=FedLSCP(n0=9.0), target=(1, 1, 1), alpha=0.1)
     assert rare.threshold("none") == inf  # nobody has the third class
     assert rare.outcomes[0].borrowed[1] == pytest.approx(2 / 3)
 
@@ -197,7 +197,7 @@ def test_a_class_that_nobody_has_is_never_covered():
     one = agent(np.linspace(0, 1, 200), np.arange(200) % 2, 3)
     agents = {"a": one, "b": one}
     thresholds = [
-        fw.calibrate(agents, method=FedLSCP(target=(1, 1, rare), **FINE), alpha=0.1).threshold("a")
+        fw.calibrate(agents, method=FedLSCP(**FINE), target=(1, 1, rare), alpha=0.1).threshold("a")
         for rare in (0.0, 0.15, 0.3)
     ]
     assert thresholds[0] == pytest.approx(0.9, abs=0.02)
@@ -212,16 +212,15 @@ def test_each_aim_moves_the_threshold():
     a = agent(scores, np.repeat([0, 1], (800, 100)))
     b = agent(np.concatenate([easy[:100], hard[:800]]), np.repeat([0, 1], (100, 800)))
     found = {
-        name: [fw.calibrate({"a": a, "b": b}, method=m, alpha=0.2).threshold(k) for k in "ab"]
-        for name, m in {
-            "mixture": FedLSCP(),
-            "own": FedLSCP(target="own"),
-            "named": FedLSCP(target=(9, 1)),
-        }.items()
+        target: tuple(
+            fw.calibrate({"a": a, "b": b}, method="fedls-cp", target=target, alpha=0.2).threshold(k)
+            for k in "ab"
+        )
+        for target in ("mixture", "own", (9, 1))
     }
     np.testing.assert_allclose(found["mixture"], [0.8, 0.8], atol=0.02)
     np.testing.assert_allclose(found["own"], [0.45, 0.8875], atol=0.02)
-    np.testing.assert_allclose(found["named"], [0.445, 0.445], atol=0.02)
+    np.testing.assert_allclose(found[9, 1], [0.445, 0.445], atol=0.02)
 
 
 def test_a_message_stays_small():
@@ -247,9 +246,8 @@ def test_strata_of_a_feature_stand_for_classes():
     }
     young = FedLSCP(strata=(50.0,), target=(1.0, 0.0))
     assert "stratum" in young.assumption
-    assert fw.calibrate(agents, method=young, alpha=0.1).threshold("a") == pytest.approx(
-        0.45, abs=0.03
-    )
+    release = fw.calibrate(agents, method=young, target=(1.0, 0.0), alpha=0.1)
+    assert release.threshold("a") == pytest.approx(0.45, abs=0.03)
     with pytest.raises(InputError, match="features"):
         young.summarize(fw.Calibration([0.1, 0.2]), 0.1)
     assert young.summarize(fw.Calibration([]), 0.1).counts == (0, 0)
@@ -314,10 +312,10 @@ def test_answers_that_do_not_fit_are_told_apart():
 def test_infinite_scores_travel_and_are_never_covered():
     some = agent([0.1, 0.2, 0.3, inf, inf, inf, 0.4, 0.5, 0.6, 0.7], np.repeat([0, 1], (6, 4)))
     for n0 in (0.0, None):
-        method = FedLSCP(n0=n0, target=(0.6, 0.4), **FINE)
+        terms = {"method": FedLSCP(n0=n0, **FINE), "target": (0.6, 0.4)}
         found = [
             fw.calibrate(
-                {"a": some, "b": some}, method=method, alpha=alpha, allow_large_alpha=True
+                {"a": some, "b": some}, **terms, alpha=alpha, allow_large_alpha=True
             ).threshold("a")
             for alpha in (0.55, 0.25)
         ]

@@ -78,7 +78,7 @@ def test_agents_with_thresholds_of_their_own() -> None:
 
 def test_a_threshold_for_each_agent() -> None:
     cals = {name: fw.Calibration(TEN, labels=np.arange(10) % 2, n_classes=2) for name in ("a", "b")}
-    (line,) = sentences("dp-fedcp", cals, target="own")
+    (line,) = sentences("dp-fedcp", cals)
     assert line == "alpha=0.2: one threshold for each agent"
 
 

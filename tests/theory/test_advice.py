@@ -111,20 +111,30 @@ def test_label_shift_is_corrected_where_counts_are_sent():
         np.concatenate([rng.beta(1, b, size=n) for n, b in zip(row, (9, 2, 0.5), strict=True)])
         for row in counts
     ]
-    found = advice_on(*parts, counts=counts)
-    assert (found.method, found.code, found.settings) == (
+    found = advice_on(*parts, counts=counts, target="mixture")
+    assert (found.method, found.code, found.settings, found.target) == (
         "fedls-cp",
         "label-shift",
         {"floor": True},
+        "mixture",
     )
     assert "total variation 0.56" in found.why
-    assert "test labels follow the mixture" in found.why
-    many = advice_on(*parts * 7, counts=counts * 7)
+    assert "people of all agents" in found.why
+    assert str(found).startswith("use fedls-cp, floor=True on aps for target mixture. ")
+    many = advice_on(*parts * 7, counts=counts * 7, target="mixture")
     assert many.method != "fedls-cp"  # of 21 agents it would serve the worst one less than fcp
-    same = advice_on(*parts, counts=[[300, 300, 300]] * 3)
-    assert same.method == "split-cp"
-    alike = advice_on(*uniform(3000, 3000), counts=[[2500, 500], [500, 2500]])
-    assert alike.method == "fedwq-cp"  # thresholds are safe to average whatever the labels
+    for counted in (counts, [[300, 300, 300]] * 3):
+        assert advice_on(*parts, counts=counted).method == "split-cp"  # enough points of their own
+    few = [part[::10] for part in parts]
+    own = advice_on(*few, counts=[[80, 5, 5], [5, 80, 5], [5, 5, 80]])
+    assert (own.method, own.code, own.target) == ("fedls-cp", "label-shift", "own")
+    assert "people like those it calibrated on" in own.why
+    far = [[2500, 500], [500, 2500]]
+    assert advice_on(*uniform(3000, 3000), counts=far).method == "fedwq-cp"
+    both = advice_on(*uniform(3000, 3000), counts=far, target="mixture")
+    assert (both.method, both.verdict) == ("fedls-cp", "safe")
+    with pytest.raises(InputError, match="target must be 'own' or 'mixture', got 'all'"):
+        advice_on(*uniform(30, 30), target="all")
 
 
 @pytest.mark.parametrize("claim", [0.0, 0.4, 1.0, inf])

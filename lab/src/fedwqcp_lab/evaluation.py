@@ -36,7 +36,7 @@ from fedwqcp.scores import IntervalScore, LabelScore, Rule, Score, uniforms
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.cqr import CQR
 from fedwqcp.sets import Intervals, LabelSets
-from fedwqcp.wire.messages import LocalQuantile, Number
+from fedwqcp.wire.messages import LocalQuantile, Number, Target
 from fedwqcp_lab.experiment import Experiment, MethodPlan, PresetPlan, digest
 from fedwqcp_lab.results import AgentPartition, Result
 from fedwqcp_lab.unit import AgentOutputs, Floats, Numbers, Unit, UnitSetting
@@ -243,6 +243,7 @@ def calibrate_row(
         release = calibrate(
             {name: _fit(cal, plan) for name, cal in scored.calibrations.items()},
             method=method_of(setting, plan, scored),
+            target=target_of(setting, plan),
             alpha=alpha,
             score=scored.score,
             rule=scored.rule(plan),
@@ -278,18 +279,22 @@ def method_of(setting: UnitSetting, plan: MethodPlan, scored: Scored) -> Method[
         settings.setdefault("bounds", bounds)
     elif "bounds" in taken and setting.n_classes:  # residuals of ordinal labels
         settings.setdefault("bounds", (0.0, setting.n_classes - 1.0))
-    if plan.aim == "own":
-        settings["target"] = "own"
-    if plan.aim == "training":
-        shift = methods.get(plan.method, **settings).corrects_shift_of
-        law = setting.feature_law if shift == "features" else setting.label_law
-        target = tuple(law.tolist())
-        if plan.components and shift == "features":
-            target = _marginal(target, plan.components)
-        settings["target"] = target
-    if plan.aim == "balanced":
-        settings["target"] = tuple(_balanced_labels(setting).tolist())
     return methods.get(plan.method, **settings)
+
+
+def target_of(setting: UnitSetting, plan: MethodPlan) -> Target:
+    """Return whom a row's agents will predict; the test data are the same for all of them."""
+    shift = methods.get(plan.method, **plan.settings).corrects_shift_of
+    if shift is None or plan.aim == "own":
+        return "own"
+    if plan.aim == "":
+        return "mixture"
+    if plan.aim == "balanced":
+        return tuple(_balanced_labels(setting).tolist())
+    if shift == "labels" or not plan.components:
+        shares = setting.feature_law if shift == "features" else setting.label_law
+        return tuple(shares.tolist())
+    return _marginal(tuple(setting.feature_law.tolist()), plan.components)
 
 
 def needs_quantiles(score: Score) -> bool:

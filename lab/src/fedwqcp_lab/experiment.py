@@ -231,7 +231,8 @@ class MethodPlan:
         The method.
     aim : {"", "training", "own", "balanced"}, optional
         For a method that corrects a shift: the distribution of the training data, the agent's own,
-        or labels as they are where all groups are equally frequent.
+        or labels as they are where all groups are equally frequent; by default that of all agents'
+        calibration points.
     take : {"release", "maximum", "local maxima"}, optional
         What the row uses: the method's thresholds; the largest that any agent sent; or the
         ``place``-th smallest of the agents' largest scores, no larger than the score can be.

@@ -71,9 +71,7 @@ def test_the_shared_mix_is_what_the_benchmark_measures(make):
 
 def test_a_balanced_target_is_named_to_the_method():
     plan = MethodPlan(name="fedls-cp (balanced)", method="fedls-cp", aim="balanced")
-    unit = labels_unit(classes=4)
-    scored = evaluation.prepare(unit, experiment().presets[1])
-    assert evaluation.method_of(unit.setting, plan, scored).target == (0.25,) * 4
+    assert evaluation.target_of(labels_unit(classes=4).setting, plan) == (0.25,) * 4
 
 
 def patients(path, n=40):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 from typing import Annotated, Any
 
@@ -15,6 +14,7 @@ from fedwqcp import scores as all_scores
 from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.errors import MissingExtraError
 from fedwqcp.kernels import compilation, dispatch
+from fedwqcp.registry import settings_of
 from fedwqcp.wire.release import KINDS
 
 Which = Annotated[str | None, typer.Argument(help="Show one of them in full.")]
@@ -80,13 +80,13 @@ def warm_up(
 
 def _facts(name: str, thing: Any) -> dict[str, object]:
     """Return the facts of a method or a score for scripts."""
-    settings = {f.name: getattr(thing, f.name) for f in dataclasses.fields(thing)}
+    settings = {name: getattr(thing, name) for name in settings_of(thing)}
     return {"name": name, "settings": settings, "summary": str(_first_line(thing))}
 
 
 def _settings(thing: Any) -> str:
     """Write settings and defaults as they are typed."""
-    return ", ".join(f"{f.name}={getattr(thing, f.name)}" for f in dataclasses.fields(thing))
+    return ", ".join(f"{name}={getattr(thing, name)}" for name in settings_of(thing))
 
 
 def _first_line(thing: object) -> Text:

@@ -19,14 +19,17 @@ from fedwqcp.federation.advice import advise_on
 from fedwqcp.federation.audit import Audit
 from fedwqcp.federation.audit import audit as recompute
 from fedwqcp.federation.plan import (
+    Plan,
     Roster,
     as_alphas,
+    as_target,
     choose_method,
     choose_score,
     load_roster,
     named_classes,
     new_id,
     set_rule,
+    target_line,
 )
 from fedwqcp.federation.plan import preset as find_preset
 from fedwqcp.federation.record import LOG, load
@@ -78,6 +81,13 @@ def open_(
         str | None,
         typer.Option(help="Names of the classes with commas, in the order of every model."),
     ] = None,
+    target: Annotated[
+        str,
+        typer.Option(
+            help="Whom each agent will predict: people like its own, or those of all agents "
+            "(mixture); or shares with commas, as the method reads them."
+        ),
+    ] = "own",
     quorum: Annotated[int | None, typer.Option(help="Sound answers that a release needs.")] = None,
     require_signatures: Annotated[
         bool,
@@ -122,13 +132,15 @@ def open_(
         by=by,
         groups=tuple(group or ()),
         keys=_keys(roster, agents) if require_signatures else {},
+        target=as_target(target),
     )
     folder.open_round(round, out)
     output = Output(as_json)
     output.say(f"round {round.id} is open: send {out} to {', '.join(round.agents)}")
+    output.say(target_line(round.target, Plan.of(round).method, round.method.name))
     if roster.keys and not require_signatures:
         output.say(f"note: {agents} names keys, and this round takes unsigned answers alone")
-    output.done(round=round.id, file=out, agents=round.agents)
+    output.done(round=round.id, file=out, agents=round.agents, target=round.target)
 
 
 @app.command()
@@ -249,8 +261,10 @@ def _command(terms: Round, advice: Advice, out: Path) -> list[str]:
     return [
         *("fedwqcp", "server", "open", "--method", advice.method, *_settings("setting", settings)),
         *("--score", score.name, *_settings("score-setting", score.settings)),
-        *("--rule", terms.rule),
+        *("--rule", terms.rule, "--target", _typed(terms.target)),
         *(word for level in advice.levels for word in ("--alpha", repr(level))),
+        *(("--by", terms.by) if terms.by else ()),
+        *(word for name in terms.groups for word in ("--group", name)),
         *("--quorum", str(terms.quorum), "--agents", "ROSTER", "--out", str(out)),
         *(("--require-signatures",) if terms.keys else ()),
     ]
@@ -258,13 +272,13 @@ def _command(terms: Round, advice: Advice, out: Path) -> list[str]:
 
 def _settings(option: str, settings: dict[str, Setting]) -> list[str]:
     """Return settings as they are typed."""
-
-    def _typed(value: Setting) -> str:
-        """Write one value as `parse_settings` reads it."""
-        return ",".join(map(repr, value)) if isinstance(value, tuple) else str(value)
-
     words = [(f"--{option}", f"{name}={_typed(value)}") for name, value in settings.items()]
     return [word for pair in words for word in pair]
+
+
+def _typed(value: Setting) -> str:
+    """Write one value as `parse_settings` reads it."""
+    return ",".join(map(repr, value)) if isinstance(value, tuple) else str(value)
 
 
 def _roster(terms: Round) -> str:

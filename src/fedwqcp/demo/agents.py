@@ -81,8 +81,6 @@ class Federation:
         The test inputs, and the truth at them.
     uniforms : Floats, shape (n,)
         The random part of the score at the test inputs.
-    label_shares : tuple of float or None
-        Share of each class in the training data, which test data resemble; None for a regression.
     scarce : str, optional
         The agent that was left with too few calibration points.
     """
@@ -93,7 +91,6 @@ class Federation:
     inputs: Floats
     targets: Labels | Floats
     uniforms: Floats
-    label_shares: tuple[float, ...] | None
     scarce: str = ""
 
     @property
@@ -133,7 +130,7 @@ def prepare(
             calibration = Calibration(score.of(outputs[rows], y), features=x)
         agents.append(TrainedAgent(model, calibration, outputs[test]))
     tested = data.inputs[test], data.targets[test], u[test]
-    return Federation(data.name, score, tuple(agents), *tested, _label_shares(data, train))
+    return Federation(data.name, score, tuple(agents), *tested)
 
 
 def train_and_predict(
@@ -156,23 +153,15 @@ def train_and_predict(
 def configured_method(name: str, federation: Federation) -> Method[Any]:
     """Return a method, set up for these data.
 
-    A method that would aim at each agent's own distribution aims at that of the test data. A
-    private threshold takes the range of the scores without looking at them, and an epsilon at which
-    agents of a hundred points can have one at all; agents that still have too few are left out.
+    A private threshold takes the range of the scores without looking at them, and an epsilon at
+    which agents of a hundred points can have one at all; agents that still have too few are left
+    out.
     """
     method = methods.get(name)
     if method.needs_bounds:
         bounds = (0.0, RANGE) if federation.task == "regression" else None
         return methods.get(name, epsilon=EPSILON, form="tight", overflow="exclude", bounds=bounds)
-    if getattr(method, "target", None) != "own":
-        return method
-    if method.corrects_shift_of == "features":
-        return methods.get(name, target="mixture")
-    return (
-        method
-        if federation.label_shares is None
-        else methods.get(name, target=federation.label_shares)
-    )
+    return method
 
 
 def with_scarce_agent(federation: Federation, *, keep: int, alpha: float, seed: int) -> Federation:
@@ -201,14 +190,6 @@ def _untrained(model: ModelSettings, data: EmbeddedDataset, rows: int, rng: Gene
         return kind(hidden_layer_sizes=model.hidden, learning_rate_init=model.rate, **small)
     steady = {"learning_rate": "constant", "eta0": model.rate, "random_state": start}
     return SGDRegressor(**steady) if data.n_classes is None else SGDClassifier("log_loss", **steady)
-
-
-def _label_shares(data: EmbeddedDataset, train: Indices) -> tuple[float, ...] | None:
-    """Return the share of each class in the training data."""
-    if data.n_classes is None:
-        return None
-    counts = np.bincount(data.targets[train].astype(np.int64), minlength=data.n_classes)
-    return tuple((counts / len(train)).tolist())
 
 
 def _features(data: EmbeddedDataset, train: Indices) -> Floats:

@@ -198,6 +198,8 @@ def _calibrate(
             method=method,
             alpha=demo.alpha,
             score=federation.score,
+            # the test points are everybody's
+            target="own" if method.corrects_shift_of is None else "mixture",
             allow_samples=method.sends_samples,
             allow_large_alpha=True,
             rng=noise,
@@ -300,6 +302,7 @@ def _config(demo: Demo, federation: Federation, release: Release) -> dict[str, S
         ("demo", {**dataclasses.asdict(demo), "scarce_agent": federation.scarce}),
         ("score", {"name": terms.score.name, "rule": terms.rule, **terms.score.settings}),
         ("method", terms.method.settings),
+        ("round", {"target": terms.target}),
     )
     return {f"{part}.{key}": value for part, own in parts for key, value in own.items()}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from fedwqcp.methods import Method
 from fedwqcp.methods.fedls_cp import FedLSCP
 from fedwqcp.methods.fedwq_cp import FedWQCP
 from fedwqcp.theory import Advice, advise, diagnose_release
+from fedwqcp.theory.diagnosis import Verdict
 from fedwqcp.wire.messages import (
     MOST_TAIL,
     Answer,
@@ -48,27 +49,35 @@ def advise_on(*records: Release, alpha: float | None = None) -> Advice:
     Raises
     ------
     InputError
-        If no record holds local thresholds, records differ in score, rule or level, or a round was
-        private, masked or by group, or has a score of several columns.
+        If no record holds local thresholds, records differ in score, rule, target, groups or level,
+        the target is a distribution in numbers, or a round was private or masked, or has a score of
+        several columns.
     RecordError
         If a record holds answers that the server cannot have admitted.
     """
-    if len({(str(record.round.score), record.round.rule) for record in records}) != 1:
+    terms = [record.round for record in records]
+    if len({(str(each.score), each.rule, each.target, each.by) for each in terms}) != 1:
         raise InputError(
-            "advice needs records of at least one round, all with the same score and rule"
+            "advice needs records of at least one round, all with the same score, rule, target and "
+            "groups"
+        )
+    if not isinstance(terms[0].target, str):
+        raise InputError(
+            "advice is for the targets 'own' and 'mixture': for a distribution in numbers name the "
+            "method, such as fedls-cp"
         )
     for record in records:
         check_record(record)
     levels = records[0].round.alphas if alpha is None else (alpha,)
     found = [_at_level(records, level) for level in levels]
-    first = min(
-        found, key=lambda each: (DEMAND.index(each.method), each.code == "no-data", each.alpha)
-    )
+    first = min(found, key=_demand)
     keep = any(_is_in_use(record, first) for record in records)
     return replace(first, levels={each.alpha: each.code for each in found}, keep=keep)
 
 
-def calibrate_as_advised(attempt: Callable[[Method[Any]], Release], *, labelled: bool) -> Release:
+def calibrate_as_advised(
+    attempt: Callable[[Method[Any]], Release], *, labelled: bool, target: str = "own"
+) -> Release:
     """Assess a first round, then calibrate with the method that is advised.
 
     Parameters
@@ -77,6 +86,8 @@ def calibrate_as_advised(attempt: Callable[[Method[Any]], Release], *, labelled:
         Runs a round with a method.
     labelled : bool
         Whether agents know the labels of their points, so that class counts can be asked for.
+    target : {"own", "mixture"}, optional
+        Whom each agent will predict: where it is ``"mixture"``, labels matter in a safe round too.
 
     Returns
     -------
@@ -86,11 +97,14 @@ def calibrate_as_advised(attempt: Callable[[Method[Any]], Release], *, labelled:
     first = FedWQCP(tail=MOST_TAIL)
     done: dict[Method[Any], Release] = {first: attempt(first)}
     advice = advise_on(*done.values())
-    if labelled and advice.code in ("unsafe", "cannot-tell"):
+    own = target == "own"
+    settled = own and not methods.find(advice.method).questions  # own thresholds, whatever labels
+    matter = ("unsafe", "cannot-tell") if own else ("unsafe", "cannot-tell", "safe")
+    if labelled and advice.code in matter and not settled:
         second = FedLSCP(floor=True)  # what is then advised, if label distributions differ
         done[second] = attempt(second)
         advice = advise_on(*done.values())
-    chosen = methods.get(advice.method, **advice.settings)
+    chosen = methods.get(advice.method, **advice.settings)  # the round brings its target
     if advice.method == methods.name_of(first) and not advice.settings:
         chosen = first  # its threshold is the same, and nothing more is sent
     if chosen not in done:
@@ -111,18 +125,51 @@ def calibrate_as_advised(attempt: Callable[[Method[Any]], Release], *, labelled:
     )
 
 
+def _demand(advice: Advice) -> tuple[int, bool, float]:
+    """Return what sorts the most demanding of several choices first."""
+    return DEMAND.index(advice.method), advice.code == "no-data", advice.alpha
+
+
 def _at_level(records: Sequence[Release], alpha: float) -> Advice:
-    """Return the advice at one level."""
-    holding = next((each for each in records if thresholds_in(each, alpha)), None)
-    if holding is None:
+    """Return the advice at one level; of several groups the most demanding decides for all."""
+    terms = records[0].round
+    if terms.by is None:
+        found = _on_points(records, alpha)
+        if found is None:
+            raise InputError(NEEDED)
+        return found
+    by_group = {
+        name: advice
+        for place, name in enumerate(terms.group_names)
+        if (advice := _on_points(records, alpha, place)) is not None
+    }
+    if not by_group:
         raise InputError(NEEDED)
-    thresholds = thresholds_in(holding, alpha)
-    counts = [found for each in records if (found := counts_in(each, alpha))]
+    name = min(by_group, key=lambda each: _demand(by_group[each]))
+    verdict = _worst(each.verdict for each in by_group.values())
+    others = ", ".join(f"{n}: {each.code}" for n, each in by_group.items() if n != name)
+    why = f"Decided by {terms.by} {name}" + (f" ({others}): " if others else ": ")
+    return replace(by_group[name], why=why + by_group[name].why, verdict=verdict)
+
+
+def _worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """Return the verdict on groups together: safe only where every one of them is."""
+    order: tuple[Verdict, ...] = ("unsafe", "cannot tell", "safe")
+    return min(verdicts, key=order.index)
+
+
+def _on_points(records: Sequence[Release], alpha: float, group: int = 0) -> Advice | None:
+    """Return the advice at one level for one group; None where nobody sent a threshold of it."""
+    holding = next((each for each in records if thresholds_in(each, alpha, group)), None)
+    if holding is None:
+        return None
+    thresholds = thresholds_in(holding, alpha, group)
+    counts = [found for each in records if (found := counts_in(each, alpha, group))]
     fitting = next((found for found in counts if set(found) == set(thresholds)), None)
     terms = records[0].round
     score = scores.get(terms.score.name, **terms.score.settings)  # type: ignore[arg-type]  # checked there
     bounds = score.bounds(terms.n_classes)
-    (task,) = holding.tasks_of(alpha)
+    (task,) = holding.tasks_of(alpha, group)
     advice = advise(
         thresholds,
         alpha,
@@ -130,6 +177,7 @@ def _at_level(records: Sequence[Release], alpha: float) -> Advice:
         score=terms.score.name,
         bounds=bounds,
         diagnosis=diagnose_release(holding, task, alpha, bounds),
+        target=terms.target,  # type: ignore[arg-type]  # checked before
     )
     if not counts or fitting is not None:
         return advice
@@ -166,8 +214,7 @@ def check_record(record: Release) -> None:
     Raises
     ------
     InputError
-        If the round was private or masked, has groups, or a score of several columns, or nothing
-        was sent.
+        If the round was private or masked, has a score of several columns, or nothing was sent.
     RecordError
         If its answers are not those that the server could have admitted.
     """
@@ -185,8 +232,6 @@ def check_record(record: Release) -> None:
             "alone, and what could be advised would show it more. Stay with this method; or open a "
             "round without masks, if the agents agree"
         )
-    if record.round.by is not None:
-        raise InputError("advice looks at all points together: give a round without groups")
     if plan.score.columns > 1:
         raise InputError("advice needs a score of one column")
     if not record.received:
@@ -212,29 +257,29 @@ def _check_received(record: Release, plan: Plan) -> None:
         except MessageError as error:
             raise RecordError(f"the record of round {terms.id!r} is damaged: {error}") from None
     kinds = {type(answer) for answers in received.values() for answer in answers}
-    if len(kinds) > 1:
+    if len(kinds - {type(None)}) > 1:  # an agent without points of a group sends nothing of it
         raise RecordError(
             f"the record of round {terms.id!r} is damaged: all agents must have answered alike"
         )
 
 
-def counts_in(record: Release, alpha: float) -> dict[str, tuple[int, ...]]:
+def counts_in(record: Release, alpha: float, group: int = 0) -> dict[str, tuple[int, ...]]:
     """Return the points of each class by agent; empty where agents did not send them."""
     method = Plan.of(record.round).method
-    found = {name: method.read_counts(sent) for name, sent in _sent(record, alpha).items()}
+    found = {name: method.read_counts(sent) for name, sent in _sent(record, alpha, group).items()}
     return {name: counts for name, counts in found.items() if counts is not None}
 
 
-def thresholds_in(record: Release, alpha: float) -> dict[str, LocalQuantile]:
+def thresholds_in(record: Release, alpha: float, group: int = 0) -> dict[str, LocalQuantile]:
     """Return the agents' own thresholds, as sent or read from sketches; empty without either."""
     method = Plan.of(record.round).method
-    sent = _sent(record, alpha).items()
+    sent = _sent(record, alpha, group).items()
     found = {name: method.read_threshold(answer, alpha) for name, answer in sent}
     return {name: own for name, own in found.items() if own is not None}
 
 
-def _sent(record: Release, alpha: float) -> Mapping[str, Summary]:
-    """Return what each agent sent in answer to the first question, at one level."""
-    (task,) = record.tasks_of(alpha)
+def _sent(record: Release, alpha: float, group: int) -> Mapping[str, Summary]:
+    """Return what each agent sent in answer to the first question, at one level of one group."""
+    (task,) = record.tasks_of(alpha, group)
     sent = {name: answers[task] for name, answers in record.received.items()}
     return {name: answer for name, answer in sent.items() if answer is not None}

@@ -157,17 +157,6 @@ class Outputs:
         return f"Outputs(shape={self.values.shape})"
 
 
-def _readable(values: npt.ArrayLike, what: str) -> npt.NDArray[Any]:
-    """Return an array of whatever NumPy can read; what it holds is checked where it is used."""
-    if isinstance(values, np.ndarray):
-        return values
-    try:
-        return np.asarray(values)
-    except (TypeError, ValueError, RuntimeError):
-        refuse_tensor(values, what)
-        raise InputError(f"{what} must be an array: one entry for each row") from None
-
-
 def load_outputs(
     path: Path, labels: Path | None = None, classes: tuple[str, ...] | None = ()
 ) -> Outputs:
@@ -197,6 +186,230 @@ def load_outputs(
         return found.in_classes(classes)
     except InputError as error:
         raise error if found.first_line is None else error.at_line(found.first_line) from None
+
+
+VERSION = 1
+"""Version of the file in which it is kept; another one is refused."""
+
+
+class Temperature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How an agent's logits become probabilities in one round; share 0 where it was not fitted."""
+
+    round: str
+    agent: str
+    temperature: float = 1.0
+    share: float = 0.0
+    fitted_on: int = 0
+    version: int = VERSION
+
+    def __str__(self) -> str:
+        if not self.share:
+            return "logits at temperature 1"
+        rows = f"{self.fitted_on} rows that are not calibrated on"
+        return f"logits at temperature {self.temperature:.4g}, fitted on {rows}"
+
+
+def for_calibration(
+    round: Round, agent: str, outputs: Outputs, share: float | None, path: Path
+) -> tuple[Outputs, Temperature | None]:
+    """Return what an agent calibrates on, and the temperature that it must predict with.
+
+    A temperature that is kept already, for the same round, stands: a later step of the round must
+    be answered with it.
+    """
+    if not outputs.logits:
+        if share is not None:
+            raise InputError(
+                "a temperature needs logits, the file holds none: write 'logits' (columns z0, z1, "
+                "...); logarithms of probabilities will do where none is 0"
+            )
+        return outputs, None
+    if not isinstance(Plan.of(round).score, LabelScore):
+        raise InputError(f"score {round.score.name!r} does not read logits of classes")
+    if path.exists():
+        own = load(path, round, agent)
+        if own.share:  # the id is all that the file knows of a round
+            _check_not_private(round)
+        rows = int(held_out(round, outputs, own.share).sum())
+        if share not in (None, own.share) or rows != own.fitted_on:
+            raise InputError(
+                f"{path} was fitted on {own.fitted_on} rows, a share of {own.share:g}; to fit "
+                "anew, delete it and the answer, or choose another --temperature-file"
+            )
+    else:
+        own = Temperature(round.id, agent)
+        if share is not None:
+            own = fitted(round, agent, outputs, share)
+        write_atomic(path, to_json(own))
+    return calibrated(round, outputs, own), own
+
+
+def for_prediction(round: Round, agent: str, outputs: Outputs, path: Path) -> Temperature | None:
+    """Return the temperature that an agent predicts with."""
+    if outputs.logits and not path.exists():
+        raise InputError(
+            f"the outputs are logits, and {path}, which `agent calibrate` wrote when it read "
+            "logits, is not there: name it with --temperature-file, or give probabilities"
+        )
+    if outputs.logits:
+        return load(path, round, agent)
+    if path.exists() and _parse(path).round == round.id and load(path, round, agent).share:
+        raise InputError(
+            f"this agent calibrated on logits at the temperature in {path}: predict from logits too"
+        )
+    return None
+
+
+def load(path: Path, round: Round, agent: str) -> Temperature:
+    """Read an agent's temperature.
+
+    Parameters
+    ----------
+    path : Path
+        What `for_calibration` wrote.
+    round : Round
+        The terms.
+    agent : str
+        Whose it must be.
+
+    Returns
+    -------
+    Temperature
+        The temperature.
+
+    Raises
+    ------
+    RecordError
+        If the file is damaged or of another version.
+    InputError
+        If it is another agent's, or of another round.
+    """
+    own = _parse(path)
+    if (own.round, own.agent) != (round.id, agent):
+        raise InputError(
+            f"{path} is of round {own.round} and agent {own.agent!r}, not of round {round.id} and "
+            f"agent {agent!r}: choose another --temperature-file"
+        )
+    return own
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def named_by_line(work: Callable[P, T]) -> Callable[P, T]:
+    """Let the errors of a function that takes `Outputs` name the lines of their text file."""
+
+    @wraps(work)
+    def _named(*args: P.args, **options: P.kwargs) -> T:
+        """Do the work; change the words of what goes wrong."""
+        try:
+            return work(*args, **options)
+        except InputError as error:
+            parts = (*args, *options.values())
+            first = next((part.first_line for part in parts if isinstance(part, Outputs)), None)
+            if first is None:
+                raise
+            raise error.at_line(first) from None
+
+    return _named
+
+
+@named_by_line
+def fitted(round: Round, agent: str, outputs: Outputs, share: float) -> Temperature:
+    """Fit a temperature on a share of an agent's rows."""
+    if not 0 < share < 1:
+        raise InputError(f"the share for the temperature must be between 0 and 1, got {share:g}")
+    _check_not_private(round)
+    if outputs.labels is None:
+        raise InputError("calibration needs labels beside the outputs (labels, label or y)")
+    logits = as_floats(outputs.values, "logits", (None, None))
+    labels = as_labels(outputs.labels, *logits.shape)
+    rows = held_out(round, outputs, share)
+    found = fit_temperature(logits[rows], labels[rows])
+    return Temperature(round.id, agent, found, share, int(rows.sum()))
+
+
+@named_by_line
+def held_out(round: Round, outputs: Outputs, share: float) -> Bools:
+    """Tell which rows are held out: a keyed hash of the id decides; a larger share adds rows."""
+    found: Bools = row_uniforms(f"temperature {round.key}", outputs) < share
+    return found
+
+
+def calibrated(round: Round, outputs: Outputs, own: Temperature) -> Outputs:
+    """Return the rows that are calibrated on, as probabilities."""
+    rest = ~held_out(round, outputs, own.share)
+    return probabilities(outputs, own).take(rest)
+
+
+@named_by_line
+def probabilities(outputs: Outputs, own: Temperature) -> Outputs:
+    """Return logits as probabilities; rows without ids get one made of their logits."""
+    ids = row_ids(outputs.values) if outputs.ids is None else outputs.ids
+    return replace(outputs, values=softmax(outputs.values, own.temperature), ids=ids, logits=False)
+
+
+def row_uniforms(key: str, outputs: Outputs) -> Floats:
+    """Return one number in [0, 1) for each row: a keyed hash of its id, or else of its content."""
+    ids = row_ids(outputs.values) if outputs.ids is None else outputs.ids
+    try:
+        texts = ids.astype(np.str_)  # 7 in one file, "7" in another
+    except UnicodeDecodeError:
+        raise InputError("ids must be integers or text, got bytes that are no text") from None
+    return uniforms(key, texts)
+
+
+def numbered(prefix: str, columns: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the columns p0, p1, ... in order."""
+    found = sorted(int(n[1:]) for n in columns if re.fullmatch(prefix + r"(0|[1-9]\d{0,5})", n))
+    if found != list(range(len(found))):
+        raise InputError(f"columns {prefix}0, {prefix}1, ... must be numbered without a gap")
+    return tuple(f"{prefix}{i}" for i in found)
+
+
+def numbers(path: Path, columns: Mapping[str, Sequence[Any]], name: str) -> npt.NDArray[Any]:
+    """Read one column as numbers."""
+    values, found = columns[name], []
+    for row, value in enumerate(values):
+        try:
+            found.append(float(value))
+        except (TypeError, ValueError):
+            what = _missing(value) or "holds something else"
+            if name == "label" and not _missing(value):
+                what += "; number the classes from 0, in the order of p0, p1, ..."
+            raise InputError(
+                f"{path}: column {name!r} must hold numbers in every row, {{row}} {what}", row=row
+            ) from None
+    return np.array(found, dtype=np.float64)
+
+
+def stacked(
+    path: Path, columns: Mapping[str, Sequence[Any]], names: tuple[str, ...]
+) -> npt.NDArray[Any] | None:
+    """Read several columns as numbers, if there are any."""
+    return np.stack([numbers(path, columns, x) for x in names], axis=1) if names else None
+
+
+def texts(path: Path, columns: Mapping[str, Sequence[Any]], name: str) -> npt.NDArray[Any] | None:
+    """Read a column of ids or groups as text, if it is there."""
+    values = columns.get(name)
+    if values is None:
+        return None
+    row = next((row for row, value in enumerate(values) if value is None or value == ""), None)
+    if row is not None:
+        what = {"id": "an id", "group": "a group"}.get(name, "a label")
+        raise InputError(
+            f"{path}: column {name!r} must hold {what} in every row, {{row}} {_missing('')}",
+            row=row,
+        )
+    return np.array([str(value) for value in values], dtype=np.str_)
+
+
+def whole(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return whole numbers as integers, so that class labels are labels."""
+    is_whole = np.isfinite(values).all() and (values == np.rint(values)).all()
+    return values.astype(np.int64) if is_whole else values
 
 
 def _from_npz(path: Path, classes: tuple[str, ...] | None) -> Outputs:
@@ -229,25 +442,6 @@ def _from_npy(path: Path, classes: tuple[str, ...] | None) -> Outputs:
     """Read one array of outputs."""
     del classes  # an array names none
     return Outputs(_array(path))
-
-
-def _array(path: Path) -> npt.NDArray[Any]:
-    """Read one array."""
-    array = _load_numpy(path)
-    if not isinstance(array, np.ndarray):
-        raise InputError(f"{path} must hold one array; rename an archive to .npz")
-    return array
-
-
-def _load_numpy(path: Path) -> Any:
-    """Read a NumPy file without running any code in it."""
-    data = read(path)
-    try:
-        return np.load(io.BytesIO(data), allow_pickle=False)
-    except Exception:  # NumPy raises many kinds on bytes that it did not write
-        raise InputError(
-            f"{path} must be a NumPy file without objects; it cannot be read"
-        ) from None
 
 
 def _from_csv(path: Path, classes: tuple[str, ...] | None) -> Outputs:
@@ -353,6 +547,14 @@ def _class_columns(
     )
 
 
+def _several(prefix: str, columns: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the columns of a classifier's outputs, of which there are two or none."""
+    names = numbered(prefix, columns)
+    if len(names) == 1:
+        raise InputError(f"columns {prefix}0, {prefix}1, ... must be at least two")
+    return names
+
+
 def _is_number(value: object) -> bool:
     """Tell whether a cell holds a number."""
     try:
@@ -362,138 +564,40 @@ def _is_number(value: object) -> bool:
     return True
 
 
-def _several(prefix: str, columns: Mapping[str, object]) -> tuple[str, ...]:
-    """Return the columns of a classifier's outputs, of which there are two or none."""
-    names = numbered(prefix, columns)
-    if len(names) == 1:
-        raise InputError(f"columns {prefix}0, {prefix}1, ... must be at least two")
-    return names
-
-
-def numbered(prefix: str, columns: Mapping[str, object]) -> tuple[str, ...]:
-    """Return the columns p0, p1, ... in order."""
-    found = sorted(int(n[1:]) for n in columns if re.fullmatch(prefix + r"(0|[1-9]\d{0,5})", n))
-    if found != list(range(len(found))):
-        raise InputError(f"columns {prefix}0, {prefix}1, ... must be numbered without a gap")
-    return tuple(f"{prefix}{i}" for i in found)
-
-
-def numbers(path: Path, columns: Mapping[str, Sequence[Any]], name: str) -> npt.NDArray[Any]:
-    """Read one column as numbers."""
-    values, found = columns[name], []
-    for row, value in enumerate(values):
-        try:
-            found.append(float(value))
-        except (TypeError, ValueError):
-            what = _missing(value) or "holds something else"
-            if name == "label" and not _missing(value):
-                what += "; number the classes from 0, in the order of p0, p1, ..."
-            raise InputError(
-                f"{path}: column {name!r} must hold numbers in every row, {{row}} {what}", row=row
-            ) from None
-    return np.array(found, dtype=np.float64)
-
-
 def _missing(value: object) -> str:
     """Say that a cell is empty, and what to do; empty for one that holds something."""
     empty = value is None or (isinstance(value, str) and not value.strip())
     return "is empty: fill the cell, or take the row out" if empty else ""
 
 
-def stacked(
-    path: Path, columns: Mapping[str, Sequence[Any]], names: tuple[str, ...]
-) -> npt.NDArray[Any] | None:
-    """Read several columns as numbers, if there are any."""
-    return np.stack([numbers(path, columns, x) for x in names], axis=1) if names else None
+def _array(path: Path) -> npt.NDArray[Any]:
+    """Read one array."""
+    array = _load_numpy(path)
+    if not isinstance(array, np.ndarray):
+        raise InputError(f"{path} must hold one array; rename an archive to .npz")
+    return array
 
 
-def texts(path: Path, columns: Mapping[str, Sequence[Any]], name: str) -> npt.NDArray[Any] | None:
-    """Read a column of ids or groups as text, if it is there."""
-    values = columns.get(name)
-    if values is None:
-        return None
-    row = next((row for row, value in enumerate(values) if value is None or value == ""), None)
-    if row is not None:
-        what = {"id": "an id", "group": "a group"}.get(name, "a label")
-        raise InputError(
-            f"{path}: column {name!r} must hold {what} in every row, {{row}} {_missing('')}",
-            row=row,
-        )
-    return np.array([str(value) for value in values], dtype=np.str_)
-
-
-def whole(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return whole numbers as integers, so that class labels are labels."""
-    is_whole = np.isfinite(values).all() and (values == np.rint(values)).all()
-    return values.astype(np.int64) if is_whole else values
-
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-def named_by_line(work: Callable[P, T]) -> Callable[P, T]:
-    """Let the errors of a function that takes `Outputs` name the lines of their text file."""
-
-    @wraps(work)
-    def _named(*args: P.args, **options: P.kwargs) -> T:
-        """Do the work; change the words of what goes wrong."""
-        try:
-            return work(*args, **options)
-        except InputError as error:
-            parts = (*args, *options.values())
-            first = next((part.first_line for part in parts if isinstance(part, Outputs)), None)
-            if first is None:
-                raise
-            raise error.at_line(first) from None
-
-    return _named
-
-
-def row_uniforms(key: str, outputs: Outputs) -> Floats:
-    """Return one number in [0, 1) for each row: a keyed hash of its id, or else of its content."""
-    ids = row_ids(outputs.values) if outputs.ids is None else outputs.ids
+def _load_numpy(path: Path) -> Any:
+    """Read a NumPy file without running any code in it."""
+    data = read(path)
     try:
-        texts = ids.astype(np.str_)  # 7 in one file, "7" in another
-    except UnicodeDecodeError:
-        raise InputError("ids must be integers or text, got bytes that are no text") from None
-    return uniforms(key, texts)
+        return np.load(io.BytesIO(data), allow_pickle=False)
+    except Exception:  # NumPy raises many kinds on bytes that it did not write
+        raise InputError(
+            f"{path} must be a NumPy file without objects; it cannot be read"
+        ) from None
 
 
-VERSION = 1
-"""Version of the file in which it is kept; another one is refused."""
-
-
-class Temperature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How an agent's logits become probabilities in one round; share 0 where it was not fitted."""
-
-    round: str
-    agent: str
-    temperature: float = 1.0
-    share: float = 0.0
-    fitted_on: int = 0
-    version: int = VERSION
-
-    def __str__(self) -> str:
-        if not self.share:
-            return "logits at temperature 1"
-        rows = f"{self.fitted_on} rows that are not calibrated on"
-        return f"logits at temperature {self.temperature:.4g}, fitted on {rows}"
-
-
-@named_by_line
-def fitted(round: Round, agent: str, outputs: Outputs, share: float) -> Temperature:
-    """Fit a temperature on a share of an agent's rows."""
-    if not 0 < share < 1:
-        raise InputError(f"the share for the temperature must be between 0 and 1, got {share:g}")
-    _check_not_private(round)
-    if outputs.labels is None:
-        raise InputError("calibration needs labels beside the outputs (labels, label or y)")
-    logits = as_floats(outputs.values, "logits", (None, None))
-    labels = as_labels(outputs.labels, *logits.shape)
-    rows = held_out(round, outputs, share)
-    found = fit_temperature(logits[rows], labels[rows])
-    return Temperature(round.id, agent, found, share, int(rows.sum()))
+def _readable(values: npt.ArrayLike, what: str) -> npt.NDArray[Any]:
+    """Return an array of whatever NumPy can read; what it holds is checked where it is used."""
+    if isinstance(values, np.ndarray):
+        return values
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError, RuntimeError):
+        refuse_tensor(values, what)
+        raise InputError(f"{what} must be an array: one entry for each row") from None
 
 
 def _check_not_private(round: Round) -> None:
@@ -503,110 +607,6 @@ def _check_not_private(round: Round) -> None:
             f"{round.method.name!r} is private, and a temperature would tell of the rows that it "
             "was fitted on: leave it out, or fit it on public data"
         )
-
-
-@named_by_line
-def held_out(round: Round, outputs: Outputs, share: float) -> Bools:
-    """Tell which rows are held out: a keyed hash of the id decides; a larger share adds rows."""
-    found: Bools = row_uniforms(f"temperature {round.key}", outputs) < share
-    return found
-
-
-def calibrated(round: Round, outputs: Outputs, own: Temperature) -> Outputs:
-    """Return the rows that are calibrated on, as probabilities."""
-    rest = ~held_out(round, outputs, own.share)
-    return probabilities(outputs, own).take(rest)
-
-
-@named_by_line
-def probabilities(outputs: Outputs, own: Temperature) -> Outputs:
-    """Return logits as probabilities; rows without ids get one made of their logits."""
-    ids = row_ids(outputs.values) if outputs.ids is None else outputs.ids
-    return replace(outputs, values=softmax(outputs.values, own.temperature), ids=ids, logits=False)
-
-
-def for_calibration(
-    round: Round, agent: str, outputs: Outputs, share: float | None, path: Path
-) -> tuple[Outputs, Temperature | None]:
-    """Return what an agent calibrates on, and the temperature that it must predict with.
-
-    A temperature that is kept already, for the same round, stands: a later step of the round must
-    be answered with it.
-    """
-    if not outputs.logits:
-        if share is not None:
-            raise InputError(
-                "a temperature needs logits, the file holds none: write 'logits' (columns z0, z1, "
-                "...); logarithms of probabilities will do where none is 0"
-            )
-        return outputs, None
-    if not isinstance(Plan.of(round).score, LabelScore):
-        raise InputError(f"score {round.score.name!r} does not read logits of classes")
-    if path.exists():
-        own = load(path, round, agent)
-        if own.share:  # the id is all that the file knows of a round
-            _check_not_private(round)
-        rows = int(held_out(round, outputs, own.share).sum())
-        if share not in (None, own.share) or rows != own.fitted_on:
-            raise InputError(
-                f"{path} was fitted on {own.fitted_on} rows, a share of {own.share:g}; to fit "
-                "anew, delete it and the answer, or choose another --temperature-file"
-            )
-    else:
-        own = Temperature(round.id, agent)
-        if share is not None:
-            own = fitted(round, agent, outputs, share)
-        write_atomic(path, to_json(own))
-    return calibrated(round, outputs, own), own
-
-
-def for_prediction(round: Round, agent: str, outputs: Outputs, path: Path) -> Temperature | None:
-    """Return the temperature that an agent predicts with."""
-    if outputs.logits and not path.exists():
-        raise InputError(
-            f"the outputs are logits, and {path}, which `agent calibrate` wrote when it read "
-            "logits, is not there: name it with --temperature-file, or give probabilities"
-        )
-    if outputs.logits:
-        return load(path, round, agent)
-    if path.exists() and _parse(path).round == round.id and load(path, round, agent).share:
-        raise InputError(
-            f"this agent calibrated on logits at the temperature in {path}: predict from logits too"
-        )
-    return None
-
-
-def load(path: Path, round: Round, agent: str) -> Temperature:
-    """Read an agent's temperature.
-
-    Parameters
-    ----------
-    path : Path
-        What `for_calibration` wrote.
-    round : Round
-        The terms.
-    agent : str
-        Whose it must be.
-
-    Returns
-    -------
-    Temperature
-        The temperature.
-
-    Raises
-    ------
-    RecordError
-        If the file is damaged or of another version.
-    InputError
-        If it is another agent's, or of another round.
-    """
-    own = _parse(path)
-    if (own.round, own.agent) != (round.id, agent):
-        raise InputError(
-            f"{path} is of round {own.round} and agent {own.agent!r}, not of round {round.id} and "
-            f"agent {agent!r}: choose another --temperature-file"
-        )
-    return own
 
 
 def _parse(path: Path) -> Temperature:

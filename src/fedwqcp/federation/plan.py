@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,13 +27,22 @@ from fedwqcp._validation import (
 from fedwqcp.errors import InputError, OutOfRangeError
 from fedwqcp.methods import Calibration, Method
 from fedwqcp.quantile import Overflow
+from fedwqcp.registry import settings_of
 from fedwqcp.scores import IntervalScore, LabelScore, Rule, Score
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.custom import Custom
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.wire.codec import encode, terms
 from fedwqcp.wire.limits import check_tasks
-from fedwqcp.wire.messages import Choice, Payload, Round, SharedThreshold, choice_of
+from fedwqcp.wire.messages import (
+    TARGETS,
+    Choice,
+    Payload,
+    Round,
+    SharedThreshold,
+    Target,
+    choice_of,
+)
 
 
 @dataclass(frozen=True)
@@ -59,7 +67,7 @@ class Plan:
     def of(cls, round: Round) -> Plan:
         """Look up the objects that the terms name."""
         score = scores.get(round.score.name, **round.score.settings)  # type: ignore[arg-type]  # checked there
-        method = methods.get(round.method.name, **round.method.settings)
+        method = methods.get(round.method.name, **round.method.settings).toward(round.target)
         check_choices(round, method, score)
         groups = len(round.group_names) or 1
         check_tasks(len(round.alphas) * groups * score.columns)
@@ -79,7 +87,9 @@ class Plan:
     @property
     def assumption(self) -> str:
         """What the method's guarantee rests on, in each group where there are groups."""
-        return assumption_by_group(self.round, self.method.assumption)
+        told = assumption_by_group(self.round, self.method.assumption)
+        about = about_target(self.round.target, self.method)
+        return f"{told}; {about}" if about else told
 
     @cached_property
     def terms(self) -> str:
@@ -154,6 +164,18 @@ def set_rule(rule: str, allow_empty: bool) -> Rule:
     return rule  # type: ignore[return-value]  # Plan.of checks it
 
 
+def as_target(text: str) -> Target:
+    """Return a target as it is typed: a word, or numbers with commas."""
+    if not any(letter.isdigit() for letter in text):
+        return text
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(
+            f"must be own, mixture or numbers with commas, got {text!r}", field="target"
+        ) from None
+
+
 def new_id() -> str:
     """Return a random id for a round."""
     return secrets.token_hex(8)
@@ -161,7 +183,7 @@ def new_id() -> str:
 
 def _settings(thing: Any) -> dict[str, object]:
     """Return the settings of a method or score."""
-    return {f.name: getattr(thing, f.name) for f in dataclasses.fields(thing)}
+    return {name: getattr(thing, name) for name in settings_of(thing)}
 
 
 def check_choices(round: Round, method: Method[Any], score: Score) -> None:
@@ -230,6 +252,31 @@ def assumption_by_group(round: Round, assumption: str) -> str:
         f"for each {round.by} by itself, counting its points and the agents that have some: "
         + assumption
     )
+
+
+def about_target(target: Target, method: Method[Any]) -> str:
+    """Say for whom thresholds are; nothing where the method uses no target and none was asked."""
+    if not isinstance(target, str):
+        return "target: the distribution that the round names"
+    if method.corrects_shift_of is not None:
+        return f"target {target!r}: {TARGETS[target]}"
+    if target == "own":
+        return ""
+    return (
+        f"this method does not use the round's target {target!r}: its thresholds are the same, and "
+        "nothing is proved of people unlike those an agent calibrated on"
+    )
+
+
+def target_line(target: Target, method: Method[Any], name: str) -> str:
+    """Return the sentence that says whom a round's thresholds are for, and what else to choose."""
+    if not isinstance(target, str):
+        return "target: thresholds are for the distribution that the round names"
+    line = f"target {target}: {TARGETS[target]}"
+    if method.corrects_shift_of is None:
+        return f"{line}; {name} does not use it, its thresholds are the same for every target"
+    other, them = ("mixture", "people of all agents") if target == "own" else ("own", "its own")
+    return f"{line}; where it predicts {them}, coverage can be too low: use --target {other}"
 
 
 class Roster(msgspec.Struct, frozen=True):

@@ -98,41 +98,6 @@ def predict(
     )
 
 
-def _uniforms(key: str, score: LabelScore, outputs: Outputs) -> Floats | None:
-    """Return the uniforms of a randomised score: keyed by id, or by the row's content."""
-    return row_uniforms(key, outputs) if score.randomized else None
-
-
-def check_ids(score: Score, outputs: Outputs) -> None:
-    """Ask for ids where a score is randomised.
-
-    Files and sites may leave them out; here a caller who forgets them on one side alone would mix
-    uniforms made of ids with uniforms made of content.
-    """
-    if score.randomized and outputs.ids is None:
-        raise InputError(
-            f"score {name_of(score)!r} is randomised, its random part is a hash of the row's id: "
-            "pass ids, one for each row; rows that have none get ids of their content with "
-            "fw.scores.row_ids(probs)"
-        )
-
-
-def _check_classes(round: Round, outputs: Outputs) -> None:
-    """Refuse outputs with another number of classes than the round's."""
-    classes = outputs.values.shape[1] if outputs.values.ndim == 2 else 1
-    if round.n_classes is not None and classes != round.n_classes:
-        raise InputError(f"the round has {round.n_classes} classes, the outputs have {classes}")
-
-
-def _check_kind(outputs: Outputs) -> None:
-    """Refuse logits, which are no outputs of a model until their temperature is known."""
-    if outputs.logits:
-        raise InputError(
-            "the outputs are logits, which only `agent calibrate` and `agent predict` read: give "
-            "probabilities, fw.softmax(logits)"
-        )
-
-
 def thresholds(
     release: ReleaseRecord,
     agent: str,
@@ -199,25 +164,6 @@ def thresholds(
     return found if found.ndim else float(found)
 
 
-def check_terms(release: ReleaseRecord, answered: Round) -> None:
-    """Refuse a release of another round, or of other terms, than an agent answered."""
-    ours, theirs = answered.brief(), release.round.brief()
-    if theirs.id != ours.id:
-        raise WrongRoundError(
-            "server", "round", f"the release is of round {theirs.id}, this agent has {ours.id}"
-        )
-    if names := other_terms(theirs, ours):
-        raise WrongRoundError(
-            "server", ", ".join(names), "must be as in the round that this agent answered"
-        )
-
-
-def other_terms(round: Round, answered: Round) -> list[str]:
-    """Return which terms of a round are not those that agents answered."""
-    ours, theirs = answered.brief(), round.brief()
-    return [f.name for f in fields(Round) if getattr(ours, f.name) != getattr(theirs, f.name)]
-
-
 def localize(
     plan: Plan,
     release: ReleaseRecord,
@@ -240,3 +186,57 @@ def localize(
     if calibration is not None:
         own = part_of(release.round, calibration.column(this.column), this.group)
     return plan.method.localize(outcome, own, release.position(agent, task), this.alpha, features)
+
+
+def check_terms(release: ReleaseRecord, answered: Round) -> None:
+    """Refuse a release of another round, or of other terms, than an agent answered."""
+    ours, theirs = answered.brief(), release.round.brief()
+    if theirs.id != ours.id:
+        raise WrongRoundError(
+            "server", "round", f"the release is of round {theirs.id}, this agent has {ours.id}"
+        )
+    if names := other_terms(theirs, ours):
+        raise WrongRoundError(
+            "server", ", ".join(names), "must be as in the round that this agent answered"
+        )
+
+
+def other_terms(round: Round, answered: Round) -> list[str]:
+    """Return which terms of a round are not those that agents answered."""
+    ours, theirs = answered.brief(), round.brief()
+    return [f.name for f in fields(Round) if getattr(ours, f.name) != getattr(theirs, f.name)]
+
+
+def check_ids(score: Score, outputs: Outputs) -> None:
+    """Ask for ids where a score is randomised.
+
+    Files and sites may leave them out; here a caller who forgets them on one side alone would mix
+    uniforms made of ids with uniforms made of content.
+    """
+    if score.randomized and outputs.ids is None:
+        raise InputError(
+            f"score {name_of(score)!r} is randomised, its random part is a hash of the row's id: "
+            "pass ids, one for each row; rows that have none get ids of their content with "
+            "fw.scores.row_ids(probs)"
+        )
+
+
+def _uniforms(key: str, score: LabelScore, outputs: Outputs) -> Floats | None:
+    """Return the uniforms of a randomised score: keyed by id, or by the row's content."""
+    return row_uniforms(key, outputs) if score.randomized else None
+
+
+def _check_classes(round: Round, outputs: Outputs) -> None:
+    """Refuse outputs with another number of classes than the round's."""
+    classes = outputs.values.shape[1] if outputs.values.ndim == 2 else 1
+    if round.n_classes is not None and classes != round.n_classes:
+        raise InputError(f"the round has {round.n_classes} classes, the outputs have {classes}")
+
+
+def _check_kind(outputs: Outputs) -> None:
+    """Refuse logits, which are no outputs of a model until their temperature is known."""
+    if outputs.logits:
+        raise InputError(
+            "the outputs are logits, which only `agent calibrate` and `agent predict` read: give "
+            "probabilities, fw.softmax(logits)"
+        )

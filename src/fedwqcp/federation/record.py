@@ -34,6 +34,119 @@ START = "0" * 64
 """What the first line of a log says of the line before it."""
 
 
+def save(release: Release, path: str | Path) -> None:
+    """Write a release to a file, whole or not at all.
+
+    Parameters
+    ----------
+    release : Release
+        What a round ended with. What agents of this process found for themselves (``local``) is
+        not written: an agent takes such a threshold from its own data, never from a file.
+    path : str or Path
+        Where; an existing file is replaced.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written.
+    """
+    write_atomic(Path(path), encode(replace(release, local={})))
+
+
+def load(path: str | Path) -> Release:
+    """Read a release from a file.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file that `save` or a server wrote.
+
+    Returns
+    -------
+    Release
+        What the round ended with.
+
+    Raises
+    ------
+    InputError
+        If there is no such file.
+    RecordError
+        If it is damaged, of another version or an unknown method, or holds what no round of its
+        method ends with.
+    """
+    return parse(read(Path(path)), str(path))
+
+
+def parse(data: bytes, source: str) -> Release:
+    """Read a release that someone handed over."""
+    try:
+        found = methods.find(method_of(data, source))
+    except InputError as error:
+        raise RecordError(f"{source}: {error}") from None
+    try:
+        release = decode(data, Release, kinds_of(found), source)
+    except MalformedMessageError as error:
+        raise RecordError(f"{source} is damaged: {error.field}: {error.reason}") from None
+    _check(release, found, source)
+    return release
+
+
+class Ledger:
+    """The record of one round, written while it runs, in a folder that holds none yet."""
+
+    def __init__(self, folder: Path, round: Round) -> None:
+        if (folder / LOG).exists():
+            raise InputError(f"{folder} holds the record of a round already: choose another folder")
+        make_folder(folder)
+        self.folder = folder
+        self._last = START
+        self._write(Opened, "round.json", encode(round))
+
+    def accepted(self, step: int, agent: str, data: bytes) -> None:
+        """Keep an answer that was admitted."""
+        make_folder(self.folder / "answers" / f"step-{step}")
+        name = f"answers/step-{step}/{agent}.json"
+        self._write(Accepted, name, data, step=step, agent=agent)
+
+    def refused(self, step: int, agent: str, reason: str) -> None:
+        """Note that something was refused."""
+        self._append(Refused(step=step, agent=agent, reason=reason))
+
+    def summed(self, number: int, agents: Sequence[str], totals: Sequence[int]) -> None:
+        """Keep the totals of one masked sum."""
+        make_folder(self.folder / "sums")
+        kept = {"agents": [*agents], "totals": [*totals]}
+        self._write(MaskedTotals, f"sums/{number}.json", to_json(kept))
+
+    def closed(self, step: int) -> None:
+        """Note that a step is closed: nothing that comes later belongs to it."""
+        self._append(Closed(step=step))
+
+    def failed(self, reason: str) -> None:
+        """Note that the round ended without a release."""
+        self._append(Failed(reason=reason))
+
+    def released(self, release: Release) -> None:
+        """Keep the release."""
+        self._write(Recorded, "record.json", encode(release))
+        self._write(Released, "release.json", encode(release.public()))
+
+    def stored(self, agents: Sequence[str], reason: str = "") -> None:
+        """Note which agents acknowledged that they have the release."""
+        self._append(Stored(agents=tuple(agents), reason=reason))
+
+    def _write(self, kind: Callable[..., LogLine], name: str, data: bytes, **more: object) -> None:
+        """Write a file, then the line that speaks of it."""
+        write_atomic(self.folder / name, data)
+        self._append(kind(file=name, sha256=sha256(data).hexdigest(), **more))
+
+    def _append(self, line: LogLine) -> None:
+        """Add a line that holds the digest of the one before."""
+        data = line_bytes(msgspec.structs.replace(line, previous=self._last))
+        append_line(self.folder / LOG, data.removesuffix(b"\n"))
+        self._last = sha256(data).hexdigest()
+
+
 class _Line(
     msgspec.Struct,
     kw_only=True,
@@ -114,62 +227,6 @@ def line_bytes(line: LogLine) -> bytes:
     return msgspec.json.format(msgspec.json.encode(line), indent=0) + b"\n"
 
 
-class Ledger:
-    """The record of one round, written while it runs, in a folder that holds none yet."""
-
-    def __init__(self, folder: Path, round: Round) -> None:
-        if (folder / LOG).exists():
-            raise InputError(f"{folder} holds the record of a round already: choose another folder")
-        make_folder(folder)
-        self.folder = folder
-        self._last = START
-        self._write(Opened, "round.json", encode(round))
-
-    def accepted(self, step: int, agent: str, data: bytes) -> None:
-        """Keep an answer that was admitted."""
-        make_folder(self.folder / "answers" / f"step-{step}")
-        name = f"answers/step-{step}/{agent}.json"
-        self._write(Accepted, name, data, step=step, agent=agent)
-
-    def refused(self, step: int, agent: str, reason: str) -> None:
-        """Note that something was refused."""
-        self._append(Refused(step=step, agent=agent, reason=reason))
-
-    def summed(self, number: int, agents: Sequence[str], totals: Sequence[int]) -> None:
-        """Keep the totals of one masked sum."""
-        make_folder(self.folder / "sums")
-        kept = {"agents": [*agents], "totals": [*totals]}
-        self._write(MaskedTotals, f"sums/{number}.json", to_json(kept))
-
-    def closed(self, step: int) -> None:
-        """Note that a step is closed: nothing that comes later belongs to it."""
-        self._append(Closed(step=step))
-
-    def failed(self, reason: str) -> None:
-        """Note that the round ended without a release."""
-        self._append(Failed(reason=reason))
-
-    def released(self, release: Release) -> None:
-        """Keep the release."""
-        self._write(Recorded, "record.json", encode(release))
-        self._write(Released, "release.json", encode(release.public()))
-
-    def stored(self, agents: Sequence[str], reason: str = "") -> None:
-        """Note which agents acknowledged that they have the release."""
-        self._append(Stored(agents=tuple(agents), reason=reason))
-
-    def _write(self, kind: Callable[..., LogLine], name: str, data: bytes, **more: object) -> None:
-        """Write a file, then the line that speaks of it."""
-        write_atomic(self.folder / name, data)
-        self._append(kind(file=name, sha256=sha256(data).hexdigest(), **more))
-
-    def _append(self, line: LogLine) -> None:
-        """Add a line that holds the digest of the one before."""
-        data = line_bytes(msgspec.structs.replace(line, previous=self._last))
-        append_line(self.folder / LOG, data.removesuffix(b"\n"))
-        self._last = sha256(data).hexdigest()
-
-
 def with_reasons(release: Release, reasons: Mapping[str, str]) -> Release:
     """Return a release whose unused agents are refused for a reason, or missing."""
 
@@ -181,63 +238,6 @@ def with_reasons(release: Release, reasons: Mapping[str, str]) -> Release:
         return replace(record, status="refused" if reason else "missing", reason=reason)
 
     return replace(release, agents=tuple(_named(record) for record in release.agents))
-
-
-def save(release: Release, path: str | Path) -> None:
-    """Write a release to a file, whole or not at all.
-
-    Parameters
-    ----------
-    release : Release
-        What a round ended with. What agents of this process found for themselves (``local``) is
-        not written: an agent takes such a threshold from its own data, never from a file.
-    path : str or Path
-        Where; an existing file is replaced.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be written.
-    """
-    write_atomic(Path(path), encode(replace(release, local={})))
-
-
-def load(path: str | Path) -> Release:
-    """Read a release from a file.
-
-    Parameters
-    ----------
-    path : str or Path
-        A file that `save` or a server wrote.
-
-    Returns
-    -------
-    Release
-        What the round ended with.
-
-    Raises
-    ------
-    InputError
-        If there is no such file.
-    RecordError
-        If it is damaged, of another version or an unknown method, or holds what no round of its
-        method ends with.
-    """
-    return parse(read(Path(path)), str(path))
-
-
-def parse(data: bytes, source: str) -> Release:
-    """Read a release that someone handed over."""
-    try:
-        found = methods.find(method_of(data, source))
-    except InputError as error:
-        raise RecordError(f"{source}: {error}") from None
-    try:
-        release = decode(data, Release, kinds_of(found), source)
-    except MalformedMessageError as error:
-        raise RecordError(f"{source} is damaged: {error.field}: {error.reason}") from None
-    _check(release, found, source)
-    return release
 
 
 def _check(release: Release, method: type[Method[Any]], source: str) -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from math import inf
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,16 @@ from fedwqcp._validation import (
 )
 from fedwqcp.errors import InputError
 from fedwqcp.quantile import Overflow, conformal_rank
-from fedwqcp.wire.messages import Begin, LocalQuantile, Outcome, Question, SharedThreshold, Summary
+from fedwqcp.registry import settings_of
+from fedwqcp.wire.messages import (
+    Begin,
+    LocalQuantile,
+    Outcome,
+    Question,
+    SharedThreshold,
+    Summary,
+    Target,
+)
 from fedwqcp.wire.release import Guarantee
 
 SUM_TOLERANCE = 1e-9
@@ -310,7 +319,10 @@ class Method(ABC, Generic[S]):
 
     @property
     def corrects_shift_of(self) -> Literal["labels", "features", "strata"] | None:
-        """What its setting ``target`` is the distribution of; None where it corrects no shift."""
+        """What the round's target is a distribution of; None where the method does not use it.
+
+        A method that does has a field ``target`` with the metadata `TERM`.
+        """
         return None
 
     @property
@@ -364,7 +376,35 @@ class Method(ABC, Generic[S]):
     @classmethod
     def settings(cls) -> tuple[str, ...]:
         """Return the names of its settings, some of which mean the same in every method."""
-        return tuple(field.name for field in fields(cls))  # type: ignore[arg-type]  # all are dataclasses
+        return settings_of(cls)
+
+    def toward(self, target: Target) -> Self:
+        """Return the method with the round's target; itself where it does not use one.
+
+        Parameters
+        ----------
+        target : str or tuple of float
+            Whom each agent will predict.
+
+        Returns
+        -------
+        Method
+            With this target.
+
+        Raises
+        ------
+        InputError
+            If the target is a distribution in numbers, and the method corrects no shift.
+        """
+        if self.corrects_shift_of is not None:
+            return replace(self, target=target)  # type: ignore[type-var]  # all are dataclasses
+        if not isinstance(target, str):
+            raise InputError(
+                "a distribution in numbers is for methods that correct a shift, such as "
+                "'fedls-cp', 'dp-fedcp' and 'cphet': leave target out",
+                field="target",
+            )
+        return self
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         """Return how many scores its answers can disclose, from settings and sizes alone.

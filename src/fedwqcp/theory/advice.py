@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, nan, sqrt
+from typing import Literal
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from fedwqcp.theory.diagnosis import (
     named,
     noise,
 )
-from fedwqcp.wire.messages import LocalQuantile, Setting
+from fedwqcp.wire.messages import TARGETS, LocalQuantile, Setting
 
 FINE = 1 / 4
 """Agents use thresholds of their own where their coverage varies by at most this share of alpha."""
@@ -64,6 +65,8 @@ class Advice:
         What else to know, in sentences.
     keep : bool
         Whether the method is already in use, so that nothing needs to change.
+    target : {"own", "mixture"}
+        Whom each agent will predict, which the advice is for.
     """
 
     method: str
@@ -78,6 +81,7 @@ class Advice:
     levels: dict[float, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     keep: bool = False
+    target: str = "own"
 
     def __str__(self) -> str:
         settings = "".join(f", {name}={value}" for name, value in self.settings.items())
@@ -87,7 +91,8 @@ class Advice:
         price = [f"Price{at}: {self.price}."] if self.price and not self.keep else []
         said = " ".join([self.why, *price, *self.notes])
         verb = "keep" if self.keep else "use"
-        return f"{verb} {self.method}{settings} on {self.score}{decided}. {said}"
+        aim = "" if self.target == "own" else f" for target {self.target}"
+        return f"{verb} {self.method}{settings} on {self.score}{aim}{decided}. {said}"
 
 
 def advise(
@@ -98,6 +103,7 @@ def advise(
     score: str = "custom",
     bounds: tuple[float, float] | None = None,
     diagnosis: Diagnosis | None = None,
+    target: Literal["own", "mixture"] = "own",
 ) -> Advice:
     """Choose a method from what each agent sent to FedWQ-CP.
 
@@ -116,6 +122,8 @@ def advise(
         Range of the score, as ``score.bounds(C)`` gives it.
     diagnosis : Diagnosis, optional
         The assessment of the round, where it is at hand; by default `diagnose` makes it.
+    target : {"own", "mixture"}, optional
+        Whom each agent will predict: people like those it calibrated on, or those of all agents.
 
     Returns
     -------
@@ -125,20 +133,24 @@ def advise(
     Raises
     ------
     InputError
-        If nobody sent anything, alpha is not between 0 and 1, or counts are of other agents.
+        If nobody sent anything, alpha is not between 0 and 1, counts are of other agents, or the
+        target is unknown.
 
     Notes
     -----
-    It starts from the verdict of `diagnose`. The rules, in their order:
+    It starts from the verdict of `diagnose`, which is about people like those an agent calibrated
+    on. The rules, in their order:
 
     - **no-data**: no agent has enough points, nor have all together for FCP. ``fedwq-cp``, +inf.
     - **single**: one agent has points. ``split-cp``.
-    - **safe**: no agent's coverage falls short by more than alpha/2. ``fedwq-cp``.
+    - **safe**: no agent's coverage falls short by more than alpha/2. ``fedwq-cp``; with the target
+      ``"mixture"`` only where class counts do not show that labels differ.
     - **suspect**: of three agents or more, one holds more than half of all points, or sent +inf
       though it has enough points. Whether it is right cannot be told. ``guarded-median-cp``, where
       each agent keeps at least the coverage of its own threshold whatever the others send.
     - **label-shift**: class counts of fewer than 20 agents differ by more than chance. ``fedls-cp``
-      with ``floor=True``, for test data whose labels follow the mixture of all agents.
+      with ``floor=True``, for the target; with the target ``"own"`` only where some agent has too
+      few points for ``split-cp`` (below).
     - **few**: some agents have a finite threshold, but all points together are too few for FCP.
       ``fedwq-cp`` with ``overflow="exclude"``.
     - **unsafe**, and every agent has 16 (1 - alpha)/alpha points, 304 at alpha = 0.05.
@@ -157,22 +169,24 @@ def advise(
     """
     if not thresholds:
         raise InputError("thresholds must hold at least one agent's summary, got none")
+    if target not in TARGETS:
+        raise InputError(f"target must be 'own' or 'mixture', got {target!r}")
     if counts is not None and set(counts) != set(thresholds):
         raise InputError("counts must be of the same agents as thresholds")
     found = diagnose(thresholds, alpha, bounds) if diagnosis is None else diagnosis
     evidence = Evidence(dict(thresholds), found.alpha, bounds, found.threshold, "", "")
     shift = None if counts is None else label_shift(list(counts.values()))
-    code, method, settings, why, price, agents = _choose(evidence, found, shift)
+    code, method, settings, why, price, agents = _choose(evidence, found, shift, target)
     return Advice(
         method, score, code, why, found.verdict, settings, agents, price, found.alpha,
-        notes=_notes(evidence, score, code),
+        notes=_notes(evidence, score, code, target, counted=counts is not None), target=target,
     )  # fmt: skip
 
 
 _Choice = tuple[str, str, dict[str, Setting], str, str, tuple[str, ...]]
 
 
-def _choose(evidence: Evidence, found: Diagnosis, shift: float | None) -> _Choice:
+def _choose(evidence: Evidence, found: Diagnosis, shift: float | None, target: str) -> _Choice:
     """Return code, method, settings, reason, price and agents of the first rule that applies."""
     some, enough = evidence.some, {
         name: s for name, s in evidence.finite.items() if s.n >= evidence.needed
@@ -193,7 +207,8 @@ def _choose(evidence: Evidence, found: Diagnosis, shift: float | None) -> _Choic
             "threshold covers test data like its calibration data; others have none."
         )
         return "single", "split-cp", {}, why, "", (name,)
-    if found.verdict == "safe":
+    corrected = shift is not None and M < MANY
+    if found.verdict == "safe" and not (corrected and target == "mixture"):
         missed = 1 - min(least for least, _ in found.coverage.values())
         why = (
             "Averaging is safe: at the mean of the thresholds no agent misses more than alpha/2 "
@@ -210,15 +225,15 @@ def _choose(evidence: Evidence, found: Diagnosis, shift: float | None) -> _Choic
         )
         price = "no agent's threshold is below its own; a higher median raises it within the slack"
         return "suspect", "guarded-median-cp", {"slack": 0.5}, why, price, (suspect,)
-    if shift is not None and M < MANY:
-        why = (
-            f"{_seen(evidence, found)}, and label distributions differ (total variation "
-            f"{shift:.2f}). Where test labels follow the mixture of all agents, fedls-cp gives "
-            "each agent its threshold for it, right if scores within a class stay as they are; no "
-            "agent is covered less than by FedWQ-CP. Where test data are like an agent's own "
-            "calibration data, use fcp with sketch=order and own=True instead."
-        )
-        return "label-shift", "fedls-cp", {"floor": True}, why, _above(evidence), ()
+    own_enough = len(enough) == len(evidence.sent) and all(
+        own_suffices(s.n, alpha) for s in enough.values()
+    )
+    if corrected and not (own_enough and target == "own"):
+        seen = _seen(evidence, found)
+        return "label-shift", "fedls-cp", {"floor": True}, (
+            f"{seen}, and label distributions differ (total variation {shift:.2f}). "
+            f"{_FOR_LABELS[target]} No agent is covered less than by FedWQ-CP."
+        ), _above(evidence), ()  # fmt: skip
     if not pooled:
         few = {name: s for name, s in some.items() if s.n < evidence.needed}
         why = (
@@ -229,11 +244,7 @@ def _choose(evidence: Evidence, found: Diagnosis, shift: float | None) -> _Choic
         return "few", "fedwq-cp", {"overflow": "exclude"}, why, "", tuple(few)
     code = "unsafe" if found.verdict == "unsafe" else "cannot-tell"
     seen, concerned = _seen(evidence, found), found.findings[0].agents
-    if (
-        code == "unsafe"
-        and len(enough) == len(evidence.sent)
-        and all(own_suffices(s.n, alpha) for s in enough.values())
-    ):
+    if code == "unsafe" and own_enough:
         why = f"{seen}. Each agent's own threshold covers test data like its calibration data."
         return code, "split-cp", {}, why, _above(evidence), concerned
     settings = GUARDED if len(evidence.sent) == M else {**GUARDED, "count_empty": False}
@@ -242,6 +253,18 @@ def _choose(evidence: Evidence, found: Diagnosis, shift: float | None) -> _Choic
         "threshold is higher uses that, and none is covered less than by FedWQ-CP."
     )
     return code, "fcp", settings, why, _raised(evidence), concerned
+
+
+_FOR_LABELS = {
+    "own": "The target is own: each agent predicts people like those it calibrated on. fedls-cp "
+    "weighs classes as the agent's own data do, and borrows scores of a class from other agents "
+    "where it has few. Where agents predict people of all agents, set target=mixture: coverage "
+    "there can else be too low.",
+    "mixture": "The target is mixture: each agent predicts people of all agents. fedls-cp gives "
+    "each agent its threshold for their labels, right if scores within a class stay as they are. "
+    "Where agents predict people like those they calibrated on, set target=own: coverage there can "
+    "else be too low.",
+}
 
 
 def own_suffices(n: int, alpha: float) -> bool:
@@ -284,6 +307,8 @@ def _seen(evidence: Evidence, found: Diagnosis) -> str:
     """Say why averaging will not do, in a clause."""
     if not evidence.finite:
         return "No agent sent a finite threshold"
+    if found.verdict == "safe":
+        return "Averaging is safe for people like those an agent calibrated on"
     if found.threshold == inf:
         few = [name for name, s in evidence.some.items() if s.threshold == inf]
         return f"No mean is finite: {named(few)} sent +inf"
@@ -299,9 +324,17 @@ def _seen(evidence: Evidence, found: Diagnosis) -> str:
     )
 
 
-def _notes(evidence: Evidence, score: str, code: str) -> tuple[str, ...]:
+def _notes(
+    evidence: Evidence, score: str, code: str, target: str, *, counted: bool
+) -> tuple[str, ...]:
     """Say what could be found out, and what else would help."""
     notes = []
+    if target == "mixture" and code not in ("label-shift", "no-data"):
+        notes.append(
+            "The target is mixture, and this method does not use it: what is said of coverage is "
+            "about people like those an agent calibrated on."
+            + ("" if counted else " A round of fedls-cp tells whether label distributions differ.")
+        )
     if code == "cannot-tell" and not evidence.tails:
         notes.append(
             "To find out, open a round of fedwq-cp with tail=16: each agent then sends up to "

@@ -343,6 +343,15 @@ VERSION = 2
 Setting: TypeAlias = bool | int | float | str | tuple[float, ...] | None
 """What a setting of a method or score may be."""
 
+Target: TypeAlias = str | tuple[float, ...]
+"""Whom each agent will predict: ``"own"``, ``"mixture"``, or a distribution in numbers."""
+
+TARGETS = {
+    "own": "each agent predicts people like those it calibrated on",
+    "mixture": "each agent predicts people of all agents",
+}
+"""What the named targets mean."""
+
 _KEY = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -404,6 +413,9 @@ class Round:
         people; None for one threshold.
     groups : tuple of str
         Names of the groups, for ``"group"``.
+    target : str or tuple of float
+        Whom each agent will predict: people like its ``"own"``, those of all agents
+        (``"mixture"``), or a distribution in numbers, as the method reads it.
     roster : RosterDigest or None
         What agents are sent instead of a long roster, and of its keys.
     secure : tuple of float or None
@@ -430,6 +442,7 @@ class Round:
     n_classes: int | None = None
     by: str | None = None
     groups: tuple[str, ...] = ()
+    target: Target = "own"
     roster: RosterDigest | None = None
     secure: tuple[float, ...] | None = None
     version: int = VERSION
@@ -465,6 +478,7 @@ class Round:
         _check_classes(self)
         _check_groups(self)
         _check_keys(self)
+        _check_target(self)
 
     def brief(self) -> Round:
         """Return the terms as they are sent to agents.
@@ -644,6 +658,23 @@ def _check_keys(round: Round) -> None:
             )
     if len(set(round.keys.values())) != len(round.keys):
         raise InputError("each agent must have a key of its own", field="keys")
+
+
+def _check_target(round: Round) -> None:
+    """Refuse a target that no method could read."""
+    target: object = round.target
+    if isinstance(target, tuple | list) and target:
+        LIST.count(target, "target")
+        if all(type(x) in (int, float) and isfinite(x) for x in target):
+            # as numbers are read back, so that the digest of the terms stays the same
+            object.__setattr__(round, "target", tuple(map(float, target)))
+            return
+    if not isinstance(target, str) or target not in TARGETS:
+        raise InputError(
+            "must be 'own' (people like those an agent calibrated on), 'mixture' (people of all "
+            f"agents) or finite numbers, got {target!r}",
+            field="target",
+        )
 
 
 def threshold_by(

@@ -28,7 +28,15 @@ from fedwqcp.methods import Calibration
 from fedwqcp.quantile import conformal_quantile
 from fedwqcp.wire.messages import Round
 from fedwqcp_lab import unit as units
-from fedwqcp_lab.evaluation import Scored, SetMetrics, code_versions, fits, method_of, prepare
+from fedwqcp_lab.evaluation import (
+    Scored,
+    SetMetrics,
+    code_versions,
+    fits,
+    method_of,
+    prepare,
+    target_of,
+)
 from fedwqcp_lab.experiment import Experiment, MethodPlan, PresetPlan, embedded, paper
 from fedwqcp_lab.pipeline import Folder, workers
 from fedwqcp_lab.results import write_atomic
@@ -412,6 +420,7 @@ class _Trial:
             max_n=max_n,
             rule=scored.rule(row),
             n_classes=next(cal.n_classes for cal in sent.values()),
+            target=target_of(setting, row),
         )
         plan = Plan.of(round)
         unchecked = _Unchecked(plan.round, plan.method, plan.score, plan.tasks)

@@ -42,7 +42,7 @@ from fedwqcp.quantile import exact_level
 from fedwqcp.scores import Rule, Score
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.custom import Custom
-from fedwqcp.wire.messages import Number, Round
+from fedwqcp.wire.messages import Number, Round, Target
 
 SeedLike: TypeAlias = int | Sequence[int] | SeedSequence | BitGenerator | Generator
 """What `numpy.random.default_rng` takes."""
@@ -69,6 +69,7 @@ def calibrate(
     by: Literal["label", "group"] | None = None,
     groups: Sequence[str] | None = None,
     classes: Sequence[str] | None = None,
+    target: Target = "own",
     allow_samples: bool = False,
     allow_large_alpha: bool = False,
     limit: DisclosureLimit | None = None,
@@ -113,6 +114,11 @@ def calibrate(
         Names of the classes, in the order of every model's columns; by default those that a
         `Calibration` names. An agent whose `Calibration` names others, or another order, is
         refused by name. Sets and thresholds by label then speak of these names.
+    target : "own", "mixture" or tuple of float, optional
+        Whom each agent will predict: people like those it calibrated on, as deployed (the default),
+        or people of all agents; or a distribution in numbers, as the method reads it. The wrong
+        choice costs coverage, or makes sets larger. Methods that correct no shift give the same
+        thresholds for every target; the release's ``assumption`` says so.
     allow_samples : bool, optional
         Let methods pass on all scores of single people, as the exact forms of some need.
     allow_large_alpha : bool, optional
@@ -172,18 +178,18 @@ def calibrate(
         "score": _named_score(score, cals),
         "rule": set_rule(rule, allow_empty),
         "key": key,
+        "target": target,
         "allow_samples": allow_samples,
         "limit": limit,
         "rng": _one_source(rng, seed),
         "on_exchange": on_exchange,
     }
     if method == "auto":
-        if by is not None or secure:
+        if secure:
             raise InputError(
-                'method="auto" needs the thresholds of all agents: name a method for rounds by '
-                "label or group, and for masked sums"
+                'method="auto" needs the thresholds of all agents: name a method for masked sums'
             )
-        advised = _as_advised(cals, **options)
+        advised = _as_advised(cals, by=by, groups=groups, **options)
         left = advised.guarantee.after_a_choice()
         release = replace(advised, guarantee=left, assumption=f"{advised.assumption}{_CHOSEN}")
     else:
@@ -292,11 +298,17 @@ def _one_round(
     limit: DisclosureLimit | None,
     rng: SeedLike | None,
     on_exchange: OnExchange | None,
+    target: Target = "own",
     by: Literal["label", "group"] | None = None,
     groups: Sequence[str] | None = None,
     secure: bool | tuple[float, float] = False,
 ) -> Release:
     """Run one round of a method between agents of this process."""
+    if getattr(method, "target", "own") not in ("own", target):
+        raise InputError(
+            "target is a term of the round: leave it out of the method, and write "
+            f"calibrate(..., target={method.target!r})"  # type: ignore[union-attr]  # it has one
+        )
     round = Round(
         id=new_id(),
         method=choose_method(method),
@@ -311,6 +323,7 @@ def _one_round(
         classes=next((cal.classes for cal in cals.values()), ()),
         by=by,
         groups=_group_names(cals, by, groups),
+        target=target,
     )
     plan = Plan.of(round)
     if secure:  # masked sizes are bounded with their noise
@@ -331,8 +344,16 @@ def _as_advised(cals: Mapping[str, Calibration], **terms: Any) -> Release:
     """Assess a first round, then calibrate with what is advised."""
     from fedwqcp.federation.advice import calibrate_as_advised
 
-    labelled = all(cal.labels is not None or not cal.n for cal in cals.values())
-    return calibrate_as_advised(lambda chosen: _one_round(cals, chosen, **terms), labelled=labelled)
+    if not isinstance(target := terms["target"], str):
+        raise InputError(
+            'method="auto" takes target="own" or "mixture": for a distribution in numbers name the '
+            "method, such as 'fedls-cp'"
+        )
+    known = all(cal.labels is not None or not cal.n for cal in cals.values())
+    labelled = known and terms["by"] != "label"  # a class by itself has no label distribution
+    return calibrate_as_advised(
+        lambda chosen: _one_round(cals, chosen, **terms), labelled=labelled, target=target
+    )
 
 
 def run(

@@ -9,6 +9,7 @@ from fedwqcp import methods, scores
 from fedwqcp.errors import InputError
 from fedwqcp.federation.plan import (
     as_alphas,
+    as_target,
     choose_method,
     choose_score,
     named_classes,
@@ -22,7 +23,7 @@ N = TypeVar("N")
 _KEYS = {
     "agents", "alpha", "method", "score", "rule", "by", "groups", "quorum", "max-n", "n-classes",
     "classes", "deadline", "grace", "records", "nodes", "secure", "score-low", "score-high",
-    "keys", "allow-large-alpha",
+    "keys", "allow-large-alpha", "target",
 }  # fmt: skip
 _PREFIXES = ("method-setting.", "score-setting.")
 
@@ -36,9 +37,10 @@ def round_of(config: Mapping[str, object]) -> Round:
         ``agents`` ("st-mary,lakeside"), ``alpha`` (0.1, or "0.05,0.1"; above 0.5 only with
         ``allow-large-alpha``), ``method``, ``score``,
         ``rule``, ``by`` ("label" or "group"), ``groups`` ("female,male"), ``quorum`` and
-        ``n-classes`` (0: not given), ``classes`` ("melanoma,nevus,other"), ``max-n``; ``keys``
-        ("st-mary=3f...,lakeside=a0..."), where answers must be signed; settings of method and score
-        under ``method-setting.NAME`` and ``score-setting.NAME``.
+        ``n-classes`` (0: not given), ``classes`` ("melanoma,nevus,other"), ``max-n``; ``target``
+        ("own", "mixture" or "0.5,0.5"); ``keys`` ("st-mary=3f...,lakeside=a0..."), where answers
+        must be signed; settings of method and score under ``method-setting.NAME`` and
+        ``score-setting.NAME``.
 
     Returns
     -------
@@ -80,6 +82,7 @@ def round_of(config: Mapping[str, object]) -> Round:
         by=str(config.get("by", "")) or None,
         groups=_split(config.get("groups", "")),
         keys=_keys(config.get("keys", "")),
+        target=as_target(str(config.get("target", "own"))),
     )
 
 

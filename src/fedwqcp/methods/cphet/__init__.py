@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Literal
 
@@ -63,7 +63,8 @@ from fedwqcp.methods.cphet.reweighting import (
     search_sums,
     weighed,
 )
-from fedwqcp.wire.messages import Begin, Local, Outcome, Question, Summary
+from fedwqcp.registry import TERM
+from fedwqcp.wire.messages import Begin, Local, Outcome, Question, Summary, Target
 from fedwqcp.wire.release import Guarantee
 
 _CHOICES = {
@@ -84,8 +85,8 @@ class CPhet(Method[Summary]):
     Parameters
     ----------
     target : "own", "mixture" or tuple of float, optional
-        The distribution of the test inputs: each agent's own, the agents' mixture, or a density in
-        numbers, as `density_of` fits it.
+        A term of the round (``calibrate(..., target=...)``), the distribution of the test inputs:
+        each agent's own, the agents' mixture, or a density in numbers, as `density_of` fits it.
     scope : {"pooled", "local"}, optional
         Whose scores are used: all agents', or only the agent's own, with weights P*(x) / P_i(x).
     form : {"threshold", "oracle"}, optional
@@ -137,7 +138,7 @@ class CPhet(Method[Summary]):
     (0.2, 1.1)
     """
 
-    target: str | tuple[float, ...] = "own"
+    target: Target = field(default="own", metadata=TERM)
     scope: Literal["pooled", "local"] = "pooled"
     form: Literal["threshold", "oracle"] = "threshold"
     solver: Literal["sums", "rounds", "exact"] = "sums"

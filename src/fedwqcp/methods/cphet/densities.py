@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, exp, inf, isfinite
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +17,7 @@ from fedwqcp._validation import Bools, Floats, Labels, as_floats, as_labels
 from fedwqcp.errors import InputError
 from fedwqcp.methods._base import UnfitAnswerError, usual
 from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level
-from fedwqcp.wire.messages import Payload, Summary, check_size
+from fedwqcp.wire.messages import Payload, Summary, Target, check_size
 
 MAX_DIMENSIONS = 32
 """Covariances of more dimensions are neither estimated well nor sent."""
@@ -263,9 +262,6 @@ def gather_densities(answers: Sequence[FittedDensity]) -> FeatureDensities:
             raise UnfitAnswerError(position, f"features must have {d} dimensions, as most have")
     return FeatureDensities(tuple(a.n for a in answers), tuple(a.density for a in answers))
 
-
-Target: TypeAlias = str | tuple[float, ...]
-"""``"own"``, ``"mixture"``, or a Gaussian mixture in numbers."""
 
 LARGEST_LOG_RATIO = 100.0
 """Log density ratios are cut here, so that weights and their squares stay finite."""

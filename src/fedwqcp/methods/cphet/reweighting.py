@@ -19,7 +19,6 @@ from fedwqcp.methods._search import ANSWER_SIZE, LARGEST_ANSWER, most_probes, se
 from fedwqcp.methods.cphet.densities import (
     FeatureDensities,
     GaussianMixture,
-    Target,
     clip_weights,
     fit_mixture,
     local_ratios,
@@ -35,6 +34,7 @@ from fedwqcp.wire.messages import (
     Question,
     SharedThreshold,
     Summary,
+    Target,
     check_score,
 )
 
@@ -46,7 +46,7 @@ class Weigh(Question):
     Parameters
     ----------
     densities : FeatureDensities
-        FeatureDensities of all agents.
+        Feature densities of all agents.
     """
 
     densities: FeatureDensities
@@ -61,7 +61,7 @@ class SumsAt(Question):
     probes : tuple of float
         In increasing order.
     densities : FeatureDensities
-        FeatureDensities of all agents; an agent keeps nothing from one question to the next.
+        Feature densities of all agents; an agent keeps nothing from one question to the next.
     """
 
     probes: tuple[float, ...]
@@ -81,7 +81,7 @@ class DescendToward(Question):
     q : tuple of float
         For each target, where the server stands.
     densities : FeatureDensities
-        FeatureDensities of all agents; an agent keeps nothing from one question to the next.
+        Feature densities of all agents; an agent keeps nothing from one question to the next.
     """
 
     q: tuple[float, ...]
@@ -190,7 +190,7 @@ class SharedDensities(Outcome):
     Parameters
     ----------
     densities : FeatureDensities
-        FeatureDensities of all agents.
+        Feature densities of all agents.
     """
 
     densities: FeatureDensities
@@ -207,7 +207,7 @@ class PooledWeights(Outcome):
     weights : tuple of tuple of float
         For each target, one weight for each score.
     densities : FeatureDensities
-        FeatureDensities of all agents, for the weight of a test input.
+        Feature densities of all agents, for the weight of a test input.
     largest : tuple of float
         For each target, the threshold of an input of the largest weight; no input has more.
     effective : tuple of float

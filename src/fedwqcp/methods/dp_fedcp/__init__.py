@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, Literal
 
@@ -48,6 +48,7 @@ from fedwqcp.methods.dp_fedcp.label_shift import (
     label_weights,
 )
 from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level
+from fedwqcp.registry import TERM
 from fedwqcp.wire.messages import (
     Begin,
     Outcome,
@@ -55,6 +56,7 @@ from fedwqcp.wire.messages import (
     Question,
     SharedThreshold,
     Summary,
+    Target,
 )
 from fedwqcp.wire.release import Guarantee
 
@@ -71,8 +73,9 @@ class DPFedCP(Method[Summary]):
     Parameters
     ----------
     target : "own", "mixture" or tuple of float, optional
-        The label distribution of the test data: each agent's own, the pooled one (all weights 1),
-        or one that the caller names, one number of at least 0 for each label.
+        A term of the round (``calibrate(..., target=...)``), the label distribution of the test
+        data: each agent's own, the pooled one (all weights 1), or one that the caller names, one
+        number of at least 0 for each label.
     solver : {"rounds", "exact"}, optional
         Federated averaging on the smoothed pinball loss, or a search on label-wise counts that ends
         at the exact quantile; neither sends scores.
@@ -128,7 +131,7 @@ class DPFedCP(Method[Summary]):
     array([0.5, 0.5])
     """
 
-    target: str | tuple[float, ...] = "own"
+    target: Target = field(default="own", metadata=TERM)
     solver: Literal["rounds", "exact"] = "rounds"
     rounds: int = 200
     local_steps: int = 20

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from math import inf, isfinite
 from typing import Any, Literal
@@ -35,7 +35,8 @@ from fedwqcp.methods.fedls_cp.class_sketches import (
 )
 from fedwqcp.methods.fedls_cp.shrinkage import Shrinkage, mixture_thresholds
 from fedwqcp.quantile import conformal_quantile, conformal_rank
-from fedwqcp.wire.messages import LocalQuantile, PerAgentThresholds, Question, Summary
+from fedwqcp.registry import TERM
+from fedwqcp.wire.messages import LocalQuantile, PerAgentThresholds, Question, Summary, Target
 from fedwqcp.wire.release import Guarantee
 
 
@@ -83,10 +84,10 @@ class FedLSCP(OneShot[ClassSketches]):
 
     Parameters
     ----------
-    target : "mixture", "own" or tuple of float, optional
-        The label distribution of the test data: that of all agents' points together, the agent's
-        own, or one that the caller names, one number of at least 0 for each class; their sum is
-        taken for 1.
+    target : "own", "mixture" or tuple of float, optional
+        A term of the round (``calibrate(..., target=...)``), the label distribution of the test
+        data: the agent's own, that of all agents' points together, or one that the caller names,
+        one number of at least 0 for each class; their sum is taken for 1.
     n0 : float, optional
         Own points of a class that weigh as much as all that others could say. By default it is
         estimated from how far agents differ in the same class. 0: no shrinkage, and the threshold
@@ -142,7 +143,7 @@ class FedLSCP(OneShot[ClassSketches]):
     (0.8, 0.8)
     """
 
-    target: str | tuple[float, ...] = "mixture"
+    target: Target = field(default="own", metadata=TERM)
     n0: float | None = None
     points: int = MOST_POINTS
     min_gap: int = 5

@@ -228,10 +228,10 @@ class FlareFederation(AbstractContextManager["FlareFederation"]):
 
     def submit(self, job: Path) -> str:
         """Submit a job without waiting for it, and return FLARE's id of it."""
-        told = self.nvflare("job", "submit", "-j", str(job))
-        number = (told.get("data") or {}).get("job_id")
+        reply = self.nvflare("job", "submit", "-j", str(job))
+        number = (reply.get("data") or {}).get("job_id")
         if not number:
-            raise InputError(f"the job could not be submitted: {told}")
+            raise InputError(f"the job could not be submitted: {reply}")
         return str(number)
 
     def wait(self, job: str, seconds: float, done: Callable[[], bool] = lambda: True) -> str:
@@ -285,9 +285,9 @@ class FlareFederation(AbstractContextManager["FlareFederation"]):
             ],
         }
         write_atomic(self.folder / "project.yml", to_json(project, indent=2))  # JSON is YAML too
-        told = self._run("provision", "-p", "project.yml", "-w", "kits", "--format", "json")
+        reply = self._run("provision", "-p", "project.yml", "-w", "kits", "--format", "json")
         if not self.kits.is_dir():
-            raise InputError(f"the startup kits could not be made: {told}")
+            raise InputError(f"the startup kits could not be made: {reply}")
         for name in (SERVER, *self.sites):
             allow(self.kits / name)
         # FLARE keeps jobs and snapshots in /tmp/nvflare, where other federations have theirs too
