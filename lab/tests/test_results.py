@@ -26,7 +26,7 @@ matplotlib = pytest.importorskip("matplotlib")
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 COMMITTED = RESULTS / "tables"
-TEXTS = ("tables.md", "tables.tex", "cells.csv", "verdicts.csv")
+TEXTS = ("tables.md", "tables.tex", "cells.csv", "verdicts.csv", "explained.md")
 LARGER = ("agents-20", "agents-100")
 FIGURES = sorted(COMMITTED.glob("*.svg"))
 
@@ -72,7 +72,7 @@ def test_figures_are_those_in_the_repository_byte_for_byte(made):
         assert (made / file.name).read_bytes() == file.read_bytes(), file.name
 
 
-@pytest.mark.parametrize("name", ["", "beyond", "conventions"])
+@pytest.mark.parametrize("name", ["", "beyond", "conventions", "readings"])
 def test_the_settings_of_every_record_are_spelled_out(name):
     configs = json.loads((RESULTS / name / "configs.json").read_bytes())
     assert all(digest(config) == key for key, config in configs.items())
@@ -109,6 +109,20 @@ def test_the_verdicts_in_words_are_those_of_the_table():
     assert said + f"{weighted[0]}, {weighted[1]} and {weighted[2]}" in page
     ratios = [float(line.split("|")[4]) for line in made["half-widths"].splitlines()[2:]]
     assert f"half-widths are {min(ratios):.1f} to {max(ratios):.1f} times ours" in page
+
+
+def test_most_published_cells_have_a_reading_and_the_page_counts_them():
+    made = tables("reproduction")
+    *_, total = made["explained"].splitlines()
+    cells, inside, overlapping, outside = map(int, re.findall(r"\d+", total))
+    assert (cells, inside + overlapping + outside) == (320, 320)
+    assert inside + overlapping >= 290
+    assert len(made["not explained"].splitlines()) == 2 + outside
+    page = " ".join((RESULTS.parent / "docs" / "reproduction.md").read_text().split())
+    assert f"{inside + overlapping} of {cells} are inside or overlapping" in page
+    (dp,) = [line for line in made["explained"].splitlines() if line.startswith("| dp-fedcp")]
+    said = list(map(int, re.findall(r"\| (\d+)(?= \|)", dp)))
+    assert f"gives {said[1] + said[2]} of the {said[0]} cells" in page
 
 
 def test_what_a_sceptic_reads_is_what_the_tables_say():

@@ -40,7 +40,14 @@ from fedwqcp_lab.experiment import Experiment, embedded, load, paper, parse_seed
 from fedwqcp_lab.pipeline import OnStep, Where, run
 from fedwqcp_lab.results import read_results
 from fedwqcp_lab.studies import byzantine, byzantine_tables, own, stress
-from fedwqcp_lab.tables import method_summaries, terminal_tables, verdict_table, write
+from fedwqcp_lab.tables import (
+    explained_rows,
+    method_summaries,
+    paper_cells,
+    terminal_tables,
+    verdict_table,
+    write,
+)
 
 app = typer.Typer(
     help="The laboratory of fedwqcp: experiments, studies and their tables.",
@@ -286,7 +293,17 @@ def tables(
         _written(own.write_tables(results, out or results / "tables"), as_json)
         return
     files = write(results, out or results / "tables", against=against == "published")
-    _written(files, as_json)
+    output = Output(as_json)
+    counts = []
+    if any(file.name == "explained.md" for file in files):
+        head, *rows = explained_rows(paper_cells(results))
+        table = Table(*head, title="published cells and their reading", title_justify="left")
+        for row in rows:
+            table.add_row(*row)
+            counts.append(dict(zip(head, row, strict=True)))
+        output.show(table)
+    output.say(f"Written: {', '.join(str(file) for file in files)}")
+    output.done(files=files, explained=counts)
 
 
 @app.command()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from math import inf, isfinite, sqrt
@@ -49,6 +49,25 @@ PLAIN_MEAN = "fedavgq-cp"
 
 SEPARATE = 0.0005
 """Differences of coverage below this are called none: half the last digit shown."""
+
+
+READINGS = (
+    ("fedwq-cp", "fedwq-cp", "the method"),
+    ("split-cp", "split-cp", "the method"),
+    ("fcp", "fcp", "the method"),
+    (
+        "fedcp-qq",
+        "fedcp-qq (local maximum 6 of 6)",
+        "the largest score of any agent, at most 1, in float32",
+    ),
+    ("cphet", "split-cp", "as SplitCP: each agent alone, no weights"),
+    (
+        "dp-fedcp",
+        "dp-fedcp (mean of all iterates from 0.7)",
+        "pinball descent on all scores alike, mean of all iterates from 0.7, plain sets",
+    ),
+)
+"""For each published row: our row that is held against it, and what that is."""
 
 
 def cells(results: Sequence[Result], *, against: bool = True) -> tuple[TableCell, ...]:
@@ -157,6 +176,17 @@ def count_verdicts(found: Iterable[TableCell]) -> dict[tuple[str, str, str], Cou
         if cell.verdict:
             tally.setdefault((cell.preset, cell.method, cell.metric), Counter())[cell.verdict] += 1
     return tally
+
+
+def against_published(found: Iterable[TableCell], method: str, row: str) -> list[TableCell]:
+    """Return the cells of one of our rows, judged by the figures published for a method."""
+    judged = []
+    for cell in found:
+        figure = published().get(published_key(cell.dataset, method, cell.metric, cell.agent))
+        if cell.method == row and cell.metric in ("coverage", "size") and figure is not None:
+            verdict = judge(cell.median, cell.half, figure)
+            judged.append(replace(cell, figure=figure, verdict=verdict))
+    return judged
 
 
 @cache

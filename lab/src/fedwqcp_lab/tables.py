@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import isinf
@@ -19,9 +20,11 @@ from fedwqcp_lab.comparison import (
     ALL,
     AVERAGE,
     INTERVAL,
+    READINGS,
     MethodRow,
     TableCell,
     ablation_rows,
+    against_published,
     agents_of,
     cells,
     count_verdicts,
@@ -61,6 +64,16 @@ Size: mean number of labels, or mean length of the intervals. Less: (other - Fed
 the medians, in brackets the same of the published medians. For ordinal labels from 0: length
 within their range, and mean number of labels inside the interval."""
 
+READINGS_FOLDER = "readings"
+"""The folder beside a run's records with those of `readings.toml`."""
+
+VERDICTS = ("inside", "overlapping", "outside")
+
+EXPLAINED = """\
+Every coverage and size that the paper prints is held against one row of ours for its method, the
+same on all datasets. A row that is not the method is a reading: what may have been computed. It
+shows that the figures can arise so, not that they did."""
+
 LATEX_MARKS = {"inside": "=", "overlapping": r"\sim", "outside": r"\times", "": ""}
 """How a verdict is written."""
 
@@ -83,6 +96,8 @@ def write(folder: Path, out: Path, *, against: bool = True) -> tuple[Path, ...]:
         "cells.csv": cells_csv(found),
         "verdicts.csv": _csv(verdict_rows(found)),
     }
+    if against and (folder / READINGS_FOLDER).exists():
+        texts["explained.md"] = explained_page(paper_cells(folder))
     for name, text in texts.items():
         write_atomic(out / name, text.encode())
     figures: tuple[Path, ...] = ()
@@ -92,6 +107,56 @@ def write(folder: Path, out: Path, *, against: bool = True) -> tuple[Path, ...]:
     partitions = Journal(folder / "partitions.jsonl", AgentPartition).read()
     figures += draw_partition(partitions, out / "partitions")
     return (*(out / name for name in texts), *figures)
+
+
+def paper_cells(folder: Path) -> tuple[TableCell, ...]:
+    """Return the cells of the preset `paper`, those of the readings among them."""
+    results = read_results(folder), read_results(folder / READINGS_FOLDER)
+    return tuple(cell for own in results for cell in cells(own) if cell.preset == "paper")
+
+
+def explained_page(found: Sequence[TableCell]) -> str:
+    """Return which published coverages and sizes a named reading gives, and which none does."""
+    parts = ["# Published cells and the reading that gives them", EXPLAINED]
+    parts += [markdown_table(explained_rows(found)), "## Not explained"]
+    parts += [markdown_table(unexplained_rows(found)), "## Every reading that was tried"]
+    return "\n\n".join([*parts, markdown_table(tried_rows(found))]) + "\n"
+
+
+def explained_rows(found: Sequence[TableCell]) -> list[list[str]]:
+    """Return, for each published row, its reading and how many cells that gives."""
+    rows = [["published row", "our row", "what that is", "cells", *VERDICTS]]
+    total: Counter[str] = Counter()
+    for method, row, words in READINGS:
+        tally = Counter(cell.verdict for cell in against_published(found, method, row))
+        rows.append([method, row, words, str(tally.total()), *(str(tally[v]) for v in VERDICTS)])
+        total += tally
+    rows.append(["all", "", "", str(total.total()), *(str(total[v]) for v in VERDICTS)])
+    return rows
+
+
+def unexplained_rows(found: Sequence[TableCell]) -> list[list[str]]:
+    """Return the cells that are outside under the reading of their row."""
+    rows = [["published row", "dataset", "metric", "agent", "our row gives", "published"]]
+    for method, row, _ in READINGS:
+        for cell in against_published(found, method, row):
+            if cell.verdict == "outside" and cell.figure is not None:
+                places = 4 if cell.metric == "coverage" else 2
+                ours = f"{cell.median:.{places}f} ± {cell.half:.{places}f}"
+                printed = f"{cell.figure.median:.{places}f} ± {cell.figure.half:.{places}f}"
+                rows.append([method, cell.display_title, cell.metric, cell.agent, ours, printed])
+    return rows
+
+
+def tried_rows(found: Sequence[TableCell]) -> list[list[str]]:
+    """Return how every row of ours stands to the published row of its method."""
+    rows = [["published row", "our row", "cells", *VERDICTS]]
+    for method in ("fedcp-qq", "cphet", "dp-fedcp"):
+        own = [c.method for c in found if c.method.partition(" (")[0] == method]
+        for row in (*(["split-cp"] if method == "cphet" else []), *dict.fromkeys(own)):
+            tally = Counter(cell.verdict for cell in against_published(found, method, row))
+            rows.append([method, row, str(tally.total()), *(str(tally[v]) for v in VERDICTS)])
+    return rows
 
 
 def cells_csv(found: Sequence[TableCell]) -> str:
