@@ -71,12 +71,13 @@ def labelled(rng, counts):
 def test_label_shift_is_corrected(method):
     """Nearer to 0.9 at the target than the uncorrected threshold, which label shift misleads."""
     rng, alpha, pi, runs = np.random.default_rng(1), 0.1, np.array([0.1, 0.1, 0.8]), 150
-    rule = method(tuple(pi), **({"solver": "exact"} if method is DPFedCP else {}))
+    terms = {"method": method(**({"solver": "exact"} if method is DPFedCP else {}))}
+    terms["target"] = tuple(pi)
     corrected, plain = [], []
     for _ in range(runs):
         cals = {f"a{k}": labelled(rng, row) for k, row in enumerate(LABELS)}
-        for found, used in ((corrected, rule), (plain, "fcp")):
-            q = np.broadcast_to(fw.calibrate(cals, method=used, alpha=alpha).threshold("a0"), 3)
+        for found, used in ((corrected, terms), (plain, {"method": "fcp"})):
+            q = np.broadcast_to(fw.calibrate(cals, **used, alpha=alpha).threshold("a0"), 3)
             found.append(float((pi * np.clip(q, 0, 1) ** (1 / POWERS)).sum()))
     assert near(corrected, 0.9)[0] < near(plain, 0.9)[1]
 
