@@ -63,6 +63,10 @@ def labelled(rng, counts):
     return fw.Calibration(rng.uniform(size=counts.sum()) ** POWERS[labels], labels, n_classes=3)
 
 
+@pytest.mark.guarantee(
+    "docs/explanation/methods.md",
+    "approximate coverage at the target if the distribution of X given Y is shared.",
+)
 @pytest.mark.guarantee("README.md", "approximate coverage under label shift, optionally with noise")
 @pytest.mark.slow
 @pytest.mark.guarantee("dp-fedcp", "approximate coverage at the target, if the distribution of X")
@@ -82,6 +86,10 @@ def test_label_shift_is_corrected(method):
     assert near(corrected, 0.9)[0] < near(plain, 0.9)[1]
 
 
+@pytest.mark.guarantee(
+    "docs/explanation/methods.md",
+    "with high probability, if the conditional distribution of Y given X is shared",
+)
 @pytest.mark.guarantee(
     "README.md", "approximate coverage under covariate shift, if the density ratios are right"
 )
@@ -108,6 +116,9 @@ def test_covariate_shift_is_corrected():
     assert near(corrected, 0.9)[0] < near(plain, 0.9)[1]
 
 
+@pytest.mark.guarantee(
+    "docs/explanation/methods.md", "coverage misses FCP's by at most H z / (2 sqrt(n))"
+)
 @pytest.mark.guarantee("README.md", "if honest agents' scores share one distribution")
 @pytest.mark.slow
 @pytest.mark.guarantee("rob-fcp", "coverage misses that of FCP by at most H z / (2 sqrt(n))")
