@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 TORCH  ?= torch==2.13.0
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test test-lowest test-torch test-flower test-nvflare test-browser test-docs docs screenshots nightly fuzz check slow paper bench-peers clean
+.PHONY: demo test test-lowest test-torch test-flower test-flower-oldest test-nvflare test-browser test-docs docs screenshots nightly fuzz check slow paper bench-peers clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.demo  ## the main job, on data that needs no download
@@ -39,6 +39,11 @@ paper: $(VENV)/.torch  ## the paper's experiment: make paper DATA=folder
 test-flower: $(VENV)/.flower  ## rounds between real processes, with TLS and authentication
 	$(BIN)/python -m pytest tests/flower tests/federation/test_certs.py tests/cli/test_server.py tests/conformance/test_transports.py \
 	  src/fedwqcp/federation/transport/flower -m "not slow and not nightly"
+
+test-flower-oldest: $(VENV)/.flower-oldest  ## apps and a round between processes on the oldest supported Flower
+	$(VENV)-flower/bin/python -m pytest tests/flower/test_client_app.py tests/flower/test_server_app.py tests/flower/test_secure.py \
+	  tests/flower/test_signing.py tests/conformance/test_transports.py -m "not slow and not nightly"
+	$(VENV)-flower/bin/python -m pytest tests/flower/test_new_app.py
 
 test-nvflare: $(VENV)/.nvflare  ## rounds over NVIDIA FLARE, within a process and between real ones
 	$(BIN)/python -m pytest tests/nvflare tests/conformance/test_transports.py tests/cli/test_output.py -m "not slow and not nightly"
@@ -78,6 +83,12 @@ $(VENV)/.flower: $(VENV)/.dev
 	$(PIP) install --quiet -e ".[flower]"
 	touch $@
 
+$(VENV)/.flower-oldest: $(VENV)/bin/python pyproject.toml
+	$(PYTHON) -m venv $(VENV)-flower
+	$(VENV)-flower/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(VENV)-flower/bin/python -m pip install --quiet -e ".[flower,sign]" "flwr==1.32.0" --group test
+	touch $@
+
 $(VENV)/.nvflare: $(VENV)/.dev
 	$(PIP) install --quiet -e ".[nvflare]"
 	touch $@
@@ -107,7 +118,7 @@ bench-peers:  ## times beside other libraries, in an environment of their own
 	$(PYTHON) benchmarks/peers/run.py --setup build/peers --page
 
 clean:
-	rm -rf $(VENV) $(VENV)-lowest out dist
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-flower out dist
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("fedwqcp needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'

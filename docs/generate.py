@@ -38,8 +38,59 @@ HELD = """## Each promise and the test that holds it
 
 Every sentence of a method's guarantee, and promises of other pages, with the tests that would fail
 if it were false. `python docs/generate.py` makes these tables from the docstrings and the tests'
-marks; a test fails where they are stale, or a sentence has no test.
+marks; a test fails where they are stale, or a sentence has no test. The tables of `SECURITY.md`
+name their tests themselves.
 """
+
+FIGURES = {"docs/beyond.md", "docs/performance.md", "docs/reproduction.md"}
+"""Pages of measured figures, which promise nothing: each figure comes from a command."""
+
+_LIMIT = re.compile(
+    r"\b(guarantee[sd]?|promise[sd]?|proved|at least|at most|never|no more than|whatever)\b", re.I
+)
+_OF = re.compile(
+    r"\b(cover(s|ed|age)?|thresholds?|loss(es)?|miss(es|ed)?|alarms?|epsilon|private|Byzantine|probability"
+    r"|honest)\b", re.I,
+)  # fmt: skip
+_TEST = re.compile(r"`(?:[\w/.]+::)?(test_\w+)`")
+
+NO_PROMISES = {
+    "README.md": ("with a promised coverage", "[Documentation](docs/index.md)"),
+    "SECURITY.md": (
+        "covers at least 0.90 at each hospital",  # measured: results/disclosure
+        "the method's own guarantee, thresholds within",
+    ),
+    "docs/index.md": ("with a promised coverage",),
+    "docs/explanation/assessment.md": ('"Below the best" is by how much',),
+    "docs/explanation/label-shift.md": (  # steps of proofs
+        "So the threshold's sum at q** is at least",
+        "Let A(v) be the sum of pi_c times",
+    ),
+    "docs/explanation/methods.md": (
+        "A set holds the labels (or values) whose score is at most",
+        '**Threshold** `form="marginal"`',
+        "a weight is n_k, but at most `cap`",
+    ),
+    "docs/explanation/monitoring.md": (
+        "Conformal prediction promises coverage for data like",
+        "Each row is covered with probability at least",  # the hypothesis
+        "promises nothing to a single agent",
+        "Coverage of people whose labels never arrive",
+    ),
+    "docs/how-to/add-a-method.md": ("A promise on a page",),
+    "docs/how-to/add-a-score.md": ("already tests the rest",),
+    "docs/how-to/advise.md": ("Records of private and of masked rounds are refused",),
+    "docs/how-to/choose-alpha.md": ("covers at least as often as the model is right",),
+    "docs/how-to/flower.md": ("with a promised coverage",),
+    "docs/how-to/monitor.md": ("says whether each agent still gets", "a hard class may lie below"),
+    "docs/how-to/nvflare.md": ("with a promised coverage",),
+    "docs/reference/api.md": ("| `fw.Release` |", "| `fw.Guarantee` |"),
+    "docs/reference/cli.md": ("| `server close` |", "demo` | `method`, `guarantee`"),
+    "docs/reference/wire-format.md": ("A guarantee's `kind` is",),
+    "docs/tutorial/first-hour.md": ("They want prediction sets that miss",),
+}
+"""Words of sentences that sound like a promise of this software and are none: what users want,
+definitions, hypotheses, figures, lists of names."""
 
 
 def write(folder: Path) -> None:
@@ -163,13 +214,23 @@ class Mark(NamedTuple):
 def marks() -> list[Mark]:
     """Return every ``@pytest.mark.guarantee(source, words)`` of the tests."""
     found = []
-    for path in sorted((ROOT / "tests").rglob("test_*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            for mark in getattr(node, "decorator_list", ()):
-                if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.guarantee":
-                    source, words = (ast.literal_eval(each) for each in mark.args)
-                    found.append(Mark(source, words, f"{path.relative_to(ROOT)}::{node.name}"))
+    for path, node in _tests():
+        for mark in node.decorator_list:
+            if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.guarantee":
+                source, words = (ast.literal_eval(each) for each in mark.args)
+                found.append(Mark(source, words, f"{path.relative_to(ROOT)}::{node.name}"))
     return found
+
+
+@cache
+def _tests() -> list[tuple[Path, ast.FunctionDef]]:
+    """Return every function of the tests, with its file."""
+    return [
+        (path, node)
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef)
+    ]
 
 
 def guarantee_of(method: str) -> list[str]:
@@ -179,13 +240,51 @@ def guarantee_of(method: str) -> list[str]:
     return re.split(r"(?<=\.) (?=[A-Z`])", " ".join(paragraph.split()))
 
 
+def promising(page: str) -> list[str]:
+    """Return the sentences and table rows of a page that promise something."""
+    text = re.sub(r"```.*?```", "", _own_text(page), flags=re.DOTALL)
+    found = []
+    for block in re.split(r"\n\s*\n|\n(?=\s*[-|#] ?|\s*\d\. )", re.sub("<!--.*?-->", "", text)):
+        line = " ".join(block.split())
+        parts = [line] if line[:1] == "|" else re.split(r"(?<=\.)(?:\*\*)? (?=[A-Z`*\[])", line)
+        found += [s for s in parts if line[:1] != "#" and _LIMIT.search(s) and _OF.search(s)]
+    return found
+
+
+def unheld() -> list[tuple[str, str]]:
+    """Return pages and their sentences that promise something which no test is marked to hold."""
+    tests = {node.name for _, node in _tests()}
+    pages = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    found = []
+    for path in pages:
+        page = path.relative_to(ROOT).as_posix()
+        if page in FIGURES or not page.startswith(("README", "SECURITY", *_SECTIONS)):
+            continue
+        words = [mark.words for mark in marks() if mark.source == page]
+        words += NO_PROMISES.get(page, ())
+        for sentence in promising(page):
+            named = set(_TEST.findall(sentence))
+            if not (named and named <= tests) and not any(each in sentence for each in words):
+                found.append((page, sentence))
+    return found
+
+
+_SECTIONS = tuple(
+    f"docs/{name}" for name in ("explanation/", "how-to/", "reference/", "tutorial/", "index.md")
+)
+
+
+def _own_text(page: str) -> str:
+    """Return a page without the tables that are made here."""
+    before, _, rest = (ROOT / page).read_text().partition(MADE[0])
+    return f"{before} {rest.partition(MADE[1])[2]}"
+
+
 def sentence_with(mark: Mark) -> str | None:
     """Return the sentence of a guarantee that a mark is about, or its words of a page."""
     if mark.source in methods.available():
         return next((each for each in guarantee_of(mark.source) if mark.words in each), None)
-    own, _, rest = (ROOT / mark.source).read_text().partition(MADE[0])
-    page = " ".join(f"{own} {rest.partition(MADE[1])[2]}".split())  # without the table itself
-    return mark.words if mark.words in page else None
+    return mark.words if mark.words in " ".join(_own_text(mark.source).split()) else None
 
 
 def promises() -> str:

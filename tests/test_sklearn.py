@@ -40,6 +40,9 @@ def test_a_classifier_with_text_classes(iris):
     probs = model.predict_proba(X[3::4])
     np.testing.assert_array_equal(sets.mask, 1 - probs <= agent.threshold_)
     np.testing.assert_array_equal(agent.predict(X), model.predict(X))
+    assert sets.classes == ("setosa", "versicolor", "virginica")
+    assert sets.cover(y[3::4]).mean() == agent.score(X[3::4], y[3::4])
+    assert agent.calibration(X[1::4], y[1::4]).classes == sets.classes
 
 
 def test_a_threshold_of_a_federation(iris):
@@ -85,6 +88,16 @@ def test_conformalize_keeps_a_release_that_predicts(iris):
     assert full.release_.round.rule == "leq_top1"
     assert not full.predict_set(X[3::4]).empty().any()
     assert full.get_params()["allow_empty"] is False
+
+
+def test_a_site_whose_model_lacks_a_class_is_refused_by_name(iris):
+    X, y, model = iris
+    some = y != "setosa"
+    other = LogisticRegression(max_iter=500).fit(X[some], y[some])
+    one, two = ConformalClassifier(model), ConformalClassifier(other)
+    sites = {"a": one.calibration(X, y), "b": two.calibration(X[some], y[some])}
+    with pytest.raises(InputError, match=r"agent 'b': .*setosa"):
+        fw.calibrate(sites, alpha=0.1)
 
 
 def test_an_unknown_class_is_refused(iris):

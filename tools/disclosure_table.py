@@ -81,7 +81,9 @@ def _data(n: int) -> Calibration:
 
 def _disclosed(name: str, settings: dict[str, object], n: int) -> int:
     """How many scores of an agent a round with two agents can learn at most."""
-    method = methods.get(name, **settings)
+    terms = dict(settings)
+    target = terms.pop("target", "own")
+    method = methods.get(name, **terms).toward(target)
     found = method.reveals(_data(n), 0.1, steps=1)
     return min(n, sum(part.scores for part in found))
 
@@ -90,8 +92,10 @@ def _first(name: str, settings: dict[str, object]) -> str:
     """From which size on an agent answers without a word of its site."""
     if name == "split-cp":
         return "any n"
-    choice = Choice(name, dict(settings))  # type: ignore[arg-type]  # checked there
-    round = Round("r", choice, Choice("custom"), (0.1,), ("a", "b"), 2, 10**6, n_classes=2)
+    terms = dict(settings)
+    more = {"target": terms.pop("target", "own"), "max_n": 10**6, "n_classes": 2}
+    choice = Choice(name, terms)  # type: ignore[arg-type]  # checked there
+    round = Round("r", choice, Choice("custom"), (0.1,), ("a", "b"), 2, **more)  # type: ignore[arg-type]  # as its fields
 
     def answers(n: int) -> bool:
         try:

@@ -21,7 +21,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._validation import Floats, group_places
+from fedwqcp._validation import Floats, as_classes, group_places
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.federation.outputs import Outputs, row_uniforms
 from fedwqcp.federation.plan import set_rule
@@ -369,7 +369,9 @@ class ConformalClassifier(_Conformal):
         probs = self._outputs("predict_proba", X)
         labels = self._labels(y)
         scores = self._score().of(probs, labels, u=self._uniforms(probs, ids))
-        return Calibration(scores, labels, n_classes=len(self.classes_), groups=groups)
+        names = self._names()
+        n_classes = len(self.classes_)
+        return Calibration(scores, labels, n_classes=n_classes, groups=groups, classes=names)
 
     def predict_set(
         self,
@@ -378,6 +380,8 @@ class ConformalClassifier(_Conformal):
         groups: npt.ArrayLike | None = None,
     ) -> LabelSets:
         """Return a set of labels for each row; columns follow ``estimator.classes_``.
+
+        Classes that are text name the labels of the sets.
 
         Parameters
         ----------
@@ -396,7 +400,8 @@ class ConformalClassifier(_Conformal):
         probs = self._outputs("predict_proba", X)
         u = self._uniforms(probs, ids)
         rule = set_rule(self.rule, self.allow_empty)
-        return self._score().invert(probs, self._threshold(groups, len(probs)), rule, u)
+        sets = self._score().invert(probs, self._threshold(groups, len(probs)), rule, u)
+        return LabelSets(sets.mask, self._names())
 
     def score(self, X: npt.ArrayLike, y: npt.ArrayLike) -> float:
         """Return the coverage: the share of rows whose set holds their label.
@@ -434,6 +439,16 @@ class ConformalClassifier(_Conformal):
 
     def _score(self) -> LabelScore:
         return APS() if self.conformity_score is None else self.conformity_score
+
+    def _names(self) -> tuple[str, ...]:
+        """Return the names of the classes, where they are text that a round can carry."""
+        classes = self.classes_
+        if classes.dtype.kind not in "UO" or not all(isinstance(name, str) for name in classes):
+            return ()
+        try:
+            return as_classes(classes.tolist())
+        except InputError:
+            return ()
 
     def _terms(self) -> dict[str, Any]:
         return {"rule": self.rule, "key": self.key, "allow_empty": self.allow_empty}

@@ -367,6 +367,9 @@ def predict_logits(*more, fails=False):
                    "--agent", "st-mary", *more, fails=fails)  # fmt: skip
 
 
+@pytest.mark.guarantee(
+    "docs/how-to/temperature.md", "It never leaves: the answer holds the threshold and the number"
+)
 def test_an_agent_predicts_at_the_temperature_it_calibrated_at(logits_round):
     said = calibrate_logits("st-mary", "--temperature-share", 0.2)
     kept = json.loads((logits_round / "st-mary.temperature").read_text())

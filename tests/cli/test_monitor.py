@@ -8,10 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from scipy import stats
 
-from command_line import call
+import fedwqcp as fw
+from command_line import call, call_process
 from fedwqcp.errors import InputError
 from fedwqcp.monitor import read_log
 
@@ -159,3 +161,75 @@ def test_a_line_that_was_cut_short_does_not_swallow_the_next(tmp_path, monkeypat
     assert [entry.update for entry in read_log(log)] == [1, 2]
     monitor("update", "s.json", "rows.csv", "--agent", "a")
     assert [entry.update for entry in read_log(log)] == [1, 2, 3]
+
+
+BAD = "covered,label\n" + "0,0\n0,1\n" * 30
+
+
+def on_alarm(state, *words, agent="a", **options):
+    """Update a monitor with rows that raise an alarm; a command opens the next round."""
+    return monitor("update", state, "-", "--agent", agent, *words, stdin=BAD, **options)
+
+
+def test_an_alarm_opens_the_next_round_once(state, tmp_path):
+    code = (
+        "import os, pathlib; pathlib.Path('opened').open('a').write(os.environ['FEDWQCP_ALARMED'])"
+    )
+    words = ("--on-alarm", f'{sys.executable} -c "{code}"')
+    good = "covered,label\n" + "1,0\n1,1\n" * 50
+    assert "opened" not in monitor("update", state, "-", "--agent", "b", *words, stdin=good)
+    assert not (tmp_path / "opened").exists()
+    assert "the next round was opened" in on_alarm(state, *words)
+    assert (tmp_path / "opened").read_text() == "a"
+    facts = json.loads(on_alarm(state, *words, "--json"))
+    assert (facts["alarms"] > 0, facts["opened"], facts["earliest"]) == (True, [], None)
+    assert "may be opened from" in on_alarm(state, *words, agent="b"), "seven days later"
+    monitor("recalibrated", state, "--agent", "a")
+    facts = json.loads(on_alarm(state, *words, "--on-alarm-days", 0, "--json"))
+    assert facts["opened"] == ["a", "b"]
+    assert (tmp_path / "opened").read_text() == "aa,b"
+
+
+def test_a_command_that_fails_is_an_error_and_is_tried_again(state, tmp_path):
+    fails = ("--on-alarm", f'{sys.executable} -c "import sys; sys.exit(3)"')
+    for _ in range(2):
+        with pytest.raises(InputError, match="ended with code 3; the alarm stands"):
+            on_alarm(state, *fails)
+    with pytest.raises(InputError, match="No such file"):
+        on_alarm(state, "--on-alarm", str(tmp_path / "nothing"))
+    with pytest.raises(InputError, match="must be a command"):
+        on_alarm(state, "--on-alarm", " ")
+    assert json.loads(monitor("show", state, "--json"))["alarms"] > 0, "the rows were counted"
+
+
+def test_over_files_an_alarm_opens_a_round_that_runs_and_closes(state, tmp_path):
+    """Between processes: the release in force stays until the new round is closed."""
+    (tmp_path / "roster.toml").write_text('agents = ["a", "b"]\nn_classes = 3\n')
+    rng = np.random.default_rng(0)
+    for file in ("old", "fresh"):
+        for name in ("a", "b"):
+            probs = rng.dirichlet([1.0, 2.0, 3.0], size=100)
+            labels = np.array([rng.choice(3, p=row) for row in probs])
+            np.savez(tmp_path / f"{name}-{file}.npz", probs=probs, labels=labels)
+
+    def close(round, file, out):
+        for name in ("a", "b"):
+            call_process(tmp_path, "agent", "calibrate", "--round", round, "--outputs",
+                f"{name}-{file}.npz", "--agent", name, "--out", f"{name}-{file}.json")  # fmt: skip
+        answers = (f"{name}-{file}.json" for name in ("a", "b"))
+        call_process(tmp_path, "server", "close", round, *answers, "--out", out)
+
+    opens = "server open --agents roster.toml --alpha 0.1 --out"
+    call_process(tmp_path, *opens.split(), "first.json")
+    close("first.json", "old", "release.json")
+    in_force = (tmp_path / "release.json").read_bytes()
+    (tmp_path / "rows.csv").write_text(BAD)
+    command = f"{sys.executable} -m fedwqcp {opens} next.json"
+    call_process(tmp_path, "monitor", "update", state, "rows.csv", "--agent", "a",
+        "--on-alarm", command, "--check", code=5)  # fmt: skip
+    assert (tmp_path / "next.json").exists()
+    assert (tmp_path / "release.json").read_bytes() == in_force
+    close("next.json", "fresh", "next-release.json")
+    assert fw.load(tmp_path / "next-release.json").used == ("a", "b")
+    call_process(tmp_path, "monitor", "recalibrated", state, "--agent", "a")
+    assert "ALARM" not in call_process(tmp_path, "monitor", "show", state, "--check")

@@ -195,6 +195,7 @@ def terms(method, alphas=(0.1,), **settings):
     return Round("r1", Choice(method, settings), Choice("lac"), alphas, ("a", "b"), 2, **more)
 
 
+@pytest.mark.guarantee("SECURITY.md", "Of n scores at most a fifth")
 @pytest.mark.parametrize(
     ("round", "count"),
     [
@@ -251,6 +252,9 @@ def test_one_score_is_told_of_a_sample_of_any_size_but_of_no_small_group():
     assert Agent("a", too_few, five).answer(), "+inf is the score of nobody"
 
 
+@pytest.mark.guarantee(
+    "SECURITY.md", "A private answer with an epsilon of at most 10 is limited by its noise instead."
+)
 def test_a_private_answer_depends_on_no_size_of_a_group():
     levels = (0.1, 0.2, 0.3, 0.4)
     round = replace(terms("private-fedwq-cp", levels, epsilon=2.5), by="label")

@@ -76,6 +76,7 @@ def test_an_outcome_that_is_missing_is_refused(tmp_path):
         load(path)
 
 
+@pytest.mark.guarantee("SECURITY.md", "is computed from its calibration data, never read.")
 def test_a_local_threshold_is_not_taken_from_an_outcome_of_another_form():
     pooled = calibrate(AGENTS, method="cphet", target="mixture", alpha=0.4)
     local = calibrate(AGENTS, method=CPhet(scope="local"), alpha=0.4)
@@ -85,6 +86,13 @@ def test_a_local_threshold_is_not_taken_from_an_outcome_of_another_form():
         thresholds(forged, "a")
 
 
+@pytest.mark.guarantee(
+    "docs/reference/wire-format.md",
+    "a `guarantee` that the method with these settings does not have",
+)
+@pytest.mark.guarantee(
+    "docs/reference/cli.md", "one that claims another guarantee than its method has"
+)
 def test_a_claim_that_the_method_does_not_make_is_refused(tmp_path):
     path = tmp_path / "r.json"
     release = calibrate(AGENTS, alpha=0.4)

@@ -102,6 +102,7 @@ def test_totals_become_a_threshold_by_hand():
 scores = st.lists(st.floats(-5.0, 5.0), max_size=30)
 
 
+@pytest.mark.guarantee("SECURITY.md", "thresholds up to the stated margin higher, never lower")
 @pytest.mark.guarantee("docs/how-to/secure-aggregation.md", "Coverage is never lost to rounding.")
 @given(
     agents=st.lists(scores, min_size=3, max_size=6),

@@ -7,8 +7,11 @@ import tomllib
 
 import pytest
 
+import fedwqcp as fw
 from fedwqcp.errors import InputError
-from fedwqcp.federation.transport.flower.deployment import new_app
+from fedwqcp.federation.audit import audit
+from fedwqcp.federation.transport.deployment import round_ended
+from fedwqcp.federation.transport.flower.deployment import LocalFederation, new_app
 from fedwqcp.federation.transport.settings import nodes_of, round_of, timeouts_of
 
 
@@ -36,3 +39,20 @@ def test_nothing_is_overwritten(tmp_path):
         new_app(tmp_path / "there")
     with pytest.raises(InputError, match="names the app"):
         new_app(tmp_path / "1 app")
+
+
+@pytest.mark.nightly
+def test_the_app_runs_between_processes_as_it_is(tmp_path, stops_when_terminated):
+    """Also with the oldest Flower that is supported: make test-flower-oldest."""
+    new_app(tmp_path / "my-app")
+    names, records = ("agent-0", "agent-1"), tmp_path / "records"
+    with LocalFederation(tmp_path / "federation", names) as federation:
+        for at, name in enumerate(names):
+            federation.start_node(name, {"partition-id": at, "folder": tmp_path / name})
+        federation.wait_online(2)
+        run = federation.commands.submit(tmp_path / "my-app", {"records": str(records)})
+        ended = federation.commands.wait(run, 150.0, lambda: round_ended(records))
+    assert ended == "finished:completed"
+    (record,) = records.iterdir()
+    assert fw.load(record / "release.json").used == names
+    assert audit(record).matches

@@ -115,6 +115,10 @@ def test_it_is_the_order_statistic_of_all(
     assert threshold(agents, "fcp", alpha, sketch=sketch, probes=probes) == expected
 
 
+@pytest.mark.guarantee("docs/how-to/advise.md", "its pooled threshold is at least the exact one.")
+@pytest.mark.guarantee(
+    "docs/explanation/methods.md", "`order` never under-covers and states its rank error"
+)
 @pytest.mark.guarantee("fcp", "never give less, and at most")
 @settings(max_examples=30)
 @given(samples(infinite=True), alphas(2), st.integers(1, 9), st.integers(2, 6))
@@ -242,6 +246,9 @@ def test_counts_at_an_agent() -> None:
     assert FCP().answer(fw.Calibration(B), question, 0.1, RNG) == Counts(5, (0, 1, 3, 5))
 
 
+@pytest.mark.guarantee(
+    "SECURITY.md", "An agent refuses questions that its method's settings never ask"
+)
 @pytest.mark.parametrize("method", [FCP(probes=2), FCP(sketch="order")])
 def test_an_agent_answers_no_more_than_the_round_says(method: FCP) -> None:
     with pytest.raises(InputError, match="the server must ask"):

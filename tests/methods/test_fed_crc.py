@@ -205,6 +205,9 @@ def law(rng, n, agent):
     return 1 / (1 + np.exp(-(4 * truth - 2 + noise))), truth
 
 
+@pytest.mark.guarantee(
+    "docs/how-to/risk-control.md", "at most a share alpha of a patient's findings"
+)
 @pytest.mark.guarantee("fed-crc", "the expected loss of a test point is at most alpha")
 @pytest.mark.slow
 @pytest.mark.parametrize("correction", ["mixture", "pooled", "site"])
@@ -237,6 +240,9 @@ def test_the_expected_loss_is_kept(correction):
         assert losses[:, 2].mean() > alpha + 4.5 * losses[:, 2].std() / np.sqrt(runs)
 
 
+@pytest.mark.guarantee(
+    "docs/how-to/risk-control.md", "thresholds get a little larger, never lower."
+)
 def test_coarse_losses_hold_few_levels_and_never_lower_the_threshold():
     rng = np.random.default_rng(5)
     agents = {name: rng.random(n) for name, n in (("a", 60), ("b", 83))}

@@ -75,6 +75,10 @@ caps = st.none() | st.integers(1, 10**9)
 
 
 @pytest.mark.guarantee(
+    "docs/explanation/byzantine.md",
+    "leaves the threshold between honest ones, while Byzantine agents are no more",
+)
+@pytest.mark.guarantee(
     "README.md",
     "the threshold lies between honest ones, with up to `byzantine` Byzantine agents",
 )

@@ -6,12 +6,14 @@ Every process is stopped by its id when the tests end, also when one fails.
 from __future__ import annotations
 
 import json
+import os
 import re
 
 import numpy as np
 import pytest
 
 import fedwqcp as fw
+from command_line import call, call_json
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.audit import audit
 from fedwqcp.federation.outputs import load_outputs
@@ -19,6 +21,8 @@ from fedwqcp.federation.predict import calibration_of
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.deployment import descendants, round_ended, wait_until
 from fedwqcp.federation.transport.nvflare.deployment import (
+    ADMIN,
+    NVFLARE,
     SERVER,
     FlareFederation,
     write_job,
@@ -178,6 +182,25 @@ def test_a_job_that_brings_code_is_refused(federation, root, executor, reason):
     assert not shown.exists()
 
 
+def test_an_alarm_of_a_monitor_opens_a_round_that_runs_and_closes(federation, root):
+    state, rows, records = root / "m.json", root / "rows.csv", root / "records" / "alarm"
+    agents = [word for name in SITES for word in ("--agent", name)]
+    call("monitor", "open", state, "--alpha", 0.1, *agents)
+    rows.write_text("covered\n" + "0\n" * 60)
+    terms = {"agents": ",".join(SITES), "score": "lac", "n-classes": 3, "records": str(records)}
+    job = write_job(root / "job-alarm", terms)
+    kit = federation.kits / ADMIN
+    command = f"{NVFLARE} job submit -j {job} --startup-kit {kit} --format json"
+    update = ("monitor", "update", state, rows, "--agent", SITES[0], "--on-alarm", command)
+    assert call_json(*update)["opened"] == [SITES[0]]
+    assert call_json(*update)["opened"] == [], "one alarm, one round"
+    wait_until(lambda: round_ended(records), 150, "the release")
+    (record,) = records.iterdir()
+    assert fw.load(record / "release.json").used == SITES
+    call("monitor", "recalibrated", state, "--agent", SITES[0])
+    assert call_json("monitor", "show", state)["alarms"] == 0
+
+
 def test_a_site_killed_during_the_round_is_missing_and_the_quorum_decides(federation, root):
     submitted(federation, root, "killed", quorum=2, grace=2.0)
     records = root / "records" / "killed"
@@ -205,3 +228,14 @@ def test_after_the_server_was_killed_a_new_round_works(federation, root):
     status, record = finished(federation, root, "again", again)
     assert status == "FINISHED:COMPLETED"
     assert fw.load(record / "record.json").used == PAIR
+
+
+def test_the_demo_releases_what_one_process_releases_and_stops_every_process(tmp_path):
+    before = descendants(os.getpid())
+    told = call_json("nvflare", "demo", "--out", tmp_path / "demo")
+    assert not descendants(os.getpid()).keys() - before.keys()
+    assert told["matches"]
+    assert [site["stored"] for site in told["sites"]] == [True] * 6
+    (record,) = (tmp_path / "demo" / "records").iterdir()
+    release = fw.load(record / "record.json")
+    assert encode(release) == encode(in_process(tmp_path / "demo", release.round, release.used))

@@ -63,6 +63,10 @@ def labelled(rng, counts):
     return fw.Calibration(rng.uniform(size=counts.sum()) ** POWERS[labels], labels, n_classes=3)
 
 
+@pytest.mark.guarantee(
+    "docs/explanation/methods.md",
+    "approximate coverage at the target if the distribution of X given Y is shared.",
+)
 @pytest.mark.guarantee("README.md", "approximate coverage under label shift, optionally with noise")
 @pytest.mark.slow
 @pytest.mark.guarantee("dp-fedcp", "approximate coverage at the target, if the distribution of X")
@@ -71,16 +75,21 @@ def labelled(rng, counts):
 def test_label_shift_is_corrected(method):
     """Nearer to 0.9 at the target than the uncorrected threshold, which label shift misleads."""
     rng, alpha, pi, runs = np.random.default_rng(1), 0.1, np.array([0.1, 0.1, 0.8]), 150
-    rule = method(tuple(pi), **({"solver": "exact"} if method is DPFedCP else {}))
+    terms = {"method": method(**({"solver": "exact"} if method is DPFedCP else {}))}
+    terms["target"] = tuple(pi)
     corrected, plain = [], []
     for _ in range(runs):
         cals = {f"a{k}": labelled(rng, row) for k, row in enumerate(LABELS)}
-        for found, used in ((corrected, rule), (plain, "fcp")):
-            q = np.broadcast_to(fw.calibrate(cals, method=used, alpha=alpha).threshold("a0"), 3)
+        for found, used in ((corrected, terms), (plain, {"method": "fcp"})):
+            q = np.broadcast_to(fw.calibrate(cals, **used, alpha=alpha).threshold("a0"), 3)
             found.append(float((pi * np.clip(q, 0, 1) ** (1 / POWERS)).sum()))
     assert near(corrected, 0.9)[0] < near(plain, 0.9)[1]
 
 
+@pytest.mark.guarantee(
+    "docs/explanation/methods.md",
+    "with high probability, if the conditional distribution of Y given X is shared",
+)
 @pytest.mark.guarantee(
     "README.md", "approximate coverage under covariate shift, if the density ratios are right"
 )
@@ -107,6 +116,9 @@ def test_covariate_shift_is_corrected():
     assert near(corrected, 0.9)[0] < near(plain, 0.9)[1]
 
 
+@pytest.mark.guarantee(
+    "docs/explanation/methods.md", "coverage misses FCP's by at most H z / (2 sqrt(n))"
+)
 @pytest.mark.guarantee("README.md", "if honest agents' scores share one distribution")
 @pytest.mark.slow
 @pytest.mark.guarantee("rob-fcp", "coverage misses that of FCP by at most H z / (2 sqrt(n))")

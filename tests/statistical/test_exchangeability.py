@@ -80,6 +80,13 @@ GROUPS = st.lists(st.lists(tied, min_size=1, max_size=4), min_size=1, max_size=3
 
 
 @pytest.mark.guarantee(
+    "docs/explanation/own-distribution.md", "coverage at each agent, in finite samples"
+)
+@pytest.mark.guarantee(
+    "docs/explanation/methods.md",
+    "coverage between 1 - alpha and 1 - alpha + 1/(n_k + 1) (the upper end without ties)",
+)
+@pytest.mark.guarantee(
     "README.md", "| coverage at each agent whose test data are like its calibration data |"
 )
 @pytest.mark.guarantee("split-cp", "1 - alpha <= P(Y in C_k(X))")
@@ -113,6 +120,9 @@ def test_clip_loses_it(method):
 FCPS = [FCP(), FCP(sketch="order", points=2, min_gap=2), FCP(sketch="exact"), FCP(floor=True)]
 
 
+@pytest.mark.guarantee(
+    "docs/explanation/methods.md", "coverage between 1 - alpha and 1 - alpha + M/(N + M)"
+)
 @pytest.mark.guarantee("README.md", "coverage for a test point from the mixture of agents")
 @pytest.mark.guarantee("fcp", "1 - alpha <= P(Y in C(X)) for a test point that comes from agent k")
 @pytest.mark.guarantee("fcp", "it is at most 1 - alpha + M / (N + M).")
@@ -170,6 +180,12 @@ def test_fcp_promises_nothing_at_a_single_agent():
 
 
 @pytest.mark.guarantee(
+    "docs/explanation/methods.md", "marginal coverage if the scores of all agents are independent"
+)
+@pytest.mark.guarantee(
+    "docs/explanation/methods.md", "chosen so that expected coverage is at least 1 - alpha."
+)
+@pytest.mark.guarantee(
     "README.md", "coverage if all agents' scores are independent and identically distributed"
 )
 @pytest.mark.guarantee("fedcp-qq", "P(Y in C(X)) >= M >= 1 - alpha, with equality to M without")
@@ -209,6 +225,12 @@ ANYTHING = st.builds(
 )
 
 
+@pytest.mark.guarantee(
+    "docs/explanation/methods.md", "coverage from 1 - alpha to 1 - (1 - slack) alpha + 1/(n_k + 1)"
+)
+@pytest.mark.guarantee(
+    "docs/explanation/byzantine.md", "coverage at your own site whatever others send"
+)
 @pytest.mark.guarantee(
     "README.md",
     "each agent whose test data are like its calibration data, whatever the others send",
@@ -250,6 +272,10 @@ def loss(point, t):
     return Fraction(v, 8) * (a > t) + Fraction(w, 8) * (b > t)
 
 
+@pytest.mark.guarantee(
+    "docs/explanation/methods.md",
+    "expected loss at most alpha for a test point that comes from agent k",
+)
 @pytest.mark.guarantee("README.md", "at most alpha over the mixture of agents")
 @pytest.mark.guarantee("fed-crc", "the expected loss of a test point is at most alpha")
 @pytest.mark.guarantee("fed-crc", "``mixture``: for a test point that comes from agent k")
@@ -266,6 +292,10 @@ def test_fed_crc_mixture(groups, alpha):
     assert found / ways <= exact(alpha)
 
 
+@pytest.mark.guarantee("docs/how-to/risk-control.md", "the expected loss is at most alpha |")
+@pytest.mark.guarantee(
+    "docs/explanation/methods.md", "with `correction=site, n0=0`, at each agent."
+)
 @pytest.mark.guarantee("fed-crc", "``pooled``: if all points are i.i.d.")
 @pytest.mark.guarantee("fed-crc", "``site`` with ``n0 = 0``: at each agent whose test points are")
 @pytest.mark.parametrize("method", [FedCRC("pooled", points=4), FedCRC("site", 0.0, points=4)])
@@ -294,6 +324,13 @@ def of_classes(method, rest, alpha):
 
 
 @pytest.mark.guarantee(
+    "docs/explanation/methods.md",
+    "coverage at a known target distribution of at least 1 - alpha in finite samples",
+)
+@pytest.mark.guarantee(
+    "docs/explanation/label-shift.md", "then coverage at the target is at least 1 - alpha**"
+)
+@pytest.mark.guarantee(
     "README.md", "coverage under label shift in finite samples with `n0=0`; approximate by default"
 )
 @pytest.mark.guarantee("fedls-cp", "coverage at the target is at least 1 - alpha in finite samples")
@@ -307,6 +344,7 @@ def test_fedls_cp_covers_the_target(floor, groups, alpha, pi):
     assert sum(p * c for p, c in zip(pi, found, strict=True)) >= sum(pi) * (1 - exact(alpha))
 
 
+@pytest.mark.guarantee("docs/explanation/label-shift.md", "Without ties coverage is at most")
 @pytest.mark.guarantee("fedls-cp", "Without ties it is at most 1 - alpha + sum_c pi_c g_c")
 @settings(max_examples=30, deadline=None)
 @given(groups=CLASSES, alpha=levels, pi=SHARES)
@@ -353,6 +391,9 @@ def test_fedls_cp_lies_between_the_two_thresholds_of_its_proof(
     assert first(1 - exact(alpha)) <= q <= rounded_up(first(1 - exact(alpha) + more))
 
 
+@pytest.mark.guarantee(
+    "docs/explanation/label-shift.md", "A class without points counts as never covered."
+)
 @pytest.mark.guarantee("fedls-cp", "never counts as covered: with more than alpha of the target")
 def test_fedls_cp_never_covers_a_class_that_it_has_not_seen():
     scores = [list(range(50)), list(range(50)), []]
@@ -382,6 +423,10 @@ def test_too_few_points_have_no_finite_threshold():
 
 
 @pytest.mark.guarantee(
+    "docs/explanation/methods.md",
+    "coverage of at least 1 - alpha in finite samples at every agent that counts",
+)
+@pytest.mark.guarantee(
     "max-cp", "coverage of at least 1 - alpha, in finite samples, at every agent"
 )
 @pytest.mark.parametrize("overflow", ["propagate", "exclude"])
@@ -409,6 +454,12 @@ MARGINAL = [NewAgentCP(sketch="bisection"), NewAgentCP(min_gap=2), NewAgentCP(po
 AGENTS = st.lists(st.lists(tied, min_size=1, max_size=5), min_size=2, max_size=7)
 
 
+@pytest.mark.guarantee(
+    "docs/explanation/methods.md", "coverage of a point of the new agent of at least 1 - alpha"
+)
+@pytest.mark.guarantee(
+    "README.md", "coverage at a new agent that is exchangeable with those that took part"
+)
 @pytest.mark.guarantee("new-agent-cp", "1 - alpha for a point of the new agent, over the draw")
 @pytest.mark.parametrize("method", MARGINAL, ids=repr)
 @settings(max_examples=40, deadline=None)
@@ -424,6 +475,9 @@ def test_new_agent_cp_covers_a_point_of_a_new_agent(method, groups, alpha):
     assert sum(covered) / len(groups) >= 1 - exact(alpha)
 
 
+@pytest.mark.guarantee(
+    "docs/explanation/methods.md", "that the new agent's own threshold would have been"
+)
 @pytest.mark.guarantee("new-agent-cp", "from a sample of an exchangeable size, would have been no")
 @settings(max_examples=60, deadline=None)
 @given(groups=AGENTS, alpha=levels, delta=levels)

@@ -69,7 +69,7 @@ def test_lending_among_equal_models_covers_classes_never_seen():
     # each agent lacks a class or has few points of it; all have the same F_c
     counts = [(150, 4, 0), (0, 120, 60), (30, 0, 200), (80, 60, 1)]
     pi = np.sum(counts, axis=0) / np.sum(counts)
-    found = coverages(FedLSCP(), counts, pi, 0.1, 400)
+    found = coverages(FedLSCP("mixture"), counts, pi, 0.1, 400)
     np.testing.assert_allclose(found.mean(axis=0), 0.9, atol=0.008)
     assert found.std(axis=0).max() < 0.025
 
@@ -82,6 +82,6 @@ def test_split_cp_misses_where_lending_does_not():
         [covered(fw.conformal_quantile(draw(rng, row).scores, 0.1), pi) for row in counts]
         for _ in range(200)
     ]
-    lent = coverages(FedLSCP(), counts, pi, 0.1, 200)
+    lent = coverages(FedLSCP("mixture"), counts, pi, 0.1, 200)
     gap = [np.abs(np.mean(x, axis=0) - 0.9).max() for x in (own, lent)]
     assert gap[0] > 0.02 > 2 * gap[1]

@@ -58,6 +58,10 @@ def sent(agents, alpha, tail=16):
 # ---- what was wrong before
 
 
+@pytest.mark.guarantee(
+    "docs/explanation/assessment.md",
+    "this happens with probability at most 2 %, by the union bound",
+)
 @pytest.mark.parametrize("tail", [0, 16])
 @pytest.mark.parametrize(("n", "M"), [(80, 6), (100, 100)])
 def test_identical_agents_are_hardly_ever_called_unsafe(n: int, M: int, tail: int) -> None:
@@ -107,6 +111,14 @@ def test_the_designed_in_failure() -> None:
 # ---- the tests behind the verdict
 
 
+@pytest.mark.guarantee(
+    "docs/explanation/assessment.md",
+    "this happens with probability at most 2 %, by the union bound",
+)
+@pytest.mark.guarantee(
+    "docs/explanation/assessment.md",
+    "this happens with probability at most 5 %, since that agent alone",
+)
 @given(st.integers(1, 400), st.sampled_from([0.02, 0.05, 0.1, 0.4, 0.8]), st.integers(1, 300))
 def test_critical_counts_are_those_of_the_binomial(n: int, alpha: float, M: int) -> None:
     bar = least_coverage(alpha)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from fedwqcp._io import read
+from fedwqcp._io import locked, read
 from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.errors import InputError
 from fedwqcp.monitor import (
@@ -22,6 +25,7 @@ from fedwqcp.monitor import (
     read_batches,
     save_monitor,
 )
+from fedwqcp.monitor.recalibration import OpenedRound, claim_round, note_round
 from fedwqcp.monitor.state import log_line, record_of
 
 app = typer.Typer(no_args_is_help=True)
@@ -91,6 +95,13 @@ def update(
     log: Annotated[
         Path | None, typer.Option(help="JSON lines, one for each update; by default STATE.log.")
     ] = None,
+    on_alarm: Annotated[
+        str | None,
+        typer.Option(help="Command that opens the next round; it runs once for each alarm."),
+    ] = None,
+    on_alarm_days: Annotated[
+        float, typer.Option(help="Days that must lie between two rounds of --on-alarm.")
+    ] = 7.0,
     check: Check = False,
     as_json: AsJson = False,
 ) -> None:
@@ -107,7 +118,9 @@ def update(
             monitor.unlogged += (log_line(monitor.updates, now, standings),)
             said += standings
         others = [alarm for alarm in monitor.alarms if alarm.agent not in batches]
-    _end((*said, *others), check, as_json)  # an alarm stands until its agent is calibrated again
+    standings = (*said, *others)  # an alarm stands until its agent is calibrated again
+    opened = {} if on_alarm is None else _open_round(state, on_alarm, on_alarm_days, standings)
+    _end(standings, check, as_json, opened)
 
 
 @app.command()
@@ -130,17 +143,66 @@ def recalibrated(
     with changing(state) as monitor:
         for name in agent:
             monitor.recalibrated(name)
+        if (rounds := _rounds(state)).exists():
+            note_round(rounds, OpenedRound(datetime.now(UTC), "recalibrated", tuple(agent)))
     output = Output(as_json)
     output.say(f"{', '.join(agent)}: watched anew, from the first row on")
     output.done(state=state, agents=agent)
 
 
-def _end(standings: tuple[Standing, ...], check: bool, as_json: bool) -> None:
+def _rounds(state: Path) -> Path:
+    """Return where the rounds are kept that alarms opened."""
+    return state.with_name(f"{state.name}.rounds")
+
+
+def _open_round(
+    state: Path, command: str, days: float, standings: tuple[Standing, ...]
+) -> dict[str, object]:
+    """Run the command that opens the next round, unless this alarm or too late a one opened one."""
+    words = shlex.split(command)
+    if not words:
+        raise InputError("--on-alarm must be a command, got nothing")
+    alarmed = {standing.agent for standing in standings if standing.status == "alarm"}
+    now = datetime.now(UTC)
+    with locked(state.parent):
+        agents, earliest = claim_round(_rounds(state), alarmed, now, days)
+    if not agents:
+        return {"opened": (), "earliest": None if earliest is None else earliest.isoformat()}
+    try:
+        done = subprocess.run(
+            words,
+            env={**os.environ, "FEDWQCP_ALARMED": ",".join(agents)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        why = "" if done.returncode == 0 else f"it ended with code {done.returncode}"
+        typer.echo(done.stdout + done.stderr, err=True, nl=False)
+    except OSError as error:
+        why = str(error.strerror)
+    if why:
+        with locked(state.parent):
+            note_round(_rounds(state), OpenedRound(datetime.now(UTC), "failed", agents))
+        raise InputError(f"--on-alarm: no round was opened by {words[0]}: {why}; the alarm stands")
+    return {"opened": agents, "earliest": None}
+
+
+def _end(
+    standings: tuple[Standing, ...],
+    check: bool,
+    as_json: bool,
+    opened: dict[str, object] | None = None,
+) -> None:
     """Say how each stream stands; leave with a code of its own if that was asked for."""
     output = Output(as_json)
     alarms = [standing for standing in standings if standing.status == "alarm"]
     for standing in standings:
         output.say(standing, style="bold red" if standing in alarms else None)
-    output.done(alarms=len(alarms), streams=[record_of(standing) for standing in standings])
+    if opened and opened["opened"]:
+        output.say("the next round was opened; the release in force stays until it closes")
+    elif opened and opened["earliest"]:
+        output.say(f"the next round may be opened from {opened['earliest']} on")
+    streams = [record_of(standing) for standing in standings]
+    output.done(alarms=len(alarms), streams=streams, **(opened or {}))
     if check and alarms:
         raise typer.Exit(ALARMED)

@@ -665,7 +665,8 @@ def _check_target(round: Round) -> None:
     target: object = round.target
     if isinstance(target, tuple | list) and target:
         LIST.count(target, "target")
-        if all(type(x) in (int, float) and isfinite(x) for x in target):
+        real = (isinstance(x, int | float | np.number) and x is not True for x in target)
+        if all(real) and all(isfinite(x) for x in target):
             # as numbers are read back, so that the digest of the terms stays the same
             object.__setattr__(round, "target", tuple(map(float, target)))
             return

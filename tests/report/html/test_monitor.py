@@ -128,6 +128,9 @@ def test_a_new_calibration_ends_the_alarm_and_counts_anew(fallen, tmp_path):
     assert "ended by a new calibration" in words(tmp_path, fallen.state)
 
 
+@pytest.mark.guarantee(
+    "docs/how-to/report.md", "A monitor's coverage is drawn in steps of at least ten rows"
+)
 def test_no_step_holds_fewer_than_ten_rows(tmp_path):
     watch = Watch(tmp_path, MonitorTerms(0.1, ("st-mary",)))
     for hit in [1] * 33 + [0] + [1] * 10:
@@ -148,6 +151,9 @@ def test_a_long_log_is_drawn_in_few_steps(tmp_path):
     assert chart.rows[-1][4] == 300 * MOST
 
 
+@pytest.mark.guarantee(
+    "docs/how-to/report.md", "fewer than ten rows of an agent or a class are not shown"
+)
 def test_fewer_than_ten_rows_are_counted_but_not_told(tmp_path):
     watch = Watch(tmp_path, MonitorTerms(0.1, ("st-mary",), 2))
     watch.update("st-mary", [1, 0, 1], [0, 0, 1])

@@ -105,6 +105,12 @@ def free_ports(count: int) -> tuple[int, ...]:
         return tuple(one.getsockname()[1] for one in sockets)
 
 
+def listens(port: int, host: str = "127.0.0.1") -> bool:
+    """Tell whether some process takes connections on a port of this machine."""
+    with socket.socket() as probe:
+        return probe.connect_ex((host, port)) == 0
+
+
 def wait_until(ready: Callable[[], bool], seconds: float, what: str, every: float = 0.25) -> None:
     """Wait until something is ready, for so many seconds at most."""
     end = time.monotonic() + seconds

@@ -17,6 +17,7 @@ import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from importlib import resources
+from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -29,6 +30,7 @@ from fedwqcp.federation.transport.deployment import (
     DemoResult,
     Processes,
     free_ports,
+    listens,
     round_ended,
     site_result,
     wait_until,
@@ -39,11 +41,12 @@ HOST = "127.0.0.1"
 FLWR = Path(sys.executable).parent / "flwr"
 """Flower's program in the environment of this Python."""
 
-_QUIET = {
+_ENVIRONMENT = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
     "RAY_USAGE_STATS_ENABLED": "0",
+    "GRPC_ENABLE_FORK_SUPPORT": "0",  # or the watchdog's child may die, with Flower before 1.37
 }
 _FILES = {
     "pyproject.toml.in": "pyproject.toml",
@@ -125,14 +128,16 @@ class LocalFederation(AbstractContextManager["LocalFederation"]):
     def __init__(self, folder: Path, agents: Sequence[str]) -> None:
         self.folder = folder.resolve()
         self.agents = tuple(agents)
-        (self.port,) = free_ports(1)
+        self.port, self._control, self._runtime = free_ports(3)
+        if _one_port():
+            self._control = self.port
         env = environment(self.folder / "flwr")
         self.commands = Commands(self.folder, env)
         self.processes = Processes(self.folder / "logs", env)
         make_certs(self.folder / "certs", self.agents, ("localhost", HOST))
         (self.folder / "flwr").mkdir(exist_ok=True)
         (self.folder / "flwr" / "config.toml").write_text(
-            f'[superlink]\ndefault = "fed"\n\n[superlink.fed]\naddress = "{HOST}:{self.port}"\n'
+            f'[superlink]\ndefault = "fed"\n\n[superlink.fed]\naddress = "{HOST}:{self._control}"\n'
             f'root-certificates = "{self.folder / "certs" / "ca.crt"}"\n'
         )
 
@@ -156,8 +161,8 @@ class LocalFederation(AbstractContextManager["LocalFederation"]):
     def start_superlink(self) -> None:
         """Start the SuperLink, and wait until it answers."""
         certs = self.folder / "certs"
-        command = (
-            *("flower-superlink", "--host", HOST, "--port", str(self.port)),
+        command: tuple[str | Path, ...] = (
+            *("flower-superlink", *self._addresses()),
             *("--disable-runtime-dependency-installation", "--enable-supernode-auth"),
             *("--database", self.folder / "state.db", "--ssl-ca-certfile", certs / "ca.crt"),
             *("--ssl-certfile", certs / "server.pem", "--ssl-keyfile", certs / "server.key"),
@@ -169,6 +174,8 @@ class LocalFederation(AbstractContextManager["LocalFederation"]):
             """Tell whether it answers; a process that ended never will."""
             if not self.processes.alive("superlink"):
                 raise InputError(f"the SuperLink ended: see {self.folder / 'logs'}")
+            if not _one_port():
+                return all(listens(port) for port in (self.port, self._control, self._runtime))
             try:
                 url = f"https://{HOST}:{self.port}/health"
                 with urllib.request.urlopen(url, timeout=2, context=trust) as reply:
@@ -177,6 +184,16 @@ class LocalFederation(AbstractContextManager["LocalFederation"]):
                 return False
 
         wait_until(_answers, 60, "the SuperLink's first answer")
+
+    def _addresses(self) -> tuple[str, ...]:
+        """Return where the SuperLink listens, as its program is told."""
+        if _one_port():
+            return ("--host", HOST, "--port", str(self.port))
+        return (
+            *("--fleet-api-address", f"{HOST}:{self.port}"),
+            *("--control-api-address", f"{HOST}:{self._control}"),
+            *("--serverappio-api-address", f"{HOST}:{self._runtime}"),
+        )
 
     def start_node(
         self,
@@ -195,9 +212,10 @@ class LocalFederation(AbstractContextManager["LocalFederation"]):
         (own,) = free_ports(1)
         whole = {"agent": agent, **config}
         stated = " ".join(f"{name}={as_toml(value)}" for name, value in whole.items())
-        command = (
+        command: tuple[str | Path, ...] = (
             *("flower-supernode", "--superlink", f"{HOST}:{port or self.port}"),
-            *("--host", HOST, "--port", str(own), "--node-config", stated),
+            *_own_address(own),
+            *("--node-config", stated),
             *("--root-certificates", ca or certs / "ca.crt"),
             *("--auth-supernode-private-key", key or certs / "keys" / agent),
         )
@@ -211,7 +229,7 @@ class LocalFederation(AbstractContextManager["LocalFederation"]):
         """Make the sites' public keys known to the SuperLink."""
         keys = self.folder / "certs" / "keys"
         for name in self.agents:
-            command = (FLWR, "supernode", "register", keys / f"{name}.pub", "fed", "--name", name)
+            command = (FLWR, "supernode", "register", keys / f"{name}.pub", "fed")
             self.processes.start(f"register-{name}", command, self.folder)
         for name in self.agents:
             wait_until(lambda n=name: not self.processes.alive(f"register-{n}"), 60, name)  # type: ignore[misc]  # bound now
@@ -274,6 +292,19 @@ class Commands:
         return found if isinstance(found, dict) else {}
 
 
+def _one_port() -> bool:
+    """Tell whether this Flower speaks HTTP on one port, as from 1.40 on, or gRPC on three."""
+    major, minor = version("flwr").split(".")[:2]
+    return (int(major), int(minor)) >= (1, 40)
+
+
+def _own_address(port: int) -> tuple[str, ...]:
+    """Return where a SuperNode listens for its own apps, as its program is told."""
+    if _one_port():
+        return ("--host", HOST, "--port", str(port))
+    return ("--clientappio-api-address", f"{HOST}:{port}")
+
+
 def environment(home: Path) -> dict[str, str]:
     """Return the environment of Flower's programs.
 
@@ -281,7 +312,7 @@ def environment(home: Path) -> dict[str, str]:
     """
     kept = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
-    return {**kept, **_QUIET, "FLWR_HOME": str(home), "PATH": path, "COLUMNS": "200"}
+    return {**kept, **_ENVIRONMENT, "FLWR_HOME": str(home), "PATH": path, "COLUMNS": "200"}
 
 
 def as_toml(value: object) -> str:

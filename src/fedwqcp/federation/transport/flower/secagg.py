@@ -30,7 +30,7 @@ _SEED_SHARE = 4 + 48
 """Bytes of a share of a seed: 32 bytes, padded to blocks of 16, behind the number of the share."""
 _SITE = "flwr.client.mod.secure_aggregation.secaggplus_mod"
 _SERVER = "flwr.server.workflow.secure_aggregation.secaggplus_workflow"
-_UNCHECKED = "SecAgg+ of this Flower is not the one that was checked: use flwr 1.41"
+_UNCHECKED = "SecAgg+ of this Flower is not the one that was checked: use flwr 1.32 to 1.41"
 
 
 def secaggplus_mod() -> Callable[..., Message]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -26,6 +25,7 @@ from fedwqcp.federation.transport.deployment import (
     DemoResult,
     Processes,
     free_ports,
+    listens,
     round_ended,
     site_result,
     wait_until,
@@ -39,7 +39,8 @@ SERVER = "coordinator"
 ADMIN = "lead@fedwqcp.local"
 """Who submits jobs; FLARE's role ``lead`` may by default bring code, and our kits refuse it."""
 
-_NVFLARE = Path(sys.executable).parent / "nvflare"
+NVFLARE = Path(sys.executable).parent / "nvflare"
+"""FLARE's program in the environment of this Python."""
 _FILES = {
     "meta.json.in": "meta.json",
     "README.md.in": "README.md",
@@ -201,8 +202,7 @@ class FlareFederation(AbstractContextManager["FlareFederation"]):
         def _listens() -> bool:
             if not self.processes.alive(SERVER):
                 raise InputError(f"the server ended: see {self.folder / 'logs'}")
-            with socket.socket() as probe:
-                return probe.connect_ex((HOST, self.port)) == 0
+            return listens(self.port)
 
         wait_until(_listens, 60, "the server's port")
 
@@ -298,7 +298,7 @@ class FlareFederation(AbstractContextManager["FlareFederation"]):
     def _run(self, *arguments: str) -> dict[str, Any]:
         """Run one ``nvflare`` command, and return the JSON that it printed."""
         done = subprocess.run(
-            [str(_NVFLARE), *arguments],
+            [str(NVFLARE), *arguments],
             cwd=self.folder,
             env=self.env,
             stdin=subprocess.DEVNULL,
