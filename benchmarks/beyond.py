@@ -271,7 +271,7 @@ def simulate(seed: int, models: str) -> list[dict[str, object]]:
         sent = {f"{k}": fw.Calibration(score.of(*own), own[1]) for k, (own, _) in enumerate(agents)}
         for method, settings in METHODS.items():
             chosen = fw.methods.get(method.partition(" (")[0], **settings)
-            release = fw.calibrate(sent, method=chosen, alpha=0.05)
+            release = fw.calibrate(sent, method=chosen, alpha=0.05, target="mixture")
             hits, sizes = [], []
             for k, (_, (p, y, u)) in enumerate(agents):
                 sets = score.invert(p, release.threshold(f"{k}"), u=u)

@@ -128,7 +128,9 @@ def explained_rows(found: Sequence[TableCell]) -> list[list[str]]:
     rows = [["published row", "our row", "what that is", "cells", *VERDICTS]]
     total: Counter[str] = Counter()
     for method, row, words in READINGS:
-        tally = Counter(cell.verdict for cell in against_published(found, method, row))
+        tally: Counter[str] = Counter(
+            cell.verdict for cell in against_published(found, method, row)
+        )
         rows.append([method, row, words, str(tally.total()), *(str(tally[v]) for v in VERDICTS)])
         total += tally
     rows.append(["all", "", "", str(total.total()), *(str(total[v]) for v in VERDICTS)])
@@ -154,7 +156,9 @@ def tried_rows(found: Sequence[TableCell]) -> list[list[str]]:
     for method in ("fedcp-qq", "cphet", "dp-fedcp"):
         own = [c.method for c in found if c.method.partition(" (")[0] == method]
         for row in (*(["split-cp"] if method == "cphet" else []), *dict.fromkeys(own)):
-            tally = Counter(cell.verdict for cell in against_published(found, method, row))
+            tally: Counter[str] = Counter(
+                cell.verdict for cell in against_published(found, method, row)
+            )
             rows.append([method, row, str(tally.total()), *(str(tally[v]) for v in VERDICTS)])
     return rows
 
