@@ -1,4 +1,4 @@
-"""Draw the pictures of ``methods.md``: what every method makes of the same agents.
+"""Draw the pictures of ``methods.md``, what every method makes of the same agents, and one more.
 
 Run it anew when a method is added or changed: ``python docs/explanation/pictures.py``.
 """
@@ -105,8 +105,33 @@ def _private(panel, cals) -> None:
                     fontsize=8)  # fmt: skip
 
 
+def draw_two_numbers(folder: Path) -> Path:
+    """Draw two federations that send the same numbers, and are covered differently."""
+    n, easy, hard = 99, 0.1, 0.9
+    federations = {
+        "all of B's scores are 0.9": np.full(n, hard),
+        "most of B's scores are 0.1": np.repeat([easy, hard], (89, 10)),
+    }
+    with rc_context({**STYLE, "font.size": 8.0, "svg.fonttype": "none"}):
+        figure = Figure(figsize=(5.4, 1.9), layout="constrained")
+        for panel, (title, scores) in zip(figure.subplots(1, 2), federations.items(), strict=True):
+            cals = {"A": np.full(n, easy), "B": scores}
+            release = fw.calibrate(cals, method="fedwq-cp", alpha=ALPHA)
+            sent = {name: release.received[name][0] for name in cals}
+            for name, own in cals.items():
+                panel.ecdf(own, color=COLOUR[name], linewidth=1.2)
+                panel.plot(sent[name].threshold, 1 - ALPHA, "|", color=COLOUR[name], markersize=9)
+            panel.axvline(release.threshold("A"), color="0.2", linewidth=1.2)
+            covered = [float(np.mean(own <= release.threshold("A"))) for own in cals.values()]
+            panel.set(title=title, xlabel="score", xlim=(0, 1), ylim=(0, 1.05))
+            says = ", ".join(f"{name} {c:.2f}" for name, c in zip(cals, covered, strict=True))
+            panel.text(0.52, 0.08, f"covered: {says}", fontsize=7)
+        return save(figure, folder / "two-numbers.svg")
+
+
 if __name__ == "__main__":
     out = Path(__file__).resolve().parent / "pictures"
     out.mkdir(exist_ok=True)
     for each in fw.methods.available():
         print(draw(each, out))
+    print(draw_two_numbers(out))

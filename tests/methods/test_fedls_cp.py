@@ -336,3 +336,20 @@ def test_labels_are_needed():
     with pytest.raises(InputError, match="labels"):
         FedLSCP().summarize(fw.Calibration([0.5]), 0.1)
     assert FedLSCP().summarize(fw.Calibration([], n_classes=3), 0.1).counts == (0, 0, 0)
+
+
+def test_shrinkage_has_no_finite_sample_guarantee():
+    """Another agent whose scores of the class are lower draws the threshold below the own quantile.
+
+    Agent a's scores are evenly spaced on (0.9, 1): a threshold q covers (q - 0.9) / 0.1 of them.
+    """
+    a = fw.Calibration(0.9 + 0.1 * np.arange(1, 201) / 201, labels=np.zeros(200, int), n_classes=2)
+    b = fw.Calibration(0.1 * np.arange(1, 10001) / 10001, labels=np.zeros(10000, int), n_classes=2)
+    covered = {}
+    for n0 in (0.0, None, 400.0):
+        method = FedLSCP(n0=n0)
+        release = fw.calibrate({"a": a, "b": b}, method=method, alpha=0.1, target="own")
+        covered[n0] = (release.threshold("a") - 0.9) / 0.1
+    assert covered[0.0] >= 0.9  # nothing is lent: the guarantee holds
+    assert 0.84 < covered[None] < 0.85  # the page on own distributions says 85 %
+    assert 0.82 < covered[400.0] < 0.83

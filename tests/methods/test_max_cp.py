@@ -55,3 +55,17 @@ def test_a_byzantine_agent_lowers_nobody(q: float, n: int) -> None:
     honest = [LocalQuantile(0.9, 50), LocalQuantile(0.3, 500)]
     for overflow in ("propagate", "exclude"):
         assert MaxCP(overflow).aggregate([*honest, LocalQuantile(q, n)], 0.1).value >= 0.9
+
+
+def test_no_smaller_shared_threshold_can_promise_anything_from_thresholds_and_sizes() -> None:
+    """Two federations send the same (q_k, n_k); below the largest q_k one has coverage 0."""
+    n, easy, hard = 99, 0.1, 0.9
+    equal = {"a": [easy] * n, "b": [hard] * n}
+    mixed = {"a": [easy] * n, "b": [easy] * 89 + [hard] * 10}
+    one, two = (fw.calibrate(cals, method="fedwq-cp", alpha=0.1) for cals in (equal, mixed))
+    assert one.received == two.received
+    assert one.threshold("b") == two.threshold("b") == pytest.approx(0.5)
+    covered = [sum(s <= one.threshold("b") for s in cals["b"]) / n for cals in (equal, mixed)]
+    assert covered == [0.0, 89 / 99]
+    largest = fw.calibrate(equal, method="max-cp", alpha=0.1).threshold("b")
+    assert largest == hard  # nothing below it covers agent b of the first federation
