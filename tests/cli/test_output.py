@@ -205,12 +205,12 @@ def test_an_app_of_ones_own(house):
 
 
 def test_a_job_of_ones_own(house):
-    pytest.importorskip("nvflare")
+    pytest.importorskip("nvflare.apis")
     assert "my-job/meta.json" in call_json("nvflare", "new", "my-job")["files"]
 
 
 def test_a_startup_kit(house):
-    pytest.importorskip("nvflare")
+    pytest.importorskip("nvflare.apis")
     Path("kit/local").mkdir(parents=True)
     Path("kit/local/resources.json.default").write_text('{"components": []}')
     Path("kit/local/authorization.json.default").write_text('{"permissions": {}}')
