@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
@@ -147,7 +148,8 @@ def secure_of(config: Mapping[str, object]) -> bool | tuple[float, float]:
 
 def _split(value: object) -> tuple[str, ...]:
     """Read a list with commas."""
-    return tuple(part.strip() for part in str(value).split(",") if part.strip())
+    text = unicodedata.normalize("NFC", str(value))
+    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def _keys(value: object) -> dict[str, str]:
