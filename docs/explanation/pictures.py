@@ -52,7 +52,6 @@ def draw(name: str, folder: Path) -> Path:
     """Draw one method."""
     attacked = name in UNDER_ATTACK
     cals = agents(attacked)
-    settings = {"target": TARGETS[name]} if name in TARGETS else {}
     with rc_context({**STYLE, "font.size": 8.0, "svg.fonttype": "none"}):
         figure = Figure(figsize=(5.4, 1.9), layout="constrained")
         panel = figure.subplots()
@@ -66,16 +65,16 @@ def draw(name: str, folder: Path) -> Path:
         if name == "private-fedwq-cp":
             _private(panel, cals)
         else:
-            _thresholds(panel, name, cals, settings)
+            _thresholds(panel, name, cals)
         panel.set(xlim=(-0.02, 1.02), ylim=(0, 1.02), xlabel="score", ylabel="share of points")
         figure.legend(loc="outside right upper", frameon=False)
         return save(figure, folder / f"{name}.svg")
 
 
-def _thresholds(panel, name, cals, settings) -> None:
+def _thresholds(panel, name, cals) -> None:
     """Draw where the method puts the threshold, and name every agent's coverage."""
-    release = fw.calibrate(cals, method=fw.methods.get(name, **settings), alpha=ALPHA,
-                           score="lac")  # fmt: skip
+    target = TARGETS.get(name, "own")
+    release = fw.calibrate(cals, method=name, target=target, alpha=ALPHA, score="lac")
     own = {agent: np.atleast_1d(release.threshold(agent)) for agent in SHARES}
     shared = len({tuple(q) for q in own.values()}) == 1
     for agent, values in own.items():

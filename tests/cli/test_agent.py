@@ -400,3 +400,14 @@ def test_an_agent_predicts_at_the_temperature_it_calibrated_at(logits_round):
 def test_json_holds_the_temperature(logits_round):
     facts = json.loads(calibrate_logits("st-mary", "--temperature-share", 0.3, "--json"))
     assert facts["temperature"] == json.loads((logits_round / "st-mary.temperature").read_text())
+
+
+def test_an_error_names_flags_before_their_python_forms(one_agent):
+    call("server", "open", "--alpha", 0.1, "--agents", "roster.toml", "--method", "fcp")
+    said = call_process(one_agent, "agent", "calibrate", "--round", "round.json",
+                        "--outputs", "cal.npz", code=2)  # fmt: skip
+    assert "widen its limit with --max-share, --min-class (in Python limit=Disclosure" in said
+    assert "lift it with --allow-samples (in Python allow_samples=True)" in said
+    said = call_process(one_agent, "server", "open", "--alpha", 0.9, "--agents", "roster.toml",
+                        "--out", "other.json", code=2)  # fmt: skip
+    assert "pass --allow-large-alpha (in Python allow_large_alpha=True)" in said

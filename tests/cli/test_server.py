@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ import pytest
 import fedwqcp as fw
 from command_line import call, call_json, refusal
 from fedwqcp import methods, scores
-from fedwqcp.errors import InputError
+from fedwqcp.errors import InputError, QuorumError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.audit import audit as recompute
 from fedwqcp.federation.plan import Plan, choose_method, choose_score, new_id
@@ -228,7 +229,7 @@ def test_the_old_setting_of_a_target_says_what_to_write(tmp_path):
 
 def test_a_round_says_how_to_find_out_and_then_does(tmp_path):
     two = call("advise", saved(made("lac"), tmp_path))
-    assert "use fcp, sketch=order, floor=True, own=True on lac" in two
+    assert "use fcp, sketch=order, floor=true, own=true on lac" in two
     assert "open a round of fedwq-cp with tail=16" in two
     assert "predicts with --calibration" in two
     more = made("lac", methods.get("fedwq-cp", tail=16))
@@ -410,3 +411,57 @@ def test_flower_new_writes_an_app(tmp_path):
     pytest.importorskip("flwr")
     call("flower", "new", tmp_path / "my-app")
     assert (tmp_path / "my-app" / "my_app" / "client_app.py").exists()
+
+
+def test_two_rounds_share_no_file_and_a_folder_holds_the_answers(house):
+    ids = []
+    for _ in range(2):
+        facts = call_json("server", "open", "--agents", "roster.toml", "--score", "lac",
+                          "--alpha", 0.1, "--quorum", 2, plain=False)  # fmt: skip
+        ids.append(facts["round"])
+        assert facts["file"] == f"round-{ids[-1]}.json"
+    (house / "answers").mkdir()
+    for id in ids:
+        for name in NAMES[:2]:
+            call("agent", "calibrate", "--round", f"round-{id}.json", "--outputs", f"{name}.npz",
+                 "--agent", name, plain=False)  # fmt: skip
+            (house / f"{name}-{id}.json").rename(house / "answers" / f"{name}-{id}.json")
+    said = call("server", "close", f"round-{ids[0]}.json", "answers", plain=False)
+    assert f"refused: agent 'a': round: this round uses {ids[0]}" in said
+    assert fw.load(f"release-{ids[0]}.json").used == ("a", "b")
+    call("agent", "predict", "--release", f"release-{ids[0]}.json", "--outputs", "c.npz",
+         "--agent", "c", plain=False)  # fmt: skip
+    assert (house / f"sets-c-{ids[0]}.csv").exists()
+    call("server", "close", f"round-{ids[1]}.json", "answers", plain=False)
+    (house / "empty").mkdir()
+    with pytest.raises(InputError, match=r"empty must hold answers, files that end in \.json"):
+        call("server", "close", f"round-{ids[1]}.json", "empty", plain=False)
+
+
+def test_the_rounds_own_files_are_no_answers(house):
+    call("server", "open", "--agents", "roster.toml", "--score", "lac", "--alpha", 0.1)
+    for name in NAMES:
+        call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
+             "--agent", name)  # fmt: skip
+    for _ in range(2):
+        assert "refused" not in call("server", "close", "round.json", ".")
+
+
+def test_who_sends_nothing_is_no_answer_and_the_quorum_can_be_set(house, monkeypatch):
+    call("server", "open", "--agents", "roster.toml", "--alpha", 0.1, "--setting", "tail=8",
+         "--quorum", 3)  # fmt: skip
+    for name in NAMES[:3]:
+        call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
+             "--agent", name)  # fmt: skip
+    (house / "c.json").write_text("{}")
+    with pytest.raises(QuorumError, match=r"refused: c \(message\); no answer: d\. .* --quorum"):
+        call("server", "close", "round.json", "a.json", "b.json", "c.json")
+    (house / "c.json").unlink()
+    call("agent", "calibrate", "--round", "round.json", "--outputs", "c.npz", "--agent", "c")
+    monkeypatch.setenv("COLUMNS", "80")
+    said = call("server", "close", "round.json", "a.json", "b.json", "c.json")
+    assert re.search(r"│ d +│ no answer │", said)
+    assert "missing" not in said
+    assert max(len(line) for line in said.splitlines() if line[:1] in "┏│└") <= 80
+    assert "floor=true and own=true" in said
+    assert not re.search(r"=(True|False|None)\b", said)

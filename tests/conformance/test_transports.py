@@ -73,7 +73,7 @@ def over_flower(round, cals, home):
 
 def over_nvflare(round, cals, home):
     """Carry a round over NVIDIA FLARE's tasks, controller and executor, within this process."""
-    pytest.importorskip("nvflare")
+    pytest.importorskip("nvflare.apis")
     from flare import run
 
     result = run(round, home, cals, settings="allow-samples = true\n")

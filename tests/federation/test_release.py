@@ -254,6 +254,27 @@ def test_wrong_calls_are_refused_with_the_cure():
         fw.calibrate({"a": fw.Outputs(PROBS, ids=IDS)}, alpha=0.2)
 
 
+class Tensor:
+    """Stands for a tensor with grad."""
+
+    def detach(self):
+        """Forget the gradient."""
+
+    def cpu(self):
+        """Come to the host."""
+
+    def __array__(self, *options, **more):
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad")
+
+
+def test_a_tensor_with_grad_is_named_with_the_cure():
+    release = fw.calibrate({"a": SITE}, alpha=0.2)
+    with pytest.raises(InputError, match=r"outputs\.detach\(\)\.cpu\(\)"):
+        release.predict_set("a", Tensor(), ids=NEW_IDS)
+    with pytest.raises(InputError, match=r"labels\.detach\(\)\.cpu\(\)"):
+        fw.Outputs(NEW, Tensor())
+
+
 def test_a_release_prints_as_a_short_table():
     release = fw.calibrate({"a": [0.1, 0.2, 0.3, 0.4], "b": [0.2, 0.4]}, alpha=[0.4, 0.45])
     up = release.bytes_up("a")

@@ -35,6 +35,14 @@ def test_a_whole_configuration():
     assert (round.max_n, round.n_classes, round.rule) == (500, 10, "leq_top1")
 
 
+def test_empty_sets_can_be_forbidden():
+    rules = [round_of({**BASE, "allow-empty": allowed}).rule for allowed in (True, False)]
+    assert rules == ["leq", "leq_top1"]
+    assert round_of({**BASE, "allow-empty": False, "rule": "until"}).rule == "until"
+    with pytest.raises(InputError, match="allow-empty must be true or false, got 'no'"):
+        round_of({**BASE, "allow-empty": "no"})
+
+
 def test_what_is_left_out_has_a_default():
     round = round_of(BASE)
     assert (round.method.name, round.score.name, round.quorum) == ("fedwq-cp", "aps", 2)

@@ -41,15 +41,26 @@ def test_nothing_is_overwritten(tmp_path):
         new_app(tmp_path / "1 app")
 
 
+def test_an_app_for_five_sites(tmp_path):
+    new_app(tmp_path / "five-sites", 5)
+    table = tomllib.loads((tmp_path / "five-sites" / "pyproject.toml").read_text())
+    round = round_of(table["tool"]["flwr"]["app"]["config"])
+    assert round.agents == tuple(f"agent-{at}" for at in range(5))
+    assert round.quorum == 5
+    assert '"num-supernodes=5"' in (tmp_path / "five-sites" / "README.md").read_text()
+    with pytest.raises(InputError, match="at least one site, got 0"):
+        new_app(tmp_path / "none", 0)
+
+
 @pytest.mark.nightly
 def test_the_app_runs_between_processes_as_it_is(tmp_path, stops_when_terminated):
     """Also with the oldest Flower that is supported: make test-flower-oldest."""
-    new_app(tmp_path / "my-app")
-    names, records = ("agent-0", "agent-1"), tmp_path / "records"
+    new_app(tmp_path / "my-app", 5)
+    names, records = tuple(f"agent-{at}" for at in range(5)), tmp_path / "records"
     with LocalFederation(tmp_path / "federation", names) as federation:
         for at, name in enumerate(names):
             federation.start_node(name, {"partition-id": at, "folder": tmp_path / name})
-        federation.wait_online(2)
+        federation.wait_online(5)
         run = federation.commands.submit(tmp_path / "my-app", {"records": str(records)})
         ended = federation.commands.wait(run, 150.0, lambda: round_ended(records))
     assert ended == "finished:completed"

@@ -47,6 +47,12 @@ def test_sets_and_later_labels_meet_by_id():
     assert read("id,label\nn8,1\nn7,2\n", sets=sets) == ([1, 1], [1, 0], [1, 2])
 
 
+def test_sets_with_names_of_classes_meet_labels_by_name_or_number():
+    sets = "id,size,labels,mole,skin tag\nn1,1,mole,1,0\nn2,2,mole; skin tag,1,1\nn3,0,,0,0\n"
+    for labels in ("n2,skin tag\nn1,skin tag\nn3,mole\n", "n2,1\nn1,1\nn3,0\n"):
+        assert read("id,label\n" + labels, sets=sets)[1:] == ([1, 0, 0], [1, 1, 0])
+
+
 def test_a_column_tells_the_agents_apart_in_order():
     found = read_batches(b"agent,covered\nb,1\na,0\nb,0\n")
     assert list(found) == ["b", "a"]

@@ -32,6 +32,8 @@ from fedwqcp.wire.messages import (
     SharedThreshold,
     SharedThresholdWithin,
     Summary,
+    ascii_name,
+    check_names,
     choice_of,
 )
 
@@ -90,9 +92,28 @@ ROUND = Round("ab", Choice("fedwq-cp"), Choice("aps"), (0.1,), ("a", "b"), 2)
         ({"alphas": (5.0,)}, "strictly between 0 and 1"),
         ({"agents": ()}, "at least one"),
         ({"agents": ("a", "a")}, "each name may occur once"),
-        ({"agents": ("a", "../b")}, "letters, digits"),
-        ({"agents": ("a", "")}, "letters, digits"),
-        ({"agents": ("a", "x" * 65)}, "1 to 64"),
+        *(
+            ({"agents": ("a", name)}, "letters of any script, digits")
+            for name in (
+                "../b",
+                "",
+                "b.",
+                "-b",
+                "b/c",
+                "b c",
+                "b\n",
+                "\u0301b",
+                "nul",
+                "COM1.x",
+                "xn--b-1",
+                "e\u0301",
+                "ä" * 33,
+                "\ud800",
+                "b\u202e",
+            )
+        ),
+        ({"agents": ("köln", "KÖLN")}, "differ in capitals alone"),
+        ({"agents": ("a", "x" * 65)}, "at most 64 bytes"),
         ({"quorum": 0}, "from 1 to 2"),
         ({"quorum": 3}, "from 1 to 2"),
         ({"max_n": 0}, "at least 1"),
@@ -255,3 +276,20 @@ def test_a_threshold_tells_its_margin():
     for margin in (-1e-9, inf, float("nan")):
         with pytest.raises(InputError, match="margin"):
             SharedThresholdWithin(0.5, margin)
+
+
+@pytest.mark.parametrize("name", ["köln", "서울", "नगर", "مشفى-1", "ä" * 32, "a" * 64, "7.b_c-d"])
+def test_names_of_agents_in_any_script(name):
+    check_names((name, "other"))
+    there = ascii_name(name)
+    assert there.isascii()
+    assert there == name or there.removeprefix("xn--").encode().decode("punycode") == name
+
+
+@given(st.lists(st.text(max_size=12), min_size=2, max_size=2, unique=True))
+def test_no_two_names_are_mapped_to_one(names):
+    try:
+        check_names(tuple(names))
+    except InputError:
+        return
+    assert len(set(map(ascii_name, names))) == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -55,7 +56,7 @@ LabelsFile = Annotated[
 ]
 TemperatureFile = Annotated[
     Path | None,
-    typer.Option(help="Where the temperature of logits is kept; by default AGENT.temperature."),
+    typer.Option(help="Where the temperature of logits is kept; by default AGENT-ID.temperature."),
 ]
 
 
@@ -100,20 +101,20 @@ def calibrate(
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Where the answer is written; by default AGENT.json.")
+        Path | None, typer.Option(help="Where the answer is written; by default AGENT-ID.json.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Score the calibration points and write the answer, readable before it is sent."""
     terms = folder.read_round(round)
     name = _name(agent, terms)
-    kept = temperature_file or Path(f"{name}.temperature")
+    kept = temperature_file or folder.default_name(terms, name, end=".temperature")
     read = load_outputs(outputs, labels, terms.classes)
     used, own = model_outputs.for_calibration(terms, name, read, temperature_share, kept)
     cal = calibration_of(terms, used)
     found = re.search(r"\.ask-(\d+)", "" if ask is None else ask.name)
     step = "" if found is None else f".step-{found[1]}"
-    path = out or Path(f"{name}{step}.json")
+    path = out or folder.default_name(terms, name, end=f"{step}.json")
     budget = _budget(privacy_budget, privacy_folder, outputs)
     side = Agent(
         name,
@@ -166,7 +167,9 @@ def predict(
     allow_empty: Annotated[
         bool, typer.Option(help="Whether sets may be empty; else the most probable label is in.")
     ] = True,
-    out: Annotated[Path, typer.Option(help="Where the sets are written.")] = Path("sets.csv"),
+    out: Annotated[
+        Path | None, typer.Option(help="Where the sets are written; by default sets-AGENT-ID.csv.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Turn model outputs into prediction sets; with labels, also say how many are covered."""
@@ -175,12 +178,13 @@ def predict(
         check_terms(terms, folder.read_round(round))
     name = _name(agent, terms.round)
     new = load_outputs(outputs, labels, terms.round.classes)
-    kept = temperature_file or Path(f"{name}.temperature")
+    kept = temperature_file or folder.default_name(terms.round, name, end=".temperature")
     own = model_outputs.for_prediction(terms.round, name, new, kept)
     cal = _again(terms.round, calibration, calibration_labels, own)
     ready = new if own is None else probabilities(new, own)
     sets = predict_sets(terms, name, ready, alpha=alpha, calibration=cal, allow_empty=allow_empty)
     found = rates_of(name, terms.round, sets, new)
+    out = out or folder.default_name(terms.round, "sets", agent=name, end=".csv")
     write_atomic(out, _table(sets, new).encode())
     output, size = Output(as_json), float(sets.sizes().mean()) if len(sets) else None
     empty = float(sets.empty().mean()) if len(sets) else None
@@ -266,6 +270,7 @@ def _budget(total: float | None, where: Path | None, outputs: Path) -> Budget | 
 
 def _name(agent: str | None, round: Round) -> str:
     """Return which agent this is."""
+    agent = None if agent is None else unicodedata.normalize("NFC", agent)
     if agent is None and len(round.agents) == 1:
         return round.agents[0]
     if agent is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -29,16 +30,26 @@ Deadline = Annotated[float, typer.Option(help="Seconds that a step may take.")]
 @flower.command()
 def new(
     folder: Annotated[Path, typer.Argument(help="A new folder; it names the app.")],
+    sites: Annotated[
+        int | None,
+        typer.Option(help="How many sites take part; asked for in a terminal, else 2."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a minimal, commented Flower app of your own that runs as it is."""
     from fedwqcp.federation.transport.flower.deployment import new_app
 
-    output, files = Output(as_json), new_app(folder)
+    if sites is None:
+        asked = sys.stdin.isatty() and sys.stdout.isatty() and not as_json
+        sites = typer.prompt("How many sites take part?", default=2, type=int) if asked else 2
+    output, files = Output(as_json), new_app(folder, sites)
     for path in files:
         output.say(path)
-    output.say(f"put your model in outputs(); {folder / 'README.md'} tells how to run it")
-    output.done(files=files)
+    output.say(
+        f"a roster of {sites} sites; put your model in outputs(); {folder / 'README.md'} tells how "
+        "to run it"
+    )
+    output.done(files=files, sites=sites)
 
 
 @flower.command()

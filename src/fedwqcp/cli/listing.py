@@ -11,7 +11,7 @@ from rich.text import Text
 
 from fedwqcp import methods as all_methods
 from fedwqcp import scores as all_scores
-from fedwqcp.cli.output import AsJson, Output
+from fedwqcp.cli.output import AsJson, Output, typed
 from fedwqcp.errors import MissingExtraError
 from fedwqcp.kernels import compilation, dispatch
 from fedwqcp.registry import settings_of
@@ -86,7 +86,7 @@ def _facts(name: str, thing: Any) -> dict[str, object]:
 
 def _settings(thing: Any) -> str:
     """Write settings and defaults as they are typed."""
-    return ", ".join(f"{name}={getattr(thing, name)}" for name in settings_of(thing))
+    return ", ".join(f"{name}={typed(getattr(thing, name))}" for name in settings_of(thing))
 
 
 def _first_line(thing: object) -> Text:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
@@ -50,7 +52,7 @@ class Output:
     def __init__(self, as_json: bool, width: int = WIDTH) -> None:
         self.as_json = as_json
         self.console = Console(quiet=as_json, highlight=False)
-        if not self.console.is_terminal:
+        if not self.console.is_terminal and "COLUMNS" not in os.environ:
             self.console.width = width
 
     def say(self, text: object, style: str | None = None) -> None:
@@ -107,7 +109,8 @@ def run(app: typer.Typer) -> None:
     except FedwqcpError as error:
         if "--debug" in sys.argv:
             raise
-        Console(stderr=True, soft_wrap=True).print(f"error: {error}", style="bold", markup=False)
+        text = f"error: {flags_first(str(error))}"
+        Console(stderr=True, soft_wrap=True).print(text, style="bold", markup=False)
         sys.exit(exit_code(error))
 
 
@@ -158,6 +161,35 @@ def _bare(parameters: list[Any]) -> list[Any]:
     return parameters
 
 
+def flags_first(text: str) -> str:
+    """Name a flag before its Python form, where an error names both.
+
+    Examples
+    --------
+    >>> flags_first("pass allow_large_alpha=True (--allow-large-alpha)")
+    'pass --allow-large-alpha (in Python allow_large_alpha=True)'
+    """
+    return re.sub(r"([a-z_]+=(?:\w+\([^()]*\)|\w+)) \((--[^()]+)\)", r"\2 (in Python \1)", text)
+
+
+def typed(value: Setting) -> str:
+    """Write one value as `parse_settings` reads it."""
+    if isinstance(value, tuple):
+        return ",".join(map(repr, value))
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+
+
+def as_typed(text: object) -> str:
+    """Write settings within a text as they are typed.
+
+    Examples
+    --------
+    >>> as_typed("fcp with sketch=order and own=True")
+    'fcp with sketch=order and own=true'
+    """
+    return re.sub(r"(?<=\w=)(True|False|None)\b", lambda found: found[0].lower(), str(text))
+
+
 def parse_settings(given: Sequence[str]) -> dict[str, Setting]:
     """Turn ``name=value`` into settings.
 
@@ -195,7 +227,11 @@ MOST_ROWS = 200
 """Agents in the table."""
 
 
-def agents_table(release: Release, *, ascii: bool = False) -> Table:
+STATUS = {"used": "used", "refused": "refused", "missing": "no answer"}
+"""What became of an agent, as people are told."""
+
+
+def agents_table(release: Release, console: Console) -> Table:
     """Return a row for each agent; with local thresholds, each as a dot on a common scale."""
     local = {
         name: answer
@@ -203,14 +239,16 @@ def agents_table(release: Release, *, ascii: bool = False) -> Table:
         if answers and isinstance(answer := answers[0], LocalQuantile)
     }
     out = always_left_out(released(release))
-    scale = _scale(release, local, ascii)
+    reasons = any(agent.reason for agent in release.agents)
+    roomy = console.width >= 100 or not reasons
+    scale = _scale(release, local, console.options.ascii_only) if roomy else None
     guarantee = f"{release.guarantee} ({release.assumption})"
     table = Table(title=f"{release.round.method.name}; guarantee: {guarantee}")
     for heading in ("agent", "status", *(("points", "threshold") if local else ())):
         table.add_column(heading, overflow="fold")
     if scale is not None:
         table.add_column(f"{scale.left:.3g} to {scale.right:.3g}", no_wrap=True)
-    for heading in ("bytes up", "reason"):
+    for heading in ("bytes up", *(("reason",) if reasons else ())):
         table.add_column(heading, overflow="fold")
     listed = release.agents
     if len(listed) > MOST_ROWS:  # a terminal shows thousands slowly, and nobody reads them
@@ -219,13 +257,13 @@ def agents_table(release: Release, *, ascii: bool = False) -> Table:
         table.caption = f"and {left} more agents, all in the record; unused ones come first here"
     for agent in listed:
         own = local.get(agent.name)
-        row = [agent.name, "left out" if agent.name in out else agent.status]
+        row = [agent.name, "left out" if agent.name in out else STATUS[agent.status]]
         if local:
             row += ["", ""] if own is None else [str(own.n), f"{own.threshold:.4g}"]
         if scale is not None:
             q = None if own is None or not isfinite(own.threshold) else own.threshold
             row.append("" if q is None else scale.bar(q, q, q))
-        table.add_row(*row, str(agent.bytes_up), Text(agent.reason))
+        table.add_row(*row, str(agent.bytes_up), *([Text(agent.reason)] if reasons else []))
     return table
 
 

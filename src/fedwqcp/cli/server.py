@@ -13,7 +13,15 @@ from typing import Annotated
 import typer
 
 from fedwqcp import methods, scores
-from fedwqcp.cli.output import AsJson, Output, agents_table, parse_settings
+from fedwqcp.cli.output import (
+    STATUS,
+    AsJson,
+    Output,
+    agents_table,
+    as_typed,
+    parse_settings,
+    typed,
+)
 from fedwqcp.errors import InputError
 from fedwqcp.federation.advice import advise_on
 from fedwqcp.federation.audit import Audit
@@ -99,7 +107,9 @@ def open_(
     allow_large_alpha: Annotated[
         bool, typer.Option("--allow-large-alpha", help="Take levels above 0.5 too.")
     ] = False,
-    out: Annotated[Path, typer.Option(help="Where the round is written.")] = Path("round.json"),
+    out: Annotated[
+        Path | None, typer.Option(help="Where the round is written; by default round-ID.json.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Open a round: write its terms for the agents."""
@@ -134,6 +144,7 @@ def open_(
         keys=_keys(roster, agents) if require_signatures else {},
         target=as_target(target),
     )
+    out = out or folder.default_name(round, "round")
     folder.open_round(round, out)
     output = Output(as_json)
     output.say(f"round {round.id} is open: send {out} to {', '.join(round.agents)}")
@@ -146,12 +157,18 @@ def open_(
 @app.command()
 def close(
     round: Annotated[Path, typer.Argument(help="The round, as it was opened.")],
-    answers: Annotated[list[Path] | None, typer.Argument(help="Answers of the agents.")] = None,
-    out: Annotated[Path, typer.Option(help="Where the release is written.")] = Path("release.json"),
+    answers: Annotated[
+        list[Path] | None, typer.Argument(help="Answers of the agents, or folders of them.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where the release is written; by default release-ID.json.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Close a round: admit or refuse each answer, and release the thresholds."""
-    closed, output = folder.close_round(round, answers or [], out), Output(as_json)
+    out = out or folder.default_name(folder.read_round(round), "release")
+    files = folder.answer_files(round, answers or [], out)
+    closed, output = folder.close_round(round, files, out), Output(as_json)
     refused = [str(refusal) for refusal in closed.refusals]
     for refusal in refused:
         output.say(f"refused: {refusal}", style="yellow")
@@ -167,10 +184,10 @@ def close(
     else:
         output.say(f"closed: send {out} to the agents; the record beside {round} stays here")
     release = closed.release
-    output.show(agents_table(release, ascii=output.console.options.ascii_only))
+    output.show(agents_table(release, output.console))
     thresholds, found = released(release), list(_diagnoses(release))
     for line in (*thresholds, *found):
-        output.say(line)
+        output.say(as_typed(line))
     output.done(
         closed=True,
         already=closed.already,
@@ -233,12 +250,12 @@ def advise(
     advice = advise_on(*rounds, alpha=alpha)
     terms, output = rounds[0].round, Output(as_json)
     if advice.keep:
-        output.say(advice)
+        output.say(as_typed(advice))
         output.say("this method is in use already: no new round is needed")
         output.done(advice=advice, command=[], roster="")
         return
     command, roster = _command(terms, advice, _next(records[0])), _roster(terms)
-    output.say(advice)
+    output.say(as_typed(advice))
     output.say(
         f"next round, on the same terms:\n{shlex.join(command)}\nwhere ROSTER says:\n{roster}"
     )
@@ -261,7 +278,7 @@ def _command(terms: Round, advice: Advice, out: Path) -> list[str]:
     return [
         *("fedwqcp", "server", "open", "--method", advice.method, *_settings("setting", settings)),
         *("--score", score.name, *_settings("score-setting", score.settings)),
-        *("--rule", terms.rule, "--target", _typed(terms.target)),
+        *("--rule", terms.rule, "--target", typed(terms.target)),
         *(word for level in advice.levels for word in ("--alpha", repr(level))),
         *(("--by", terms.by) if terms.by else ()),
         *(word for name in terms.groups for word in ("--group", name)),
@@ -272,24 +289,24 @@ def _command(terms: Round, advice: Advice, out: Path) -> list[str]:
 
 def _settings(option: str, settings: dict[str, Setting]) -> list[str]:
     """Return settings as they are typed."""
-    words = [(f"--{option}", f"{name}={_typed(value)}") for name, value in settings.items()]
+    words = [(f"--{option}", f"{name}={typed(value)}") for name, value in settings.items()]
     return [word for pair in words for word in pair]
-
-
-def _typed(value: Setting) -> str:
-    """Write one value as `parse_settings` reads it."""
-    return ",".join(map(repr, value)) if isinstance(value, tuple) else str(value)
 
 
 def _roster(terms: Round) -> str:
     """Return the roster of a round, as a file says it."""
     classes = [] if terms.n_classes is None else [f"n_classes = {terms.n_classes}"]
     if terms.classes:
-        classes = [f"classes = {json.dumps(list(terms.classes))}"]
-    agents = json.dumps(list(terms.agents))  # a list of such names reads the same in TOML
-    keys = [f"{json.dumps(name)} = {json.dumps(key)}" for name, key in terms.keys.items()]
+        classes = [f"classes = {_toml(list(terms.classes))}"]
+    agents = _toml(list(terms.agents))
+    keys = [f"{_toml(name)} = {_toml(key)}" for name, key in terms.keys.items()]
     table = ["[keys]", *keys] if keys else []
     return "\n".join([f"agents = {agents}", f"max_n = {terms.max_n}", *classes, *table])
+
+
+def _toml(value: str | list[str]) -> str:
+    """Write text, or a list of it, as TOML: JSON reads the same, but for escapes beyond 16 bits."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _next(record: Path) -> Path:
@@ -365,7 +382,7 @@ def _say(record: Path, found: Audit, output: Output) -> None:
     output.say(f"matches: round {release.round.id}, {release.round.method.name}, {given}")
     out = always_left_out(released(release))
     for agent in release.agents:
-        status = "left out" if agent.name in out else agent.status
+        status = "left out" if agent.name in out else STATUS[agent.status]
         output.say(f"  {agent.name}: {status} {agent.reason}".rstrip())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -299,6 +300,9 @@ def load_roster(path: Path) -> Roster:
     ``[keys]`` of public keys by agent.
     """
     roster = load_toml(path, Roster)
+    agents = tuple(unicodedata.normalize("NFC", name) for name in roster.agents)
+    keys = {unicodedata.normalize("NFC", name): key for name, key in (roster.keys or {}).items()}
+    roster = msgspec.structs.replace(roster, agents=agents, keys=keys or None)
     if not roster.agents:
         raise InputError(f'{path} must list the agents: agents = ["st-mary", "lakeside"]')
     return roster

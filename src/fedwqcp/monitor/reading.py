@@ -222,7 +222,14 @@ def _table(text: str, known: Sequence[str]) -> list[Any]:
 def _joined(
     rows: Sequence[Mapping[str, Any]], sets: Sequence[Mapping[str, Any]]
 ) -> list[Mapping[str, Any]]:
-    """Give each labelled row its set, by id."""
+    """Give each labelled row its set, by id; classes by name become numbers."""
+    at = {name: place for place, name in enumerate(_class_names(sets))}
+    if at:
+        sets = [
+            {"id": row["id"], "labels": [at[name] for name in at if row[name] == "1"]}
+            for row in sets
+        ]
+        rows = [{**row, "label": at.get(str(row.get("label")), row.get("label"))} for row in rows]
     known = {str(row.get("id")): row for row in sets}
     if len(known) < len(sets):
         raise InputError("sets: each row must have an id of its own")
@@ -241,6 +248,16 @@ def _joined(
     if len({str(row["id"]) for row in rows}) < len(rows):
         raise InputError("an id must name one row; some ids return")
     return found
+
+
+def _class_names(sets: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the classes of sets with names: the columns behind ``labels``, with 1 if in it."""
+    names = list(sets[0]) if sets else []
+    names = names[names.index("labels") + 1 :] if "labels" in names else []
+    for row in sets if names else ():
+        if row.get("labels") != "; ".join(str(name) for name in names if row.get(name) == "1"):
+            return []
+    return names
 
 
 def _column(rows: Iterable[Mapping[str, Any]], name: str) -> list[float]:

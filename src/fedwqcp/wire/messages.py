@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -353,7 +354,12 @@ TARGETS = {
 """What the named targets mean."""
 
 _KEY = re.compile(r"[0-9a-f]{64}")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_NAME = re.compile(r"[^\W_][\w.-]*")
+_DEVICES = re.compile(r"(con|prn|aux|nul|(com|lpt)[0-9])(\..*)?", re.IGNORECASE)
+"""Names that Windows keeps for devices."""
+_PUNYCODE = "xn--"
+NAME_BYTES = 64
+"""Most bytes of an agent's name in UTF-8."""
 
 
 @dataclass(frozen=True)
@@ -547,19 +553,69 @@ def check_names(agents: tuple[str, ...]) -> None:
     Raises
     ------
     InputError
-        If there is none, one is repeated, or one has characters that no file name should have.
+        If there is none, one is repeated, or one is no safe name of a file on every system.
     """
     if not agents:
         raise InputError("a round needs at least one", field="agents")
     for name in agents:
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
+        if not isinstance(name, str) or not _is_name(name):
             raise InputError(
-                "a name has 1 to 64 letters, digits, '.', '_' or '-' and begins with a "
-                f"letter or digit, got {name!r}",
+                f"a name has letters of any script, digits, '.', '_' or '-', at most {NAME_BYTES} "
+                "bytes in UTF-8 (form NFC), begins with a letter or digit, does not end with '.', "
+                f"and is no device of Windows, got {name!r}",
                 field="agents",
             )
     if len(set(agents)) != len(agents):
         raise InputError("each name may occur once", field="agents")
+    if len({name.casefold() for name in agents}) != len(agents):
+        raise InputError(
+            "two names differ in capitals alone, and would be one file on some systems",
+            field="agents",
+        )
+
+
+def _is_name(name: str) -> bool:
+    """Tell whether a text is an agent's name, which is part of file names."""
+    if name.isascii():
+        sound = len(name) <= NAME_BYTES and _NAME.fullmatch(name) is not None
+    else:
+        # \w leaves combining marks out, which letters of many scripts are written with
+        letters = "".join("a" if unicodedata.category(c)[0] == "M" else c for c in name[1:])
+        sound = (
+            len(name.encode("utf-8", "replace")) <= NAME_BYTES
+            and _NAME.fullmatch(name[:1] + letters) is not None
+            and unicodedata.is_normalized("NFC", name)
+        )
+    return (
+        sound
+        and name[-1] != "."
+        and not name.lower().startswith(_PUNYCODE)
+        and not _DEVICES.fullmatch(name)
+    )
+
+
+def ascii_name(name: str) -> str:
+    """Return an agent's name for engines and certificates that take ASCII alone.
+
+    Parameters
+    ----------
+    name : str
+        An agent's name.
+
+    Returns
+    -------
+    str
+        The name itself where it is ASCII; else ``xn--`` and its Punycode (RFC 3492), which no
+        other agent can have: a name never begins with ``xn--``.
+
+    Examples
+    --------
+    >>> ascii_name("st-mary"), ascii_name("köln")
+    ('st-mary', 'xn--kln-sna')
+    """
+    if name.isascii():
+        return name
+    return _PUNYCODE + name.encode("punycode").decode("ascii")
 
 
 def choice_of(name: str, settings: Mapping[str, object]) -> Choice:

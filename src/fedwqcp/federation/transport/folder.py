@@ -14,6 +14,7 @@ from __future__ import annotations
 import glob
 import json
 import re
+import unicodedata
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -113,6 +114,36 @@ def close_round(path: Path, answers: Sequence[Path], out: Path) -> ClosedStep:
     """
     with locked(path.parent):
         return _closed(path, answers, out)
+
+
+def answer_files(round: Path, given: Sequence[Path], out: Path) -> list[Path]:
+    """Return the files of answers; of a folder all that it holds but the round's own."""
+    found: list[Path] = []
+    for path in given:
+        if not path.is_dir():
+            found.append(path)
+            continue
+        own = (round, out, _record_file(round))
+        files = [
+            file
+            for file in sorted(path.glob("*.json"))
+            if not any(file.exists() and other.exists() and file.samefile(other) for other in own)
+            and not re.fullmatch(rf"{re.escape(round.stem)}\.(ask|closed)-\d+(\..*)?", file.stem)
+        ]
+        if not files:
+            raise InputError(f"{path} must hold answers, files that end in .json; it holds none")
+        found += files
+    return found
+
+
+def default_name(round: Round, what: str, *, agent: str = "", end: str = ".json") -> Path:
+    """Return a file's name that no other round has: what it is, or whose, and the round's id."""
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", round.id):
+        raise InputError(
+            f"the id of a round has letters, digits, '_' and '-' only, got {round.id!r}: choose "
+            "--out, and ask the server for another round"
+        )
+    return Path("-".join(part for part in (what, agent, round.id) if part) + end)
 
 
 def _closed(path: Path, answers: Sequence[Path], out: Path) -> ClosedStep:
@@ -344,5 +375,6 @@ def _read_answer(path: Path, server: Server) -> _AnswerFile:
 
 def _sender(path: Path, round: Round) -> str:
     """Return whom a file's name speaks of: an agent of the roster, or just the file."""
-    name = re.sub(r"\.step-\d+$", "", path.stem)
+    stem = unicodedata.normalize("NFC", path.stem)  # some systems keep names in another form
+    name = re.sub(r"\.step-\d+$", "", stem).removesuffix(f"-{round.id}")
     return name if round.expects(name) else path.name

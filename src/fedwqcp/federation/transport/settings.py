@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
@@ -14,6 +15,7 @@ from fedwqcp.federation.plan import (
     choose_score,
     named_classes,
     new_id,
+    set_rule,
 )
 from fedwqcp.federation.transport.session import Timeouts
 from fedwqcp.wire.messages import Round, Setting
@@ -23,7 +25,7 @@ N = TypeVar("N")
 _KEYS = {
     "agents", "alpha", "method", "score", "rule", "by", "groups", "quorum", "max-n", "n-classes",
     "classes", "deadline", "grace", "records", "nodes", "secure", "score-low", "score-high",
-    "keys", "allow-large-alpha", "target",
+    "keys", "allow-large-alpha", "allow-empty", "target",
 }  # fmt: skip
 _PREFIXES = ("method-setting.", "score-setting.")
 
@@ -35,8 +37,8 @@ def round_of(config: Mapping[str, object]) -> Round:
     ----------
     config : mapping
         ``agents`` ("st-mary,lakeside"), ``alpha`` (0.1, or "0.05,0.1"; above 0.5 only with
-        ``allow-large-alpha``), ``method``, ``score``,
-        ``rule``, ``by`` ("label" or "group"), ``groups`` ("female,male"), ``quorum`` and
+        ``allow-large-alpha``), ``method``, ``score``, ``rule``, ``allow-empty`` (false: no set is
+        empty), ``by`` ("label" or "group"), ``groups`` ("female,male"), ``quorum`` and
         ``n-classes`` (0: not given), ``classes`` ("melanoma,nevus,other"), ``max-n``; ``target``
         ("own", "mixture" or "0.5,0.5"); ``keys`` ("st-mary=3f...,lakeside=a0..."), where answers
         must be signed; settings of method and score under ``method-setting.NAME`` and
@@ -59,6 +61,9 @@ def round_of(config: Mapping[str, object]) -> Round:
                 f"{', '.join(sorted(_KEYS))}, {', '.join(part + 'NAME' for part in _PREFIXES)}"
             )
     agents = _split(config.get("agents", ""))
+    allow_empty = config.get("allow-empty", True)
+    if not isinstance(allow_empty, bool):
+        raise InputError(f"allow-empty must be true or false, got {allow_empty!r}")
     classes, n_classes = named_classes(
         _split(config.get("classes", "")), _whole("n-classes", config.get("n-classes", 0)) or None
     )
@@ -75,7 +80,7 @@ def round_of(config: Mapping[str, object]) -> Round:
         agents=agents,
         quorum=_whole("quorum", config.get("quorum", 0)) or len(agents),
         max_n=_whole("max-n", config.get("max-n", Round.max_n)),
-        rule=str(config.get("rule", "leq")),
+        rule=set_rule(str(config.get("rule", "leq")), allow_empty),
         key=new_id(),
         n_classes=n_classes,
         classes=classes,
@@ -143,7 +148,8 @@ def secure_of(config: Mapping[str, object]) -> bool | tuple[float, float]:
 
 def _split(value: object) -> tuple[str, ...]:
     """Read a list with commas."""
-    return tuple(part.strip() for part in str(value).split(",") if part.strip())
+    text = unicodedata.normalize("NFC", str(value))
+    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def _keys(value: object) -> dict[str, str]:

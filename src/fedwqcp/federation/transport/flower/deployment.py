@@ -58,8 +58,13 @@ _FILES = {
 }
 
 
-def new_app(folder: Path) -> tuple[Path, ...]:
-    """Write a Flower app that runs as it is into a new or empty folder, which names the app."""
+def new_app(folder: Path, sites: int = 2) -> tuple[Path, ...]:
+    """Write a Flower app that runs as it is into a new or empty folder, which names the app.
+
+    Its roster has so many sites: agent-0, agent-1, ..., as simulated sites are called.
+    """
+    if sites < 1:
+        raise InputError(f"an app needs at least one site, got {sites}")
     name = folder.resolve().name.lower().replace("_", "-")
     if not re.fullmatch(r"[a-z][a-z0-9-]{0,40}", name):
         raise InputError(
@@ -68,7 +73,13 @@ def new_app(folder: Path) -> tuple[Path, ...]:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} must be a new or an empty folder")
     package = name.replace("-", "_")
-    words = {"name": name, "package": package, "publisher": "your-organisation"}
+    words = {
+        "name": name,
+        "package": package,
+        "publisher": "your-organisation",
+        "sites": str(sites),
+        "agents": ",".join(f"agent-{at}" for at in range(sites)),
+    }
     (folder / package).mkdir(parents=True)
     written = [folder / package / "__init__.py"]
     write_atomic(written[0], f'"""The Flower app {name}."""\n'.encode())
