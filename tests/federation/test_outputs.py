@@ -504,3 +504,11 @@ def test_named_columns_need_a_round_that_names_classes(tmp_path):
     (tmp_path / "cal.csv").write_text("q,r\n0.7,0.3\n")
     with pytest.raises(InputError, match=r"p0, p1, ... or one for each of 'melanoma', 'nevus', or"):
         load_outputs(tmp_path / "cal.csv", classes=CLASSES)
+
+
+def test_a_table_of_pandas_must_have_its_columns_in_the_order_of_the_classes():
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    table = pd.DataFrame(PROBS, columns=list(CLASSES))
+    assert Outputs(table, classes=CLASSES).classes == CLASSES
+    with pytest.raises(ClassesError, match=r"table's columns, 'melanoma', 'nevus', got 'nevus'"):
+        Outputs(table, classes=CLASSES[::-1])

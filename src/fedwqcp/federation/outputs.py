@@ -29,7 +29,7 @@ from fedwqcp._validation import (
     listed,
     refuse_tensor,
 )
-from fedwqcp.errors import InputError, MissingExtraError, RecordError
+from fedwqcp.errors import ClassesError, InputError, MissingExtraError, RecordError
 from fedwqcp.federation.plan import Plan
 from fedwqcp.scores import LabelScore, fit_temperature, row_ids, softmax, uniforms
 from fedwqcp.wire.messages import Round
@@ -111,6 +111,13 @@ class Outputs:
             )
         fields: dict[str, Any] = {"values": array, "first_line": first_line, "logits": logits}
         fields |= {"classes": names, "by_name": by_name}
+        table = [str(name) for name in getattr(values, "columns", ())]  # of pandas, say
+        if names and names != tuple(table) and set(names) == set(table):
+            raise ClassesError(
+                f"must be in the order of the table's columns, {listed(table)}, got "
+                f"{listed(names)}: pass table[classes]",
+                field="classes",
+            )
         parts = {"labels": labels, "ids": ids, "features": features, "groups": groups}
         for what, given in parts.items():
             part = None if given is None else _readable(given, what)

@@ -618,6 +618,32 @@ def ascii_name(name: str) -> str:
     return _PUNYCODE + name.encode("punycode").decode("ascii")
 
 
+def agent_name(ascii: str) -> str:
+    """Return the agent that `ascii_name` gives a name to; a text that it never gives as it is.
+
+    Parameters
+    ----------
+    ascii : str
+        What an engine or a certificate calls it.
+
+    Returns
+    -------
+    str
+        The agent's name.
+
+    Examples
+    --------
+    >>> agent_name("st-mary"), agent_name("xn--kln-sna")
+    ('st-mary', 'köln')
+    """
+    if not ascii.startswith(_PUNYCODE):
+        return ascii
+    try:
+        return ascii.removeprefix(_PUNYCODE).encode("ascii").decode("punycode")
+    except UnicodeError:
+        return ascii
+
+
 def choice_of(name: str, settings: Mapping[str, object]) -> Choice:
     """Return a choice whose settings can travel.
 

@@ -23,6 +23,7 @@ from fedwqcp.errors import FedwqcpError, InputError, RoundError, traced
 from fedwqcp.federation.transport.messages import NodeId, Reply, Request, new_nonce
 from fedwqcp.federation.transport.session import Carrier, Session, SessionResult, Timeouts
 from fedwqcp.federation.transport.settings import nodes_of, round_of, secure_of, timeouts_of
+from fedwqcp.wire.messages import ascii_name
 
 RECORD = "fedwqcp"
 """Key of our fields in what FLARE carries."""
@@ -38,8 +39,9 @@ class CalibrationController(Controller):
     terms : dict
         The terms of the round, as a job's ``config_fed_server.conf`` states them; see
         `fedwqcp.federation.transport.settings.round_of`. ``nodes`` ("st-mary=site-1,...") says
-        which site each agent is; by default the one of its name. ``records`` is the folder for the
-        record of the round, below the coordinator's startup kit unless absolute ("": nowhere).
+        which site each agent is; by default the one of its name, in ASCII by `ascii_name`.
+        ``records`` is the folder for the record of the round, below the coordinator's startup kit
+        unless absolute ("": nowhere).
     task_check_period : float, optional
         Seconds between two looks of FLARE at its open tasks.
 
@@ -93,7 +95,7 @@ class CalibrationController(Controller):
             TaskCarrier(self, abort_signal, fl_ctx, timeouts),
             round,
             timeouts,
-            nodes_of(config, str) or {name: name for name in round.agents},
+            nodes_of(config, str) or {name: ascii_name(name) for name in round.agents},
             home / records / round.id if records else None,
         ).run()
 

@@ -22,6 +22,7 @@ from fedwqcp.federation.transport.site import (
     load_settings,
     read_outputs,
 )
+from fedwqcp.wire.messages import agent_name
 
 SETTINGS = "fedwqcp.toml"
 """Name of the site's own settings, in the folder ``local`` of its startup kit."""
@@ -92,4 +93,4 @@ class CalibrationExecutor(Executor):
         workspace = fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT)
         path = Path(workspace.get_site_config_dir()) / SETTINGS
         settings = load_settings(path, Path(workspace.get_root_dir()))
-        return {"agent": fl_ctx.get_identity_name(), **settings}
+        return {"agent": agent_name(fl_ctx.get_identity_name()), **settings}
