@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import lzma
 import re
@@ -316,3 +317,13 @@ def test_the_page_on_own_distributions_says_what_its_records_give():
     numbers = {float(number) for number in re.findall(r"\d+\.\d{3}", prose)}
     assert numbers  # each figure in the text stands in a table
     assert numbers <= {float(n) for table in shown for n in re.findall(r"\d+\.\d+", table)}
+
+
+def test_the_checksums_are_those_of_all_packed_records():
+    lines = (RESULTS / "SHA256SUMS").read_text().splitlines()
+    listed = {name: digest for digest, name in (line.split("  ") for line in lines)}
+    packed = sorted(RESULTS.rglob("*.xz"))
+    assert sorted(listed) == [str(file.relative_to(RESULTS)) for file in packed]
+    for file in packed:
+        found = hashlib.sha256(file.read_bytes()).hexdigest()
+        assert listed[str(file.relative_to(RESULTS))] == found, file
