@@ -186,3 +186,39 @@ def test_distributions_that_are_none_are_refused() -> None:
             ScoreDistribution(scales)
     with pytest.raises(InputError, match="family must be one of uniform, exponential, reflected"):
         ScoreDistribution((1.0,), "normal")
+
+
+def test_unequal_models_keep_the_worst_agent_away_however_many_points():
+    """Scores U(0, 0.1) at 9 of 10 points, U(0, 1) at one: the weak agent's limit is 0.171."""
+    scores = ScoreDistribution((1.0,), "uniform")
+    unequal = {"agents": 2, "shares": (9, 1), "models": (0.1, 1.0)}
+    found = simulate(
+        [50, 5000], [inf], alpha=0.1, scores=scores, **unequal, repetitions=40, rng=_rng()
+    )
+    assert found.worst_limit == pytest.approx(np.full((1, 40), 0.171))
+    assert found.limit == pytest.approx(np.full((1, 40), (1 + 0.171) / 2))
+    few, many = np.abs(found.worst[0] - 0.171).mean(axis=-1)
+    assert many < few  # it converges, to the wrong place
+
+
+def test_unequal_sizes_alone_do_no_harm_to_equal_models_in_the_limit():
+    scores = ScoreDistribution((1.0,), "exponential")
+    found = simulate(
+        [200],
+        [inf],
+        alpha=0.1,
+        scores=scores,
+        agents=3,
+        shares=(1, 2, 7),
+        repetitions=5,
+        rng=_rng(),
+    )
+    assert found.limit == pytest.approx(np.full((1, 5), 0.9))
+    assert found.worst == pytest.approx(found.coverage)
+
+
+def test_shares_and_models_are_one_positive_number_for_each_agent():
+    scores = ScoreDistribution((1.0,), "uniform")
+    for wrong in ({"shares": (1, 2)}, {"models": (1, 0, 1)}):
+        with pytest.raises(InputError, match="each agent"):
+            simulate([5], [1.0], alpha=0.1, scores=scores, agents=3, **wrong, rng=_rng())

@@ -42,6 +42,8 @@ class Simulation:
         Exact test coverage of the averaged threshold.
     limit : Floats, shape (betas, R)
         The same for the mean of the agents' population quantiles: what n to infinity leaves.
+    worst, worst_limit : Floats
+        The same two at the agent with the lowest coverage; equal to them where models are alike.
     """
 
     alpha: float
@@ -49,6 +51,8 @@ class Simulation:
     betas: tuple[float, ...]
     coverage: Floats
     limit: Floats
+    worst: Floats
+    worst_limit: Floats
 
     @property
     def error(self) -> Floats:
@@ -63,19 +67,22 @@ def simulate(
     alpha: float,
     scores: ScoreDistribution,
     agents: int = 6,
+    shares: Sequence[float] | None = None,
+    models: Sequence[float] | None = None,
     repetitions: int = 100,
     rng: Random,
 ) -> Simulation:
     """Simulate FedWQ-CP under label skew with known distributions.
 
     Each agent's label distribution is drawn from Dirichlet(beta, ..., beta); that of the test data
-    is uniform over the classes. Every agent has n scores and sends its conformal threshold; with
-    equal n their weighted mean is the plain one. Its coverage of test data is computed exactly.
+    is uniform over the classes. Every agent has n scores, or its share of M n, and sends its
+    conformal threshold. Coverage of the weighted mean on test data is computed exactly, as a mean
+    over agents.
 
     Parameters
     ----------
     sizes : sequence of int
-        Calibration points of every agent, one simulation for each size.
+        Calibration points of every agent, or their mean, one simulation for each size.
     betas : sequence of float
         Concentrations; +inf makes all agents alike.
     alpha : float
@@ -84,6 +91,11 @@ def simulate(
         The distribution of the score in each class, the same at all agents.
     agents : int, optional
         Number of agents M.
+    shares : sequence of float, optional
+        Sizes of the agents relative to one another; by default equal.
+    models : sequence of float, optional
+        What each agent's model multiplies its scores with, on calibration and test data; by default
+        1 for all. A stronger model has smaller scores.
     repetitions : int, optional
         Number of draws R.
     rng : numpy.random.Generator
@@ -102,23 +114,40 @@ def simulate(
     Notes
     -----
     Theorem 2 assumes that averaged and mixture quantile meet. Here one sees when: as beta grows
-    `Simulation.limit` goes to 1 - alpha; at fixed beta it stays away, however large n is.
+    `Simulation.limit` goes to 1 - alpha; at fixed beta it stays away, however large n is. Unequal
+    models keep it away even where all agents' data are alike.
     """
     if not (min(*sizes, agents, repetitions, 1) >= 1 and all(beta > 0 for beta in betas)):
         raise InputError("sizes, betas, agents and repetitions must be positive")
+    part = np.full(agents, 1 / agents) if shares is None else np.array(shares) / sum(shares)
+    scale = np.ones(agents) if models is None else np.array(models, dtype=np.float64)
+    if part.shape != (agents,) or scale.shape != (agents,) or min(*part, *scale) <= 0:
+        raise InputError("shares and models must be one positive number for each agent")
     level, C = float(exact_level(alpha)), len(scores.scales)
     test = np.full(C, 1 / C)
-    coverage = np.empty((len(betas), len(sizes), repetitions))
-    limit = np.empty((len(betas), repetitions))
+    coverage, worst = (np.empty((len(betas), len(sizes), repetitions)) for _ in range(2))
+    limit, worst_limit = (np.empty((len(betas), repetitions)) for _ in range(2))
+
+    def covered(q: Floats) -> Floats:
+        """Return each agent's coverage; shapes q (R,) -> (R, M)."""
+        return scores.cdf(q[:, None] / scale, test)
+
     for b, beta in enumerate(betas):
         shape = (repetitions, agents)
         skewed = np.isfinite(beta)
         labels = rng.dirichlet(np.full(C, beta), shape) if skewed else np.full((*shape, C), 1 / C)
-        limit[b] = scores.cdf(scores.quantile(level, labels).mean(axis=-1), test)
+        found = covered((scores.quantile(level, labels) * scale * part).sum(axis=-1))
+        limit[b], worst_limit[b] = found.mean(axis=-1), found.min(axis=-1)
         for a, n in enumerate(sizes):
-            q_k = _thresholds(scores.sample(n, labels, rng), conformal_rank(n, alpha))
-            coverage[b, a] = scores.cdf(q_k.mean(axis=-1), test)
-    return Simulation(alpha, tuple(sizes), tuple(betas), coverage, limit)
+            own = np.maximum(1, np.rint(n * agents * part)).astype(int)
+            q_k = np.empty(shape)
+            for size in np.unique(own):
+                like = own == size
+                drawn = scores.sample(int(size), labels[:, like], rng)
+                q_k[:, like] = _thresholds(drawn, conformal_rank(int(size), alpha))
+            found = covered((q_k * scale * own).sum(axis=-1) / own.sum())
+            coverage[b, a], worst[b, a] = found.mean(axis=-1), found.min(axis=-1)
+    return Simulation(alpha, tuple(sizes), tuple(betas), coverage, limit, worst, worst_limit)
 
 
 def many_agents_limit(n: int, alpha: float, family: Family) -> float:
