@@ -254,6 +254,28 @@ def test_wrong_calls_are_refused_with_the_cure():
         fw.calibrate({"a": fw.Outputs(PROBS, ids=IDS)}, alpha=0.2)
 
 
+@pytest.mark.parametrize(
+    ("ids", "says"),
+    [
+        (np.arange(60.0), "ids must be integers or text, got an array of float64"),
+        ([None] * 60, "ids must be integers or text in every row"),
+        ([True, False] * 30, "ids must be integers or text, got an array of bool"),
+    ],
+)
+def test_ids_that_name_no_row_are_refused(ids, says):
+    release = fw.calibrate({"a": SITE}, alpha=0.2)
+    with pytest.raises(InputError, match=says):
+        release.predict_set("a", NEW, ids=ids)
+    texts = np.array(NEW_IDS, dtype=object)  # a column of a data frame
+    by_text, by_object = (release.predict_set("a", NEW, ids=each) for each in (NEW_IDS, texts))
+    np.testing.assert_array_equal(by_text.mask, by_object.mask)
+
+
+def test_outputs_and_labels_go_into_outputs():
+    with pytest.raises(InputError, match=r"agent 'a': .* go into fw\.Outputs\(probs, labels\)"):
+        fw.calibrate({"a": (PROBS, LABELS)}, alpha=0.2)
+
+
 class Tensor:
     """Stands for a tensor with grad."""
 

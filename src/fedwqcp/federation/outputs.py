@@ -360,6 +360,10 @@ def probabilities(outputs: Outputs, own: Temperature) -> Outputs:
 def row_uniforms(key: str, outputs: Outputs) -> Floats:
     """Return one number in [0, 1) for each row: a keyed hash of its id, or else of its content."""
     ids = row_ids(outputs.values) if outputs.ids is None else outputs.ids
+    if ids.dtype == object and not all(isinstance(each, int | str | np.integer) for each in ids):
+        raise InputError("ids must be integers or text in every row, got something else")
+    if ids.dtype.kind not in "iuUSO":  # 7.0 would be another id than 7
+        raise InputError(f"ids must be integers or text, got an array of {ids.dtype}")
     try:
         texts = ids.astype(np.str_)  # 7 in one file, "7" in another
     except UnicodeDecodeError:

@@ -534,6 +534,8 @@ def _calibrations(
                 chosen = scores.get(score) if isinstance(score, str) else score
                 check_ids(chosen, data)
                 found[name] = scored(chosen, key, data.in_classes(classes))
+            elif isinstance(data, tuple) and data and np.ndim(data[0]) == 2:
+                raise InputError("a model's outputs and labels go into fw.Outputs(probs, labels)")
             else:
                 found[name] = data if isinstance(data, Calibration) else Calibration(data)
             if classes and found[name].classes:
