@@ -56,7 +56,7 @@ def test_the_inputs_are_not_changed():
     ("agents", "options", "says"),
     [
         ({}, {}, "at least one"),
-        ({"a b": [0.1]}, {}, "letters, digits"),
+        ({"a b": [0.1]}, {}, "letters of any script, digits"),
         ({"a": [0.1, np.nan]}, {}, "row 1 is NaN"),
         ({"a": [[[0.1]]]}, {}, "shape"),
         ({"a": ["x"]}, {}, "array of numbers"),
