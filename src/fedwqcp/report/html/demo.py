@@ -146,7 +146,7 @@ def _best(results: Results, act: str) -> Section:
         Text([f"{line.rstrip('.')}." for line in lines], title="What else the library says"),
         _comparison(results, act),
     ]
-    return Section("best", "Best method here", "", blocks)
+    return Section("best", "Which method?", "", blocks)
 
 
 def _newcomer(results: Results) -> Section:
