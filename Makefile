@@ -59,7 +59,7 @@ fuzz: $(VENV)/.flower  ## hostile messages: make fuzz SECONDS=60 SEED=7
 test-browser: $(VENV)/.browser  ## the report in headless Chromium
 	$(BIN)/python -m pytest tests/browser
 
-screenshots: $(VENV)/.browser demo  ## the README's pictures
+screenshots: $(VENV)/.browser demo  ## the pictures of the docs
 	$(BIN)/python tools/screenshots.py out/report.html docs/images
 	cp out/demo.png docs/images/demo.png
 

@@ -1,6 +1,7 @@
 """How often the assessment of a round errs, and what `method="auto"` makes of it, by simulation.
 
 Run: python benchmarks/assessment.py           (simulate; results/assessment/kinds.csv)
+and: python benchmarks/assessment.py --labels  (both targets; results/assessment/labels.csv)
 and: python benchmarks/assessment.py --page    (tables and figure of docs/explanation/assessment.md)
 
 A kind of federation is a distribution of scores, a level, M agents of n points, and who deviates.
@@ -24,6 +25,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, logit, ndtr, ndtri
 
+import fedwqcp as fw
 from fedwqcp.quantile import conformal_rank, tail_ranks
 from fedwqcp.theory import judge
 from fedwqcp.theory.advice import own_suffices
@@ -39,6 +41,14 @@ COSTS = (0.3, 0.55, 1.0, 2.5)
 """What averaging costs a deviating agent, as a multiple of alpha; up to 0.5 counts as safe."""
 VERDICTS = ("safe", "unsafe", "cannot tell")
 METHODS = ("split-cp", "fcp", "fedwq-cp", "auto")
+LABELS = ROOT / "results" / "assessment" / "labels.csv"
+LABEL_SIZES = (40, 200)
+POWERS = np.array([9.0, 2.0, 0.5])
+"""Scores of class c are Beta(1, POWERS[c]) at every agent."""
+SHARES = np.where(np.arange(3) == np.arange(6)[:, None] % 3, 0.8, 0.1)
+"""Label shares of six agents, shape (6, 3)."""
+PEOPLE = {"own": SHARES, "mixture": np.broadcast_to(SHARES.mean(axis=0), SHARES.shape)}
+"""Label shares of the people that each agent predicts, by target."""
 
 
 @dataclass(frozen=True)
@@ -244,6 +254,71 @@ def measure(n: int, M: int, runs: int = RUNS, seed: int = SEED) -> list[dict[str
     return rows
 
 
+def measure_labels(
+    n: int, alpha: float, runs: int = RUNS, seed: int = SEED
+) -> list[dict[str, Any]]:
+    """Return one record for each target: coverage of the people that each agent predicts.
+
+    Label shares differ between agents, scores given the label do not, so coverage is exact. The
+    methods are run through the library's own rounds.
+    """
+    rng = np.random.default_rng([seed, n, round(1000 * alpha)])
+    used = {**{m: {"method": m} for m in METHODS[:3]},
+            **{f"auto, {t}": {"method": "auto", "target": t} for t in PEOPLE}}  # fmt: skip
+    found: dict[tuple[str, str], list[Any]] = {(t, m): [] for t in PEOPLE for m in used}
+    for _ in range(runs):
+        cals = {}
+        for k, shares in enumerate(SHARES):
+            labels = rng.choice(3, size=n, p=shares)
+            scores = -np.expm1(np.log(rng.uniform(size=n)) / POWERS[labels])
+            cals[f"a{k}"] = fw.Calibration(scores, labels, n_classes=3)
+        for name, terms in used.items():
+            release = fw.calibrate(cals, alpha=alpha, score="lac", **terms)  # type: ignore[arg-type]  # as named
+            q = np.array([min(1.0, float(release.threshold(agent))) for agent in cals])
+            for people, shares in PEOPLE.items():
+                found[people, name].append((shares * (1 - (1 - q[:, None]) ** POWERS)).sum(axis=1))
+    return [
+        {
+            "people": people, "alpha": alpha, "n": n, "M": len(SHARES), "runs": runs,
+            **{f"worst {m}": _rounded(np.min(found[people, m], axis=1)) for m in used},
+            **{f"mean {m}": _rounded(found[people, m]) for m in used},
+        }
+        for people in PEOPLE
+    ]  # fmt: skip
+
+
+def _rounded(values: Any) -> float:
+    """Return the mean as it is recorded."""
+    return round(float(np.mean(values)), 4)
+
+
+def read_labels() -> list[dict[str, Any]]:
+    """Return the records with labels."""
+    with LABELS.open() as file:
+        return [
+            {key: value if key == "people" else float(value) for key, value in row.items()}
+            for row in csv.DictReader(file)
+        ]
+
+
+def label_shortfall(row: dict[str, Any]) -> float:
+    """Return how far auto's worst agent, with the right target, lies below the best fixed one."""
+    best = max(float(row[f"worst {m}"]) for m in METHODS[:3])
+    return best - float(row[f"worst auto, {row['people']}"])
+
+
+def label_table(rows: list[dict[str, Any]]) -> str:
+    """Show the worst agent for each target, with the right choice and with the wrong one."""
+    names = [*METHODS[:3], *(f"auto, {t}" for t in PEOPLE)]
+    lines = [["people", "n", "alpha", *(f"worst agent: {m}" for m in names), "below the best"]]
+    for row in rows:
+        lines.append([
+            row["people"], f"{row['n']:g}", f"{row['alpha']:g}",
+            *(f"{row[f'worst {m}']:.3f}" for m in names), f"{label_shortfall(row):.3f}",
+        ])  # fmt: skip
+    return _table(lines)
+
+
 def read() -> list[dict[str, Any]]:
     """Return the records."""
     words = ("scores", "deviating")
@@ -374,25 +449,30 @@ def main() -> None:
     """Simulate, or write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--page", action="store_true")
+    parser.add_argument("--labels", action="store_true")
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--seed", type=int, default=SEED)
     given = parser.parse_args()
     if given.page:
         rows, page = read(), PAGE.read_text()
-        for name, text in tables(rows):
+        for name, text in (*tables(rows), ("labels", label_table(read_labels()))):
             mark = rf"(<!-- {name} -->\n\n).*?(\n\n|\Z)"
             page = re.sub(mark, rf"\g<1>{text}\g<2>", page, count=1, flags=re.DOTALL)
-        PAGE.write_text(page)
+        PAGE.write_text(page.rstrip("\n") + "\n")
         draw(rows)
         return
     found: list[dict[str, Any]] = []
-    for n in SIZES:
+    for n in () if given.labels else SIZES:
         for M in AGENTS:
             began = time.perf_counter()
             found += measure(n, M, given.runs, given.seed)
             print(f"n={n} M={M}: {time.perf_counter() - began:.1f} s", flush=True)
-    RECORDS.parent.mkdir(parents=True, exist_ok=True)
-    with RECORDS.open("w", newline="") as file:
+    for n in LABEL_SIZES if given.labels else ():
+        for alpha in ALPHAS:
+            found += measure_labels(n, alpha, given.runs, given.seed)
+    path = LABELS if given.labels else RECORDS
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, found[0], lineterminator="\n")
         writer.writeheader()
         writer.writerows(found)

@@ -1,4 +1,4 @@
-"""One FedWQ-CP round over six SuperNodes on this machine, against an empty query round.
+"""One FedWQ-CP round over four SuperNodes on this machine, against an empty query round.
 
 Both are measured in the same run, by turns. Prints medians and ratios; the round should take at
 most 1.2 times an empty one, and what this package computes under 1 % of it.
@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from fedwqcp.demo.sites import write_sites
+from fedwqcp.demo.hospitals import write_sites
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.outputs import load_outputs
 from fedwqcp.federation.predict import calibration_of
@@ -83,7 +83,7 @@ def main() -> None:
         (root / "app" / "app" / "client_app.py").write_text(CLIENT)
         (root / "app" / "app" / "server_app.py").write_text(SERVER)
         out = root / "found.json"
-        config = {"agents": ",".join(sites), "n-classes": 10, "records": str(out)}
+        config = {"agents": ",".join(sites), "n-classes": 2, "records": str(out)}
         with LocalFederation(root / "federation", sites) as federation:
             for name in sites:
                 home = root / "sites" / name
@@ -104,7 +104,7 @@ def main() -> None:
 
 
 def own_part(folder: Path, sites: tuple[str, ...], config: dict[str, object]) -> float:
-    """Seconds of encoding, checking, aggregating and decoding for all six sites together."""
+    """Seconds of encoding, checking, aggregating and decoding for all sites together."""
     terms = round_of({**config, "records": ""})
     sides = {
         name: Agent(

@@ -22,7 +22,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from fedwqcp.demo.data import stream
+from fedwqcp_lab.datasets.embedded import stream
 from fedwqcp_lab.models.engine import Engine, find_device, place
 from fedwqcp_lab.models.networks import (
     FIRST,

@@ -35,7 +35,7 @@ class Opened:
 
     def press(self, name):
         self.page.get_by_role("button", name=name, exact=True).and_(
-            self.page.locator(":visible")
+            self.page.locator(":visible:not(.sort)")
         ).click()
 
 

@@ -1,4 +1,4 @@
-"""Photograph a report at two widths for the README.
+"""Photograph a report on a desktop, a phone and in print, for the docs.
 
     make demo && python tools/screenshots.py out/report.html docs/images
 
@@ -11,8 +11,12 @@ import argparse
 import shutil
 from pathlib import Path
 
-SIZES = {"desktop": (1280, 1480, 1), "phone": (390, 844, 1)}
-"""Name, and width, height and pixels per point of the window."""
+SIZES = {
+    "desktop": (1280, 1480, "screen"),
+    "phone": (390, 844, "screen"),
+    "print": (794, 1123, "print"),
+}
+"""Name, and width, height and medium of the window; print is a sheet of A4."""
 
 
 def photograph(report: Path, out: Path) -> list[Path]:
@@ -38,10 +42,9 @@ def photograph(report: Path, out: Path) -> list[Path]:
     files = []
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        for name, (width, height, scale) in SIZES.items():
-            page = browser.new_page(
-                viewport={"width": width, "height": height}, device_scale_factor=scale
-            )
+        for name, (width, height, medium) in SIZES.items():
+            page = browser.new_page(viewport={"width": width, "height": height})
+            page.emulate_media(media=medium)
             page.goto(report.resolve().as_uri())
             page.wait_for_selector("html[data-drawn]")
             files.append(out / f"report-{name}.png")

@@ -18,19 +18,31 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
 import fedwqcp as fw
-from fedwqcp.demo.data import by_label, iid
 from fedwqcp.metrics import measure
 from fedwqcp.report.figures import COLOURS, STYLE
 
 rng = np.random.default_rng(0)
 X, y = load_digits(return_X_y=True)
-train, held, test = iid(len(y), (1, 1, 1), rng)
+train, held, test = map(np.sort, np.split(rng.permutation(len(y)), [599, 1198]))
 models = {
     "logistic": LogisticRegression(max_iter=5000),
     "neighbours": KNeighborsClassifier(20),
     "bayes": GaussianNB(var_smoothing=0.1),
 }
-shares = by_label(y[held], len(models), rng, beta=1.0)
+
+
+def divided(labels, agents):
+    """Divide the rows of each class between agents by a Dirichlet draw."""
+    parts = [[] for _ in range(agents)]
+    for label in np.unique(labels):
+        rows = rng.permutation(np.flatnonzero(labels == label))
+        ends = np.cumsum(rng.dirichlet(np.ones(agents)))[:-1] * len(rows)
+        for part, own in zip(parts, np.split(rows, np.rint(ends).astype(int)), strict=True):
+            part.append(own)
+    return [np.sort(np.concatenate(part)) for part in parts]
+
+
+shares = divided(y[held], len(models))
 
 # %%
 # Each agent scores its own calibration points. The random part of the score is a keyed hash of the

@@ -16,12 +16,12 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 import fedwqcp as fw
-from fedwqcp.demo.data import iid
 from fedwqcp.report.figures import COLOURS, STYLE
 from fedwqcp.theory import diagnose
 
 X, y = load_digits(return_X_y=True)
-train, first, second, test = iid(len(y), (2, 1, 1, 2), np.random.default_rng(1))
+rows = np.random.default_rng(1).permutation(len(y))
+train, first, second, test = map(np.sort, np.split(rows, [599, 898, 1198]))
 strong = LogisticRegression(C=0.01, max_iter=5000).fit(X[train], y[train])
 weak = LogisticRegression(max_iter=5000).fit(X[train][:, 18:22], y[train])
 outputs = {

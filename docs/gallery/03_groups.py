@@ -15,20 +15,32 @@ from sklearn.datasets import load_digits
 from sklearn.naive_bayes import GaussianNB
 
 import fedwqcp as fw
-from fedwqcp.demo.data import by_label, iid
 from fedwqcp.metrics import by_class
 from fedwqcp.report.figures import COLOURS, STYLE
 
 X, y = load_digits(return_X_y=True)
 rng = np.random.default_rng(2)
-train, held, test = iid(len(y), (1, 3, 3), rng)
+train, held, test = map(np.sort, np.split(rng.permutation(len(y)), [257, 1027]))
 probs = GaussianNB(var_smoothing=0.05).fit(X[train], y[train]).predict_proba(X)
 score = fw.LAC()
+
+
+def divided(labels, agents):
+    """Divide the rows of each class between agents by a Dirichlet draw."""
+    parts = [[] for _ in range(agents)]
+    for label in np.unique(labels):
+        rows = rng.permutation(np.flatnonzero(labels == label))
+        ends = np.cumsum(rng.dirichlet(np.ones(agents)))[:-1] * len(rows)
+        for part, own in zip(parts, np.split(rows, np.rint(ends).astype(int)), strict=True):
+            part.append(own)
+    return [np.sort(np.concatenate(part)) for part in parts]
+
+
 agents = {
     f"agent-{k}": fw.Calibration(
         score.of(probs[held[share]], y[held[share]]), labels=y[held[share]], n_classes=10
     )
-    for k, share in enumerate(by_label(y[held], 4, rng, beta=1.0))
+    for k, share in enumerate(divided(y[held], 4))
 }
 
 # %%

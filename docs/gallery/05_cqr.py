@@ -11,19 +11,33 @@ lets the model say where it is unsure, and the federation corrects it.
 
 import matplotlib.pyplot as plt
 import numpy as np
+from sklearn.cluster import KMeans
 from sklearn.datasets import make_friedman1
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 import fedwqcp as fw
-from fedwqcp.demo.data import by_cluster, iid
 from fedwqcp.metrics import by_group
 from fedwqcp.report.figures import COLOURS, STYLE
 
 rng = np.random.default_rng(4)
 X, mean = make_friedman1(9000, random_state=4)
 y = mean + 4 * X[:, 0] * rng.standard_normal(len(mean))
-train, held, test = iid(len(y), (2, 1, 1), rng)
-shares = by_cluster(X[held], 4, rng, beta=1.0)
+train, held, test = map(np.sort, np.split(rng.permutation(len(y)), [4500, 6750]))
+kinds = KMeans(10, n_init=1, random_state=int(rng.integers(2**31))).fit_predict(X[held])
+
+
+def divided(labels, agents):
+    """Divide the rows of each class between agents by a Dirichlet draw."""
+    parts = [[] for _ in range(agents)]
+    for label in np.unique(labels):
+        rows = rng.permutation(np.flatnonzero(labels == label))
+        ends = np.cumsum(rng.dirichlet(np.ones(agents)))[:-1] * len(rows)
+        for part, own in zip(parts, np.split(rows, np.rint(ends).astype(int)), strict=True):
+            part.append(own)
+    return [np.sort(np.concatenate(part)) for part in parts]
+
+
+shares = divided(kinds, 4)
 
 
 def fitted(quantile=None):

@@ -16,11 +16,11 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 import fedwqcp as fw
-from fedwqcp.demo.data import iid
 from fedwqcp.report.figures import COLOURS, MARKERS, STYLE
 
 X, y = load_digits(return_X_y=True)
-train, held, test = iid(len(y), (1, 3, 3), np.random.default_rng(5))
+rows = np.random.default_rng(5).permutation(len(y))
+train, held, test = map(np.sort, np.split(rows, [257, 1027]))
 probs = LogisticRegression(C=0.0005, max_iter=5000).fit(X[train], y[train]).predict_proba(X)
 score = fw.APS()
 u = fw.uniforms("gallery", np.arange(len(y)))

@@ -4,40 +4,40 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from math import inf
 
 import numpy as np
 import pytest
 
 import fedwqcp as fw
-from fedwqcp.demo.records import REPORT_FILE, AgentProfile, save_records, save_report
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.federation.outputs import load_outputs
+from fedwqcp.metrics import Rate
 from fedwqcp.report.figures import FigureSource, agent_profile, draw
 from fedwqcp_lab.evaluation import evaluate, partitions
 from fedwqcp_lab.experiment import MethodPlan
-from fedwqcp_lab.figures import FIGURES, medians
+from fedwqcp_lab.figures import FIGURES, Medians, _chance, coverage_against_size, medians
 from fedwqcp_lab.pipeline import Folder
 from fedwqcp_lab.studies.stress import journal_of, summarize
-from records import record
 from units import experiment, labels_unit
 
 pytest.importorskip("matplotlib")
 
-PROFILE = AgentProfile(
-    dataset="digits", agent="S0", counts=(4, 16), edges=(0.0, 0.5, 1.0), people=(10, 10), local=0.9,
-    released=0.8, mixture=float("inf"), level=0.9, coverage=0.8, coverage_mixture=1.0,
-)  # fmt: skip
+SOME = [
+    Medians(dataset, "classification", 0.1, method, model, 0.9, size, tested=200)
+    for dataset in ("digits", "synthetic")
+    for method in ("fedwq-cp", "split-cp")
+    for model, size in (("strong", 1.5), ("weak", 2.5))
+]
 
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory):
-    """A demo's, a benchmark's and a study's folder, by figure."""
+    """A benchmark's and a study's folder, by figure."""
     root = tmp_path_factory.mktemp("sources")
-    demo, run, study = (root / name for name in ("demo", "run", "study"))
-    for folder in (demo, run, study):
+    run, study = (root / name for name in ("run", "study"))
+    for folder in (run, study):
         folder.mkdir()
-    save_records(demo / "records.jsonl", [record(agent=name) for name in ("S0", "W1")])
-    save_report(demo / REPORT_FILE, [PROFILE, replace(PROFILE, agent="W1", people=(), edges=())])
     plans = tuple(MethodPlan(name=name, method=name) for name in ("fedwq-cp", "fedavgq-cp"))
     small = replace(experiment(), methods=plans)
     for seed in (0, 1):
@@ -47,15 +47,14 @@ def sources(tmp_path_factory):
         for value in (0.1, 1.0):
             journal_of(study).append(summarize(evaluate(unit, small), "label", value))
     return {
-        "partition": (demo, run),
+        "partition": (run,),
         "ablation": (run,),
-        "coverage-vs-size": (demo, run),
-        "ecdf": (demo,),
+        "coverage-vs-size": (run,),
         "gap-vs-heterogeneity": (study,),
     }
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", [name for name in FIGURES if name != "ecdf"])
 @pytest.mark.parametrize(
     ("ending", "begins"), [(".pdf", b"%PDF"), (".svg", b"<?xml"), (".png", b"\x89PNG")]
 )
@@ -70,12 +69,6 @@ def test_every_figure_in_every_format_twice_the_same(sources, name, ending, begi
         assert one.read_bytes() == other.read_bytes()
 
 
-def test_the_curve_goes_through_the_edges_of_the_bins(sources, tmp_path):
-    svg = draw("ecdf", FigureSource(sources["ecdf"][0]), tmp_path / "ecdf.svg", FIGURES).read_text()
-    assert "released threshold" in svg
-    assert "quantile of all scores" not in svg  # it is +inf here
-
-
 def test_an_agents_own_scores_beside_a_release(tmp_path):
     rng = np.random.default_rng(0)
     probs, labels = rng.dirichlet([1, 2, 3], size=100), rng.integers(0, 3, size=100)
@@ -85,10 +78,10 @@ def test_an_agents_own_scores_beside_a_release(tmp_path):
     fw.save(release, tmp_path / "release.json")
     asked = FigureSource(tmp_path / "release.json", agent="here", outputs=tmp_path / "cal.npz")
     svg = draw("ecdf", asked, tmp_path / "own.svg", FIGURES).read_text()
+    assert "released threshold" in svg
     assert "lac, fedwq-cp" in svg
     own = agent_profile(release, "here", load_outputs(tmp_path / "cal.npz"))
     assert own.local == own.released == release.threshold("here")
-    assert own.coverage == 0.91  # the 91st of 100
     assert min(own.people) >= 10
     with pytest.raises(InputError, match="--agent and --outputs"):
         draw("ecdf", FigureSource(tmp_path / "release.json"), tmp_path / "no.svg", FIGURES)
@@ -114,10 +107,10 @@ def test_points_of_a_benchmark_are_medians(sources):
 @pytest.mark.parametrize(
     ("name", "source", "file", "preset", "said"),
     [
-        ("pie", "partition", "a.svg", None, "known: coverage-vs-size, ecdf, partition, ablation"),
-        ("ecdf", "ecdf", "a.jpg", None, r"must end in \.pdf, \.png, \.svg, got a\.jpg"),
-        ("ecdf", "ablation", "a.svg", None, "must be the demo's folder"),
-        ("gap-vs-heterogeneity", "ecdf", "a.svg", None, "fedwqcp-lab stress"),
+        ("pie", "partition", "a.svg", None, "known: ecdf, partition, ablation"),
+        ("ecdf", "ablation", "a.jpg", None, r"must end in \.pdf, \.png, \.svg, got a\.jpg"),
+        ("ecdf", "ablation", "a.svg", None, "--agent and --outputs"),
+        ("gap-vs-heterogeneity", "ablation", "a.svg", None, "fedwqcp-lab stress"),
         ("ablation", "ablation", "a.svg", "none", "unknown preset 'none'; there are: "),
         ("partition", "gap-vs-heterogeneity", "a.svg", None, "nothing to draw partition from"),
     ],
@@ -131,4 +124,43 @@ def test_what_cannot_be_drawn_is_said(sources, name, source, file, preset, said,
 def test_a_missing_extra_is_told(sources, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtraError):
-        draw("ecdf", FigureSource(sources["ecdf"][0]), tmp_path / "a.svg", FIGURES)
+        draw("ablation", FigureSource(sources["ablation"][0]), tmp_path / "a.svg", FIGURES)
+
+
+def test_both_files_are_written(tmp_path):
+    png, svg = coverage_against_size(SOME, tmp_path / "demo")
+    assert (png.name, svg.name) == ("demo.png", "demo.svg")
+    assert png.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    assert b"</svg>" in svg.read_bytes()
+
+
+def test_same_records_give_the_same_bytes(tmp_path):
+    one = coverage_against_size(SOME, tmp_path / "one")
+    other = coverage_against_size(SOME, tmp_path / "other")
+    for a, b in zip(one, other, strict=True):
+        assert a.read_bytes() == b.read_bytes()
+
+
+def test_every_method_and_dataset_is_named(tmp_path):
+    svg = coverage_against_size(SOME, tmp_path / "demo")[1].read_text()
+    names = ("fedwq-cp", "split-cp", "digits: classification", "synthetic", "weak model")
+    assert all(f"<!-- {name}" in svg for name in names)
+
+
+def test_what_is_infinite_is_said_rather_than_drawn(tmp_path):
+    some = [*SOME, replace(SOME[0], method="fcp", size=inf)]
+    svg = coverage_against_size(some, tmp_path / "demo")[1].read_text()
+    assert "not shown, infinite: fcp" in svg
+    assert "not shown" not in coverage_against_size(SOME, tmp_path / "demo")[1].read_text()
+
+
+@pytest.mark.parametrize("nominal", [0.5, 0.9, 0.99])
+def test_the_band_ends_where_the_exact_interval_leaves_the_nominal_coverage(nominal):
+    n = 150
+    low, high = (round(end * n) for end in _chance(n, nominal))
+    held = [h for h in range(n + 1) if _holds(Rate(n=n, hits=h, level=0.99), nominal)]
+    assert (low, high) == (held[0], held[-1])
+
+
+def _holds(rate, nominal):
+    return rate.low <= nominal <= rate.high

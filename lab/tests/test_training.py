@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedwqcp.demo.data import stream
 from fedwqcp.errors import InputError
 from fedwqcp_lab import training
 from fedwqcp_lab.datasets import catalog
+from fedwqcp_lab.datasets.embedded import stream
 from fedwqcp_lab.datasets.loading import Loaded, split
 from fedwqcp_lab.evaluation import evaluate
 from fedwqcp_lab.experiment import DatasetPlan

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from fedwqcp.demo.data import by_label
 from fedwqcp.methods.cphet import density_of
+from fedwqcp_lab.datasets.embedded import by_label
 from fedwqcp_lab.experiment import DatasetPlan, Experiment, MethodPlan, PresetPlan
 from fedwqcp_lab.unit import AgentOutputs, Unit, UnitSetting
 

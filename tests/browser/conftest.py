@@ -8,12 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from fedwqcp import methods
-from fedwqcp.demo.demo import Demo, run
-from fedwqcp.demo.records import REPORT_FILE, load_records, save_records, save_report
+from fedwqcp.demo.demo import RESULTS_FILE, save_results
+from four_hospitals import results
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
-FEW = ("fcp", "fedavgq-cp", "fedwq-cp", "split-cp")
 
 
 def absent(reason):
@@ -49,18 +47,10 @@ def axe():
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
-    """The demo on little data: its records, what it kept, and its report."""
+    """The demo's results and its report."""
     html = pytest.importorskip("fedwqcp.report.html")
+    pytest.importorskip("sklearn")
     out = tmp_path_factory.mktemp("demo")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(methods, "available", lambda: FEW)
-        results = run(Demo(digits=600, friedman=400, epochs=3))
-    save_records(out / "records.jsonl", results.records)
-    save_report(out / REPORT_FILE, results.report)
-    html.write(out, out / "report.html", html.ReportOptions(examples=4))
+    save_results(out / RESULTS_FILE, results())
+    html.write(out, out / "report.html")
     return out
-
-
-@pytest.fixture(scope="session")
-def records(folder):
-    return [r for r in load_records(folder / "records.jsonl") if r.experiment == "methods"]

@@ -1,47 +1,53 @@
+"""The demo's command: one screen, and figure, numbers and report as files."""
+
+import json
 import sys
-from functools import partial
 
 import pytest
 
-from fedwqcp import methods
-from fedwqcp.cli import demo as command
-from fedwqcp.demo import demo as bench
-from fedwqcp.demo.records import load_records
-from fedwqcp.errors import InputError, MissingExtraError
-
 pytest.importorskip("altair", reason="needs fedwqcp[report]")
 pytest.importorskip("vl_convert", reason="needs fedwqcp[report]")
+pytest.importorskip("matplotlib")
+pytest.importorskip("sklearn")
+
+from fedwqcp.cli import demo as command
+from fedwqcp.demo.demo import METHODS, load_results
+from fedwqcp.errors import InputError, MissingExtraError
+from four_hospitals import results
 
 
-@pytest.fixture(autouse=True)
-def small(monkeypatch):
-    """Run the command on reduced data."""
-    reduced = partial(bench.Demo, digits=300, friedman=300, epochs=1)
-    monkeypatch.setattr(command, "Demo", reduced)
-
-
-def test_tables_figure_and_records(tmp_path, capsys, monkeypatch):
+def test_one_screen_and_its_files(tmp_path, capsys):
     out = tmp_path / "new" / "out"
-    monkeypatch.setattr(methods, "available", lambda: ("fedwq-cp", "split-cp"))
-    command.demo(out=out, seed=3)
+    command.demo(out=out)
     said = capsys.readouterr().out
-    assert "digits: classification" in said
-    assert "synthetic (Friedman): regression" in said
-    assert "too few points" in said
+    lines = said.strip("\n").splitlines()
+    assert len(lines) <= 45
+    assert max(map(len, lines[:-2])) <= 80  # the last two name files, which may lie deep
     assert sorted(file.name for file in out.iterdir()) == [
-        "demo.png",
-        "demo.svg",
-        "records.jsonl",
-        "report.html",
-        "shown.jsonl",
-    ]
+        "demo.json", "demo.png", "demo.svg", "report.html",
+    ]  # fmt: skip
     assert said.rstrip().endswith(f"Report: {out / 'report.html'}")
-    records = load_records(out / "records.jsonl")
-    assert {r.experiment for r in records} == {"methods", "overflow"}
-    assert {r.seed for r in records} == {3}
+    assert load_results(out / "demo.json") == results()
 
 
-@pytest.mark.parametrize("settings", [{"alpha": 5.0}, {"seed": -1}])
+def test_all_methods_are_shown_on_demand(tmp_path, capsys):
+    command.demo(out=tmp_path, every=True)
+    assert "weighted-median" in capsys.readouterr().out
+    found = load_results(tmp_path / "demo.json")
+    assert {f.method for f in found.of("four")} > set(METHODS)
+
+
+def test_many_splits_are_one_table_and_one_file(tmp_path, capsys):
+    command.demo(out=tmp_path, splits=2)
+    said = capsys.readouterr().out
+    assert "**Four hospitals**, 2 splits" in said
+    assert "| `fedwq-cp` |" in said
+    found = json.loads((tmp_path / "splits.json").read_text())
+    assert {each["splits"] for each in found} == {2}
+    assert [file.name for file in tmp_path.iterdir()] == ["splits.json"]
+
+
+@pytest.mark.parametrize("settings", [{"alpha": 5.0}, {"seed": -1}, {"splits": 1}])
 def test_wrong_settings_write_nothing(tmp_path, settings):
     with pytest.raises(InputError):
         command.demo(out=tmp_path / "out", **settings)

@@ -21,13 +21,12 @@ from fedwqcp import methods
 from fedwqcp.cli import demo, report
 from fedwqcp.cli.main import app
 from fedwqcp.cli.output import VERSION, Output, agents_table
-from fedwqcp.demo.demo import Results
 from fedwqcp.federation.plan import choose_method, choose_score, new_id
 from fedwqcp.federation.record import Ledger
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.local import calibrate
 from fedwqcp.wire.messages import Round
-from records import record
+from four_hospitals import results
 
 ELSEWHERE = {"flower demo", "nvflare demo"}
 """They start seven processes each; `make test-flower` and `make test-nvflare` run them."""
@@ -219,12 +218,14 @@ def test_a_startup_kit(house):
 
 def test_the_demo(house, monkeypatch):
     pytest.importorskip("matplotlib")
-    monkeypatch.setattr(demo, "_run", lambda settings, console: Results((record(),), ()))
+    pytest.importorskip("sklearn")
+    monkeypatch.setattr(demo, "run", lambda *settings: results())
     monkeypatch.setattr(demo.html, "require_report", lambda: None)
-    monkeypatch.setattr(demo.html, "write", lambda source, out, wanted: out)
+    monkeypatch.setattr(demo.html, "write", lambda source, out: out)
     facts = call_json("demo", "--out", "out")
     assert facts["report"] == "out/report.html"
-    assert "out/records.jsonl" in facts["files"]
+    assert "out/demo.json" in facts["files"]
+    assert facts["advised"][0]["method"] == results().advice().method
 
 
 def test_an_error_leaves_stdout_empty(tmp_path):

@@ -18,7 +18,8 @@ GRID = [(n, M) for n in BENCH["SIZES"] for M in BENCH["AGENTS"]]
 
 def test_the_page_shows_what_the_records_give():
     page = (ROOT / "docs" / "explanation" / "assessment.md").read_text()
-    for name, table in BENCH["tables"](ROWS):
+    labels = ("labels", BENCH["label_table"](BENCH["read_labels"]()))
+    for name, table in (*BENCH["tables"](ROWS), labels):
         assert f"<!-- {name} -->\n\n{table}\n" in page
 
 
@@ -72,3 +73,20 @@ def test_auto_decides_as_the_simulation_does(n, M):
             assert np.allclose(thresholds, found["thresholds"]["auto"][run], rtol=1e-9, atol=0)
             seen.add(verdict)
     assert "cannot tell" in seen
+
+
+def test_with_the_right_target_auto_is_near_the_best_fixed_method():
+    rows = BENCH["read_labels"]()
+    kinds = {(r["people"], r["alpha"], r["n"]) for r in rows}
+    assert len(kinds) == len(rows) == 2 * len(BENCH["ALPHAS"]) * len(BENCH["LABEL_SIZES"])
+    assert min(r["runs"] for r in rows) >= 1000
+    assert max(map(BENCH["label_shortfall"], rows)) <= 0.02
+    for row in rows:
+        (wrong,) = {"own", "mixture"} - {row["people"]}
+        assert row[f"worst auto, {wrong}"] < row[f"worst auto, {row['people']}"]
+
+
+def test_a_simulation_with_labels_can_be_made_again():
+    one, two = (BENCH["measure_labels"](40, 0.1, runs=2) for _ in range(2))
+    assert one == two
+    assert {row["people"] for row in one} == {"own", "mixture"}

@@ -1,4 +1,4 @@
-"""Secure rounds between real processes, on every dataset of the demo, with one site killed."""
+"""Secure rounds between real processes, on two scores, with one site killed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import fedwqcp as fw
-from fedwqcp.demo.agents import prepare
-from fedwqcp.demo.data import digits, friedman, stream
+from fedwqcp.demo.hospitals import hospitals
 from fedwqcp.federation.audit import audit
 from fedwqcp.federation.transport.deployment import round_ended, wait_until
 from fedwqcp.federation.transport.flower.deployment import LocalFederation, new_app
@@ -39,14 +38,14 @@ RANGE = {"aps": {}, "cqr": {"score-low": -1.0, "score-high": 40.0}}
 
 @pytest.fixture(scope="module")
 def scores():
-    """Each score at each site; intervals of half-width 1 make residuals scores of CQR."""
-    options = {"beta": 2.0, "epochs": 3, "on_step": lambda _: None}
-    labels = prepare(digits(), 0, **options)
-    numbers = prepare(friedman(1500, stream(0, "friedman")), 0, **options)
+    """Each score at each site; scores of CQR may be negative."""
     held = {"aps": {}, "cqr": {}}
-    for name, one, other in zip(SITES, labels.agents, numbers.agents, strict=False):
-        held["aps"][name] = one.calibration.scores
-        held["cqr"][name] = other.calibration.scores - 1.0
+    rng = np.random.default_rng(0)
+    for name, one in zip(SITES, hospitals(), strict=True):
+        part = one.calibration
+        u = fw.uniforms("secure", part.ids)
+        held["aps"][name] = fw.APS().of(part.values, part.labels, u=u)
+        held["cqr"][name] = np.abs(rng.normal(scale=3.0, size=len(part.ids))) - 1.0
     return held
 
 

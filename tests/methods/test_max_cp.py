@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, nextafter
 
 import pytest
 from hypothesis import given
@@ -69,3 +69,30 @@ def test_no_smaller_shared_threshold_can_promise_anything_from_thresholds_and_si
     assert covered == [0.0, 89 / 99]
     largest = fw.calibrate(equal, method="max-cp", alpha=0.1).threshold("b")
     assert largest == hard  # nothing below it covers agent b of the first federation
+
+
+@pytest.mark.guarantee(
+    "docs/explanation/own-distribution.md",
+    "no shared threshold below the largest q_k promises anything to every",
+)
+@pytest.mark.guarantee(
+    "docs/explanation/own-distribution.md",
+    "it sends the same (q_k, n_k) as before, and covers nothing.",
+)
+@pytest.mark.guarantee(
+    "docs/explanation/own-distribution.md", "`max-cp` is the smallest with a promise to every agent"
+)
+@given(
+    st.lists(st.lists(st.floats(-9, 9), min_size=9, max_size=40), min_size=1, max_size=4),
+    st.sampled_from([0.1, 0.2, 0.4]),
+)
+def test_any_lower_threshold_made_of_the_same_messages_may_cover_nothing(parts, alpha) -> None:
+    cals = {f"a{k}": fw.Calibration(part) for k, part in enumerate(parts)}
+    own = {name: MaxCP().summarize(cal, alpha) for name, cal in cals.items()}
+    last = max(own, key=lambda name: own[name].threshold)
+    tied = fw.Calibration([own[last].threshold] * own[last].n)  # another agent, the same message
+    assert MaxCP().summarize(tied, alpha) == own[last]
+    largest = fw.calibrate({**cals, last: tied}, method="max-cp", alpha=alpha).threshold(last)
+    assert largest == fw.calibrate(cals, method="max-cp", alpha=alpha).threshold(last)
+    assert (tied.scores <= largest).all()
+    assert not (tied.scores <= nextafter(largest, -inf)).any()

@@ -35,7 +35,6 @@ SITES = ("st-mary", "lakeside", "north")
 PAIR = SITES[:2]
 SHORT = {  # settings that keep the dialogue short
     "fcp": {"sketch": "order"},
-    "fedcp-qq": {"selection": "truncate_min"},
     "dp-fedcp": {"rounds": 2},
     "cphet": {"solver": "rounds", "rounds": 1},
     "rob-fcp": {"probes": 4095},
@@ -199,6 +198,18 @@ def test_an_alarm_of_a_monitor_opens_a_round_that_runs_and_closes(federation, ro
     assert fw.load(record / "release.json").used == SITES
     call("monitor", "recalibrated", state, "--agent", SITES[0])
     assert call_json("monitor", "show", state)["alarms"] == 0
+
+
+def test_a_job_that_is_aborted_says_so_in_its_record(federation, root):
+    job = submitted(federation, root, "aborted", agents="st-mary,nobody", deadline=300.0)
+    records = root / "records" / "aborted"
+    wait_until(lambda: any(records.glob("*/round.json")), 90, "the round", every=0.02)
+    federation.nvflare("job", "abort", job, "--force")
+    wait_until(lambda: round_ended(records), 60, "the end of the record")
+    (log,) = records.glob("*/log.jsonl")
+    last = json.loads(log.read_text().splitlines()[-1])
+    assert last["event"] == "failed"
+    assert last["reason"].startswith("the job was stopped")
 
 
 def test_a_site_killed_during_the_round_is_missing_and_the_quorum_decides(federation, root):

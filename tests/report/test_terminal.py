@@ -1,33 +1,29 @@
-"""What the terminal shows: thresholds of a round, bars, the tables of the demo."""
+"""What the terminal shows: thresholds of a round, bars, the demo."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from io import StringIO
 from math import inf
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 
 import fedwqcp as fw
-from fedwqcp.demo.records import Skipped
+from fedwqcp.demo.demo import Spread
 from fedwqcp.methods import RobustThreshold
 from fedwqcp.report.terminal import (
     Scale,
     always_left_out,
-    methods_table,
-    notes,
-    overflow_table,
+    closing,
+    demo_text,
     released,
     scale,
-    show,
-    verdict,
+    spread_table,
 )
 from fedwqcp.wire.messages import SharedThreshold
-from records import record
+from four_hospitals import results
 
 TEN = np.arange(1, 11) / 10
 
@@ -173,141 +169,92 @@ def test_every_bar_has_its_width_and_shows_its_rate(ends, nominal):
     assert bars.right >= max(high, nominal)
 
 
-def text(thing, width=110):
-    out = StringIO()
-    Console(file=out, width=width, highlight=False).print(thing)
-    return out.getvalue()
+def demo_lines(found):
+    return demo_text(found).splitlines()
 
 
-def row(table, start):
-    """Return the cells of the row whose first cell is given."""
-    return next(line.split() for line in table.splitlines() if line.split()[:1] == [start])
+def test_the_demo_fits_one_screen():
+    pytest.importorskip("sklearn")
+    lines = demo_lines(results())
+    assert len(lines) <= 42  # the command adds three lines of paths
+    assert max(map(len, lines)) <= 80
+    assert not any("!" in line for line in lines)
 
 
-def two_agents(method="fedwq-cp", **changes):
-    return [
-        record(method=method, agent="S0", covered=180, size=1.0, bytes_up=200, **changes),
-        record(
-            method=method, agent="W1", model="weak", covered=120, size=2.0, bytes_up=300, **changes
-        ),
+def test_the_demo_says_what_each_hospital_has_sent_and_got():
+    pytest.importorskip("sklearn")
+    found = results()
+    said = " ".join(demo_text(found).split())
+    for site in found.sites:
+        assert f"{site.name} {site.patients} {100 * site.share:.0f} % {site.model}" in said
+    sizes = [f.bytes_up for f in found.of("four", "fedwq-cp")]
+    assert f"a threshold and a count, {min(sizes)} to {max(sizes)} bytes" in said
+    for f in found.of("four"):
+        rate = f.rate
+        assert f"{100 * rate.coverage:.0f} [{100 * rate.low:.0f}, {100 * rate.high:.0f}]" in said
+    spread = found.spread_of("four", "fedwq-cp", "Zurich-Basel")
+    assert f"{100 * spread.mean:.0f} ± {100 * spread.sd:.0f}" in said
+    assert "Budapest with 8 calibration patients (9 are needed)" in said
+    assert f"Advised from what was sent: {found.advice().method}, because " in said
+    assert said.endswith(" ".join(closing(found).split()))
+
+
+def test_the_closing_names_what_holds_at_all_four():
+    pytest.importorskip("sklearn")
+    found, names = results(), ("Cleveland", "Budapest", "Zurich-Basel", "Long-Beach")
+
+    def with_means(**means):
+        spread = [
+            Spread(
+                act="four", method=method.replace("_", "-"), agent=name, splits=200, mean=mean,
+                sd=0.05, low=0.8, high=1.0, one=one, size=1.5,
+            )
+            for method, (own, one) in means.items()
+            for name, mean in zip(names, own, strict=True)
+        ]  # fmt: skip
+        return closing(replace(found, spread=tuple(spread)))
+
+    good, bad = (0.9, 0.9, 0.9, 0.9), (0.9, 0.9, 0.8, 0.9)
+    chosen = found.advice().method
+    assert with_means(auto=(good, 0.5), split_cp=(good, 0.6)).startswith(f"Use {chosen} here")
+    said = with_means(auto=(bad, 0.5), split_cp=(good, 0.6), fcp=(good, 0.4))
+    assert said.startswith("Use split-cp here, because over 200 splits it covers 90, 90, 90, 90 %")
+    assert f"sends nothing, where {chosen} leaves Zurich-Basel at 80 %" in said
+    assert with_means(auto=(bad, 0.5), split_cp=(bad, 0.6)).startswith(f"Use {chosen} here")
+    assert closing(replace(found, spread=())) == f"Use {chosen} here, because it was advised."
+
+
+def test_a_coverage_below_by_more_than_chance_has_a_star_that_is_explained():
+    pytest.importorskip("sklearn")
+    found = results()
+    cells = " ".join(demo_lines(found))
+    low = [f for f in found.of("four") if f.rate.high < 0.9]
+    assert low
+    assert "* lies below 90 by more than chance" in " ".join(cells.split())
+    assert cells.count("]*") == len(low)
+
+
+def test_without_a_spread_the_demo_shows_this_split_alone():
+    pytest.importorskip("sklearn")
+    said = demo_text(replace(results(), spread=()))
+    assert "splits" not in said.replace("on this split", "")
+    assert "% on this split, each" in " ".join(said.split())
+
+
+def test_methods_that_were_left_out_are_named():
+    pytest.importorskip("sklearn")
+    said = demo_text(replace(results(), skipped={"x-cp": "it needs " + "features " * 20}))
+    (line,) = [line for line in said.splitlines() if line.startswith("x-cp left out: it needs")]
+    assert len(line) <= 80
+
+
+def test_the_spread_is_a_table_of_every_row():
+    one = Spread(
+        act="four", method="auto", agent="a", splits=200, mean=0.9, sd=0.05, low=0.8, high=1.0,
+        one=0.5, size=1.5,
+    )  # fmt: skip
+    assert spread_table([one, replace(one, agent="b")]).splitlines()[-3:] == [
+        "| method | a | b |",
+        "|---|---|---|",
+        "| `auto` | 90.0 ± 5.0 (80 to 100) | 90.0 ± 5.0 (80 to 100) |",
     ]
-
-
-# Among 200 test points the exact 99 % interval holds 0.9 from 168 to 190 hits.
-@pytest.mark.parametrize(
-    ("covered", "mark"),
-    [(0, "!"), (167, "!"), (168, " "), (180, " "), (190, " "), (191, "+"), (200, "+")],
-)
-def test_verdict_tells_deviation_from_noise(covered, mark):
-    assert verdict(record(tested=200, covered=covered)) == mark
-
-
-def test_a_row_holds_coverages_mean_worst_size_and_cost():
-    table = text(methods_table(two_agents(rounds=3)))
-    assert row(table, "fedwq-cp") == [
-        *("fedwq-cp", "0.900", "!0.600", "0.750", "W1", "!0.600", "1.5", "3", "300", "none")
-    ]
-
-
-def test_under_coverage_is_marked_without_colour():
-    assert "!0.600" in text(methods_table(two_agents()))
-
-
-def test_every_method_has_its_row_in_the_order_of_records():
-    table = text(methods_table(two_agents("b-cp") + two_agents("a-cp")))
-    assert table.index("b-cp") < table.index("a-cp")
-
-
-def test_agents_show_their_calibration_points():
-    assert row(text(methods_table(two_agents(n=77))), "points")[:3] == ["points", "77", "77"]
-
-
-def test_regression_shows_lengths_and_infinity():
-    table = text(methods_table([record(task="regression", size=inf, dataset="synthetic (x)")]))
-    assert "length" in table
-    assert "synthetic (x): regression" in table
-    assert row(table, "fedwq-cp")[5] == "inf"
-
-
-def test_a_skipped_method_is_named_with_its_reason():
-    table = text(
-        methods_table(
-            two_agents(), [Skipped(dataset="digits", method="x-cp", reason="needs [labels]")]
-        )
-    )
-    assert "x-cp is left out: needs [labels]" in table
-
-
-def test_methods_that_send_samples_are_marked():
-    table = text(methods_table(two_agents(samples=True)))
-    assert "fedwq-cp*" in table
-    assert "* scores of single people left the agents" in table
-    assert "*" not in text(methods_table(two_agents()))
-
-
-def test_a_target_is_explained_where_there_is_one():
-    assert "the target is the distribution" in text(
-        methods_table(two_agents(guarantee="target-shift"))
-    )
-    assert "the target is the distribution" not in text(methods_table(two_agents()))
-
-
-def test_the_table_fits_a_hundred_columns_untruncated():
-    names = ("S0", "S1", "S2", "W3", "W4", "W5")
-    some = [
-        record(agent=name, method="fedavgq-cp", guarantee="marginal-mixture", bytes_up=123456)
-        for name in names
-    ]
-    table = text(methods_table(some), width=100)
-    assert "…" not in table
-    assert all(word in table for word in (*names, "marginal", "mixture", "123456", "0.900"))
-    assert row(text(methods_table(some), width=110), "fedavgq-cp")[-2:] == ["marginal", "mixture"]
-
-
-def overflow(policy, threshold, n=5):
-    config = {"method.overflow": policy, "demo.scarce_agent": "W1"}
-    return [
-        record(experiment="overflow", agent="S0", threshold=threshold, config=config),
-        record(
-            experiment="overflow", agent="W1", n=n, covered=120, threshold=threshold, config=config
-        ),
-    ]
-
-
-def test_overflow_policies_stand_side_by_side():
-    some = [*overflow("propagate", inf), *overflow("clip", 0.25), *overflow("exclude", 0.5)]
-    table = text(overflow_table(some))
-    assert "W1: 5" in table
-    assert row(table, "clip")[:6] == ["clip", "0.25", "0.750", "W1", "!0.600", "1.25"]
-    assert row(table, "exclude")[1] == "0.5"
-    assert "inf" in row(table, "digits")
-
-
-def test_an_empty_agent_is_no_overflow():
-    assert "without points it has no weight" in text(overflow_table(overflow("clip", 0.25, n=0)))
-
-
-def test_notes_say_what_is_not_guaranteed_and_why_splitcp_misses():
-    said = notes([record(alpha=0.2)])
-    assert "FedWQ-CP guarantees nothing in finite samples" in said
-    assert "SplitCP's row strays from 0.8" in said
-    assert "shift between agents" in said
-
-
-def test_show_prints_all_of_it():
-    out = StringIO()
-    other = two_agents(dataset="synthetic", task="regression")
-    some = [*two_agents(), *other, *overflow("clip", 0.25)]
-    skipped = [Skipped(dataset="synthetic", method="x-cp", reason="needs labels")]
-    show(some, skipped, Console(file=out, width=110))
-    said = out.getvalue()
-    assert said.index("digits: classification") < said.index("synthetic: regression")
-    assert said.index("synthetic: regression") < said.index("x-cp is left out")
-    assert "too few points" in said
-    assert said.count("guarantees nothing") == 1
-
-
-def test_show_without_the_second_experiment():
-    out = StringIO()
-    show(two_agents(), [], Console(file=out, width=110))
-    assert "too few points" not in out.getvalue()

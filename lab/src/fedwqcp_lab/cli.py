@@ -309,9 +309,7 @@ def tables(
 @app.command()
 def figure(
     name: Annotated[str, typer.Argument(help=f"One of: {', '.join(figures.FIGURES)}.")],
-    source: Annotated[
-        Path, typer.Argument(help="Folder of the demo, a benchmark or a study; or a release.")
-    ],
+    source: Annotated[Path, typer.Argument(help="Folder of a benchmark or a study; or a release.")],
     out: Annotated[
         Path, typer.Option("--out", "-o", help="The figure; it ends in .pdf, .svg or .png.")
     ],

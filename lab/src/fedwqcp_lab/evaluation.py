@@ -25,7 +25,6 @@ import numpy.typing as npt
 
 import fedwqcp
 from fedwqcp import methods
-from fedwqcp.demo.data import stream
 from fedwqcp.errors import InfiniteThresholdWarning, InputError
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.transport.local import calibrate
@@ -37,6 +36,7 @@ from fedwqcp.scores.aps import APS
 from fedwqcp.scores.cqr import CQR
 from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.wire.messages import LocalQuantile, Number, Target
+from fedwqcp_lab.datasets.embedded import stream
 from fedwqcp_lab.experiment import Experiment, MethodPlan, PresetPlan, digest
 from fedwqcp_lab.results import AgentPartition, Result
 from fedwqcp_lab.unit import AgentOutputs, Floats, Numbers, Unit, UnitSetting

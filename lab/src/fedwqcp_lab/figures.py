@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isinf
 from pathlib import Path
 from statistics import median
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from fedwqcp.demo.records import AgentProfile
 from fedwqcp.errors import InputError
+from fedwqcp.metrics import Rate
 from fedwqcp.report import figures
-from fedwqcp.report.figures import COLOURS, STYLE, FigureSource, require_matplotlib, save_all
-from fedwqcp.report.html.demo import is_demo
+from fedwqcp.report.figures import (
+    COLOURS,
+    MARKERS,
+    STYLE,
+    FigureSource,
+    require_matplotlib,
+    save_all,
+)
 from fedwqcp_lab.comparison import (
     INTERVAL,
     OURS,
@@ -26,6 +34,69 @@ from fedwqcp_lab.results import AgentPartition, Journal, Result, read_results
 from fedwqcp_lab.studies.stress import StressResult, draw_stress
 
 Record = TypeVar("Record", Result, StressResult)
+
+
+class Point(Protocol):
+    """What one method gave one agent, as coverage and size."""
+
+    @property
+    def dataset(self) -> str:
+        """As shown."""
+
+    @property
+    def task(self) -> str:
+        """Whether sets hold labels (``"classification"``) or are intervals."""
+
+    @property
+    def alpha(self) -> float:
+        """The miscoverage level."""
+
+    @property
+    def method(self) -> str:
+        """Name of the method."""
+
+    @property
+    def model(self) -> str:
+        """Whether the agent's model is ``"strong"`` or ``"weak"``."""
+
+    @property
+    def tested(self) -> int:
+        """Test points behind the coverage; 0 where it is a median over runs."""
+
+    @property
+    def coverage(self) -> float:
+        """Share of test points that were covered."""
+
+    @property
+    def size(self) -> float:
+        """Mean size of the sets."""
+
+
+def coverage_against_size(
+    records: Sequence[Point], stem: Path, endings: Sequence[str] = (".png", ".svg")
+) -> tuple[Path, ...]:
+    """Draw coverage against mean size for each method and agent, one panel for each dataset."""
+    require_matplotlib()
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    datasets = list(dict.fromkeys(r.dataset for r in records))
+    methods = sorted({r.method for r in records})
+    with rc_context(STYLE):
+        columns = min(4, len(datasets))
+        lines = -(-len(datasets) // columns)
+        figure = Figure(figsize=(4.6 * columns, 0.6 + 3.8 * lines), layout="constrained")
+        panels = figure.subplots(lines, columns, sharey=True, squeeze=False)
+        for panel in panels.flat[len(datasets) :]:
+            panel.set_visible(False)
+        for panel, dataset in zip(panels.flat, datasets, strict=False):
+            _draw(panel, [r for r in records if r.dataset == dataset], methods)
+        panels[0][0].set_ylim(top=1.01)  # shared by all, after the last point is drawn
+        for row in panels:
+            row[0].set_ylabel("coverage of an agent on the shared test data")
+        handles = _legend(methods, noise=any(r.tested for r in records))
+        figure.legend(handles=handles, loc="outside lower center", ncols=5, frameon=False)
+        return save_all(figure, stem, endings)
 
 
 def draw_ablation(
@@ -124,10 +195,6 @@ class Medians:
 
 def _partition(request: FigureSource, stem: Path, endings: Sequence[str]) -> tuple[Path, ...]:
     """Draw who has which calibration points."""
-    if is_demo(request.source):
-        return draw_partition(
-            [_demo_partition(p) for p in figures.demo_profiles(request.source)], stem, endings
-        )
     return draw_partition(
         Journal(request.source / "partitions.jsonl", AgentPartition).read(), stem, endings
     )
@@ -141,11 +208,9 @@ def _ablation(request: FigureSource, stem: Path, endings: Sequence[str]) -> tupl
 
 def _coverage(request: FigureSource, stem: Path, endings: Sequence[str]) -> tuple[Path, ...]:
     """Draw coverage against size."""
-    if is_demo(request.source):
-        return figures.demo_coverage(request, stem, endings)
     results = _of_preset(read_results(request.source), request.preset)
     plain = [result for result in results if " (" not in result.method]  # no other readings
-    return figures.coverage_against_size(medians(plain), stem, endings)
+    return coverage_against_size(medians(plain), stem, endings)
 
 
 def _gap(request: FigureSource, stem: Path, endings: Sequence[str]) -> tuple[Path, ...]:
@@ -162,20 +227,6 @@ def _of_preset(lines: Sequence[Record], preset: str | None) -> list[Record]:
     if preset is not None and preset not in names:
         raise InputError(f"unknown preset {preset!r}; there are: {', '.join(names)}")
     return [line for line in lines if line.preset == (preset or names[0])]
-
-
-def _demo_partition(profile: AgentProfile) -> AgentPartition:
-    """Return an agent's part of the demo's data as an experiment keeps it."""
-    return AgentPartition(
-        dataset=profile.dataset,
-        title=profile.dataset,
-        status="published",
-        task="classification" if len(profile.counts) > 1 else "regression",
-        seed=0,
-        agent=profile.agent,
-        counts=profile.counts,
-        quantiles=False,
-    )
 
 
 def _ablation_panel(panel: Any, found: Sequence[TableCell], nominal: float) -> None:
@@ -235,6 +286,80 @@ def _medians(results: Sequence[Result]) -> Medians:
         coverage=median(result.coverage for result in results),
         size=median(result.size for result in results),
     )
+
+
+def _draw(panel: Any, records: Sequence[Point], methods: Sequence[str]) -> None:
+    """Draw one dataset."""
+    first = records[0]
+    nominal = 1 - first.alpha
+    if first.tested:
+        panel.axhspan(*_chance(first.tested, nominal), color="0.93", linewidth=0)
+    panel.axhline(nominal, color="0.35", linestyle="--", linewidth=1)
+    endless = []
+    for place, method in enumerate(methods):
+        own = [r for r in records if r.method == method]
+        if any(isinf(r.size) for r in own):
+            endless.append(method)
+        for r in own:
+            if not isinf(r.size):
+                panel.plot(
+                    [r.size], [r.coverage], **_marker_style(place, strong=r.model == "strong")
+                )
+    labels = first.task == "classification"
+    panel.set_xlabel("mean number of labels in a set" if labels else "mean length of an interval")
+    panel.set_title(f"{first.dataset}: {first.task}", loc="left", fontweight="bold")
+    panel.margins(x=0.08)
+    panel.annotate(
+        f"nominal {nominal:g}",
+        (0.995, nominal),
+        xycoords=("axes fraction", "data"),
+        xytext=(0, 3),
+        textcoords="offset points",
+        ha="right",
+        color="0.35",
+        fontsize=8,
+    )
+    if endless:
+        note = f"not shown, infinite: {', '.join(endless)}"
+        panel.text(0.995, 0.02, note, transform=panel.transAxes, ha="right", fontsize=8)
+
+
+def _marker_style(place: int, *, strong: bool) -> dict[str, Any]:
+    """Return how a method is marked: filled where the model is strong, hollow where weak."""
+    colour = COLOURS[place % len(COLOURS)]
+    return {
+        "marker": MARKERS[place % len(MARKERS)],
+        "linestyle": "none",
+        "markersize": 6.5,
+        "markeredgecolor": colour,
+        "markerfacecolor": colour if strong else "none",
+        "markeredgewidth": 1.3,
+        "alpha": 0.9,
+        "clip_on": False,
+    }
+
+
+def _legend(methods: Sequence[str], *, noise: bool) -> list[Any]:
+    """Return one handle for each method, and those that tell models and noise apart."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    handles: list[Any] = [
+        Line2D([], [], label=method, **_marker_style(place, strong=True))
+        for place, method in enumerate(methods)
+    ]
+    grey: dict[str, Any] = {"marker": "o", "linestyle": "none", "color": "0.35"}
+    handles.append(Line2D([], [], label="strong model", **grey))
+    handles.append(Line2D([], [], label="weak model", markerfacecolor="none", **grey))
+    return [*handles, Patch(color="0.93", label="within noise (exact 99 %)")] if noise else handles
+
+
+def _chance(n: int, nominal: float) -> tuple[float, float]:
+    """Return the coverages among n test points whose exact interval holds the nominal one."""
+    hits = range(n + 1)
+    lowest = bisect_left(hits, nominal, key=lambda h: Rate(n=n, hits=h, level=0.99).high)
+    highest = bisect_right(hits, nominal, key=lambda h: Rate(n=n, hits=h, level=0.99).low) - 1
+    return lowest / n, highest / n
 
 
 FIGURES: dict[str, figures.Draw] = {

@@ -5,14 +5,18 @@ Records are only ever appended to a `Journal`; a kill loses at most what was bei
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import lzma
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
-from fedwqcp.demo.records import from_line, to_line
+import msgspec
+
 from fedwqcp.errors import InputError, RecordError
 from fedwqcp.wire.messages import Number
 
@@ -187,6 +191,7 @@ class Keyed(Protocol):
 
 
 R = TypeVar("R", bound=Keyed)
+T = TypeVar("T")
 
 
 def write_atomic(path: Path, data: bytes) -> None:
@@ -278,3 +283,57 @@ class Journal(Generic[R]):
 def _whole(text: bytes) -> int:
     """Return the length of the text up to the end of its last whole line."""
     return text.rfind(b"\n") + 1
+
+
+def to_line(record: Any) -> str:
+    """Return a record as one line of JSON; infinities are written as text."""
+    try:
+        return json.dumps(_without_infinities(dataclasses.asdict(record)), allow_nan=False) + "\n"
+    except ValueError:
+        raise InputError(f"NaN must not stand in a record ({type(record).__name__})") from None
+
+
+def from_line(line: str, kind: type[T], version: int, where: str) -> T:
+    """Read what `to_line` wrote; a field that is younger than the line takes its default."""
+    try:
+        values = json.loads(line, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        raise RecordError(f"{where}: must be one JSON object of finite numbers") from None
+    if not isinstance(values, dict):
+        raise RecordError(f"{where}: must be one JSON object")
+    if values.get("version") != version:
+        raise RecordError(
+            f"{where}: this software reads version {version}, the record has version "
+            f"{values.get('version')!r}; run the experiment again"
+        )
+    own = dataclasses.fields(kind)  # type: ignore[arg-type]  # all are dataclasses
+    needed = {f.name for f in own if f.default is dataclasses.MISSING}
+    if wrong := sorted((needed - values.keys()) | (values.keys() - {f.name for f in own})):
+        raise RecordError(f"{where}: missing or unknown: {', '.join(wrong)}")
+    try:
+        return msgspec.convert(_with_infinities(values), kind)
+    except (msgspec.ValidationError, InputError) as error:
+        raise RecordError(f"{where}: {error}") from None
+
+
+def _without_infinities(value: Any) -> Any:
+    """Write infinities as text, since JSON has none."""
+    if isinstance(value, dict):
+        return {key: _without_infinities(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return [_without_infinities(item) for item in value]
+    return str(value) if isinstance(value, float) and abs(value) == inf else value
+
+
+def _with_infinities(value: Any) -> Any:
+    """Undo `_without_infinities`."""
+    if isinstance(value, dict):
+        return {key: _with_infinities(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_infinities(item) for item in value]
+    return float(value) if value in ("inf", "-inf") else value
+
+
+def _refuse(constant: str) -> None:
+    """Refuse NaN and bare infinities, which are no JSON."""
+    raise ValueError(constant)

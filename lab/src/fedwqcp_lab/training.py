@@ -16,8 +16,11 @@ import numpy as np
 import numpy.typing as npt
 from numpy.random import Generator
 
-from fedwqcp.demo.agents import ModelSettings, train_and_predict
-from fedwqcp.demo.data import (
+from fedwqcp.errors import MissingExtraError
+from fedwqcp.methods.cphet import density_of
+from fedwqcp_lab.datasets import catalog, files
+from fedwqcp_lab.datasets.catalog import Dataset
+from fedwqcp_lab.datasets.embedded import (
     EmbeddedDataset,
     Indices,
     by_label,
@@ -26,9 +29,6 @@ from fedwqcp.demo.data import (
     friedman,
     stream,
 )
-from fedwqcp.methods.cphet import density_of
-from fedwqcp_lab.datasets import catalog, files
-from fedwqcp_lab.datasets.catalog import Dataset
 from fedwqcp_lab.datasets.loading import Split, load, split
 from fedwqcp_lab.experiment import DatasetPlan, Experiment
 from fedwqcp_lab.unit import AgentOutputs, Floats, Labels, Numbers, Unit, UnitSetting
@@ -409,3 +409,45 @@ def _pixels(inputs: Numbers, rows: Indices) -> npt.NDArray[np.float32]:
     flat = inputs[rows].reshape(len(rows), -1)
     scale = np.float32(255 if inputs.dtype == np.uint8 else 1)
     return np.asarray(flat, dtype=np.float32) / scale
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """How an agent's model is made."""
+
+    name: str
+    hidden: tuple[int, ...]
+    rate: float
+
+
+def train_and_predict(
+    model: ModelSettings, data: EmbeddedDataset, train: Indices, seed: int, epochs: int
+) -> Floats:
+    """Train a model, and return what it says of every row of the data."""
+    x, y = data.inputs[train], data.targets[train]
+    network = _untrained(model, data, len(train), stream(seed, data.name, "train", model.name))
+    passes = epochs if model.hidden else 1
+    if data.n_classes is not None:
+        for _ in range(passes):
+            network.partial_fit(x, y, classes=np.arange(data.n_classes))
+        return np.asarray(network.predict_proba(data.inputs), dtype=np.float64)
+    centre, spread = y.mean(), y.std()
+    for _ in range(passes):
+        network.partial_fit(x, (y - centre) / spread)
+    return np.asarray(centre + spread * network.predict(data.inputs), dtype=np.float64)
+
+
+def _untrained(model: ModelSettings, data: EmbeddedDataset, rows: int, rng: Generator) -> Any:
+    """Return an untrained model of scikit-learn."""
+    try:
+        from sklearn.linear_model import SGDClassifier, SGDRegressor
+        from sklearn.neural_network import MLPClassifier, MLPRegressor
+    except ImportError as error:
+        raise MissingExtraError("training the demo's models", "demo") from error
+    start = int(rng.integers(2**31))
+    if model.hidden:
+        kind = MLPRegressor if data.n_classes is None else MLPClassifier
+        small = {"batch_size": min(32, rows), "random_state": start}
+        return kind(hidden_layer_sizes=model.hidden, learning_rate_init=model.rate, **small)
+    steady = {"learning_rate": "constant", "eta0": model.rate, "random_state": start}
+    return SGDRegressor(**steady) if data.n_classes is None else SGDClassifier("log_loss", **steady)

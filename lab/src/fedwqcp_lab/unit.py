@@ -19,8 +19,8 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp.demo.data import Indices
 from fedwqcp.errors import InputError, RecordError
+from fedwqcp_lab.datasets.embedded import Indices
 from fedwqcp_lab.results import write_atomic
 
 Numbers: TypeAlias = npt.NDArray[Any]

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from fedwqcp.demo.data import stream
 from fedwqcp.errors import InputError
+from fedwqcp_lab.datasets.embedded import stream
 from fedwqcp_lab.models.engine import Engine
 from fedwqcp_lab.models.networks import Classes, LargeCNN, Mean, Quantiles, VeryWeakLinear
 from fedwqcp_lab.models.training import Stack, initial, train

@@ -1,62 +1,86 @@
-"""``fedwqcp demo``: the main job, on data that needs no download."""
+"""``fedwqcp demo``: four real hospitals, from their patients to a report."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from fedwqcp import methods
 from fedwqcp.cli.output import AsJson, Output
-from fedwqcp.demo.demo import Demo, Results, run
-from fedwqcp.demo.records import REPORT_FILE, save_records, save_report
+from fedwqcp.demo.demo import (
+    ALPHA,
+    METHODS,
+    RESULTS_FILE,
+    OnStep,
+    over_splits,
+    run,
+    save_results,
+    save_spread,
+)
 from fedwqcp.errors import InputError
 from fedwqcp.report import html
-from fedwqcp.report.figures import coverage_against_size, require_matplotlib
-from fedwqcp.report.terminal import show
+from fedwqcp.report.figures import draw_demo, require_matplotlib
+from fedwqcp.report.terminal import demo_text, spread_table
 
-WIDTH = 110
-"""Columns that the tables need; used where the output is no terminal."""
+T = TypeVar("T")
 
-EXAMPLES = 12
-"""Test points that the report shows: the data are public."""
+WIDTH = 80
+"""Columns where the output is no terminal."""
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for figure and records.")] = Path("out"),
+    out: Annotated[Path, typer.Option(help="Folder for figure, report and numbers.")] = Path("out"),
     seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 0,
-    alpha: Annotated[float, typer.Option(help="Miscoverage level.")] = 0.1,
+    alpha: Annotated[float, typer.Option(help="Miscoverage level.")] = ALPHA,
+    every: Annotated[bool, typer.Option("--all", help="Compare all methods, not five.")] = False,
+    splits: Annotated[
+        int | None,
+        typer.Option(
+            help="Repeat on so many splits of the patients, and write their spread alone."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare every method on six unequal agents: digits and a synthetic regression."""
-    settings = Demo(seed=seed, alpha=alpha)
+    """Show four real hospitals: what each sends, what it gets, and which method to use."""
+    output = Output(as_json, WIDTH)
+    if splits is not None:
+        _make_folder(out)
+        spread = _watched(lambda on_step: over_splits(splits, alpha, on_step), output.console)
+        save_spread(out / "splits.json", spread)
+        output.say(spread_table(spread))
+        output.done(files=[out / "splits.json"], spread=spread)
+        return
     require_matplotlib()
     html.require_report()
     _make_folder(out)
-    output = Output(as_json, WIDTH)
-    results = _run(settings, output.console)
-    main = [r for r in results.records if r.experiment == "methods"]
-    save_records(out / "records.jsonl", results.records)
-    save_report(out / REPORT_FILE, results.report)
-    files = (*coverage_against_size(main, out / "demo"), out / "records.jsonl", out / REPORT_FILE)
-    report = html.write(out, out / "report.html", html.ReportOptions(examples=EXAMPLES))
-    show(results.records, results.skipped, output.console)
-    output.say(f"Written: {', '.join(str(file) for file in files)}")
-    output.say(f"Report: {report}", style="bold")
-    output.done(files=files, report=report, skipped=results.skipped)
+    names = tuple(dict.fromkeys((*METHODS, *methods.available()))) if every else METHODS
+    results = _watched(lambda on_step: run(seed, alpha, names, on_step), output.console)
+    save_results(out / RESULTS_FILE, results)
+    files = (*draw_demo(results, out / "demo"), out / RESULTS_FILE)
+    report = html.write(out, out / "report.html")
+    output.say(demo_text(results))
+    output.say(f"\nFigure: {files[0]}  Numbers: {files[-1]}\nReport: {report}")
+    output.done(
+        files=files,
+        report=report,
+        found=results.found,
+        advised=results.advised,
+        skipped=results.skipped,
+    )
 
 
-def _run(settings: Demo, console: Console) -> Results:
-    """Run the demo with a line that shows how far it is."""
+def _watched(work: Callable[[OnStep], T], console: Console) -> T:
+    """Do some work with a line that shows how far it is."""
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        line = progress.add_task("", total=1.0)
-        return run(
-            settings,
-            lambda what, share: progress.update(line, description=what, completed=share),
-        )
+    quiet = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=quiet) as progress:
+        line = progress.add_task("training the models", total=1.0)
+        return work(lambda what, share: progress.update(line, description=what, completed=share))
 
 
 def _make_folder(out: Path) -> None:

@@ -60,7 +60,7 @@ def demo(
     deadline: Deadline = 60.0,
     as_json: AsJson = False,
 ) -> None:
-    """Run one round between a SuperLink and six SuperNodes on this machine, then stop them."""
+    """Run one round between a SuperLink and four SuperNodes on this machine, then stop them."""
     from fedwqcp.federation.transport.flower.deployment import run_demo
 
     _demo(run_demo, out, method, alpha, deadline, Output(as_json))
@@ -103,7 +103,7 @@ def demo_nvflare(
     deadline: Deadline = 60.0,
     as_json: AsJson = False,
 ) -> None:
-    """Run one round between a FLARE server and six clients on this machine, then stop them."""
+    """Run one round between a FLARE server and four clients on this machine, then stop them."""
     from fedwqcp.federation.transport.nvflare.deployment import run_demo
 
     _demo(run_demo, out, method, alpha, deadline, Output(as_json))
@@ -138,12 +138,12 @@ def _show(
     output: Output,
 ) -> None:
     """Run a demonstration, and print what came of it."""
-    from fedwqcp.demo.sites import write_sites
+    from fedwqcp.demo.hospitals import write_sites
     from fedwqcp.federation.audit import audit
 
-    output.say("training six models on digits")
+    output.say("training the models of four hospitals")
     sites = write_sites(folder / "sites")
-    terms = {"method": method, "alpha": alpha, "n-classes": 10, "deadline": deadline}
+    terms = {"method": method, "alpha": alpha, "n-classes": 2, "deadline": deadline}
     result = run(folder, sites, terms, on_step=output.say)
     guarantee = f"{result.release.guarantee} ({result.release.assumption})"
     table = Table(title=f"{method}, alpha = {alpha:g}; guarantee: {guarantee}")

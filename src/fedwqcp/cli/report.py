@@ -22,7 +22,7 @@ def report() -> None:
 @app.command()
 def figure(
     name: Annotated[str, typer.Argument(help=f"One of: {', '.join(figures.FIGURES)}.")],
-    source: Annotated[Path, typer.Argument(help="Folder of the demo, or a release.")],
+    source: Annotated[Path, typer.Argument(help="A release.")],
     out: Annotated[
         Path, typer.Option("--out", "-o", help="The figure; it ends in .pdf, .svg or .png.")
     ],

@@ -1,1 +1,1 @@
-"""The main job on data that needs no download: every method side by side."""
+"""Four real hospitals: their data, their models, and what each method gives them."""

@@ -1,348 +1,432 @@
-"""The main job on small data: every method agent by agent, and what scarce data do."""
+"""The main job on four real hospitals: what each sends, what it gets, and what to use."""
 
 from __future__ import annotations
 
-import dataclasses
-import time
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from itertools import count
-from math import isqrt
-from typing import Any
+from importlib.resources import files
+from math import inf
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any, TypeAlias
 
+import msgspec
 import numpy as np
+import numpy.typing as npt
 
-import fedwqcp
-from fedwqcp import methods, metrics, theory
+import fedwqcp as fw
+from fedwqcp._io import write_atomic
 from fedwqcp._validation import Floats, as_alpha
-from fedwqcp.demo.agents import (
-    AGENTS,
-    Federation,
-    TrainedAgent,
-    configured_method,
-    prepare,
-    with_scarce_agent,
-)
-from fedwqcp.demo.data import digits, friedman, stream
-from fedwqcp.demo.records import AgentProfile, Example, Record, ReportRecord, Skipped, Traffic
-from fedwqcp.errors import InfiniteThresholdWarning, InputError, MissingExtraError
-from fedwqcp.federation.release import Release
-from fedwqcp.federation.transport.local import calibrate
-from fedwqcp.methods import Method
-from fedwqcp.metrics import histogram
-from fedwqcp.quantile import conformal_quantile
-from fedwqcp.scores import LabelScore
-from fedwqcp.theory.diagnosis import excluded
-from fedwqcp.wire.messages import Setting
+from fedwqcp.demo.hospitals import CLASSES, Hospital, clinics, hospitals
+from fedwqcp.errors import InfiniteThresholdWarning, InputError, MissingExtraError, RecordError
+from fedwqcp.metrics import Rate
+from fedwqcp.sets import Intervals, LabelSets
 
-POLICIES = ("propagate", "clip", "exclude")
-"""What an agent with too few points may do."""
+ALPHA = 0.1
+"""The miscoverage level of the committed splits."""
 
-EXAMPLES = 12
-"""Examples of each dataset."""
+METHODS = ("split-cp", "fedwq-cp", "fcp", "auto", "guarded-median-cp")
+"""What the demo compares; ``auto`` is the method that the library advises."""
 
-OURS = "fedwq-cp"
-"""The method whose coverage gap the report decomposes, and that meets scarce data."""
+ACTS = {
+    "four": "Four hospitals",
+    "few": "One with few patients",
+    "joins": "A newcomer without labels",
+    "clinics": "Regression",
+}
+"""What the demo shows, in this order, with titles."""
 
+FEW = ("Budapest", 8)
+"""The hospital that is left with too few calibration patients, and how many: 9 are needed."""
 
-def run(demo: Demo, on_step: Callable[[str, float], None] | None = None) -> Results:
-    """Train the agents, calibrate with every available method and measure."""
-    total = 2 * (len(AGENTS) + len(methods.available()) + 1)
-    done = count()
+EXAMPLES = 3
+"""Typical and hard patients of each hospital that the report shows."""
 
-    def _step(what: str) -> None:
-        if on_step is not None:
-            on_step(what, next(done) / total)
+RESULTS_FILE = "demo.json"
+"""Name of the file of results."""
 
-    records: list[Record] = []
-    skipped: list[Skipped] = []
-    report: list[ReportRecord] = []
-    for data in (
-        digits(demo.digits),
-        friedman(demo.friedman, stream(demo.seed, "friedman")),
-    ):
-        federation = prepare(data, demo.seed, beta=demo.beta, epochs=demo.epochs, on_step=_step)
-        own: list[Record] = []
-        for name in methods.available():
-            _step(f"{federation.dataset}: {name}")
-            try:
-                found, sent = _measure(
-                    demo, federation, "methods", configured_method(name, federation)
-                )
-            except (InputError, MissingExtraError) as error:
-                skipped.append(Skipped(dataset=federation.dataset, method=name, reason=str(error)))
-                continue
-            own += found
-            report += sent
-        report += (*_profiles(federation, own), *_examples(federation, own))
-        _step(f"{federation.dataset}: an agent with too few points")
-        scarce = with_scarce_agent(federation, keep=demo.scarce, alpha=demo.alpha, seed=demo.seed)
-        for policy in POLICIES:
-            method = methods.get(OURS, overflow=policy)
-            own += _measure(demo, scarce, "overflow", method)[0]
-        records += own
-    return Results(tuple(records), tuple(skipped), (*report, *skipped))
+VERSION = 1
+"""Its version."""
+
+OnStep: TypeAlias = Callable[[str, float], None]
 
 
-@dataclass(frozen=True)
-class Demo:
-    """Settings of the demo: two datasets, six agents.
+@dataclass(frozen=True, kw_only=True)
+class HospitalSummary:
+    """What one hospital has."""
 
-    Parameters
-    ----------
-    seed : int, optional
-        The same seed gives the same records.
-    alpha : float, optional
-        Miscoverage level.
-    beta : float, optional
-        Dirichlet concentration of the agents' calibration data.
-    digits, friedman : int, optional
-        Rows of the two datasets; a third each is for training, calibration and test.
-    epochs : int, optional
-        Passes over the training data of a strong model.
-    scarce : int, optional
-        Points that the agent with too few keeps, at most.
+    name: str
+    model: str
+    patients: int
+    share: float
+    trained: int
+    calibration: int
+    test: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What one method gave one hospital in one act, on its own test patients.
+
+    ``none``, ``one`` and ``all`` count sets by the answers they hold: an interval is ``one``, or
+    ``all`` where it is the whole line. ``chosen`` is the method behind ``auto``.
     """
 
-    seed: int = 0
-    alpha: float = 0.1
-    beta: float = 0.3
-    digits: int = 1797
-    friedman: int = 6000
-    epochs: int = 40
-    scarce: int = 5
+    act: str
+    method: str
+    chosen: str
+    agent: str
+    n: int
+    tested: int
+    covered: int
+    none: int
+    one: int
+    all: int
+    size: float | None
+    threshold: str
+    bytes_up: int
+    rounds: int
+    guarantee: str
+    assumption: str
 
-    def __post_init__(self) -> None:
-        as_alpha(self.alpha)
-        if min(self.digits, self.friedman) < 100:
-            raise InputError("digits and friedman must be at least 100 rows each")
-        if self.epochs < 1 or self.scarce < 0:
-            raise InputError("epochs must be at least 1 and scarce at least 0")
+    @property
+    def rate(self) -> Rate:
+        """Coverage with its exact 95 % interval."""
+        return Rate(n=self.tested, hits=self.covered)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
+class Patient:
+    """One test patient of public data with the sets of all methods."""
+
+    agent: str
+    hard: bool
+    about: str
+    truth: str
+    disease: float
+    sets: dict[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advised:
+    """What the library advised in one act, and why, from what was sent."""
+
+    act: str
+    method: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """Coverage over many splits; splits share patients, so there is no interval, only a range.
+
+    ``low`` and ``high`` hold nine splits of ten between them; ``one`` is the mean share of sets
+    with one answer.
+    """
+
+    act: str
+    method: str
+    agent: str
+    splits: int
+    mean: float
+    sd: float
+    low: float
+    high: float
+    one: float
+    size: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Results:
-    """What the demo found.
+    """All that the demo found, and keeps in `RESULTS_FILE`."""
 
-    Parameters
-    ----------
-    records : tuple of Record
-        Experiment ``"methods"``: every method; ``"overflow"``: FedWQ-CP with one scarce agent.
-    skipped : tuple of Skipped
-        Methods that could not do a task.
-    report : tuple of AgentProfile, Traffic, Example and Skipped
-        What a report shows beside the records.
-    """
+    seed: int
+    alpha: float
+    sites: tuple[HospitalSummary, ...]
+    clinics: tuple[HospitalSummary, ...]
+    found: tuple[Found, ...]
+    advised: tuple[Advised, ...]
+    patients: tuple[Patient, ...]
+    skipped: dict[str, str]
+    spread: tuple[Spread, ...]
+    code: str
+    version: int = VERSION
 
-    records: tuple[Record, ...]
-    skipped: tuple[Skipped, ...]
-    report: tuple[ReportRecord, ...] = ()
+    def of(self, act: str, method: str | None = None, agent: str | None = None) -> list[Found]:
+        """Return some of what was found."""
+        return [
+            f
+            for f in self.found
+            if f.act == act and method in (None, f.method) and agent in (None, f.agent)
+        ]
+
+    def spread_of(self, act: str, method: str, agent: str) -> Spread | None:
+        """Return the spread over many splits, where it is known."""
+        keys = (act, method, agent)
+        return next((s for s in self.spread if (s.act, s.method, s.agent) == keys), None)
+
+    def advice(self, act: str = "four") -> Advised:
+        """Return what was advised."""
+        return next(a for a in self.advised if a.act == act)
 
 
-def _measure(
-    demo: Demo, federation: Federation, experiment: str, method: Method[Any]
-) -> tuple[tuple[Record, ...], tuple[Traffic, ...]]:
-    """Calibrate with one method, and measure every agent's sets on the shared test data."""
-    began = time.perf_counter()
-    release, samples, sent = _calibrate(demo, federation, method)
-    seconds = time.perf_counter() - began
-    found = []
-    for agent in federation.agents:
-        name = agent.model.name
-        threshold = release.threshold(name)
-        sets = federation.predict(agent, threshold)
-        result = metrics.measure(name, sets, federation.targets)
-        found.append(
-            Record(
-                experiment=experiment,
-                dataset=federation.dataset,
-                task=federation.task,
-                seed=demo.seed,
-                alpha=demo.alpha,
-                method=methods.name_of(method),
-                agent=name,
-                model=agent.model.strength,
-                n=agent.calibration.n,
-                threshold=_number(threshold),
-                tested=result.n,
-                covered=result.hits,
-                size=result.size,
+def run(
+    seed: int = 0,
+    alpha: float = ALPHA,
+    methods: Sequence[str] = METHODS,
+    on_step: OnStep | None = None,
+) -> Results:
+    """Train, calibrate and test on one split of the patients."""
+    as_alpha(alpha)
+    four, three = hospitals(seed), clinics(seed)
+    round = _Rounds(f"demo-{seed}", alpha, on_step)
+    round.compare("four", four, methods)
+    examples = _examples(four, round.sets)
+    round.compare("few", _with_few(four), ("split-cp", "fedwq-cp", "fcp", "auto"))
+    for one in four:
+        round.join(four, one)
+    round.compare("clinics", three, ("split-cp", "fedwq-cp", "auto"))
+    return Results(
+        seed=seed,
+        alpha=alpha,
+        sites=tuple(map(_summary, four)),
+        clinics=tuple(map(_summary, three)),
+        found=tuple(round.found),
+        advised=tuple(round.advised),
+        patients=examples,
+        skipped=round.skipped,
+        spread=committed_spread() if alpha == ALPHA else (),
+        code=_code(),
+    )
+
+
+def over_splits(splits: int, alpha: float = ALPHA, on_step: OnStep | None = None) -> list[Spread]:
+    """Repeat the demo on many random splits, and return mean and spread of every coverage."""
+    if splits < 2:
+        raise InputError(f"splits must be at least 2, got {splits}")
+    found: dict[tuple[str, str, str], list[Found]] = {}
+    for seed in range(splits):
+        if on_step is not None:
+            on_step(f"split {seed + 1} of {splits}", seed / splits)
+        for f in run(seed, alpha).found:
+            found.setdefault((f.act, f.method, f.agent), []).append(f)
+    return [_spread(key, own) for key, own in found.items()]
+
+
+def committed_spread() -> tuple[Spread, ...]:
+    """Return the spread over 200 splits that ships with the package (``demo --splits 200``)."""
+    data = (files("fedwqcp.demo") / "splits.json").read_bytes()
+    return msgspec.json.decode(data, type=tuple[Spread, ...])
+
+
+def save_spread(path: Path, spread: Sequence[Spread]) -> None:
+    """Write the spread, one line for each method and hospital."""
+    lines = b",\n".join(msgspec.json.encode(one) for one in spread)
+    write_atomic(path, b"[\n" + lines + b"\n]\n")
+
+
+def save_results(path: Path, results: Results) -> None:
+    """Write results as JSON."""
+    write_atomic(path, msgspec.json.format(msgspec.json.encode(results), indent=1))
+
+
+def load_results(path: Path) -> Results:
+    """Read results."""
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=Results)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise RecordError(f"{path} cannot be read as the demo's results: {error}") from None
+    if found.version != VERSION:
+        raise RecordError(f"{path} has version {found.version}: run fedwqcp demo again")
+    return found
+
+
+class _Rounds:
+    """Runs rounds between hospitals, and keeps what came of them."""
+
+    def __init__(self, key: str, alpha: float, on_step: OnStep | None) -> None:
+        self.key = key
+        self.alpha = alpha
+        self.on_step = on_step
+        self.found: list[Found] = []
+        self.advised: list[Advised] = []
+        self.skipped: dict[str, str] = {}
+        self.sets: dict[str, dict[str, LabelSets]] = {}
+
+    def compare(self, act: str, sites: Sequence[Hospital], methods: Sequence[str]) -> None:
+        """Calibrate with each method, and test at every hospital."""
+        for method in methods:
+            if self.on_step is not None:
+                self.on_step(f"{act}: {method}", len(self.found) / 60)
+            try:
+                release = self.calibrate(sites, method)
+            except (InputError, MissingExtraError) as error:
+                self.skipped[method] = str(error)
+                continue
+            if method == "auto":
+                chosen = release.round.method.name
+                self.advised.append(Advised(act=act, method=chosen, text=release.advice))
+            for site in sites:
+                self.test(act, method, release, site)
+
+    def join(self, sites: Sequence[Hospital], newcomer: Hospital) -> None:
+        """Let a hospital join that has a model and no labels: the others calibrate without it."""
+        others = [site for site in sites if site is not newcomer]
+        for method in ("new-agent-cp", "max-cp"):
+            release = self.calibrate(others, method)
+            self.test("joins", method, release, newcomer)
+
+    def calibrate(self, sites: Sequence[Hospital], method: str) -> fw.Release:
+        """Run one round: this is all that a user writes."""
+        agents = {site.name: site.calibration for site in sites}
+        labels = sites[0].test.values.ndim == 2  # else a regression
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InfiniteThresholdWarning)  # the tables show it
+            return fw.calibrate(
+                agents,
+                method=method,
+                alpha=self.alpha,
+                score="aps" if labels else "absolute-residual",
+                classes=CLASSES if labels else None,
+                key=self.key,
+                rng=0,
+            )
+
+    def test(self, act: str, method: str, release: fw.Release, site: Hospital) -> None:
+        """Turn a hospital's test patients into sets, and count; a newcomer takes what all have."""
+        took_part = site.name in release.round.agents
+        agent = site.name if took_part else release.round.agents[0]
+        sets = _predict(release, agent, site.test)
+        if act == "four" and isinstance(sets, LabelSets):
+            self.sets.setdefault(method, {})[site.name] = sets
+        none, one, every = _answers(sets)
+        size = float(np.mean(sets.sizes()))
+        self.found.append(
+            Found(
+                act=act,
+                method=method,
+                chosen=release.round.method.name,
+                agent=site.name,
+                n=len(site.calibration.values) if took_part else 0,
+                tested=len(sets),
+                covered=int(np.count_nonzero(sets.cover(_truth(site)))),
+                none=none,
+                one=one,
+                all=every,
+                size=size if size < inf else None,
+                threshold=_in_words(release.threshold(agent)),
+                bytes_up=release.bytes_up(site.name) if took_part else 0,
                 rounds=release.rounds,
-                bytes_up=release.bytes_up(name),
-                bytes_down=release.bytes_down(name),
-                samples=samples,
                 guarantee=str(release.guarantee),
                 assumption=release.assumption,
-                config=_config(demo, federation, release),
-                code=_code(),
-                seconds=seconds,
             )
         )
-    return tuple(found), sent
 
 
-def _calibrate(
-    demo: Demo, federation: Federation, method: Method[Any]
-) -> tuple[Release, bool, tuple[Traffic, ...]]:
-    """Run a round; scores of single people may leave only where the method cannot do without."""
-    agents = {agent.model.name: agent.calibration for agent in federation.agents}
-    name = methods.name_of(method)
-    noise = int(stream(demo.seed, federation.dataset, name).integers(2**31))
-    sizes: dict[str, list[tuple[int, int]]] = {name: [] for name in agents}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InfiniteThresholdWarning)  # the tables show it
-        release = calibrate(
-            agents,
-            method=method,
-            alpha=demo.alpha,
-            score=federation.score,
-            # the test points are everybody's
-            target="own" if method.corrects_shift_of is None else "mixture",
-            allow_samples=method.sends_samples,
-            allow_large_alpha=True,
-            rng=noise,
-            on_exchange=lambda _, name, down, up: sizes[name].append((down, up)),
-        )
-    sent = _traffic(federation.dataset, name, sizes, excluded(release, 0))
-    return release, method.sends_samples, sent
+def _predict(release: fw.Release, agent: str, test: fw.Outputs) -> LabelSets | Intervals:
+    """Return the sets of a hospital's patients."""
+    if test.values.ndim == 2:
+        return release.predict_set(agent, test.values, ids=test.ids)
+    return release.predict_interval(agent, test.values)
 
 
-def _traffic(
-    dataset: str,
-    method: str,
-    sizes: Mapping[str, Sequence[tuple[int, int]]],
-    left_out: Collection[str] = (),
-) -> tuple[Traffic, ...]:
-    """Write down the bytes of every question and its answer."""
-    return tuple(
-        Traffic(
-            dataset=dataset,
-            method=method,
-            agent=agent,
-            down=tuple(down for down, _ in own),
-            up=tuple(up for _, up in own),
-            used=agent not in left_out,
-        )
-        for agent, own in sizes.items()
-    )
+def _truth(site: Hospital) -> npt.NDArray[Any]:
+    """Return what is true of a hospital's test patients."""
+    assert site.test.labels is not None
+    return site.test.labels
 
 
-def _profiles(federation: Federation, records: Sequence[Record]) -> tuple[AgentProfile, ...]:
-    """Return every agent's calibration data as counts, and its coverage gap in two parts."""
-    alpha = records[0].alpha
-    released = next(r.threshold for r in records if r.method == OURS)
-    q_hat = released if isinstance(released, float) else released[0]
-    q_mix = theory.mixture_quantile(
-        {agent.model.name: agent.calibration.scores for agent in federation.agents}, alpha
-    )
-    tested = {agent.model.name: _true_scores(federation, agent) for agent in federation.agents}
-    gaps = theory.decompose(tested, q_hat, q_mix, alpha)
-    found = []
-    for agent, gap in zip(federation.agents, gaps, strict=True):
-        bars = histogram(agent.calibration.scores)
-        found.append(
-            AgentProfile(
-                dataset=federation.dataset,
-                agent=gap.agent,
-                counts=_counts(agent),
-                edges=bars.edges,
-                people=bars.people,
-                local=float(conformal_quantile(agent.calibration.scores, alpha)),
-                released=q_hat,
-                mixture=q_mix,
-                level=gap.level,
-                coverage=gap.coverage,
-                coverage_mixture=gap.coverage_mix,
-            )
-        )
-    return tuple(found)
+def _answers(sets: LabelSets | Intervals) -> tuple[int, int, int]:
+    """Count sets without an answer, with one, and with all."""
+    if isinstance(sets, Intervals):
+        endless = int(np.count_nonzero(np.isinf(sets.sizes())))
+        return 0, len(sets) - endless, endless
+    none, one, every = np.bincount(sets.sizes(), minlength=3)
+    return int(none), int(one), int(every)
+
+
+def _in_words(threshold: float | Floats) -> str:
+    """Write a threshold, or those of both classes."""
+    return ", ".join("infinite" if q == inf else f"{q:.3f}" for q in np.atleast_1d(threshold))
+
+
+def _with_few(sites: Iterable[Hospital]) -> list[Hospital]:
+    """Leave one hospital with few calibration patients."""
+    name, n = FEW
+    return [site.with_few(n) if site.name == name else site for site in sites]
 
 
 def _examples(
-    federation: Federation, records: Sequence[Record], most: int = EXAMPLES
-) -> tuple[Example, ...]:
-    """Return the test points that the models find hardest, with every method's sets.
-
-    Hard is a truth that the models find unlikely, or a value far from what they predict, on average
-    over the agents' ranks.
-    """
-    ranks = [np.argsort(np.argsort(_hardness(federation, agent))) for agent in federation.agents]
-    rows = np.argsort(-np.sum(ranks, axis=0), kind="stable")[:most]
+    sites: Iterable[Hospital], sets: Mapping[str, Mapping[str, LabelSets]]
+) -> tuple[Patient, ...]:
+    """Return typical patients (a truth as likely as the median), then hard ones (unlikely)."""
     found = []
-    for agent in federation.agents:
-        own = {r.method: r.threshold for r in records if r.agent == agent.model.name}
-        predicted = {
-            name: federation.predict(agent, q if isinstance(q, float) else np.array(q))
-            for name, q in own.items()
-        }
-        for row in rows.tolist():
-            probs = agent.outputs[row] if federation.task == "classification" else None
-            truth = float(federation.targets[row])
-            found.append(
-                Example(
-                    dataset=federation.dataset,
-                    agent=agent.model.name,
-                    row=row,
-                    truth=truth,
-                    said=float(agent.outputs[row] if probs is None else probs.argmax()),
-                    probability=None if probs is None else float(probs[int(truth)]),
-                    pixels=() if probs is None else _pixels(federation.inputs[row]),
-                    sets={name: tuple(map(float, sets[row])) for name, sets in predicted.items()},
-                )
+    for site in sites:
+        truth, probs = _truth(site), site.test.values
+        likely = probs[np.arange(len(truth)), truth]
+        typical = np.argsort(np.abs(likely - np.median(likely)), kind="stable")[:EXAMPLES]
+        hard = [row for row in np.argsort(likely, kind="stable") if row not in typical][:EXAMPLES]
+        found += [
+            Patient(
+                agent=site.name,
+                hard=row in hard,
+                about=_about(site.inputs[row]),
+                truth=CLASSES[truth[row]],
+                disease=float(probs[row, 1]),
+                sets={name: own[site.name].names(row) for name, own in sets.items()},
             )
+            for row in map(int, (*typical, *hard))
+        ]
     return tuple(found)
 
 
-def _config(demo: Demo, federation: Federation, release: Release) -> dict[str, Setting]:
-    """Return all settings under names that tell whose they are."""
-    terms = release.round
-    parts: tuple[tuple[str, Mapping[str, Setting]], ...] = (
-        ("demo", {**dataclasses.asdict(demo), "scarce_agent": federation.scarce}),
-        ("score", {"name": terms.score.name, "rule": terms.rule, **terms.score.settings}),
-        ("method", terms.method.settings),
-        ("round", {"target": terms.target}),
+_PAIN = {1: "typical angina", 2: "atypical angina", 3: "non-anginal pain", 4: "no chest pain"}
+
+
+def _about(x: Floats) -> str:
+    """Describe a patient in a few words."""
+    words = [f"{'man' if x[1] else 'woman'} of {x[0]:.0f}", _PAIN.get(int(x[2]), "")]
+    if np.isfinite(x[7]):
+        words.append(f"highest heart rate {x[7]:.0f}")
+    return ", ".join(filter(None, words))
+
+
+def _summary(site: Hospital) -> HospitalSummary:
+    """Return what a hospital has, as numbers."""
+    return HospitalSummary(
+        name=site.name,
+        model=site.model,
+        patients=site.patients,
+        share=site.share,
+        trained=site.trained,
+        calibration=len(site.calibration.values),
+        test=len(site.test.values),
     )
-    return {f"{part}.{key}": value for part, own in parts for key, value in own.items()}
+
+
+def _spread(key: tuple[str, str, str], own: Sequence[Found]) -> Spread:
+    """Return mean and spread of one method at one hospital."""
+    covered = [f.covered / f.tested for f in own]
+    sizes = [f.size for f in own if f.size is not None]
+    low, high = np.quantile(covered, (0.05, 0.95))
+    act, method, agent = key
+    return Spread(
+        act=act,
+        method=method,
+        agent=agent,
+        splits=len(own),
+        mean=round(fmean(covered), 4),
+        sd=round(stdev(covered), 4),
+        low=round(float(low), 4),
+        high=round(float(high), 4),
+        one=round(fmean(f.one / f.tested for f in own), 4),
+        size=round(fmean(sizes), 4) if len(sizes) == len(own) else None,
+    )
 
 
 def _code() -> str:
     """Return the versions that the numbers depend on."""
     others = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "scikit-learn"))
-    return f"fedwqcp {fedwqcp.__version__}, {others}"
-
-
-def _number(threshold: float | Floats) -> float | tuple[float, ...]:
-    """Return a threshold as plain numbers."""
-    flat = np.atleast_1d(threshold)
-    return float(flat[0]) if np.ndim(threshold) == 0 else tuple(float(q) for q in flat)
-
-
-def _true_scores(federation: Federation, agent: TrainedAgent) -> Floats:
-    """Return the scores of the test points at the truth."""
-    if isinstance(federation.score, LabelScore):
-        return federation.score.of(agent.outputs, federation.targets, u=federation.uniforms)
-    return federation.score.of(agent.outputs, federation.targets)
-
-
-def _hardness(federation: Federation, agent: TrainedAgent) -> Floats:
-    """Return how far each truth is from what a model says of it."""
-    if federation.task == "classification":
-        truth = federation.targets.astype(np.int64)
-        return np.asarray(-agent.outputs[np.arange(len(truth)), truth])
-    return np.abs(agent.outputs - federation.targets)
-
-
-def _counts(agent: TrainedAgent) -> tuple[int, ...]:
-    """Count an agent's calibration points, by class where there are any."""
-    cal = agent.calibration
-    if cal.labels is None:
-        return (cal.n,)
-    return tuple(np.bincount(cal.labels, minlength=cal.n_classes or 0).tolist())
-
-
-def _pixels(values: Floats) -> tuple[int, ...]:
-    """Return a square image as whole numbers from 0 to 255."""
-    square = isqrt(len(values)) ** 2 == len(values)
-    return tuple(np.rint(255 * values).astype(int).tolist()) if square else ()
+    return f"fedwqcp {fw.__version__}, {others}"

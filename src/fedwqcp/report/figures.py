@@ -1,27 +1,27 @@
-"""Figures for papers: coverage against size, and score distributions with thresholds."""
+"""Figures: the demo's, and score distributions with thresholds for papers."""
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from itertools import accumulate
-from math import inf, isfinite, isinf
+from math import isfinite
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from fedwqcp._io import write_atomic
-from fedwqcp.demo.records import REPORT_FILE, AgentProfile, load_records, load_report
+from fedwqcp.demo.demo import Found, Results
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.federation.outputs import Outputs, load_outputs
 from fedwqcp.federation.predict import calibration_of, thresholds
 from fedwqcp.federation.record import load as load_release
 from fedwqcp.federation.release import Release
-from fedwqcp.metrics import Rate, histogram
+from fedwqcp.metrics import histogram
 from fedwqcp.quantile import conformal_quantile
+from fedwqcp.report.terminal import row_name
 
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito's colours, which colour-blind readers tell apart; yellow is too faint on white."""
@@ -48,42 +48,6 @@ ENDINGS = (".pdf", ".png", ".svg")
 _UNDATED: dict[str, dict[str, None]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 
 
-class Point(Protocol):
-    """What one method gave one agent, as coverage and size; a record of the demo is one."""
-
-    @property
-    def dataset(self) -> str:
-        """As shown."""
-
-    @property
-    def task(self) -> str:
-        """Whether sets hold labels (``"classification"``) or are intervals."""
-
-    @property
-    def alpha(self) -> float:
-        """The miscoverage level."""
-
-    @property
-    def method(self) -> str:
-        """Name of the method."""
-
-    @property
-    def model(self) -> str:
-        """Whether the agent's model is ``"strong"`` or ``"weak"``."""
-
-    @property
-    def tested(self) -> int:
-        """Test points behind the coverage; 0 where it is a median over runs."""
-
-    @property
-    def coverage(self) -> float:
-        """Share of test points that were covered."""
-
-    @property
-    def size(self) -> float:
-        """Mean size of the sets."""
-
-
 @dataclass(frozen=True)
 class FigureSource:
     """What a figure is drawn from: a folder, or a release with one agent's calibration outputs."""
@@ -92,6 +56,19 @@ class FigureSource:
     preset: str | None = None
     agent: str | None = None
     outputs: Path | None = None
+
+
+@dataclass(frozen=True)
+class AgentProfile:
+    """One agent's scores in bins, its own threshold and the released one."""
+
+    title: str
+    agent: str
+    edges: Sequence[float]
+    people: Sequence[int]
+    local: float
+    released: float
+    level: float
 
 
 Draw: TypeAlias = Callable[[FigureSource, Path, Sequence[str]], tuple[Path, ...]]
@@ -110,54 +87,100 @@ def draw(name: str, source: FigureSource, path: Path, known: Mapping[str, Draw])
     return files[0]
 
 
-def coverage_against_size(
-    records: Sequence[Point], stem: Path, endings: Sequence[str] = (".png", ".svg")
+def draw_demo(
+    results: Results, stem: Path, endings: Sequence[str] = (".png", ".svg")
 ) -> tuple[Path, ...]:
-    """Draw coverage against mean size for each method and agent, one panel for each dataset."""
+    """Draw the four hospitals: coverage with its interval, and how many answers sets hold."""
     require_matplotlib()
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    datasets = list(dict.fromkeys(r.dataset for r in records))
-    methods = sorted({r.method for r in records})
+    methods = list(dict.fromkeys(f.method for f in results.of("four")))
     with rc_context(STYLE):
-        columns = min(4, len(datasets))
-        lines = -(-len(datasets) // columns)
-        figure = Figure(figsize=(4.6 * columns, 0.6 + 3.8 * lines), layout="constrained")
-        panels = figure.subplots(lines, columns, sharey=True, squeeze=False)
-        for panel in panels.flat[len(datasets) :]:
-            panel.set_visible(False)
-        for panel, dataset in zip(panels.flat, datasets, strict=False):
-            _draw(panel, [r for r in records if r.dataset == dataset], methods)
-        panels[0][0].set_ylim(top=1.01)  # shared by all, after the last point is drawn
+        figure = Figure(figsize=(10.2, 1.9 + 0.44 * len(methods)), layout="constrained")
+        panels = figure.subplots(2, len(results.sites), sharey=True, squeeze=False)
+        for place, site in enumerate(results.sites):
+            found = results.of("four", agent=site.name)
+            _coverage_panel(panels[0][place], found, results)
+            _answers_panel(panels[1][place], found)
+            title = f"{site.name}\n{site.model}, {site.calibration} calibrate"
+            panels[0][place].set_title(title, loc="left", fontsize=9)
         for row in panels:
-            row[0].set_ylabel("coverage of an agent on the shared test data")
-        handles = _legend(methods, noise=any(r.tested for r in records))
-        figure.legend(handles=handles, loc="outside lower center", ncols=5, frameon=False)
+            row[0].set_yticks(range(len(methods)), [row_name(f) for f in _firsts(results, methods)])
+        panels[0][0].invert_yaxis()  # all panels share it
         return save_all(figure, stem, endings)
 
 
-def draw_ecdf(
-    profiles: Sequence[AgentProfile], stem: Path, endings: Sequence[str] = (".png", ".svg")
-) -> tuple[Path, ...]:
-    """Draw each agent's distribution of scores, its own threshold and the released one.
+def _firsts(results: Results, methods: Sequence[str]) -> list[Found]:
+    """Return one line of each method, for its name."""
+    return [results.of("four", method)[0] for method in methods]
 
-    The curves go through the edges of bins that hold ten people or more, straight in between.
+
+def _coverage_panel(panel: Any, found: Sequence[Found], results: Results) -> None:
+    """Draw one hospital's coverage by method: point, exact interval, mean of many splits."""
+    nominal = 100 * (1 - results.alpha)
+    panel.axvline(nominal, color="0.35", linestyle="--", linewidth=1)
+    for place, f in enumerate(found):
+        rate, low = f.rate, f.rate.high < 1 - results.alpha
+        colour = COLOURS[0] if low else COLOURS[1]
+        panel.plot([100 * rate.low, 100 * rate.high], [place, place], color=colour, linewidth=1.6)
+        panel.plot([100 * rate.coverage], [place], "o", color=colour, markersize=5)
+        spread = results.spread_of("four", f.method, f.agent)
+        if spread is not None:
+            panel.plot([100 * spread.mean], [place], "|", color="black", markersize=10)
+        note = f"{100 * rate.coverage:.0f}" + (" low" if low else "")
+        panel.annotate(note, (100 * rate.low, place), (-4, 0), textcoords="offset points",
+                       ha="right", va="center", fontsize=8, color=colour)  # fmt: skip
+    panel.set_xlim(0, 102)
+    panel.set_xlabel(f"coverage, %; asked for {nominal:g}")
+    panel.tick_params(left=False)
+
+
+def _answers_panel(panel: Any, found: Sequence[Found]) -> None:
+    """Draw how many sets of one hospital hold no, one and both answers."""
+    parts = (("none", "0.55", "none"), ("one", COLOURS[2], "one"), ("all", "0.85", "both"))
+    for place, f in enumerate(found):
+        left = 0.0
+        for field, colour, name in parts:
+            share = 100 * getattr(f, field) / f.tested
+            panel.barh(place, share, left=left, color=colour, height=0.72)
+            if share >= 22:
+                panel.text(left + share / 2, place, f"{name} {share:.0f}", ha="center",
+                           va="center", fontsize=7.5)  # fmt: skip
+            left += share
+    panel.set_xlim(0, 100)
+    panel.set_xlabel("answers in a set, % of patients")
+    panel.tick_params(left=False)
+
+
+def draw_ecdf(
+    own: AgentProfile, stem: Path, endings: Sequence[str] = (".png", ".svg")
+) -> tuple[Path, ...]:
+    """Draw an agent's distribution of scores, its own threshold and the released one.
+
+    The curve goes through the edges of bins that hold ten people or more, straight in between.
     """
     require_matplotlib()
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    datasets = list(dict.fromkeys(p.dataset for p in profiles))
     with rc_context(STYLE):
-        figure = Figure(figsize=(4.6 * len(datasets), 3.8), layout="constrained")
-        panels = figure.subplots(1, len(datasets), sharey=True, squeeze=False)[0]
-        for panel, dataset in zip(panels, datasets, strict=True):
-            _draw_ecdf(panel, [p for p in profiles if p.dataset == dataset])
-            panel.set_title(dataset, loc="left", fontweight="bold")
-        panels[0].set_ylabel("share of calibration points")
-        handles, names = panels[0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside lower center", ncols=5, frameon=False)
+        figure = Figure(figsize=(4.6, 3.8), layout="constrained")
+        panel = figure.subplots()
+        panel.axhline(own.level, color="0.35", linestyle="--", linewidth=1)
+        n = sum(own.people)
+        if n:
+            shares = [people / n for people in accumulate(own.people, initial=0)]
+            panel.plot(own.edges, shares, color=COLOURS[0], linewidth=1.4, label=own.agent)
+        if isfinite(own.local):
+            panel.plot([own.local], [own.level], marker="|", color=COLOURS[0], markersize=11)
+        if isfinite(own.released):
+            panel.axvline(own.released, color="black", linewidth=1.2, label="released threshold")
+        panel.set_xlabel("score; tick on the dashed line: the agent's own threshold")
+        panel.set_ylabel("share of calibration points")
+        panel.set_ylim(0, 1.01)
+        panel.set_title(own.title, loc="left", fontweight="bold")
+        figure.legend(loc="outside lower center", ncols=2, frameon=False)
         return save_all(figure, stem, endings)
 
 
@@ -169,50 +192,29 @@ def agent_profile(release: Release, agent: str, outputs: Outputs) -> AgentProfil
     if len(released) != 1 or cal.columns > 1:
         raise InputError("the figure needs one threshold; this round gives one for each label")
     bars = histogram(cal.scores)
-    covered = float(np.mean(cal.scores <= released[0])) if cal.n else 0.0
     return AgentProfile(
-        dataset=f"{release.round.score.name}, {release.round.method.name}",
+        title=f"{release.round.score.name}, {release.round.method.name}",
         agent=agent,
-        counts=(cal.n,),
         edges=bars.edges,
         people=bars.people,
         local=float(conformal_quantile(cal.scores, alpha)),
         released=float(released[0]),
-        mixture=inf,
         level=1 - alpha,
-        coverage=covered,
-        coverage_mixture=1.0,
     )
 
 
-def demo_coverage(request: FigureSource, stem: Path, endings: Sequence[str]) -> tuple[Path, ...]:
-    """Draw coverage against size from the demo's folder."""
-    records = load_records(request.source / "records.jsonl")
-    return coverage_against_size([r for r in records if r.experiment == "methods"], stem, endings)
-
-
 def ecdf(request: FigureSource, stem: Path, endings: Sequence[str]) -> tuple[Path, ...]:
-    """Draw distributions of scores with thresholds, of the demo or beside a release."""
-    if request.source.is_dir():
-        return draw_ecdf(demo_profiles(request.source), stem, endings)
+    """Draw an agent's distribution of scores beside a release, with its thresholds."""
     if request.agent is None or request.outputs is None:
         raise InputError("beside a release, say whose scores with --agent and --outputs")
     release = load_release(request.source)
     outputs = load_outputs(request.outputs, classes=release.round.classes)
     own = agent_profile(release, request.agent, outputs)
-    return draw_ecdf([own], stem, endings)
+    return draw_ecdf(own, stem, endings)
 
 
-FIGURES: dict[str, Draw] = {"coverage-vs-size": demo_coverage, "ecdf": ecdf}
+FIGURES: dict[str, Draw] = {"ecdf": ecdf}
 """Every figure by its name."""
-
-
-def demo_profiles(source: Path) -> tuple[AgentProfile, ...]:
-    """Return what the demo kept of its agents."""
-    found = tuple(one for one in load_report(source / REPORT_FILE) if isinstance(one, AgentProfile))
-    if not found:
-        raise InputError(f"{source} must be the demo's folder with {REPORT_FILE}: fedwqcp demo")
-    return found
 
 
 def require_matplotlib() -> None:
@@ -241,99 +243,3 @@ def check_ending(path: Path) -> None:
     """Refuse a file of another format before any work is done."""
     if path.suffix not in ENDINGS:
         raise InputError(f"a figure must end in {', '.join(ENDINGS)}, got {path.name}")
-
-
-def _draw(panel: Any, records: Sequence[Point], methods: Sequence[str]) -> None:
-    """Draw one dataset."""
-    first = records[0]
-    nominal = 1 - first.alpha
-    if first.tested:
-        panel.axhspan(*_chance(first.tested, nominal), color="0.93", linewidth=0)
-    panel.axhline(nominal, color="0.35", linestyle="--", linewidth=1)
-    endless = []
-    for place, method in enumerate(methods):
-        own = [r for r in records if r.method == method]
-        if any(isinf(r.size) for r in own):
-            endless.append(method)
-        for r in own:
-            if not isinf(r.size):
-                panel.plot(
-                    [r.size], [r.coverage], **_marker_style(place, strong=r.model == "strong")
-                )
-    labels = first.task == "classification"
-    panel.set_xlabel("mean number of labels in a set" if labels else "mean length of an interval")
-    panel.set_title(f"{first.dataset}: {first.task}", loc="left", fontweight="bold")
-    panel.margins(x=0.08)
-    panel.annotate(
-        f"nominal {nominal:g}",
-        (0.995, nominal),
-        xycoords=("axes fraction", "data"),
-        xytext=(0, 3),
-        textcoords="offset points",
-        ha="right",
-        color="0.35",
-        fontsize=8,
-    )
-    if endless:
-        note = f"not shown, infinite: {', '.join(endless)}"
-        panel.text(0.995, 0.02, note, transform=panel.transAxes, ha="right", fontsize=8)
-
-
-def _marker_style(place: int, *, strong: bool) -> dict[str, Any]:
-    """Return how a method is marked: filled where the model is strong, hollow where weak."""
-    colour = COLOURS[place % len(COLOURS)]
-    return {
-        "marker": MARKERS[place % len(MARKERS)],
-        "linestyle": "none",
-        "markersize": 6.5,
-        "markeredgecolor": colour,
-        "markerfacecolor": colour if strong else "none",
-        "markeredgewidth": 1.3,
-        "alpha": 0.9,
-        "clip_on": False,
-    }
-
-
-def _legend(methods: Sequence[str], *, noise: bool) -> list[Any]:
-    """Return one handle for each method, and those that tell models and noise apart."""
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
-    handles: list[Any] = [
-        Line2D([], [], label=method, **_marker_style(place, strong=True))
-        for place, method in enumerate(methods)
-    ]
-    grey: dict[str, Any] = {"marker": "o", "linestyle": "none", "color": "0.35"}
-    handles.append(Line2D([], [], label="strong model", **grey))
-    handles.append(Line2D([], [], label="weak model", markerfacecolor="none", **grey))
-    return [*handles, Patch(color="0.93", label="within noise (exact 99 %)")] if noise else handles
-
-
-def _chance(n: int, nominal: float) -> tuple[float, float]:
-    """Return the coverages among n test points whose exact interval holds the nominal one."""
-    hits = range(n + 1)
-    lowest = bisect_left(hits, nominal, key=lambda h: Rate(n=n, hits=h, level=0.99).high)
-    highest = bisect_right(hits, nominal, key=lambda h: Rate(n=n, hits=h, level=0.99).low) - 1
-    return lowest / n, highest / n
-
-
-def _draw_ecdf(panel: Any, profiles: Sequence[AgentProfile]) -> None:
-    """Draw one dataset."""
-    first = profiles[0]
-    panel.axhline(first.level, color="0.35", linestyle="--", linewidth=1)
-    for place, own in enumerate(profiles):
-        colour = COLOURS[place % len(COLOURS)]
-        n = sum(own.people)
-        if n:
-            shares = [people / n for people in accumulate(own.people, initial=0)]
-            panel.plot(own.edges, shares, color=colour, linewidth=1.4, label=own.agent)
-        if isfinite(own.local):
-            panel.plot([own.local], [first.level], marker="|", color=colour, markersize=11)
-    for value, style, name in (
-        (first.released, "-", "released threshold"),
-        (first.mixture, ":", "quantile of all scores"),
-    ):
-        if isfinite(value):
-            panel.axvline(value, color="black", linestyle=style, linewidth=1.2, label=name)
-    panel.set_xlabel("score; ticks on the dashed line: agents' own thresholds")
-    panel.set_ylim(0, 1.01)

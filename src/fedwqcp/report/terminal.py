@@ -1,44 +1,22 @@
-"""What the terminal shows: the thresholds of a round, bars of rates, the tables of the demo."""
+"""What the terminal shows: the thresholds of a round, bars of rates, the demo."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import ceil, floor, inf, isinf
+from math import ceil, floor, inf
 from statistics import fmean
+from textwrap import wrap
 from typing import Literal
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console, Group, RenderableType
-from rich.markup import escape
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
-
-from fedwqcp.demo.records import Record, Skipped
+from fedwqcp.demo.demo import ACTS, FEW, Found, Results, Spread
 from fedwqcp.federation.release import Release
 from fedwqcp.methods import AtLeast, Proposal, RobustSharedThreshold, RobustThreshold
-from fedwqcp.metrics import Rate
 from fedwqcp.theory.diagnosis import excluded
 from fedwqcp.wire.messages import Number, PerAgentThresholds
 
 LEVEL = 0.99
 """Confidence of the interval that separates a deviation from noise."""
-
-
-LEGEND = (
-    "[bold red]![/] below, [cyan]+[/] above the nominal coverage by more than test noise "
-    f"(exact {LEVEL:.0%} interval).\n"
-    "points: calibration points of the agent; bytes up: the most that any agent sent."
-)
-
-
-POLICIES = {
-    "propagate": "+inf for everyone",
-    "clip": "its maximum stands in",
-    "exclude": "the other agents decide",
-}
-"""What each overflow policy does with the agent that has too few points."""
 
 
 SIGNS = ("·", "─", "●", "┃", "◂")
@@ -158,97 +136,228 @@ def scale(rates: Iterable[float], nominal: float, *, ascii: bool = False) -> Sca
     return Scale(left, right, nominal, ascii=ascii)
 
 
-def show(records: Sequence[Record], skipped: Sequence[Skipped], console: Console) -> None:
-    """Print all tables of the demo, and what to read from them."""
-    main = [r for r in records if r.experiment == "methods"]
-    for dataset in _distinct(r.dataset for r in main):
-        own = [r for r in main if r.dataset == dataset]
-        console.print(methods_table(own, [s for s in skipped if s.dataset == dataset]))
-    console.print(Padding(LEGEND, (0, 0, 1, 0)))
-    scarce = [r for r in records if r.experiment == "overflow"]
-    if scarce:
-        console.print(overflow_table(scarce))
-    console.print(Padding(notes(main), (0, 0, 1, 0)))
-
-
-def methods_table(records: Sequence[Record], skipped: Sequence[Skipped] = ()) -> RenderableType:
-    """Return the methods side by side on one dataset."""
-    first = records[0]
-    size = "labels" if first.task == "classification" else "length"
-    table = _table(
-        f"{first.dataset}: {first.task}, alpha = {first.alpha:g} (nominal coverage "
-        f"{1 - first.alpha:g}), {first.tested} shared test points"
+def demo_text(results: Results) -> str:
+    """Return the demo on one screen: at most 45 lines of 80 columns with the five methods."""
+    level = f"{100 * (1 - results.alpha):g}"
+    lines = [
+        "Four hospitals, one question: does the patient have heart disease?",
+        f"Each asks for sets that hold the truth for {level} % of its own patients.",
+        "",
+        f"{'hospital':<14}{'patients':>8}{'disease':>9}  {'model':<21}"
+        f"{'train':>6}{'calibrate':>11}{'test':>6}",
+    ]
+    for site in results.sites:
+        lines.append(
+            f"{site.name:<14}{site.patients:>8}{100 * site.share:>7.0f} %  {site.model:<21}"
+            f"{site.trained:>6}{site.calibration:>11}{site.test:>6}"
+        )
+    for text in ("", _sent(results), "", _legend(results, level)):
+        lines += wrap(text, 80) or [""]
+    lines.append(
+        f"{'':<18}{''.join(f'{site.name:<13}' for site in results.sites)}{'one answer':>10}"
     )
-    agents = _distinct(r.agent for r in records)
-    table.add_column("method\n[dim]points[/]", no_wrap=True)
-    for agent in agents:
-        n = next(r.n for r in records if r.agent == agent)
-        table.add_column(f"{agent}\n[dim]{n}[/]", justify="right", no_wrap=True)
-    for name in ("mean", "worst", f"mean\n{size}", "rounds", "bytes\nup"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("guarantee", min_width=9)
-    for method in _distinct(r.method for r in records):
-        own = {r.agent: r for r in records if r.method == method}
-        table.add_row(*_method_row(method, [own[agent] for agent in agents]))
-    notes = [f"[bold]{s.method}[/] is left out: {escape(s.reason)}" for s in skipped]
-    if any(r.guarantee.startswith("target-shift") for r in records):
-        notes.append("target shift: the target is the distribution of the shared test points")
-    for name, spent in {r.method: r.config.get("method.epsilon") for r in records}.items():
-        if spent is not None:
-            notes.append(f"[bold]{name}[/] spends epsilon = {spent:g} on each threshold")
-    if any(r.samples for r in records):
-        notes.append("* scores of single people left the agents")
-    return Group(table, *(Padding(note, (0, 0, 0, 2)) for note in notes), "")
+    for method in dict.fromkeys(f.method for f in results.of("four")):
+        lines += _method_lines(results, method)
+    lines += [f"{name} left out: {_clause(why, 58)}" for name, why in results.skipped.items()]
+    for text in (
+        "",
+        _few(results),
+        _joins(results),
+        _clinics(results),
+        "",
+        advised(results),
+        closing(results),
+    ):
+        lines += wrap(text, 80) or [""]
+    return "\n".join(lines)
 
 
-def overflow_table(records: Sequence[Record]) -> RenderableType:
-    """Return what the three overflow policies make of one agent with too few points."""
-    table = _table(f"FedWQ-CP where one agent has too few points for alpha = {records[0].alpha:g}")
-    for name in ("data", "agent\n[dim]points[/]", "policy"):
-        table.add_column(name, no_wrap=True)
-    for name in ("threshold", "mean\ncoverage", "worst\ncoverage", "mean\nsize"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("what happens")
-    for dataset in _distinct(r.dataset for r in records):
-        here = [r for r in records if r.dataset == dataset]
-        for place, policy in enumerate(_distinct(_policy(r) for r in here)):
-            own = [r for r in here if _policy(r) == policy]
-            poor = next(r for r in own if r.agent == r.config["demo.scarce_agent"])
-            worst = min(own, key=lambda r: r.coverage)
-            table.add_row(
-                *((dataset, f"{poor.agent}: {poor.n}") if place == 0 else ("", "")),
-                policy,
-                _short(poor.threshold if isinstance(poor.threshold, float) else poor.threshold[0]),
-                f"{fmean(r.coverage for r in own):.3f}",
-                _worst(worst),
-                _short(fmean(r.size for r in own)),
-                POLICIES.get(policy, "") if poor.n else "without points it has no weight",
-            )
-        table.add_section()
-    return table
+def advised(results: Results, act: str = "four") -> str:
+    """Say what the library advised from what was sent, and the first reason it gave."""
+    advice = results.advice(act)
+    reason = ": ".join(advice.text.split(". ")[1].split(": ")[:2])
+    return f"Advised from what was sent: {advice.method}, because {reason[:1].lower()}{reason[1:]}."
 
 
-def notes(records: Sequence[Record]) -> str:
-    """Return what the tables do and do not show, in a few sentences."""
-    nominal = f"{1 - records[0].alpha:g}"
+def closing(results: Results) -> str:
+    """Say what to use at the four hospitals, and why.
+
+    That is what was advised, unless its mean coverage over many splits misses what was asked for
+    at a hospital by more than a point and another method's does not. Of several such methods it is
+    the one with most single answers, and of equal ones the one that sends least.
+    """
+    nominal, rows = 1 - results.alpha, _spreads(results)
+    holding = {name: own for name, own in rows.items() if min(s.mean for s in own) > nominal - 0.01}
+    found = results.of("four", "auto")[0]
+    if not rows or not holding or "auto" in holding:
+        measured = f" and {_measured(rows['auto'])}" if rows else ""
+        return f"Use {found.chosen} here, because it was advised{measured}."
+    best = max(holding, key=lambda name: _useful(results, name, holding[name]))
+    worst = min(rows["auto"], key=lambda s: s.mean)
+    sent = "" if _sent_by(results, best) else " and sends nothing"
     return (
-        "[bold]FedWQ-CP guarantees nothing in finite samples[/]: one mean threshold serves unequal "
-        "models, so read its worst agent, not its mean. "
-        f"SplitCP's row strays from {nominal} because an agent calibrates on its own skewed data "
-        "and is tested on data that all share: this shift between agents, and chance where "
-        "points are few, breaks what its guarantee assumes. "
-        "Compare fedwq-cp with split-cp, which shares nothing, and with the rows whose guarantee "
-        "is not none: each holds under its own assumption only, and none promises every agent its "
-        "coverage here."
+        f"Use {best} here, because {_measured(holding[best])}{sent}, where {found.chosen} leaves "
+        f"{worst.agent} at {100 * worst.mean:.0f} %. Federate where a hospital has too few "
+        "patients."
     )
 
 
-def verdict(record: Record) -> str:
-    """Tell whether a coverage deviates from the nominal one by more than chance."""
-    rate = Rate(n=record.tested, hits=record.covered, level=LEVEL)
-    if rate.high < 1 - record.alpha:
-        return "!"
-    return "+" if rate.low > 1 - record.alpha else " "
+def _useful(results: Results, method: str, own: Sequence[Spread]) -> tuple[float, int]:
+    """Order methods by their share of single answers, then by how little they send."""
+    return round(fmean(s.one for s in own), 2), -_sent_by(results, method)
+
+
+def _spreads(results: Results) -> dict[str, list[Spread]]:
+    """Return what is known over many splits of every method at the four hospitals."""
+    found: dict[str, list[Spread]] = {}
+    for f in results.of("four"):
+        spread = results.spread_of("four", f.method, f.agent)
+        if spread is not None:
+            found.setdefault(f.method, []).append(spread)
+    return found
+
+
+def _sent_by(results: Results, method: str) -> int:
+    """Return the most bytes that a hospital sent."""
+    return max(f.bytes_up for f in results.of("four", method))
+
+
+def _measured(own: Sequence[Spread]) -> str:
+    """Say what a method covers over many splits."""
+    covered = ", ".join(f"{100 * s.mean:.0f}" for s in own)
+    return f"over {own[0].splits} splits it covers {covered} %"
+
+
+def spread_table(spread: Sequence[Spread]) -> str:
+    """Return coverage over many splits as Markdown: mean ± sd, and where nine splits of ten lie."""
+    lines = []
+    for act, title in ACTS.items():
+        own = [s for s in spread if s.act == act]
+        if not own:
+            continue
+        agents = list(dict.fromkeys(s.agent for s in own))
+        lines += ["", f"**{title}**, {own[0].splits} splits", ""]
+        lines += [f"| method | {' | '.join(agents)} |", "|---" * (len(agents) + 1) + "|"]
+        for method in dict.fromkeys(s.method for s in own):
+            cells = [
+                f"{100 * s.mean:.1f} ± {100 * s.sd:.1f} ({100 * s.low:.0f} to {100 * s.high:.0f})"
+                for s in own
+                if s.method == method
+            ]
+            lines.append(f"| `{method}` | {' | '.join(cells)} |")
+    return "\n".join(lines).strip()
+
+
+def percent(found: Found) -> str:
+    """Write a coverage with its exact interval, marked where it lies below what was asked for."""
+    rate = found.rate
+    return f"{100 * rate.coverage:.0f} [{100 * rate.low:.0f}, {100 * rate.high:.0f}]"
+
+
+def row_name(found: Found) -> str:
+    """Name a method; of ``auto``, also the method that was advised."""
+    return f"auto: {found.chosen}" if found.method == "auto" else found.method
+
+
+def _sent(results: Results) -> str:
+    """Say what left each hospital."""
+
+    def span(method: str) -> str:
+        sizes = [f.bytes_up for f in results.of("four", method)]
+        return f"{min(sizes)} to {max(sizes)} bytes"
+
+    return (
+        f"What left a hospital: with FedWQ-CP a threshold and a count, {span('fedwq-cp')}; with "
+        f"the advised method, assessment included, {span('auto')}. No patient, no model."
+    )
+
+
+def _legend(results: Results, level: str) -> str:
+    """Explain the table above it."""
+    splits = (
+        f"; below it mean ± sd over {results.spread[0].splits} splits" if results.spread else ""
+    )
+    return (
+        f"Coverage in % of a hospital's own test patients [exact 95 % interval]{splits}. "
+        f"* lies below {level} by more than chance."
+    )
+
+
+def _method_lines(results: Results, method: str) -> list[str]:
+    """Return one method: this split, and many."""
+    own = results.of("four", method)
+    one = sum(f.one for f in own) / sum(f.tested for f in own)
+    cells = [percent(f) + "*" * (f.rate.high < 1 - results.alpha) for f in own]
+    lines = [_row(row_name(own[0])[:17], cells, f"{100 * one:.0f} %")]
+    spreads = [results.spread_of("four", method, f.agent) for f in own]
+    known = [s for s in spreads if s is not None]
+    if len(known) == len(own):
+        cells = [f"{100 * s.mean:.0f} ± {100 * s.sd:.0f}" for s in known]
+        lines.append(_row(f"  {known[0].splits} splits", cells, f"{100 * _one(known):.0f} %"))
+    return lines
+
+
+def _few(results: Results) -> str:
+    """Say what each method does where one hospital has too few calibration patients."""
+    name, n = FEW
+    found = results.of("few", agent=name)
+    useless = [row_name(f) for f in found if f.all == f.tested]
+    said = [f"{' and '.join(useless)} give both answers to everyone"] if useless else []
+    said += [
+        f"{row_name(f)} covers {percent(f)}, one answer for {100 * f.one / f.tested:.0f} %"
+        for f in found
+        if f.all < f.tested
+    ]
+    return (
+        f"{name} with {n} calibration patients ({_least(results)} are needed): {'; '.join(said)}."
+    )
+
+
+def _joins(results: Results) -> str:
+    """Say what can be promised to a hospital that joins without labels."""
+    largest = [results.spread_of("joins", "max-cp", site.name) for site in results.sites]
+    known = [f"{100 * s.mean:.0f}" for s in largest if s is not None]
+    found = [f"{100 * f.rate.coverage:.0f}" for f in results.of("joins", "max-cp")]
+    where = "over the splits" if known else "on this split"
+    return (
+        f"A newcomer without labels: new-agent-cp needs {_least(results)} exchangeable hospitals; "
+        "three give both answers to everyone. Their largest threshold (max-cp) promises nothing "
+        f"and covers {', '.join(known or found)} % {where}, each in turn the newcomer."
+    )
+
+
+def _least(results: Results) -> int:
+    """Return how many points, or hospitals, a finite threshold needs."""
+    return ceil(1 / results.alpha - 1e-9) - 1
+
+
+def _clinics(results: Results) -> str:
+    """Say what came of the regression."""
+    said = []
+    for method in dict.fromkeys(f.method for f in results.of("clinics")):
+        own = results.of("clinics", method)
+        covered = ", ".join(f"{100 * f.rate.coverage:.0f}" for f in own)
+        length = fmean(f.size or inf for f in own)
+        said.append(f"{row_name(own[0])} {covered} %, length {length:.0f}")
+    return (
+        f"Regression (scikit-learn's diabetes data, {len(results.clinics)} clinics by age): "
+        f"{'; '.join(said)}."
+    )
+
+
+def _clause(text: str, most: int) -> str:
+    """Shorten a reason to one line."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def _one(spreads: Sequence[Spread]) -> float:
+    """Return the share of sets with one answer, every hospital alike."""
+    return fmean(s.one for s in spreads)
+
+
+def _row(name: str, cells: Sequence[str], last: str) -> str:
+    """Write one line of the table."""
+    return f"{name:<18}{''.join(f'{cell:<13}' for cell in cells)}{last:>10}".rstrip()
 
 
 def _released(release: Release, alpha: float, group: str | None, tasks: range) -> LevelThresholds:
@@ -315,57 +424,3 @@ def _loss_note(loss: float) -> str:
         f"loss {loss:.3g}: if honest scores share one distribution, Byzantine agents cost at most "
         "so much coverage, with probability 0.95"
     )
-
-
-def _method_row(method: str, own: Sequence[Record]) -> list[RenderableType]:
-    """Return the cells of one method."""
-    first = own[0]
-    return [
-        f"{method}*" if first.samples else method,
-        *(_coverage(r) for r in own),
-        f"{fmean(r.coverage for r in own):.3f}",
-        _worst(min(own, key=lambda r: r.coverage)),
-        _short(fmean(r.size for r in own)),
-        str(first.rounds),
-        str(max(r.bytes_up for r in own)),
-        first.guarantee.replace("-", " "),  # so that a narrow column may wrap
-    ]
-
-
-def _coverage(record: Record) -> Text:
-    """Return a coverage with its mark; the colour only repeats the mark."""
-    mark = verdict(record)
-    style = {"!": "bold red", "+": "cyan"}.get(mark, "")
-    return Text(f"{mark}{record.coverage:.3f}", style=style)
-
-
-def _worst(record: Record) -> Text:
-    """Return the lowest coverage and whose it is."""
-    return Text(f"{record.agent} ").append_text(_coverage(record))
-
-
-def _short(value: float) -> str:
-    """Write a number in few digits."""
-    return "inf" if isinf(value) else f"{value:.3g}" if value < 100 else f"{value:.0f}"
-
-
-def _policy(record: Record) -> str:
-    """Return the overflow policy of a record."""
-    return str(record.config.get("method.overflow", ""))
-
-
-def _table(title: str) -> Table:
-    """Return an empty table in the style of all."""
-    return Table(
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        box=SIMPLE_HEAD,
-        padding=0,
-        pad_edge=False,
-    )
-
-
-def _distinct(values: Iterable[str]) -> tuple[str, ...]:
-    """Return the different values, in the order of their first occurrence."""
-    return tuple(dict.fromkeys(values))

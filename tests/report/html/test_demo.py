@@ -1,148 +1,85 @@
-import zlib
-from base64 import b64decode
+"""The demo's page: the answer first, numbers as in the results, and words a clinician can use."""
+
+from dataclasses import replace
 
 import pytest
 
-from fedwqcp.demo import records as demo_records
-from fedwqcp.demo.records import save_records
+pytest.importorskip("sklearn")
+
+from fedwqcp.demo.demo import METHODS, RESULTS_FILE, save_results
 from fedwqcp.report.html import ReportOptions, load_page, write
-from fedwqcp.report.html.demo import distinct, picture
-from fedwqcp.report.html.page import ExampleSet
+from fedwqcp.report.html.page import Cards, Gallery, Table
+from fedwqcp.report.terminal import advised, closing
+from four_hospitals import results
 from pages import Read
-from records import record
 
 pytestmark = pytest.mark.usefixtures("quick")
 
 
-def words(path, source, options=None):
-    """Return all that a reader can see."""
-    return " ".join(Read(write(source, path / "page.html", options).read_text()).words)
-
-
 @pytest.fixture
-def demo(tmp_path):
-    """A demo by hand: two methods, two agents with difficult names."""
-    config = {
-        "method.overflow": "propagate",
-        "score.name": "aps",
-        "score.rule": "leq",
-        "score.randomized": True,
-        "demo.beta": 0.3,
-        "demo.scarce_agent": "b",
-    }
-    save_records(
-        tmp_path / "records.jsonl",
-        [
-            record(method=method, agent=agent, covered=covered, n=n, config=config, threshold=0.8)
-            for method, agent, covered, n in (
-                ("fedwq-cp", "<b>a</b>", 180, 40),
-                ("fedwq-cp", "b", 150, 60),
-                ("split-cp", "<b>a</b>", 178, 40),
-                ("split-cp", "b", 181, 60),
-            )
-        ],
-    )
-    profile = {
-        "dataset": "digits",
-        "counts": (10, 30),
-        "edges": (0.0, 0.5, 1.0),
-        "people": (20, 20),
-        "local": 0.85,
-        "released": 0.8,
-        "mixture": 0.82,
-        "level": 0.9,
-        "coverage": 0.88,
-        "coverage_mixture": 0.91,
-    }
-    kept = [demo_records.AgentProfile(agent=agent, **profile) for agent in ("<b>a</b>", "b")]
-    kept.append(
-        demo_records.Traffic(dataset="digits", method="fedwq-cp", agent="b", down=(300,), up=(216,))
-    )
-    kept.append(
-        demo_records.Example(
-            dataset="digits",
-            agent="b",
-            row=7,
-            truth=1.0,
-            said=0.0,
-            probability=0.2,
-            pixels=(0, 1, 2, 3),
-            sets={"fedwq-cp": (0.0,), "split-cp": (0.0, 1.0)},
+def page(tmp_path):
+    save_results(tmp_path / RESULTS_FILE, results())
+    return load_page(tmp_path, ReportOptions())
+
+
+def blocks(view, kind):
+    return [b for section in view.sections for b in section.blocks if isinstance(b, kind)]
+
+
+def test_each_act_is_a_view_that_opens_with_the_best_method(page):
+    assert [view.title for view in page.views] == [
+        "Four hospitals", "One with few patients", "A newcomer without labels", "Regression",
+    ]  # fmt: skip
+    for view in page.views:
+        assert view.sections[0].blocks[0].word == "Best method here"
+    assert page.views[0].sections[0].blocks[0].lines == [closing(results()), advised(results())]
+    assert page.views[0].method == f"{results().advice().method} (advised)"
+
+
+def test_cards_hold_the_coverage_its_interval_and_the_shares_of_answers(page):
+    (cards,) = blocks(page.views[0], Cards)
+    assert len(cards.groups) == len(METHODS)
+    for card, f in zip(cards.groups["fedwq-cp"], results().of("four", "fedwq-cp"), strict=True):
+        assert card.figure == f"{100 * f.covered / f.tested:.0f} %"
+        assert (
+            card.interval
+            == f"exact 95 % interval [{100 * f.rate.low:.0f}, {100 * f.rate.high:.0f}]"
         )
-    )
-    kept.append(
-        demo_records.Traffic(
-            dataset="digits",
-            method="fedwq-cp",
-            agent="<b>a</b>",
-            down=(300,),
-            up=(217,),
-            used=False,
-        )
-    )
-    kept.append(demo_records.Skipped(dataset="digits", method="x-cp", reason="it needs labels"))
-    demo_records.save_report(tmp_path / demo_records.REPORT_FILE, kept)
-    return tmp_path
+        facts = dict(card.facts)
+        assert facts["both answers"] == f"{100 * f.all / f.tested:.0f} %"
+        assert facts["bytes sent"] == f"{f.bytes_up:,}"
 
 
-def test_the_demo_is_told_with_all_that_it_kept(demo):
-    said = words(demo, demo, ReportOptions(examples=1))
-    assert "its worst agent, b, reaches 0.750" in said
-    assert "<b>a</b>" in said
-    for part in (
-        "Scores and thresholds",
-        "Who holds what",
-        "Message by message",
-        "Diagnosis",
-        "gaps come from",
-        "hardest first",
-    ):
-        assert part in said
-    assert "<b>a</b>" not in (demo / "page.html").read_text()
+def test_typical_patients_stand_before_hard_ones_with_class_names(page):
+    keys = [section.key for section in page.views[0].sections]
+    assert keys.index("meaning") < keys.index("typical") < keys.index("hard")
+    typical, hard = blocks(page.views[0], Gallery)
+    members = {m for g in (typical, hard) for e in g.examples for s in e.sets for m, _ in s.members}
+    assert members == {"disease", "no disease"}
+    assert len(typical.examples) == len(hard.examples) == 12
 
 
-def test_what_was_left_out_and_set_differently_is_told_with_its_reason(demo):
-    page = load_page(demo, ReportOptions())
-    (table,) = [
-        b for s in page.views[0].sections for b in s.blocks if getattr(b, "name", "") == "settings"
-    ]
-    assert [row.cells for row in table.rows] == [
-        ("fedwq-cp", "left out, with too few points: <b>a</b>"),
-        ("x-cp", "not used: it needs labels"),
-    ]
-    (agents,) = [s for s in page.views[0].sections if s.key == "agents"]
-    answers = [dict(card.facts)["its answer"] for card in agents.blocks[0].groups["fedwq-cp"]]
-    assert answers == ["left out, too few points", "used"]
-    assert dict(page.facts)["Methods"] == "digits 2"
+def test_the_splits_are_those_that_were_committed(page):
+    (table,) = [t for t in blocks(page.views[0], Table) if t.name == "splits"]
+    row = next(r for r in table.rows if r.cells[:2] == ("fedwq-cp", "Zurich-Basel"))
+    spread = results().spread_of("four", "fedwq-cp", "Zurich-Basel")
+    assert row.cells[2] == f"{100 * spread.mean:.1f} %"
+    assert len(table.rows) == len(results().of("four"))
 
 
-def test_sets_that_methods_share_are_drawn_once():
-    drawn = [
-        ExampleSet(("a",), [("0", False)], False),
-        ExampleSet(("b",), [("1", True)], True),
-        ExampleSet(("c",), [("0", False)], False),
-    ]
-    assert distinct(drawn) == [
-        ExampleSet(("a", "c"), [("0", False)], False),
-        ExampleSet(("b",), [("1", True)], True),
-    ]
+def test_a_method_that_answers_both_to_everyone_is_not_praised(page):
+    assert page.views[1].verdicts["fedwq-cp"].word == "Says nothing"
+    assert "nobody is helped" in page.views[2].verdicts["new-agent-cp"].text
 
 
-def test_examples_are_left_out_unless_asked_for(demo):
-    assert "hardest first" not in words(demo, demo)
+def test_a_clinician_reads_what_a_set_means(tmp_path):
+    save_results(tmp_path / RESULTS_FILE, results())
+    said = " ".join(Read(write(tmp_path, tmp_path / "page.html").read_text()).words)
+    for words in ("Both answers: the model cannot tell", "not about one", "CC BY 4.0", "Detrano"):
+        assert words in said
 
 
-def test_records_alone_make_a_report(demo):
-    (demo / demo_records.REPORT_FILE).unlink()
-    said = words(demo, demo, ReportOptions(examples=3))
-    assert "its worst agent, b, reaches 0.750" in said
-    assert "Who holds what" not in said
-
-
-def test_a_picture_is_a_png_of_its_pixels_dark_on_light():
-    data = b64decode(picture([0, 255, 100, 0]).partition(",")[2])
-    assert data.startswith(b"\x89PNG")
-    start = data.index(b"IDAT") + 4
-    length = int.from_bytes(data[start - 8 : start - 4], "big")
-    assert zlib.decompress(data[start : start + length]) == bytes([0, 255, 0, 0, 155, 255])
-    assert picture([]) == ""
+def test_at_another_level_the_page_says_that_many_splits_are_not_known(tmp_path):
+    save_results(tmp_path / RESULTS_FILE, replace(results(), spread=()))
+    said = " ".join(Read(write(tmp_path, tmp_path / "page.html").read_text()).words)
+    assert "Known for the default level only" in said

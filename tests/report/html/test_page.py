@@ -1,6 +1,15 @@
 import pytest
 
-from fedwqcp.report.html.page import Bar, against_nominal, counted, number, rate_of, threshold_range
+from fedwqcp.report.html.page import (
+    Bar,
+    ExampleSet,
+    against_nominal,
+    counted,
+    distinct,
+    number,
+    rate_of,
+    threshold_range,
+)
 
 
 def test_an_interval_that_holds_the_nominal_coverage_is_no_sign():
@@ -8,6 +17,24 @@ def test_an_interval_that_holds_the_nominal_coverage_is_no_sign():
     assert against_nominal(0.9, 0.95, 0.9)[0] == "good"
     assert against_nominal(0.91, 0.95, 0.9)[0] == "caution"
     assert against_nominal(0.8, 0.89, 0.9)[0] == "bad"
+
+
+def test_a_wide_interval_is_no_green_tick():
+    assert against_nominal(0.84, 0.97, 0.9) == ("plain", "too few cases to tell")
+    assert against_nominal(0.92, 0.97, 0.95) == ("plain", "too few cases to tell")
+    assert against_nominal(0.93, 0.97, 0.95)[0] == "good"
+
+
+def test_sets_that_methods_share_are_drawn_once():
+    drawn = [
+        ExampleSet(("a",), [("0", False)], False),
+        ExampleSet(("b",), [("1", True)], True),
+        ExampleSet(("c",), [("0", False)], False),
+    ]
+    assert distinct(drawn) == [
+        ExampleSet(("a", "c"), [("0", False)], False),
+        ExampleSet(("b",), [("1", True)], True),
+    ]
 
 
 def test_coverage_has_its_exact_interval_of_99_percent():

@@ -16,7 +16,13 @@ def measured(agent, coverage, low, high):
             "caution",
             "Wider than needed at 1 of 2 agents",
         ),
-        ([("a", 0.88, 0.84, 0.93), ("b", 0.9, 0.85, 0.95)], "good", "On target"),
+        ([("a", 0.88, 0.86, 0.93), ("b", 0.9, 0.85, 0.95)], "good", "On target"),
+        (
+            [("a", 0.88, 0.84, 0.93), ("b", 0.9, 0.85, 0.95)],
+            "plain",
+            "Too few cases to tell at 1 of 2 agents",
+        ),
+        ([("a", 0.88, 0.7, 0.93)], "plain", "Too few cases to tell"),
         ([("a", 0.8, 0.7, 0.85)], "bad", "Below nominal"),
     ],
 )

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from fedwqcp.demo.data import Indices, digits, iid, stream
 from fedwqcp.errors import InputError
 from fedwqcp_lab.datasets import catalog, formats
 from fedwqcp_lab.datasets.catalog import Content, Dataset, Status
+from fedwqcp_lab.datasets.embedded import Indices, digits, iid, stream
 from fedwqcp_lab.datasets.files import Progress, cache_folder, fetch, locate, md5_of, missing
 from fedwqcp_lab.datasets.formats import Arrays, Bytes
 
@@ -164,7 +164,7 @@ def _embedded(dataset: Dataset) -> Loaded:
     if dataset.name != "digits":
         raise InputError(
             f"{dataset.name} is drawn at random and cannot be loaded; "
-            "call fedwqcp.demo.data.friedman with the number of rows"
+            "call fedwqcp_lab.datasets.embedded.friedman with the number of rows"
         )
     all_digits = digits()
     images = np.rint(all_digits.inputs * 255).astype(np.uint8).reshape(-1, *dataset.shape)

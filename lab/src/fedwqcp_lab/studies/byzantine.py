@@ -18,7 +18,6 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from fedwqcp import methods
-from fedwqcp.demo.records import from_line, to_line
 from fedwqcp.errors import InputError, QuorumError, RecordError
 from fedwqcp.federation.agent import Agent, localize
 from fedwqcp.federation.plan import Plan, choose_method, choose_score, new_id
@@ -39,7 +38,7 @@ from fedwqcp_lab.evaluation import (
 )
 from fedwqcp_lab.experiment import Experiment, MethodPlan, PresetPlan, embedded, paper
 from fedwqcp_lab.pipeline import Folder, workers
-from fedwqcp_lab.results import write_atomic
+from fedwqcp_lab.results import from_line, to_line, write_atomic
 from fedwqcp_lab.unit import Floats, Unit, UnitSetting
 
 PRESETS = ("sound", "paper")

@@ -16,13 +16,13 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from fedwqcp.demo.data import stream
 from fedwqcp.errors import InputError, RecordError
 from fedwqcp.methods.cphet import density_of
 from fedwqcp.quantile import conformal_rank
 from fedwqcp.sets import Intervals
 from fedwqcp_lab import unit as units
 from fedwqcp_lab.comparison import display_title
+from fedwqcp_lab.datasets.embedded import stream
 from fedwqcp_lab.evaluation import (
     Scored,
     applicable,

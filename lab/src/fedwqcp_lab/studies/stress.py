@@ -20,12 +20,12 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from fedwqcp.demo.data import by_label, by_quantity, stream
 from fedwqcp.errors import InputError, RecordError
 from fedwqcp.quantile import conformal_rank
 from fedwqcp.report.figures import COLOURS, MARKERS, STYLE, require_matplotlib, save_all
 from fedwqcp_lab import unit as units
 from fedwqcp_lab.comparison import display_title
+from fedwqcp_lab.datasets.embedded import by_label, by_quantity, stream
 from fedwqcp_lab.evaluation import applicable, evaluate
 from fedwqcp_lab.experiment import Experiment, build, build_each, digest, read_toml
 from fedwqcp_lab.pipeline import (

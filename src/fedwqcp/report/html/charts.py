@@ -271,50 +271,116 @@ def traffic_chart(rows: Sequence[tuple[str, str, int, int]], *, method: str) -> 
     )
 
 
-def gap_chart(rows: Sequence[tuple[str, float, float]], level: float) -> Chart:
-    """Draw the steps from the nominal coverage to each agent's own: shift, then averaging.
+def interval_chart(rows: Sequence[dict[str, Any]], *, nominal: float, method: str) -> Chart:
+    """Draw each agent's coverage with its interval under the chosen method, in per cent.
 
-    ``rows`` are agent, coverage at the quantile of all scores together, and at the released
-    threshold.
+    ``rows`` hold method, agent, low, coverage, high, splits (the mean over many splits, or None),
+    tone, and what the label says.
     """
     import altair as alt
 
-    parts = ("shift", "aggregation")
-    values: list[dict[str, Any]] = []
-    for agent, mixed, own in rows:
-        for part, start, end in zip(parts, (level, mixed), (mixed, own), strict=True):
-            values.append(
-                {"agent": agent, "part": part, "start": start, "end": end, "gap": abs(end - start)}
-            )
-    base = _chart_of(values).transform_filter(AGENT_FILTER)
+    chosen = _chart_of(rows).transform_filter(METHOD_FILTER).transform_filter(AGENT_FILTER)
+    scale = alt.Scale(domain=[0, 100], nice=False)
+    tones = ("good", "caution", "bad", "plain")
     colour = alt.Color(
-        "part:N",
-        sort=parts,
-        scale=alt.Scale(domain=parts, range=["var(--m1)", "var(--m0)"]),
-        legend=alt.Legend(orient="top", title=None),
+        "tone:N",
+        scale=alt.Scale(domain=tones, range=[f"var(--{tone})" for tone in tones]),
+        legend=None,
     )
-    x = alt.X("start:Q", title="coverage", scale=alt.Scale(zero=False, padding=10))
     place = alt.Y("agent:N", sort=None, title=None)
-    offset = alt.YOffset("part:N", sort=parts)
-    lines = base.mark_bar(height=7, cornerRadius=2).encode(
-        x=x,
-        x2="end:Q",
-        y=place,
-        yOffset=offset,
+    base = chosen.encode(y=place)
+    lines = base.mark_rule(strokeWidth=4, opacity=0.45).encode(
+        x=alt.X("low:Q", title="coverage, %", scale=scale, axis=alt.Axis(tickCount=5)),
+        x2="high:Q",
         color=colour,
-        tooltip=["agent:N", "part:N"]
-        + [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("start", "end", "gap")],
     )
-    rule = _chart_of([{"start": level}]).mark_rule(strokeDash=[5, 4], color="var(--muted)")
-    said = "; ".join(f"{agent} {mixed:.3f} then {own:.3f}" for agent, mixed, own in rows)
+    points = base.mark_circle(size=130, opacity=1).encode(x="coverage:Q", color=colour)
+    names = base.mark_text(dy=-15, align="right", fontWeight=600).encode(
+        x="high:Q", text="says:N", color=colour
+    )
+    splits = base.mark_tick(thickness=2, height=18, color="var(--ink)").encode(x="splits:Q")
+    asked = _chart_of([{"asked": nominal}]).mark_rule(strokeDash=[5, 4], color="var(--muted)")
+    agents = len({row["agent"] for row in rows})
+    said = "; ".join(
+        f"{row['method']} at {row['agent']} {row['coverage']:.0f} ({row['low']:.0f} to "
+        f"{row['high']:.0f})"
+        for row in rows
+    )
+    tick = " The black tick is the mean over many splits." * any(
+        row["splits"] is not None for row in rows
+    )
     return Chart(
-        name="decomposition",
-        title="From the nominal coverage to the agent's own",
-        alt=f"{counted(len(rows), 'agent')}. From the nominal {number(level)} to the coverage at "
-        f"the quantile of all scores together, then at the released threshold: {said}.",
-        spec=_spec(alt.layer(rule.encode(x="start:Q"), lines), height=36 * len(rows)),
-        columns=("agent", "coverage at mixture quantile", "coverage at released threshold"),
+        name="coverage",
+        title=f"Coverage of the chosen method; the dashed line is the {nominal:g} % asked for",
+        alt=f"Coverage in per cent with exact intervals, where {nominal:g} was asked for: {said}.",
+        spec=_spec(
+            alt.layer(asked.encode(x="asked:Q"), lines, points, names, splits),
+            height=58 * agents,
+            method=method,
+        ),
+        columns=("method", "agent", "low", "coverage", "high", "mean over splits"),
+        rows=[[_cell(row[key]) for key in _INTERVAL_KEYS] for row in rows],
+        note=f"The dot is the coverage, the line its exact 95 % interval.{tick}",
+    )
+
+
+_INTERVAL_KEYS = ("method", "agent", "low", "coverage", "high", "splits")
+
+
+def _cell(value: str | float | None) -> str | float:
+    """Return a value as a table shows it."""
+    return "" if value is None else value
+
+
+def answers_chart(rows: Sequence[tuple[str, str, float, float, float]], *, method: str) -> Chart:
+    """Draw the shares of sets with no, one and both answers: method, agent, three per cents."""
+    import altair as alt
+
+    kinds = ("no", "one", "both")
+    values: list[dict[str, Any]] = []
+    for name, agent, *shares in rows:
+        start = 0.0
+        for kind, share in zip(kinds, shares, strict=True):
+            end = start + share
+            values.append(
+                {
+                    "method": name,
+                    "agent": agent,
+                    "answers": kind,
+                    "start": round(start, 2),
+                    "end": round(end, 2),
+                    "middle": round((start + end) / 2, 2),
+                    "says": f"{kind} {share:.0f} %" if share >= 24 else "",
+                }
+            )
+            start = end
+    chosen = _chart_of(values).transform_filter(METHOD_FILTER).transform_filter(AGENT_FILTER)
+    base = chosen.encode(y=alt.Y("agent:N", sort=None, title=None))
+    scale = alt.Scale(domain=[0, 100], nice=False)
+    backs = ["var(--bad-bg)", "var(--good-bg)", "var(--caution-bg)"]
+    bars = base.mark_bar(height=30, stroke="var(--line)").encode(
+        x=alt.X("start:Q", title="patients, %", scale=scale, axis=alt.Axis(tickCount=5)),
+        x2="end:Q",
+        color=alt.Color(
+            "answers:N", sort=None, scale=alt.Scale(domain=kinds, range=backs), legend=None
+        ),
+        tooltip=["method:N", "agent:N", "answers:N", "start:Q", "end:Q"],
+    )
+    names = base.mark_text().encode(x="middle:Q", text="says:N")
+    said = "; ".join(
+        f"{name} at {agent}: no answer {none:.0f}, one {one:.0f}, both {both:.0f}"
+        for name, agent, none, one, both in rows
+    )
+    return Chart(
+        name="answers",
+        title="Answers in a set under the chosen method",
+        alt=f"Shares of patients in per cent, by the answers in their set. {said}.",
+        spec=_spec(
+            alt.layer(bars, names), height=44 * len({agent for _, agent, *_ in rows}), method=method
+        ),
+        columns=("method", "agent", "no answer, %", "one answer, %", "both answers, %"),
         rows=rows,
+        note="From left to right: no answer, one, both. Narrow parts have no label.",
     )
 
 

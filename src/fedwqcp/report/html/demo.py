@@ -1,34 +1,17 @@
-"""A report of the demo: its records, and what it kept beside them."""
+"""The demo's page: four hospitals, the hospital with few patients, the newcomer, a regression."""
 
 from __future__ import annotations
 
-import json
-import struct
-import zlib
-from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
-from itertools import islice
-from math import isqrt
+from collections.abc import Sequence
 from pathlib import Path
-from statistics import fmean
 
-from fedwqcp import methods, scores
-from fedwqcp.demo.records import (
-    REPORT_FILE,
-    AgentProfile,
-    Example,
-    Record,
-    ReportRecord,
-    Skipped,
-    Traffic,
-    load_records,
-    load_report,
-)
-from fedwqcp.errors import InputError
-from fedwqcp.report.html.charts import gap_chart, partition_chart
+from fedwqcp.demo.demo import ACTS, FEW, RESULTS_FILE, Found, Patient, Results, load_results
+from fedwqcp.report.html.charts import answers_chart, interval_chart
 from fedwqcp.report.html.page import (
+    Bar,
     Block,
+    Card,
+    Cards,
     ExamplePoint,
     ExampleSet,
     Gallery,
@@ -39,346 +22,365 @@ from fedwqcp.report.html.page import (
     TableRow,
     Text,
     View,
-    interval,
+    ViewVerdict,
+    against_nominal,
+    distinct,
+    name_list,
     number,
-    rate_of,
-    threshold_range,
 )
-from fedwqcp.report.html.sections import (
-    AgentCoverage,
-    coverage_cards,
-    coverage_comparison,
-    coverage_verdict,
-    diagnosis_section,
-    messages_section,
-    method_order,
-    scores_section,
+from fedwqcp.report.terminal import advised, closing, row_name
+
+MEANING = (
+    "One answer: the model is sure enough. Taken over all patients, with one answer or two, the "
+    "set misses the truth for at most the share that was asked for.",
+    "Both answers: the model cannot tell for this patient. Treat the patient as undecided and do "
+    "what you would do without the model: the next test, or a colleague's opinion.",
+    "No answer: the patient is unlike those the threshold was made from. Treat this as undecided "
+    "too. It is not a third diagnosis.",
+    "The promise is about many patients, not about one: 90 % coverage does not mean that this set "
+    "is right with probability 90 %. It also does not hold for each sex or age group by itself.",
 )
-from fedwqcp.report.terminal import POLICIES
-from fedwqcp.theory import diagnose
-from fedwqcp.wire.messages import LocalQuantile
+"""What a clinician does with a set."""
 
 
 def is_demo(path: Path) -> bool:
     """Tell whether a folder is the demo's."""
-    try:
-        with (path / "records.jsonl").open(encoding="utf-8") as file:
-            return "experiment" in json.loads(next(islice(file, 1), "{}"))
-    except (OSError, ValueError, TypeError, RecursionError):
-        return False
+    return (path / RESULTS_FILE).is_file()
 
 
 def demo_page(path: Path, options: ReportOptions) -> Page:
-    """Return the page of the demo, one view for each dataset."""
-    records = load_records(path / "records.jsonl")
-    kept = load_report(path / REPORT_FILE)
-    main = [r for r in records if r.experiment == "methods"]
-    if not main:
-        raise InputError(f"{path / 'records.jsonl'} holds no comparison of methods")
-    first = main[0]
-    datasets = list(dict.fromkeys(r.dataset for r in main))
+    """Return the page of the demo, one view for each act."""
+    del options  # its data are public: the patients are always shown
+    results = load_results(path / RESULTS_FILE)
     return Page(
         kind="fedwqcp demo",
-        title=f"{len({r.agent for r in main})} unequal agents, method by method",
+        title="Heart disease at four hospitals: who is covered, and by which method",
         facts=(
-            ("Asked for", f"coverage {1 - first.alpha:g} (alpha = {first.alpha:g})"),
-            (
-                "Methods",
-                "; ".join(
-                    f"{name} {len({r.method for r in main if r.dataset == name})}"
-                    for name in datasets
-                ),
-            ),
-            ("Seed", str(first.seed)),
-            ("Software", first.code),
+            ("Asked for", f"coverage {_percent(1 - results.alpha)} at each hospital"),
+            ("Data", "UCI Heart Disease, 920 patients, CC BY 4.0"),
+            ("Split", f"seed {results.seed}"),
+            ("Software", results.code),
         ),
-        views=[
-            _view(
-                [r for r in records if r.dataset == dataset],
-                [s for s in kept if s.dataset == dataset],
-                options,
-            )
-            for dataset in datasets
-        ],
+        views=[_view(results, act) for act in ACTS],
     )
 
 
-def _view(records: Sequence[Record], kept: Sequence[ReportRecord], options: ReportOptions) -> View:
-    """Return all about one dataset."""
-    main = [r for r in records if r.experiment == "methods"]
-    methods = method_order({r.method for r in main})
-    main.sort(key=lambda r: methods.index(r.method))
-    first, nominal = main[0], 1 - main[0].alpha
-    profiles = [s for s in kept if isinstance(s, AgentProfile)]
-    traffic = [s for s in kept if isinstance(s, Traffic)]
-    examples = [s for s in kept if isinstance(s, Example)]
-    size = "labels in a set" if first.task == "classification" else "length of the interval"
-    used = {(t.method, t.agent): t.used for t in traffic}
-    found = [_coverage(r, size, used.get((r.method, r.agent))) for r in main]
-    tested = f"Each agent's sets on the same {first.tested:,} test points."
-    about = [
-        coverage_cards(found, nominal, tested),
-        coverage_comparison(found, nominal, size, first.dataset),
-        *_settings(main, used, [s for s in kept if isinstance(s, Skipped)]),
-    ]
-    if profiles:
-        about.append(_scores(profiles, main, methods[0]))
-        about.append(_partition(profiles, first))
-    if options.examples and examples:
-        about.append(_examples(examples, options.examples, methods))
-    about.append(_messages(main, traffic, methods[0]))
-    if profiles:
-        about += [_diagnosis(profiles, main), _decomposition(profiles)]
-    about += _scarce([r for r in records if r.experiment == "overflow"])
+def _view(results: Results, act: str) -> View:
+    """Return one act."""
+    found = results.of(act)
+    names = list(dict.fromkeys(map(_name, found)))
+    advised = next((_name(f) for f in found if f.method == "auto"), names[0])
     return View(
-        title=first.dataset,
-        methods=methods,
-        agents=list(dict.fromkeys(r.agent for r in main)),
-        method=methods[0],
+        title=ACTS[act],
+        methods=names,
+        agents=list(dict.fromkeys(f.agent for f in found)),
+        method=advised,
         verdicts={
-            name: coverage_verdict(name, [m for m in found if m.method == name], nominal)
-            for name in methods
+            name: _verdict(name, [f for f in found if _name(f) == name], 1 - results.alpha)
+            for name in names
         },
-        sections=about,
-        stand_in="Drawn from a formula, measured nowhere." if "synthetic" in first.dataset else "",
+        sections=_sections(results, act, advised),
     )
 
 
-def _coverage(r: Record, size: str, used: bool | None) -> AgentCoverage:
-    """Return what one record says."""
-    rate = rate_of(r.covered, r.tested)
-    answer = {None: "not known", True: "used", False: "left out, too few points"}[used]
-    return AgentCoverage(
-        method=r.method,
-        agent=r.agent,
-        note=f"{r.model} model",
-        coverage=rate.coverage,
-        low=rate.low,
-        high=rate.high,
-        interval=interval(rate),
-        size=r.size,
-        facts=(
-            (f"mean {size}", number(r.size)),
-            ("calibration points", f"{r.n:,}"),
-            ("threshold", threshold_range(r.threshold)),
-            ("its answer", answer if r.rounds else "none was asked for"),
-            ("bytes sent", f"{r.bytes_up:,}"),
-        ),
-        promise=(str(r.rounds), r.guarantee, r.assumption),
+def _sections(results: Results, act: str, advised: str) -> list[Section]:
+    """Return the sections of one act, the answer first."""
+    found = results.of(act)
+    best = [_best(results, act)] if act != "joins" else [_newcomer(results)]
+    covered = Section(
+        "coverage",
+        "Coverage at each hospital" if act != "clinics" else "Coverage at each clinic",
+        "Each on its own test patients. The upright line is what was asked for, the band the exact "
+        "95 % interval. Where the band is too wide for a judgement, the card says so.",
+        [_cards(found, 1 - results.alpha), _interval_chart(results, act, advised)],
     )
-
-
-def _settings(
-    main: Sequence[Record],
-    used: Mapping[tuple[str, str], bool],
-    skipped: Sequence[Skipped],
-) -> list[Section]:
-    """Return which settings differ from a method's own, and what was left out."""
-    rows = []
-    for name in dict.fromkeys(r.method for r in main):
-        said = _own_settings(next(r for r in main if r.method == name))
-        without = [r.agent for r in main if r.method == name and used.get((name, r.agent)) is False]
-        if without:
-            said.append(f"left out, with too few points: {', '.join(without)}")
-        if said:
-            rows.append(TableRow((name, "; ".join(said))))
-    rows += [TableRow((s.method, f"not used: {s.reason}")) for s in skipped]
-    if not rows:
-        return []
+    if act == "clinics":
+        return [*best, covered, _splits(results, act), _promises(found)]
+    answers = Section(
+        "answers",
+        "How many answers a set holds",
+        "A method that gives both answers to everybody covers everybody and helps nobody.",
+        [_answers(found, advised)],
+    )
+    if act != "four":
+        return [*best, covered, answers, _splits(results, act), _promises(found)]
+    meaning = Section(
+        "meaning",
+        "What a set means, and what to do with it",
+        "",
+        [Text(MEANING, title="Read a set like this")],
+    )
     return [
-        Section(
-            "settings",
-            "Settings, and what was left out",
-            "Where a method does not run on these data as by default, or cannot run on them.",
-            [Table("settings", "Settings and reasons", ("method", "setting or reason"), rows)],
-        )
+        *best,
+        covered,
+        answers,
+        meaning,
+        _patients(results, hard=False),
+        _patients(results, hard=True),
+        _splits(results, act),
+        _sent(found),
+        _promises(found),
+        _hospitals(results),
     ]
 
 
-def _own_settings(record: Record) -> list[str]:
-    """Return the settings of a method that differ from its defaults."""
-    try:
-        usual = {f.name: f.default for f in fields(methods.find(record.method))}  # type: ignore[arg-type]  # all are dataclasses
-    except InputError:  # written by a version, or a plugin, that is not here
-        return []
-    own = {k[7:]: v for k, v in record.config.items() if k.startswith("method.")}
-    return [f"{k} = {_short(v)}" for k, v in own.items() if k in usual and v != usual[k]]
-
-
-def _short(value: object) -> str:
-    """Write a setting on one line."""
-    if isinstance(value, tuple | list) and len(value) > 2:
-        return f"{len(value)} numbers"
-    return str(value)
-
-
-def _scores(profiles: Sequence[AgentProfile], main: Sequence[Record], method: str) -> Section:
-    """Return the scores with all thresholds."""
-    released: dict[str, list[tuple[str, float]]] = {}
-    for r in main:
-        values = (r.threshold,) if isinstance(r.threshold, float) else r.threshold
-        released.setdefault(r.agent, []).extend((r.method, q) for q in values)
-    panels = {p.agent: (p.edges, p.people, p.local) for p in profiles}
-    return scores_section(panels, released, method)
-
-
-def _partition(profiles: Sequence[AgentProfile], first: Record) -> Section:
-    """Return who holds what."""
-    classes = len(profiles[0].counts) > 1
-    beta = first.config.get("demo.beta")
-    drawn = f"drawn from a Dirichlet distribution with beta = {beta}"
-    shares = "unequal" if beta is None else drawn
-    what = "class" if classes else "all points"
-    over = "class by class" if classes else "cluster by cluster of the inputs"
-    return Section(
-        "partition",
-        "Who holds what",
-        f"Agents' shares of the calibration data are {shares}, {over}: the smaller beta, the less "
-        "alike the agents.",
-        [partition_chart({p.agent: p.counts for p in profiles}, what)],
-    )
-
-
-def _examples(examples: Sequence[Example], most: int, methods: Sequence[str]) -> Section:
-    """Return the hardest points with their sets."""
-    rows = list(dict.fromkeys(e.row for e in examples))[:most]
-    points = [_example(e, rows.index(e.row), methods) for e in examples if e.row in rows]
-    return Section(
-        "examples",
-        "Examples, the hardest first",
-        f"{len(rows)} test points whose truth the models find least likely, as one agent sees "
-        "them: choose the agent above. The true answer is marked.",
-        [Gallery(points)],
-    )
-
-
-def _example(e: Example, place: int, methods: Sequence[str]) -> ExamplePoint:
-    """Return one point as one agent sees it."""
-    if e.probability is None:
-        text = f"Truth: {number(e.truth)}. The model says {number(e.said)}."
-        sets = [_interval(name, e) for name in methods if name in e.sets]
-    else:
-        truth = int(e.truth)
-        text = f"Truth: {truth}. The model says {int(e.said)}, and gives the truth {_percent(e)}."
-        sets = [
-            ExampleSet(
-                (name,),
-                [(str(int(label)), label == e.truth) for label in e.sets[name]],
-                e.truth in e.sets[name],
+def _best(results: Results, act: str) -> Section:
+    """Say what to use, why, and what all methods gave."""
+    advice = results.advice(act)
+    lines = advice.text.split(". ")[2:]
+    said = [closing(results), advised(results)] if act == "four" else [advised(results, act)]
+    blocks: list[Block] = [Text(said, "plain", "Best method here")]
+    if act == "few":
+        name, n = FEW
+        blocks.append(
+            Text(
+                [
+                    f"{name} keeps {n} of its calibration patients. Alone it would need at least "
+                    f"{round(1 / results.alpha) - 1} for a threshold that excludes anything. This "
+                    "is where a federation pays; a hospital with enough patients of its own can "
+                    "use split-cp and send nothing."
+                ]
             )
-            for name in methods
-            if name in e.sets
-        ]
-    image = picture(e.pixels)
-    alt = f"Handwritten digit labelled {e.truth:.0f}" if image else ""
-    return ExamplePoint(e.agent, f"No. {place + 1} at {e.agent}", text, image, alt, distinct(sets))
+        )
+    blocks += [
+        Text([f"{line.rstrip('.')}." for line in lines], title="What else the library says"),
+        _comparison(results, act),
+    ]
+    return Section("best", "Which method?", "", blocks)
 
 
-def _percent(e: Example) -> str:
-    """Write what the model gave the truth."""
-    return "less than 1 %" if (e.probability or 0) < 0.01 else f"{100 * (e.probability or 0):.0f} %"
-
-
-def _interval(name: str, e: Example) -> ExampleSet:
-    """Return one interval."""
-    low, high = e.sets[name]
-    covered = low <= e.truth <= high
-    return ExampleSet((name,), [(f"{number(low)} to {number(high)}", covered)], covered)
-
-
-def _messages(main: Sequence[Record], traffic: Sequence[Traffic], method: str) -> Section:
-    """Return what was sent."""
-    totals = [(r.method, r.agent, r.bytes_up, r.bytes_down) for r in main]
-    single = {(t.method, t.agent): list(zip(t.down, t.up, strict=True)) for t in traffic}
-    return messages_section(totals, single, method)
-
-
-def _diagnosis(profiles: Sequence[AgentProfile], main: Sequence[Record]) -> Section:
-    """Return what the summaries of FedWQ-CP show."""
-    n = {r.agent: r.n for r in main}
-    config = {key[6:]: value for key, value in main[0].config.items() if key.startswith("score.")}
-    name = str(config.pop("name"))
-    config.pop("rule")
-    classes = len(profiles[0].counts) if main[0].task == "classification" else None
-    bounds = scores.get(name, **config).bounds(classes)  # type: ignore[arg-type]  # checked there
-    sent = {p.agent: LocalQuantile(p.local, n[p.agent]) for p in profiles}
-    return diagnosis_section(diagnose(sent, main[0].alpha, bounds))
-
-
-def _decomposition(profiles: Sequence[AgentProfile]) -> Section:
-    """Return where FedWQ-CP's gaps come from."""
-    first = profiles[0]
+def _newcomer(results: Results) -> Section:
+    """Say what can be promised to a hospital that joins without labels."""
+    least = round(1 / results.alpha) - 1
     lines = [
-        f"The threshold that FedWQ-CP released is {number(first.released)}; the quantile of all "
-        f"agents' scores together, which no server may compute, is {number(first.mixture)}.",
-        "A gap is at most its shift part plus its aggregation part (the paper's Theorem 1): the "
-        "theorem locates a gap and bounds nothing by itself.",
+        "Each hospital is left out in turn: it has a model and no labelled calibration patients, "
+        "and uses the threshold of the other three.",
+        f"new-agent-cp promises coverage at a newcomer if hospitals are exchangeable. It needs "
+        f"{least} of them for {_percent(1 - results.alpha)}; with three, every set holds both "
+        "answers.",
+        "max-cp, the largest threshold of the other three, promises nothing to a newcomer. Where "
+        "the newcomer resembles the others it covers, where it does not it fails.",
     ]
-    chart = gap_chart([(p.agent, p.coverage_mixture, p.coverage) for p in profiles], first.level)
-    blocks: list[Block] = [chart, Text(lines)]
-    return Section(
-        "theory",
-        "Where FedWQ-CP's gaps come from",
-        "First the step from the nominal coverage to what the quantile of all scores together "
-        "would cover at this agent (shift: its test scores are unlike the mixture). Then the step "
-        "that averaging thresholds adds (aggregation).",
-        blocks,
-    )
+    labels = f"Best here: label {least} patients or more, then calibrate."
+    blocks: list[Block] = [Text([labels], "plain", "Best method here"), Text(lines)]
+    return Section("best", "What can be promised", "", [*blocks, _comparison(results, "joins")])
 
 
-def _scarce(records: Sequence[Record]) -> list[Section]:
-    """Return what each overflow rule makes of an agent with too few points."""
-    if not records:
-        return []
+def _comparison(results: Results, act: str) -> Table:
+    """Return all methods side by side."""
+    found = results.of(act)
+    agents = list(dict.fromkeys(f.agent for f in found))
+    last = "mean length" if act == "clinics" else "one answer"
     rows = []
-    for policy in dict.fromkeys(str(r.config["method.overflow"]) for r in records):
-        own = [r for r in records if r.config["method.overflow"] == policy]
-        worst = min(own, key=lambda r: r.coverage)
-        cells = (
-            policy,
-            POLICIES.get(policy, ""),
-            threshold_range(own[0].threshold),
-            f"{fmean(r.coverage for r in own):.3f}",
-            f"{worst.coverage:.3f} at {worst.agent}",
-            number(fmean(r.size for r in own)),
+    for name in dict.fromkeys(map(_name, found)):
+        own = [f for f in found if _name(f) == name]
+        tested = sum(f.tested for f in own)
+        one = _percent(sum(f.one for f in own) / tested)
+        cells = [f"{_percent(f.rate.coverage)} {_interval(f)}" for f in own]
+        sent = f"{max(f.bytes_up for f in own):,}"
+        rows.append(TableRow((name, *cells, _length(own) if act == "clinics" else one, sent)))
+    columns = ("method", *agents, last, "most bytes sent")
+    return Table("methods", "Methods side by side", columns, rows)
+
+
+def _cards(found: Sequence[Found], nominal: float) -> Cards:
+    """Return the hospitals as cards, by method."""
+    groups: dict[str, list[Card]] = {}
+    for f in found:
+        tone, word = against_nominal(f.rate.low, f.rate.high, nominal)
+        groups.setdefault(_name(f), []).append(
+            Card(
+                agent=f.agent,
+                note="",
+                tone=tone,
+                word=word,
+                figure=_percent(f.rate.coverage),
+                label=f"covered, {f.covered} of {f.tested} patients",
+                interval=f"exact 95 % interval {_interval(f)}",
+                facts=_facts(f),
+                bar=Bar(f.rate.low, f.rate.coverage, f.rate.high, nominal, 0.0),
+            )
         )
-        rows.append(TableRow(cells))
-    poor = str(records[0].config["demo.scarce_agent"])
-    points = next(r.n for r in records if r.agent == poor)
-    columns = ("rule", "what it does", "threshold", "mean coverage", "worst", "mean size")
-    return [
-        Section(
-            "scarce",
-            "An agent with too few points",
-            f"{poor} keeps {points} points, too few for a finite threshold of its own. What then "
-            "happens is a setting of the round, never a silent choice.",
-            [Table("overflow", "FedWQ-CP under each rule", columns, rows)],
+    return Cards(groups)
+
+
+def _facts(f: Found) -> list[tuple[str, str]]:
+    """Return what else a card says."""
+    shared = [("calibration patients", f"{f.n}"), ("bytes sent", f"{f.bytes_up:,}")]
+    if f.act == "clinics":
+        return [("mean length", _length([f])), *shared]
+    shares = (("no answer", f.none), ("one answer", f.one), ("both answers", f.all))
+    return [*((name, _percent(count / f.tested)) for name, count in shares), *shared]
+
+
+def _interval_chart(results: Results, act: str, advised: str) -> Block:
+    """Draw coverage with intervals."""
+    rows = []
+    for f in results.of(act):
+        spread = results.spread_of(act, f.method, f.agent)
+        tone, word = against_nominal(f.rate.low, f.rate.high, 1 - results.alpha)
+        rows.append(
+            {
+                "method": _name(f),
+                "agent": f.agent,
+                "low": round(100 * f.rate.low, 2),
+                "coverage": round(100 * f.rate.coverage, 2),
+                "high": round(100 * f.rate.high, 2),
+                "splits": None if spread is None else round(100 * spread.mean, 2),
+                "tone": tone,
+                "says": f"{_percent(f.rate.coverage)}, {word}",
+            }
         )
+    return interval_chart(rows, nominal=100 * (1 - results.alpha), method=advised)
+
+
+def _answers(found: Sequence[Found], advised: str) -> Block:
+    """Draw how many answers sets hold."""
+    rows = [
+        (_name(f), f.agent, 100 * f.none / f.tested, 100 * f.one / f.tested, 100 * f.all / f.tested)
+        for f in found
     ]
+    return answers_chart(rows, method=advised)
 
 
-def distinct(sets: Iterable[ExampleSet]) -> list[ExampleSet]:
-    """Return each set once, with all methods that give it."""
-    found: dict[tuple[tuple[str, bool], ...], ExampleSet] = {}
-    for one in sets:
-        key = tuple(one.members)
-        before = found[key].methods if key in found else ()
-        found[key] = replace(one, methods=(*before, *one.methods))
-    return list(found.values())
+def _patients(results: Results, *, hard: bool) -> Section:
+    """Show typical or hard patients with their sets."""
+    names = {f.method: _name(f) for f in results.of("four")}
+    own = [p for p in results.patients if p.hard == hard]
+    points = []
+    for agent in dict.fromkeys(p.agent for p in own):
+        mine = [p for p in own if p.agent == agent]
+        points += [_patient(p, place, names) for place, p in enumerate(mine, 1)]
+    title, lead = "Typical patients", "The model finds the truth about as likely as usual."
+    if hard:
+        title, lead = "Hard patients", "The model finds the truth least likely."
+    text = f"{lead} One hospital at a time: choose it above. The truth is marked."
+    return Section("hard" if hard else "typical", title, text, [Gallery(points)])
 
 
-def picture(pixels: Sequence[int]) -> str:
-    """Return a square grey image as an address that holds all of it."""
-    if not pixels:
-        return ""
-    side = isqrt(len(pixels))
-    lines = (bytes(255 - p for p in pixels[at : at + side]) for at in range(0, len(pixels), side))
-    head = struct.pack(">2I5B", side, side, 8, 0, 0, 0, 0)
-    parts = (b"IHDR", head), (b"IDAT", zlib.compress(b"".join(b"\0" + line for line in lines)))
-    file = b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(*part) for part in (*parts, (b"IEND", b"")))
-    return f"data:image/png;base64,{b64encode(file).decode()}"
+def _patient(p: Patient, place: int, names: dict[str, str]) -> ExamplePoint:
+    """Return one patient."""
+    says = f"The model gives disease {_percent(p.disease)}. Truth: {p.truth}."
+    sets = [
+        ExampleSet((name,), [(c, c == p.truth) for c in p.sets[method]], p.truth in p.sets[method])
+        for method, name in names.items()
+    ]
+    title = f"{p.about[:1].upper()}{p.about[1:]}"
+    return ExamplePoint(p.agent, f"{p.agent} {place}: {title}", says, distinct(sets))
 
 
-def _chunk(name: bytes, data: bytes) -> bytes:
-    """Return one part of a PNG."""
-    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+def _splits(results: Results, act: str) -> Section:
+    """Show mean and spread over many splits."""
+    rows = []
+    for f in results.of(act):
+        spread = results.spread_of(act, f.method, f.agent)
+        if spread is not None:
+            cells = (
+                _name(f),
+                f.agent,
+                f"{100 * spread.mean:.1f} %",
+                f"{100 * spread.sd:.1f}",
+                f"{100 * spread.low:.0f} to {100 * spread.high:.0f} %",
+            )
+            rows.append(TableRow(cells, f.agent))
+    count = results.spread[0].splits if results.spread else 0
+    columns = ("method", "hospital", "mean coverage", "standard deviation", "nine of ten splits")
+    lead = (
+        "One split of a few dozen patients is mostly chance. The same on "
+        f"{count} random splits, from `fedwqcp demo --splits {count}`. Splits share patients, so "
+        "there is a spread and no interval. The advised row takes what was advised in each split."
+    )
+    if not rows:
+        none = "Known for the default level only: run `fedwqcp demo --splits 200 --alpha ...`."
+        return Section("splits", "Many splits", none, [])
+    return Section("splits", f"{count} splits", lead, [Table("splits", "Coverage", columns, rows)])
+
+
+def _sent(found: Sequence[Found]) -> Section:
+    """Show what left each hospital."""
+    rows = [TableRow((_name(f), f.agent, f"{f.bytes_up:,}", str(f.rounds)), f.agent) for f in found]
+    columns = ("method", "hospital", "bytes sent", "rounds")
+    lead = (
+        "FedWQ-CP sends one threshold and one count. The assessment behind the advice sends up to "
+        "sixteen order statistics and class counts more. Patients and models stay where they are."
+    )
+    return Section("sent", "What left each hospital", lead, [Table("sent", "Bytes", columns, rows)])
+
+
+def _promises(found: Sequence[Found]) -> Section:
+    """Show what is proved of each method, and under which assumption."""
+    first = {_name(f): f for f in reversed(found)}
+    rows = [
+        TableRow((name, f.guarantee, f.assumption)) for name, f in reversed(list(first.items()))
+    ]
+    columns = ("method", "promise", "assumption")
+    return Section("promises", "What is promised", "", [Table("promises", "", columns, rows)])
+
+
+def _hospitals(results: Results) -> Section:
+    """Show what each hospital has, and where the data come from."""
+    rows = [
+        TableRow(
+            (
+                s.name,
+                str(s.patients),
+                _percent(s.share),
+                s.model,
+                *map(str, (s.trained, s.calibration, s.test)),
+            ),
+            s.name,
+        )
+        for s in results.sites
+    ]
+    columns = ("hospital", "patients", "disease", "model", "train", "calibrate", "test")
+    notice = (
+        "UCI Heart Disease, doi.org/10.24432/C52P4X, CC BY 4.0: Andras Janosi, M.D. (Budapest); "
+        "William Steinbrunn, M.D. (Zurich); Matthias Pfisterer, M.D. (Basel); Robert Detrano, "
+        "M.D., Ph.D. (Long Beach and Cleveland). A demonstration, not a medical device."
+    )
+    table = Table("hospitals", "Patients and models", columns, rows)
+    return Section("data", "The hospitals and their data", "", [table, Text([notice])])
+
+
+def _verdict(name: str, own: Sequence[Found], nominal: float) -> ViewVerdict:
+    """Judge a method by its coverage at every hospital."""
+    judged = [(f, *against_nominal(f.rate.low, f.rate.high, nominal)) for f in own]
+    below = [f.agent for f, tone, _ in judged if tone == "bad"]
+    unsure = [f.agent for f, tone, _ in judged if tone == "plain"]
+    worst = min(own, key=lambda f: f.rate.coverage)
+    said = (
+        f"{name} covers {_percent(worst.rate.coverage)} of the test patients at {worst.agent}, its "
+        f"lowest (exact 95 % interval {_interval(worst)}), where {_percent(nominal)} was asked for"
+    )
+    if below:
+        return ViewVerdict("bad", f"Too low at {name_list(below)}", f"{said}.")
+    if all(f.all == f.tested for f in own) and own[0].act != "clinics":
+        text = f"{name} gives both answers to every patient: all are covered, nobody is helped."
+        return ViewVerdict("caution", "Says nothing", text)
+    if unsure:
+        text = f"{said}. No hospital is shown to lie below."
+        return ViewVerdict("plain", f"Too few cases to tell at {name_list(unsure)}", text)
+    return ViewVerdict("good", "On target", f"{said}.")
+
+
+def _name(found: Found) -> str:
+    """Name a method as the page does."""
+    return f"{found.chosen} (advised)" if found.method == "auto" else row_name(found)
+
+
+def _percent(share: float) -> str:
+    """Write a share in whole per cent."""
+    return f"{100 * share:.0f} %"
+
+
+def _interval(f: Found) -> str:
+    """Write the exact interval."""
+    return f"[{100 * f.rate.low:.0f}, {100 * f.rate.high:.0f}]"
+
+
+def _length(own: Sequence[Found]) -> str:
+    """Write the mean length of intervals."""
+    lengths = [f.size for f in own]
+    if any(length is None for length in lengths):
+        return "infinite"
+    return number(sum(length or 0.0 for length in lengths) / len(lengths))

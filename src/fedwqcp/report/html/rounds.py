@@ -515,8 +515,6 @@ def _examples_section(case: _Case, most: int) -> Section:
                 agent=case.agent,
                 title=f"No. {place + 1}: {name}",
                 text=f"Truth: {_named(case.sets, float(truth[row]))}.",
-                image="",
-                alt="",
                 sets=[_example_set(method, case.sets, row, float(truth[row]))],
             )
         )

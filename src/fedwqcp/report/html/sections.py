@@ -90,7 +90,11 @@ def coverage_verdict(method: str, found: Sequence[AgentCoverage], nominal: float
     if above:
         text = f"{said}; none lies below by more than chance, {len(above)} {of} above."
         return ViewVerdict("caution", f"Wider than needed at {len(above)} {of}", text)
-    return ViewVerdict("good", "On target", f"{said}; no agent's interval excludes {nominal:g}.")
+    text = f"{said}; no agent's interval excludes {nominal:g}."
+    unsure = [m for m in found if against_nominal(m.low, m.high, nominal)[0] == "plain"]
+    if unsure:
+        return ViewVerdict("plain", f"Too few cases to tell at {len(unsure)} {of}", text)
+    return ViewVerdict("good", "On target", text)
 
 
 def coverage_cards(found: Sequence[AgentCoverage], nominal: float, lead: str) -> Section:
@@ -248,7 +252,12 @@ def _alone(method: str, m: AgentCoverage, nominal: float) -> ViewVerdict:
     """Judge a method by the only coverage that was measured."""
     tone, word = against_nominal(m.low, m.high, nominal)
     said = f"{method} covers {m.coverage:.3f} of {m.agent}'s test points ({m.interval})"
-    where = {"bad": "too low for", "caution": "more than", "good": "no sign against"}[tone]
+    where = {
+        "bad": "too low for",
+        "caution": "more than",
+        "good": "no sign against",
+        "plain": "too few cases to tell whether it holds",
+    }[tone]
     text = f"{said}: {where} the {nominal:g} that was asked for."
     return ViewVerdict(tone, word[0].upper() + word[1:], text)
 

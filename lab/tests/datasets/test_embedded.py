@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedwqcp.demo.data import by_cluster, by_label, by_quantity, digits, friedman, iid, stream
 from fedwqcp.errors import InputError, MissingExtraError
+from fedwqcp_lab.datasets.embedded import (
+    by_cluster,
+    by_label,
+    by_quantity,
+    digits,
+    friedman,
+    iid,
+    stream,
+)
 
 
 def test_digits_are_whole_and_scaled():

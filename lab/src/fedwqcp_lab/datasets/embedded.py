@@ -1,4 +1,4 @@
-"""Data that need no download: digits that come with scikit-learn, and a synthetic regression."""
+"""Data that need no download (digits, a synthetic regression), and how rows are divided."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ import numpy as np
 import numpy.typing as npt
 from numpy.random import Generator
 
-from fedwqcp._validation import Floats, Labels, as_floats
 from fedwqcp.errors import InputError, MissingExtraError
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Labels: TypeAlias = npt.NDArray[np.int64]
+Indices: TypeAlias = npt.NDArray[np.int64]
+"""Row numbers in increasing order."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,14 +70,10 @@ def friedman(rows: int, rng: Generator) -> EmbeddedDataset:
     return EmbeddedDataset("synthetic (Friedman)", x, mean + rng.standard_normal(rows), None)
 
 
-Indices: TypeAlias = npt.NDArray[np.int64]
-"""Row numbers in increasing order."""
-
-
 def iid(n: int, shares: Sequence[float], rng: Generator) -> tuple[Indices, ...]:
     """Divide rows at random, without regard to what they hold."""
-    weights = as_floats(shares, "shares", (None,))
-    if not (np.all(weights >= 0) and weights.sum() > 0):
+    weights = np.asarray(shares, dtype=np.float64)
+    if not (np.all(weights >= 0) and 0 < weights.sum() < np.inf):
         raise InputError("shares must not be negative and not all be 0")
     return tuple(np.sort(part) for part in _cut(rng.permutation(n), weights / weights.sum()))
 
@@ -107,7 +107,7 @@ def by_cluster(
     features: npt.ArrayLike, n_agents: int, rng: Generator, *, beta: float, n_clusters: int = 10
 ) -> tuple[Indices, ...]:
     """Divide rows with Dirichlet skew over k-means clusters of their features."""
-    if len(as_floats(features, "features", (None, None))) == 0:
+    if len(np.asarray(features)) == 0:
         return by_label(np.empty(0, dtype=np.int64), n_agents, rng, beta=beta)
     clusters = fit_clusters(features, rng, n_clusters=n_clusters)
     return by_label(clusters.labels_, n_agents, rng, beta=beta)
@@ -119,7 +119,9 @@ def fit_clusters(features: npt.ArrayLike, rng: Generator, *, n_clusters: int) ->
         from sklearn.cluster import KMeans
     except ImportError as error:
         raise MissingExtraError("dividing rows by clusters", "demo") from error
-    x = as_floats(features, "features", (None, None))
+    x = np.asarray(features, dtype=np.float64)
+    if x.ndim != 2:
+        raise InputError(f"features must have shape (n, d), got shape {x.shape}")
     if n_clusters < 1:
         raise InputError(f"n_clusters must be at least 1, got {n_clusters}")
     start = int(rng.integers(2**31))

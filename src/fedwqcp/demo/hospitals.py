@@ -1,0 +1,154 @@
+"""Four real hospitals with a model of its own kind each, and three clinics for regression."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedwqcp._validation import Floats, Labels
+from fedwqcp.errors import InputError, MissingExtraError
+from fedwqcp.federation.outputs import Outputs
+
+CLASSES = ("no disease", "disease")
+"""What the hospitals' models tell apart: no narrowed coronary artery, or at least one."""
+
+SITES = {
+    "cleveland": ("Cleveland", "random forest"),
+    "hungarian": ("Budapest", "logistic regression"),
+    "switzerland": ("Zurich-Basel", "naive Bayes"),
+    "va": ("Long-Beach", "gradient boosting"),
+}
+"""Name and kind of model of each hospital, by its name in the file."""
+
+CLINICS = {
+    "under-45": (0.0, 45.0, "ridge regression"),
+    "45-to-55": (45.0, 55.0, "regression forest"),
+    "over-55": (55.0, 200.0, "nearest neighbours"),
+}
+"""Ages (from, below) and kind of model of each clinic. The division is ours, the data are real."""
+
+
+@dataclass(frozen=True, eq=False)
+class Hospital:
+    """One hospital after training: a frozen model's outputs on patients it has not seen.
+
+    ``share`` is that of its patients with disease; of a regression, the mean of the target.
+    ``inputs`` are those of its test patients.
+    """
+
+    name: str
+    model: str
+    patients: int
+    share: float
+    trained: int
+    calibration: Outputs
+    test: Outputs
+    inputs: Floats
+
+    def with_few(self, n: int) -> Hospital:
+        """Keep the first n calibration patients."""
+        kept = np.arange(len(self.calibration.values)) < n
+        return replace(self, calibration=self.calibration.take(kept))
+
+
+def hospitals(seed: int = 0) -> tuple[Hospital, ...]:
+    """Split each hospital's patients at random (half, quarter, quarter), and train its model."""
+    site, x, y = read_heart()
+    return tuple(
+        _trained(name, model, np.flatnonzero(site == key), x, y, seed=seed)
+        for key, (name, model) in SITES.items()
+    )
+
+
+def clinics(seed: int = 0) -> tuple[Hospital, ...]:
+    """Do the same with scikit-learn's diabetes data, divided by age into three clinics."""
+    try:
+        from sklearn.datasets import load_diabetes
+    except ImportError as error:
+        raise MissingExtraError("the diabetes data of scikit-learn", "demo") from error
+    x, y = load_diabetes(return_X_y=True, scaled=False)
+    return tuple(
+        _trained(name, model, np.flatnonzero((low <= x[:, 0]) & (x[:, 0] < high)), x, y, seed=seed)
+        for name, (low, high, model) in CLINICS.items()
+    )
+
+
+def read_heart() -> tuple[npt.NDArray[np.str_], Floats, Labels]:
+    """Return hospital, thirteen columns (NaN where missing) and label of 920 patients."""
+    text = (files("fedwqcp.demo") / "heart.csv").read_text(encoding="utf-8")
+    rows = [line.split(",") for line in text.splitlines()[1:]]
+    x = np.array([[float(cell) if cell else np.nan for cell in row[1:14]] for row in rows])
+    x[:, 3:5][x[:, 3:5] == 0] = np.nan  # nobody has a blood pressure or a cholesterol of 0
+    sick = np.array([row[14] != "0" for row in rows])
+    return np.array([row[0] for row in rows]), x, sick.astype(np.int64)
+
+
+def write_sites(folder: Path, seed: int = 0) -> tuple[str, ...]:
+    """Write each hospital's outputs as ``cal.npz`` and ``test.npz`` in a folder of its own."""
+    found = hospitals(seed)
+    for one in found:
+        (folder / one.name).mkdir(parents=True, exist_ok=True)
+        for file, part in (("cal", one.calibration), ("test", one.test)):
+            assert part.labels is not None
+            assert part.ids is not None
+            path = folder / one.name / f"{file}.npz"
+            np.savez(path, probs=part.values, labels=part.labels, ids=part.ids)
+    return tuple(one.name for one in found)
+
+
+def _trained(
+    name: str, kind: str, rows: npt.NDArray[np.int64], x: Floats, y: Any, *, seed: int
+) -> Hospital:
+    """Train one model on half of the rows, and predict the other two quarters."""
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise InputError(f"seed must be a whole number of at least 0, got {seed!r}")
+    rows = np.random.default_rng([seed, *name.encode()]).permutation(rows)
+    train, held, test = np.split(rows, [len(rows) // 2, len(rows) * 3 // 4])
+    model = _untrained(kind, seed)
+    model.fit(x[train], y[train])
+    predict = model.predict_proba if hasattr(model, "predict_proba") else model.predict
+
+    def part(of: npt.NDArray[np.int64]) -> Outputs:
+        return Outputs(predict(x[of]), y[of], ids=[f"{name}-{row}" for row in of])
+
+    return Hospital(
+        name=name,
+        model=kind,
+        patients=len(rows),
+        share=float(np.mean(y[rows])),
+        trained=len(train),
+        calibration=part(held),
+        test=part(test),
+        inputs=x[test],
+    )
+
+
+def _untrained(kind: str, seed: int) -> Any:
+    """Return an untrained model; missing values become the column's median."""
+    try:
+        from sklearn import ensemble, linear_model, naive_bayes, neighbors
+        from sklearn.impute import SimpleImputer
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+    except ImportError as error:
+        raise MissingExtraError("training the demo's models", "demo") from error
+    trees = {"min_samples_leaf": 3, "random_state": seed}
+    boosted = {"n_estimators": 50, "max_depth": 2, "random_state": seed}
+    models: dict[str, Callable[[], Any]] = {
+        "random forest": lambda: ensemble.RandomForestClassifier(**trees),
+        "logistic regression": linear_model.LogisticRegression,
+        # smoothed: of 61 patients that train it, some four have no disease
+        "naive Bayes": lambda: naive_bayes.GaussianNB(var_smoothing=0.01),
+        "gradient boosting": lambda: ensemble.GradientBoostingClassifier(**boosted),
+        "ridge regression": linear_model.Ridge,
+        "regression forest": lambda: ensemble.RandomForestRegressor(**trees),
+        "nearest neighbours": lambda: neighbors.KNeighborsRegressor(10),
+    }
+    filled = SimpleImputer(strategy="median", keep_empty_features=True)
+    return make_pipeline(filled, StandardScaler(), models[kind]())

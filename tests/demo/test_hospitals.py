@@ -1,0 +1,92 @@
+"""The four hospitals: real patients, each in one part, and a model of its own kind at each."""
+
+from __future__ import annotations
+
+import sys
+from hashlib import sha256
+from importlib.resources import files
+
+import numpy as np
+import pytest
+
+from fedwqcp.demo.hospitals import CLINICS, SITES, clinics, hospitals, read_heart, write_sites
+from fedwqcp.errors import InputError, MissingExtraError
+
+pytest.importorskip("sklearn")
+
+
+def test_the_data_are_the_published_ones_and_carry_their_notice():
+    data = files("fedwqcp.demo")
+    notice = (data / "heart.md").read_text()
+    assert sha256((data / "heart.csv").read_bytes()).hexdigest() in notice
+    for word in ("CC BY 4.0", "Janosi", "Steinbrunn", "Pfisterer", "Detrano", "10.24432/C52P4X"):
+        assert word in notice
+
+
+def test_patients_and_disease_are_those_of_the_notice():
+    site, x, y = read_heart()
+    found = {key: (int((site == key).sum()), round(100 * y[site == key].mean())) for key in SITES}
+    assert found == {
+        "cleveland": (303, 46),
+        "hungarian": (294, 36),
+        "switzerland": (123, 93),
+        "va": (200, 74),
+    }
+    assert x.shape == (920, 13)
+    assert np.isnan(x[site == "switzerland", 4]).all()  # cholesterol, written as 0
+
+
+@pytest.mark.parametrize("make", [hospitals, clinics])
+def test_every_patient_is_in_one_part_of_one_hospital(make):
+    found = make(3)
+    ids = [i for site in found for part in (site.calibration, site.test) for i in part.ids]
+    assert len(ids) == len(set(ids))
+    for site in found:
+        held = len(site.calibration.ids) + len(site.test.ids)
+        assert site.trained + held == site.patients
+        assert abs(site.trained - site.patients / 2) < 1
+
+
+def test_all_patients_of_both_datasets_take_part():
+    assert sum(site.patients for site in hospitals(0)) == 920
+    assert sum(site.patients for site in clinics(0)) == 442
+    assert [site.name for site in clinics(0)] == list(CLINICS)
+
+
+def test_each_hospital_has_a_model_of_its_own_kind_that_gives_probabilities():
+    found = hospitals(0)
+    assert len({site.model for site in found}) == 4
+    for site in found:
+        assert np.allclose(site.test.values.sum(axis=1), 1)
+        assert site.test.values.shape == (len(site.test.ids), 2)
+
+
+def test_the_same_seed_gives_the_same_split_and_another_one_another():
+    one, same, other = hospitals(1), hospitals(1), hospitals(2)
+    for a, b, c in zip(one, same, other, strict=True):
+        assert list(a.test.ids) == list(b.test.ids) != list(c.test.ids)
+        assert (a.test.values == b.test.values).all()
+
+
+def test_files_of_every_hospital_hold_what_a_round_needs(tmp_path):
+    names = write_sites(tmp_path)
+    assert names == tuple(name for name, _ in SITES.values())
+    for site in hospitals(0):
+        with np.load(tmp_path / site.name / "cal.npz") as found:
+            assert list(found["ids"]) == list(site.calibration.ids)
+            assert (found["probs"] == site.calibration.values).all()
+            assert (found["labels"] == site.calibration.labels).all()
+
+
+@pytest.mark.parametrize("seed", [-1, True, 0.5])
+def test_a_wrong_seed_is_refused(seed):
+    with pytest.raises(InputError, match="seed must be a whole number"):
+        hospitals(seed)
+
+
+def test_the_missing_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.impute", None)
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    for make in (hospitals, clinics):
+        with pytest.raises(MissingExtraError, match=r"fedwqcp\[demo\]"):
+            make()
