@@ -53,6 +53,7 @@ extensions = [
 ]
 templates_path = [str(HERE / "_templates")]
 
+myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 myst_links_external_new_tab = False
 nb_execution_mode = "off"  # the tests run every block; the gallery runs its own files
@@ -84,7 +85,11 @@ html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False
 html_extra_path = [str(HERE / "_site")]
+html_static_path = [str(HERE / "_static")]
+html_css_files = ["site.css"]
+html_logo = str(HERE / "_static/logo.svg")
 html_theme_options = {
+    "logo": {"alt_text": "fedwqcp"},
     "navbar_end": ["theme-switcher"],
     "footer_start": ["copyright"],
     "footer_end": [],
@@ -96,19 +101,33 @@ html_context = {"default_mode": "auto"}
 
 generate.write(HERE / "reference/generated")  # before Sphinx looks which pages there are
 
+GUIDE = ("which-method", "methods", "faq")
+STUDIES = ("four-hospitals", "own-distribution")
+CONCEPTS = sorted(
+    page.stem
+    for page in (HERE / "explanation").glob("*.md")
+    if page.stem not in ("index", *GUIDE, *STUDIES)
+)
 SECTIONS = {
     "docs/index": (
         "tutorial/index",
         "how-to/index",
         "reference/index",
         "explanation/index",
+        "evidence",
         "auto_gallery/index",
         "project",
     ),
-    "docs/tutorial/index": ("*",),
+    "docs/tutorial/index": ("installation", "quick-start", "first-hour", "*"),
     "docs/how-to/index": ("*",),
     "docs/reference/index": ("api", "generated/python", "cli", "generated/commands", "*"),
-    "docs/explanation/index": ("methods", "*", "../reproduction", "../beyond", "../performance"),
+    "docs/explanation/index": (*GUIDE, *CONCEPTS),
+    "docs/evidence": (
+        *(f"explanation/{name}" for name in STUDIES),
+        "reproduction",
+        "beyond",
+        "performance",
+    ),
     "docs/project": ("/SECURITY", "/CONTRIBUTING", "/RELEASING", "/CODE_OF_CONDUCT", "/CHANGELOG"),
 }
 """The pages below each page; a star takes whatever else lies in the folder."""
@@ -122,6 +141,8 @@ def complete(app: Sphinx, name: str, source: list[str]) -> None:
     del app
     source[0] = _folders_to_readmes(name, source[0])
     source[0] = source[0].replace("gallery/README.md", "auto_gallery/index.rst")
+    source[0] = source[0].replace("<!-- cards -->", ":::{container} cards")
+    source[0] = source[0].replace("<!-- end of cards -->", ":::")
     if name.startswith(ALONE):
         source[0] = f"---\norphan: true\n---\n\n{source[0]}"
     if name in SECTIONS:

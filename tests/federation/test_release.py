@@ -116,7 +116,7 @@ def test_class_names_reach_sets_and_measures():
     assert release.measure("a", NEW, by_name, ids=NEW_IDS) == by_number
 
 
-@pytest.mark.guarantee("docs/how-to/choose-alpha.md", "Thresholds stay the same and sets only grow")
+@pytest.mark.guarantee("docs/how-to/empty-sets.md", "Thresholds stay the same and sets only grow")
 def test_without_empty_sets_the_top_label_joins_and_nothing_else_changes():
     release = fw.calibrate({"a": SITE}, alpha=0.4, key="k")
     plain = release.predict_set("a", NEW, ids=NEW_IDS)

@@ -268,6 +268,10 @@ LAWS = {
     "its own threshold covers its own points with probability 1 - alpha",
 )
 @pytest.mark.guarantee(
+    "docs/explanation/which-method.md",
+    "each answer is epsilon-private; each own threshold covers; of their mean nothing",
+)
+@pytest.mark.guarantee(
     "README.md", "each answer is epsilon-private; each own threshold covers; of their mean nothing"
 )
 @pytest.mark.guarantee("private-fedwq-cp", "Each agent's own threshold covers its own new points")

@@ -79,7 +79,7 @@ caps = st.none() | st.integers(1, 10**9)
     "leaves the threshold between honest ones, while Byzantine agents are no more",
 )
 @pytest.mark.guarantee(
-    "README.md",
+    "docs/explanation/which-method.md",
     "the threshold lies between honest ones, with up to `byzantine` Byzantine agents",
 )
 @pytest.mark.guarantee("weighted-median-cp", "Breakdown point: the threshold lies between")

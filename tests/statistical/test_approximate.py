@@ -45,7 +45,9 @@ def test_one_that_differs_may_never_be_covered(method):
     assert release.threshold("b") < 1.0  # all scores of b are above 11
 
 
-@pytest.mark.guarantee("README.md", "n = 900 and U(0, 1) with n = 100 at alpha = 0.1 give")
+@pytest.mark.guarantee(
+    "docs/explanation/which-method.md", "n = 900 and U(0, 1) with n = 100 at alpha = 0.1 give"
+)
 def test_a_strong_agent_drags_a_weak_one_down():
     scores = {"strong": np.arange(1, 901) / 9010, "weak": np.arange(1, 101) / 101}  # quantiles
     q = fw.calibrate(scores, alpha=0.1).threshold("strong")
@@ -67,7 +69,10 @@ def labelled(rng, counts):
     "docs/explanation/methods.md",
     "approximate coverage at the target if the distribution of X given Y is shared.",
 )
-@pytest.mark.guarantee("README.md", "approximate coverage under label shift, optionally with noise")
+@pytest.mark.guarantee(
+    "docs/explanation/which-method.md",
+    "approximate coverage under label shift, optionally with noise",
+)
 @pytest.mark.slow
 @pytest.mark.guarantee("dp-fedcp", "approximate coverage at the target, if the distribution of X")
 @pytest.mark.guarantee("fedls-cp", "With shrinkage coverage is approximate, and right as far as")
@@ -91,7 +96,8 @@ def test_label_shift_is_corrected(method):
     "with high probability, if the conditional distribution of Y given X is shared",
 )
 @pytest.mark.guarantee(
-    "README.md", "approximate coverage under covariate shift, if the density ratios are right"
+    "docs/explanation/which-method.md",
+    "approximate coverage under covariate shift, if the density ratios are right",
 )
 @pytest.mark.slow
 @pytest.mark.guarantee(
@@ -119,7 +125,9 @@ def test_covariate_shift_is_corrected():
 @pytest.mark.guarantee(
     "docs/explanation/methods.md", "coverage misses FCP's by at most H z / (2 sqrt(n))"
 )
-@pytest.mark.guarantee("README.md", "if honest agents' scores share one distribution")
+@pytest.mark.guarantee(
+    "docs/explanation/which-method.md", "if honest agents' scores share one distribution"
+)
 @pytest.mark.slow
 @pytest.mark.guarantee("rob-fcp", "coverage misses that of FCP by at most H z / (2 sqrt(n))")
 @pytest.mark.parametrize("lie", [0.0, 1.0, 0.5])

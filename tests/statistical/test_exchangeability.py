@@ -87,7 +87,12 @@ GROUPS = st.lists(st.lists(tied, min_size=1, max_size=4), min_size=1, max_size=3
     "coverage between 1 - alpha and 1 - alpha + 1/(n_k + 1) (the upper end without ties)",
 )
 @pytest.mark.guarantee(
-    "README.md", "| coverage at each agent whose test data are like its calibration data |"
+    "docs/explanation/which-method.md",
+    "| coverage at each agent whose test data are like its calibration data |",
+)
+@pytest.mark.guarantee(
+    "README.md",
+    "coverage at each agent whose test data are like its calibration data; nothing is sent",
 )
 @pytest.mark.guarantee("split-cp", "1 - alpha <= P(Y in C_k(X))")
 @pytest.mark.guarantee("split-cp", "it is at most 1 - alpha + 1/(n_k + 1)")
@@ -122,6 +127,9 @@ FCPS = [FCP(), FCP(sketch="order", points=2, min_gap=2), FCP(sketch="exact"), FC
 
 @pytest.mark.guarantee(
     "docs/explanation/methods.md", "coverage between 1 - alpha and 1 - alpha + M/(N + M)"
+)
+@pytest.mark.guarantee(
+    "docs/explanation/which-method.md", "coverage for a test point from the mixture of agents"
 )
 @pytest.mark.guarantee("README.md", "coverage for a test point from the mixture of agents")
 @pytest.mark.guarantee("fcp", "1 - alpha <= P(Y in C(X)) for a test point that comes from agent k")
@@ -186,7 +194,8 @@ def test_fcp_promises_nothing_at_a_single_agent():
     "docs/explanation/methods.md", "chosen so that expected coverage is at least 1 - alpha."
 )
 @pytest.mark.guarantee(
-    "README.md", "coverage if all agents' scores are independent and identically distributed"
+    "docs/explanation/which-method.md",
+    "coverage if all agents' scores are independent and identically distributed",
 )
 @pytest.mark.guarantee("fedcp-qq", "P(Y in C(X)) >= M >= 1 - alpha, with equality to M without")
 @pytest.mark.parametrize("sizes", [(1, 1), (2, 3), (1, 1, 3), (2, 2, 2)])
@@ -232,6 +241,10 @@ ANYTHING = st.builds(
     "docs/explanation/byzantine.md", "coverage at your own site whatever others send"
 )
 @pytest.mark.guarantee(
+    "docs/explanation/which-method.md",
+    "each agent whose test data are like its calibration data, whatever the others send",
+)
+@pytest.mark.guarantee(
     "README.md",
     "each agent whose test data are like its calibration data, whatever the others send",
 )
@@ -275,6 +288,9 @@ def loss(point, t):
 @pytest.mark.guarantee(
     "docs/explanation/methods.md",
     "expected loss at most alpha for a test point that comes from agent k",
+)
+@pytest.mark.guarantee(
+    "docs/explanation/which-method.md", "at most alpha over the mixture of agents"
 )
 @pytest.mark.guarantee("README.md", "at most alpha over the mixture of agents")
 @pytest.mark.guarantee("fed-crc", "the expected loss of a test point is at most alpha")
@@ -329,6 +345,10 @@ def of_classes(method, rest, alpha):
 )
 @pytest.mark.guarantee(
     "docs/explanation/label-shift.md", "then coverage at the target is at least 1 - alpha**"
+)
+@pytest.mark.guarantee(
+    "docs/explanation/which-method.md",
+    "coverage under label shift in finite samples with `n0=0`; approximate by default",
 )
 @pytest.mark.guarantee(
     "README.md", "coverage under label shift in finite samples with `n0=0`; approximate by default"
@@ -416,15 +436,27 @@ def test_the_grid_costs_one_step(scores, alpha):
     assert fine == coarse == inf or fine <= coarse < fine + 0.1 + 1e-9
 
 
-@pytest.mark.guarantee("README.md", "(fewer than 19 at alpha = 0.05) has no finite threshold.")
+@pytest.mark.guarantee(
+    "docs/explanation/which-method.md", "(fewer than 19 at alpha = 0.05) has no finite threshold."
+)
+@pytest.mark.guarantee("README.md", "enough of these (9 at alpha = 0.1, 19 at 0.05)")
 def test_too_few_points_have_no_finite_threshold():
     assert fw.conformal_quantile([0.5] * 18, 0.05) == inf
     assert fw.conformal_quantile([0.5] * 19, 0.05) == 0.5
+    assert fw.conformal_quantile([0.5] * 8, 0.1) == inf
+    assert fw.conformal_quantile([0.5] * 9, 0.1) == 0.5
 
 
 @pytest.mark.guarantee(
     "docs/explanation/methods.md",
     "coverage of at least 1 - alpha in finite samples at every agent that counts",
+)
+@pytest.mark.guarantee(
+    "docs/explanation/which-method.md",
+    "coverage at every agent that counts, and under every mixture of them",
+)
+@pytest.mark.guarantee(
+    "README.md", "coverage at every agent that counts, and under every mixture of them"
 )
 @pytest.mark.guarantee(
     "max-cp", "coverage of at least 1 - alpha, in finite samples, at every agent"
@@ -456,6 +488,17 @@ AGENTS = st.lists(st.lists(tied, min_size=1, max_size=5), min_size=2, max_size=7
 
 @pytest.mark.guarantee(
     "docs/explanation/methods.md", "coverage of a point of the new agent of at least 1 - alpha"
+)
+@pytest.mark.guarantee(
+    "docs/explanation/which-method.md",
+    "coverage at a new agent that is exchangeable with those that took part",
+)
+@pytest.mark.guarantee(
+    "README.md", "coverage at a new agent that is exchangeable with those that took part"
+)
+@pytest.mark.guarantee(
+    "docs/explanation/which-method.md",
+    "coverage at a new agent that is exchangeable with those that took part",
 )
 @pytest.mark.guarantee(
     "README.md", "coverage at a new agent that is exchangeable with those that took part"
