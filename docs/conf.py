@@ -143,6 +143,8 @@ def complete(app: Sphinx, name: str, source: list[str]) -> None:
     source[0] = source[0].replace("gallery/README.md", "auto_gallery/index.rst")
     source[0] = source[0].replace("<!-- cards -->", ":::{container} cards")
     source[0] = source[0].replace("<!-- end of cards -->", ":::")
+    for words in (words for words, page in generate.SEARCHED.items() if page == name):
+        source[0] = source[0].replace("\n", f"\n\n```{{index}} ! {words.lower()}\n```\n", 1)
     if name.startswith(ALONE):
         source[0] = f"---\norphan: true\n---\n\n{source[0]}"
     if name in SECTIONS:

@@ -30,6 +30,17 @@ MODULES = (
 )
 """Modules beside the package itself whose public names are documented."""
 
+SEARCHED = {
+    "Byzantine": "docs/explanation/byzantine",
+    "secure aggregation": "docs/how-to/secure-aggregation",
+    "label shift": "docs/explanation/label-shift",
+    "new site": "docs/how-to/new-site",
+    "empty set": "docs/how-to/empty-sets",
+    "small site": "docs/how-to/small-agents",
+    "which method": "docs/explanation/which-method",
+}
+"""Words that a search must find on their page first; `docs/conf.py` makes them index entries."""
+
 ROOT = Path(__file__).resolve().parents[1]
 METHODS_PAGE = ROOT / "docs" / "explanation" / "methods.md"
 MADE = "<!-- made by `python docs/generate.py` -->", "<!-- end -->"

@@ -70,13 +70,14 @@ def calibrate(
     ask: Annotated[Path | None, typer.Option(help="A later question of the same round.")] = None,
     labels: LabelsFile = None,
     allow_samples: Annotated[
-        bool, typer.Option("--allow-samples", help="Let a method send all scores of single people.")
+        bool,
+        typer.Option("--allow-samples", help="Let a method send single scores, without a limit."),
     ] = False,
     max_share: Annotated[
-        float, typer.Option(help="Most scores, as a share of all, that a round may learn.")
+        float, typer.Option(help="Largest share of the scores that a round may learn.")
     ] = USUAL_LIMIT.share,
     min_class: Annotated[
-        int, typer.Option(help="Fewest points of a class or group of which scores are revealed.")
+        int, typer.Option(help="A class or group with fewer points reveals no scores.")
     ] = USUAL_LIMIT.min_class,
     privacy_budget: Annotated[
         float | None,
@@ -165,14 +166,15 @@ def predict(
     labels: LabelsFile = None,
     temperature_file: TemperatureFile = None,
     allow_empty: Annotated[
-        bool, typer.Option(help="Whether sets may be empty; else the most probable label is in.")
+        bool,
+        typer.Option(help="Whether sets may be empty; if not, each holds the most probable label."),
     ] = True,
     out: Annotated[
         Path | None, typer.Option(help="Where the sets are written; by default sets-AGENT-ID.csv.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Turn model outputs into prediction sets; with labels, also say how many are covered."""
+    """Turn model outputs into prediction sets; with labels, also print their coverage."""
     terms = load(release)
     if round is not None:
         check_terms(terms, folder.read_round(round))

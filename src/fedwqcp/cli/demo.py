@@ -37,12 +37,12 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for figure, report and numbers.")] = Path("out"),
     seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 0,
     alpha: Annotated[float, typer.Option(help="Miscoverage level.")] = ALPHA,
-    every: Annotated[bool, typer.Option("--all", help="Compare all methods, not five.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Compare all methods instead of five.")
+    ] = False,
     splits: Annotated[
         int | None,
-        typer.Option(
-            help="Repeat on so many splits of the patients, and write their spread alone."
-        ),
+        typer.Option(help="Repeat on this many random splits; write only their mean and spread."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -86,7 +86,7 @@ def allow(
     kit: Annotated[Path, typer.Argument(help="Startup kit of a site or of the coordinator.")],
     as_json: AsJson = False,
 ) -> None:
-    """Let a startup kit run the classes of fedwqcp alone, and no code that a job brings."""
+    """Lock a startup kit: it runs only fedwqcp's classes, no code that a job brings."""
     from fedwqcp.federation.transport.nvflare.deployment import allow
 
     output, files = Output(as_json), allow(kit)

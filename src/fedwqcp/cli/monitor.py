@@ -40,9 +40,9 @@ ALARMED = 5
 @app.command("open")
 def open_state(
     state: State,
-    agent: Annotated[list[str], typer.Option(help="An agent to watch; once for each.")],
+    agent: Annotated[list[str], typer.Option(help="An agent to watch; repeat for each.")],
     alpha: Annotated[float, typer.Option(help="Miscoverage level that was promised.")],
-    classes: Annotated[int, typer.Option(help="Watch each of so many classes too.")] = 0,
+    classes: Annotated[int, typer.Option(help="Number of classes, to watch each of them too.")] = 0,
     class_alpha: Annotated[
         float | None,
         typer.Option(help="Misses accepted within a class; by default alpha."),
@@ -55,7 +55,7 @@ def open_state(
         list[int] | None,
         typer.Option(
             help="Calibration points of each agent (one number for all, or repeat it for each): "
-            "adds the tolerance that their chance asks for."
+            "adds a tolerance for the chance in calibration."
         ),
     ] = None,
     as_json: AsJson = False,
@@ -100,7 +100,7 @@ def update(
         typer.Option(help="Command that opens the next round; it runs once for each alarm."),
     ] = None,
     on_alarm_days: Annotated[
-        float, typer.Option(help="Days that must lie between two rounds of --on-alarm.")
+        float, typer.Option(help="Minimum days between two rounds that --on-alarm opens.")
     ] = 7.0,
     check: Check = False,
     as_json: AsJson = False,
@@ -129,7 +129,7 @@ def show(
     check: Check = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say how every agent and class stands; it may be looked at any time."""
+    """Show the state of every agent and class, at any time."""
     _end(load_monitor(state).standings(), check, as_json)
 
 
@@ -139,7 +139,7 @@ def recalibrated(
     agent: Annotated[list[str], typer.Option(help="Who has a new threshold.")],
     as_json: AsJson = False,
 ) -> None:
-    """Start anew for agents that were calibrated again; their alarms end."""
+    """Restart agents that were calibrated again; their alarms end."""
     with changing(state) as monitor:
         for name in agent:
             monitor.recalibrated(name)

@@ -42,7 +42,7 @@ WIDTH = 120
 """Columns of a table where the output is no terminal."""
 
 AsJson = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object and no words, for scripts.")
+    bool, typer.Option("--json", help="Print one JSON object instead of text, for scripts.")
 ]
 
 

@@ -63,7 +63,7 @@ def page(
         Path | None, typer.Option(help="The agent's calibration outputs, for its scores.")
     ] = None,
     examples: Annotated[
-        int, typer.Option(help="Show so many single points; only their owner may ask for this.")
+        int, typer.Option(help="Show this many single rows; only for the owner of the data.")
     ] = 0,
     as_json: AsJson = False,
 ) -> None:

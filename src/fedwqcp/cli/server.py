@@ -74,7 +74,8 @@ def open_(
         str | None, typer.Option(help="Set rule: leq, leq_top1 or until; by default leq.")
     ] = None,
     allow_empty: Annotated[
-        bool, typer.Option(help="Whether sets may be empty; else the most probable label is in.")
+        bool,
+        typer.Option(help="Whether sets may be empty; if not, each holds the most probable label."),
     ] = True,
     preset: Annotated[
         str | None, typer.Option(help="Score, rule and overflow together: sound or paper.")
@@ -96,16 +97,18 @@ def open_(
             "(mixture); or shares with commas, as the method reads them."
         ),
     ] = "own",
-    quorum: Annotated[int | None, typer.Option(help="Sound answers that a release needs.")] = None,
+    quorum: Annotated[
+        int | None, typer.Option(help="Number of valid answers that a release needs.")
+    ] = None,
     require_signatures: Annotated[
         bool,
         typer.Option(
             "--require-signatures",
-            help="Take answers alone that are signed with the keys that the roster names.",
+            help="Accept only answers that are signed with the keys in the roster.",
         ),
     ] = False,
     allow_large_alpha: Annotated[
-        bool, typer.Option("--allow-large-alpha", help="Take levels above 0.5 too.")
+        bool, typer.Option("--allow-large-alpha", help="Accept levels above 0.5.")
     ] = False,
     out: Annotated[
         Path | None, typer.Option(help="Where the round is written; by default round-ID.json.")
