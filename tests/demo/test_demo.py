@@ -180,3 +180,15 @@ def test_masked_sums_give_the_plain_threshold_at_the_hospitals(method):
 def test_the_page_shows_the_committed_table():
     page = Path(__file__).parents[2] / "docs" / "explanation" / "four-hospitals.md"
     assert spread_table(committed_spread()) in page.read_text()
+
+
+def test_the_readme_says_what_the_committed_table_says():
+    text = " ".join((Path(__file__).parents[2] / "README.md").read_text().split())
+    means = {
+        (row.method, row.agent): f"{100 * row.mean:.0f}"
+        for row in committed_spread()
+        if row.act == "four"
+    }
+    own = sorted(mean for (method, _), mean in means.items() if method == "split-cp")
+    assert f"covers {means['fedwq-cp', 'Zurich-Basel']} % of the Swiss patients over 200" in text
+    assert f"own threshold {own[0]} to {own[-1]} %" in text
