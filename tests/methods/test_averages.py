@@ -150,6 +150,19 @@ def test_no_threshold_is_below_that_of_fedwq_cp(agents, alpha, method):
                 assert q >= mean.threshold(name, level)
 
 
+@pytest.mark.guarantee("fedls-cp", "is covered with probability at least 1 - alpha in finite")
+@settings(max_examples=100)
+@given(samples(infinite=True), alphas())
+def test_with_the_target_own_no_threshold_is_below_the_agents_own(agents, alpha):
+    """Split conformal prediction at least: its set lies within this one."""
+    found = fw.calibrate(
+        labelled(agents), method=FedLSCP(floor=True), alpha=alpha, allow_large_alpha=True
+    )
+    for name, scores in agents.items():
+        own = fw.conformal_quantile(scores, alpha)
+        assert found.threshold(name) >= (own if own < inf else -inf)
+
+
 @pytest.mark.parametrize("method", FLOORED)
 def test_it_holds_within_every_group_and_column(method):
     rng = np.random.default_rng(4)

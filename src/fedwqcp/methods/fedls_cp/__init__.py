@@ -104,7 +104,8 @@ class FedLSCP(OneShot[ClassSketches]):
         be corrected for a shift between age bands, say; ``target`` is then their distribution.
     floor : bool, optional
         Whether no threshold is below FedWQ-CP's of the same scores, agents with too few left out
-        (``overflow="exclude"``): every set then contains FedWQ-CP's.
+        (``overflow="exclude"``): every set then contains FedWQ-CP's. With the target ``"own"``, an
+        agent's threshold is not below its own conformal threshold either, where it has one.
 
     Notes
     -----
@@ -117,7 +118,9 @@ class FedLSCP(OneShot[ClassSketches]):
     points, or with fewer than ``min_class``, never counts as covered: with more than alpha of the
     target in such classes the threshold is +inf. With shrinkage coverage is approximate, and right
     as far as other agents' scores of a class are distributed alike. ``floor`` only adds coverage:
-    bounds from below stay, bounds from above do not.
+    bounds from below stay, bounds from above do not. With ``floor`` and the target ``"own"``, an
+    agent with enough points for a threshold of its own is covered with probability at least 1 -
+    alpha in finite samples, if its test points are exchangeable with its calibration points.
 
     The threshold is the smallest q with sum_c pi_c m_c(q) / (n_c + 1) >= 1 - alpha, m_c the scores
     that are surely at most q; the page on label shift proves both bounds. ``mixture`` and ``own``
@@ -245,6 +248,9 @@ class FedLSCP(OneShot[ClassSketches]):
         if self.floor:
             sent = of_kind(summaries, SketchesAndThreshold)
             q = np.maximum(q, mean_threshold(each.local for each in sent))
+            if self.target == "own":
+                local = [each.local.threshold for each in sent]
+                q = np.maximum(q, np.where(np.isfinite(local), local, -inf))
         share = Shrinkage(counts, n0).share if n0 else np.zeros_like(counts)
         return LabelShifted(
             values=tuple(q.tolist()),
