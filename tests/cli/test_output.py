@@ -228,6 +228,11 @@ def test_the_demo(house, monkeypatch):
     assert facts["advised"][0]["method"] == results().advice().method
 
 
+def test_warm_up():
+    pytest.importorskip("numba")
+    assert all(took > 0 for took in call_json("warm-up", "--classes", "3")["seconds"].values())
+
+
 def test_an_error_leaves_stdout_empty(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "fedwqcp", "audit", str(tmp_path / "nowhere"), "--json"],
