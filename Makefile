@@ -48,8 +48,9 @@ test-flower-oldest: $(VENV)/.flower-oldest  ## apps and a round between processe
 test-nvflare: $(VENV)/.nvflare  ## rounds over NVIDIA FLARE, within a process and between real ones
 	$(BIN)/python -m pytest tests/nvflare tests/conformance/test_transports.py tests/cli/test_output.py -m "not slow and not nightly"
 
-nightly: $(VENV)/.simulation $(VENV)/.nvflare  ## the slow faults of a federation, and three minutes of the fuzzer
+nightly: $(VENV)/.simulation $(VENV)/.nvflare  ## the slow faults of a federation, the oldest Flower, three minutes of the fuzzer
 	$(BIN)/python -m pytest tests/flower tests/nvflare -m nightly
+	$(MAKE) test-flower-oldest
 	$(MAKE) fuzz SECONDS=180
 
 SECONDS ?= 600
