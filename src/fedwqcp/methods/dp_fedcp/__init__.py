@@ -126,8 +126,9 @@ class DPFedCP(Method[Summary]):
     >>> import fedwqcp as fw
     >>> a = fw.Calibration([0.1, 0.2, 0.3, 0.4], labels=[0, 0, 0, 1])
     >>> b = fw.Calibration([0.5, 0.6, 0.7, 0.8], labels=[0, 1, 1, 1])
-    >>> method = DPFedCP(target=(3.0, 1.0), solver="exact")
-    >>> fw.calibrate({"a": a, "b": b}, method=method, alpha=0.4).threshold("a")
+    >>> method = DPFedCP(solver="exact")
+    >>> release = fw.calibrate({"a": a, "b": b}, method=method, target=(3.0, 1.0), alpha=0.4)
+    >>> release.threshold("a")
     array([0.5, 0.5])
     """
 

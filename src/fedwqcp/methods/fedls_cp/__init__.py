@@ -141,7 +141,11 @@ class FedLSCP(OneShot[ClassSketches]):
     >>> import fedwqcp as fw
     >>> a = fw.Calibration([0.1, 0.2, 0.3, 0.4, 0.9], labels=[0, 0, 0, 0, 1])
     >>> b = fw.Calibration([0.2, 0.5, 0.6, 0.7, 0.8], labels=[0, 1, 1, 1, 1])
-    >>> release = fw.calibrate({"a": a, "b": b}, method=FedLSCP(min_class=1), alpha=0.2)
+    >>> sites, method = {"a": a, "b": b}, FedLSCP(min_class=1)
+    >>> release = fw.calibrate(sites, method=method, alpha=0.2)
+    >>> release.threshold("a"), release.threshold("b")
+    (0.4, 0.8)
+    >>> release = fw.calibrate(sites, method=method, alpha=0.2, target="mixture")
     >>> release.threshold("a"), release.threshold("b")
     (0.8, 0.8)
     """
