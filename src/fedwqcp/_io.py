@@ -213,6 +213,8 @@ def _part(path: Path) -> Iterator[tuple[BinaryIO, Path]]:
 
     It has one name for each target, so that the next writer takes over what a killed one left.
     """
+    if not path.name:
+        raise InputError(f"{path} must name a file, got a folder")
     part = path.with_name(f".{path.name}.part")
     flags = os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)
     while True:

@@ -392,8 +392,9 @@ def as_classes(classes: Sequence[str]) -> tuple[str, ...]:
         If there are fewer than two, one is no name or occurs twice, or one is a number that means
         another class.
     """
-    if isinstance(classes, str | bytes):
-        raise InputError("must be a list of names, got one text", field="classes")
+    if isinstance(classes, str | bytes) or not isinstance(classes, Sequence | np.ndarray):
+        got = "one text" if isinstance(classes, str | bytes) else type(classes).__name__
+        raise InputError(f"must be a list of names, got {got}", field="classes")
     for name in classes:
         if not isinstance(name, str):
             raise InputError(

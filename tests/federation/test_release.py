@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedwqcp as fw
-from fedwqcp.errors import InputError
+from fedwqcp.errors import ClassesError, InputError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.predict import calibration_of, predict
 from fedwqcp.federation.transport import folder
@@ -59,7 +59,7 @@ def test_each_round_has_a_key_of_its_own_unless_one_is_given():
     assert fw.calibrate({"a": SITE}, alpha=0.2, key="").round.key == ""
 
 
-@given(ids=st.lists(st.integers(-9, 999), min_size=60, max_size=60))
+@given(ids=st.lists(st.integers(-9, 999), min_size=60, max_size=60, unique=True))
 def test_an_id_is_the_same_as_a_number_and_as_text(ids):
     release = fw.calibrate({"a": SITE}, alpha=0.2, key="k")
     numbers, texts = (
@@ -361,3 +361,54 @@ def test_an_infinite_threshold_gives_whole_sets():
     assert release.threshold("a") == inf
     assert release.predict_set("a", NEW).mask.all()
     assert release.measure("a", NEW, Y).full == 1
+
+
+def test_one_id_for_many_rows_is_refused_and_equal_rows_may_share_one():
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet([1, 2, 3], 50)
+    labels = rng.integers(3, size=50)
+    with pytest.raises(InputError, match="an id must name one row; 49 of the rows repeat the id"):
+        fw.calibrate({"a": fw.Outputs(probs, labels, ids=["x"] * 50)}, alpha=0.1, score="aps")
+    release = fw.calibrate(
+        {"a": fw.Outputs(probs, labels, ids=np.arange(50))}, alpha=0.1, score="aps"
+    )
+    with pytest.raises(InputError, match="an id must name one row; 1 of the rows repeat the id"):
+        release.predict_set("a", probs[:2], ids=["p", "p"])
+    twice = np.repeat(probs[:3], 2, axis=0)
+    assert len(release.predict_set("a", twice, ids=fw.scores.row_ids(twice))) == 6
+
+
+def test_a_table_in_another_order_of_the_rounds_classes_is_refused():
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    table = pandas.DataFrame(rng.dirichlet([1, 2, 3], 50), columns=["x", "y", "z"])
+    labels, names = rng.integers(3, size=50), ["x", "y", "z"]
+    sites = {"a": fw.Outputs(table, labels)}
+    release = fw.calibrate(sites, score="lac", alpha=0.1, classes=names)
+    assert len(release.predict_set("a", table)) == 50
+    with pytest.raises(ClassesError, match="order"):
+        release.predict_set("a", table[["z", "y", "x"]])
+    other = {"a": fw.Outputs(table[["z", "y", "x"]], labels)}
+    with pytest.raises(ClassesError, match="order"):
+        fw.calibrate(other, score="lac", alpha=0.1, classes=names)
+    with pytest.raises(InputError, match="must be a list of names, got set"):
+        fw.Outputs(table, labels, classes={"x", "y", "z"})
+
+
+@pytest.mark.parametrize("method", ["fedwq-cp", "fcp"])
+def test_a_report_of_a_round_by_group_shows_its_thresholds(method, tmp_path):
+    pytest.importorskip("jinja2")
+    pytest.importorskip("altair")
+    rng = np.random.default_rng(0)
+    groups = ["u", "v"] * 30
+    cals = {n: fw.Calibration(rng.random(60), groups=groups) for n in "ab"}
+    release = fw.calibrate(cals, method=method, alpha=0.1, by="group")
+    release.report(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "every agent finds its own threshold" not in page
+
+
+def test_a_very_small_alpha_warns_and_gives_inf():
+    with pytest.warns(fw.InfiniteThresholdWarning, match="add|Add"):
+        release = fw.calibrate({"a": np.random.default_rng(0).random(9)}, alpha=1e-12)
+    assert release.threshold("a") == inf

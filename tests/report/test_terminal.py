@@ -221,7 +221,10 @@ def test_the_closing_names_what_holds_at_all_four():
     assert said.startswith("Use split-cp here, because over 200 splits it covers 90, 90, 90, 90 %")
     assert f"sends nothing, where {chosen} leaves Zurich-Basel at 80 %" in said
     assert with_means(auto=(bad, 0.5), split_cp=(bad, 0.6)).startswith(f"Use {chosen} here")
-    assert closing(replace(found, spread=())) == f"Use {chosen} here, because it was advised."
+    alone = closing(replace(found, spread=()))
+    assert alone == f"Use {chosen} here (floor=True), because it was advised."
+    both = with_means(auto=(good, 0.5), split_cp=(good, 0.6))
+    assert both.endswith("split-cp, which sends nothing, covers 90, 90, 90, 90 %, and varies more.")
 
 
 def test_a_coverage_below_by_more_than_chance_has_a_star_that_is_explained():

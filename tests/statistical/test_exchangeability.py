@@ -439,7 +439,10 @@ def test_the_grid_costs_one_step(scores, alpha):
 @pytest.mark.guarantee(
     "docs/explanation/which-method.md", "(fewer than 19 at alpha = 0.05) has no finite threshold."
 )
-@pytest.mark.guarantee("README.md", "enough of these (9 at alpha = 0.1, 19 at 0.05)")
+@pytest.mark.guarantee(
+    "docs/explanation/which-method.md", "enough of these (at least 9 at alpha = 0.1, 19 at 0.05"
+)
+@pytest.mark.guarantee("README.md", "enough of these (at least 9 at alpha = 0.1, 19 at 0.05")
 def test_too_few_points_have_no_finite_threshold():
     assert fw.conformal_quantile([0.5] * 18, 0.05) == inf
     assert fw.conformal_quantile([0.5] * 19, 0.05) == 0.5

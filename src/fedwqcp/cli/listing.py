@@ -67,7 +67,7 @@ def warm_up(
     ] = [2, 10, 100],  # noqa: B006  # never changed
     as_json: AsJson = False,
 ) -> None:
-    """Compile the fast loops ahead, so that no later call waits; needs the extra [fast]."""
+    """Compile the fast loops ahead, so that no later call waits; needs numba (extra fast)."""
     output = Output(as_json)
     if not compilation.installed():
         raise MissingExtraError("warm-up", "fast")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from math import isfinite
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ClassVar, ParamSpec, TypeVar
 
 import msgspec
 import numpy as np
@@ -85,6 +85,9 @@ class Outputs:
     logits: bool
     classes: tuple[str, ...]
     by_name: bool
+    _columns: ClassVar[
+        tuple[str, ...]
+    ] = ()  # of a table with names, where they are none of classes
 
     def __init__(
         self,
@@ -130,6 +133,7 @@ class Outputs:
             fields[what] = part
         for name, value in fields.items():
             object.__setattr__(self, name, value)
+        object.__setattr__(self, "_columns", tuple(table))
 
     def take(self, rows: Bools) -> Outputs:
         """Return some of the rows; where some are left out, nothing tells their lines in a file."""
@@ -156,6 +160,8 @@ class Outputs:
             found = replace(self, values=self.values[:, columns], classes=agreed, by_name=False)
         elif names and agreed:
             check_same_classes(names, agreed)
+        elif set(self._columns) == set(agreed):
+            check_same_classes(self._columns, agreed)
         if found.labels is None:
             return found
         return replace(found, labels=np.asarray(as_class_labels(found.labels, agreed or names)))
@@ -368,7 +374,23 @@ def row_uniforms(key: str, outputs: Outputs) -> Floats:
         texts = ids.astype(np.str_)  # 7 in one file, "7" in another
     except UnicodeDecodeError:
         raise InputError("ids must be integers or text, got bytes that are no text") from None
+    if outputs.ids is not None and (again := _repeated(texts, outputs.values)):
+        raise InputError(
+            f"an id must name one row; {again} of the rows repeat the id of a row with other values"
+        )
     return uniforms(key, texts)
+
+
+def _repeated(ids: npt.NDArray[np.str_], values: npt.NDArray[Any]) -> int:
+    """Count the rows whose id stands for another row; equal rows may share one of their content.
+
+    Rows of one id share a uniform: with one id for all rows, coverage would hang on one number.
+    """
+    if len(set(ids.tolist())) == len(ids):
+        return 0
+    _, first, which = np.unique(ids, return_index=True, return_inverse=True)
+    same = values == values[first[which.reshape(-1)]]
+    return int(np.count_nonzero(~same.reshape(len(ids), -1).all(axis=1)))
 
 
 def numbered(prefix: str, columns: Mapping[str, object]) -> tuple[str, ...]:

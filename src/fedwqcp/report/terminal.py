@@ -190,8 +190,14 @@ def closing(results: Results) -> str:
     holding = {name: own for name, own in rows.items() if min(s.mean for s in own) > nominal - 0.01}
     found = results.of("four", "auto")[0]
     if not rows or not holding or "auto" in holding:
-        measured = f" and {_measured(rows['auto'])}" if rows else ""
-        return f"Use {found.chosen} here, because it was advised{measured}."
+        use = f"Use {found.chosen} here{_settings(results)}, because it was advised"
+        if "auto" not in holding or "split-cp" not in holding:
+            return f"{use} and {_measured(rows['auto'])}." if rows else f"{use}."
+        own = ", ".join(f"{100 * s.mean:.0f}" for s in holding["split-cp"])
+        return (
+            f"{use} and {_measured(rows['auto'])}. split-cp, which sends nothing, covers {own} %, "
+            "and varies more."
+        )
     best = max(holding, key=lambda name: _useful(results, name, holding[name]))
     worst = min(rows["auto"], key=lambda s: s.mean)
     sent = "" if _sent_by(results, best) else " and sends nothing"
@@ -200,6 +206,12 @@ def closing(results: Results) -> str:
         f"{worst.agent} at {100 * worst.mean:.0f} %. Federate where a hospital has too few "
         "patients."
     )
+
+
+def _settings(results: Results) -> str:
+    """Name the settings that the advice has, in brackets; nothing where it has none."""
+    named = results.advice("four").text.split(" on ")[0].split(", ")[1:]
+    return f" ({', '.join(named)})" if named else ""
 
 
 def _useful(results: Results, method: str, own: Sequence[Spread]) -> tuple[float, int]:

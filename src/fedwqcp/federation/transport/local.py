@@ -469,7 +469,7 @@ def _infinite(
     if "overflow" not in terms.method.settings:
         return f"{text}{cure}."
     level = exact_level(alpha / len(release.tasks_of(alpha)))  # columns of a score share alpha
-    needed = ceil(1 / (1 - level)) - 1  # the least n with rank(n, alpha) <= n
+    needed = ceil(1 / ((1 - level) or alpha)) - 1  # the least n with rank(n, alpha) <= n
     few = [f"{name!r} has {cal.n}" for name, cal in cals.items() if cal.n < needed]
     text += f"An agent needs at least {needed} calibration points"
     text += f" of each {_PARTS[terms.by]}" if terms.by else ""

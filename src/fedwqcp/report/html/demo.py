@@ -31,12 +31,12 @@ from fedwqcp.report.html.page import (
 from fedwqcp.report.terminal import advised, closing, row_name
 
 MEANING = (
-    "One answer: the model is sure enough. Taken over all patients, with one answer or two, the "
-    "set misses the truth for at most the share that was asked for.",
+    "One answer: the model is sure enough. Where the method's promise holds (see the verdicts), "
+    "the sets of all patients together miss the truth for at most the share that was asked for.",
     "Both answers: the model cannot tell for this patient. Treat the patient as undecided and do "
     "what you would do without the model: the next test, or a colleague's opinion.",
-    "No answer: the patient is unlike those the threshold was made from. Treat this as undecided "
-    "too. It is not a third diagnosis.",
+    "No answer: an effect of chance in the score, mostly where the model is sure. It says nothing "
+    "of the patient: treat this as undecided. Sets without it: allow_empty=False.",
     "The promise is about many patients, not about one: 90 % coverage does not mean that this set "
     "is right with probability 90 %. It also does not hold for each sex or age group by itself.",
 )

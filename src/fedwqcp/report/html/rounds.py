@@ -264,15 +264,24 @@ def _verdict(
     return ViewVerdict("plain", "Closed", said)
 
 
+def _thresholds(release: Release, name: str, alpha: float) -> list[float] | None:
+    """Return an agent's thresholds, one or more for each group; None where it finds its own."""
+    try:
+        if release.round.by == "group":
+            of = release.by_group(name, alpha).values()
+            return [q for group in of for q in np.atleast_1d(group).tolist()]
+        return list(np.atleast_1d(release.threshold(name, alpha)).tolist())
+    except InputError:
+        return None
+
+
 def _thresholds_sentence(release: Release, alpha: float) -> str:
     """Say which thresholds came out."""
     values: list[float] = []
     for name in release.used:
-        try:
-            found = release.threshold(name, alpha)
-        except InputError:
+        if (found := _thresholds(release, name, alpha)) is None:
             return "every agent finds its own threshold"
-        values += [found] if isinstance(found, float) else found.tolist()
+        values += found
     low, high = min(values), max(values)
     one = f"the threshold is {number(low)}"
     what = one if low == high else f"thresholds lie from {number(low)} to {number(high)}"
@@ -311,11 +320,8 @@ def _card(
 ) -> Card:
     """Return what the server knows of one agent."""
     tone, word = _STATUS["left out" if out else agent.status]
-    try:
-        given = release.threshold(agent.name, alpha)
-        threshold = threshold_range(given if isinstance(given, float) else given.tolist())
-    except InputError:
-        threshold = "its own"
+    given = _thresholds(release, agent.name, alpha)
+    threshold = "its own" if given is None else threshold_range(given)
     facts = [("threshold in use", threshold)]
     if agent.status != "refused":  # what is refused is not counted
         facts.append(("bytes sent", f"{agent.bytes_up:,}"))
@@ -354,7 +360,7 @@ def _thresholds_section(
     rows = [
         (name, sent.n, sent.threshold, q)
         for name, sent in local.items()
-        for q in np.atleast_1d(release.threshold(name, alpha)).tolist()
+        for q in _thresholds(release, name, alpha) or ()
     ]
     return Section(
         "thresholds",
