@@ -37,7 +37,7 @@ paper: $(VENV)/.torch  ## the paper's experiment: make paper DATA=folder
 	$(BIN)/fedwqcp-lab reproduce --data $(DATA) --out runs/paper
 
 test-flower: $(VENV)/.flower  ## rounds between real processes, with TLS and authentication
-	$(BIN)/python -m pytest tests/flower tests/federation/test_certs.py tests/cli/test_server.py tests/conformance/test_transports.py \
+	$(BIN)/python -m pytest tests/flower tests/federation/test_certs.py tests/cli/test_server.py \
 	  src/fedwqcp/federation/transport/flower -m "not slow and not nightly"
 
 test-flower-oldest: $(VENV)/.flower-oldest  ## apps and a round between processes on the oldest supported Flower
