@@ -225,7 +225,8 @@ def run(*words, code=0):
     return done.output
 
 
-def test_list_says_where_each_is(shelf):
+def test_list_says_where_each_is(shelf, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")  # no cell is wrapped, however long the path is
     said = " ".join(run("list", "--data", shelf).split())
     assert "classification, 10 classes" in said
     assert "no; fedwqcp-lab data fetch bloodmnist" in said

@@ -270,6 +270,11 @@ def test_weights_by_hand():
     assert found.tolist() == [[0.75, 0.25, 0.0], [0.0, 0.0, 0.0]]
 
 
+@pytest.mark.parametrize("sigma", [0.0199, 1e-9, 1e-170, 5e-324])
+def test_a_tiny_discrete_gaussian_is_zero(sigma):
+    assert not discrete_gaussian(sigma, 9, np.random.default_rng(0)).any()
+
+
 def test_discrete_gaussian_has_its_law():
     drawn = discrete_gaussian(1.5, 20_000, np.random.default_rng(0))
     support = np.arange(-12, 13)

@@ -161,12 +161,18 @@ def size_margin(epsilon: float, failure: float) -> int:
     return ceil(log(1 / failure) / epsilon)
 
 
+SURE_ZERO = 0.02
+"""Below it every draw but 0 has a probability of less than 1e-500, and sigma^2 may underflow."""
+
+
 def discrete_gaussian(sigma: float, size: int, rng: Random) -> npt.NDArray[np.int64]:
     """Draw integers k with probability proportional to exp(-k^2 / (2 sigma^2)).
 
     By rejection from a discrete Laplace distribution of scale floor(sigma) + 1 (Canonne, Kamath,
     Steinke 2020, Algorithm 3), in floating point: unlike the draws above it is not exact.
     """
+    if sigma < SURE_ZERO:
+        return np.zeros(size, dtype=np.int64)
     t = floor(sigma) + 1
     drawn: list[int] = []
     while len(drawn) < size:
