@@ -47,10 +47,10 @@ MADE = "<!-- made by `python docs/generate.py` -->", "<!-- end -->"
 """Between these lines of the page stand the tables of kinds, promises and tests."""
 HELD = """## Each promise and the test that holds it
 
-Every sentence of a method's guarantee, and promises of other pages, with the tests that would fail
-if it were false. `python docs/generate.py` makes these tables from the docstrings and the tests'
-marks; a test fails where they are stale, or a sentence has no test. The tables of `SECURITY.md`
-name their tests themselves.
+Every sentence of a method's guarantee, and promises of other pages and docstrings, with the tests
+that would fail if it were false. `python docs/generate.py` makes these tables from docstrings and
+the tests' marks; a test fails where they are stale, or a sentence has no test. The tables of
+`SECURITY.md` name their tests themselves.
 """
 
 FIGURES = {"docs/beyond.md", "docs/performance.md", "docs/reproduction.md"}
@@ -102,6 +102,15 @@ NO_PROMISES = {
     "docs/reference/cli.md": ("| `server close` |", "demo` | `method`, `guarantee`"),
     "docs/reference/wire-format.md": ("A guarantee's `kind` is",),
     "docs/tutorial/first-hour.md": ("They want prediction sets that miss",),
+    "fedwqcp.Guarantee": ("What is proved of a released threshold",),  # from here on docstrings
+    "fedwqcp.Release": ("What is proved of the thresholds",),
+    "fedwqcp.calibrate": ("The thresholds, what is proved of them",),
+    "fedwqcp.conformal_rank": ("no finite threshold carries the guarantee",),
+    "fedwqcp.weighted_quantile": ("A cumulative weight that misses the level",),
+    "fedwqcp.monitor.MonitorTerms": ("which only a calibration by label promises",),
+    "fedwqcp.monitor.Standing": ("Least coverage that still keeps the promise",),
+    "method max-cp": ("The price is coverage above 1 - alpha at most agents",),
+    "method new-agent-cp": ("so it is at most Q with probability",),  # a step of the proof
 }
 """Words of sentences that sound like a promise of this software and are none: what users want,
 definitions, hypotheses, figures, lists of names."""
@@ -265,6 +274,47 @@ def promising(page: str) -> list[str]:
     return found
 
 
+@cache
+def documented() -> dict[str, str]:
+    """Return the docstrings of all exported names, but for examples and methods' guarantees."""
+    spaces = {"fedwqcp": fedwqcp} | {name: import_module(name) for name in MODULES}
+    found = {
+        f"{space}.{name}": getattr(module, name)
+        for space, module in spaces.items()
+        for name in module.__all__
+    }
+    found |= {f"method {name}": methods.find(name) for name in methods.available()}
+    found |= {f"score {name}": type(scores.get(name)) for name in scores.available()}
+    texts = {name: inspect.getdoc(each) or "" for name, each in found.items() if callable(each)}
+    guarantee = re.compile(r"\*\*Guarantee\*\*: .*?(?:\n\n|$)", re.DOTALL)
+    return {
+        name: guarantee.sub("", text.partition("\nExamples\n---")[0])
+        for name, text in texts.items()
+    }
+
+
+def promising_docstring(name: str) -> list[str]:
+    """Return the sentences of a docstring that promise something."""
+    found = []
+    for block in re.split(r"\n\s*\n|\n-{3,}\n|\n(?=\S[^\n]* : )", documented()[name]):
+        line = re.sub(r"^[\w, *]+ : [^\n]*\n", "", block)  # what a parameter is called
+        parts = re.split(r"(?<=\.) (?=[A-Z`*])", " ".join(line.split()))
+        found += [s for s in parts if _LIMIT.search(s) and _OF.search(s)]
+    return found
+
+
+def unheld_in_docstrings() -> list[tuple[str, str]]:
+    """Return exported names and sentences of their docstrings which no test is marked to hold."""
+    found = []
+    for name in documented():
+        words = [mark.words for mark in marks() if mark.source == name]
+        words += NO_PROMISES.get(name, ())
+        for sentence in promising_docstring(name):
+            if not any(each in sentence for each in words):
+                found.append((name, sentence))
+    return found
+
+
 def unheld() -> list[tuple[str, str]]:
     """Return pages and their sentences that promise something which no test is marked to hold."""
     tests = {node.name for _, node in _tests()}
@@ -298,7 +348,9 @@ def sentence_with(mark: Mark) -> str | None:
     """Return the sentence of a guarantee that a mark is about, or its words of a page."""
     if mark.source in methods.available():
         return next((each for each in guarantee_of(mark.source) if mark.words in each), None)
-    return mark.words if mark.words in " ".join(_own_text(mark.source).split()) else None
+    docstring = documented().get(mark.source)
+    text = _own_text(mark.source) if docstring is None else docstring
+    return mark.words if mark.words in " ".join(text.split()) else None
 
 
 def promises() -> str:
@@ -313,7 +365,7 @@ def promises() -> str:
         held.setdefault((mark.source, sentence), []).append(mark.test)
     rows = [HELD, "| of | promise | held by |", "|---|---|---|"]
     for (source, sentence), tests in held.items():
-        of = source if source in methods.available() else Path(source).name
+        of = Path(source).name if source.endswith(".md") else source
         names = ", ".join(f"`{test.partition('/')[2]}`" for test in tests) or "**no test**"
         rows.append(f"| {of} | {sentence.replace('|', '&#124;').replace('``', '`')} | {names} |")
     return "\n".join(rows)

@@ -93,3 +93,15 @@ def test_a_transport_releases_what_one_process_releases(method, carry, tmp_path)
     assert there.rounds == here.rounds
     assert [a.bytes_up for a in there.agents] == [a.bytes_up for a in here.agents]
     assert there == here
+
+
+@pytest.mark.parametrize("carry", [by_files, over_an_engine, over_flower, over_nvflare])
+def test_a_federated_quantile_is_exact_over_every_transport(carry, tmp_path):
+    cals = calibrations()
+    values = {name: cal.scores for name, cal in cals.items()}
+    pooled = np.concatenate(list(values.values()))
+    method = choose_method(fw.methods.get("fcp", correction=False))
+    round = Round("r1", method, Choice("custom"), (0.3,), tuple(cals), 3)
+    release = carry(round, {name: Calibration(own) for name, own in values.items()}, tmp_path)
+    expected = np.quantile(pooled, 0.7, method="inverted_cdf")
+    assert release.threshold("site-0") == expected == fw.federated_quantile(values, 0.7)

@@ -30,6 +30,9 @@ def test_a_release_survives_a_file(tmp_path):
     assert again.threshold("a", 0.4) == release.threshold("a", 0.4)
 
 
+@pytest.mark.guarantee(
+    "fedwqcp.save", "takes such a threshold from its own data, never from a file"
+)
 @pytest.mark.parametrize("method", OWN)
 def test_an_agents_own_threshold_is_in_no_file(tmp_path, method):
     release = calibrate(AGENTS, method=method, alpha=0.4)

@@ -90,6 +90,10 @@ def test_whatever_others_send_an_honest_threshold_lies_between_two_of_its_own(
 
 
 @pytest.mark.guarantee(
+    "fedwqcp.theory.advise",
+    "keeps at least the coverage of its own threshold whatever the others send",
+)
+@pytest.mark.guarantee(
     "docs/explanation/byzantine.md",
     "its threshold lies between its own for alpha and its own for 0.95 alpha",
 )

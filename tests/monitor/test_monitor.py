@@ -183,6 +183,13 @@ def test_a_refused_update_changes_nothing(call, says):
 
 
 @pytest.mark.guarantee(
+    "fedwqcp.monitor.Monitor", "So the probability of any false alarm is at most delta"
+)
+@pytest.mark.guarantee(
+    "fedwqcp.monitor.Monitor",
+    "raises an alarm, ever, with probability at most delta/K for K agents",
+)
+@pytest.mark.guarantee(
     "docs/explanation/monitoring.md",
     "the probability that *any* alarm is *ever* raised is at most delta",
 )

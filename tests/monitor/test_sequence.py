@@ -33,6 +33,10 @@ def ever_wrong(chances, level):
     return wrong
 
 
+@pytest.mark.guarantee(
+    "fedwqcp.monitor.confidence_sequence",
+    "it never reaches 1/(1 - level) but with probability 1 - level",
+)
 @pytest.mark.parametrize(
     "chances",
     [[0.5] * 30, [0.9] * 40, [0.02] * 60, [0.99] * 10 + [0.4] * 20, [0.2, 0.9] * 15],
@@ -81,6 +85,9 @@ def test_what_cannot_be_is_refused(n, hits, level):
         confidence_sequence(n, hits, level)
 
 
+@pytest.mark.guarantee(
+    "fedwqcp.monitor.calibration_slack", "The slack, at least 0; 0 where n is too small"
+)
 def test_slack_is_a_quantile_of_the_coverage_of_split_conformal():
     rng = np.random.default_rng(0)
     coverage = np.sort(rng.uniform(size=(20_000, 199)), axis=1)[:, 189]  # rank 190 of 199

@@ -155,6 +155,9 @@ def test_fcp(method, groups, alpha):
         assert mixture(distinct(groups)) <= 1 - exact(alpha) + Fraction(len(groups), total)
 
 
+@pytest.mark.guarantee(
+    "method fcp", "Whether an agent's threshold is never below its own conformal threshold"
+)
 @pytest.mark.guarantee("fcp", "With ``own`` too, and an agent with enough points")
 @pytest.mark.parametrize("settings_", [{}, {"floor": True}, {"sketch": "order", "min_gap": 2}])
 @settings(max_examples=15, deadline=None)
@@ -187,6 +190,7 @@ def test_fcp_promises_nothing_at_a_single_agent():
     assert shares([easy, hard], threshold)[1] == 0
 
 
+@pytest.mark.guarantee("method fedcp-qq", "its expected coverage is known exactly")
 @pytest.mark.guarantee(
     "docs/explanation/methods.md", "marginal coverage if the scores of all agents are independent"
 )
@@ -339,6 +343,8 @@ def of_classes(method, rest, alpha):
     return solve(method, [cal, other], alpha).values[0]
 
 
+@pytest.mark.guarantee("method fedls-cp", "no shrinkage, and the threshold has the guarantee below")
+@pytest.mark.guarantee("method fedls-cp", "the page on label shift proves both bounds")
 @pytest.mark.guarantee(
     "docs/explanation/methods.md",
     "coverage at a known target distribution of at least 1 - alpha in finite samples",

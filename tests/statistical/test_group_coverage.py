@@ -11,6 +11,9 @@ from fedwqcp.metrics import band
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.guarantee(
+    "fedwqcp.calibrate", "coverage then holds within each, as the method promises it"
+)
 @pytest.mark.guarantee("docs/how-to/groups.md", "what the method promises holds within each")
 @pytest.mark.guarantee(
     "docs/explanation/methods.md", "What is proved of the method then holds in each"

@@ -111,6 +111,9 @@ def test_the_designed_in_failure() -> None:
 # ---- the tests behind the verdict
 
 
+@pytest.mark.guarantee("fedwqcp.theory.judge", "are called unsafe in at most 2 % of rounds")
+@pytest.mark.guarantee("fedwqcp.theory.judge", "is called safe in at most 5 % of rounds")
+@pytest.mark.guarantee("fedwqcp.theory.judge", "taken at the least count, is at least b")
 @pytest.mark.guarantee(
     "docs/explanation/assessment.md",
     "this happens with probability at most 2 %, by the union bound",
