@@ -64,7 +64,9 @@ def test_a_step_ends(clock, arrivals, quorum, seconds):
     assert waited(clock, arrivals, quorum, TIMEOUTS) == seconds
 
 
-@pytest.mark.parametrize("bad", [{"deadline": 0}, {"grace": -1}, {"poll": 0}, {"grace": 1e999}])
+@pytest.mark.parametrize(
+    "bad", [{"deadline": 0}, {"grace": -1}, {"poll": 0}, {"grace": 1e999}, {"deadline": 10**400}]
+)
 def test_a_timeout_is_a_number_of_seconds(bad):
     with pytest.raises(InputError, match="must be a number of seconds"):
         Timeouts(**bad)

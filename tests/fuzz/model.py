@@ -71,7 +71,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _strict(data: bytes) -> Any:
-    """Read strict JSON: UTF-8, no key twice, no number beyond float64, no NaN."""
+    """Read strict JSON: UTF-8, no key twice, no number beyond float64, whole or not, no NaN."""
 
     def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(dict(pairs)) != len(pairs):
@@ -83,6 +83,10 @@ def _strict(data: bytes) -> Any:
             raise NotJsonError
         return float(text)
 
+    def _whole(text: str) -> int:
+        _number(text)
+        return int(text)
+
     def _constant(text: str) -> Any:
         raise NotJsonError(text)
 
@@ -91,7 +95,11 @@ def _strict(data: bytes) -> Any:
     except UnicodeDecodeError:
         raise NotJsonError from None
     return json.loads(
-        text, object_pairs_hook=_object, parse_float=_number, parse_constant=_constant
+        text,
+        object_pairs_hook=_object,
+        parse_float=_number,
+        parse_int=_whole,
+        parse_constant=_constant,
     )
 
 

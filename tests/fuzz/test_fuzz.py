@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from fractions import Fraction
 from math import inf
 from random import Random
 
 import pytest
 
+from fedwqcp import methods
 from fedwqcp.errors import MalformedMessageError
 from fedwqcp.federation.server import Server
 from fuzz import fuzzer, model
@@ -122,6 +124,65 @@ def test_the_model_bounds_what_claimed_points_can_do():
     assert model.pooled_range(honest, 0, 1, 0.2) == (0.8, 0.8)  # R = ceil(0.8 * 10) = 8 of 9
     assert model.pooled_range(honest, 2, 2, 0.2) == (0.9, inf)  # R = ceil(0.8 * 13) = 11 of 11
     assert model.pooled_range(honest, 100, 2, 0.5) == (-inf, inf)
+
+
+def test_the_model_refuses_a_whole_number_beyond_any_float():
+    """Case 7961 of seed 20264: 10^400 as a threshold of scores without bounds."""
+    setup = next(s for s in fuzzer.setups() if s.plan.round.method.name == "fedavgq-cp")
+    honest = fuzzer.honest_dialogue(setup)[0]["south"][1]
+    sent = json.loads(honest)
+    for threshold, may in ((10**400, None), (-(10**309), None), (10**308, [(1e308, 25)])):
+        sent["answers"][0]["threshold"] = threshold
+        data = json.dumps(sent).encode()
+        assert model.quantiles_of(data, honest, "south", setup.plan.bounds, 1000) == may
+        refusal = Server(setup.plan).receive(data, "south", "south")
+        assert (refusal is None) == (may is not None)
+
+
+NUMBERS = (10**400, -(10**400), 10**309, int(1.7976931348623157e308), -1e308, 10**20)
+"""Whole numbers that no double holds, the largest that one does, and one beyond 64 bits."""
+
+
+@pytest.mark.parametrize("method", methods.available())
+def test_a_number_beyond_any_float_refuses_at_most_its_own_message(method):
+    seen = set()
+    for setup in (s for s in fuzzer.setups() if s.plan.round.method.name == method):
+        dialogue = fuzzer.honest_dialogue(setup)
+        for step, said in enumerate(dialogue):
+            sent = json.loads(said["south"][1])
+            for container, key, path in numbers_in(sent["answers"], ""):
+                place = (setup.plan.bounds, re.sub(r"\d+", "", path))
+                if place in seen:
+                    continue
+                seen.add(place)
+                honest = container[key]
+                for container[key] in NUMBERS:
+                    hold(setup, dialogue[: step + 1], json.dumps(sent).encode())
+                container[key] = honest
+
+
+def numbers_in(node, path):
+    """Every number of a payload: what holds it, where, and its path with the kinds on the way."""
+    for key, value in list(node.items()) if isinstance(node, dict) else list(enumerate(node)):
+        at = f"{path}/{key}"
+        if isinstance(value, dict | list):
+            kind = value.get("kind", "") if isinstance(value, dict) else ""
+            yield from numbers_in(value, at + kind)
+        elif isinstance(value, int | float):
+            yield node, key, at
+
+
+def hold(setup, dialogue, answer):
+    """Hold steps of a round, the last one with another answer of south; the others go on."""
+    server = Server(setup.plan)
+    for step in dialogue:
+        for name, (_, honest) in step.items():
+            changed = step is dialogue[-1] and name == "south"
+            refusal = server.receive(answer if changed else honest, name, name)
+            assert refusal is None or (changed and refusal.field != "internal")
+        server.close_step()
+    assert {r.agent for r in server.refusals} <= {"south"}
+    assert "internal" not in {r.field for r in server.refusals}
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,7 @@ def test_what_rows_and_sets_both_say_must_be_the_same():
         (f'{{"covered": {10**400}}}', "a", None, "row 1 must have a number"),
         ("labels,label\nflu,1\n", "a", None, "row 1 must have a set"),
         ('{"labels": [[1]], "label": 1}', "a", None, "row 1 must have a set"),
+        (f'{{"labels": [{10**400}], "label": 1}}', "a", None, "row 1 must have a set"),
         ('{"covered": [1]}', "a", None, "number"),
         ('{"covered": 1}\nflu', "a", None, "JSON lines"),
         ('{"covered": 1}\n[1]', "a", None, "row 2"),

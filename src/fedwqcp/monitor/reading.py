@@ -281,7 +281,7 @@ def _set(row: Mapping[str, Any], number: int) -> set[float]:
     held = row.get("labels")
     try:
         return {float(label) for label in (held.split() if isinstance(held, str) else held or ())}
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"row {number} must have a set of labels in 'labels'") from None
 
 

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from math import inf, isfinite
+from math import inf
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -33,6 +33,9 @@ from fedwqcp.federation.transport.messages import (
 )
 from fedwqcp.wire.codec import brief, decode, encode
 from fedwqcp.wire.messages import Answer, Round
+
+LONGEST = 1e9
+"""Most seconds of a timeout: about thirty years."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +59,10 @@ class Timeouts:
     def __post_init__(self) -> None:
         for name in ("deadline", "grace", "poll"):
             value = getattr(self, name)
-            if not (isfinite(value) and value >= 0) or (name != "grace" and value == 0):
-                raise InputError(f"{name} must be a number of seconds, got {value}")
+            if not 0 <= value <= LONGEST or (name != "grace" and value == 0):
+                raise InputError(
+                    f"{name} must be a number of seconds of at most {LONGEST:g}, got {value}"
+                )
 
 
 @dataclass(frozen=True)

@@ -142,7 +142,7 @@ def secure_of(config: Mapping[str, object]) -> bool | tuple[float, float]:
         value = config.get(key, 0.0)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise InputError(f"score-low and score-high must be numbers, got {value!r}")
-        bounds.append(float(value))
+        bounds.append(_number(key, value))
     return (bounds[0], bounds[1]) if secure and any(bounds) else secure
 
 

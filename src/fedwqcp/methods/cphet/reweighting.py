@@ -38,6 +38,9 @@ from fedwqcp.wire.messages import (
     check_score,
 )
 
+LARGEST_QUANTILE = NUMBER.most / 10
+"""Descent starts at a mean of quantiles: rounding must not take it past what a question holds."""
+
 
 @dataclass(frozen=True)
 class Weigh(Question):
@@ -115,6 +118,10 @@ class Weighed(Summary):
             raise InputError(f"must be from 0 to {NUMBER.most:g}, as squares must", field="totals")
         for quantile in self.quantiles:
             check_score(quantile, "quantiles")
+            if quantile < inf and abs(quantile) > LARGEST_QUANTILE:
+                raise InputError(
+                    f"must be +inf or numbers of at most {LARGEST_QUANTILE:g}", field="quantiles"
+                )
 
     def scores(self) -> tuple[float, ...]:
         return self.quantiles
