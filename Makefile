@@ -57,7 +57,7 @@ SECONDS ?= 600
 fuzz: $(VENV)/.flower  ## hostile messages: make fuzz SECONDS=60 SEED=7
 	PYTHONPATH=tests $(BIN)/python -m fuzz.fuzzer --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) --out build/fuzz
 
-test-browser: $(VENV)/.browser  ## the report in headless Chromium
+test-browser: $(VENV)/.browser docs  ## the report, and the search of the docs, in headless Chromium
 	$(BIN)/python -m pytest tests/browser
 
 screenshots: $(VENV)/.browser demo  ## the pictures of the docs

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 import subprocess
 import sys
+import tarfile
+import tomllib
 import venv
 from pathlib import Path
 
@@ -13,6 +17,7 @@ import pytest
 import fedwqcp
 
 ROOT = Path(__file__).resolve().parents[1]
+RECIPE = ROOT / "deploy/conda/recipe.yaml"
 
 
 def test_public_names_are_importable_and_on_the_api_page():
@@ -49,6 +54,25 @@ def test_warnings_of_the_package_are_errors():
     del warnings
 
 
+def recipe_section(name):
+    """Return the items of a list of the conda recipe, without a YAML reader."""
+    text = RECIPE.read_text()
+    block = re.search(rf"^( *)(?:- )?{name}:\n((?:\1 .*\n)+)", text, re.MULTILINE)
+    return re.findall(r"^ *- (.+)$", block[2], re.MULTILINE)
+
+
+def test_the_conda_recipe_needs_what_the_package_needs():
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    needs = [re.sub(r"(?=>=)", " ", each) for each in declared["project"]["dependencies"]]
+    assert recipe_section("run") == ["python >=${{ python_min }}", *needs]
+    assert declared["project"]["requires-python"] == ">=3.11"
+    text = RECIPE.read_text()
+    assert 'python_min: "3.11"' in text
+    assert f'version: "{fedwqcp.__version__}"' in text
+    assert set(declared["build-system"]["requires"]) == {"hatchling>=1.25"}
+    assert "hatchling >=1.25" in recipe_section("host")
+
+
 @pytest.mark.slow
 def test_wheel_and_sdist_build_and_a_fresh_environment_runs_them(tmp_path):
     subprocess.run(
@@ -69,17 +93,27 @@ def test_wheel_and_sdist_build_and_a_fresh_environment_runs_them(tmp_path):
         capture_output=True,
         timeout=600,
     )
-    smoke = (
-        "import fedwqcp as fw; r = fw.calibrate({'a': [.1, .2, .3, .4]}, alpha=.2); "
-        "assert r.threshold('a') == .4; assert len(fw.methods.available()) >= 8"
-    )
-    subprocess.run([python, "-c", smoke], check=True, cwd=tmp_path, timeout=60)
-    done = subprocess.run(
-        [home / "bin" / "fedwqcp", "methods"],
-        check=True,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert "fedwq-cp" in done.stdout
+    check_what_the_conda_recipe_checks(home, tmp_path)
+
+    with tarfile.open(sdist) as packed:  # as conda-forge builds it
+        packed.extractall(tmp_path / "sdist", filter="data")
+    (source,) = (tmp_path / "sdist").iterdir()
+    subprocess.run([python, "-m", "pip", "uninstall", "-qy", "fedwqcp"], check=True, timeout=120)
+    subprocess.run([python, "-m", "pip", "install", "-q", "hatchling"], check=True, timeout=600)
+    (script,) = re.findall(r"script: \$\{\{ PYTHON \}\} (.+)", RECIPE.read_text())
+    subprocess.run([python, *shlex.split(script)], check=True, cwd=source, timeout=300)
+    assert (source / "LICENSE").exists()
+    check_what_the_conda_recipe_checks(home, tmp_path)
+
+
+def check_what_the_conda_recipe_checks(home, folder):
+    """Import what the recipe imports and run its commands, with `home` as the environment."""
+    modules = recipe_section("imports")
+    commands = recipe_section("script")
+    assert "fedwqcp" in modules
+    assert len(commands) >= 3
+    smoke = [f'python -c "import {each}"' for each in modules] + ["python -m pip check"]
+    alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    for command in smoke + commands:
+        words = [home / "bin" / shlex.split(command)[0], *shlex.split(command)[1:]]
+        subprocess.run(words, check=True, cwd=folder, env=alone, timeout=60)

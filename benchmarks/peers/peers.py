@@ -19,7 +19,7 @@ Case = dict[str, Callable[[], Any]]
 ALPHA = 0.1
 
 
-class _Absent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class AbsentPackages(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Stands in for what TorchCP imports for losses and graphs, and the cases never use."""
 
     names = ("torchsort", "torch_geometric", "transformers", "torchvision")
@@ -87,7 +87,7 @@ def aps(probs: Any, labels: Any, threshold: float) -> dict[str, Case]:
 
 
 def _aps_torchcp(probs: Any, labels: Any, threshold: float) -> tuple[str, Any, Any]:
-    sys.meta_path.append(_Absent())
+    sys.meta_path.append(AbsentPackages())
     import torch
     from torchcp.classification.score import APS
     from torchcp.utils.common import calculate_conformal_value
@@ -149,7 +149,7 @@ def cqr(outputs: Any, y: Any, threshold: float) -> dict[str, Case]:
     except ImportError as error:
         print(f"  left out: {error}", file=sys.stderr)
     try:
-        sys.meta_path.append(_Absent())
+        sys.meta_path.append(AbsentPackages())
         import torch
         from torchcp.regression.score import CQR
         from torchcp.utils.common import calculate_conformal_value

@@ -14,8 +14,13 @@ from four_hospitals import results
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 
 
-def absent(reason):
-    """Skip, or fail where a browser is required."""
+@pytest.fixture(scope="session")
+def absent():
+    """Skips, or fails where a browser is required."""
+    return _absent
+
+
+def _absent(reason):
     if os.environ.get("FEDWQCP_REQUIRE_BROWSER"):
         pytest.fail(reason)
     pytest.skip(reason)
@@ -26,10 +31,10 @@ def chromium():
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
-        absent("needs the Python packages playwright and axe-playwright-python")
+        _absent("needs the Python packages playwright and axe-playwright-python")
     program = next(filter(None, map(shutil.which, PROGRAMS)), None)
     if program is None:
-        absent(f"needs Chromium, one of {', '.join(PROGRAMS)} (apt-get install chromium)")
+        _absent(f"needs Chromium, one of {', '.join(PROGRAMS)} (apt-get install chromium)")
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield browser
@@ -41,7 +46,7 @@ def axe():
     try:
         import axe_playwright_python
     except ImportError:
-        absent("needs the Python package axe-playwright-python")
+        _absent("needs the Python package axe-playwright-python")
     return (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text()
 
 
