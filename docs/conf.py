@@ -11,6 +11,8 @@ import re
 import sys
 from pathlib import Path
 
+from docutils import nodes
+from latex2mathml.converter import convert
 from pygments.lexers import TextLexer
 from sphinx.application import Sphinx
 
@@ -53,7 +55,9 @@ extensions = [
 ]
 templates_path = [str(HERE / "_templates")]
 
-myst_enable_extensions = ["colon_fence"]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_update_mathjax = False
+html_math_renderer = "mathml"  # browsers draw it themselves: no script, nothing from a network
 myst_heading_anchors = 3
 myst_links_external_new_tab = False
 nb_execution_mode = "off"  # the tests run every block; the gallery runs its own files
@@ -170,8 +174,29 @@ def skip(*hook: object) -> bool | None:
     return True if re.fullmatch(r"set_\w+_request|get_metadata_routing", str(hook[2])) else None
 
 
+def inline_formula(translator: nodes.NodeVisitor, node: nodes.math) -> None:
+    """Write a formula within a line as MathML."""
+    translator.body.append(_mathml(node.astext(), "inline"))
+    raise nodes.SkipNode
+
+
+def displayed_formula(translator: nodes.NodeVisitor, node: nodes.math_block) -> None:
+    """Write a formula on a line of its own as MathML."""
+    translator.body.append(f"<div class='math'>{_mathml(node.astext(), 'block')}</div>")
+    raise nodes.SkipNode
+
+
+def _mathml(formula: str, display: str) -> str:
+    """Return MathML; a command that the converter does not know stays in its text, and fails."""
+    made = convert(formula, display=display)
+    if "\\" in made:
+        raise ValueError(f"cannot be typeset: {formula}")
+    return made
+
+
 def setup(app: Sphinx) -> None:
     """Connect the hooks."""
+    app.add_html_math_renderer("mathml", (inline_formula, None), (displayed_formula, None))
     app.add_lexer("mermaid", TextLexer)  # code hosts draw it; the site shows its text
     app.connect("source-read", complete)
     app.connect("autodoc-skip-member", skip)

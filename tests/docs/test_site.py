@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,10 @@ def test_what_people_search_for_is_in_the_title_of_its_page_and_of_no_other(gene
     assert len(generate.SEARCHED) >= 6
     for words, page in generate.SEARCHED.items():
         assert [name for name in titles if words.lower() in titles[name].lower()] == [page]
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "how-to").glob("*.md")), ids=lambda page: page.stem)
+def test_a_how_to_is_at_most_a_page(page):
+    prose = re.sub(r"^ *```.*?^ *```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    lines = [line for line in prose.splitlines() if not line.lstrip().startswith("|")]
+    assert len(" ".join(lines).split()) <= 450, "move what is not needed to do it to another page"

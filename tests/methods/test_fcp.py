@@ -115,7 +115,9 @@ def test_it_is_the_order_statistic_of_all(
     assert threshold(agents, "fcp", alpha, sketch=sketch, probes=probes) == expected
 
 
-@pytest.mark.guarantee("docs/how-to/advise.md", "its pooled threshold is at least the exact one.")
+@pytest.mark.guarantee(
+    "docs/explanation/assessment.md", "its pooled threshold is at least the exact one."
+)
 @pytest.mark.guarantee(
     "docs/explanation/methods.md", "`order` never under-covers and states its rank error"
 )

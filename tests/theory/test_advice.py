@@ -138,7 +138,8 @@ def test_label_shift_is_corrected_where_counts_are_sent():
 
 
 @pytest.mark.guarantee(
-    "docs/how-to/advise.md", "leave every honest agent at least the coverage of its own threshold."
+    "docs/explanation/assessment.md",
+    "leave every honest agent at least the coverage of its own threshold.",
 )
 @pytest.mark.parametrize("claim", [0.0, 0.4, 1.0, inf])
 @pytest.mark.parametrize("tail", [0, 16])
@@ -221,7 +222,7 @@ def test_wrong_input_is_refused():
 
 
 @pytest.mark.guarantee(
-    "docs/how-to/advise.md", "So no agent is covered less than by any of the three methods"
+    "docs/explanation/assessment.md", "So no agent is covered less than by any of the three methods"
 )
 @given(
     st.lists(st.lists(st.floats(0, 1), min_size=20, max_size=60), min_size=2, max_size=5),
