@@ -41,26 +41,8 @@ def as_floats(
 ) -> Floats:
     """Return finite numbers as float64 of the given shape.
 
-    Parameters
-    ----------
-    values : array_like
-        The numbers.
-    what : str
-        What they are, for the error.
-    shape : tuple of int or None
-        The shape they must have; None stands for any length.
-    checked : bool, optional
-        False leaves the values to whoever reads them anyway.
-
-    Returns
-    -------
-    Floats
-        The same numbers.
-
-    Raises
-    ------
-    InputError
-        If the shape is another, or a value is NaN or infinite.
+    In `shape`, None stands for any length. ``checked=False`` leaves the values to whoever reads
+    them anyway.
     """
     array = real_array(values, what).astype(np.float64, copy=False)
     wanted = "(" + ", ".join("n" if s is None else str(s) for s in shape)
@@ -76,23 +58,7 @@ def as_floats(
 
 
 def as_scores(scores: npt.ArrayLike) -> Floats:
-    """Return nonconformity scores as float64, shape (n,); +inf may occur, NaN and -inf may not.
-
-    Parameters
-    ----------
-    scores : array_like, shape (n,)
-        One score for each calibration point; larger is stranger.
-
-    Returns
-    -------
-    Floats
-        The same scores.
-
-    Raises
-    ------
-    InputError
-        If the shape is another, or a score is NaN or -inf.
-    """
+    """Return nonconformity scores as float64, shape (n,); +inf may occur, NaN and -inf may not."""
     array = real_array(scores, "scores").astype(np.float64, copy=False)
     if array.ndim != 1:
         raise InputError(several_columns(array))
@@ -103,25 +69,7 @@ def as_scores(scores: npt.ArrayLike) -> Floats:
 
 
 def as_uniforms(u: npt.ArrayLike, n: int) -> Floats:
-    """Return the random part of a score as float64 of shape (n,) with values in [0, 1].
-
-    Parameters
-    ----------
-    u : array_like, shape (n,)
-        One uniform for each row.
-    n : int
-        How many there must be.
-
-    Returns
-    -------
-    Floats
-        The same numbers.
-
-    Raises
-    ------
-    InputError
-        If the length is another or a value lies outside [0, 1].
-    """
+    """Return the random part of a score as float64 of shape (n,) with values in [0, 1]."""
     array = as_floats(u, "u", (n,))
     if array.size and not (array.min() >= 0 and array.max() <= 1):
         raise InputError("u must lie between 0 and 1; draw it with uniforms(key, ids)")
@@ -131,20 +79,7 @@ def as_uniforms(u: npt.ArrayLike, n: int) -> Floats:
 def as_alpha(alpha: object) -> float:
     """Return the miscoverage level as a float strictly between 0 and 1.
 
-    Parameters
-    ----------
-    alpha : float
-        Share of cases that may be missed.
-
-    Returns
-    -------
-    float
-        The same number.
-
-    Raises
-    ------
-    InputError
-        If it is not a number between 0 and 1; a percentage or a coverage is told apart.
+    A percentage or a coverage is told apart in the error.
     """
     try:
         value = float(alpha)  # type: ignore[arg-type]  # whatever came, the error below names it
@@ -158,25 +93,7 @@ def as_alpha(alpha: object) -> float:
 
 
 def as_usual_alpha(alpha: object, *, allow_large: bool = False) -> float:
-    """Return a miscoverage level; one above 0.5 is most likely a coverage, and refused.
-
-    Parameters
-    ----------
-    alpha : float
-        Share of cases that may be missed.
-    allow_large : bool, optional
-        Take levels above 0.5 too.
-
-    Returns
-    -------
-    float
-        The same number.
-
-    Raises
-    ------
-    InputError
-        If it is not a number between 0 and 1, or above 0.5 without the allowance.
-    """
+    """Return a miscoverage level; one above 0.5 is most likely a coverage, and refused."""
     value = as_alpha(alpha)
     if value > 0.5 and not allow_large:
         covers = 100 - 100 * value
@@ -193,25 +110,7 @@ def _miscoverage(covers: float) -> str:
 
 
 def real_array(values: npt.ArrayLike, what: str) -> npt.NDArray[Any]:
-    """Return an array of real numbers of any shape.
-
-    Parameters
-    ----------
-    values : array_like
-        The numbers.
-    what : str
-        What they are, for the error.
-
-    Returns
-    -------
-    ndarray
-        The same numbers.
-
-    Raises
-    ------
-    InputError
-        If they are masked, ragged or no numbers.
-    """
+    """Return an array of real numbers of any shape."""
     if np.ma.isMaskedArray(values):
         raise InputError(f"{what} must not be masked: take the masked rows out first")
     try:
@@ -261,23 +160,8 @@ def first_of(bad: Bools) -> int | None:
 def as_probabilities(probs: npt.ArrayLike, *, checked: bool = True) -> Probabilities:
     """Return class probabilities as a float array of shape (n, C), or say what is wrong.
 
-    Parameters
-    ----------
-    probs : array_like, shape (n, C)
-        Non-negative rows that sum to 1 within `SUM_TOLERANCE`. float32 and float64 are kept as they
-        are; other types become float64.
-    checked : bool, optional
-        False leaves the values to whoever reads them anyway; type and shape are looked at.
-
-    Returns
-    -------
-    Probabilities
-        The same numbers.
-
-    Raises
-    ------
-    InputError
-        If the shape, a sign, a sum or a NaN says that these are not probabilities.
+    Rows are non-negative and sum to 1 within `SUM_TOLERANCE`. float32 and float64 stay as they are,
+    other types become float64. ``checked=False`` leaves the values to whoever reads them anyway.
     """
     array = real_array(probs, "probabilities")
     if array.dtype not in (np.float32, np.float64):
@@ -314,27 +198,7 @@ def as_probabilities(probs: npt.ArrayLike, *, checked: bool = True) -> Probabili
 
 
 def as_labels(labels: npt.ArrayLike, n: int, n_classes: int) -> Labels:
-    """Return labels as int64 of shape (n,) with values from 0 to n_classes - 1.
-
-    Parameters
-    ----------
-    labels : array_like, shape (n,)
-        Integers.
-    n : int
-        How many there must be.
-    n_classes : int
-        Number of classes C.
-
-    Returns
-    -------
-    Labels
-        The same labels.
-
-    Raises
-    ------
-    InputError
-        If length, type or range is wrong.
-    """
+    """Return labels as int64 of shape (n,) with values from 0 to n_classes - 1."""
     if np.ma.isMaskedArray(labels):
         raise InputError("labels must not be masked: take the masked rows out first")
     try:
@@ -376,21 +240,7 @@ def _cure(labels: npt.NDArray[Any]) -> str:
 def as_classes(classes: Sequence[str]) -> tuple[str, ...]:
     """Return the names of classes, in NFC and in the order of a model's columns.
 
-    Parameters
-    ----------
-    classes : sequence of str
-        One name for each class.
-
-    Returns
-    -------
-    tuple of str
-        The same names.
-
-    Raises
-    ------
-    InputError
-        If there are fewer than two, one is no name or occurs twice, or one is a number that means
-        another class.
+    There are at least two, all different, and no number stands for another class.
     """
     if isinstance(classes, str | bytes) or not isinstance(classes, Sequence | np.ndarray):
         got = "one text" if isinstance(classes, str | bytes) else type(classes).__name__
@@ -431,20 +281,7 @@ def _checked_classes(classes: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def check_same_classes(own: Sequence[str], agreed: Sequence[str]) -> None:
-    """Refuse classes that are not those of a round, in its order.
-
-    Parameters
-    ----------
-    own : sequence of str
-        Names of an agent's classes, in the order of its model's columns.
-    agreed : sequence of str
-        Those of the round.
-
-    Raises
-    ------
-    ClassesError
-        If they differ; the error names what is missing, what is unknown, or both orders.
-    """
+    """Refuse classes that are not those of a round, in its order."""
     own, agreed = tuple(own), tuple(agreed)
     if own == agreed:
         return
@@ -472,25 +309,7 @@ def listed(names: Sequence[str], most: int = 12) -> str:
 
 
 def as_class_labels(labels: npt.ArrayLike, classes: Sequence[str]) -> npt.ArrayLike:
-    """Return labels that are names of classes as their numbers; others as they are.
-
-    Parameters
-    ----------
-    labels : array_like, shape (n,)
-        Names or numbers.
-    classes : sequence of str
-        Names of the classes; empty where they have none.
-
-    Returns
-    -------
-    array_like
-        Numbers, where all labels are text.
-
-    Raises
-    ------
-    InputError
-        If a label is text and no class has this name.
-    """
+    """Return labels that are names of classes as their numbers; others as they are."""
     if not classes or np.ma.isMaskedArray(labels) or hasattr(labels, "detach"):
         return labels
     array = np.asarray(labels)
@@ -509,25 +328,7 @@ def as_class_labels(labels: npt.ArrayLike, classes: Sequence[str]) -> npt.ArrayL
 
 
 def as_indicators(labels: npt.ArrayLike, shape: tuple[int | None, ...]) -> Bools:
-    """Return which of several labels are there, as truth values of shape (n, L).
-
-    Parameters
-    ----------
-    labels : array_like, shape (n, L)
-        Truth values, or 1 and 0.
-    shape : tuple of int or None
-        The shape they must have; None stands for any length.
-
-    Returns
-    -------
-    Bools
-        True where a label is there.
-
-    Raises
-    ------
-    InputError
-        If the shape is another, or an entry is neither 0 nor 1.
-    """
+    """Return which of several labels are there, as truth values of shape (n, L)."""
     given = np.asarray(labels)
     array = as_floats(given.astype(np.int8) if given.dtype == np.bool_ else given, "labels", shape)
     if not np.isin(array, (0.0, 1.0)).all():
@@ -538,22 +339,7 @@ def as_indicators(labels: npt.ArrayLike, shape: tuple[int | None, ...]) -> Bools
 def as_groups(groups: npt.ArrayLike, n: int | None = None) -> Texts:
     """Return the groups of rows as text, shape (n,).
 
-    Parameters
-    ----------
-    groups : array_like, shape (n,)
-        Text, integers or truth values; 3 and "3" are one group.
-    n : int, optional
-        How many there must be.
-
-    Returns
-    -------
-    Texts
-        Their names.
-
-    Raises
-    ------
-    InputError
-        If the shape is another, or a value is no name of a group.
+    Text, integers or truth values; 3 and "3" are one group.
     """
     if np.ma.isMaskedArray(groups):
         raise InputError("groups must not be masked: take the masked rows out first")
@@ -575,27 +361,7 @@ def as_groups(groups: npt.ArrayLike, n: int | None = None) -> Texts:
 
 
 def group_places(groups: npt.ArrayLike, known: Sequence[str], n: int | None = None) -> Labels:
-    """Return where each row's group stands among those that are known.
-
-    Parameters
-    ----------
-    groups : array_like, shape (n,)
-        Groups of the rows.
-    known : sequence of str
-        Names of the groups, each once.
-    n : int, optional
-        How many rows there must be.
-
-    Returns
-    -------
-    Labels
-        From 0 to ``len(known) - 1``.
-
-    Raises
-    ------
-    InputError
-        If a row is of no known group.
-    """
+    """Return where each row's group stands among those that are known."""
     names, inverse = np.unique(as_groups(groups, n), return_inverse=True)
     at = {name: place for place, name in enumerate(known)}
     places = np.array([at.get(str(name), -1) for name in names], dtype=np.int64)[inverse]

@@ -31,17 +31,7 @@ def settings_of(thing: Any) -> tuple[str, ...]:
 
 
 class Registry(Generic[T]):
-    """The classes of one kind, by name.
-
-    Parameters
-    ----------
-    base : type
-        What every class derives from.
-    package : str
-        The package whose files are searched; also the entry-point group.
-    kind : str
-        What they are called in errors.
-    """
+    """The classes of one kind, by name."""
 
     def __init__(self, base: type[T], package: str, kind: str) -> None:
         self._base = base
@@ -49,33 +39,11 @@ class Registry(Generic[T]):
         self._kind = kind
 
     def available(self) -> tuple[str, ...]:
-        """Return the known names, sorted.
-
-        Returns
-        -------
-        tuple of str
-            Names of the package's own files and of the registered ones.
-        """
+        """Return the known names, sorted."""
         return tuple(sorted({*self._own, *self._registered()}))
 
     def find(self, name: str) -> type[T]:
-        """Return the class with this name.
-
-        Parameters
-        ----------
-        name : str
-            As `available` lists it.
-
-        Returns
-        -------
-        type
-            The class.
-
-        Raises
-        ------
-        InputError
-            If there is none; the error lists the known names.
-        """
+        """Return the class with this name."""
         if name in self._own:
             module = importlib.import_module(f"{self._package}.{name.replace('-', '_')}")
             return self._class_of(module.__dict__, module.__name__)
@@ -93,25 +61,7 @@ class Registry(Generic[T]):
         )
 
     def make(self, name: str, settings: Mapping[str, object]) -> T:
-        """Return the object with this name and these settings.
-
-        Parameters
-        ----------
-        name : str
-            As `available` lists it.
-        settings : mapping
-            Fields of its class; those left out keep their default.
-
-        Returns
-        -------
-        object
-            The method or score.
-
-        Raises
-        ------
-        InputError
-            If the name or a setting is unknown, or a setting has a wrong value.
-        """
+        """Return the object with this name and these settings."""
         found = self.find(name)
         hints = get_type_hints(found)
         known = settings_of(found)
@@ -138,23 +88,7 @@ class Registry(Generic[T]):
         return found(**settings)
 
     def name_of(self, thing: T) -> str:
-        """Return the name by which `find` gives the class of this object.
-
-        Parameters
-        ----------
-        thing : object
-            A method or score.
-
-        Returns
-        -------
-        str
-            Its name.
-
-        Raises
-        ------
-        InputError
-            If its class is not registered.
-        """
+        """Return the name by which `find` gives the class of this object."""
         cls = type(thing)
         package, _, file = cls.__module__.rpartition(".")
         if package == self._package:

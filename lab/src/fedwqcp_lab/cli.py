@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal
@@ -150,13 +151,11 @@ def stress_command(
     chosen = stress.load(config)
     chosen = replace(chosen, experiment=_narrowed(chosen.experiment, datasets, seeds))
     where = Where(out=out, data=data, outputs=outputs, device=device, jobs=jobs, executor=executor)
-    output = Output(as_json)
-    with _progress(output.console) as on_step:
-        done = stress.run(chosen, where, resume=resume, on_step=on_step)
-    files = stress.write_figures(stress.journal_of(out).read(), out)
-    output.say(f"{done} federations evaluated")
-    output.say(f"Written: {', '.join(str(file) for file in files)}")
-    output.done(federations=done, files=files)
+    _study(
+        partial(stress.run, chosen, where, resume=resume),
+        lambda: stress.write_figures(stress.journal_of(out).read(), out),
+        Output(as_json),
+    )
 
 
 @app.command("own")
@@ -179,10 +178,18 @@ def own_command(
     chosen = own.load(config)
     chosen = replace(chosen, experiment=_narrowed(chosen.experiment, datasets, seeds))
     where = Where(out=out, data=data, outputs=outputs, device=device, jobs=jobs, executor=executor)
-    output = Output(as_json)
+    _study(
+        partial(own.run, chosen, where, resume=resume),
+        lambda: own.write_tables(out, out),
+        Output(as_json),
+    )
+
+
+def _study(run: Callable[..., int], write: Callable[[], Iterable[Path]], output: Output) -> None:
+    """Run a study, write its tables and figures, and name them."""
     with _progress(output.console) as on_step:
-        done = own.run(chosen, where, resume=resume, on_step=on_step)
-    files = own.write_tables(out, out)
+        done = run(on_step=on_step)
+    files = tuple(write())
     output.say(f"{done} federations evaluated")
     output.say(f"Written: {', '.join(str(file) for file in files)}")
     output.done(federations=done, files=files)

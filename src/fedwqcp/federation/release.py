@@ -84,9 +84,11 @@ class Release(ReleaseRecord):
     census : Census or None
         What agents are sent instead of the entries of a long roster.
     advice : str
-        Why this method was used, where it was chosen by advice; else empty.
+        Why this method was used, where it was chosen by advice; else empty. It names agents and
+        their sizes, and is not sent to them.
     signatures : dict
-        Where the round names keys, what each used agent signed its answers with, step by step.
+        Where the round names keys, what each used agent signed its answers with, step by step; kept
+        by the server.
 
     Examples
     --------

@@ -252,35 +252,7 @@ class Roll:
 class ReleaseRecord(Roll):
     """What a round ends with, as it is stored and sent.
 
-    Parameters
-    ----------
-    round : Round
-        The terms.
-    guarantee : Guarantee
-        What is proved of the thresholds: for whom, and how firmly.
-    assumption : str
-        Under which assumption, in words.
-    rounds : int
-        Round trips that were needed.
-    agents : tuple of AgentRecord
-        Every agent of the roster.
-    outcomes : tuple of Outcome
-        One for each task: alphas times groups times columns of the score.
-    local : dict
-        Thresholds that agents found for themselves, by agent; known only where agents share a
-        process with the caller, and in no file.
-    received : dict
-        What each used agent sent in the first step; kept by the server, never sent to agents.
-    absent : dict
-        By group, the used agents that have no calibration point of it and took no part in it.
-    census : Census or None
-        What agents are sent instead of the entries of a long roster.
-    advice : str
-        Why this method was used, where it was chosen by advice; else empty. It names agents and
-        their sizes, and is not sent to them.
-    signatures : dict
-        Where the round names keys, what each used agent signed its answers with, step by step; kept
-        by the server.
+    `fedwqcp.federation.release.Release` says what its fields hold.
     """
 
     round: Round

@@ -6,19 +6,22 @@ Processes are stopped again, with all that they started, whatever happens.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import socket
 import subprocess
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Any, Self
 
 import numpy as np
 
-from fedwqcp.errors import InputError
+from fedwqcp.errors import InputError, QuorumError
 from fedwqcp.federation.outputs import load_outputs
 from fedwqcp.federation.predict import calibration_of, predict
 from fedwqcp.federation.record import load
@@ -96,6 +99,64 @@ class Processes:
         return path.read_text(errors="replace") if path.exists() else ""
 
 
+class Deployment(ABC):
+    """Processes of an engine on this machine; leaving the block stops them all."""
+
+    def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
+        self.folder = folder.resolve()
+        self.env = dict(env)
+        self.processes = Processes(self.folder / "logs", env)
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start what the sites connect to, and wait until they can."""
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.processes.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.processes.__exit__(kind, error, trace)
+
+
+def json_of(command: Sequence[str | Path], folder: Path, env: Mapping[str, str]) -> dict[str, Any]:
+    """Run an engine's program, and return the JSON object that it printed.
+
+    Where it printed none, all that it printed is there as ``error-message``.
+    """
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=folder,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    try:
+        found = json.loads(done.stdout[done.stdout.index("{") :])
+    except ValueError:
+        return {"error-message": done.stdout + done.stderr}
+    return found if isinstance(found, dict) else {}
+
+
+def as_toml(value: object) -> str:
+    """Write a value as TOML does."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else json.dumps(str(value))
+
+
 def free_ports(count: int) -> tuple[int, ...]:
     """Return so many ports on this machine that nobody uses now."""
     with contextlib.ExitStack() as stack:
@@ -170,7 +231,19 @@ def round_ended(records: Path) -> bool:
     return any('"event": "stored"' in log or '"event": "failed"' in log for log in logs)
 
 
-def site_result(release: Release, name: str, home: Path) -> SiteResult:
+def demo_result(
+    folder: Path, sites: Sequence[str], seconds: dict[str, float], ended: str, *, completed: bool
+) -> DemoResult:
+    """Read what a demonstration left in its folder; `ended` is the error of one that failed."""
+    found = sorted((folder / "records").glob("*/record.json"))
+    if not completed or not found:
+        raise QuorumError(f"{ended}; see {folder / 'federation' / 'logs'}")
+    release = load(found[0])
+    results = tuple(_site_result(release, name, folder / "sites" / name) for name in sites)
+    return DemoResult(release, results, found[0].parent, seconds)
+
+
+def _site_result(release: Release, name: str, home: Path) -> SiteResult:
     """Predict at one site with the release that it stored itself."""
     record = next(agent for agent in release.agents if agent.name == name)
     plain = (name, record.status, record.reason, record.bytes_up, record.bytes_down)

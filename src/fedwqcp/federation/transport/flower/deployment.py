@@ -5,34 +5,31 @@ Flower's programs are started as an operator would start them; nothing here impo
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import ssl
-import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from fedwqcp._io import write_atomic
-from fedwqcp.errors import InputError, QuorumError
+from fedwqcp.errors import InputError
 from fedwqcp.federation.certs import make_certs
-from fedwqcp.federation.record import load
 from fedwqcp.federation.transport.deployment import (
     DemoResult,
-    Processes,
+    Deployment,
+    as_toml,
+    demo_result,
     free_ports,
+    json_of,
     listens,
     round_ended,
-    site_result,
     wait_until,
 )
 
@@ -122,29 +119,28 @@ def run_demo(
         status = federation.commands.wait(run, 180.0, lambda: round_ended(records))
         seconds["run"] = time.monotonic() - clock
         on_step("stopping every process")
-    found = sorted(records.glob("*/record.json"))
-    if status != "finished:completed" or not found:
-        raise QuorumError(f"the run ended as {status}; see {folder / 'federation' / 'logs'}")
-    release = load(found[0])
-    results = tuple(site_result(release, name, folder / "sites" / name) for name in sites)
-    return DemoResult(release, results, found[0].parent, seconds)
+    return demo_result(
+        folder,
+        sites,
+        seconds,
+        f"the run ended as {status}",
+        completed=status == "finished:completed",
+    )
 
 
-class LocalFederation(AbstractContextManager["LocalFederation"]):
+class LocalFederation(Deployment):
     """A SuperLink and its SuperNodes with TLS; leaving the block stops every process.
 
     Each site gets a key, but no node yet.
     """
 
     def __init__(self, folder: Path, agents: Sequence[str]) -> None:
-        self.folder = folder.resolve()
+        super().__init__(folder, environment(folder.resolve() / "flwr"))
         self.agents = tuple(agents)
         self.port, self._control, self._runtime = free_ports(3)
         if _one_port():
             self._control = self.port
-        env = environment(self.folder / "flwr")
-        self.commands = Commands(self.folder, env)
-        self.processes = Processes(self.folder / "logs", env)
+        self.commands = Commands(self.folder, self.env)
         make_certs(self.folder / "certs", self.agents, ("localhost", HOST))
         (self.folder / "flwr").mkdir(exist_ok=True)
         (self.folder / "flwr" / "config.toml").write_text(
@@ -152,22 +148,9 @@ class LocalFederation(AbstractContextManager["LocalFederation"]):
             f'root-certificates = "{self.folder / "certs" / "ca.crt"}"\n'
         )
 
-    def __enter__(self) -> LocalFederation:
-        try:
-            self.start_superlink()
-            self._register()
-        except BaseException:
-            self.processes.__exit__(None, None, None)
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.processes.__exit__(kind, error, trace)
+    def start(self) -> None:
+        self.start_superlink()
+        self._register()
 
     def start_superlink(self) -> None:
         """Start the SuperLink, and wait until it answers."""
@@ -287,20 +270,7 @@ class Commands:
 
     def flwr(self, *arguments: str) -> dict[str, Any]:
         """Run one ``flwr`` command, and return the JSON that it printed."""
-        done = subprocess.run(
-            [str(FLWR), *arguments],
-            cwd=self._folder,
-            env=self._env,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        try:
-            found = json.loads(done.stdout[done.stdout.index("{") :])
-        except ValueError:
-            return {"success": False, "error-message": done.stdout + done.stderr}
-        return found if isinstance(found, dict) else {}
+        return json_of((FLWR, *arguments), self._folder, self._env)
 
 
 def _one_port() -> bool:
@@ -324,10 +294,3 @@ def environment(home: Path) -> dict[str, str]:
     kept = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
     return {**kept, **_ENVIRONMENT, "FLWR_HOME": str(home), "PATH": path, "COLUMNS": "200"}
-
-
-def as_toml(value: object) -> str:
-    """Write a value as a configuration does."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value) if isinstance(value, int | float) else json.dumps(str(value))

@@ -8,26 +8,24 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from importlib import resources
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from fedwqcp._io import read, to_json, write_atomic
-from fedwqcp.errors import InputError, QuorumError
-from fedwqcp.federation.record import load
+from fedwqcp.errors import InputError
 from fedwqcp.federation.transport.deployment import (
     DemoResult,
-    Processes,
+    Deployment,
+    as_toml,
+    demo_result,
     free_ports,
+    json_of,
     listens,
     round_ended,
-    site_result,
     wait_until,
 )
 
@@ -132,12 +130,13 @@ def run_demo(
         status = federation.wait(federation.submit(job), 150.0, lambda: round_ended(records))
         seconds["run"] = time.monotonic() - clock
         on_step("stopping every process")
-    found = sorted(records.glob("*/record.json"))
-    if status != "FINISHED:COMPLETED" or not found:
-        raise QuorumError(f"the job ended as {status}; see {folder / 'federation' / 'logs'}")
-    release = load(found[0])
-    results = tuple(site_result(release, name, folder / "sites" / name) for name in sites)
-    return DemoResult(release, results, found[0].parent, seconds)
+    return demo_result(
+        folder,
+        sites,
+        seconds,
+        f"the job ended as {status}",
+        completed=status == "FINISHED:COMPLETED",
+    )
 
 
 def write_job(folder: Path, terms: Mapping[str, object]) -> Path:
@@ -161,38 +160,23 @@ def write_job(folder: Path, terms: Mapping[str, object]) -> Path:
     return folder
 
 
-class FlareFederation(AbstractContextManager["FlareFederation"]):
+class FlareFederation(Deployment):
     """A server and its clients with mutual TLS, as FLARE provisions them, on this machine.
 
     Leaving the block stops every process. No site is started yet on entering it.
     """
 
     def __init__(self, folder: Path, sites: Sequence[str]) -> None:
-        self.folder = folder.resolve()
+        super().__init__(folder, environment(folder.resolve() / "home"))
         self.sites = tuple(sites)
         (self.port,) = free_ports(1)
-        (self.folder / "home").mkdir(parents=True)
-        self.env = environment(self.folder / "home")
-        self.processes = Processes(self.folder / "logs", self.env)
+        (self.folder / "home").mkdir()
         self.kits = self.folder / "kits" / "fedwqcp" / "prod_00"
         self._logged = 0
         self._provision()
 
-    def __enter__(self) -> FlareFederation:
-        try:
-            self.start_server()
-        except BaseException:
-            self.processes.__exit__(None, None, None)
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.processes.__exit__(kind, error, trace)
+    def start(self) -> None:
+        self.start_server()
 
     def start_server(self) -> None:
         """Start the server, and wait until it listens."""
@@ -208,7 +192,7 @@ class FlareFederation(AbstractContextManager["FlareFederation"]):
 
     def start_client(self, name: str, settings: Mapping[str, object]) -> None:
         """Start the client of a site, with settings of its own."""
-        lines = [f"{key} = {_toml(value)}\n" for key, value in settings.items()]
+        lines = [f"{key} = {as_toml(value)}\n" for key, value in settings.items()]
         (self.kits / name / "local" / "fedwqcp.toml").write_text("".join(lines))
         self._start(name)
 
@@ -297,21 +281,7 @@ class FlareFederation(AbstractContextManager["FlareFederation"]):
 
     def _run(self, *arguments: str) -> dict[str, Any]:
         """Run one ``nvflare`` command, and return the JSON that it printed."""
-        done = subprocess.run(
-            [str(NVFLARE), *arguments],
-            cwd=self.folder,
-            env=self.env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        try:
-            found = json.loads(done.stdout[done.stdout.index("{") :])
-        except ValueError:
-            return {"status": "error", "message": done.stdout + done.stderr}
-        return found if isinstance(found, dict) else {}
+        return json_of((NVFLARE, *arguments), self.folder, self.env)
 
 
 def environment(home: Path) -> dict[str, str]:
@@ -323,10 +293,3 @@ def environment(home: Path) -> dict[str, str]:
 def _template(name: str) -> str:
     """Return a template's text."""
     return resources.files(__package__).joinpath("template", name).read_text("utf-8")
-
-
-def _toml(value: object) -> str:
-    """Write a value as TOML does."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value) if isinstance(value, int | float) else json.dumps(str(value))
