@@ -4,6 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 TORCH  ?= torch==2.13.0
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
+unexport PYTHONDONTWRITEBYTECODE  # tests start many processes; each would compile the package anew
 
 .PHONY: demo test test-lowest test-torch test-flower test-flower-oldest test-nvflare test-browser test-docs docs screenshots nightly fuzz check slow paper bench-peers clean
 .DEFAULT_GOAL := demo

@@ -14,7 +14,6 @@ from typing import Literal, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import betaincinv
 
 from fedwqcp import methods
 from fedwqcp._validation import as_alpha
@@ -501,6 +500,8 @@ class Evidence:
     @cached_property
     def coverage(self) -> dict[str, tuple[float, float]]:
         """Clopper-Pearson bounds on each agent's coverage at the shared threshold."""
+        from scipy.special import betaincinv
+
         error, sizes = UNSAFE_ERROR / max(1, len(self.some)), self.some
         return {
             name: (
