@@ -181,8 +181,9 @@ def inline_formula(translator: nodes.NodeVisitor, node: nodes.math) -> None:
 
 
 def displayed_formula(translator: nodes.NodeVisitor, node: nodes.math_block) -> None:
-    """Write a formula on a line of its own as MathML."""
-    translator.body.append(f"<div class='math'>{_mathml(node.astext(), 'block')}</div>")
+    """Write a formula on a line of its own as MathML; it may wrap at every wide space."""
+    parts = (_mathml(part, "block") for part in re.split(r"\\qquad", node.astext()))
+    translator.body.append(f"<div class='formula'>{''.join(parts)}</div>")
     raise nodes.SkipNode
 
 

@@ -1,6 +1,7 @@
 """Pages that the site makes of the package itself: docstrings, and the commands' ``--help``.
 
-``python docs/generate.py`` writes the table of promises and tests into the page on methods.
+``python docs/generate.py`` writes a section for each method, and the table of promises and tests,
+into the page on methods.
 """
 
 from __future__ import annotations
@@ -43,8 +44,14 @@ SEARCHED = {
 
 ROOT = Path(__file__).resolve().parents[1]
 METHODS_PAGE = ROOT / "docs" / "explanation" / "methods.md"
-MADE = "<!-- made by `python docs/generate.py` -->", "<!-- end -->"
-"""Between these lines of the page stand the tables of kinds, promises and tests."""
+MADE = (
+    (
+        "<!-- methods, made by `python docs/generate.py` of their docstrings -->",
+        "<!-- promises, made by `python docs/generate.py` -->",
+    ),
+    "<!-- end -->",
+)
+"""Between these lines of the page are the sections of methods, and the tables."""
 HELD = """## Each promise and the test that holds it
 
 Every sentence of a method's guarantee, and promises of other pages and docstrings, with the tests
@@ -76,9 +83,7 @@ NO_PROMISES = {
         "Let A(v) be the sum of pi_c times",
     ),
     "docs/explanation/methods.md": (
-        "A set holds the labels (or values) whose score is at most",
-        '**Threshold** `form="marginal"`',
-        "a weight is n_k, but at most `cap`",
+        "prediction set holds the labels (or values) whose score is at most",
     ),
     "docs/explanation/monitoring.md": (
         "Conformal prediction promises coverage for data like",
@@ -107,7 +112,6 @@ NO_PROMISES = {
     "fedwqcp.weighted_quantile": ("A cumulative weight that misses the level",),
     "fedwqcp.monitor.MonitorTerms": ("which only a calibration by label promises",),
     "fedwqcp.monitor.Standing": ("Least coverage that still keeps the promise",),
-    "method max-cp": ("The price is coverage above 1 - alpha at most agents",),
     "method new-agent-cp": ("so it is at most Q with probability",),  # a step of the proof
 }
 """Words of sentences that sound like a promise of this software and are none: what users want,
@@ -338,8 +342,8 @@ _SECTIONS = tuple(
 
 def _own_text(page: str) -> str:
     """Return a page without the tables that are made here."""
-    before, _, rest = (ROOT / page).read_text().partition(MADE[0])
-    return f"{before} {rest.partition(MADE[1])[2]}"
+    made = re.compile("|".join(f"{begin}.*?{MADE[1]}" for begin in MADE[0]), re.DOTALL)
+    return made.sub(" ", (ROOT / page).read_text())
 
 
 def sentence_with(mark: Mark) -> str | None:
@@ -378,10 +382,84 @@ def kinds() -> str:
     return "\n\n".join(parts)
 
 
+def sections() -> str:
+    """Return a section for every method, from its docstring: who gets a guarantee comes first."""
+    order = [*KINDS][1:] + [*KINDS][:1]
+
+    def place(name: str) -> tuple[int, bool, str]:
+        method = methods.get(name)
+        return order.index(method.guarantee.kind), bool(method.summaries), name
+
+    return "\n\n".join(section(name) for name in sorted(methods.available(), key=place))
+
+
+def section(name: str) -> str:
+    """Return the section of a method: idea, picture, formula, guarantee, cost, when it fails."""
+    method = methods.get(name)
+    doc = inspect.getdoc(type(method)) or ""
+    summary = " ".join(doc.partition("\n\n")[0].split())
+    formula = re.search(r"\.\. math::\n\n((?: +.*\n)+)", doc)
+    picture = METHODS_PAGE.parent / "pictures" / f"{name}.svg"
+    parts = [f"## {name}", summary]
+    if picture.exists():
+        says = re.search(rf">({name}: [^<]*)<", picture.read_text())
+        parts.append(f"![{says[1] if says else name}](pictures/{name}.svg)")
+    said = {
+        title: " ".join(doc.partition(f"**{title}**: ")[2].partition("\n\n")[0].split())
+        for title in ("Idea", "Guarantee", "Cost", "Fails")
+    }
+    parts.append(f"**Idea.** {_capital(said['Idea'])}")
+    if formula:
+        parts.append(f"$$\n{inspect.cleandoc(formula[1])}\n$$")
+    parts.append(f"**Guarantee.** {_for_whom(method)}")
+    if method.guarantee:
+        parts.append(_capital(said["Guarantee"]))
+    parts += [f"**Cost.** {_capital(said['Cost'])}", f"**Fails** {said['Fails']}"]
+    return "\n\n".join(map(_symbols, parts))
+
+
+def _symbols(text: str) -> str:
+    """Write symbols of a docstring's prose as symbols, outside code and formulas."""
+    if text.startswith(("$$", "#", "!")):
+        return text
+    prose = re.split(r"(`[^`]*`)", text.replace("``", "`"))
+    for place in range(0, len(prose), 2):
+        part = re.sub(r"\b([A-Za-z])_([a-zA-Z])\b", r"$\1_\2$", prose[place])
+        part = part.replace("<=", "≤").replace(">=", "≥")
+        prose[place] = re.sub(
+            r"\balpha\b",
+            "\N{GREEK SMALL LETTER ALPHA}",
+            re.sub(r"\bepsilon\b", "\N{GREEK SMALL LETTER EPSILON}", part),
+        )
+    return "".join(prose)
+
+
+HOW_FIRM = {
+    "finite-sample": "in finite samples",
+    "asymptotic": "in large samples",
+    "approximate": "approximately",
+}
+
+
+def _for_whom(method: Any) -> str:
+    """Return a guarantee's kind and strength as a sentence, or what is said of none."""
+    if not method.guarantee:
+        return _capital(" ".join(guarantee_of(methods.name_of(method))))
+    return _capital(f"{KINDS[method.guarantee.kind]}, {HOW_FIRM[method.guarantee.strength]}.")
+
+
+def _capital(text: str) -> str:
+    """Begin with a capital."""
+    return text[:1].upper() + text[1:]
+
+
 def with_promises(page: str) -> str:
-    """Return the page on methods with the tables as they are now."""
-    begin, end = (page.index(line) for line in MADE)
-    return f"{page[:begin]}{MADE[0]}\n\n{kinds()}\n\n{promises()}\n\n{page[end:]}"
+    """Return the page on methods with its sections and tables as they are now."""
+    for begin, made in zip(MADE[0], (sections(), f"{kinds()}\n\n{promises()}"), strict=True):
+        start = page.index(begin)
+        end = page.index(MADE[1], start)
+        page = f"{page[:start]}{begin}\n\n{made}\n\n{page[end:]}"
+    return page
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from fedwqcp.wire.release import NO_GUARANTEE
 
 @dataclass(frozen=True)
 class TrimmedCP(OneShot[LocalQuantile]):
-    """The mean of local thresholds, the most extreme ones left out on both sides.
+    r"""The mean of local thresholds, the most extreme ones left out on both sides.
 
     q_hat is the plain mean of the q_k that remain.
 
@@ -25,10 +25,18 @@ class TrimmedCP(OneShot[LocalQuantile]):
 
     Notes
     -----
+    **Idea**: leave out the extremes, then average.
+
+    .. math::
+
+        \hat q = \frac{1}{\lvert K \rvert} \sum_{k \in K} q_k
+
     **Guarantee**: none in finite samples; up to ``trim`` agents cannot move the threshold outside
     the range of the others.
 
     **Cost**: one round; one float and one integer per agent.
+
+    **Fails**: where agents' score scales differ.
 
     Examples
     --------

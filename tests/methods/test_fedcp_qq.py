@@ -422,9 +422,6 @@ def test_the_pair_is_the_least_that_suffices(m: int, n: int, level: float) -> No
         assert chosen[:2] == min(table)[1:]  # smaller M, then smaller l, then smaller k
 
 
-@pytest.mark.guarantee(
-    "docs/explanation/methods.md", "coverage given the calibration data with probability 1 - delta."
-)
 @pytest.mark.guarantee("fedcp-qq", "With ``delta``, coverage given the calibration data")
 def test_coverage_given_the_data_by_simulation() -> None:
     rng = np.random.default_rng(7)

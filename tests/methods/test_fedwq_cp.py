@@ -96,7 +96,6 @@ def test_one_agent_alone_is_split_cp(agents: dict, alpha: float) -> None:
     assert threshold(agents, "fedwq-cp", alpha) == own
 
 
-@pytest.mark.guarantee("docs/explanation/methods.md", "The threshold lies between the extreme q_k")
 @pytest.mark.guarantee(
     "fedwq-cp", "The threshold lies between the smallest and the largest local one."
 )

@@ -176,10 +176,6 @@ def neighbours(draw):
     return np.bincount(scores, minlength=bins), np.bincount(other, minlength=bins)
 
 
-@pytest.mark.guarantee(
-    "docs/explanation/methods.md",
-    "what an agent sends is epsilon-private for one calibration sample",
-)
 @pytest.mark.guarantee("private-fedwq-cp", "for one calibration sample that is replaced")
 @given(neighbours(), st.floats(0.5, 1.0), st.floats(0.01, 20))
 def test_one_replaced_sample_moves_no_probability_by_more_than_the_rate(pair, level, rate):
@@ -262,10 +258,6 @@ LAWS = {
 @pytest.mark.guarantee(
     "docs/explanation/privacy.md",
     "covers a new point with probability (1 - alpha)/(1 - gamma alpha).",
-)
-@pytest.mark.guarantee(
-    "docs/explanation/methods.md",
-    "its own threshold covers its own points with probability 1 - alpha",
 )
 @pytest.mark.guarantee(
     "docs/explanation/which-method.md",

@@ -37,7 +37,7 @@ def test_the_mean_undercovers_among_identical_agents(method):
 
 @pytest.mark.guarantee("weighted-median-cp", "none in finite samples; a heuristic.")
 @pytest.mark.guarantee("trimmed-mean-cp", "none in finite samples; a heuristic.")
-@pytest.mark.guarantee("docs/explanation/methods.md", "which agent's quantile is returned is then")
+@pytest.mark.guarantee("method fedcp-qq", "which agent's quantile is returned is then")
 @pytest.mark.parametrize("method", ["weighted-median-cp", "trimmed-mean-cp", "fedcp-qq"])
 def test_one_that_differs_may_never_be_covered(method):
     agents = {f"a{k}": np.arange(1, 100) / 100 for k in range(4)} | {"b": np.arange(1, 100) + 10.0}
@@ -66,10 +66,6 @@ def labelled(rng, counts):
 
 
 @pytest.mark.guarantee(
-    "docs/explanation/methods.md",
-    "approximate coverage at the target if the distribution of X given Y is shared.",
-)
-@pytest.mark.guarantee(
     "docs/explanation/which-method.md",
     "approximate coverage under label shift, optionally with noise",
 )
@@ -91,10 +87,6 @@ def test_label_shift_is_corrected(method):
     assert near(corrected, 0.9)[0] < near(plain, 0.9)[1]
 
 
-@pytest.mark.guarantee(
-    "docs/explanation/methods.md",
-    "with high probability, if the conditional distribution of Y given X is shared",
-)
 @pytest.mark.guarantee(
     "docs/explanation/which-method.md",
     "approximate coverage under covariate shift, if the density ratios are right",
@@ -122,9 +114,6 @@ def test_covariate_shift_is_corrected():
     assert near(corrected, 0.9)[0] < near(plain, 0.9)[1]
 
 
-@pytest.mark.guarantee(
-    "docs/explanation/methods.md", "coverage misses FCP's by at most H z / (2 sqrt(n))"
-)
 @pytest.mark.guarantee(
     "docs/explanation/which-method.md", "if honest agents' scores share one distribution"
 )

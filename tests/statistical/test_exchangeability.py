@@ -83,10 +83,6 @@ GROUPS = st.lists(st.lists(tied, min_size=1, max_size=4), min_size=1, max_size=3
     "docs/explanation/own-distribution.md", "coverage at each agent, in finite samples"
 )
 @pytest.mark.guarantee(
-    "docs/explanation/methods.md",
-    "coverage between 1 - alpha and 1 - alpha + 1/(n_k + 1) (the upper end without ties)",
-)
-@pytest.mark.guarantee(
     "docs/explanation/which-method.md",
     "| coverage at each agent whose test data are like its calibration data |",
 )
@@ -125,9 +121,6 @@ def test_clip_loses_it(method):
 FCPS = [FCP(), FCP(sketch="order", points=2, min_gap=2), FCP(sketch="exact"), FCP(floor=True)]
 
 
-@pytest.mark.guarantee(
-    "docs/explanation/methods.md", "coverage between 1 - alpha and 1 - alpha + M/(N + M)"
-)
 @pytest.mark.guarantee(
     "docs/explanation/which-method.md", "coverage for a test point from the mixture of agents"
 )
@@ -192,12 +185,6 @@ def test_fcp_promises_nothing_at_a_single_agent():
 
 @pytest.mark.guarantee("method fedcp-qq", "its expected coverage is known exactly")
 @pytest.mark.guarantee(
-    "docs/explanation/methods.md", "marginal coverage if the scores of all agents are independent"
-)
-@pytest.mark.guarantee(
-    "docs/explanation/methods.md", "chosen so that expected coverage is at least 1 - alpha."
-)
-@pytest.mark.guarantee(
     "docs/explanation/which-method.md",
     "coverage if all agents' scores are independent and identically distributed",
 )
@@ -238,9 +225,6 @@ ANYTHING = st.builds(
 )
 
 
-@pytest.mark.guarantee(
-    "docs/explanation/methods.md", "coverage from 1 - alpha to 1 - (1 - slack) alpha + 1/(n_k + 1)"
-)
 @pytest.mark.guarantee(
     "docs/explanation/byzantine.md", "coverage at your own site whatever others send"
 )
@@ -290,10 +274,6 @@ def loss(point, t):
 
 
 @pytest.mark.guarantee(
-    "docs/explanation/methods.md",
-    "expected loss at most alpha for a test point that comes from agent k",
-)
-@pytest.mark.guarantee(
     "docs/explanation/which-method.md", "at most alpha over the mixture of agents"
 )
 @pytest.mark.guarantee("README.md", "at most alpha over the mixture of agents")
@@ -313,9 +293,6 @@ def test_fed_crc_mixture(groups, alpha):
 
 
 @pytest.mark.guarantee("docs/how-to/risk-control.md", "the expected loss is at most alpha |")
-@pytest.mark.guarantee(
-    "docs/explanation/methods.md", "with `correction=site, n0=0`, at each agent."
-)
 @pytest.mark.guarantee("fed-crc", "``pooled``: if all points are i.i.d.")
 @pytest.mark.guarantee("fed-crc", "``site`` with ``n0 = 0``: at each agent whose test points are")
 @pytest.mark.parametrize("method", [FedCRC("pooled", points=4), FedCRC("site", 0.0, points=4)])
@@ -345,10 +322,6 @@ def of_classes(method, rest, alpha):
 
 @pytest.mark.guarantee("method fedls-cp", "no shrinkage, and the threshold has the guarantee below")
 @pytest.mark.guarantee("method fedls-cp", "the page on label shift proves both bounds")
-@pytest.mark.guarantee(
-    "docs/explanation/methods.md",
-    "coverage at a known target distribution of at least 1 - alpha in finite samples",
-)
 @pytest.mark.guarantee(
     "docs/explanation/label-shift.md", "then coverage at the target is at least 1 - alpha**"
 )
@@ -457,10 +430,6 @@ def test_too_few_points_have_no_finite_threshold():
 
 
 @pytest.mark.guarantee(
-    "docs/explanation/methods.md",
-    "coverage of at least 1 - alpha in finite samples at every agent that counts",
-)
-@pytest.mark.guarantee(
     "docs/explanation/which-method.md",
     "coverage at every agent that counts, and under every mixture of them",
 )
@@ -496,9 +465,6 @@ AGENTS = st.lists(st.lists(tied, min_size=1, max_size=5), min_size=2, max_size=7
 
 
 @pytest.mark.guarantee(
-    "docs/explanation/methods.md", "coverage of a point of the new agent of at least 1 - alpha"
-)
-@pytest.mark.guarantee(
     "docs/explanation/which-method.md",
     "coverage at a new agent that is exchangeable with those that took part",
 )
@@ -527,9 +493,6 @@ def test_new_agent_cp_covers_a_point_of_a_new_agent(method, groups, alpha):
     assert sum(covered) / len(groups) >= 1 - exact(alpha)
 
 
-@pytest.mark.guarantee(
-    "docs/explanation/methods.md", "that the new agent's own threshold would have been"
-)
 @pytest.mark.guarantee("new-agent-cp", "from a sample of an exchangeable size, would have been no")
 @settings(max_examples=60, deadline=None)
 @given(groups=AGENTS, alpha=levels, delta=levels)

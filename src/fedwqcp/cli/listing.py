@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Annotated, Any
 
 import typer
@@ -56,7 +57,8 @@ def scores(name: Which = None, as_json: AsJson = False) -> None:
 
 def _show(name: str, kind: type, output: Output) -> None:
     """Show one method or score in full."""
-    text = inspect.getdoc(kind)
+    formula = re.compile(r"\n\.\. math::\n(\n| .*\n)*")  # LaTeX is for the site
+    text = formula.sub("\n", inspect.getdoc(kind) or "")
     output.say(text)
     output.done(name=name, text=text)
 

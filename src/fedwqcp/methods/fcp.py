@@ -55,7 +55,7 @@ Sketch: TypeAlias = Literal["bisection", "order", "tdigest", "kll", "exact"]
 
 @dataclass(frozen=True)
 class FCP(SummedCounts, Method[Summary]):
-    """The R-th smallest of all agents' N scores, R = ceil((N + M)(1 - alpha)); +inf where R > N.
+    r"""The R-th smallest of all agents' N scores, R = ceil((N + M)(1 - alpha)); +inf where R > N.
 
     ``bisection`` finds it exactly from counts: after the sizes, the server asks how many scores are
     at most each of a few values. ``order`` sends evenly spaced order statistics with the counts
@@ -91,6 +91,14 @@ class FCP(SummedCounts, Method[Summary]):
 
     Notes
     -----
+    **Idea**: the threshold of all scores pooled in one place, found without collecting them there.
+
+    .. math::
+
+        \hat q = s_{(R)}, \qquad R = \lceil (N + M)(1 - \alpha) \rceil, \qquad
+        1 - \alpha \le \sum_{k=1}^{M} \frac{n_k + 1}{N + M} P_k(V \le \hat q)
+        \le 1 - \alpha + \frac{M}{N + M}
+
     **Guarantee**: 1 - alpha <= P(Y in C(X)) for a test point that comes from agent k with
     probability (n_k + 1) / (N + M) and is then exchangeable with that agent's scores, ties
     included. Where s_(R) is exact and there are no ties, it is at most 1 - alpha + M / (N + M).
@@ -116,6 +124,8 @@ class FCP(SummedCounts, Method[Summary]):
     person's score, or a floor. ``floor`` adds an agent's own threshold to its first answer to
     ``bisection``, which cannot be masked then; ``order`` and ``exact`` already hold it, or a point
     above it. ``own`` sends nothing more; the agent needs its calibration data once more to predict.
+
+    **Fails**: at single agents whose scores are larger than the others'.
 
     References
     ----------

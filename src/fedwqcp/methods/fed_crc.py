@@ -71,7 +71,7 @@ class LossCurve(Summary):
 
 @dataclass(frozen=True)
 class FedCRC(OneShot[LossCurve]):
-    """Smallest threshold of a grid at which the agents' mean loss, corrected, is at most alpha.
+    r"""Smallest threshold of a grid at which the agents' mean loss, corrected, is at most alpha.
 
     The loss of a point at threshold t is the weight of its scores above t (`Calibration.weights`):
     its false-negative rate for a `MultiLabel` score; without weights, 1 where its score is above t,
@@ -99,6 +99,14 @@ class FedCRC(OneShot[LossCurve]):
 
     Notes
     -----
+    **Idea**: bound the expected loss rather than the probability of a miss: raise the threshold
+    until the corrected mean loss is small enough.
+
+    .. math::
+
+        \hat t = \min \left\{ t : \frac{L(t) + M}{N + M} \le \alpha \right\}, \qquad
+        L(t) = \sum_{k=1}^{M} L_k(t)
+
     **Guarantee**: the expected loss of a test point is at most alpha, for losses between 0 and 1
     that fall with t. ``mixture``: for a test point that comes from agent k with probability (n_k +
     1) / (N + M) and is then exchangeable with that agent's points. ``pooled``: if all points are
@@ -113,6 +121,8 @@ class FedCRC(OneShot[LossCurve]):
 
     **Cost**: one round; ``points`` + 1 floats and one integer per agent, only ever summed (but for
     ``site``). Where points are few, the curve shows single scores as finely as the grid is.
+
+    **Fails**: at single agents, as FCP does; ``site`` with ``n0 > 0`` is a heuristic.
 
     References
     ----------

@@ -16,7 +16,7 @@ from fedwqcp.wire.release import NO_GUARANTEE
 
 @dataclass(frozen=True)
 class FedAvgQCP(SummedMean, OneShot[LocalQuantile]):
-    """Plain mean of local conformal thresholds: FedWQ-CP without its weights.
+    r"""Plain mean of local conformal thresholds: FedWQ-CP without its weights.
 
     q_hat is the mean of q_k over the agents with n_k >= 1, where q_k is the r(n_k, alpha)-th
     smallest score of agent k.
@@ -28,12 +28,18 @@ class FedAvgQCP(SummedMean, OneShot[LocalQuantile]):
 
     Notes
     -----
+    **Idea**: the mean of local thresholds without weights.
+
+    .. math::
+
+        \hat q = \frac{1}{M} \sum_{k=1}^{M} q_k
+
     **Guarantee**: none in finite samples, not even with identical agents; a heuristic. The
     threshold lies between the smallest and the largest local one.
 
-    A tiny agent moves it as much as a large one.
-
     **Cost**: one round; one float and one integer per agent.
+
+    **Fails**: like FedWQ-CP; a tiny agent also counts as much as a large one.
 
     References
     ----------

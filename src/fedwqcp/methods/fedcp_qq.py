@@ -140,7 +140,7 @@ NOTHING = QuantileOfQuantiles(inf, None, 0, 1.0)
 
 @dataclass(frozen=True)
 class FedCPQQ(Method[Summary]):
-    """The k-th smallest of the agents' l-th smallest scores.
+    r"""The k-th smallest of the agents' l-th smallest scores.
 
     For scores that are i.i.d. across agents, its expected coverage is known exactly:
     M = 1 - integral_0^1 P(at least k successes among Bernoulli(G_j(u))) du, where
@@ -162,6 +162,15 @@ class FedCPQQ(Method[Summary]):
 
     Notes
     -----
+    **Idea**: sort the agents' local quantiles and take one of them. If all scores are i.i.d., its
+    expected coverage is known exactly.
+
+    .. math::
+
+        \hat q = \bigl( s_{1,(\ell_1)}, \dots, s_{M,(\ell_M)} \bigr)_{(k)}, \qquad
+        P(V \le \hat q) = 1 - \int_0^1 P\bigl( B_1(u) + \dots + B_M(u) \ge k \bigr) \, du, \qquad
+        B_j(u) \sim \text{Bernoulli}\bigl( I_u(\ell_j, n_j - \ell_j + 1) \bigr)
+
     **Guarantee**: P(Y in C(X)) >= M >= 1 - alpha, with equality to M without ties, if scores are
     i.i.d. at and across agents. With ``delta``, coverage given the calibration data is at least 1 -
     alpha with probability at least 1 - delta.
@@ -171,6 +180,8 @@ class FedCPQQ(Method[Summary]):
 
     **Cost**: ``fixed_local`` one round, one float and one integer per agent; the others two rounds,
     the first for the sizes. The outcome tells l, k and M.
+
+    **Fails**: under heterogeneity.
 
     References
     ----------

@@ -34,7 +34,7 @@ from fedwqcp.wire.release import NO_GUARANTEE
 
 @dataclass(frozen=True)
 class FedWQCP(SummedMean, OneShot[LocalQuantile]):
-    """Calibration-size-weighted mean of local conformal thresholds (Algorithm 1 of the paper).
+    r"""Calibration-size-weighted mean of local conformal thresholds (Algorithm 1 of the paper).
 
     q_hat = sum_k n_k q_k / N, with q_k the r(n_k, alpha)-th smallest score of agent k.
 
@@ -49,11 +49,24 @@ class FedWQCP(SummedMean, OneShot[LocalQuantile]):
 
     Notes
     -----
+    **Idea**: every agent finds its own threshold; the server averages them, and large agents count
+    more.
+
+    .. math::
+
+        \hat q = \frac{1}{N} \sum_{k=1}^{M} n_k \, q_k
+
     **Guarantee**: none in finite samples, not even with identical agents; a heuristic. The
     threshold lies between the smallest and the largest local one.
 
     **Cost**: one round; one float and one integer per agent, and ``tail`` more of each. Each order
     statistic is one person's score. With ``tail`` it cannot be had from masked sums.
+
+    **Fails**: where agents' score scales differ: the weights know sample sizes, not models. Even
+    among identical agents, averaging order statistics over-covers where the quantile function is
+    convex (residuals) and under-covers where it is concave (scores that gather at an upper bound).
+    Transforming all scores by one increasing function changes which points are covered, unless the
+    function is affine.
 
     References
     ----------

@@ -38,7 +38,7 @@ class Proposal(Outcome):
 
 @dataclass(frozen=True)
 class GuardedMedianCP(OneShot[LocalQuantile]):
-    """Weighted median of local thresholds that each agent checks against its own data.
+    r"""Weighted median of local thresholds that each agent checks against its own data.
 
     With q_k(a) agent k's conformal threshold at level a, and q_hat the weighted median of all
     q_k(alpha), the agent predicts with q_hat moved into [q_k(alpha), q_k((1 - slack) alpha)].
@@ -56,16 +56,25 @@ class GuardedMedianCP(OneShot[LocalQuantile]):
 
     Notes
     -----
+    **Idea**: an agent can always trust its own data, so it uses the median of all agents only
+    within bounds from its own scores.
+
+    .. math::
+
+        \hat q_k = \min \bigl( \max( \hat q, q_k(\alpha) ), q_k((1 - \text{slack}) \alpha) \bigr),
+        \qquad
+        1 - \alpha \le P(Y \in C_k(X)) \le 1 - (1 - \text{slack}) \alpha + \frac{1}{n_k + 1}
+
     **Guarantee**: 1 - alpha <= P(Y in C_k(X)) at every honest agent k whose test points are
     exchangeable with its calibration points, however many others are Byzantine and whatever they
     send: the threshold lies between two of its own. Without ties it is at most 1 - (1 - slack)
     alpha + 1/(n_k + 1). ``clip`` loses it.
 
-    Where test points come from elsewhere there is none; then ``slack`` bounds how far a Byzantine
-    agent reaches, and also how much honest agents can help.
-
     **Cost**: one round; one float and one integer per agent. The agent needs its calibration data
     once more to predict. Not to be had from masked sums.
+
+    **Fails**: where the test data are unlike an agent's own: ``slack`` then bounds how far a
+    Byzantine agent reaches, and how much honest agents can help.
 
     References
     ----------

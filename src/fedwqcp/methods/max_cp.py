@@ -16,7 +16,7 @@ from fedwqcp.wire.release import Guarantee
 
 @dataclass(frozen=True)
 class MaxCP(OneShot[LocalQuantile]):
-    """The largest local conformal threshold, max_k q_k, for every agent.
+    r"""The largest local conformal threshold, max_k q_k, for every agent.
 
     Parameters
     ----------
@@ -26,6 +26,13 @@ class MaxCP(OneShot[LocalQuantile]):
 
     Notes
     -----
+    **Idea**: the threshold that is enough for the agent with the largest scores is enough for every
+    agent.
+
+    .. math::
+
+        \hat q = \max_k q_k
+
     **Guarantee**: coverage of at least 1 - alpha, in finite samples, at every agent that counts and
     whose test points are exchangeable with its calibration points; so too under every mixture of
     these agents' distributions, known or not, where each point is scored by its own agent's model.
@@ -34,10 +41,10 @@ class MaxCP(OneShot[LocalQuantile]):
     Why: q_k <= max_j q_j, so that P(V_k <= max_j q_j) >= P(V_k <= q_k) >= 1 - alpha, and a mixture
     of probabilities of at least 1 - alpha is at least 1 - alpha.
 
-    The price is coverage above 1 - alpha at most agents, and one agent decides for all: the one
-    with the largest scores, or a Byzantine one.
-
     **Cost**: one round; one float and one integer per agent. Not to be had from masked sums.
+
+    **Fails**: to give small sets: easy agents are covered far more often than asked, and one agent
+    decides for all. An agent with too few points makes it +inf, or with ``exclude`` is left out.
 
     References
     ----------

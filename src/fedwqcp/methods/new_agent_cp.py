@@ -45,7 +45,7 @@ CLOSE = 1e-9
 
 @dataclass(frozen=True)
 class NewAgentCP(Summed, Method[Summary]):
-    """A threshold for a new agent that is exchangeable with those that took part.
+    r"""A threshold for a new agent that is exchangeable with those that took part.
 
     ``marginal``: the smallest q with sum_k F_k(q) / (M + 1) >= 1 - alpha, F_k being agent k's
     empirical distribution function; +inf where no q reaches it. ``confident``: the
@@ -70,6 +70,13 @@ class NewAgentCP(Summed, Method[Summary]):
 
     Notes
     -----
+    **Idea**: agents are a sample of agents. A conformal quantile over agents, each with the same
+    weight, holds for one more of them.
+
+    .. math::
+
+        \hat q = \inf \left\{ q : \frac{1}{M + 1} \sum_{k=1}^{M} \hat F_k(q) \ge 1 - \alpha \right\}
+
     **Guarantee**: for a new agent if agents, their sizes and models included, are exchangeable, the
     new one among them, and none is left out for its size or its scores. ``marginal``: P(V <= q) >=
     1 - alpha for a point of the new agent, over the draw of agents and points. ``confident``: with
@@ -90,6 +97,10 @@ class NewAgentCP(Summed, Method[Summary]):
     **Cost**: ``order`` one round of at most 2 ``points`` numbers per agent; ``bisection`` about 17
     rounds of ``probes`` integers, which `calibrate` can add under masks (``secure``), shares of an
     agent rounded down; ``confident`` one round of one float and one integer.
+
+    **Fails**: where agents are few: the threshold is +inf below 1/alpha - 1 agents (9 at alpha =
+    0.1; four agents have one from alpha = 0.2). A site that borrows another's model is not
+    exchangeable with the others.
 
     References
     ----------

@@ -104,7 +104,7 @@ NOTHING = RobustThreshold(inf, (), 1.0)
 
 @dataclass(frozen=True)
 class RobFCP(Method[Summary]):
-    """FCP on the agents whose scores look alike; those that stand apart are left out.
+    r"""FCP on the agents whose scores look alike; those that stand apart are left out.
 
     Every agent sends what share v_k of its scores lies in each of H bins. Its maliciousness is the
     sum of the distances ||v_k - v_j|| to the M_b - 1 nearest agents, M_b = M - byzantine. The
@@ -128,6 +128,14 @@ class RobFCP(Method[Summary]):
 
     Notes
     -----
+    **Idea**: compare whole distributions of scores, leave out the agents that differ most, and pool
+    the rest.
+
+    .. math::
+
+        m_k = \sum_{j \in \text{nearest}(k)} \lVert v_k - v_j \rVert, \qquad
+        \hat q = s_{(R)} \text{ of the agents with the smallest } m_k
+
     Two things are added to the paper's method. An agent is bound to its histogram: a later count
     that does not fit what it said before is refused, so that who looks honest in the bins can move
     the threshold within one bin at most. And of several answers that agree in every count, each of
@@ -139,10 +147,11 @@ class RobFCP(Method[Summary]):
     Byzantine to honest agents; the outcome states this ``loss``. For 2 of 6 agents it is 1, and
     says nothing, up to 10,000 scores for each.
 
-    Where honest agents differ, the odd ones are left out in place of Byzantine ones that do not.
-
     **Cost**: about 64 / log2(probes + 1) + 2 rounds (18 for 15 probes); three numbers, then
     H - 1 counts, then ``probes`` counts a round. Not to be had from masked sums.
+
+    **Fails**: where honest agents differ as much as Byzantine ones do: an unusual honest agent is
+    then left out in place of a Byzantine one.
 
     References
     ----------

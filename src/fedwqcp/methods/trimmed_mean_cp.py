@@ -22,7 +22,7 @@ from fedwqcp.wire.release import NO_GUARANTEE
 
 @dataclass(frozen=True)
 class TrimmedMeanCP(OneShot[LocalQuantile]):
-    """Weighted mean of local conformal thresholds without the smallest and the largest ones.
+    r"""Weighted mean of local conformal thresholds without the smallest and the largest ones.
 
     The ``byzantine`` smallest and the ``byzantine`` largest q_k are left out; q_hat is the mean of
     the others with weights w_k = min(n_k, cap).
@@ -41,6 +41,14 @@ class TrimmedMeanCP(OneShot[LocalQuantile]):
 
     Notes
     -----
+    **Idea**: leave out the extremes, then average.
+
+    .. math::
+
+        \hat q = \frac{\sum_{k \in K} w_k \, q_k}{\sum_{k \in K} w_k}, \qquad
+        w_k = \min(n_k, \text{cap}),
+        \qquad K = \text{agents that remain}
+
     **Guarantee**: none in finite samples; a heuristic. Breakdown point: as long as no more agents
     are Byzantine than are left out at each end (``withstands`` of the outcome), the threshold lies
     between the smallest and the largest honest one, whatever they claim. One more can move it
@@ -49,6 +57,8 @@ class TrimmedMeanCP(OneShot[LocalQuantile]):
     An honest agent with +inf takes one of the places.
 
     **Cost**: one round; one float and one integer per agent. Not to be had from masked sums.
+
+    **Fails**: where honest thresholds lie far apart, as the weighted median does.
 
     References
     ----------

@@ -22,7 +22,7 @@ from fedwqcp.wire.release import NO_GUARANTEE
 
 @dataclass(frozen=True)
 class WeightedMedianCP(OneShot[LocalQuantile]):
-    """Weighted median of local conformal thresholds, which a few Byzantine agents cannot move far.
+    r"""Weighted median of local conformal thresholds, which a few Byzantine agents cannot move far.
 
     With w_k = min(n_k, cap), q_hat is the smallest q_k at or below which more than half of the
     weight lies.
@@ -41,6 +41,15 @@ class WeightedMedianCP(OneShot[LocalQuantile]):
 
     Notes
     -----
+    **Idea**: Byzantine agents must hold half of the total weight to move the median beyond the
+    honest thresholds.
+
+    .. math::
+
+        \hat q = \min \left\{ q_k : \sum_{j : q_j \le q_k} w_j > \frac{1}{2} \sum_j w_j \right\},
+        \qquad
+        w_k = \min(n_k, \text{cap})
+
     **Guarantee**: none in finite samples; a heuristic. Breakdown point: the threshold lies between
     the smallest and the largest honest one as long as Byzantine agents hold less than half of the
     weight of the agents that count, those with points and, under ``exclude``, with enough of them.
@@ -54,6 +63,9 @@ class WeightedMedianCP(OneShot[LocalQuantile]):
     they can have a round refused that asks for more than it withstands.
 
     **Cost**: one round; one float and one integer per agent. Not to be had from masked sums.
+
+    **Fails**: where honest thresholds lie far apart: Byzantine agents then move it from one to the
+    next.
 
     References
     ----------

@@ -76,7 +76,7 @@ _CHOICES = {
 
 @dataclass(frozen=True)
 class CPhet(Method[Summary]):
-    """The quantile of all agents' scores, weighted by how likely each input is at the target.
+    r"""The quantile of all agents' scores, weighted by how likely each input is at the target.
 
     Weights lambda(x) = P*(x) / sum_i (N_i / N) P_i(x), each P_i a mixture of one Gaussian per label
     in feature space, and the weighted (1 - alpha)-quantile of the scores. ``form="oracle"`` adds
@@ -109,6 +109,14 @@ class CPhet(Method[Summary]):
 
     Notes
     -----
+    **Idea**: scores of other agents count as much as their inputs resemble those of the target.
+
+    .. math::
+
+        \lambda(x) = \frac{P^*(x)}{\sum_i (N_i / N) P_i(x)}, \qquad
+        \hat q = \inf \left\{ q : \sum_j \lambda(X_j) \mathbb{1}[V_j \le q]
+        \ge (1 - \alpha) \sum_j \lambda(X_j) \right\}
+
     **Guarantee**: approximate coverage at the target, if the distribution of Y given X is shared
     and the density ratios are right.
 
@@ -123,6 +131,9 @@ class CPhet(Method[Summary]):
     densities. Then about 10 to 20 rounds of some 500 sums (fewer rounds of more sums, where the
     densities are long), or 2 floats per target and round. Outcomes state the effective sample size
     (sum w)^2 / sum w^2.
+
+    **Fails**: where Y given X differs between agents, or the densities are wrong: here they are
+    Gaussian for each class, and the effective sample size is reported.
 
     References
     ----------

@@ -63,7 +63,7 @@ from fedwqcp.wire.release import Guarantee
 
 @dataclass(frozen=True)
 class DPFedCP(Method[Summary]):
-    """One threshold for each label, corrected for label shift towards a target.
+    r"""One threshold for each label, corrected for label shift towards a target.
 
     For candidate label y the threshold is the (1 - alpha)-quantile of
     (w_y delta_1 + sum_k w_{Y_k} delta_{V_k}) / D_y over all agents' points, with
@@ -101,6 +101,15 @@ class DPFedCP(Method[Summary]):
 
     Notes
     -----
+    **Idea**: re-weight the classes until they are as frequent as at the target.
+
+    .. math::
+
+        w_y = \frac{\pi^*_y}{\pi_y}, \qquad
+        D_y = w_y + \sum_j w_{Y_j}, \qquad
+        \hat q_y = \inf \left\{ q : w_y \mathbb{1}[1 \le q] + \sum_j w_{Y_j} \mathbb{1}[V_j \le q]
+        \ge (1 - \alpha) D_y \right\}
+
     **Guarantee**: approximate coverage at the target, if the distribution of X given Y is shared.
 
     The authors prove it within O(log N / N) plus the error of the weights and of the optimisation.
@@ -116,6 +125,9 @@ class DPFedCP(Method[Summary]):
 
     **Cost**: C integers; then 2 floats up, and 2 down, per target, label and round (with ``exact``
     about 15 to 60 rounds of integer counts). A target of one's own makes as many targets as agents.
+
+    **Fails**: where the inputs of a class differ between agents, and for regression, which has no
+    classes.
 
     References
     ----------

@@ -72,7 +72,7 @@ class LabelShifted(PerAgentThresholds):
 
 @dataclass(frozen=True)
 class FedLSCP(OneShot[ClassSketches]):
-    """Thresholds at which the estimated coverage of a label mixture reaches 1 - alpha.
+    r"""Thresholds at which the estimated coverage of a label mixture reaches 1 - alpha.
 
     With pi the target's label distribution and F_kc the distribution of agent k's scores of class
     c, q_k is the smallest q with sum_c pi_c F_kc(q) >= 1 - alpha. Agents send order statistics by
@@ -109,6 +109,14 @@ class FedLSCP(OneShot[ClassSketches]):
 
     Notes
     -----
+    **Idea**: if only class frequencies differ between agents, scores of a class can be borrowed
+    from other agents.
+
+    .. math::
+
+        q_k = \inf \left\{ q : \sum_c \pi_c F_{kc}(q) \ge 1 - \alpha \right\}, \qquad
+        F_{kc} = \frac{n_{kc} F^{\text{own}}_{kc} + m_{kc} F^{\text{others}}_{kc}}{n_{kc} + m_{kc}}
+
     **Guarantee**: with ``n0 = 0``, coverage at the target is at least 1 - alpha in finite samples
     if, given the class, agent k's test score is exchangeable with its calibration scores whatever
     the scores of other classes, and the target's label shares are as stated; nothing is assumed of
@@ -130,6 +138,9 @@ class FedLSCP(OneShot[ClassSketches]):
     **Cost**: one round; for each class its count and at most 48 scores of five digits, below 600
     bytes; with ``floor`` one score more. One threshold comes back, with `LabelShifted`'s figures of
     all agents.
+
+    **Fails**: where scores of a class mean something else at other agents (LAC with models of
+    unequal accuracy).
 
     References
     ----------
