@@ -134,6 +134,7 @@ def _converted(kind: type) -> Callable[[Array], Array]:
 as_uint32, as_float32 = _viewed(np.uint32), _viewed(np.float32)
 as_int64, as_float64 = _viewed(np.int64), _viewed(np.float64)
 to_float64, to_int64 = _converted(np.float64), _converted(np.int64)
+to_float32 = _converted(np.float32)
 mask_to_int32, mask_to_uint32 = _converted(np.int32), _converted(np.uint32)
 truncate = _converted(np.int32)
 

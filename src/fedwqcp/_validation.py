@@ -70,8 +70,9 @@ def as_scores(scores: npt.ArrayLike) -> Floats:
 
 def as_uniforms(u: npt.ArrayLike, n: int) -> Floats:
     """Return the random part of a score as float64 of shape (n,) with values in [0, 1]."""
-    array = as_floats(u, "u", (n,))
+    array = as_floats(u, "u", (n,), checked=False)
     if array.size and not (array.min() >= 0 and array.max() <= 1):
+        as_floats(array, "u", (n,))
         raise InputError("u must lie between 0 and 1; draw it with uniforms(key, ids)")
     return array
 

@@ -1,8 +1,10 @@
 """The steps of a bracket search, and which rows it settles."""
 
+from itertools import product
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ pytest.importorskip("numba")
 from fedwqcp.errors import InputError
 from fedwqcp.kernels import LANES, Crossings, bracket, compilation
 from fedwqcp.kernels.compilation import Loops
+from fedwqcp.kernels.numpy import NOT_RANDOM
 from fedwqcp.scores._base import _limits
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.raps import RAPS
@@ -24,10 +27,10 @@ def pivot(steps: Any, row: list[int], height: float) -> Any:
     return steps.Pivot(*(np.full(LANES, x, float) for x in (height, len(above), sum(above))))
 
 
-def fitting(row: list[int], limits: list[float]) -> int:
-    """How many of the largest have sums within the limits."""
-    sums = np.cumsum(sorted(row, reverse=True))
-    return int((sums <= limits[1 : len(row) + 1]).sum())
+def fitting(row: list[int], limits: list[float], rest: float) -> int:
+    """How many of the largest have sums within the limits, without that part of the last."""
+    ordered = np.array(sorted(row, reverse=True))
+    return int((np.cumsum(ordered) - rest * ordered <= limits[1 : len(row) + 1]).sum())
 
 
 @pytest.fixture
@@ -44,19 +47,20 @@ def steps(uncompiled: Loops) -> Any:
     share=st.floats(0, 0.999),
     fall=st.sampled_from([0.0, 0.5, 3.0]),
     heights=st.tuples(st.floats(-1, 41), st.floats(-1, 41)),
-    data=st.data(),
+    rest=st.sampled_from([0.0, 0.25, 0.5, 1.0]),
 )
-def test_what_two_pivots_settle_is_so(steps, row, share, fall, heights, data) -> None:
-    C = len(row)
+def test_what_two_pivots_settle_is_so(steps, row, share, fall, heights, rest) -> None:
+    C = len(row) + (rest > 0)  # with a random part, all labels may fit
     limits = [np.inf, *(share * sum(row) - fall * np.arange(C - 1)), -np.inf, -np.inf]
     everywhere, zero = np.ones(LANES, bool), np.zeros(LANES)
-    size, all_of = fitting(row, limits), np.full(LANES, float(C))
-    bounds = steps.Bounds(np.array(limits), fall == 0, np.full(LANES, limits[1]), zero)
+    size, all_of = fitting(row, limits, rest), np.full(LANES, float(C))
+    bounds = steps.Bounds(np.array(limits), fall == 0, np.full(LANES, limits[1]), zero, zero + rest)
     ends = steps.Bracket(pivot(steps, row, 50.0), steps.Pivot(zero - 1, all_of, zero + sum(row)))
     with np.errstate(all="ignore"):
         for height in heights:
             tried = pivot(steps, row, height)
-            ends = steps.tighten(ends, tried, steps.judge(tried, everywhere, all_of, bounds))
+            verdict = steps.judge(tried, ends.upper, everywhere, all_of, bounds)
+            ends = steps.tighten(ends, tried, verdict)
         assert ends.upper.count[0] <= size < ends.lower.count[0]
         k, settled, about = steps.settle(ends, all_of, bounds)
         if settled[0]:
@@ -68,7 +72,8 @@ def test_what_two_pivots_settle_is_so(steps, row, share, fall, heights, data) ->
 
 def test_a_pivot_between_two_labels_settles_them(steps) -> None:
     row, C = [40, 30, 20, 10], np.full(LANES, 4.0)
-    bounds = steps.Bounds(np.zeros(0), True, np.full(LANES, 72.0), np.zeros(LANES))
+    zero = np.zeros(LANES)
+    bounds = steps.Bounds(np.zeros(0), True, np.full(LANES, 72.0), zero, zero)
     ends = [pivot(steps, row, height) for height in (45.0, 25.0, 15.0)]
     k, settled, _ = steps.settle(steps.Bracket(ends[1], ends[2]), C, bounds)
     assert settled.all()
@@ -77,13 +82,15 @@ def test_a_pivot_between_two_labels_settles_them(steps) -> None:
     assert not settled.any()  # 40 + 30 fit, but two of three that weigh 90 could weigh 75
 
 
-def undecided(p: Rows, q: float, masked: bool = False) -> list[int]:
+def undecided(
+    p: Rows, q: float, masked: bool = False, u: npt.NDArray[np.float64] = NOT_RANDOM.u
+) -> list[int]:
     """How many rows the search leaves undecided with sums of float32 and of float64."""
     limits, found = _limits(APS(randomized=False), q, p.shape[1]), []
     y = np.zeros(0 if masked else len(p), np.int64)
     for dtype in (np.float32, np.float64)[p.dtype == np.float64 :]:
         out = Crossings.allocate(len(p), p.shape[1] if masked else 0, False, not masked)
-        left = bracket.cross(p, y, limits, out, bracket.first_pivots(p.shape[1]), dtype)
+        left = bracket.cross(p, y, limits, u, out, bracket.first_pivots(p.shape[1]), dtype)
         assert left.tolist() == np.flatnonzero(out.sizes < 0).tolist()
         found.append(len(left))
     return found
@@ -92,10 +99,10 @@ def undecided(p: Rows, q: float, masked: bool = False) -> list[int]:
 @pytest.mark.usefixtures("always_compiled")
 def test_most_rows_are_settled_at_once() -> None:
     p = rows("spread", 1600, 100).astype(np.float32)
-    for masked in (False, True):
-        assert undecided(p, 0.9, masked)[0] < 0.01 * len(p)
-        assert undecided(p, 0.9, masked)[-1] <= 0.002 * len(p)
-        assert undecided(p.astype(float), 0.9, masked)[0] <= 0.002 * len(p)
+    for masked, u in product((False, True), (np.empty(0), np.linspace(0, 1, 1600))):
+        assert undecided(p, 0.9, masked, u)[0] < 0.01 * len(p)
+        assert undecided(p, 0.9, masked, u)[-1] <= 0.002 * len(p)
+        assert undecided(p.astype(float), 0.9, masked, u)[0] <= 0.002 * len(p)
     assert undecided(p[:5], 0.9)[-1] == 0
 
 
@@ -107,7 +114,8 @@ def test_first_pivots_come_back_from_rows_that_all_cross_at_the_top() -> None:
     pivots = bracket.first_pivots(60)
     for p in (sure, spread):
         out = Crossings.allocate(len(p), 0, False, True)
-        bracket.cross(p, np.zeros(len(p), np.int64), limits, out, pivots, np.float32)
+        y = np.zeros(len(p), np.int64)
+        bracket.cross(p, y, limits, np.empty(0), out, pivots, np.float32)
         assert (pivots > 0).all()
         assert (pivots <= 1).all()
     crossing_at = np.sort(spread, axis=1)[np.arange(3200), -1 - out.sizes]

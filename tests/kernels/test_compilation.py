@@ -203,7 +203,7 @@ def test_a_wrong_number_of_classes_is_refused(wrong: object) -> None:
 
 
 def test_any_array_shares_one_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read-only arrays, ties and parts of arrays bring no other loop."""
+    """Read-only arrays, ties, parts of arrays and other layouts bring no other loop."""
     numba = pytest.importorskip("fedwqcp.kernels.numba")
     monkeypatch.setenv("FEDWQCP_BACKEND", "numba")
     p = np.random.default_rng(0).dirichlet(np.ones(20), 500)
@@ -221,3 +221,4 @@ def test_any_array_shares_one_compilation(monkeypatch: pytest.MonkeyPatch) -> No
     mapped = p.copy()
     mapped.flags.writeable = False
     assert use(mapped) == use(p[100:]) == use(np.full((40, 20), 0.05)) == before
+    assert use(np.asfortranarray(p)) == use(p[::2, ::-1]) == before

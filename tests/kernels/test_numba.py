@@ -11,18 +11,15 @@ from fedwqcp.kernels import numba as loops
 def test_without_a_folder_to_write_to_it_is_compiled_in_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def njit(
-        nogil: bool, error_model: str, fastmath: object, forceinline: bool, cache: bool = False
-    ):
+    def njit(nogil: bool, error_model: str, fastmath: object, cache: bool = False):
         assert nogil
         if cache:
             raise RuntimeError("no locator available")
-        return lambda function: (function, fastmath, forceinline)
+        return lambda function: (function, fastmath)
 
     monkeypatch.setattr(loops, "njit", njit)
-    assert loops.jit(len) == (len, False, False)
-    assert loops.jit_sums(len) == (len, {"reassoc", "nsz"}, False)
-    assert loops.jit_inline(len) == (len, False, True)
+    assert loops.jit(len) == (len, False)
+    assert loops.jit_sums(len) == (len, {"reassoc", "nsz"})
 
 
 def test_the_quick_check_is_stricter_than_the_full_one() -> None:

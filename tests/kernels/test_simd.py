@@ -1,26 +1,30 @@
 """Loops on vectors stay within their arrays, and short rows are settled where float32 tells."""
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 pytest.importorskip("numba")
 
 from fedwqcp.errors import InputError
 from fedwqcp.kernels import Crossings, compilation, simd
+from fedwqcp.kernels.numpy import NOT_RANDOM
 from fedwqcp.scores._base import _limits
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.raps import RAPS
 from kernel_rows import Rows, rows
 
 
-def undecided(p: Rows, q: float, masked: bool = False) -> int:
+def undecided(
+    p: Rows, q: float, masked: bool = False, u: npt.NDArray[np.float64] = NOT_RANDOM.u
+) -> int:
     """How many short rows a search leaves undecided."""
     C = p.shape[1]
     y = np.zeros(0 if masked else len(p), np.int64)
     out = Crossings.allocate(len(p), C if masked else 0, False, not masked)
     scratch = np.empty(simd.SCRATCH, np.float32), (0,) * C
     limits = _limits(APS(randomized=False), q, C)
-    left = simd.cross(p, y, limits, out, scratch)
+    left = simd.cross(p, y, limits, u, out, scratch)
     assert left.tolist() == np.flatnonzero(out.sizes < 0).tolist()
     return len(left)
 
@@ -35,7 +39,7 @@ def test_the_loops_stay_within_their_arrays(uncompiled, n_classes, dtype, monkey
         p, u = rows("changing", n, n_classes).astype(dtype), np.linspace(0, 1, n)
         y = np.arange(n) % n_classes
         with np.errstate(all="ignore"):
-            for score in (APS(), APS(randomized=False), RAPS(penalty=0.003, randomized=False)):
+            for score in (APS(), APS(randomized=False), RAPS(penalty=0.003)):
                 given = u if score.randomized else None
                 mask = score._block(p, np.asarray(0.7), "leq", given)
                 assert (score.invert(p, 0.7, u=given).mask == mask).all()
@@ -50,6 +54,7 @@ def test_most_short_rows_are_settled_at_once(monkeypatch: pytest.MonkeyPatch) ->
     p = rows("spread", 1600, 10).astype(np.float32)
     for masked in (False, True):
         assert undecided(p, 0.9, masked) < 40  # the last few, and near
+        assert undecided(p, 0.9, masked, np.linspace(0, 1, 1600)) < 40
 
 
 @pytest.mark.usefixtures("always_compiled")

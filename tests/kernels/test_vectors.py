@@ -61,7 +61,8 @@ def bits_and_back(x, whole, longs, doubles):
     vectors.store(
         to, 0, vectors.as_uint32(a) + vectors.mask_to_uint32(a > vectors.full_like(a, 0.0))
     )
-    vectors.store(to, 16, vectors.as_uint32(vectors.as_float32(vectors.as_uint32(a))))
+    third = vectors.to_float64(vectors.as_float32(vectors.as_uint32(a))) * vectors.broadcast(1 / 3)
+    vectors.store(to, 16, vectors.as_uint32(vectors.to_float32(third)))
     vectors.store(
         far,
         0,

@@ -7,8 +7,12 @@ row: its rank, and the mass of the labels ranked before it (`Ranked`). Calibrati
 true label; a prediction set needs every label whose score is within a threshold. With u = 1 scores
 do not fall from one rank to the next, so a set is the first few labels of the row, up to the one
 that first passes the threshold: the *crossing*. A threshold becomes one limit on the mass for each
-rank (`numpy.Limits`), and a set is found without scoring every label. Of the crossing label alone
-the random part u decides.
+rank (`numpy.Limits`), and a set is found without scoring every label.
+
+With u < 1 a set is the first few labels as well: the score of a label, ``before + u p + penalty``,
+is never above that of the next one, whose ``before`` is ``before + p``. So every loop takes one u
+per row and counts the labels that fit; without a random part u is 1. Quick loops bound the scores;
+exact ones compute them in the order of operations of `numpy.RandomPart`.
 
 **Why all paths agree to the last bit.** A probability is rounded once to a multiple of 2^-52. Sums
 of such numbers up to 2 are exact, as int64 and as float64, in any order; ties go to the smaller
@@ -140,13 +144,16 @@ class ScratchLayout(NamedTuple):
     """The mass of whole rows, in partial sums."""
     excess: int
     """For two pivots, the exact mass above them less the limit."""
+    rest: int
+    """1 - u of each row at hand."""
     sizes: int
     """How many labels of each row fit; -1 where undecided."""
     state: int
-    """For each row at hand nine numbers: its bracket (height, count and mass of the upper pivot,
-    then of the lower one), the next two pivots to try, and how many passes it has had."""
+    """For each row at hand ten numbers: its bracket (height, count and mass of the upper pivot,
+    then of the lower one), the next two pivots to try, how many passes it has had, and how far its
+    sums may be off."""
     queue: int
-    """The same nine numbers of up to QUEUE rows that need another pass."""
+    """The same ten numbers of up to QUEUE rows that need another pass."""
     end: int
     """The length of the buffer."""
 
@@ -154,7 +161,7 @@ class ScratchLayout(NamedTuple):
 PIVOTS = 4
 """How many pivots the first pass over a row tries."""
 
-STATE = 9
+STATE = 10
 """How many numbers the state of a row has."""
 
 QUEUE = 2 * LANES
@@ -167,6 +174,7 @@ _LENGTHS = ScratchLayout(
     sums=PIVOTS * 4 * LANES,
     totals=4 * LANES,
     excess=2 * LANES,
+    rest=LANES,
     sizes=LANES,
     state=STATE * LANES,
     queue=STATE * QUEUE,

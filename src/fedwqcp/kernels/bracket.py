@@ -6,6 +6,10 @@ of a row is a pair of pivots around its crossing. How many of the labels between
 where bounds on their mass agree: the largest k of them weigh at least their share of the mass
 between, and at most what the others leave. Mostly no further pass is needed.
 
+A random part u counts as a part of a label: of the last label that fits, all but ``1 - u`` (called
+``rest``) must fit. So k labels weigh as much as ``k - rest`` do, in the same bounds, and a pivot is
+judged by bounds on the least label above it. Without a random part, ``rest`` is 0.
+
 1. The first pass over a row tries four pivots, which follow where earlier rows crossed, and checks
    the row. Sixteen rows are passed over one after the other, sixteen labels at a time; then their
    sums are added up together, and the search takes its next step for all sixteen, a lane for each.
@@ -75,11 +79,14 @@ MAX_PASSES = 16.0
 AT_HAND, IDS = QUEUE, QUEUE + LANES
 """Row numbers: those in the retry queue come first, then those of sixteen fresh rows."""
 
-NEXT_UPPER, NEXT_LOWER, PASSES = 6, 7, 8
+NEXT_UPPER, NEXT_LOWER, PASSES, SLACK = 6, 7, 8, 9
 """Places in a row's state; the bracket comes before them."""
 
 EXACT = 2.0**-29
 """float32 up to this may be equal in fixed point."""
+
+ROUNDING = 2.0**-50
+"""A score with a random part is rounded, by less than this."""
 
 CACHED = 64
 """For so many thresholds the limits are kept as the loop takes them."""
@@ -97,6 +104,7 @@ def cross(
     probs: Probabilities,
     labels: Labels,
     limits: Limits,
+    u: Floats,
     out: Crossings,
     pivots: Floats,
     dtype: Any,
@@ -108,7 +116,8 @@ def cross(
     out = out._replace(masses=NO_MASSES)
     scratch, ids = np.zeros(SCRATCH.end, dtype), np.zeros(IDS, np.int64)
     scratch[:PIVOTS] = pivots
-    undecided = cross_rows(probs, labels, long_limits(limits, dtype), out, (scratch, ids))
+    given = long_limits(limits, dtype, u.size > 0)
+    undecided = cross_rows(probs, labels, given, u, out, (scratch, ids))
     pivots[:] = scratch[:PIVOTS]  # whichever thread comes last: any pivots will do
     return np.flatnonzero(out.sizes < 0) if undecided else NO_ROWS
 
@@ -117,7 +126,7 @@ class LongLimits(NamedTuple):
     """What a threshold allows, for a search in one type of floats."""
 
     at: Any
-    """Shape (C + 2,): what the n most probable labels may weigh, for n from 0 on."""
+    """Shape (C + 3,): what the n most probable labels may weigh, for n from 0 on."""
     slack: Any
     """How far a rounded sum may be off."""
     uniform: bool
@@ -129,19 +138,20 @@ class LongLimits(NamedTuple):
 
 
 @lru_cache(maxsize=CACHED)
-def long_limits(limits: Limits, dtype: type[np.floating[Any]]) -> LongLimits:
+def long_limits(limits: Limits, dtype: type[np.floating[Any]], randomized: bool) -> LongLimits:
     """Return the limits as a search in one type of floats needs them.
 
     Up to PART / LANES labels are added in each lane, then such parts, then lanes (four times) and
     what is left of the row: each time, less than a unit of a sum of at most 1 is lost. What
-    `settle` computes from sums loses less than seven more.
+    `settle` computes from sums loses less than seven more. With a random part, `judge` subtracts a
+    part of the difference of two sums, and all that is rounded once more.
     """
     n_classes, unit = len(limits.at) - 1, float(np.finfo(dtype).eps) / 2
-    exact = np.append(limits.reals(), -np.inf)  # `settle` asks for two more labels
+    exact = np.append(limits.reals(randomized), [-np.inf] * 2)  # `settle` asks for two more labels
     at = exact.astype(dtype)
     added = min(n_classes, PART) / 16 + n_classes / PART + 16
-    slack = dtype(added * 1.02 * unit + n_classes * 2.0**-52)
-    uniform = bool((at[1:n_classes] == at[1]).all())
+    slack = dtype((added * 1.02 * unit + n_classes * 2.0**-52) * (5 if randomized else 1))
+    uniform = bool((at[1 : n_classes + randomized] == at[1]).all())
     return LongLimits(at, slack, uniform, dtype(EXACT if dtype == np.float32 else 0), exact)
 
 
@@ -164,12 +174,14 @@ class Bracket(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """`LongLimits` inside the loop: a pointer to the limits, the one limit, and the slack."""
+    """`LongLimits` inside the loop: a pointer to the limits, the one limit; and of each row, how
+    far its sums may be off, and 1 - u."""
 
     at: Pointer
     uniform: Bool
     limit: Vector
     slack: Vector
+    rest: Vector
 
 
 WIDTH = 0.07
@@ -181,8 +193,17 @@ STEEP = 5.0
 
 
 @jit_inline
+def of_rows(bounds: Bounds, slack: Vector, rest: Vector) -> Bounds:
+    """Return the bounds of other rows."""
+    return Bounds(bounds.at, bounds.uniform, bounds.limit, slack, rest)
+
+
+@jit_inline
 def allowed(n: Vector, C: Vector, bounds: Bounds) -> Vector:
-    """Return how much the n most probable labels may weigh; all C never fit."""
+    """Return how much the n most probable labels may weigh; C never fit.
+
+    With a random part all labels may fit, and C is one more than there are.
+    """
     if bounds.uniform:
         some = select(n < C, bounds.limit, full_like(C, -inf))
         return select(n > full_like(C, 0.0), some, full_like(C, inf))
@@ -200,11 +221,19 @@ def select_pivot(where: Vector, yes: Pivot, no: Pivot) -> Pivot:
 
 
 @jit_inline
-def judge(pivot: Pivot, rows: Vector, C: Vector, bounds: Bounds) -> tuple[Vector, Vector]:
-    """Return where the labels above a pivot fit, and where they do not; neither within slack."""
-    most = allowed(pivot.count, C, bounds)
-    fits = rows & ((pivot.mass + bounds.slack) <= most)
-    return fits, rows & (pivot.mass > (most + bounds.slack))
+def judge(
+    pivot: Pivot, above: Pivot, rows: Vector, C: Vector, bounds: Bounds
+) -> tuple[Vector, Vector]:
+    """Return where the labels above a pivot fit, and where they do not; neither where unsure.
+
+    The least of them lies above the pivot, and is at most the mean of those that do not lie above
+    another pivot too.
+    """
+    most, rest = allowed(pivot.count, C, bounds), bounds.rest
+    fits = rows & ((pivot.mass + bounds.slack - rest * pivot.height) <= most)
+    excess, more = pivot.mass - most - bounds.slack, pivot.count - above.count
+    passes = (excess * more) > (rest * (pivot.mass - above.mass))
+    return fits, rows & passes & (more > full_like(more, 0.0))
 
 
 @jit_inline
@@ -237,7 +266,8 @@ def settle(bracket: Bracket, C: Vector, bounds: Bounds) -> tuple[Vector, Vector,
     """Return how many labels between two pivots fit, where that is sure, and about how many.
 
     With k labels of mass w between heights `low` and `high`: any j of them weigh at most j * high
-    and at most w - (k - j) * low; the j largest weigh at least j * low and at least w * j / k.
+    and at most w - (k - j) * low; the j largest weigh at least j * low and at least w * j / k. The
+    same holds where only a part of the least of them is weighed, and j is not whole.
     """
     (high, n, mass), (low, n_low, mass_low) = bracket
     zero, one, slack = full_like(C, 0.0), full_like(C, 1.0), bounds.slack
@@ -247,16 +277,18 @@ def settle(bracket: Bracket, C: Vector, bounds: Bounds) -> tuple[Vector, Vector,
     fall = first - second  # limits of some scores fall from one rank to the next
     fall = select(fall < one, fall, zero)
     about = (first - mass + fall) * between / (weight + fall * between)
+    about = about + bounds.rest
     k = floor(about)
     k = clip(k, zero, between - one)
     left = allowed(n + k, C, bounds) - mass - slack
     left_next = allowed(n + k + one, C, bounds) - mass + slack
+    part = k - bounds.rest
     # k + 1 labels are too many ...
-    full = ((k + one) == between) | (((k + one) * low) > left_next)
-    full = full | (((k + one) * weight) > (left_next * between))
+    full = ((k + one) == between) | (((part + one) * low) > left_next)
+    full = full | (((part + one) * weight) > (left_next * between))
     # ... and k are not
-    others = weight - (between - k) * low
-    most = select(k * high < others, k * high, others)
+    others = weight - (between - part) * low
+    most = select(part * high < others, part * high, others)
     return k, full & ((k == zero) | (most <= left)), about
 
 
@@ -288,13 +320,16 @@ def place_pivots(
 
 
 class Rows(NamedTuple):
-    """The probabilities, how many a row has, which lanes its last vector uses; the true labels."""
+    """The probabilities, how many a row has, which lanes its last vector uses; the true labels, and
+    the random parts."""
 
     probs: Pointer
     C: Int
     tail: Vector
     labels: Pointer
     labelled: Bool
+    u: Pointer
+    randomized: Bool
 
 
 class Row(NamedTuple):
@@ -332,9 +367,11 @@ def row_of(rows: Rows, i: Int) -> Row:
 
 @jit_inline
 def keep_own(rows: Rows, n: Int, scratch: Pointer, i: Int) -> None:
-    """Keep the probability of the true label of row n, while it is in cache."""
+    """Keep the probability of the true label of row n, while it is in cache, and 1 - u."""
     if rows.labelled:
         write(scratch, SCRATCH.own + i, read(rows.probs, n * rows.C + read(rows.labels, n)))
+    if rows.randomized:
+        write(scratch, SCRATCH.rest + i, 1.0 - read(rows.u, n))
 
 
 @jit_inline
@@ -512,9 +549,12 @@ def first_bracket(scratch: Pointer, C: Vector, bounds: Bounds, rows: Vector) -> 
         Pivot(full_like(C, 2.0), zero, zero),
         Pivot(full_like(C, -1.0), C, row_sums(scratch, SCRATCH.totals)),
     )
-    for k in range(PIVOTS):
+    above = bracket.upper
+    for i in range(PIVOTS):  # from the highest on
+        k = PIVOTS - 1 - i
         pivot = pivot_at(broadcast(read(scratch, SCRATCH.pivots + k)), scratch, k)
-        bracket = tighten(bracket, pivot, judge(pivot, rows, C, bounds))
+        bracket = tighten(bracket, pivot, judge(pivot, above, rows, C, bounds))
+        above = select_pivot(pivot.count > above.count, pivot, above)
     return bracket
 
 
@@ -624,17 +664,37 @@ def next_passes(rows: Rows, queue: Queue, at: Int) -> None:
 
 
 @jit_inline
-def exact_mass(row: Row, height: Any) -> Any:
-    """Return the mass above a height: sums of fixed point are exact in float64."""
+def exact_mass(row: Row, height: Any) -> tuple[Any, Any]:
+    """Return the mass above a height, and the least label there: 2 if there is none.
+
+    Sums of fixed point are exact in float64.
+    """
     probs, at, C, tail = row
     pivot, found, full = broadcast(np.float64(height)), broadcast(0.0), C // LANES * LANES
+    most = broadcast(-2.0)  # of the numbers with their signs turned
     for j in range(0, full, LANES):
         x = read_vector(probs, at + j, pivot)
         found = select(x > pivot, found + x, found)
+        turned = broadcast(0.0) - x
+        most = select((x > pivot) & (turned > most), turned, most)
     if full < C:
         x = read_tail(probs, at + full, tail, pivot)
         found = select(x > pivot, found + x, found)
-    return reduce_add(found)
+        turned = broadcast(0.0) - x
+        most = select((x > pivot) & (turned > most), turned, most)
+    return reduce_add(found), -reduce_max(most)
+
+
+@jit_inline
+def exact_excess(rows: Rows, n: Int, height: Any, count: Int, exact: Pointer) -> Any:
+    """Return by how much the labels of row n above a height pass their limit; NaN if unsure."""
+    mass, least = exact_mass(row_of(rows, n), height)
+    if not rows.randomized or count == 0:
+        return mass - read(exact, count)
+    before = min(mass - least, 1.0)
+    upto = 1.0 if count == rows.C else min(mass, 1.0)
+    excess = before + read(rows.u, n) * (upto - before) - read(exact, count)
+    return excess if abs(excess) > ROUNDING else nan  # limits are those of multiples of 2^-52
 
 
 @jit_inline
@@ -644,11 +704,12 @@ def write_excess(rows: Rows, queue: Queue, at: Int, which: Int, exact: Pointer) 
     while which:
         i = trailing_zeros(which)
         which &= which - np.uint64(1)
-        row = row_of(rows, read(ids, at + i))
+        n = read(ids, at + i)
         for k in range(2):
-            n = np.int64(read(scratch, SCRATCH.counts + LANES * k + i))
+            count = np.int64(read(scratch, SCRATCH.counts + LANES * k + i))
             height = read(scratch, SCRATCH.queue + (NEXT_UPPER + k) * QUEUE + at + i)
-            write(scratch, SCRATCH.excess + LANES * k + i, exact_mass(row, height) - read(exact, n))
+            excess = exact_excess(rows, n, height, count, exact)
+            write(scratch, SCRATCH.excess + LANES * k + i, excess)
 
 
 # One step of the search, and what is written in the end -------------------------------------------
@@ -692,6 +753,8 @@ class SearchStep(NamedTuple):
     valid: Vector
     """Those whose row surely is one of probabilities."""
     passes: Vector
+    bounds: Bounds
+    """Those of these rows."""
 
 
 class Verdict(NamedTuple):
@@ -718,9 +781,14 @@ def first_step(search: Search, queue: Queue, first: Int, n: Int) -> SearchStep:
     first_passes(search.rows, scratch, ids)
     total = row_sums(scratch, SCRATCH.totals)
     valid = present & (total > full_like(total, 1 - SURE)) & (total < full_like(total, 1 + SURE))
-    bracket = first_bracket(scratch, search.C, search.bounds, valid)
+    bounds = search.bounds
+    if search.rows.randomized:  # what a label lacks that is capped at mass 1, or ranked last
+        off = total - full_like(total, 1.0)
+        off = select(off < full_like(off, 0.0), full_like(off, 0.0) - off, off)
+        bounds = of_rows(bounds, bounds.slack + off, load(scratch, SCRATCH.rest))
+    bracket = first_bracket(scratch, search.C, bounds, valid)
     move_pivots(scratch, bracket.upper.height)
-    return SearchStep(bracket, present, valid, full_like(search.C, 0.0))
+    return SearchStep(bracket, present, valid, full_like(search.C, 0.0), bounds)
 
 
 @jit_inline
@@ -730,7 +798,7 @@ def next_step(search: Search, queue: Queue, queued: Int) -> SearchStep:
     What rounded sums do not decide is summed exactly. Where nothing changes even so, another pass
     would not change it either: this one counts as the last.
     """
-    scratch, C, bounds = queue.scratch, search.C, search.bounds
+    scratch, C = queue.scratch, search.C
     at = max(queued - LANES, 0)
     rows = lane_index() < broadcast(np.int32(queued - at))
     next_passes(search.rows, queue, at)
@@ -745,8 +813,11 @@ def next_step(search: Search, queue: Queue, queued: Int) -> SearchStep:
     )
     upper = pivot_at(load(scratch, here + NEXT_UPPER * QUEUE), scratch, 0)
     lower = pivot_at(load(scratch, here + NEXT_LOWER * QUEUE), scratch, 1)
-    bracket = tighten(before, upper, judge(upper, rows, C, bounds))
-    bracket = tighten(bracket, lower, judge(lower, rows, C, bounds))
+    bounds = of_rows(
+        search.bounds, load(scratch, here + SLACK * QUEUE), load(scratch, SCRATCH.rest)
+    )
+    bracket = tighten(before, upper, judge(upper, before.upper, rows, C, bounds))
+    bracket = tighten(bracket, lower, judge(lower, bracket.upper, rows, C, bounds))
     stuck = rows & logical_not(is_narrower(bracket, before))
     stuck = stuck & (lower.height >= broadcast(search.least))
     if movemask(stuck):
@@ -757,7 +828,7 @@ def next_step(search: Search, queue: Queue, queued: Int) -> SearchStep:
         bracket = tighten(bracket, lower, (stuck & (excess <= zero), stuck & (excess > zero)))
     passes = load(scratch, here + PASSES * QUEUE)
     passes = select(is_narrower(bracket, before), passes, full_like(passes, MAX_PASSES))
-    return SearchStep(bracket, rows, rows, passes)
+    return SearchStep(bracket, rows, rows, passes, bounds)
 
 
 @jit_inline
@@ -782,13 +853,14 @@ def decide(
 def conclude(search: Search, scratch: Pointer, step: SearchStep) -> Verdict:
     """Settle what can be, and write down the state of the rows for another pass."""
     requested, bracket = search.requested, step.bracket
-    k, settled, about = settle(bracket, search.C, search.bounds)
+    k, settled, about = settle(bracket, search.C, step.bounds)
     if requested.mask | requested.label:  # the upper pivot must lie right behind the last label
         open_rows = step.valid & logical_not(settled & (k == full_like(k, 0.0)))
     else:
         open_rows = step.valid & logical_not(settled)
     passes = step.passes + full_like(step.passes, 1.0)
     write_state(scratch, bracket, place_pivots(bracket, k, about, settled), passes)
+    store(scratch, SCRATCH.state + SLACK * LANES, step.bounds.slack)
     own = round_fixed(load(scratch, SCRATCH.own))
     sure, inside, near = decide(own, bracket, broadcast(search.least), requested)
     sure = sure & step.valid & logical_not(open_rows)
@@ -889,6 +961,7 @@ def cross_rows(
     probs: Probabilities,
     labels: Labels,
     limits: LongLimits,
+    u: Floats,
     out: Crossings,
     buffers: tuple[Any, Integers],
 ) -> Int:
@@ -905,12 +978,15 @@ def cross_rows(
         pointer(out.sizes), pointer(out.label), pointer(out.covered), pointer(out.mask)
     )
     at = pointer(limits.at)
+    # How many labels surely do not fit: all of them, or one more where only a part of each counts.
+    beyond = broadcast(buffers[0].dtype.type(C + (u.size > 0)))
+    none = full_like(beyond, 0.0)
     search = Search(
-        Rows(pointer(probs), C, tail, pointer(labels), labels.size > 0),
+        Rows(pointer(probs), C, tail, pointer(labels), labels.size > 0, pointer(u), u.size > 0),
         outputs,
         requested,
-        broadcast(buffers[0].dtype.type(C)),
-        Bounds(at, limits.uniform, broadcast(read(at, 1)), broadcast(limits.slack)),
+        beyond,
+        Bounds(at, limits.uniform, broadcast(read(at, 1)), broadcast(limits.slack), none),
         limits.least,
         pointer(limits.exact),
     )

@@ -37,9 +37,11 @@ from fedwqcp.errors import InputError
 from fedwqcp.kernels import LANES, Crossings, Integers, Ranked, selection
 from fedwqcp.kernels.compilation import Loops, always, in_turns, installed, times
 from fedwqcp.kernels.numpy import (
+    NOT_RANDOM,
     ONE,
     SHORT,
     Limits,
+    RandomPart,
     blocks,
     cross_by_order,
     cross_by_value,
@@ -109,15 +111,28 @@ def _read_only(array: npt.NDArray[G]) -> npt.NDArray[G]:
     return view
 
 
-def _contiguous(probs: Probabilities) -> Probabilities:
+def _contiguous(array: npt.NDArray[G]) -> npt.NDArray[G]:
     """Return the same rows, one after the other in memory."""
-    return _read_only(np.ascontiguousarray(probs))
+    return _read_only(np.ascontiguousarray(array))
 
 
 def _kind(loop: str, probs: npt.NDArray[Any], n_classes: int | None = None) -> str:
-    """Name what one compilation of a loop serves: a type, a layout, a number of classes."""
-    words = [loop, str(probs.dtype), "" if probs.flags.c_contiguous else "strided"]
-    return " ".join(filter(None, [*words, str(n_classes or "")]))
+    """Name what one compilation of a loop serves: a type, a number of classes."""
+    return " ".join(filter(None, [loop, str(probs.dtype), str(n_classes or "")]))
+
+
+def _by_rows(
+    probs: Probabilities, rows: slice, work: Callable[[Probabilities, slice], bool]
+) -> bool:
+    """Work on some rows; where they do not follow each other in memory, on copies of a few.
+
+    So a loop is compiled for one layout. Return whether ``work`` returned True for all.
+    """
+    if probs.flags.c_contiguous:
+        return work(probs[rows], rows)
+    step = max(1, COPIED // probs.shape[1])
+    parts = (slice(at, min(at + step, rows.stop)) for at in range(rows.start, rows.stop, step))
+    return all(work(_contiguous(probs[some]), some) for some in parts)
 
 
 def check(probs: Probabilities) -> None:
@@ -125,9 +140,10 @@ def check(probs: Probabilities) -> None:
     probs = _read_only(probs)
 
     def compiled(loops: Loops, rows: slice) -> bool:
-        return over_rows(
-            rows, probs[rows].size, lambda some: bool(loops.numba.valid_rows(probs[some]))
-        )
+        def work(some: slice) -> bool:
+            return _by_rows(probs, some, lambda p, _: bool(loops.numba.valid_rows(p)))
+
+        return over_rows(rows, probs[rows].size, work)
 
     in_turns(
         _kind("valid", probs),
@@ -237,13 +253,11 @@ def _rank_loop(loops: Loops, probs: Probabilities) -> Callable[[slice, Labels, R
         return bool(loops.simd.rank_labels_short(some, labels, out, _scratch(loops, n_classes)))
 
     def work(rows: slice, labels: Labels, out: Ranked) -> bool:
-        some = probs[rows]
-        if not single or some.flags.c_contiguous:
-            return find(some, labels, out)
-        return all(  # rows that do not follow each other are copied, a block at a time
-            find(_contiguous(some[part]), labels[part], out.of(part))
-            for part in blocks(len(some), n_classes)
-        )
+        def some(p: Probabilities, part: slice) -> bool:
+            at = slice(part.start - rows.start, part.stop - rows.start)
+            return find(p, labels[at], out.of(at))
+
+        return _by_rows(probs, rows, some)
 
     return work
 
@@ -272,16 +286,16 @@ def count_from(
     probs, labels = _read_only(probs), _read_only(labels)
     n, n_classes = probs.shape
     covered, counts = np.empty(n, np.bool_), np.empty(n, np.int64)
-    short = probs.dtype == np.float32 and probs.flags.c_contiguous and n_classes <= SHORT_SIMD
+    short = probs.dtype == np.float32 and n_classes <= SHORT_SIMD
 
     def compiled(loops: Loops, rows: slice) -> bool:
-        def work(some: slice) -> bool:
-            given = probs[some], labels[some], least, (covered[some], counts[some])
+        def count(p: Probabilities, some: slice) -> bool:
+            given = p, labels[some], least, (covered[some], counts[some])
             if short:
                 return bool(loops.simd.count_from_short(*given, _scratch(loops, n_classes)))
             return n_classes <= LONG and bool(loops.numba.count_from(*given))
 
-        return over_rows(rows, probs[rows].size, work)
+        return over_rows(rows, probs[rows].size, lambda some: _by_rows(probs, some, count))
 
     def plain(rows: slice) -> None:
         _check_rows(probs, rows)
@@ -325,19 +339,27 @@ def find_crossings(
     )
 
 
-def mask_within(probs: Probabilities, limits: Limits) -> Bools:
+def mask_within(probs: Probabilities, limits: Limits, random: RandomPart = NOT_RANDOM) -> Bools:
     """Check probabilities and mark the labels within the limits, shape (n, C)."""
-    return _cross(probs, limits, None, True, placed=False).mask
+    return _cross(probs, limits, None, True, placed=False, random=random).mask
 
 
-def count_within(probs: Probabilities, limits: Limits, labels: Labels) -> tuple[Bools, Integers]:
+def count_within(
+    probs: Probabilities, limits: Limits, labels: Labels, random: RandomPart = NOT_RANDOM
+) -> tuple[Bools, Integers]:
     """Check probabilities; return whether true labels are within the limits, and how many are."""
-    out = _cross(probs, limits, labels, False, placed=False)
+    out = _cross(probs, limits, labels, False, placed=False, random=random)
     return out.covered, out.sizes
 
 
 def _cross(
-    probs: Probabilities, limits: Limits, labels: Labels | None, masked: bool, *, placed: bool
+    probs: Probabilities,
+    limits: Limits,
+    labels: Labels | None,
+    masked: bool,
+    *,
+    placed: bool,
+    random: RandomPart = NOT_RANDOM,
 ) -> Crossings:
     """Find the crossings, as much of them as is wanted."""
     n, n_classes = probs.shape
@@ -347,7 +369,8 @@ def _cross(
         check(probs)
         out.sizes[:], out.covered[:], out.mask[:] = n_classes, True, True
         return out
-    search = _Search(_read_only(probs), _read_only(y), limits, out)
+    random = random._replace(u=_contiguous(random.u))
+    search = _Search(_read_only(probs), _read_only(y), limits, random, out)
     in_turns(search.kind, n, probs.size, search.compiled, search.plain)
     return out
 
@@ -361,6 +384,7 @@ class _Search(NamedTuple):
     probs: Probabilities
     labels: Labels
     limits: Limits
+    random: RandomPart
     out: Crossings
 
     @property
@@ -372,12 +396,11 @@ class _Search(NamedTuple):
             return "exact"
         if n_classes > SHORT:
             return "bracket"
-        single = probs.dtype == np.float32 and probs.flags.c_contiguous
-        return "short" if n_classes <= SHORT_SIMD and single else "exact"
+        return "short" if n_classes <= SHORT_SIMD and probs.dtype == np.float32 else "exact"
 
     @property
     def kind(self) -> str:
-        """What one compilation of it serves; the bracket search copies what is strided."""
+        """What one compilation of it serves."""
         if self.path == "exact":
             return _exact_kind(self.probs)
         if self.path == "short":
@@ -388,17 +411,27 @@ class _Search(NamedTuple):
         """Let the loop fill in some rows, and others what it leaves."""
         path, pivots = self.path, loops.bracket.first_pivots(self.probs.shape[1])  # learned
         size = self.probs[rows].size
-        return over_rows(rows, size, lambda some: self._work(loops, some, path, pivots))
 
-    def _work(self, loops: Loops, rows: slice, path: Path, pivots: Floats) -> bool:
-        """Fill in the rows that one thread takes."""
-        p, y, part = self.probs[rows], self.labels[rows], self.out.of(rows)
+        def work(some: slice) -> bool:
+            return _by_rows(
+                self.probs, some, lambda p, part: self._work(loops, p, part, path, pivots)
+            )
+
+        return over_rows(rows, size, work)
+
+    def _work(
+        self, loops: Loops, p: Probabilities, rows: slice, path: Path, pivots: Floats
+    ) -> bool:
+        """Fill in some rows that follow each other."""
+        y, part, random = self.labels[rows], self.out.of(rows), self.random.of(rows)
         if path == "exact":
-            return _cross_exactly(loops, p, y, self.limits, part)
+            return _cross_exactly(loops, p, y, self.limits, random, part)
         if path == "short":
-            undecided = loops.simd.cross(p, y, self.limits, part, _scratch(loops, p.shape[1]))
+            scratch = _scratch(loops, p.shape[1])
+            undecided = loops.simd.cross(p, y, self.limits, random.u, part, scratch)
         else:
-            undecided = _cross_long(loops, p, y, self.limits, part, pivots)
+            given = p, y, self.limits, random.u, part, pivots
+            undecided = loops.bracket.cross(*given, p.dtype.type)
         if undecided.size:
             self._decide(rows.start + undecided, pivots)
         if part.label.size:  # quick loops leave the masses to one more pass
@@ -408,13 +441,15 @@ class _Search(NamedTuple):
     def plain(self, rows: slice) -> None:
         """Let numpy check and fill in some rows."""
         _check_rows(self.probs, rows)
-        self._sort(self.probs[rows], self.labels[rows], self.out.of(rows))
+        self._sort(self.probs[rows], self.labels[rows], self.random.of(rows), self.out.of(rows))
 
-    def _sort(self, probs: Probabilities, labels: Labels, out: Crossings) -> None:
+    def _sort(
+        self, probs: Probabilities, labels: Labels, random: RandomPart, out: Crossings
+    ) -> None:
         """Let numpy fill in some rows, block by block."""
         fill = cross_by_order if out.label.size else cross_by_value
         for block in blocks(len(probs), probs.shape[1]):
-            fill(probs[block], labels[block], self.limits, out.of(block))
+            fill(probs[block], labels[block], self.limits, random.of(block), out.of(block))
 
     def _decide(self, undecided: Integers, pivots: Floats) -> None:
         """Fill in the rows that a quick loop left, all but their masses.
@@ -426,7 +461,8 @@ class _Search(NamedTuple):
             for some in self._copied(undecided[part]):
                 y, out = self._copies(some)
                 p = _contiguous(self.probs[some])
-                left = loops.bracket.cross(p, y, self.limits, out, pivots, np.float64)
+                u = _read_only(self.random.of(some).u)
+                left = loops.bracket.cross(p, y, self.limits, u, out, pivots, np.float64)
                 self.out.put(some, out)
                 self._decide_exactly(some[left])
             return True
@@ -447,7 +483,8 @@ class _Search(NamedTuple):
             valid = True
             for some in self._copied(undecided[part]):
                 y, out = self._copies(some)
-                valid &= _cross_exactly(loops, _contiguous(self.probs[some]), y, self.limits, out)
+                p, random = _contiguous(self.probs[some]), self.random.of(some)
+                valid &= _cross_exactly(loops, p, y, self.limits, random, out)
                 self.out.put(some, out)
             return valid
 
@@ -455,11 +492,11 @@ class _Search(NamedTuple):
             some = undecided[part]
             _check_rows(self.probs, some)
             y, out = self._copies(some)
-            self._sort(self.probs[some], y, out)
+            self._sort(self.probs[some], y, self.random.of(some), out)
             self.out.put(some, out)
 
         n, n_classes = undecided.size, self.probs.shape[1]
-        in_turns(_exact_kind(self.probs[:0]), n, n * n_classes, compiled, plain)
+        in_turns(_exact_kind(self.probs), n, n * n_classes, compiled, plain)
 
     def _copied(self, rows: Integers) -> Iterator[Integers]:
         """Yield row numbers, so many at a time as are copied together."""
@@ -496,40 +533,36 @@ def _exact_kind(probs: Probabilities) -> str:
     return _kind("exact long" if probs.shape[1] > SHORT else "exact short", probs)
 
 
-def _cross_long(
+def _cross_exactly(
     loops: Loops,
     probs: Probabilities,
     labels: Labels,
     limits: Limits,
+    random: RandomPart,
     out: Crossings,
-    pivots: Floats,
-) -> Integers:
-    """Let the bracket search fill in what it can; return which rows are undecided.
-
-    Rows that do not follow each other are copied, some at a time.
-    """
-    dtype = probs.dtype.type
-    if probs.flags.c_contiguous:
-        found: Integers = loops.bracket.cross(probs, labels, limits, out, pivots, dtype)
-        return found
-    undecided, step = [np.empty(0, np.int64)], max(1, COPIED // probs.shape[1])
-    for start in range(0, len(probs), step):
-        rows = slice(start, start + step)
-        some = _contiguous(probs[rows])
-        found = loops.bracket.cross(some, labels[rows], limits, out.of(rows), pivots, dtype)
-        undecided.append(start + found)
-    return np.concatenate(undecided)
-
-
-def _cross_exactly(
-    loops: Loops, probs: Probabilities, labels: Labels, limits: Limits, out: Crossings
 ) -> bool:
     """Fill in any rows; return whether they are surely probabilities."""
-    n_classes = probs.shape[1]
-    if n_classes > SHORT:
+    n, n_classes = probs.shape
+    if n_classes <= SHORT:
+        random = random._replace(u=_read_only(random.u), penalties=_read_only(random.penalties))
+        given = (limits.reals(), limits.by_top), tuple(random), out, network(n_classes)
+        return bool(loops.numba.cross_short_rows(probs, labels, *given))
+    if not random.u.size:
         return bool(loops.numba.cross_long_rows(probs, labels, limits.pair(), out))
-    given = (limits.reals(), limits.by_top), out, network(n_classes)
-    return bool(loops.numba.cross_short_rows(probs, labels, *given))
+    # The label at which the row passes its limits is found first; its random part decides on it.
+    room = Crossings.allocate(n, 0, True, False)
+    placed = out._replace(masses=room.masses, label=room.label)
+    valid = bool(loops.numba.cross_long_rows(probs, labels, limits.pair(), placed))
+    before, upto, top = placed.masses
+    place = Ranked(before, upto, placed.sizes + 1, top)
+    more = random.fits(place, limits.by_top) & (placed.label >= 0)
+    placed.sizes[:] += more
+    if out.covered.size:
+        out.covered[:] |= more & (placed.label == labels)
+    if out.mask.size:
+        rows = np.flatnonzero(more)
+        out.mask[rows, placed.label[rows]] = True
+    return valid
 
 
 # Intervals ----------------------------------------------------------------------------------------
@@ -649,7 +682,8 @@ def _warm_up_rows(probs: Probabilities) -> None:
     count_from(probs, labels, probs.dtype.type(0.5))
     for by_top in (False, True):
         out = Crossings.allocate(n, n_classes, True, True)
-        search = _Search(_read_only(probs), _read_only(labels), Limits(at, by_top), out)
+        limits = Limits(at, by_top)
+        search = _Search(_read_only(probs), _read_only(labels), limits, NOT_RANDOM, out)
         in_turns(search.kind, n, probs.size, search.compiled, search.plain)
         search._decide(np.arange(n), np.array([0.1, 0.2, 0.3, 0.4]))
 

@@ -34,9 +34,16 @@ def jit(function: F) -> F:
     return _compiled(function, False)
 
 
+def jit_part(function: F, *, forceinline: bool = False) -> F:
+    """Compile as part of the loops that call it: nothing to keep, nothing that Python calls."""
+    flags: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # a third of the time
+    compiler = njit(nogil=True, error_model="numpy", forceinline=forceinline, **flags)
+    return cast(F, compiler(function))
+
+
 def jit_inline(function: F) -> F:
-    """Compile as part of every loop that calls it."""
-    return _compiled(function, False, forceinline=True)
+    """Do so in place of every call."""
+    return jit_part(function, forceinline=True)
 
 
 def jit_sums(function: F) -> F:
@@ -44,11 +51,9 @@ def jit_sums(function: F) -> F:
     return _compiled(function, {"reassoc", "nsz"})
 
 
-def _compiled(function: F, fastmath: set[str] | bool, forceinline: bool = False) -> F:
+def _compiled(function: F, fastmath: set[str] | bool) -> F:
     """Compile with a cache on disk, or in memory where no folder can be written to."""
-    compiler = partial(
-        njit, nogil=True, error_model="numpy", fastmath=fastmath, forceinline=forceinline
-    )
+    compiler = partial(njit, nogil=True, error_model="numpy", fastmath=fastmath)
     try:
         return cast(F, compiler(cache=True)(function))
     except RuntimeError:  # there is no folder to keep it in
@@ -75,13 +80,13 @@ SURE_FIXED = np.int64(4e-3 * 2.0**52)
 # Rows: are they probabilities, and where does a label stand? --------------------------------------
 
 
-@jit
+@jit_part
 def fixed_point(x: Any) -> Int:
     """Return a probability in units of 2^-52."""
     return np.float64(np.float64(x) + 1.0).view(np.int64) - BASE
 
 
-@jit
+@jit_part
 def round_fixed(x: Any) -> float:
     """Return a probability rounded to a multiple of 2^-52: sums of such are exact."""
     return (np.float64(x) + 1.0) - 1.0
@@ -135,7 +140,7 @@ def rank_row(row: Probabilities, y: Int) -> tuple[Int, Int, Int, Int, Bool]:
     return before, own, rank, top, valid & (abs(total - ONE) <= SURE_FIXED)
 
 
-@jit
+@jit_part
 def rank_some(first: Int, end: Int, probs: Probabilities, labels: Labels, out: Ranked) -> Bool:
     """Fill in where the labels of some rows stand; of `out` only ``upto`` must have rows."""
     befores, uptos, ranks, tops = out  # taking an array out of a tuple in a loop slows it down
@@ -180,7 +185,7 @@ GUESSES = 5
 """How many pivots are guessed before the bracket is halved."""
 
 
-@jit
+@jit_part
 def load_row(row: Probabilities, r: Integers, pivot: Int) -> tuple[Int, Int, Bool, Int, Int]:
     """Keep a row in fixed point; return its mass, largest, validity, and count and mass above."""
     total, top, valid, n, mass = np.int64(0), np.int64(0), True, np.int64(0), np.int64(0)
@@ -196,7 +201,7 @@ def load_row(row: Probabilities, r: Integers, pivot: Int) -> tuple[Int, Int, Boo
     return total, top, valid & (abs(total - ONE) <= SURE_FIXED), n, mass
 
 
-@jit
+@jit_part
 def count_above(r: Integers, pivot: Int) -> tuple[Int, Int]:
     """Return how many labels lie above a pivot, and their mass."""
     n, mass = np.int64(0), np.int64(0)
@@ -206,7 +211,7 @@ def count_above(r: Integers, pivot: Int) -> tuple[Int, Int]:
     return n, mass
 
 
-@jit
+@jit_part
 def next_below(r: Integers, pivot: Int) -> tuple[Int, Int]:
     """Return the largest value below a pivot, and how many labels equal the pivot."""
     largest, equal = np.int64(-1), np.int64(0)
@@ -217,7 +222,7 @@ def next_below(r: Integers, pivot: Int) -> tuple[Int, Int]:
     return largest, equal
 
 
-@jit
+@jit_part
 def label_of(r: Integers, value: Int, skip: Int) -> Int:
     """Return the first label of a value, or a later one."""
     first = np.int64(r.size)
@@ -229,7 +234,7 @@ def label_of(r: Integers, value: Int, skip: Int) -> Int:
     return first
 
 
-@jit
+@jit_part
 def fits(mass: Int, n: Int, limits: Integers, most: Int) -> Bool:
     """Tell whether the n most probable labels, of a given mass, are within the threshold."""
     if n == 0 or n > most:
@@ -237,7 +242,7 @@ def fits(mass: Int, n: Int, limits: Integers, most: Int) -> Bool:
     return (ONE if n == limits.size - 1 else min(mass, ONE)) <= limits[n]
 
 
-@jit
+@jit_part
 def narrow(
     r: Integers, limits: Integers, bracket: Integers, start: tuple[Int, Int, Int, float]
 ) -> None:
@@ -263,7 +268,7 @@ def narrow(
         n, mass = count_above(r, pivot)
 
 
-@jit
+@jit_part
 def step_down(r: Integers, limits: Integers, bracket: Integers) -> tuple[Int, Int]:
     """Read on from the upper pivot; return the crossing value or -1, and its equals that fit."""
     most = bracket[MOST]
@@ -285,7 +290,7 @@ def step_down(r: Integers, limits: Integers, bracket: Integers) -> tuple[Int, In
     return np.int64(-1), np.int64(0)
 
 
-@jit
+@jit_part
 def search(
     r: Integers, limits: Integers, bracket: Integers, start: tuple[Int, Int, Int, float]
 ) -> tuple[Int, Int]:
@@ -300,7 +305,7 @@ def search(
         narrow(r, limits, bracket, (half, n, mass, 0.0))
 
 
-@jit
+@jit_part
 def learn_slope(slope: float, guess: Int, n: Int, bracket: Integers) -> float:
     """Return how much a pivot falls for each label that it lets in, as seen in the last rows."""
     moved = np.float64(bracket[N] - n)
@@ -311,7 +316,7 @@ def learn_slope(slope: float, guess: Int, n: Int, bracket: Integers) -> float:
     return 0.9 * slope + 0.1 * seen if seen > 0 else slope
 
 
-@jit
+@jit_part
 def most_by_top(top: Int, limits: Integers) -> Int:
     """Return how many ranks the largest probability lets in; limits fall with the rank."""
     low, high = np.int64(0), np.int64(limits.size - 1)
@@ -324,7 +329,7 @@ def most_by_top(top: Int, limits: Integers) -> Int:
     return low
 
 
-@jit
+@jit_part
 def cross_row(
     row: Probabilities,
     r: Integers,
@@ -365,7 +370,7 @@ def cross_long_rows(
     return valid
 
 
-@jit
+@jit_part
 def cross_long_row(
     i: Int,
     row: Probabilities,
@@ -391,6 +396,9 @@ def cross_long_row(
     return valid
 
 
+Random: TypeAlias = tuple[Floats, Floats, float]
+"""The fields of `RandomPart`."""
+
 # Crossings of short rows: many rows are sorted side by side ---------------------------------------
 #
 # A sorting network compares the same places in every row, so the compiler sorts several rows with
@@ -402,7 +410,7 @@ def cross_long_row(
 ROWS = 128
 
 
-@jit
+@jit_part
 def transpose(probs: Probabilities, side: Probabilities) -> None:
     """Put rows side by side."""
     for j in range(probs.shape[1]):
@@ -410,7 +418,7 @@ def transpose(probs: Probabilities, side: Probabilities) -> None:
             side[j, i] = probs[i, j]
 
 
-@jit
+@jit_part
 def sort_columns(side: Probabilities, network: Integers) -> None:
     """Sort every column, largest first."""
     for k in range(len(network)):
@@ -421,27 +429,41 @@ def sort_columns(side: Probabilities, network: Integers) -> None:
             side[b, i] = y if x > y else x
 
 
-@jit
+@jit_part
 def count_fitting(
-    side: Probabilities, limits: tuple[Floats, Bool], total: Floats, n: Integers
+    side: Probabilities, limits: tuple[Floats, Bool], random: Random, total: Floats, n: Integers
 ) -> Bool:
     """Count the leading labels of every column that fit; tell whether all columns are valid."""
     at, by_top = limits
+    u, penalties, threshold = random
     C = len(side)
     for i in range(ROWS):
         total[i], n[i] = 0.0, 0
     for k in range(C):
         limit = at[k + 1]
-        for i in range(ROWS):
-            total[i] += round_fixed(side[k, i])
-            n[i] += (round_fixed(side[0, i]) if by_top else total[i]) <= limit
+        if u.size == 0:
+            for i in range(ROWS):
+                total[i] += round_fixed(side[k, i])
+                n[i] += (round_fixed(side[0, i]) if by_top else total[i]) <= limit
+        elif by_top:
+            for i in range(ROWS):
+                total[i] += round_fixed(side[k, i])
+                top = min(round_fixed(side[0, i]), 1.0)
+                score = u[i] * top if k == 0 else top + (k - 1 + u[i]) * penalties[2]
+                n[i] += score <= threshold
+        else:
+            for i in range(ROWS):
+                before = min(total[i], 1.0)
+                total[i] += round_fixed(side[k, i])
+                upto = 1.0 if k == C - 1 else min(total[i], 1.0)
+                n[i] += (before + u[i] * (upto - before)) + penalties[k + 1] <= threshold
     valid = True
     for i in range(ROWS):
         valid &= (abs(total[i] - 1) <= SURE) & (side[C - 1, i] >= 0)
     return valid
 
 
-@jit
+@jit_part
 def crossing_label(row: Probabilities, value: float, n: Int) -> Int:
     """Return the label that n others come before, given its value."""
     skip = n
@@ -455,7 +477,7 @@ def crossing_label(row: Probabilities, value: float, n: Int) -> Int:
     return np.int64(-1)
 
 
-@jit
+@jit_part
 def write_row(
     i: Int, row: Probabilities, labels: Labels, order: tuple[Probabilities, Int], out: Crossings
 ) -> None:
@@ -480,7 +502,7 @@ def write_row(
         mask[i, j] = (p > value) | ((p == value) & (j < at))
 
 
-@jit
+@jit_part
 def write_rows(
     probs: Probabilities, labels: Labels, order: tuple[Probabilities, Integers], out: Crossings
 ) -> None:
@@ -514,12 +536,15 @@ def cross_short_rows(
     probs: Probabilities,
     labels: Labels,
     limits: tuple[Floats, Bool],
+    random: Random,
     out: Crossings,
     network: Integers,
 ) -> Bool:
     """Do what `cross_long_rows` does, for short rows; limits are floats, of which mass."""
     rows, C = probs.shape
     masses, sizes, label, covered, mask = out
+    u, penalties, threshold = random
+    some_u = np.ones(ROWS if u.size else 0)
     side = np.empty((C + 5, ROWS), probs.dtype)
     side[:], side[0], side[C + 1] = 1.0 / C, 2.0, -1.0
     n, total = np.empty(ROWS, np.int64), np.empty(ROWS)
@@ -528,7 +553,10 @@ def cross_short_rows(
         some = slice(start, min(start + ROWS, rows))
         transpose(probs[some], side[1:])
         sort_columns(side[1 : C + 1], network)
-        valid &= count_fitting(side[1 : C + 1], limits, total, n)
+        for i in range(len(u[some])):
+            some_u[i] = u[start + i]
+        random_part = (some_u, penalties, threshold)
+        valid &= count_fitting(side[1 : C + 1], limits, random_part, total, n)
         part = Crossings(masses[:, some], sizes[some], label[some], covered[some], mask[some])
         write_rows(probs[some], labels[some], (side, n), part)
     return valid
@@ -540,7 +568,7 @@ def cross_short_rows(
 # are made on the bits of the float. All loops return whether all numbers were finite.
 
 
-@jit
+@jit_part
 def next_up(x: float) -> float:
     """Return the next float above; x is not +inf."""
     bits = np.float64(x).view(np.int64)
@@ -548,21 +576,21 @@ def next_up(x: float) -> float:
     return np.int64(np.int64(1) if x == 0 else moved).view(np.float64)
 
 
-@jit
+@jit_part
 def distance(base: float, y: float) -> float:
     """Return y - base, raised where base plus the rounded difference would fall short of y."""
     q = y - base
     return next_up(q) if base + q < y else q
 
 
-@jit
+@jit_part
 def reach(base: float, q: float) -> float:
     """Return base + q, lowered where its distance from the base would pass q."""
     y = base + q
     return -next_up(-y) if y - base > q else y
 
 
-@jit
+@jit_part
 def interval_score(a: float, b: float, y: float) -> float:
     """Return how far y lies outside two estimates, in whatever order they come."""
     below, above = distance(-(a if a < b else b), -y), distance(b if a < b else a, y)
@@ -601,7 +629,7 @@ def scores_of_pairs(flat: Floats, y: Floats, out: Floats) -> Bool:
     return finite
 
 
-@jit
+@jit_part
 def write_ends(
     a: float, b: float, q: tuple[float, float], i: Int, out: tuple[Floats, Floats]
 ) -> Bool:

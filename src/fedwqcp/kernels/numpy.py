@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -147,14 +147,15 @@ class Limits:
         none = np.empty(0, np.int64)
         return (np.full_like(self.at, NO_LIMIT), self.at) if self.by_top else (self.at, none)
 
-    def reals(self) -> Floats:
+    def reals(self, randomized: bool = False) -> Floats:
         """Return the limits as floats: +inf from mass 1 on, where masses are capped.
 
-        The mass up to the last label is 1 by definition, so its limit is +inf or -inf.
+        The mass up to the last label is 1 by definition, so its limit is +inf or -inf, unless only
+        a random part of its own mass counts.
         """
         whole = self.at >= ONE
         reals = np.where(whole, np.inf, np.ldexp(self.at.astype(np.float64), -52))
-        if not self.by_top and not whole[-1]:
+        if not self.by_top and not whole[-1] and not randomized:
             reals[-1] = -np.inf
         return reals
 
@@ -182,6 +183,35 @@ def limits_of(within: Callable[[Integers], Bools], guess: Floats, by_top: bool) 
     return Limits(np.concatenate([[ONE], low]), by_top)
 
 
+class RandomPart(NamedTuple):
+    """One uniform per row, and what else decides with it; without uniforms, `Limits` decide."""
+
+    u: Floats
+    """Shape (n,), or (0,) where nothing is random."""
+    penalties: Floats
+    """Shape (C + 1,): the score at ranks 0 to C where all masses are 0."""
+    threshold: float
+
+    def of(self, rows: slice | Integers) -> RandomPart:
+        """Return the part of some rows."""
+        return self._replace(u=self.u[rows]) if self.u.size else self
+
+    def fits(self, place: Ranked, by_top: bool) -> Bools:
+        """Tell which labels are within the threshold: of one row each, or of one row a column.
+
+        Operations are those of the scores' own formulas, in their order, and of the exact loops.
+        """
+        before, upto, rank, top = place
+        if by_top:
+            steps = top + (rank - 2 + self.u) * self.penalties[min(2, len(self.penalties) - 1)]
+            return np.where(rank == 1, self.u * top, steps) <= self.threshold
+        mass = before + self.u * (upto - before)
+        return mass + self.penalties[np.minimum(rank, len(self.penalties) - 1)] <= self.threshold
+
+
+NOT_RANDOM = RandomPart(np.empty(0), np.empty(0), np.nan)
+
+
 # Crossings by sorting -----------------------------------------------------------------------------
 
 BITS = 10
@@ -189,7 +219,9 @@ PACKED = 2**BITS
 """With at most so many labels, probability and index are one integer of 63 bits."""
 
 
-def cross_by_value(probs: Probabilities, labels: Labels, limits: Limits, out: Crossings) -> None:
+def cross_by_value(
+    probs: Probabilities, labels: Labels, limits: Limits, random: RandomPart, out: Crossings
+) -> None:
     """Fill in all but the places of a block of checked rows, by sorting values without labels."""
     n, C = probs.shape
     ordered = np.sort(probs, axis=1)[:, ::-1].T if C > SHORT else np.array(probs.T, order="C")
@@ -200,9 +232,10 @@ def cross_by_value(probs: Probabilities, labels: Labels, limits: Limits, out: Cr
         mass[k] += mass[k - 1]
     if C > SHORT:
         np.cumsum(mass, axis=0, out=mass)
-    if limits.by_top:
-        mass = mass[0]
-    fitting = (mass <= limits.reals()[1:, None]).sum(axis=0)
+    if random.u.size:
+        fitting = _count_random(mass, limits, random)
+    else:
+        fitting = ((mass[0] if limits.by_top else mass) <= limits.reals()[1:, None]).sum(axis=0)
     rows, last = np.arange(n), np.minimum(fitting, C - 1)
     least = np.where(fitting > 0, ordered[fitting - 1, rows], np.inf).astype(probs.dtype)
     out.sizes[:] = fitting
@@ -216,11 +249,25 @@ def cross_by_value(probs: Probabilities, labels: Labels, limits: Limits, out: Cr
         some = np.flatnonzero(tied)
         wanted = C if out.mask.size else 0
         part = Crossings.allocate(len(some), wanted, False, out.covered.size > 0)
-        cross_by_order(probs[some], labels[some] if labels.size else labels, limits, part)
+        y = labels[some] if labels.size else labels
+        cross_by_order(probs[some], y, limits, random.of(some), part)
         out.put(some, part)
 
 
-def cross_by_order(probs: Probabilities, labels: Labels, limits: Limits, out: Crossings) -> None:
+def _count_random(mass: Floats, limits: Limits, random: RandomPart) -> Integers:
+    """Return how many labels fit, given the mass up to each rank, one row a column."""
+    upto = np.minimum(mass, 1.0)
+    upto[-1] = 1.0
+    before = np.zeros_like(upto)
+    before[1:] = np.minimum(mass[:-1], 1.0)
+    place = Ranked(before, upto, np.arange(1, len(mass) + 1)[:, None], upto[0])
+    found: Integers = random.fits(place, limits.by_top).sum(axis=0)
+    return found
+
+
+def cross_by_order(
+    probs: Probabilities, labels: Labels, limits: Limits, random: RandomPart, out: Crossings
+) -> None:
     """Fill in a block of checked rows by sorting their labels; there may be no true labels."""
     C, rows = probs.shape[1], np.arange(len(probs))  # arrays here have one column per row
     p = fixed_point(np.ascontiguousarray(probs.T)) if C <= SHORT else fixed_point(probs).T
@@ -232,7 +279,10 @@ def cross_by_order(probs: Probabilities, labels: Labels, limits: Limits, out: Cr
     np.minimum(upto, ONE, out=upto)
     upto[C] = ONE
     top = np.minimum(ordered[0], ONE)
-    n = ((top if limits.by_top else upto[1:]) <= limits.at[1:, None]).sum(axis=0)
+    if random.u.size:
+        n = _count_random(_real(upto[1:]), limits, random)
+    else:
+        n = ((top if limits.by_top else upto[1:]) <= limits.at[1:, None]).sum(axis=0)
     last = np.minimum(n, C - 1)
     label = np.where(n < C, order[last, rows], -1)
     value = np.where(n < C, ordered[last, rows], -1)

@@ -57,6 +57,7 @@ from fedwqcp.kernels.vectors import (
     sort_descending,
     store,
     stream,
+    to_float32,
     to_float64,
     to_int64,
     trailing_zeros,
@@ -129,6 +130,10 @@ def rank_labels(
 # Short rows of float32: sixteen of them at a time, a lane for each --------------------------------
 
 OWN, LABEL, SCRATCH = 0, LANES, 2 * LANES
+NEAR = np.float32(2.0**-20)
+"""With a random part, rows whose sums are this near to 1 are decided: so much less or more weighs a
+label that is capped at mass 1, or ranked last."""
+
 """Where in the scratch buffer one number of each of sixteen rows begins, and their labels; and its
 length."""
 
@@ -146,9 +151,10 @@ def grouped_rows(n: Int, C: Int) -> Int:
 
 
 @jit_inline
-def sum_is_sure(total: Vector) -> Vector:
+def sum_is_sure(total: Vector, near: Any) -> Vector:
     """Tell which sums are near enough to 1."""
-    return (total < broadcast(np.float32(1 + SURE))) & (total > broadcast(np.float32(1 - SURE)))
+    one = np.float32(1)
+    return (total < broadcast(np.float32(one + near))) & (total > broadcast(np.float32(one - near)))
 
 
 @jit_inline
@@ -166,7 +172,7 @@ def rank_columns(scratch: Any, columns: Any) -> tuple[Vector, Vector, Vector, Ve
         top = select(bits > top, bits, top)
         rank = rank + mask_to_int32(ahead)
     sure = (broadcast(EXACT) < key) & (top <= broadcast(WHOLE))
-    return before, rank, top, sure & sum_is_sure(total)
+    return before, rank, top, sure & sum_is_sure(total, np.float32(SURE))
 
 
 @jit
@@ -220,7 +226,8 @@ def count_from_short(
             x = columns[j]
             total, found = total + x, found + mask_to_int32(x >= low)
             top = select(as_uint32(x) > top, as_uint32(x), top)
-        wrong |= movemask(logical_not(sum_is_sure(total) & (top <= broadcast(WHOLE))))
+        sure = sum_is_sure(total, np.float32(SURE)) & (top <= broadcast(WHOLE))
+        wrong |= movemask(logical_not(sure))
         store(counts, i, to_int64(found))
         store(covered, i, load(lanes, OWN) >= low)
     end = (out[0][grouped:], out[1][grouped:])
@@ -235,15 +242,19 @@ class ShortLimits(NamedTuple):
     """A sum in float32 up to this is surely within, rounding included."""
     maybe: Any
     """A sum beyond this is surely not."""
+    near: Any
+    """How near to 1 the sum of a row must be."""
 
 
 @lru_cache(maxsize=64)
-def short_limits(limits: Limits) -> ShortLimits:
+def short_limits(limits: Limits, randomized: bool) -> ShortLimits:
     """Return the limits as `cross_short` takes them."""
-    at, n_classes = limits.reals(), len(limits.at) - 1
+    at, n_classes = limits.reals(randomized), len(limits.at) - 1
     slack = (n_classes + 4) * 2.0**-24  # a sum of so many float32 errs by less
+    if randomized:
+        slack += 4 * 2.0**-24 + float(NEAR)
     surely, maybe = (at - slack).astype(np.float32), (at + slack).astype(np.float32)
-    return ShortLimits(surely, maybe)
+    return ShortLimits(surely, maybe, NEAR if randomized else np.float32(SURE))
 
 
 NO_ROWS = np.empty(0, np.int64)
@@ -253,47 +264,60 @@ NOTHING = np.uint32(2**32 - 1)
 
 
 @jit_inline
-def count_fitting(columns: Any, surely: Any, maybe: Any) -> tuple[Vector, Vector, Vector, Vector]:
+def count_fitting(
+    columns: Any, limits: tuple[Any, Any, Any], rest: Vector
+) -> tuple[Vector, Vector, Vector, Vector]:
     """Return how many labels fit, the bits of the least and of the next, and whether it is sure.
 
     Columns are sorted; behind those of all labels comes one that no label has. It is not sure where
-    rounding may matter, or where equals lie on both sides of the crossing.
+    rounding may matter, or where equals lie on both sides of the crossing. ``rest`` is 1 - u.
     """
+    surely, maybe, near = limits
     mass, n, most = broadcast(np.float32(0)), broadcast(np.int32(0)), broadcast(np.int32(0))
     least, beyond, C = broadcast(NOTHING), columns[0], len(columns) - 1
     for j in range(C):
         x, rank = columns[j], broadcast(np.int32(j + 1))
         mass = mass + as_float32(x)
-        fits = mass <= broadcast(read(surely, j + 1))
+        score = mass - rest * as_float32(x)
+        fits = score <= broadcast(read(surely, j + 1))
         n, least = select(fits, rank, n), select(fits, x, least)
         beyond = select(fits, columns[j + 1], beyond)
-        most = select(mass <= broadcast(read(maybe, j + 1)), rank, most)
+        most = select(score <= broadcast(read(maybe, j + 1)), rank, most)
     tied = (least == beyond) | ((least <= broadcast(EXACT)) & (n < broadcast(np.int32(C))))
-    sure = (columns[0] <= broadcast(WHOLE)) & sum_is_sure(mass)
+    sure = (columns[0] <= broadcast(WHOLE)) & sum_is_sure(mass, near)
     return n, least, beyond, sure & (n == most) & logical_not(tied)
 
 
 @jit
 def cross_short(
-    probs: Probabilities, labels: Labels, limits: ShortLimits, out: Crossings, scratch: Scratch
+    probs: Probabilities,
+    labels: Labels,
+    limits: tuple[ShortLimits, Floats],
+    out: Crossings,
+    scratch: Scratch,
 ) -> Int:
     """Fill in crossings of contiguous rows, masses apart; return how many rows are undecided.
 
     Each lane sorts its row in registers. Undecided rows have size -1: those that are not surely
-    probabilities or that float32 does not decide, and the last few.
+    probabilities or that float32 does not decide, and the last few. With the limits come the random
+    parts, or none.
     """
     buffer, classes = scratch
     C, n = len(classes), len(probs)
     _, sizes, label, covered, mask = out
     rows, lanes, side = pointer(probs), pointer(buffer), pointer(buffer.view(np.uint32))
     to_sizes, to_covered, to_mask = pointer(sizes), pointer(covered), pointer(mask)
-    surely, maybe = pointer(limits.surely), pointer(limits.maybe)
+    (at_most, at_least, near), u = limits
+    bounds, rest = (pointer(at_most), pointer(at_least), near), broadcast(np.float32(0))
+    parts = pointer(u)
     flat = pointer(probs.view(np.uint32))
     undecided, behind = np.int64(0), broadcast(np.uint32(NOTHING - 1))
     grouped = grouped_rows(n, C)
     for i in range(0, grouped, LANES):
         columns = sort_descending(transpose(flat, i * C, classes))
-        found, least, beyond, sure = count_fitting((*columns, behind), surely, maybe)
+        if u.size:
+            rest = to_float32(broadcast(1.0) - load(parts, i))
+        found, least, beyond, sure = count_fitting((*columns, behind), bounds, rest)
         store(to_sizes, i, to_int64(select(sure, found, broadcast(np.int32(-1)))))
         if labels.size:
             for k in range(LANES):
@@ -318,11 +342,17 @@ def cross_short(
 
 
 def cross(
-    probs: Probabilities, labels: Labels, limits: Limits, out: Crossings, scratch: Scratch
+    probs: Probabilities,
+    labels: Labels,
+    limits: Limits,
+    u: Floats,
+    out: Crossings,
+    scratch: Scratch,
 ) -> Integers:
     """Fill in crossings of short contiguous rows, masses apart; return which are undecided."""
     out = out._replace(masses=NO_MASSES)
-    undecided = cross_short(probs, labels, short_limits(limits), out, scratch)
+    given = short_limits(limits, u.size > 0), u
+    undecided = cross_short(probs, labels, given, out, scratch)
     return np.flatnonzero(out.sizes < 0) if undecided else NO_ROWS
 
 

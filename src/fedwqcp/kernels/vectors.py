@@ -61,6 +61,7 @@ __all__ = [
     "sort_descending",
     "store",
     "stream",
+    "to_float32",
     "to_float64",
     "to_int64",
     "trailing_zeros",
@@ -388,6 +389,9 @@ as_float64 = _conversion("bitcast", types.float64, ir.DoubleType())
 
 to_float64 = _conversion("fpext", types.float64, ir.DoubleType())
 """float32 as float64."""
+
+to_float32 = _conversion("fptrunc", types.float32, ir.FloatType())
+"""float64 rounded to float32."""
 
 to_int64 = _conversion("sext", types.int64, I64)
 """int32 as int64."""

@@ -27,7 +27,14 @@ from fedwqcp._validation import (
 from fedwqcp.errors import InputError
 from fedwqcp.kernels import Integers, Ranked, dispatch
 from fedwqcp.kernels.dispatch import Crossing
-from fedwqcp.kernels.numpy import Limits, blocks, limits_of, rank_every_label
+from fedwqcp.kernels.numpy import (
+    NOT_RANDOM,
+    Limits,
+    RandomPart,
+    blocks,
+    limits_of,
+    rank_every_label,
+)
 from fedwqcp.sets import Intervals, LabelSets
 
 
@@ -268,8 +275,9 @@ def _of_rows(q: Floats, rows: slice) -> Floats:
 
 
 Leads: TypeAlias = Literal["mass", "top"]
-"""What a score with u = 1 grows with, beside the rank: the mass up to the label, or the largest
-probability of the row."""
+"""What a score grows with, beside the rank: the mass up to the label, or the largest probability of
+the row. The formula is ``before + u (upto - before) + penalty(rank)``, or ``u top`` at rank 1 and
+``top + (rank - 2 + u) penalty`` from rank 2 on; `numpy.RandomPart` computes the same."""
 
 RULES = get_args(Rule)
 
@@ -304,8 +312,8 @@ class RankedScore(LabelScore):
         if q.ndim or self._leads is None:
             return super()._mask(p, q, rule, u)
         limit = _limits(self, float(q), p.shape[1])
-        if u is None and rule == "leq":
-            return dispatch.mask_within(p, limit)
+        if rule == "leq":
+            return dispatch.mask_within(p, limit, self._random_part(float(q), p.shape[1], u))
         found = dispatch.find_crossings(p, limit, masked=True)
         assert found.mask is not None  # it was asked for
         rows = np.flatnonzero(self._lets_in(found, float(q), rule, u))
@@ -318,12 +326,20 @@ class RankedScore(LabelScore):
         if q.ndim or self._leads is None:
             return super()._measure(p, y, q, rule, u)
         limit = _limits(self, float(q), p.shape[1])
-        if u is None and rule == "leq":
-            return dispatch.count_within(p, limit, y)
+        if rule == "leq":
+            return dispatch.count_within(p, limit, y, self._random_part(float(q), p.shape[1], u))
         found = dispatch.find_crossings(p, limit, labels=y)
         assert found.covered is not None  # labels were given
         more = self._lets_in(found, float(q), rule, u)
         return found.covered | (more & (found.label == y)), found.place.rank - 1 + more
+
+    def _random_part(self, q: float, n_classes: int, u: Floats | None) -> RandomPart:
+        """Return what a random part needs: the formulas of both `Leads` have one shape each."""
+        if u is None:
+            return NOT_RANDOM
+        nothing = np.zeros(n_classes + 1)
+        ranks = np.arange(n_classes + 1)
+        return RandomPart(u, self._formula(Ranked(nothing, nothing, ranks, nothing), 1.0), q)
 
     def _lets_in(self, found: Crossing, q: float, rule: Rule, u: Floats | None) -> Bools:
         """Tell where the first label beyond its limit belongs to the set after all."""
