@@ -66,7 +66,7 @@ screenshots: $(VENV)/.browser demo  ## the pictures of the docs
 	cp out/demo.png docs/images/demo.png
 
 docs: $(VENV)/.docs  ## the site; warnings are errors
-	$(BIN)/sphinx-build -W --keep-going -q -c docs . build/docs
+	$(BIN)/sphinx-build -E -W --keep-going -q -c docs . build/docs  # -E: a partial build loses search entries
 
 test-docs: $(VENV)/.docs-models  ## pages that need torch, XGBoost or Flower
 	FEDWQCP_EVERY_PAGE=1 $(BIN)/python -m pytest tests/docs/test_code_blocks.py -k "pytorch or xgboost or flower"

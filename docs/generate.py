@@ -79,8 +79,7 @@ NO_PROMISES = {
     ),
     "docs/explanation/assessment.md": ('"Below the best" is by how much',),
     "docs/explanation/label-shift.md": (  # steps of proofs
-        "So the threshold's sum at q** is at least",
-        "Let A(v) be the sum of pi_c times",
+        "Exchanging scores within a class does not change",
     ),
     "docs/explanation/methods.md": (
         "prediction set holds the labels (or values) whose score is at most",

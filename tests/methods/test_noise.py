@@ -254,10 +254,12 @@ LAWS = {
 }
 
 
-@pytest.mark.guarantee("docs/explanation/privacy.md", "has a probability of at most gamma alpha/m")
+@pytest.mark.guarantee(
+    "docs/explanation/privacy.md", "has a probability of at most $\\gamma \\alpha / m$"
+)
 @pytest.mark.guarantee(
     "docs/explanation/privacy.md",
-    "covers a new point with probability (1 - alpha)/(1 - gamma alpha).",
+    "covers a new point with probability $(1 - \\alpha)/(1 - \\gamma \\alpha)$.",
 )
 @pytest.mark.guarantee(
     "docs/explanation/which-method.md",

@@ -1,4 +1,4 @@
-"""The search of the documentation site, in a browser: ``make docs`` builds it before."""
+"""The documentation site in a browser: ``make docs`` builds it before."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import threading
 from pathlib import Path
 
 import pytest
+
+from fedwqcp import methods
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "build/docs"
@@ -41,12 +43,25 @@ def test_a_search_finds_its_page_first(site, chromium, words):
     page = chromium.new_page()
     try:
         page.goto(f"{site}/search.html?q={words.replace(' ', '+')}")
-        first = page.locator("#search-results ul.search li a").first
-        first.wait_for(timeout=30_000)
-        page.wait_for_function("Search.stopPulse && Search._pulse_status < 0")
-        results = page.locator("#search-results ul.search li a")
+        results = page.locator("#search-results ul.search li a")  # shown one by one, best first
+        results.first.wait_for()
         assert results.first.get_attribute("href").partition("#")[0].partition("?")[0] == (
             f"{generate.SEARCHED[words]}.html"
         ), results.all_inner_texts()[:5]
+    finally:
+        page.close()
+
+
+def test_formulas_are_drawn_by_the_browser_without_a_request_to_another_server(site, chromium):
+    page = chromium.new_page()
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    try:
+        page.goto(f"{site}/docs/explanation/methods.html", wait_until="networkidle")
+        formulas = page.locator(".formula math")
+        assert formulas.count() >= len(methods.available())
+        for place in range(formulas.count()):
+            assert formulas.nth(place).bounding_box()["height"] > 10
+        assert [url for url in asked if not url.startswith((site, "data:"))] == []
     finally:
         page.close()
