@@ -47,6 +47,11 @@ ROWS: tuple[tuple[str, dict[str, object], str], ...] = (
     ),
     ("fedls-cp", {"floor": True}, "the same, and the local threshold q_k"),
     ("fedls-cp", {"min_gap": 2}, "the same, but every second score"),
+    (
+        "fedls-cp",
+        {"strata": (0.5,)},
+        "the same with strata of a feature, here two equal ones, for classes",
+    ),
     ("rob-fcp", {}, "two quantiles, a histogram of 20 bins, then counts as in `fcp`"),
     ("fed-crc", {}, "the sum of its losses at each of 1001 thresholds, and n_k"),
     ("fed-crc", {"min_gap": 5}, "the same in steps of 5 losses"),
@@ -75,8 +80,8 @@ def table() -> str:
 
 
 def _data(n: int) -> Calibration:
-    """Data of an agent with two classes of equal size."""
-    return Calibration(np.linspace(0, 1, n), np.arange(n) % 2, np.zeros((n, 1)), 2)
+    """Data of an agent with two classes of equal size, which its feature tells apart."""
+    return Calibration(np.linspace(0, 1, n), np.arange(n) % 2, np.arange(n)[:, None] % 2, 2)
 
 
 def _disclosed(name: str, settings: dict[str, object], n: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -24,15 +25,16 @@ from fedwqcp.wire.messages import Answer, Ask, Begin, Question, Round, Summary
 
 @dataclass(frozen=True)
 class DisclosureLimit:
-    """How much of its own scores an agent tells in one round, whatever the round asks for.
+    """How much of its own data an agent tells in one round, whatever the round asks for.
 
     Parameters
     ----------
     share : float, optional
         Of a sample of n scores at most floor(share n) become known, and always one: a local
-        threshold is one score.
+        threshold is one score. The round cuts n points (strata of a feature) in no more places.
     min_class : int, optional
-        No score is revealed of a class, stratum or group with fewer points.
+        No score is revealed of a class, stratum or group with fewer points. Where the round itself
+        cuts the points, no part has fewer, unless it has none.
 
     Raises
     ------
@@ -61,6 +63,8 @@ class DisclosureLimit:
     def check(self, plan: Plan, cal: Calibration, steps: int) -> None:
         """Refuse a round whose answers would tell more than the limit."""
         name, private = plan.round.method.name, plan.method.hides_absence
+        for group in range(len(plan.round.group_names)) or (None,):
+            self._check_cells(name, plan.method.cells(part_of(plan.round, cal, group)))
         for (group, part), (size, revealed) in _disclosed(plan, cal, steps).items():
             whole = part is None and (group is None or private)
             if revealed and not whole and size < self.min_class:
@@ -76,6 +80,23 @@ class DisclosureLimit:
                     f"{self.share:g}. Choose settings that tell less, or, if this site may, "
                     f"{_WIDEN}"
                 )
+
+    def _check_cells(self, name: str, cells: Sequence[int]) -> None:
+        """Refuse cuts of the points by the round that single out few of them."""
+        n, cuts = sum(cells), len(cells) - 1
+        if n and min(size for size in cells if size) < self.min_class:
+            raise InputError(
+                f"{name} with these settings cuts this agent's points into parts, one of which has "
+                f"fewer than {self.min_class}: each must have none or at least so many. Choose "
+                f"settings that tell less, or, if this site may, {_WIDEN}"
+            )
+        if n and cuts > self.scores_of(n):
+            raise InputError(
+                f"{name} with these settings cuts {n} points of this agent in {cuts} places, each "
+                f"of which counts as a value of one person; this agent tells at most "
+                f"{self.scores_of(n)}, a share of {self.share:g}. Choose settings that tell less, "
+                f"or, if this site may, {_WIDEN}"
+            )
 
 
 PRIVATE_EPSILON = 10.0

@@ -429,6 +429,25 @@ class Method(ABC, Generic[S]):
         del alpha, steps
         return (Disclosure(cal.n, cal.n),)
 
+    def cells(self, cal: Calibration) -> tuple[int, ...]:
+        """Return the sizes of the parts into which the round's settings cut an agent's points.
+
+        Strata of a feature, say; not classes and groups, which are the agent's own. An agent holds
+        the number of cuts and the smallest part against its own limit before it answers.
+
+        Parameters
+        ----------
+        cal : Calibration
+            The agent's data.
+
+        Returns
+        -------
+        tuple of int
+            One size for each part, in the order of the cuts; none where nothing is cut.
+        """
+        del cal
+        return ()
+
     def absent(self, question: Question) -> Summary | None:
         """Return what stands for an agent of the roster that sends nothing; None leaves it out.
 

@@ -208,7 +208,7 @@ class CPhet(Method[Summary]):
         del alpha, steps
         if self.scope == "local" and self.target != "mixture":
             return ()
-        sizes = [] if cal.labels is None else np.bincount(cal.labels).tolist()
+        sizes = [cal.n] if cal.labels is None else np.bincount(cal.labels).tolist()
         # mean and covariance of a class are of its points, as one of its scores would be
         densities = [Disclosure(n, int(n >= FEWEST), part) for part, n in enumerate(sizes)]
         if self.scope == "local":

@@ -102,6 +102,8 @@ class FedLSCP(OneShot[ClassSketches]):
     strata : tuple of float, optional
         Instead of labels: cut points of the first feature, in increasing order. A regression can so
         be corrected for a shift between age bands, say; ``target`` is then their distribution.
+        Between machines an agent by default answers only if each band has none of its points or at
+        least 10, and it has five points for each cut (`DisclosureLimit`).
     floor : bool, optional
         Whether no threshold is below FedWQ-CP's of the same scores, agents with too few left out
         (``overflow="exclude"``): every set then contains FedWQ-CP's. With the target ``"own"``, an
@@ -237,6 +239,12 @@ class FedLSCP(OneShot[ClassSketches]):
             for part, n in enumerate(np.bincount(labels, minlength=C).tolist())
         )
         return (*classes, *one_score(cal, alpha)) if self.floor else classes
+
+    def cells(self, cal: Calibration) -> tuple[int, ...]:
+        if not self.strata:
+            return ()
+        labels, C = self._classes(cal)
+        return tuple(np.bincount(labels, minlength=C).tolist())
 
     def summarize(self, cal: Calibration, alpha: float) -> ClassSketches:
         labels, C = self._classes(cal)
