@@ -305,8 +305,8 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         ),
     ),
     "cphet": (
-        "n N / N_t of weight towards one agent, or n towards each; **towards a named density "
-        "anything**",
+        "n N / N_t of weight towards one agent, or n towards each; with `solver=rounds` the start, "
+        "a mean, moves by its share of the range; **towards a named density anything**",
         "class shares, means and covariances of features, then weighted counts",
         "class shares, means and covariances of **every** agent's features; with `form=oracle` "
         "all scores",
@@ -316,6 +316,8 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
             "federation/test_byzantine.py::test_cphet_refuses_a_thousandth_more_weight_than_that",
             "federation/test_byzantine.py::"
             "test_cphet_refuses_the_largest_weight_towards_every_target",
+            "federation/test_byzantine.py::"
+            "test_a_descent_of_cphet_starts_at_a_mean_that_moves_by_the_agents_share_of_the_range",
         ),
     ),
     "fedwq-cp": (

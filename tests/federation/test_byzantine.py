@@ -19,7 +19,7 @@ from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import choose_method
 from fedwqcp.federation.server import Server
 from fedwqcp.methods import Calibration, Terms
-from fedwqcp.methods.cphet import FittedDensity, Weighed, WeightedScores
+from fedwqcp.methods.cphet import CPhet, FittedDensity, Weighed, WeightedScores
 from fedwqcp.methods.dp_fedcp import LabelCounts, NoisyCounts, Step, Sums
 from fedwqcp.methods.fcp import CountAt, Counts
 from fedwqcp.methods.fed_crc import LossCurve
@@ -420,6 +420,26 @@ def test_cphet_moves_by_at_most_n_weights_of_which_other_targets_lack_what_one_h
         places = np.searchsorted(pooled, [release.threshold(agent), expected.threshold(agent)])
         assert places[1] - places[0] >= 0
         assert release.threshold(agent) < expected.threshold(agent)
+
+
+def test_a_descent_of_cphet_starts_at_a_mean_that_moves_by_the_agents_share_of_the_range():
+    """Claiming n = 20 of 200 points in a mean, quantiles of 1 in place of 0 move it by a tenth."""
+
+    def claiming(quantile):
+        def raw(step, question):
+            if step == 0:
+                return FittedDensity(20, ())
+            if step == 1:
+                return Weighed((20.0,), (20.0,), (quantile,))
+            return Step((0.0,), question.q)
+
+        return raw
+
+    method = CPhet(target="mixture", solver="rounds", rounds=1, local_steps=1)
+    low, high = (play(opened(method), cals(), claiming(q)).release() for q in (0.0, 1.0))
+    assert low.refused == high.refused == {}
+    assert high.threshold("a") - low.threshold("a") == pytest.approx(20 / 200, abs=1e-3)
+    assert "m" in play(opened(method), cals(), claiming(1.5)).release().refused
 
 
 @pytest.mark.parametrize("towards", ["all", "one"])
