@@ -32,13 +32,42 @@ def test_the_app_is_whole_and_its_terms_are_sound(tmp_path):
     assert nodes_of(flower["config"], int) is None
 
 
+def test_flower_hub_s_own_checks_take_the_app(tmp_path, capsys):
+    """All that ``flwr app publish`` looks at before it sends anything; it needs an account."""
+    publish = pytest.importorskip("flwr.cli.app_cmd.publish")
+    if not hasattr(publish, "_validate_app_name"):
+        pytest.skip("this Flower checks an app in another way")
+    app = tmp_path / "calibrate-hospitals"
+    new_app(app, 3, "st-mary")
+    config, warnings = publish.load_and_validate(app / "pyproject.toml", check_module=False)
+    assert warnings == []
+    publish._validate_app_name(app.name, "folder")
+    publish._validate_app_name(config["project"]["name"], "app")
+    publish._validate_description(config["project"]["description"])
+    files = publish._collect_file_paths(app)
+    publish._validate_files(files)
+    assert "Skip" not in capsys.readouterr().out, "nothing is left behind"
+    names = {path.relative_to(app.resolve()).as_posix() for path in files}
+    assert names >= {"LICENSE", "README.md", "pyproject.toml", "calibrate_hospitals/client_app.py"}
+    assert config["tool"]["flwr"]["app"]["publisher"] == "st-mary"
+    assert "and st-mary" in (app / "LICENSE").read_text()
+    assert "Redistribution and use" in (app / "LICENSE").read_text()
+
+
+@pytest.mark.parametrize("publisher", ["", 'a"b', "my org", "-x"])
+def test_a_publisher_is_a_name(tmp_path, publisher):
+    with pytest.raises(InputError, match="publisher must be a name"):
+        new_app(tmp_path / "my-app", 2, publisher)
+
+
 def test_nothing_is_overwritten(tmp_path):
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "mine.txt").write_text("x")
     with pytest.raises(InputError, match="new or an empty folder"):
         new_app(tmp_path / "there")
-    with pytest.raises(InputError, match="names the app"):
-        new_app(tmp_path / "1 app")
+    for name in ("1 app", "a" * 33):
+        with pytest.raises(InputError, match="names the app"):
+            new_app(tmp_path / name)
 
 
 def test_an_app_for_five_sites(tmp_path):

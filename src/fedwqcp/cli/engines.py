@@ -34,6 +34,9 @@ def new(
         int | None,
         typer.Option(help="How many sites take part; asked for in a terminal, else 2."),
     ] = None,
+    publisher: Annotated[
+        str, typer.Option(help="Who publishes it; on Flower Hub the name of your account.")
+    ] = "your-organisation",
     as_json: AsJson = False,
 ) -> None:
     """Write a minimal, commented Flower app of your own that runs as it is."""
@@ -42,7 +45,7 @@ def new(
     if sites is None:
         asked = sys.stdin.isatty() and sys.stdout.isatty() and not as_json
         sites = typer.prompt("How many sites take part?", default=2, type=int) if asked else 2
-    output, files = Output(as_json), new_app(folder, sites)
+    output, files = Output(as_json), new_app(folder, sites, publisher)
     for path in files:
         output.say(path)
     output.say(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import subprocess
@@ -177,6 +178,8 @@ def _open_round(
             check=False,
         )
         why = "" if done.returncode == 0 else f"it ended with code {done.returncode}"
+        if not why and _says_that_it_failed(done.stdout):
+            why = "it says that it failed"
         typer.echo(done.stdout + done.stderr, err=True, nl=False)
     except OSError as error:
         why = str(error.strerror)
@@ -185,6 +188,15 @@ def _open_round(
             note_round(_rounds(state), OpenedRound(datetime.now(UTC), "failed", agents))
         raise InputError(f"--on-alarm: no round was opened by {words[0]}: {why}; the alarm stands")
     return {"opened": agents, "earliest": None}
+
+
+def _says_that_it_failed(printed: str) -> bool:
+    """Tell whether the JSON that a command printed says so: ``flwr run`` still ends with code 0."""
+    try:
+        found = json.loads(printed[printed.index("{") :])
+    except ValueError:
+        return False
+    return isinstance(found, dict) and found.get("success") is False
 
 
 def _end(

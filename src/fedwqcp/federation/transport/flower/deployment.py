@@ -55,17 +55,23 @@ _FILES = {
 }
 
 
-def new_app(folder: Path, sites: int = 2) -> tuple[Path, ...]:
+def new_app(folder: Path, sites: int = 2, publisher: str = "your-organisation") -> tuple[Path, ...]:
     """Write a Flower app that runs as it is into a new or empty folder, which names the app.
 
-    Its roster has so many sites: agent-0, agent-1, ..., as simulated sites are called.
+    Its roster has so many sites: agent-0, agent-1, ..., as simulated sites are called. It has what
+    Flower Hub asks of an app; there the publisher is the name of an account.
     """
     if sites < 1:
         raise InputError(f"an app needs at least one site, got {sites}")
     name = folder.resolve().name.lower().replace("_", "-")
-    if not re.fullmatch(r"[a-z][a-z0-9-]{0,40}", name):
+    if not re.fullmatch(r"[a-z][a-z0-9-]{0,31}", name):
         raise InputError(
-            f"the folder names the app: letters, digits and '-', got {folder.resolve().name!r}"
+            "the folder names the app: at most 32 letters, digits and '-', a letter first, got "
+            f"{folder.resolve().name!r}"
+        )
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", publisher):
+        raise InputError(
+            f"publisher must be a name of letters, digits, '.', '_' and '-', got {publisher!r}"
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} must be a new or an empty folder")
@@ -73,7 +79,7 @@ def new_app(folder: Path, sites: int = 2) -> tuple[Path, ...]:
     words = {
         "name": name,
         "package": package,
-        "publisher": "your-organisation",
+        "publisher": publisher,
         "sites": str(sites),
         "agents": ",".join(f"agent-{at}" for at in range(sites)),
     }
