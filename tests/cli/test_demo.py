@@ -43,7 +43,9 @@ def test_many_splits_are_one_table_and_one_file(tmp_path, capsys):
     assert "**Four hospitals**, 2 splits" in said
     assert "| `fedwq-cp` |" in said
     found = json.loads((tmp_path / "splits.json").read_text())
-    assert {each["splits"] for each in found} == {2}
+    assert {each["splits"] for each in found if each["act"] != "simulated"} == {2}
+    assert {each["splits"] for each in found if each["act"] == "simulated"} == {2 * 20}
+    assert "**20 simulated sites and a new one**, 40 new sites" in said
     assert [file.name for file in tmp_path.iterdir()] == ["splits.json"]
 
 

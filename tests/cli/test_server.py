@@ -465,3 +465,10 @@ def test_who_sends_nothing_is_no_answer_and_the_quorum_can_be_set(house, monkeyp
     assert max(len(line) for line in said.splitlines() if line[:1] in "┏│└") <= 80
     assert "floor=true and own=true" in said
     assert not re.search(r"=(True|False|None)\b", said)
+
+
+def test_a_site_that_joins_later_gets_a_round_of_its_own_kind(tmp_path):
+    path = saved(made(APS(), method=fw.methods.get("fedwq-cp", overflow="clip")), tmp_path)
+    output = call("advise", path, "--new-site")
+    assert "use max-cp on aps for a site that joins later" in output
+    assert opened(output, tmp_path).method == choose_method("max-cp")  # which refuses clip

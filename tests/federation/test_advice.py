@@ -13,7 +13,7 @@ from scipy.special import expit, logit, ndtr
 
 import fedwqcp as fw
 from fedwqcp.errors import InputError, RecordError
-from fedwqcp.federation.advice import advise_on, check_record, thresholds_in
+from fedwqcp.federation.advice import advise_on, check_record, promised_to_new_site, thresholds_in
 from fedwqcp.methods import Terms
 from fedwqcp.methods.fcp import Counts
 from fedwqcp.methods.fedls_cp import FedLSCP
@@ -472,3 +472,53 @@ def test_an_answer_that_is_gone_is_missed():
     left = {name: sent for name, sent in found.received.items() if name != "b"}
     with pytest.raises(RecordError, match="see b"):
         check_record(replace(found, received=left))
+
+
+# ---- a site that joins later
+
+
+def sites(n, size=60, **options):
+    rng = np.random.default_rng(n)
+    cals = {f"s{k}": rng.uniform(size=size) for k in range(n)}
+    return fw.calibrate(cals, **{"alpha": 0.1, "score": "lac", **options})
+
+
+def test_for_a_new_site_a_silent_agent_counts_too():
+    record = sites(9)
+    assert advise_on(record, new_site=True).code == "new-site"
+    gone = replace(
+        record,
+        agents=(*record.agents[:-1], replace(record.agents[-1], status="missing", reason="")),
+        received={name: sent for name, sent in record.received.items() if name != "s8"},
+    )
+    found = advise_on(gone, new_site=True)
+    assert (found.code, found.method) == ("few-sites", "new-agent-cp")
+    assert found.settings == {"form": "confident", "delta": 0.2}  # the 8th of 9 and a new one
+
+
+def test_of_several_levels_a_finite_threshold_decides_for_a_new_site():
+    found = advise_on(sites(9, alpha=(0.05, 0.2)), new_site=True)
+    assert found.levels == {0.05: "few-sites", 0.2: "new-site"}
+    assert found.method == "max-cp"
+    again = sites(9, alpha=(0.05, 0.2), method="max-cp")
+    assert advise_on(again, new_site=True).keep
+
+
+@pytest.mark.parametrize(
+    ("method", "n", "says"),
+    [
+        ("fedwq-cp", 4, ("Nothing is promised", "at least 9 agents; this round has 4")),
+        ("split-cp", 4, ("has no threshold", "--new-site")),
+        ("new-agent-cp", 9, ("covered with probability at least 0.9, if agents,",)),
+        ("new-agent-cp", 4, ("covered with", "Here the threshold is +inf")),
+        (
+            fw.methods.get("new-agent-cp", form="confident", delta=0.2),
+            4,
+            ("With probability at least 0.8 over sites, a new site's own threshold",),
+        ),
+    ],
+)
+def test_what_a_round_promises_to_a_new_site(method, n, says):
+    said = promised_to_new_site(sites(n, method=method), 0.1)
+    assert len(said) == len(says)
+    assert all(words in sentence for words, sentence in zip(says, said, strict=True))

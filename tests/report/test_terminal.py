@@ -241,7 +241,7 @@ def test_without_a_spread_the_demo_shows_this_split_alone():
     pytest.importorskip("sklearn")
     said = demo_text(replace(results(), spread=()))
     assert "splits" not in said.replace("on this split", "")
-    assert "% on this split, each" in " ".join(said.split())
+    assert "on this split they cover each in turn: fedwq-cp" in " ".join(said.split())
 
 
 def test_methods_that_were_left_out_are_named():

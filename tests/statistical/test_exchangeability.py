@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import combinations, product
-from math import inf
+from math import ceil, inf
 
 import numpy as np
 import pytest
@@ -436,6 +436,8 @@ def test_too_few_points_have_no_finite_threshold():
 @pytest.mark.guarantee(
     "README.md", "coverage at every agent that counts, and under every mixture of them"
 )
+@pytest.mark.guarantee("docs/how-to/new-site.md", "promises coverage to those that took part.")
+@pytest.mark.guarantee("fedwqcp.theory.advise", "its coverage is promised to those that took part")
 @pytest.mark.guarantee(
     "max-cp", "coverage of at least 1 - alpha, in finite samples, at every agent"
 )
@@ -472,11 +474,8 @@ AGENTS = st.lists(st.lists(tied, min_size=1, max_size=5), min_size=2, max_size=7
     "README.md", "coverage at a new agent that is exchangeable with those that took part"
 )
 @pytest.mark.guarantee(
-    "docs/explanation/which-method.md",
+    "docs/how-to/new-site.md",
     "coverage at a new agent that is exchangeable with those that took part",
-)
-@pytest.mark.guarantee(
-    "README.md", "coverage at a new agent that is exchangeable with those that took part"
 )
 @pytest.mark.guarantee("new-agent-cp", "1 - alpha for a point of the new agent, over the draw")
 @pytest.mark.parametrize("method", MARGINAL, ids=repr)
@@ -504,6 +503,23 @@ def test_new_agent_cp_with_confidence(groups, alpha, delta):
 
     kept = [fw.conformal_quantile(g, alpha) <= q for g, q in new_agent(groups, threshold)]
     assert Fraction(sum(kept), len(groups)) >= 1 - exact(delta)
+
+
+def test_the_largest_threshold_is_that_of_confidence_among_so_many_agents():
+    for M in range(1, 30):
+        agents = [LocalQuantile(0.01 * k, 40) for k in range(M)]
+        confident = NewAgentCP("confident", delta=ceil(10_000 / (M + 1)) / 10_000)
+        assert confident.aggregate(agents) == MaxCP().aggregate(agents, 0.1)
+
+
+def test_confidence_says_nothing_of_an_agent_of_another_size():
+    """Identical agents with 10^5 points; the new one has ten: nine of them lie below too rarely."""
+    rng = np.random.default_rng(0)
+    own = [fw.conformal_quantile(rng.uniform(size=100_000), 0.1) for _ in range(20)]
+    q = NewAgentCP("confident", delta=0.1).aggregate([LocalQuantile(v, 100_000) for v in own]).value
+    assert abs(q - 0.9) < 5 * 0.3 / 100_000**0.5  # standard deviations of a local threshold
+    enough = 10 * q**9 * (1 - q) + q**10  # at least nine of ten uniform scores up to q
+    assert round(enough, 2) == 0.74  # 0.736 at q = 0.9, where 0.9 is promised for equal sizes
 
 
 @pytest.mark.guarantee("new-agent-cp", "none is left out for its size or its scores")

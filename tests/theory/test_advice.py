@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from math import inf
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 import fedwqcp as fw
 from fedwqcp.errors import InputError
 from fedwqcp.methods.fcp import FCP
+from fedwqcp.quantile import conformal_rank
 from fedwqcp.theory import advise, diagnose
 from fedwqcp.theory.advice import label_shift, own_suffices
 from fedwqcp.wire.messages import LocalQuantile
@@ -250,3 +252,52 @@ def test_label_shift_is_told_from_chance():
     assert label_shift([[90, 10], [10, 90]]) == pytest.approx(0.4)
     assert label_shift([[90, 0], [80, 0]]) is None
     assert label_shift([[5, 5], [0, 0]]) is None
+
+
+# ---- a site that joins later
+
+
+def joining(finite, few, alpha=ALPHA, seed=0):
+    """Agents with thresholds of their own, and some with two points; and the advice."""
+    rng = np.random.default_rng(seed)
+    cals = {f"a{k}": rng.uniform(size=60) for k in range(finite)}
+    cals |= {f"b{k}": rng.uniform(size=2) for k in range(few)}
+    summaries = sent(*cals.values(), alpha=alpha)
+    return cals, advise(summaries, alpha, score="aps", bounds=(0.0, 1.0), new_site=True)
+
+
+@given(
+    st.integers(1, 24), st.integers(0, 6), st.sampled_from([0.05, 0.1, 0.2, 0.3]), st.integers(0, 9)
+)
+def test_what_is_advised_for_a_new_site_is_finite_unless_it_says_that_nothing_can_be(
+    finite, few, alpha, seed
+):
+    cals, found = joining(finite, few, alpha, seed)
+    method = fw.methods.get(found.method, **found.settings)
+    q = fw.calibrate(cals, method=method, alpha=alpha).threshold("a0")
+    assert found.new_site
+    assert (q == inf) == (found.code == "no-data")
+    if found.code == "few-sites":
+        # the largest finite threshold: the rank of it among M + 1 is what is stated
+        M, own = finite + few, [np.sort(s)[conformal_rank(60, alpha) - 1] for s in cals.values()
+                                if len(s) == 60]  # fmt: skip
+        assert q == max(own)
+        assert f"with probability at least {Fraction(finite, M + 1)}" in str(found)
+        assert 1 / alpha - 1 > M or few
+
+
+@pytest.mark.parametrize(
+    ("agents", "alpha", "code", "method", "says"),
+    [
+        (4, 0.1, "few-sites", "max-cp", "needs 9 (these are enough from alpha=0.2 on)"),
+        (4, 0.2, "new-site", "new-agent-cp", "4 agents are enough"),
+        (9, 0.1, "new-site", "new-agent-cp", "with probability at least 0.9"),
+        (18, 0.05, "few-sites", "max-cp", "with probability at least 18/19"),
+        (19, 0.05, "new-site", "new-agent-cp", "19 agents are enough"),
+    ],
+)
+def test_how_many_agents_a_promise_to_a_new_site_takes(agents, alpha, code, method, says):
+    _, found = joining(agents, 0, alpha)
+    assert (found.code, found.method, found.settings) == (code, method, {})
+    assert says in str(found)
+    assert "for a site that joins later" in str(found)

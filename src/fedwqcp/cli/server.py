@@ -246,11 +246,15 @@ def advise(
     alpha: Annotated[
         float | None, typer.Option(help="One level of several; by default all are judged.")
     ] = None,
+    new_site: Annotated[
+        bool,
+        typer.Option("--new-site", help="Advise for a site that joins later, without labels."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say which method to use for the agents of a round, and why."""
+    """Say which method to use for the agents of a round, or for a site that joins, and why."""
     rounds = [load(path / "record.json" if path.is_dir() else path) for path in records]
-    advice = advise_on(*rounds, alpha=alpha)
+    advice = advise_on(*rounds, alpha=alpha, new_site=new_site)
     terms, output = rounds[0].round, Output(as_json)
     if advice.keep:
         output.say(as_typed(advice))
@@ -275,7 +279,8 @@ def _command(terms: Round, advice: Advice, out: Path) -> list[str]:
     """Return the words that open the next round: what is advised, all else as it was."""
     has = set(methods.find(advice.method).settings())
     before = terms.method.settings
-    kept = {"overflow": before["overflow"]} if "overflow" in has & set(before) else {}
+    keeps = "overflow" in has & set(before) and not advice.new_site  # leaving out voids the promise
+    kept = {"overflow": before["overflow"]} if keeps else {}
     settings = {**kept, **advice.settings}
     score = terms.score if advice.score == terms.score.name else choose_score(advice.score)
     return [

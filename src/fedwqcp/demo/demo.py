@@ -21,6 +21,7 @@ from fedwqcp._io import write_atomic
 from fedwqcp._validation import Floats, as_alpha
 from fedwqcp.demo.hospitals import CLASSES, Hospital, clinics, hospitals
 from fedwqcp.errors import InfiniteThresholdWarning, InputError, MissingExtraError, RecordError
+from fedwqcp.federation.advice import advise_on
 from fedwqcp.metrics import Rate
 from fedwqcp.sets import Intervals, LabelSets
 
@@ -30,6 +31,9 @@ ALPHA = 0.1
 METHODS = ("split-cp", "fedwq-cp", "fcp", "auto", "guarded-median-cp")
 """What the demo compares; ``auto`` is the method that the library advises."""
 
+NEWCOMER = ("fedwq-cp", "fcp", "fedcp-qq", "weighted-median-cp", "max-cp", "new-agent-cp")
+"""Whose shared threshold a hospital gets that took no part; others have none for it."""
+
 ACTS = {
     "four": "Four hospitals",
     "few": "One with few patients",
@@ -37,6 +41,9 @@ ACTS = {
     "clinics": "Regression",
 }
 """What the demo shows, in this order, with titles."""
+
+SIMULATED = "20 simulated sites and a new one"
+"""The act beside them, of sites that can be drawn at will; it has no patients."""
 
 FEW = ("Budapest", 8)
 """The hospital that is left with too few calibration patients, and how many: 9 are needed."""
@@ -123,7 +130,8 @@ class Spread:
     """Coverage over many splits; splits share patients, so there is no interval, only a range.
 
     ``low`` and ``high`` hold nine splits of ten between them; ``one`` is the mean share of sets
-    with one answer.
+    with one answer. Of simulated sites a split is a new site, coverage is exact, and ``enough`` is
+    the share of new sites at which it is at least 1 - alpha.
     """
 
     act: str
@@ -136,6 +144,7 @@ class Spread:
     high: float
     one: float
     size: float | None
+    enough: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,6 +196,7 @@ def run(
     round.compare("few", _with_few(four), ("split-cp", "fedwq-cp", "fcp", "auto"))
     for one in four:
         round.join(four, one)
+    round.advise_newcomer(four)
     round.compare("clinics", three, ("split-cp", "fedwq-cp", "auto"))
     return Results(
         seed=seed,
@@ -212,7 +222,31 @@ def over_splits(splits: int, alpha: float = ALPHA, on_step: OnStep | None = None
             on_step(f"split {seed + 1} of {splits}", seed / splits)
         for f in run(seed, alpha).found:
             found.setdefault((f.act, f.method, f.agent), []).append(f)
-    return [_spread(key, own) for key, own in found.items()]
+    return [*(_spread(key, own) for key, own in found.items()), *simulated_sites(splits, alpha)]
+
+
+def simulated_sites(federations: int, alpha: float = ALPHA) -> list[Spread]:
+    """Return the coverage at new sites like the 20 that calibrated; nothing of it is real.
+
+    Scores of site k are normal around mu_k, and mu_k standard normal; each has 60 of them. Coverage
+    at a new site around mu is then the normal distribution function at q - mu.
+    """
+    from scipy.special import ndtr
+
+    M, n, new = 20, 60, 20
+    methods = {name: fw.methods.get(name) for name in NEWCOMER}
+    for setting, value in (("sketch", "bisection"), ("form", "confident")):
+        method = fw.methods.get("new-agent-cp", **{setting: value})
+        methods[f"new-agent-cp {setting}={value}"] = method
+    covered: dict[str, list[Floats]] = {name: [] for name in methods}
+    for seed in range(federations):
+        rng = np.random.default_rng(seed)
+        mu, joining = rng.normal(size=M), rng.normal(size=new)
+        sites = {f"site-{k}": rng.normal(mu[k], 1.0, size=n) for k in range(M)}
+        for name, method in methods.items():
+            q = fw.calibrate(sites, method=method, alpha=alpha).threshold("site-0")
+            covered[name].append(ndtr(np.asarray(q) - joining))
+    return [_simulated(name, np.concatenate(own), alpha) for name, own in covered.items()]
 
 
 def committed_spread() -> tuple[Spread, ...]:
@@ -274,9 +308,14 @@ class _Rounds:
     def join(self, sites: Sequence[Hospital], newcomer: Hospital) -> None:
         """Let a hospital join that has a model and no labels: the others calibrate without it."""
         others = [site for site in sites if site is not newcomer]
-        for method in ("new-agent-cp", "max-cp"):
+        for method in NEWCOMER:
             release = self.calibrate(others, method)
             self.test("joins", method, release, newcomer)
+
+    def advise_newcomer(self, sites: Sequence[Hospital]) -> None:
+        """Ask what these hospitals can promise to one more."""
+        advice = advise_on(self.calibrate(sites, "fedwq-cp"), new_site=True)
+        self.advised.append(Advised(act="joins", method=advice.method, text=str(advice)))
 
     def calibrate(self, sites: Sequence[Hospital], method: str) -> fw.Release:
         """Run one round: this is all that a user writes."""
@@ -423,6 +462,24 @@ def _spread(key: tuple[str, str, str], own: Sequence[Found]) -> Spread:
         high=round(float(high), 4),
         one=round(fmean(f.one / f.tested for f in own), 4),
         size=round(fmean(sizes), 4) if len(sizes) == len(own) else None,
+    )
+
+
+def _simulated(method: str, covered: Floats, alpha: float) -> Spread:
+    """Return mean and spread of the coverage at simulated new sites."""
+    low, high = np.quantile(covered, (0.05, 0.95))
+    return Spread(
+        act="simulated",
+        method=method,
+        agent="new site",
+        splits=len(covered),
+        mean=round(float(covered.mean()), 4),
+        sd=round(float(covered.std(ddof=1)), 4),
+        low=round(float(low), 4),
+        high=round(float(high), 4),
+        one=0.0,
+        size=None,
+        enough=round(float(np.mean(covered >= 1 - alpha)), 4),
     )
 
 

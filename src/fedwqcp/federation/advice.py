@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import ceil, inf
 from typing import Any
 
 from fedwqcp import methods, scores
@@ -14,6 +15,7 @@ from fedwqcp.federation.server import check_answers
 from fedwqcp.methods import Method
 from fedwqcp.methods.fedls_cp import FedLSCP
 from fedwqcp.methods.fedwq_cp import FedWQCP
+from fedwqcp.quantile import exact_level
 from fedwqcp.theory import Advice, advise, diagnose_release
 from fedwqcp.theory.diagnosis import Verdict
 from fedwqcp.wire.messages import (
@@ -25,11 +27,13 @@ from fedwqcp.wire.messages import (
     Summary,
 )
 
-DEMAND = ("guarded-median-cp", "fedls-cp", "fcp", "split-cp", "fedwq-cp")
+DEMAND = (
+    "guarded-median-cp", "fedls-cp", "fcp", "split-cp", "fedwq-cp", "max-cp", "new-agent-cp",
+)  # fmt: skip
 """What `advise` chooses from; of several levels the one whose method stands first decides."""
 
 
-def advise_on(*records: Release, alpha: float | None = None) -> Advice:
+def advise_on(*records: Release, alpha: float | None = None, new_site: bool = False) -> Advice:
     """Choose a method from the records of one or more rounds with the same agents.
 
     Parameters
@@ -40,6 +44,8 @@ def advise_on(*records: Release, alpha: float | None = None) -> Advice:
     alpha : float, optional
         Which level; by default every level of the first round is judged, and the most demanding
         choice decides for all (`DEMAND`; among equals the smallest level).
+    new_site : bool, optional
+        Advise for a site that joins later, without labels; of the roster every agent counts.
 
     Returns
     -------
@@ -69,7 +75,7 @@ def advise_on(*records: Release, alpha: float | None = None) -> Advice:
     for record in records:
         check_record(record)
     levels = records[0].round.alphas if alpha is None else (alpha,)
-    found = [_at_level(records, level) for level in levels]
+    found = [_at_level(records, level, new_site=new_site) for level in levels]
     first = min(found, key=_demand)
     keep = any(_is_in_use(record, first) for record in records)
     return replace(first, levels={each.alpha: each.code for each in found}, keep=keep)
@@ -125,23 +131,65 @@ def calibrate_as_advised(
     )
 
 
+def promised_to_new_site(release: Release, alpha: float) -> tuple[str, ...]:
+    """Say what a round promises, at one level, to a site that took no part and has no labels.
+
+    Parameters
+    ----------
+    release : Release
+        What the round ended with.
+    alpha : float
+        The level.
+
+    Returns
+    -------
+    tuple of str
+        Sentences; the first says what is promised.
+    """
+    kind, outcomes = release.guarantee.kind, [release.outcomes[t] for t in release.tasks_of(alpha)]
+    if kind == "new-agent-marginal":
+        said = f"A point of a new site is covered with probability at least {1 - alpha:g}"
+    elif kind == "new-agent-confident":
+        confidence = 1 - release.round.method.settings["delta"]  # type: ignore[operator]  # a number
+        said = (
+            f"With probability at least {confidence:g} over sites, a new site's own threshold "
+            "would have been no larger; of its coverage nothing is promised"
+        )
+    else:
+        level = exact_level(alpha)
+        least = ceil(1 / ((1 - level) or alpha)) - 1
+        shared = all(outcome.threshold(None) is not None for outcome in outcomes)
+        return (
+            "Nothing is promised to a site that took no part: the threshold is for those that did."
+            if shared
+            else "A site that took no part has no threshold: each agent has its own.",
+            "new-agent-cp promises coverage at a new site that is exchangeable with the others. "
+            f"At alpha={alpha:g} it needs at least {least} agents; this round has "
+            f"{len(release.round.agents)}. `fedwqcp advise RECORD --new-site` says what they can "
+            "promise.",
+        )
+    endless = any(outcome.threshold(None) == inf for outcome in outcomes)
+    more = "Here the threshold is +inf, and its sets exclude nothing: more agents are needed."
+    return (f"{said}, if {release.assumption}.", *((more,) if endless else ()))
+
+
 def _demand(advice: Advice) -> tuple[int, bool, float]:
     """Return what sorts the most demanding of several choices first."""
     return DEMAND.index(advice.method), advice.code == "no-data", advice.alpha
 
 
-def _at_level(records: Sequence[Release], alpha: float) -> Advice:
+def _at_level(records: Sequence[Release], alpha: float, *, new_site: bool) -> Advice:
     """Return the advice at one level; of several groups the most demanding decides for all."""
     terms = records[0].round
     if terms.by is None:
-        found = _on_points(records, alpha)
+        found = _on_points(records, alpha, new_site=new_site)
         if found is None:
             raise InputError(NEEDED)
         return found
     by_group = {
         name: advice
         for place, name in enumerate(terms.group_names)
-        if (advice := _on_points(records, alpha, place)) is not None
+        if (advice := _on_points(records, alpha, place, new_site=new_site)) is not None
     }
     if not by_group:
         raise InputError(NEEDED)
@@ -158,7 +206,9 @@ def _worst(verdicts: Iterable[Verdict]) -> Verdict:
     return min(verdicts, key=order.index)
 
 
-def _on_points(records: Sequence[Release], alpha: float, group: int = 0) -> Advice | None:
+def _on_points(
+    records: Sequence[Release], alpha: float, group: int = 0, *, new_site: bool
+) -> Advice | None:
     """Return the advice at one level for one group; None where nobody sent a threshold of it."""
     holding = next((each for each in records if thresholds_in(each, alpha, group)), None)
     if holding is None:
@@ -167,6 +217,10 @@ def _on_points(records: Sequence[Release], alpha: float, group: int = 0) -> Advi
     counts = [found for each in records if (found := counts_in(each, alpha, group))]
     fitting = next((found for found in counts if set(found) == set(thresholds)), None)
     terms = records[0].round
+    if new_site:
+        counts, fitting = [], None  # labels of those who took part tell nothing of the new one
+        silent = [name for name in holding.round.agents if name not in thresholds]
+        thresholds |= dict.fromkeys(silent, LocalQuantile(inf, 0))
     score = scores.get(terms.score.name, **terms.score.settings)  # type: ignore[arg-type]  # checked there
     bounds = score.bounds(terms.n_classes)
     (task,) = holding.tasks_of(alpha, group)
@@ -178,6 +232,7 @@ def _on_points(records: Sequence[Release], alpha: float, group: int = 0) -> Advi
         bounds=bounds,
         diagnosis=diagnose_release(holding, task, alpha, bounds),
         target=terms.target,  # type: ignore[arg-type]  # checked before
+        new_site=new_site,
     )
     if not counts or fitting is not None:
         return advice

@@ -9,7 +9,7 @@ from statistics import fmean
 from textwrap import wrap
 from typing import Literal
 
-from fedwqcp.demo.demo import ACTS, FEW, Found, Results, Spread
+from fedwqcp.demo.demo import ACTS, FEW, SIMULATED, Found, Results, Spread
 from fedwqcp.federation.release import Release
 from fedwqcp.methods import AtLeast, Proposal, RobustSharedThreshold, RobustThreshold
 from fedwqcp.theory.diagnosis import excluded
@@ -257,7 +257,22 @@ def spread_table(spread: Sequence[Spread]) -> str:
                 if s.method == method
             ]
             lines.append(f"| `{method}` | {' | '.join(cells)} |")
+    simulated = [s for s in spread if s.act == "simulated"]
+    if simulated:
+        lines += ["", f"**{SIMULATED}**, {simulated[0].splits:,} new sites", ""]
+        lines += [
+            "| method | coverage at a new site | sites that it covers enough |",
+            "|---|---|---|",
+        ]
+        lines += [f"| `{s.method}` | {' | '.join(simulated_cells(s))} |" for s in simulated]
     return "\n".join(lines).strip()
+
+
+def simulated_cells(spread: Spread) -> tuple[str, str]:
+    """Write the coverage at simulated new sites, and at how many of them it is as asked for."""
+    s = spread
+    where = f"({100 * s.low:.0f} to {100 * s.high:.0f})"
+    return f"{100 * s.mean:.1f} ± {100 * s.sd:.1f} {where}", f"{100 * (s.enough or 0.0):.1f} %"
 
 
 def percent(found: Found) -> str:
@@ -327,14 +342,17 @@ def _few(results: Results) -> str:
 
 def _joins(results: Results) -> str:
     """Say what can be promised to a hospital that joins without labels."""
-    largest = [results.spread_of("joins", "max-cp", site.name) for site in results.sites]
-    known = [f"{100 * s.mean:.0f}" for s in largest if s is not None]
-    found = [f"{100 * f.rate.coverage:.0f}" for f in results.of("joins", "max-cp")]
-    where = "over the splits" if known else "on this split"
+    said = []
+    for method in ("fedwq-cp", "max-cp"):
+        spreads = [results.spread_of("joins", method, site.name) for site in results.sites]
+        known = [f"{100 * s.mean:.0f}" for s in spreads if s is not None]
+        found = [f"{100 * f.rate.coverage:.0f}" for f in results.of("joins", method)]
+        said.append(f"{method} {', '.join(known or found)} %")
+    where = "over the splits" if results.spread else "on this split"
     return (
         f"A newcomer without labels: new-agent-cp needs {_least(results)} exchangeable hospitals; "
-        "three give both answers to everyone. Their largest threshold (max-cp) promises nothing "
-        f"and covers {', '.join(known or found)} % {where}, each in turn the newcomer."
+        f"three give both answers to everyone. Others promise nothing; {where} they cover each in "
+        f"turn: {'; '.join(said)}."
     )
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf, nan, sqrt
+from fractions import Fraction
+from math import ceil, inf, nan, sqrt
 from typing import Literal
 
 import numpy as np
 
 from fedwqcp.errors import InputError
-from fedwqcp.quantile import conformal_rank
+from fedwqcp.quantile import conformal_rank, exact_level
 from fedwqcp.theory.diagnosis import (
     Diagnosis,
     Evidence,
@@ -67,6 +68,8 @@ class Advice:
         Whether the method is already in use, so that nothing needs to change.
     target : {"own", "mixture"}
         Whom each agent will predict, which the advice is for.
+    new_site : bool
+        Whether it is for an agent that took no part.
     """
 
     method: str
@@ -82,6 +85,7 @@ class Advice:
     notes: tuple[str, ...] = ()
     keep: bool = False
     target: str = "own"
+    new_site: bool = False
 
     def __str__(self) -> str:
         settings = "".join(f", {name}={value}" for name, value in self.settings.items())
@@ -92,6 +96,7 @@ class Advice:
         said = " ".join([self.why, *price, *self.notes])
         verb = "keep" if self.keep else "use"
         aim = "" if self.target == "own" else f" for target {self.target}"
+        aim = " for a site that joins later" if self.new_site else aim
         return f"{verb} {self.method}{settings} on {self.score}{aim}{decided}. {said}"
 
 
@@ -104,6 +109,7 @@ def advise(
     bounds: tuple[float, float] | None = None,
     diagnosis: Diagnosis | None = None,
     target: Literal["own", "mixture"] = "own",
+    new_site: bool = False,
 ) -> Advice:
     """Choose a method from what each agent sent to FedWQ-CP.
 
@@ -124,6 +130,9 @@ def advise(
         The assessment of the round, where it is at hand; by default `diagnose` makes it.
     target : {"own", "mixture"}, optional
         Whom each agent will predict: people like those it calibrated on, or those of all agents.
+    new_site : bool, optional
+        Advise for an agent that took no part and has no labels. Every agent of the roster counts:
+        one that sent nothing is ``LocalQuantile(inf, 0)``.
 
     Returns
     -------
@@ -160,6 +169,16 @@ def advise(
       pooled one and FedWQ-CP's, so no agent is covered less than by any of the three; sets are
       larger.
 
+    With ``new_site`` the rules are others, and only how many agents there are decides:
+
+    - **new-site**: at least 1/alpha - 1 agents (9 at 0.1), or a few more where some have no points.
+      ``new-agent-cp``, whose marginal form covers a new agent's point if agents are exchangeable.
+    - **few-sites**: fewer agents. ``max-cp``: its coverage is promised to those that took part
+      alone. Among M exchangeable agents and a new one, the new one's own threshold is no larger
+      with probability M/(M + 1), 0.8 for four. Where i agents sent +inf, ``new-agent-cp`` with
+      ``form="confident"``, and (M - i)/(M + 1) in its place.
+    - **no-data**: half of the agents or more sent +inf. ``new-agent-cp``, +inf.
+
     Examples
     --------
     >>> two = {"a": LocalQuantile(0.94, 800), "b": LocalQuantile(0.95, 900)}
@@ -175,6 +194,8 @@ def advise(
         raise InputError("counts must be of the same agents as thresholds")
     found = diagnose(thresholds, alpha, bounds) if diagnosis is None else diagnosis
     evidence = Evidence(dict(thresholds), found.alpha, bounds, found.threshold, "", "")
+    if new_site:
+        return _for_a_new_site(evidence, found, score, target)
     shift = None if counts is None else label_shift(list(counts.values()))
     code, method, settings, why, price, agents = _choose(evidence, found, shift, target)
     return Advice(
@@ -253,6 +274,65 @@ def _choose(evidence: Evidence, found: Diagnosis, shift: float | None, target: s
         "threshold is higher uses that, and none is covered less than by FedWQ-CP."
     )
     return code, "fcp", settings, why, _raised(evidence), concerned
+
+
+def _for_a_new_site(evidence: Evidence, found: Diagnosis, score: str, target: str) -> Advice:
+    """Advise for an agent that took no part: the agents are the sample, whatever their sizes."""
+    M, finite, alpha = len(evidence.sent), len(evidence.finite), found.alpha
+    settings: dict[str, Setting] = {}
+    if marginal_is_finite(M, len(evidence.some), alpha):
+        code, method = "new-site", "new-agent-cp"
+        why = (
+            f"{M} agents are enough for a promise to a new site (at least {evidence.needed} at "
+            f"alpha={alpha}): a point of it is covered with probability at least {1 - alpha:g}, "
+            "over the draw of sites and points, if sites with their models and sizes are "
+            "exchangeable, the new one among them, and none was left out."
+        )
+        price = "every agent weighs the same; how large sets become cannot be told from this"
+    elif 2 * finite <= M:
+        code, method, price = "no-data", "new-agent-cp", ""
+        why = (
+            f"Nothing can be promised to a new site: {M - finite} of {M} agents have too few "
+            f"points for a threshold at alpha={alpha}. Every set will hold every label: collect "
+            "more points first."
+        )
+    else:
+        code, own = "few-sites", Fraction(finite, M + 1)
+        largest = max(s.threshold for s in evidence.finite.values())
+        lead = (
+            f"{M} agents are too few for coverage at a new site at alpha={alpha}: new-agent-cp "
+            f"needs {evidence.needed}"
+        )
+        least = ceil(10_000 * (1 - Fraction(len(evidence.some), M + 1))) / 10_000
+        lead += f" (these are enough from alpha={least} on)"
+        shared = (
+            "of the coverage of a new site nothing is promised; if sites are exchangeable, its own "
+            f"threshold would have been no larger with probability at least {own}"
+        )
+        before = f"{_before(evidence):.4g}"
+        price = f"larger sets: the threshold is {largest:.4g} in place of FedWQ-CP's {before}"
+        if finite == M:
+            method = "max-cp"
+            why = f"{lead}. max-cp covers every agent that took part; {shared}."
+        else:
+            method = "new-agent-cp"
+            delta = ceil(10_000 * (1 - own)) / 10_000
+            settings = {"form": "confident", "delta": delta}
+            few = [name for name in evidence.sent if name not in evidence.finite]
+            why = f"{lead}. {named(few)} sent +inf, which counts as the largest; {shared}."
+    notes = (
+        "A new site that is unlike the others, or that borrows a model, is promised nothing. With "
+        f"{evidence.needed} labelled points or more it has a threshold of its own: split-cp.",
+    )
+    return Advice(
+        method, score, code, why, found.verdict, settings, (), price, alpha, notes=notes,
+        target=target, new_site=True,
+    )  # fmt: skip
+
+
+def marginal_is_finite(agents: int, present: int, alpha: float) -> bool:
+    """Tell whether ``new-agent-cp`` has a finite threshold: so many of the agents have points."""
+    return present >= exact_level(alpha) * (agents + 1)
 
 
 _FOR_LABELS = {

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from fedwqcp.demo.demo import ACTS, FEW, RESULTS_FILE, Found, Patient, Results, load_results
+from fedwqcp.demo.demo import (
+    ACTS,
+    FEW,
+    RESULTS_FILE,
+    SIMULATED,
+    Found,
+    Patient,
+    Results,
+    load_results,
+)
 from fedwqcp.report.html.charts import answers_chart, interval_chart
 from fedwqcp.report.html.page import (
     Bar,
@@ -28,7 +37,7 @@ from fedwqcp.report.html.page import (
     name_list,
     number,
 )
-from fedwqcp.report.terminal import advised, closing, row_name
+from fedwqcp.report.terminal import advised, closing, row_name, simulated_cells
 
 MEANING = (
     "One answer: the model is sure enough. Where the method's promise holds (see the verdicts), "
@@ -151,19 +160,40 @@ def _best(results: Results, act: str) -> Section:
 
 def _newcomer(results: Results) -> Section:
     """Say what can be promised to a hospital that joins without labels."""
-    least = round(1 / results.alpha) - 1
+    least, advice = round(1 / results.alpha) - 1, results.advice("joins").text
     lines = [
         "Each hospital is left out in turn: it has a model and no labelled calibration patients, "
         "and uses the threshold of the other three.",
         f"new-agent-cp promises coverage at a newcomer if hospitals are exchangeable. It needs "
         f"{least} of them for {_percent(1 - results.alpha)}; with three, every set holds both "
         "answers.",
-        "max-cp, the largest threshold of the other three, promises nothing to a newcomer. Where "
-        "the newcomer resembles the others it covers, where it does not it fails.",
+        "Every other method promises nothing to a newcomer. Where the newcomer resembles the "
+        "others it is covered, where it does not it is not.",
     ]
     labels = f"Best here: label {least} patients or more, then calibrate."
-    blocks: list[Block] = [Text([labels], "plain", "Best method here"), Text(lines)]
-    return Section("best", "What can be promised", "", [*blocks, _comparison(results, "joins")])
+    blocks: list[Block] = [
+        Text([labels], "plain", "Best method here"),
+        Text(lines),
+        Text([advice[:1].upper() + advice[1:]], title="Advised if a fifth hospital joins"),
+        _comparison(results, "joins"),
+        *_simulated(results),
+    ]
+    return Section("best", "What is promised to a new hospital", "", blocks)
+
+
+def _simulated(results: Results) -> list[Block]:
+    """Show what the methods cover where there are enough sites, which are simulated."""
+    rows = [
+        TableRow((s.method, *simulated_cells(s))) for s in results.spread if s.act == "simulated"
+    ]
+    if not rows:
+        return []
+    columns = ("method", "coverage at a new site, in %", "sites that it covers enough")
+    says = (
+        f"{SIMULATED}: scores of a site are normal around a mean of its own, which is drawn anew "
+        "for each. Nothing here is of a patient; it shows what new-agent-cp does with enough sites."
+    )
+    return [Text([says], title="Simulated"), Table("simulated", SIMULATED, columns, rows)]
 
 
 def _comparison(results: Results, act: str) -> Table:

@@ -13,6 +13,7 @@ from fedwqcp import metrics
 from fedwqcp._io import read as read_file
 from fedwqcp._validation import Floats
 from fedwqcp.errors import FedwqcpError, InputError
+from fedwqcp.federation.advice import promised_to_new_site
 from fedwqcp.federation.outputs import Outputs, load_outputs
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.predict import calibration_of, check_ids, predict
@@ -34,6 +35,7 @@ from fedwqcp.report.html.page import (
     Section,
     Table,
     TableRow,
+    Text,
     Tone,
     View,
     ViewVerdict,
@@ -169,6 +171,8 @@ def _server_view(release: Release, folder: Path | None, alpha: float) -> View:
     about.append(messages_section(totals, each, method))
     if found is not None:
         about.append(diagnosis_section(found))
+    promised = Text(promised_to_new_site(release, alpha))
+    about.append(Section("new-site", "What is promised to a new site", "", [promised]))
     return View(
         title=f"alpha = {alpha:g}",
         methods=[method],
