@@ -16,14 +16,21 @@ import numpy as np
 import pytest
 
 from fedwqcp import _io, calibrate, methods
-from fedwqcp.errors import InputError, MalformedMessageError, QuorumError
+from fedwqcp.errors import InputError, MalformedMessageError, QuorumError, WrongRoundError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.record import load, save
 from fedwqcp.federation.signing import SigningKey, new_key
-from fedwqcp.federation.transport.folder import close_round, open_round, read_round, write_answer
+from fedwqcp.federation.transport.folder import (
+    answer_name,
+    close_round,
+    open_round,
+    read_round,
+    write_answer,
+)
 from fedwqcp.methods import Calibration
+from fedwqcp.methods.fcp import CountAt
 from fedwqcp.wire.codec import encode
-from fedwqcp.wire.messages import Choice, LocalQuantile, Round, SharedThreshold
+from fedwqcp.wire.messages import Ask, Choice, LocalQuantile, Round, SharedThreshold
 
 RNG = np.random.default_rng(5)
 CALS = {name: Calibration(RNG.uniform(size=n)) for name, n in (("a", 30), ("b", 50), ("c", 40))}
@@ -171,6 +178,30 @@ def test_a_question_that_was_sent_does_not_change(tmp_path):
         ("b", "step"),
     }
     assert close_round(path, [*answers[:2], *later], out).asks == (second,)
+
+
+@pytest.mark.parametrize("name", ["round.ask-{}.json", "round.ask-{}.a.json", "question {}.json"])
+def test_a_step_has_one_question_whatever_its_files_are_called(tmp_path, monkeypatch, name):
+    """A server that writes many questions of step 1 gets one answer: what a step may tell."""
+    monkeypatch.chdir(tmp_path)
+    cal = Calibration(np.linspace(0, 1, 1200))
+    round = replace(ROUND, method=Choice("fcp"))
+    assert answer_name(Agent("a", round, cal)).name == "a-r1.json"
+    answered = set()
+    for number in range(1, 20):
+        ask = tmp_path / name.format(number)
+        ask.write_bytes(encode(Ask("r1", 1, (CountAt((number / 20,)),))))
+        agent = Agent("a", round, cal)
+        with contextlib.suppress(InputError, WrongRoundError):
+            path = answer_name(agent, ask)
+            assert path.name == "a-r1.step-1.json"
+            write_answer(agent, path, ask)
+            answered.add(number)
+    assert answered == {1}
+    assert [path.name for path in tmp_path.glob("a-*")] == ["a-r1.step-1.json"]
+    (tmp_path / "round.ask-2.json").write_bytes(encode(Ask("r1", 1, (CountAt((0.9,)),))))
+    with pytest.raises(WrongRoundError, match="is of step 1, its file is named as of 2"):
+        write_answer(Agent("a", round, cal), tmp_path / "other.json", tmp_path / "round.ask-2.json")
 
 
 @pytest.mark.parametrize("quorum", [1, 2])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
@@ -113,9 +112,6 @@ def calibrate(
     read = load_outputs(outputs, labels, terms.classes)
     used, own = model_outputs.for_calibration(terms, name, read, temperature_share, kept)
     cal = calibration_of(terms, used)
-    found = re.search(r"\.ask-(\d+)", "" if ask is None else ask.name)
-    step = "" if found is None else f".step-{found[1]}"
-    path = out or folder.default_name(terms, name, end=f"{step}.json")
     budget = _budget(privacy_budget, privacy_folder, outputs)
     side = Agent(
         name,
@@ -126,6 +122,7 @@ def calibrate(
         budget=budget,
         sign_key=None if sign_key is None else SigningKey(sign_key),
     )
+    path = out or folder.answer_name(side, ask)
     written = folder.write_answer(side, path, ask)
     output, size = Output(as_json), path.stat().st_size
     notes = [

@@ -34,7 +34,7 @@ from fedwqcp.federation.record import load
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.server import Server
 from fedwqcp.wire.codec import MAX_BYTES, decode, encode
-from fedwqcp.wire.messages import Answer, Round, Summary
+from fedwqcp.wire.messages import Answer, Ask, Round, Summary
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,7 @@ def write_answer(agent: Agent, path: Path, ask: Path | None = None) -> bool:
     """
     if agent.plan.round.secure is not None:
         raise InputError("the terms say that this round is secure: its answers go under masks")
+    _step_of(agent, ask)
     answer = agent.answer(None if ask is None else read(ask))
     with locked(path.parent):
         if write_atomic(path, answer, replace=False):
@@ -103,6 +104,13 @@ def write_answer(agent: Agent, path: Path, ask: Path | None = None) -> bool:
         f"{path} exists and is another answer or file; if the data were corrected, delete it "
         "and answer again, or choose another --out"
     )
+
+
+def answer_name(agent: Agent, ask: Path | None = None) -> Path:
+    """Return the name of an agent's answer: one for each step, whatever the question's file is."""
+    step = _step_of(agent, ask)
+    end = f".step-{step}.json" if step else ".json"
+    return default_name(agent.plan.round, agent.name, end=end)
 
 
 def close_round(path: Path, answers: Sequence[Path], out: Path) -> ClosedStep:
@@ -205,6 +213,22 @@ def _take_steps(
                 counted.append(sha256(reply.data).hexdigest())
         server.close_step()
     return None
+
+
+def _step_of(agent: Agent, ask: Path | None) -> int:
+    """Return the step that a file asks; a name that says another is refused.
+
+    What a round may learn is counted by steps, so that one of them has one question.
+    """
+    if ask is None:
+        return 0
+    step = decode(read(ask), Ask, agent.plan.kinds, str(ask)).step
+    named = re.search(r"\.ask-(\d+)", ask.name)
+    if named is not None and int(named[1]) != step:
+        raise WrongRoundError(
+            str(ask), "step", f"the question is of step {step}, its file is named as of {named[1]}"
+        )
+    return step
 
 
 def _record_file(round: Path) -> Path:
