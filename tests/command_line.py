@@ -1,18 +1,31 @@
-"""The command line in tests: in this process, or as a process of its own."""
+"""The command line in tests: in this process, or as a process of its own.
+
+A process of its own has its folder, environment, streams and exit code. It forks from one that has
+imported the package: importing takes most of a command's time, and tests start some hundreds.
+"""
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import re
+import select
+import shlex
+import shutil
+import signal
+import socket
 import subprocess
 import sys
+import tempfile
+import traceback
+from functools import cache
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from fedwqcp.cli.main import app
+from fedwqcp.cli.main import app, main
 from fedwqcp.cli.output import VERSION, exit_code
 from fedwqcp.errors import FedwqcpError
 
@@ -44,7 +57,7 @@ def refusal(*words, code):
 def call_process(folder, *words, code=0):
     """Run a command in a folder as a process of its own; return what it prints on both streams."""
     done = subprocess.run(
-        [sys.executable, "-m", "fedwqcp", *with_plain_names(words, folder)],
+        [programs() / "fedwqcp", *with_plain_names(words, folder)],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -98,3 +111,80 @@ def _invoke(words, code, stdin=None, plain=True):
         raise done.exception
     assert done.exit_code == code, (done.output, done.exception)
     return done
+
+
+CLIENT = """
+import json, os, socket, sys
+link = socket.socket(socket.AF_UNIX)
+link.connect(sys.argv[1])
+said = json.dumps([os.getcwd(), sys.argv[2:], dict(os.environ)]).encode()
+socket.send_fds(link, [len(said).to_bytes(4, "big")], [0, 1, 2])
+link.sendall(said)
+code = link.recv(1)
+sys.exit(code[0] if code else 1)
+"""
+
+
+@cache
+def programs():
+    """Start the process that commands fork from; return a folder with a program ``fedwqcp``."""
+    folder = Path(tempfile.mkdtemp(prefix="fedwqcp-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    address, begin = str(folder / "s"), f"sys.path.insert(0, {str(Path(__file__).parent)!r})"
+    code = f"import sys; {begin}; from command_line import serve; serve({address!r})"
+    server = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    atexit.register(server.stdin.close)  # it ends with this process
+    assert server.stdout.read(1) == b"!", "it listens"
+    client = shlex.join([sys.executable, "-ISc", CLIENT, address])
+    (folder / "fedwqcp").write_text(f'#!/bin/sh\nexec {client} "$@"\n')
+    (folder / "fedwqcp").chmod(0o755)
+    return folder
+
+
+def serve(address):
+    """Fork a process for each command that a client asks for, until standard input ends."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(address)
+    listener.listen(16)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
+    os.write(1, b"!")
+    while listener in select.select([listener, 0], [], [])[0]:
+        link = listener.accept()[0]
+        if os.fork() == 0:
+            listener.close()
+            code = 1
+            try:
+                code = _serve_one(link)
+            finally:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                link.sendall(bytes([code]))
+                os._exit(code)
+        link.close()
+
+
+def _serve_one(link):
+    """Run one command with the client's words, folder, environment and streams."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    head, streams, _, _ = socket.recv_fds(link, 4, 3)
+    said = b""
+    while len(said) < int.from_bytes(head, "big"):
+        said += link.recv(1 << 16)
+    folder, words, environment = json.loads(said)
+    for at, stream in enumerate(streams):
+        os.dup2(stream, at)
+        os.close(stream)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = ["fedwqcp", *words]
+    try:
+        main()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0

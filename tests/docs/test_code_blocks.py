@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from command_line import programs
+
 ROOT = Path(__file__).resolve().parents[2]
 MADE = (ROOT / "docs/auto_gallery", ROOT / "docs/reference/generated")
 PAGES = sorted(
@@ -52,7 +54,8 @@ def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(ROOT / "docs/how-to")
     names = {"__name__": "__docs__"}
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    paths = (programs(), Path(sys.executable).parent, os.environ["PATH"])
+    environment = {**os.environ, "PATH": os.pathsep.join(map(str, paths))}
     for language, code in blocks(page):
         if language == "python":
             exec(compile(code, str(page), "exec", dont_inherit=True), names)

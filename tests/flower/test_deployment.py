@@ -17,7 +17,7 @@ from fedwqcp.federation.audit import audit
 from fedwqcp.federation.transport.deployment import round_ended, wait_until
 from fedwqcp.wire.codec import encode
 
-pytestmark = pytest.mark.flower
+pytestmark = [pytest.mark.flower, pytest.mark.xdist_group("processes")]
 
 PAIR = AGENTS[:2]
 SHORT = {  # settings that keep the dialogue short
@@ -29,8 +29,11 @@ SHORT = {  # settings that keep the dialogue short
     "private-fedwq-cp": {"epsilon": 25.0},
     "fedls-cp": {"floor": True},
 }
+PATIENT = {"deadline": 120.0}
 NOISY = "private-fedwq-cp"
-METHODS = sorted({*fw.methods.available()} - {NOISY, "fedwq-cp"})  # "clean" is FedWQ-CP
+FEW = ("fcp", "fedls-cp", "rob-fcp")  # a dialogue, a floor, long vectors; "clean" is FedWQ-CP
+REST = sorted({*fw.methods.available()} - {*FEW, NOISY, "fedwq-cp"})
+"""Between processes at night; within one process test_server_app.py runs every method."""
 
 
 @pytest.fixture(scope="module")
@@ -59,17 +62,18 @@ def failed(federation, root):
 
 @pytest.fixture(scope="module")
 def runs(federation, root, failed):
-    """Sound rounds of every method, all at the same time, after one that failed."""
-    patient = {"deadline": 120.0}
-    started = {"clean": submitted(federation, root, "clean", alpha="0.1,0.2", **patient)}
-    two = {"agents": ",".join(PAIR), "nodes": nodes(federation, PAIR), "n-classes": 3, **patient}
-    for method in (*METHODS, NOISY):
-        app_with(root, f"app-{method}", **SHORT.get(method, {}))
-        started[method] = submitted(
-            federation, root, method, f"app-{method}", method=method, score="lac", **two
-        )
+    """Sound rounds, all at the same time, after one that failed."""
+    started = {"clean": submitted(federation, root, "clean", alpha="0.1,0.2", **PATIENT)}
+    started |= {method: begun(federation, root, method) for method in (*FEW, NOISY)}
     started["template"] = federation.commands.submit(root / "my-app", {})
     return started
+
+
+def begun(federation, root, method):
+    """Start a round of two sites with a method."""
+    two = {"agents": ",".join(PAIR), "nodes": nodes(federation, PAIR), "n-classes": 3, **PATIENT}
+    app_with(root, f"app-{method}", **SHORT.get(method, {}))
+    return submitted(federation, root, method, f"app-{method}", method=method, score="lac", **two)
 
 
 def test_a_round_that_misses_its_quorum_says_so_and_why(federation, failed):
@@ -101,11 +105,26 @@ def test_it_can_be_run_again_and_equals_the_one_within_a_process(federation, roo
     assert json.loads((record / "log.jsonl").read_text().splitlines()[-1])["agents"] == [*AGENTS]
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", FEW)
 def test_the_release_between_processes_equals_the_one_within_a_process(
     federation, root, runs, method
 ):
-    status, record = finished(federation, root, method, runs[method])
+    equals_the_one_within_a_process(root, *finished(federation, root, method, runs[method]))
+
+
+@pytest.fixture(scope="module")
+def other_runs(federation, root, runs):
+    """Rounds of all other methods, at the same time."""
+    return {method: begun(federation, root, method) for method in REST}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("method", REST)
+def test_so_does_that_of_every_other_method(federation, root, other_runs, method):
+    equals_the_one_within_a_process(root, *finished(federation, root, method, other_runs[method]))
+
+
+def equals_the_one_within_a_process(root, status, record):
     assert status == "finished:completed"
     release = fw.load(record / "record.json")
     assert release.used == PAIR

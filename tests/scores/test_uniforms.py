@@ -1,3 +1,5 @@
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,12 +11,18 @@ from fedwqcp.scores import row_ids, uniforms
 
 MANY = np.arange(100_000)
 FAMILIES = {
-    "counted": uniforms("round-1", MANY),
-    "far apart": uniforms("round-1", MANY * 2**40),
-    "negative": uniforms(7, -MANY),
-    "text": uniforms("round-1", [f"patient-{i}" for i in range(100_000)]),
-    "of one id": np.array([uniforms(key, [5])[0] for key in range(20_000)]),
+    "counted": lambda: uniforms("round-1", MANY),
+    "far apart": lambda: uniforms("round-1", MANY * 2**40),
+    "negative": lambda: uniforms(7, -MANY),
+    "text": lambda: uniforms("round-1", [f"patient-{i}" for i in range(100_000)]),
+    "of one id": lambda: np.array([uniforms(key, [5])[0] for key in range(20_000)]),
 }
+
+
+@cache
+def drawn(family: str) -> np.ndarray:
+    """Uniforms of a family, drawn where a test needs them and not where tests are collected."""
+    return FAMILIES[family]()
 
 
 def assert_even(counts: np.ndarray) -> None:
@@ -36,7 +44,7 @@ def test_these_numbers_never_change() -> None:
 
 @pytest.mark.parametrize("family", list(FAMILIES))
 def test_they_are_uniform(family: str) -> None:
-    u = FAMILIES[family]
+    u = drawn(family)
     assert ((u >= 0) & (u < 1)).all()
     assert_even(np.histogram(u, bins=64, range=(0, 1))[0])
     assert_even(np.bincount((u * 2**53).astype(np.int64) % 64, minlength=64))
@@ -45,13 +53,13 @@ def test_they_are_uniform(family: str) -> None:
 
 @pytest.mark.parametrize("family", list(FAMILIES))
 def test_neighbours_are_independent(family: str) -> None:
-    u = FAMILIES[family]
+    u = drawn(family)
     assert_even(np.histogram2d(u[:-1:2], u[1::2], bins=12, range=[(0, 1)] * 2)[0])
 
 
 @pytest.mark.parametrize("other", ["round-2", "round-1 ", 1])
 def test_keys_are_independent(other: str | int) -> None:
-    u, v = FAMILIES["counted"], uniforms(other, MANY)
+    u, v = drawn("counted"), uniforms(other, MANY)
     assert_even(np.histogram2d(u, v, bins=12, range=[(0, 1)] * 2)[0])
 
 

@@ -182,11 +182,6 @@ def new_id() -> str:
     return secrets.token_hex(8)
 
 
-def _settings(thing: Any) -> dict[str, object]:
-    """Return the settings of a method or score."""
-    return {name: getattr(thing, name) for name in settings_of(thing)}
-
-
 def check_choices(round: Round, method: Method[Any], score: Score) -> None:
     """Refuse a rule, groups or a method that do not fit the score."""
     labels = isinstance(score, LabelScore)
@@ -376,3 +371,8 @@ def preset(name: str) -> Preset:
     if name not in _PRESETS:
         raise InputError(f"unknown preset {name!r}; known: {', '.join(sorted(_PRESETS))}")
     return _PRESETS[name]
+
+
+def _settings(thing: Any) -> dict[str, object]:
+    """Return the settings of a method or score."""
+    return {name: getattr(thing, name) for name in settings_of(thing)}
