@@ -119,7 +119,7 @@ def read(path: Path, most: int = FILE_BYTES) -> bytes:
     """Return the bytes of a plain file; one of more than ``most`` bytes is refused unread."""
     try:
         if path.exists() and not path.is_file():
-            raise InputError(f"cannot read {path}: it is no plain file")
+            raise InputError(f"cannot read {path}: it is not a regular file")
         with path.open("rb") as file:
             data = b""
             size = os.fstat(file.fileno()).st_size
@@ -131,7 +131,7 @@ def read(path: Path, most: int = FILE_BYTES) -> bytes:
     except InputError:
         raise
     except ValueError:  # a name that no file can have
-        raise InputError(f"cannot read {str(path)!r}: it is no name of a file") from None
+        raise InputError(f"cannot read {str(path)!r}: it is not a file name") from None
     if size > most:
         raise InputError(f"must be at most {most} bytes, got {size}", field=f"{path}: size")
     return data

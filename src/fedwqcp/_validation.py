@@ -80,7 +80,7 @@ def as_uniforms(u: npt.ArrayLike, n: int) -> Floats:
 def as_alpha(alpha: object) -> float:
     """Return the miscoverage level as a float strictly between 0 and 1.
 
-    A percentage or a coverage is told apart in the error.
+    The error recognises a percentage or a coverage.
     """
     try:
         value = float(alpha)  # type: ignore[arg-type]  # whatever came, the error below names it

@@ -427,7 +427,7 @@ def by_size(
         The true labels or values.
     cuts : sequence of float, optional
         Increasing positive sizes c_1 < ... < c_m at which [0, +inf] is cut into m + 1 ranges.
-        Without them sets of labels are told apart by their exact size; intervals need them.
+        Without them sets of labels are grouped by their exact size; intervals need them.
     level : float, optional
         Confidence of the intervals of the coverages.
 

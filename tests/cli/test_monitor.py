@@ -54,7 +54,7 @@ def test_a_repeated_batch_is_refused_whole(state, tmp_path):
     (tmp_path / "rows.csv").write_text("agent,covered\na,1\nb,0\n")
     monitor("update", state, "rows.csv", "--batch", "monday")
     before = state.read_bytes()
-    with pytest.raises(InputError, match="taken in before"):
+    with pytest.raises(InputError, match="already added"):
         monitor("update", state, "rows.csv", "--batch", "monday")
     assert state.read_bytes() == before
     with pytest.raises(InputError, match="exists already"):
@@ -193,7 +193,7 @@ def test_an_alarm_opens_the_next_round_once(state, tmp_path):
 def test_a_command_that_fails_is_an_error_and_is_tried_again(state, tmp_path):
     fails = ("--on-alarm", f'{sys.executable} -c "import sys; sys.exit(3)"')
     for _ in range(2):
-        with pytest.raises(InputError, match="ended with code 3; the alarm stands"):
+        with pytest.raises(InputError, match="ended with code 3; the alarm stays"):
             on_alarm(state, *fails)
     denies = "print('run:', chr(123) + chr(34) + 'success' + chr(34) + ': false' + chr(125))"
     with pytest.raises(InputError, match="it says that it failed; the alarm stands"):

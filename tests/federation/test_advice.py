@@ -207,7 +207,7 @@ def test_for_everybody_labels_count_even_where_averaging_is_safe():
     unknown = auto({name: cal.scores for name, cal in cals.items()}, target="mixture")
     assert unknown.round.method.name == "fedwq-cp"
     assert "The target is mixture, and this method does not use it" in unknown.advice
-    assert "A round of fedls-cp tells whether label distributions differ." in unknown.advice
+    assert "A round of fedls-cp shows whether label distributions differ." in unknown.advice
     assert "does not use the round's target 'mixture'" in unknown.assumption
 
 
@@ -426,7 +426,7 @@ def test_a_private_round_stays_private(combine):
 @pytest.mark.parametrize("method", ["fedwq-cp", "fcp"])
 def test_a_masked_round_stays_masked(method):
     for found in (masked := record(method, secure=True), masked.public()):
-        with pytest.raises(InputError, match=r"totals alone.*Stay with this method"):
+        with pytest.raises(InputError, match=r"only totals.*Stay with this method"):
             check_record(found)
 
 

@@ -245,7 +245,7 @@ def test_one_score_is_told_of_a_sample_of_any_size_but_of_no_small_group():
     five = Calibration(HUNDRED[:5], np.zeros(5, int), n_classes=2)
     assert Agent("a", terms("fedwq-cp", (0.5,)), five).answer()
     by_label = replace(terms("fedwq-cp", (0.5,)), by="label")
-    with pytest.raises(InputError, match="has 5 points; it tells none of fewer than 10"):
+    with pytest.raises(InputError, match="has 5 points; it reveals none of fewer than 10"):
         Agent("a", by_label, five).answer()
     assert Agent("a", by_label, five, limit=DisclosureLimit(min_class=5)).answer()
     too_few = replace(by_label, alphas=(0.1,))
@@ -272,7 +272,7 @@ def test_of_a_small_class_only_its_size_is_sent():
     said = decode(Agent("a", terms("fedls-cp"), cal).answer(), Answer, (ClassSketches,))
     assert said.answers[0].counts == (91, 9)
     assert said.answers[0].values[1] == ()
-    with pytest.raises(InputError, match="has 9 points; it tells none of fewer than 10"):
+    with pytest.raises(InputError, match="has 9 points; it reveals none of fewer than 10"):
         Agent("a", terms("fedls-cp", min_class=1), cal).answer()
 
 
@@ -342,7 +342,7 @@ def test_no_weights_that_the_server_names_single_out_a_small_class():
     round = terms("dp-fedcp", smoothing=10.0, **settings)
     alone = Ask("r1", 1, (DescendFrom((0.0, 0.0), (0.0, 1.0), 0.0, None),))  # its score over 10
     for ask in (None, encode(alone)):
-        with pytest.raises(InputError, match="has 1 points; it tells none of fewer than 10"):
+        with pytest.raises(InputError, match="has 1 points; it reveals none of fewer than 10"):
             Agent("a", round, cal).answer(ask)
 
 

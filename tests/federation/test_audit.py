@@ -101,10 +101,7 @@ def test_a_changed_answer_is_named(tmp_path):
     recorded(tmp_path)
     path = tmp_path / "answers" / "step-0" / "b.json"
     path.write_bytes(path.read_bytes().replace(b'"n":5', b'"n":6'))
-    assert (
-        audit(tmp_path).difference
-        == "answers/step-0/b.json: is not the file that the log speaks of"
-    )
+    assert audit(tmp_path).difference == "answers/step-0/b.json: is not the file that the log names"
     rewritten(tmp_path, lambda entry: entry)
     assert audit(tmp_path).difference.startswith("record.json: outcomes[0].")
 

@@ -250,7 +250,7 @@ def test_a_secure_quantile_shows_the_server_no_agents_counts():
     with pytest.raises(InputError, match="at least 3 agents"):
         fw.federated_quantile({"a": [1.0], "b": [2.0]}, 0.5, secure=True)
     limit = DisclosureLimit()
-    with pytest.raises(InputError, match="this agent tells at most 1"):
+    with pytest.raises(InputError, match="this agent reveals at most 1"):
         fw.federated_quantile(values, 0.5, limit=limit)
 
 

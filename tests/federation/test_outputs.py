@@ -331,9 +331,9 @@ def test_a_later_step_uses_what_is_kept(tmp_path):
     again, same = for_calibration(LOGIT_ROUND, "a", site(), None, path)
     assert same == own
     np.testing.assert_array_equal(first.values, again.values)
-    with pytest.raises(InputError, match=r"was fitted on \d+ rows, a share of 0.2; to fit anew"):
+    with pytest.raises(InputError, match=r"was fitted on \d+ rows, a share of 0.2; to fit again"):
         for_calibration(LOGIT_ROUND, "a", site(), 0.3, path)
-    with pytest.raises(InputError, match="to fit anew, delete it and the answer"):
+    with pytest.raises(InputError, match="to fit again, delete it and the answer"):
         for_calibration(LOGIT_ROUND, "a", site(n=300), None, path)
 
 
@@ -397,12 +397,12 @@ def test_a_damaged_file_is_refused(tmp_path, change):
 
 def test_a_private_round_takes_no_temperature(tmp_path):
     private = replace(LOGIT_ROUND, method=Choice("private-fedwq-cp", {"epsilon": 1.0}))
-    with pytest.raises(InputError, match="would tell of the rows that it was fitted on"):
+    with pytest.raises(InputError, match="would reveal something about"):
         for_calibration(private, "a", site(), 0.2, tmp_path / "a.temperature")
     assert not (tmp_path / "a.temperature").exists()
     for_calibration(LOGIT_ROUND, "a", site(), 0.2, tmp_path / "a.temperature")
     for share in (None, 0.2):  # a server may use the id of an earlier round again
-        with pytest.raises(InputError, match="would tell of the rows that it was fitted on"):
+        with pytest.raises(InputError, match="would reveal something about"):
             for_calibration(private, "a", site(), share, tmp_path / "a.temperature")
 
 

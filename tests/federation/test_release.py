@@ -312,7 +312,7 @@ def test_a_release_prints_as_a_short_table():
         )
     )
     proved = fw.calibrate({"a": [0.1, 0.2, 0.3]}, method="split-cp", alpha=0.5)
-    assert "\nguarantee: marginal-agent, finite-sample, if: " in str(proved)
+    assert "\nguarantee: coverage at each agent, in finite samples, if: " in str(proved)
     assert "own data" in str(replace(proved, local={}))
 
 

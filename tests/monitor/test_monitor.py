@@ -65,14 +65,14 @@ def test_a_new_calibration_starts_anew_and_keeps_the_names_of_batches():
     assert not watch.alarms
     (found,) = watch.standings("north")
     assert (found.n, found.calibration, found.status) == (0, 2, "no rows")
-    with pytest.raises(InputError, match="taken in before"):
+    with pytest.raises(InputError, match="already added"):
         watch.update("north", [1], batch="monday")
 
 
 def test_a_batch_is_taken_in_once_for_each_agent():
     watch = monitor()
     watch.update("north", [1, 0], batch="monday")
-    with pytest.raises(InputError, match="taken in before; nothing is changed"):
+    with pytest.raises(InputError, match="already added; nothing is changed"):
         watch.update("north", [1, 0], batch="monday")
     watch.update("st-mary", [1], batch="monday")
     watch.update("north", [1, 0])
@@ -155,7 +155,7 @@ def test_terms_that_cannot_be_are_refused(terms, says):
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda m: m.update("nobody", [1]), "not watched"),
+        (lambda m: m.update("nobody", [1]), "not monitored"),
         (lambda m: m.update("north", [1, 2]), "covered must be from 0 to 1"),
         (lambda m: m.update("north", [0.5]), "whole numbers"),
         (lambda m: m.update("north", [float("nan")]), "whole numbers"),
@@ -170,7 +170,7 @@ def test_terms_that_cannot_be_are_refused(terms, says):
         (lambda m: m.update_counts("north", 3, 4), "at most n"),
         (lambda m: m.update_counts("north", [3, 3], [1]), "one length"),
         (lambda m: m.update_counts("north", [3, 3], [1, 2], [0]), "one for each of the 2 counts"),
-        (lambda m: m.recalibrated("nobody"), "not watched"),
+        (lambda m: m.recalibrated("nobody"), "not monitored"),
     ],
 )
 def test_a_refused_update_changes_nothing(call, says):

@@ -87,7 +87,7 @@ def test_what_rows_and_sets_both_say_must_be_the_same():
         ('{"covered": 1}\nflu', "a", None, "JSON lines"),
         ('{"covered": 1}\n[1]', "a", None, "row 2"),
         ("id,label\nflu,1\n", "a", "id,labels\nn7,1\n", "row 1 must have an id"),
-        ("id,label\nn7,1\nn7,1\n", "a", "id,labels\nn7,1\n", "some ids return"),
+        ("id,label\nn7,1\nn7,1\n", "a", "id,labels\nn7,1\n", "some ids are repeated"),
         ("id,label\nn7,1\n", "a", "id,labels\nn7,1\nn7,2\n", "id of its own"),
         ('[{"covered": 1}, [0]]', "a", None, "row 2 must have a value"),
         ('[{"covered": 1}]\n[{"covered": 0}]', "a", None, "one JSON array"),

@@ -32,7 +32,7 @@ def test_a_restart_changes_nothing(tmp_path):
     more = [1, 0, 0, 1]
     assert again.update("a", more) == watch.update("a", more)
     again.update("b", [1])
-    with pytest.raises(InputError, match="taken in before"):
+    with pytest.raises(InputError, match="already added"):
         again.update("a", [1], batch="one")
 
 
@@ -62,7 +62,7 @@ def test_a_failed_change_is_not_kept(tmp_path):
             watch.update("b", [1, 1, 0])
             watch.update("nobody", [1])
 
-    with pytest.raises(InputError, match="not watched"):
+    with pytest.raises(InputError, match="not monitored"):
         change()
     assert path.read_bytes() == before
 

@@ -68,7 +68,7 @@ def test_identical_agents_with_many_points_average():
 def test_identical_agents_with_few_points_keep_the_larger_threshold():
     found = advice_on(*uniform(60, 60, 60))
     assert (found.method, found.settings, found.code) == ("fcp", GUARDED, "cannot-tell")
-    assert "cannot be told" in found.why
+    assert "do not show whether" in found.why
     assert "could miss up to" in found.why
     assert "larger sets" in found.price
     assert "tail=16" not in str(found)  # they were sent
@@ -208,7 +208,7 @@ def test_scores_that_are_all_infinite():
     found = advice_on(*[LocalQuantile(inf, 100)] * 3)
     assert found.method == "fcp"
     assert "No agent sent a finite threshold" in found.why
-    assert "cannot be told" in found.price
+    assert "is unknown" in found.price
 
 
 def test_wrong_input_is_refused():

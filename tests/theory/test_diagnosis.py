@@ -358,7 +358,7 @@ def test_it_prints_as_a_report() -> None:
     text = str(diagnose({"strong": Q(0.09, 900), "weak": Q(0.9, 100)}, 0.1, (0.0, 1.0)))
     lines = text.splitlines()
     assert lines[0] == (
-        "whether averaging is safe cannot be told from this: 2 agents, N=1000, alpha=0.1"
+        "these numbers do not show whether averaging is safe: 2 agents, N=1000, alpha=0.1"
     )
     assert lines[1].startswith(
         "  [caution] coverage: at the shared threshold 0.171 weak could miss"

@@ -82,12 +82,12 @@ def calibrate(
         float | None,
         typer.Option(
             envvar="FEDWQCP_PRIVACY_BUDGET",
-            help="Epsilon that these outputs may spend over all rounds; what is spent is kept.",
+            help="Epsilon that these outputs may spend over all rounds.",
         ),
     ] = None,
     privacy_folder: Annotated[
         Path | None,
-        typer.Option(help="Where the budget is kept; by default OUTPUTS.privacy."),
+        typer.Option(help="Folder that records what was spent; by default OUTPUTS.privacy."),
     ] = None,
     temperature_share: Annotated[
         float | None,
@@ -105,7 +105,7 @@ def calibrate(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Score the calibration points and write the answer, readable before it is sent."""
+    """Score the calibration points and write the answer to a file, to read before it is sent."""
     terms = folder.read_round(round)
     name = _name(agent, terms)
     kept = temperature_file or folder.default_name(terms, name, end=".temperature")
@@ -138,7 +138,7 @@ def calibrate(
         output.say(f"{own}; kept in {kept}, which stays here and which predicting needs")
     if budget is not None:
         output.say(f"privacy budget: {budget.left:g} of {privacy_budget:g} is left")
-    output.say(f"this is all that leaves ({path}, {size} bytes):")
+    output.say(f"this is all that is sent ({path}, {size} bytes):")
     output.say(_beginning(path.read_text().strip(), path))
     left = None if budget is None else budget.left
     facts = {"notes": notes, "budget_left": left, "temperature": own}
@@ -150,7 +150,7 @@ def predict(
     release: Annotated[Path, typer.Option(help="The release, as the server sent it.")],
     outputs: Annotated[Path, typer.Option(help="Model outputs on new inputs.")],
     agent: Name = None,
-    alpha: Annotated[float | None, typer.Option(help="Which level, if there are several.")] = None,
+    alpha: Annotated[float | None, typer.Option(help="Level to use, if there are several.")] = None,
     calibration: Annotated[
         Path | None, typer.Option(help="Calibration outputs, for methods that need them again.")
     ] = None,
@@ -243,7 +243,7 @@ def _too_few_points(round: Round, cal: Calibration) -> Iterator[str]:
             if conformal_rank(n, alpha / cal.columns) > n:
                 yield (
                     f"note: {n} calibration points{of} are too few for a finite threshold at "
-                    f"alpha={alpha:g}; what that does is the round's overflow rule"
+                    f"alpha={alpha:g}; the round's overflow rule applies"
                 )
 
 

@@ -49,7 +49,7 @@ def new(
     for path in files:
         output.say(path)
     output.say(
-        f"a roster of {sites} sites; put your model in outputs(); {folder / 'README.md'} tells how "
+        f"a roster of {sites} sites; put your model in outputs(); {folder / 'README.md'} says how "
         "to run it"
     )
     output.done(files=files, sites=sites)
@@ -80,7 +80,7 @@ def new_job(
     output, files = Output(as_json), new_job(folder)
     for path in files:
         output.say(path)
-    output.say(f"state the roster and the terms in {files[2]}; {files[1]} tells how to run it")
+    output.say(f"state the roster and the terms in {files[2]}; {files[1]} says how to run it")
     output.done(files=files)
 
 
@@ -148,7 +148,7 @@ def _show(
     sites = write_sites(folder / "sites")
     terms = {"method": method, "alpha": alpha, "n-classes": 2, "deadline": deadline}
     result = run(folder, sites, terms, on_step=output.say)
-    guarantee = f"{result.release.guarantee} ({result.release.assumption})"
+    guarantee = f"{result.release.guarantee.in_words} ({result.release.assumption})"
     table = Table(title=f"{method}, alpha = {alpha:g}; guarantee: {guarantee}")
     for heading in ("site", "status", "bytes up", "bytes down", "stored", "coverage", "mean size"):
         table.add_column(heading, overflow="fold")

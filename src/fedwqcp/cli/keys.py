@@ -45,7 +45,7 @@ def certs(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a local CA, a server certificate and a key for each site, for trying out."""
+    """Make a local CA, a server certificate and a key for each site, for trials only."""
     output = Output(as_json)
     files = make_certs(folder, agent, host or ["localhost", "127.0.0.1"])
     for path in files:

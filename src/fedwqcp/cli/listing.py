@@ -16,7 +16,6 @@ from fedwqcp.cli.output import AsJson, Output, typed
 from fedwqcp.errors import MissingExtraError
 from fedwqcp.kernels import compilation, dispatch
 from fedwqcp.registry import settings_of
-from fedwqcp.wire.release import KINDS
 
 Which = Annotated[str | None, typer.Argument(help="Show one of them in full.")]
 
@@ -32,10 +31,8 @@ def methods(name: Which = None, as_json: AsJson = False) -> None:
     for each in all_methods.available():
         method = all_methods.get(each)
         listed.append({**_facts(each, method), "guarantee": method.guarantee})
-        table.add_row(each, str(method.guarantee), _settings(method), _first_line(method))
+        table.add_row(each, method.guarantee.in_words, _settings(method), _first_line(method))
     output.show(table)
-    for kind in sorted({method["guarantee"].kind for method in listed}):
-        output.say(f"{kind}: {KINDS[kind]}")
     output.done(methods=listed)
 
 
@@ -69,7 +66,7 @@ def warm_up(
     ] = [2, 10, 100],  # noqa: B006  # never changed
     as_json: AsJson = False,
 ) -> None:
-    """Compile the fast loops ahead, so that no later call waits; needs numba (extra fast)."""
+    """Compile the fast loops now, so that no later call has to; needs numba (extra fast)."""
     output = Output(as_json)
     if not compilation.installed():
         raise MissingExtraError("warm-up", "fast")

@@ -33,7 +33,7 @@ app = typer.Typer(no_args_is_help=True)
 
 State = Annotated[Path, typer.Argument(help="The monitor's state.")]
 Check = Annotated[
-    bool, typer.Option("--check", help="Exit with code 5 while an alarm stands, for schedulers.")
+    bool, typer.Option("--check", help="Exit with code 5 while there is an alarm, for schedulers.")
 ]
 ALARMED = 5
 
@@ -41,12 +41,12 @@ ALARMED = 5
 @app.command("open")
 def open_state(
     state: State,
-    agent: Annotated[list[str], typer.Option(help="An agent to watch; repeat for each.")],
+    agent: Annotated[list[str], typer.Option(help="An agent to monitor; repeat for each.")],
     alpha: Annotated[float, typer.Option(help="Miscoverage level that was promised.")],
-    classes: Annotated[int, typer.Option(help="Number of classes, to watch each of them too.")] = 0,
+    classes: Annotated[int, typer.Option(help="Number of classes, to monitor each one too.")] = 0,
     class_alpha: Annotated[
         float | None,
-        typer.Option(help="Misses accepted within a class; by default alpha."),
+        typer.Option(help="Miscoverage accepted within a class; by default alpha."),
     ] = None,
     delta: Annotated[float, typer.Option(help="Probability of any false alarm.")] = 0.05,
     tolerance: Annotated[
@@ -61,7 +61,7 @@ def open_state(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Begin to watch agents after a release."""
+    """Start to monitor agents after a release."""
     sizes = calibrated_on or []
     if len(sizes) not in (0, 1, len(agent)):
         raise InputError(
@@ -85,7 +85,7 @@ def update(
     state: State,
     rows: Annotated[Path, typer.Argument(help="Rows with labels: CSV or JSON; - is stdin.")],
     agent: Annotated[
-        str | None, typer.Option(envvar="FEDWQCP_AGENT", help="Whose rows they are.")
+        str | None, typer.Option(envvar="FEDWQCP_AGENT", help="Agent whose rows these are.")
     ] = None,
     sets: Annotated[
         Path | None, typer.Option(help="Sets of `agent predict`; rows then hold id and label.")
@@ -106,7 +106,7 @@ def update(
     check: Check = False,
     as_json: AsJson = False,
 ) -> None:
-    """Take in rows whose labels have arrived, in the order of arrival."""
+    """Add rows whose labels have arrived, in order of arrival."""
     data = sys.stdin.buffer.read() if str(rows) == "-" else read(rows)
     batches = read_batches(data, agent, None if sets is None else read(sets))
     if not batches:
@@ -137,7 +137,7 @@ def show(
 @app.command()
 def recalibrated(
     state: State,
-    agent: Annotated[list[str], typer.Option(help="Who has a new threshold.")],
+    agent: Annotated[list[str], typer.Option(help="An agent that has a new threshold.")],
     as_json: AsJson = False,
 ) -> None:
     """Restart agents that were calibrated again; their alarms end."""
@@ -147,7 +147,7 @@ def recalibrated(
         if (rounds := _rounds(state)).exists():
             note_round(rounds, OpenedRound(datetime.now(UTC), "recalibrated", tuple(agent)))
     output = Output(as_json)
-    output.say(f"{', '.join(agent)}: watched anew, from the first row on")
+    output.say(f"{', '.join(agent)}: monitored again, from the first row")
     output.done(state=state, agents=agent)
 
 
@@ -186,7 +186,7 @@ def _open_round(
     if why:
         with locked(state.parent):
             note_round(_rounds(state), OpenedRound(datetime.now(UTC), "failed", agents))
-        raise InputError(f"--on-alarm: no round was opened by {words[0]}: {why}; the alarm stands")
+        raise InputError(f"--on-alarm: no round was opened by {words[0]}: {why}; the alarm stays")
     return {"opened": agents, "earliest": None}
 
 
@@ -211,7 +211,7 @@ def _end(
     for standing in standings:
         output.say(standing, style="bold red" if standing in alarms else None)
     if opened and opened["opened"]:
-        output.say("the next round was opened; the release in force stays until it closes")
+        output.say("the next round was opened; the current release stays in use until it closes")
     elif opened and opened["earliest"]:
         output.say(f"the next round may be opened from {opened['earliest']} on")
     streams = [record_of(standing) for standing in standings]

@@ -228,7 +228,7 @@ MOST_ROWS = 200
 
 
 STATUS = {"used": "used", "refused": "refused", "missing": "no answer"}
-"""What became of an agent, as people are told."""
+"""What became of an agent, for people."""
 
 
 def agents_table(release: Release, console: Console) -> Table:
@@ -242,7 +242,7 @@ def agents_table(release: Release, console: Console) -> Table:
     reasons = any(agent.reason for agent in release.agents)
     roomy = console.width >= 100 or not reasons
     scale = _scale(release, local, console.options.ascii_only) if roomy else None
-    guarantee = f"{release.guarantee} ({release.assumption})"
+    guarantee = f"{release.guarantee.in_words} ({release.assumption})"
     table = Table(title=f"{release.round.method.name}; guarantee: {guarantee}")
     for heading in ("agent", "status", *(("points", "threshold") if local else ())):
         table.add_column(heading, overflow="fold")

@@ -93,8 +93,8 @@ def open_(
     target: Annotated[
         str,
         typer.Option(
-            help="Whom each agent will predict: people like its own, or those of all agents "
-            "(mixture); or shares with commas, as the method reads them."
+            help="Whom each agent will predict: own (people like its own), mixture (people of all "
+            "agents), or shares separated by commas."
         ),
     ] = "own",
     quorum: Annotated[
@@ -168,7 +168,7 @@ def close(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Close a round: admit or refuse each answer, and release the thresholds."""
+    """Close a round: accept or refuse each answer, and release the thresholds."""
     out = out or folder.default_name(folder.read_round(round), "release")
     files = folder.answer_files(round, answers or [], out)
     closed, output = folder.close_round(round, files, out), Output(as_json)

@@ -358,7 +358,7 @@ class _Rounds:
                 threshold=_in_words(release.threshold(agent)),
                 bytes_up=release.bytes_up(site.name) if took_part else 0,
                 rounds=release.rounds,
-                guarantee=str(release.guarantee),
+                guarantee=release.guarantee.in_words,
                 assumption=release.assumption,
             )
         )

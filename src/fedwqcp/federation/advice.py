@@ -255,7 +255,7 @@ NEEDED = (
     "advice needs the server's record of a round whose agents sent thresholds or class sketches, "
     "such as fedwq-cp or fedls-cp; a release, and the record of another method, hold neither"
 )
-"""What is said of a record that tells nothing."""
+"""The error for a record without thresholds."""
 
 
 def check_record(record: Release) -> None:
@@ -276,15 +276,15 @@ def check_record(record: Release) -> None:
     plan = Plan.of(record.round)
     if plan.method.private:
         raise InputError(
-            f"advice needs thresholds as they are: those of {record.round.method.name} carry "
+            f"advice needs exact thresholds: those of {record.round.method.name} carry "
             "noise, and every method that could be advised would send numbers that are not "
             "private. Stay with it; where one agent may be wrong, set combine=weighted-median-cp. "
             "Or open a round of fedwq-cp, if the agents agree to send their thresholds"
         )
     if any(isinstance(outcome, SharedThresholdWithin) for outcome in record.outcomes):
         raise InputError(
-            "advice needs each agent's own threshold: of masked sums the server has the totals "
-            "alone, and what could be advised would show it more. Stay with this method; or open a "
+            "advice needs each agent's own threshold: the server has only totals of masked sums, "
+            "and any advised method would show it more. Stay with this method; or open a "
             "round without masks, if the agents agree"
         )
     if plan.score.columns > 1:

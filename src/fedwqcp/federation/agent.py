@@ -70,14 +70,14 @@ class DisclosureLimit:
             if revealed and not whole and size < self.min_class:
                 raise InputError(
                     f"{name} with these settings sends scores of a class or group of which this "
-                    f"agent has {size} points; it tells none of fewer than {self.min_class}. "
-                    f"Choose settings that tell less, or, if this site may, {_WIDEN}"
+                    f"agent has {size} points; it reveals none of fewer than {self.min_class}. "
+                    f"Choose settings that reveal less, or, if this site may, {_WIDEN}"
                 )
             if revealed > self.scores_of(size):
                 raise InputError(
                     f"{name} with these settings can reveal {revealed} of {size} scores of single "
-                    f"people; this agent tells at most {self.scores_of(size)}, a share of "
-                    f"{self.share:g}. Choose settings that tell less, or, if this site may, "
+                    f"people; this agent reveals at most {self.scores_of(size)}, a share of "
+                    f"{self.share:g}. Choose settings that reveal less, or, if this site may, "
                     f"{_WIDEN}"
                 )
 

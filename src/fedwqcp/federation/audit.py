@@ -171,7 +171,7 @@ def _check_file(folder: Path, name: str, digest: str) -> None:
     if not inside:
         raise RecordError(f"{name}: must lie in the folder of the record")
     if sha256(read(path)).hexdigest() != digest:
-        raise RecordError(f"{name}: is not the file that the log speaks of")
+        raise RecordError(f"{name}: is not the file that the log names")
 
 
 def _check_answered(round: Round, terms: Round | None, name: str) -> None:

@@ -247,7 +247,7 @@ def for_calibration(
         if share not in (None, own.share) or rows != own.fitted_on:
             raise InputError(
                 f"{path} was fitted on {own.fitted_on} rows, a share of {own.share:g}; to fit "
-                "anew, delete it and the answer, or choose another --temperature-file"
+                "again, delete it and the answer, or choose another --temperature-file"
             )
     else:
         own = Temperature(round.id, agent)
@@ -373,7 +373,7 @@ def row_uniforms(key: str, outputs: Outputs) -> Floats:
     try:
         texts = ids.astype(np.str_)  # 7 in one file, "7" in another
     except UnicodeDecodeError:
-        raise InputError("ids must be integers or text, got bytes that are no text") from None
+        raise InputError("ids must be integers or text, got bytes that are not text") from None
     if outputs.ids is not None and (again := _repeated(texts, outputs.values)):
         raise InputError(
             f"an id must name one row; {again} of the rows repeat the id of a row with other values"
@@ -637,8 +637,8 @@ def _check_not_private(round: Round) -> None:
     """Refuse a fitted temperature in a private round."""
     if Plan.of(round).method.private:
         raise InputError(
-            f"{round.method.name!r} is private, and a temperature would tell of the rows that it "
-            "was fitted on: leave it out, or fit it on public data"
+            f"{round.method.name!r} is private, and a temperature would reveal something about "
+            "the rows that it was fitted on: leave it out, or fit it on public data"
         )
 
 

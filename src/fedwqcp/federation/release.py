@@ -493,7 +493,7 @@ class Release(ReleaseRecord):
 
     def _promise(self) -> str:
         """Say what is proved."""
-        return f"{self.guarantee}, if: {self.assumption}" if self.guarantee else "none"
+        return f"{self.guarantee.in_words}, if: {self.assumption}" if self.guarantee else "none"
 
     def _rows(self) -> Iterator[tuple[str, ...]]:
         """Return the table: who, threshold at each level, bytes."""

@@ -1,7 +1,7 @@
-"""Is a threshold still valid? Coverage watched after release, as labels arrive.
+"""Is a threshold still valid? Coverage after release, as labels arrive.
 
-Each agent, and each class where classes are watched, has a test that raises an alarm when coverage
-has dropped, also after a long good time, and a confidence sequence that may be looked at any time.
+Each agent, and each monitored class, has a test that raises an alarm when coverage drops,
+also after a long good time, and a confidence sequence that is valid at any time.
 """
 
 from fedwqcp.monitor.monitor import Monitor, MonitorTerms, Standing

@@ -1,4 +1,4 @@
-"""The monitor: a test for each agent and each watched class, under one false-alarm rate."""
+"""The monitor: a test for each agent and each monitored class, under one false-alarm rate."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class MonitorTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     alpha : float
         Miscoverage level that was promised.
     agents : tuple of str
-        All agents that will be watched; the false-alarm rate is shared among them.
+        All agents that will be monitored; the false-alarm rate is shared among them.
     n_classes : int, optional
         Watch each of so many classes as well, where labels are given.
     class_alpha : float or tuple of float, optional
@@ -72,7 +72,7 @@ class MonitorTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 f"n_classes must be 0 or from 2 to {MOST_CLASSES}, got {self.n_classes}"
             )
         if self.class_alpha is not None and not self.n_classes:
-            raise InputError("class_alpha needs n_classes: say how many classes are watched")
+            raise InputError("class_alpha needs n_classes: say how many classes are monitored")
         if isinstance(self.class_alpha, tuple) and len(self.class_alpha) != self.n_classes:
             raise InputError(
                 f"class_alpha must be one number or {self.n_classes}, got {len(self.class_alpha)}"
@@ -163,7 +163,7 @@ class Monitor:
         *,
         batch: str | None = None,
     ) -> tuple[Standing, ...]:
-        """Take in rows whose labels have arrived, in the order of arrival.
+        """Add rows whose labels have arrived, in order of arrival.
 
         Parameters
         ----------
@@ -184,7 +184,7 @@ class Monitor:
         Raises
         ------
         InputError
-            If the agent is not watched, a value is wrong, or the batch was taken in before; then
+            If the agent is not monitored, a value is wrong, or the batch was added before; then
             nothing is changed.
         """
         return self.absorb(agent, batch_of_rows(covered, labels), batch)
@@ -250,7 +250,7 @@ class Monitor:
         site, terms = self._site(agent), self.terms
         digest = () if name is None else (_digest(name),)
         if digest and digest[0] in site.batches:
-            raise InputError(f"agent {agent!r}: this batch was taken in before; nothing is changed")
+            raise InputError(f"agent {agent!r}: this batch was already added; nothing is changed")
         if terms.n_classes and (batch.classes >= terms.n_classes).any():
             raise InputError(f"labels must be from 0 to {terms.n_classes - 1}, one is outside")
         self.sites[agent] = replace(
@@ -276,7 +276,7 @@ class Monitor:
         Raises
         ------
         InputError
-            If it is not watched.
+            If it is not monitored.
         """
         site = self._site(agent)
         self.sites[agent] = AgentState(
@@ -338,8 +338,8 @@ class Monitor:
     def _site(self, agent: str) -> AgentState:
         """Return what is kept of an agent."""
         if agent not in self.sites:
-            watched = ", ".join(self.terms.agents)
-            raise InputError(f"agent {agent!r} is not watched; agents: {watched}")
+            known = ", ".join(self.terms.agents)
+            raise InputError(f"agent {agent!r} is not monitored; agents: {known}")
         return self.sites[agent]
 
 
@@ -429,7 +429,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 class AgentState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is kept of one agent, however many rows there were.
 
-    The tests are of rows since its last calibration, of each class where classes are watched;
+    The tests are of rows since its last calibration, of each class where classes are monitored;
     ``batches`` are digests of the latest batch ids.
     """
 

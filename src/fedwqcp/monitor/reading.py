@@ -246,7 +246,7 @@ def _joined(
             )
         found.append({**own, **row})
     if len({str(row["id"]) for row in rows}) < len(rows):
-        raise InputError("an id must name one row; some ids return")
+        raise InputError("an id must name one row; some ids are repeated")
     return found
 
 

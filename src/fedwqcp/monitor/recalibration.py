@@ -66,5 +66,5 @@ def read_rounds(path: Path) -> list[OpenedRound]:
     lines = [from_json(line, OpenedRound) for line in read(path, LOG_BYTES).splitlines()]
     found = [line for line in lines if line is not None and line.when.tzinfo is not None]
     if len(found) != len(lines):
-        raise RecordError(f"{path} is damaged: restore it, or remove it to begin anew")
+        raise RecordError(f"{path} is damaged: restore it, or remove it to start again")
     return found

@@ -133,7 +133,7 @@ def calibration_slack(n: int, alpha: float, level: float = 0.95, agents: int = 1
     level : float, optional
         Probability that no agent's coverage falls short by more.
     agents : int, optional
-        How many agents are watched, each with a threshold from n points of its own.
+        How many agents are monitored, each with a threshold from n points of its own.
 
     Returns
     -------

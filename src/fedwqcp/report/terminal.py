@@ -141,7 +141,7 @@ def demo_text(results: Results) -> str:
     level = f"{100 * (1 - results.alpha):g}"
     lines = [
         "Four hospitals, one question: does the patient have heart disease?",
-        f"Each asks for sets that hold the truth for {level} % of its own patients.",
+        f"Each asks for sets that hold the true answer for {level} % of its patients.",
         "",
         f"{'hospital':<14}{'patients':>8}{'disease':>9}  {'model':<21}"
         f"{'train':>6}{'calibrate':>11}{'test':>6}",

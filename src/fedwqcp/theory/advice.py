@@ -155,7 +155,7 @@ def advise(
     - **safe**: no agent's coverage falls short by more than alpha/2. ``fedwq-cp``; with the target
       ``"mixture"`` only where class counts do not show that labels differ.
     - **suspect**: of three agents or more, one holds more than half of all points, or sent +inf
-      though it has enough points. Whether it is right cannot be told. ``guarded-median-cp``, where
+      though it has enough points. Whether it is right cannot be known. ``guarded-median-cp``, where
       each agent keeps at least the coverage of its own threshold whatever the others send.
     - **label-shift**: class counts of fewer than 20 agents differ by more than chance. ``fedls-cp``
       with ``floor=True``, for the target; with the target ``"own"`` only where some agent has too
@@ -224,7 +224,7 @@ def _choose(evidence: Evidence, found: Diagnosis, shift: float | None, target: s
     if M == 1:
         (name,) = some
         why = (
-            f"{name} alone has calibration points, and nothing is gained by a round. Its own "
+            f"{name} alone has calibration points, so a round gains nothing. Its own "
             "threshold covers test data like its calibration data; others have none."
         )
         return "single", "split-cp", {}, why, "", (name,)
@@ -241,7 +241,7 @@ def _choose(evidence: Evidence, found: Diagnosis, shift: float | None, target: s
     if (suspect := _suspect(evidence)) is not None:
         why = (
             f"{suspect} would decide every averaged or pooled threshold, and whether its answer is "
-            "right cannot be told from here: ask. guarded-median-cp limits every size, and each "
+            "right cannot be seen from here: ask it. guarded-median-cp limits every size, and each "
             "agent keeps at least the coverage of its own threshold, whatever the others send."
         )
         price = "no agent's threshold is below its own; a higher median raises it within the slack"
@@ -259,8 +259,8 @@ def _choose(evidence: Evidence, found: Diagnosis, shift: float | None, target: s
         few = {name: s for name, s in some.items() if s.n < evidence.needed}
         why = (
             f"Too few points for a finite threshold at {listed(few)}, and all together are too few "
-            "to pool: those with enough decide for all. Coverage at the others rests on their "
-            "being like these."
+            "to pool: those with enough decide for all. Coverage at the others depends on "
+            "how similar they are to these."
         )
         return "few", "fedwq-cp", {"overflow": "exclude"}, why, "", tuple(few)
     code = "unsafe" if found.verdict == "unsafe" else "cannot-tell"
@@ -338,12 +338,12 @@ def marginal_is_finite(agents: int, present: int, alpha: float) -> bool:
 _FOR_LABELS = {
     "own": "The target is own: each agent predicts people like those it calibrated on. fedls-cp "
     "weighs classes as the agent's own data do, and borrows scores of a class from other agents "
-    "where it has few. Where agents predict people of all agents, set target=mixture: coverage "
-    "there can else be too low.",
+    "where it has few. Where agents predict people of all agents, set target=mixture: otherwise "
+    "coverage can be too low.",
     "mixture": "The target is mixture: each agent predicts people of all agents. fedls-cp gives "
     "each agent its threshold for their labels, right if scores within a class stay as they are. "
-    "Where agents predict people like those they calibrated on, set target=own: coverage there can "
-    "else be too low.",
+    "Where agents predict people like those they calibrated on, set target=own: otherwise coverage "
+    "can be too low.",
 }
 
 
@@ -399,7 +399,7 @@ def _seen(evidence: Evidence, found: Diagnosis) -> str:
         return f"Averaging is unsafe ({first.code}): {first.says}"
     missed = 1 - min(least for least, _ in found.coverage.values())
     return (
-        "Whether averaging is safe cannot be told from this: at the mean of the thresholds an "
+        "These numbers do not show whether averaging is safe: at the mean of the thresholds an "
         f"agent could miss up to {missed:.1%} where alpha={found.alpha} is asked"
     )
 
@@ -411,14 +411,14 @@ def _notes(
     notes = []
     if target == "mixture" and code not in ("label-shift", "no-data"):
         notes.append(
-            "The target is mixture, and this method does not use it: what is said of coverage is "
-            "about people like those an agent calibrated on."
-            + ("" if counted else " A round of fedls-cp tells whether label distributions differ.")
+            "The target is mixture, and this method does not use it: statements about coverage "
+            "are for people like those an agent calibrated on."
+            + ("" if counted else " A round of fedls-cp shows whether label distributions differ.")
         )
     if code == "cannot-tell" and not evidence.tails:
         notes.append(
             "To find out, open a round of fedwq-cp with tail=16: each agent then sends up to "
-            "sixteen more order statistics of its scores, as far as it lets them out."
+            "sixteen more order statistics of its scores, as far as its limits allow."
         )
     if score == "lac" and code in ("unsafe", "cannot-tell"):
         notes.append(
@@ -436,12 +436,12 @@ def _raised(evidence: Evidence) -> str:
     higher. Points that stand for several scores may lie beyond.
     """
     if not evidence.finite:
-        return "how large sets become cannot be told, since no agent sent a finite threshold"
+        return "how large sets become is unknown, since no agent sent a finite threshold"
     before = f"{_before(evidence):.4g}"
     if len(evidence.finite) < len(evidence.some):
         return (
             f"larger sets: thresholds rise from {before}, the mean of those that are finite, and "
-            "the agents without one hide how far"
+            "it is unknown how far, because some agents have none"
         )
     largest = max(s.threshold for s in evidence.finite.values())
     return (
@@ -453,7 +453,7 @@ def _raised(evidence: Evidence) -> str:
 def _above(evidence: Evidence) -> str:
     """Say how many agents lie above the mean, and by how much."""
     if not evidence.finite:
-        return "how large sets become cannot be told, since no agent sent a finite threshold"
+        return "how large sets become is unknown, since no agent sent a finite threshold"
     before = _before(evidence)
     own = [s.threshold for s in evidence.finite.values()]
     higher = [q - before for q in own if q > before]

@@ -163,7 +163,7 @@ class Diagnosis:
         verdict = {
             "safe": "averaging is safe",
             "unsafe": "averaging is UNSAFE",
-            "cannot tell": "whether averaging is safe cannot be told from this",
+            "cannot tell": "these numbers do not show whether averaging is safe",
         }[self.verdict]
         agents = "1 agent" if self.agents == 1 else f"{self.agents} agents"
         lines = [f"{verdict}: {agents}, N={self.N}, alpha={self.alpha:g}"]
@@ -672,7 +672,7 @@ def _coverage(evidence: Evidence) -> Finding | None:
         lost = {name: 1 - coverage[name][1] for name, is_ in verdicts.items() if is_ == "unsafe"}
         first = max(lost, key=lambda name: lost[name])
         says = (
-            f"{t} {named(lost)} {'is' if len(lost) == 1 else 'are'} covered too little: {first} "
+            f"{t} {named(lost)} {'is' if len(lost) == 1 else 'are'} under-covered: {first} "
             f"misses at least {lost[first]:.1%} and could miss up to {missed[first]:.1%} of its "
             f"points where {asked}"
         )
@@ -682,7 +682,7 @@ def _coverage(evidence: Evidence) -> Finding | None:
     if evidence.epsilon is not None:
         return Finding("coverage", "caution", says, PRIVATELY, open_)
     if not evidence.tails:
-        says += "; a threshold and a size say nothing of the scores below that threshold"
+        says += "; a threshold and a size say nothing about the scores below that threshold"
         return Finding("coverage", "caution", says, f"{ASK}; or {GUARDED}", open_)
     return Finding("coverage", "caution", says, f"more points; or {GUARDED}", open_)
 

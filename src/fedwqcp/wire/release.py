@@ -68,11 +68,32 @@ KINDS: dict[GuaranteeKind, str] = {
 
 STRENGTHS: dict[Strength, str] = {
     "none": "nothing is proved",
-    "approximate": "the level is aimed at, and may be missed by an amount that is not proved",
+    "approximate": "the level may be missed, by an amount that has no proven bound",
     "asymptotic": "the level is reached in the limit of large samples",
     "finite-sample": "the level holds for every sample size",
 }
 """What each strength means."""
+
+_FOR_WHOM: dict[GuaranteeKind, str] = {
+    "none": "none",
+    "marginal-agent": "coverage at each agent",
+    "marginal-mixture": "coverage over the mixture of agents",
+    "marginal-iid": "coverage where all agents share one distribution",
+    "training-conditional": "coverage given the calibration data",
+    "target-shift": "coverage at the target distribution",
+    "multi-distribution": "coverage at every agent and every mixture of them",
+    "new-agent-marginal": "coverage at a new agent",
+    "new-agent-confident": "a threshold that is large enough for a new agent",
+    "risk-agent": "expected loss at each agent",
+    "risk-mixture": "expected loss over the mixture of agents",
+    "risk-iid": "expected loss where all agents share one distribution",
+}
+_HOW_FIRMLY: dict[Strength, str] = {
+    "none": "",
+    "approximate": ", approximately",
+    "asymptotic": ", in large samples",
+    "finite-sample": ", in finite samples",
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -97,6 +118,8 @@ class Guarantee:
     marginal-agent, finite-sample
     >>> print(Guarantee("marginal-agent", "finite-sample").after_a_choice())
     marginal-agent, approximate
+    >>> Guarantee("marginal-agent", "finite-sample").in_words
+    'coverage at each agent, in finite samples'
     >>> print(NO_GUARANTEE)
     none
     """
@@ -127,6 +150,11 @@ class Guarantee:
             Approximate at most: no proof accounts for the choice.
         """
         return Guarantee(self.kind, "approximate") if self else self
+
+    @property
+    def in_words(self) -> str:
+        """The guarantee as people read it; its kind and strength are for programs."""
+        return _FOR_WHOM[self.kind] + _HOW_FIRMLY[self.strength]
 
     def __bool__(self) -> bool:
         return self.kind != "none"
@@ -417,7 +445,7 @@ class ReleaseRecord(Roll):
         -------
         Self
             The same without ``local``, ``received``, ``signatures`` and ``advice``; and where all
-            agents are told the same, without ``absent``.
+            agents get the same, without ``absent``.
         """
         same = all(outcome.same_for_all for outcome in self.outcomes)
         absent = {} if same else self.absent

@@ -109,7 +109,7 @@ def test_classes_are_called_by_their_names(rounds):
     said = words(rounds, rounds / "named.json", options)
     assert "melanoma, nevus, skin tag" in said
     labels = np.load(rounds / "st-mary-test.npz")["labels"]
-    assert any(f"Truth: {named.classes[label]}." in said for label in labels)
+    assert any(f"True answer: {named.classes[label]}." in said for label in labels)
     assert not re.search(r"Truth: \d", said)
 
 

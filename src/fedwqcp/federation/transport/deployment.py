@@ -67,7 +67,7 @@ class Processes:
                     start_new_session=True,
                 )
             except FileNotFoundError:
-                raise InputError(f"the program {command[0]} is not installed here") from None
+                raise InputError(f"{command[0]} is not installed here") from None
         self._running[name] = process
         return process
 

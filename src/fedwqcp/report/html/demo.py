@@ -41,13 +41,13 @@ from fedwqcp.report.terminal import advised, closing, row_name, simulated_cells
 
 MEANING = (
     "One answer: the model is sure enough. Where the method's promise holds (see the verdicts), "
-    "the sets of all patients together miss the truth for at most the share that was asked for.",
+    "at most the share of patients that was asked for have a set without the true answer.",
     "Both answers: the model cannot tell for this patient. Treat the patient as undecided and do "
     "what you would do without the model: the next test, or a colleague's opinion.",
     "No answer: an effect of chance in the score, mostly where the model is sure. It says nothing "
-    "of the patient: treat this as undecided. Sets without it: allow_empty=False.",
+    "about the patient: treat this as undecided. Sets without it: allow_empty=False.",
     "The promise is about many patients, not about one: 90 % coverage does not mean that this set "
-    "is right with probability 90 %. It also does not hold for each sex or age group by itself.",
+    "is right with probability 90 %. It also does not hold for each sex or age group separately.",
 )
 """What a clinician does with a set."""
 
@@ -108,7 +108,7 @@ def _sections(results: Results, act: str, advised: str) -> list[Section]:
     answers = Section(
         "answers",
         "How many answers a set holds",
-        "A method that gives both answers to everybody covers everybody and helps nobody.",
+        "A method that gives both answers to every patient has full coverage and is of no use.",
         [_answers(found, advised)],
     )
     if act != "four":
@@ -281,16 +281,16 @@ def _patients(results: Results, *, hard: bool) -> Section:
     for agent in dict.fromkeys(p.agent for p in own):
         mine = [p for p in own if p.agent == agent]
         points += [_patient(p, place, names) for place, p in enumerate(mine, 1)]
-    title, lead = "Typical patients", "The model finds the truth about as likely as usual."
+    title, lead = "Typical patients", "The model gives the true answer a typical probability."
     if hard:
-        title, lead = "Hard patients", "The model finds the truth least likely."
-    text = f"{lead} One hospital at a time: choose it above. The truth is marked."
+        title, lead = "Hard patients", "The model gives the true answer a low probability."
+    text = f"{lead} One hospital at a time: choose it above. The true answer is marked."
     return Section("hard" if hard else "typical", title, text, [Gallery(points)])
 
 
 def _patient(p: Patient, place: int, names: dict[str, str]) -> ExamplePoint:
     """Return one patient."""
-    says = f"The model gives disease {_percent(p.disease)}. Truth: {p.truth}."
+    says = f"The model gives disease {_percent(p.disease)}. True answer: {p.truth}."
     sets = [
         ExampleSet((name,), [(c, c == p.truth) for c in p.sets[method]], p.truth in p.sets[method])
         for method, name in names.items()
@@ -385,10 +385,10 @@ def _verdict(name: str, own: Sequence[Found], nominal: float) -> ViewVerdict:
     if below:
         return ViewVerdict("bad", f"Too low at {name_list(below)}", f"{said}.")
     if all(f.all == f.tested for f in own) and own[0].act != "clinics":
-        text = f"{name} gives both answers to every patient: all are covered, nobody is helped."
+        text = f"{name} gives both answers to every patient: full coverage, but of no use."
         return ViewVerdict("caution", "Says nothing", text)
     if unsure:
-        text = f"{said}. No hospital is shown to lie below."
+        text = f"{said}. No hospital is below by more than chance."
         return ViewVerdict("plain", f"Too few cases to tell at {name_list(unsure)}", text)
     return ViewVerdict("good", "On target", f"{said}.")
 

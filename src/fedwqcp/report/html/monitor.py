@@ -208,7 +208,8 @@ def _agents(found: MonitorFiles) -> Section:
         "The coverage of all rows since the last calibration, or, under an alarm, of those since "
         "the drop most likely began: an estimate at a place chosen by the data, so without an "
         "interval of its own. The band is the 95 % confidence sequence of all rows: it holds at "
-        "all times together, however often one looks. The upright mark is the coverage to be kept.",
+        "all times simultaneously, however often it is checked. The upright mark is the coverage "
+        "to be kept.",
         [Cards({ONLY: [_card(each, found, start) for each in found.agents]})],
     )
 
@@ -267,7 +268,7 @@ def _history(found: MonitorFiles) -> Section:
         "Coverage over rows",
         "Line: the coverage since the last calibration; band: its 95 % sequence, cut off below; "
         "dashed: the coverage to be kept; upright: an alarm; upright and dotted: calibrated "
-        "again, and counted anew. Every step holds at least ten rows."
+        "again, and counted from zero. Every step holds at least ten rows."
         + ("" if found.log else " There is no log beside the state: only the present is drawn.")
         + (f" {name_list(few)}: too few rows." if few else ""),
         [Charts(charts)],
@@ -311,7 +312,7 @@ def _classes(found: MonitorFiles) -> Section:
         "Each class of each agent has a test of its own. One threshold for all promises coverage "
         "over all classes together; only a calibration by label promises it within each. Counts "
         f"of fewer than ten rows are left out.{more}",
-        [Table("classes", "Standing of each class, most evidence of a drop first", columns, rows)],
+        [Table("classes", "State of each class, most evidence of a drop first", columns, rows)],
     )
 
 
@@ -355,11 +356,11 @@ def _next_steps(found: MonitorFiles, name: str) -> Section:
 def _lead(found: MonitorFiles) -> str:
     """Say how far an alarm can be trusted."""
     if found.terms is None:
-        return "An alarm stands until the agent is calibrated again; a log does not hold that."
+        return "An alarm stays until the agent is calibrated again; a log does not hold that."
     return (
         "As long as every agent gets the coverage to be kept, the probability that any alarm is "
-        f"ever raised is {found.terms.delta:g} at most, over all rows and looks until agents are "
-        "calibrated again. An alarm stands until then."
+        f"ever raised is {found.terms.delta:g} at most, over all rows and checks until agents "
+        "are calibrated again. An alarm stays until then."
     )
 
 
@@ -371,8 +372,8 @@ def _advice(found: MonitorFiles, name: str) -> list[str]:
         row = max(each.before for each in own if each.label is None) if own[0].label is None else 0
         after = f" with data from after row {row:,}" if row else " with recent data"
         said.append(
-            f"Calibrate {agent} again{after}, give it the new threshold, and tell the monitor: "
-            f"fedwqcp monitor recalibrated {name} --agent {agent}"
+            f"Calibrate {agent} again{after}, give it the new threshold, and record it in the "
+            f"monitor: fedwqcp monitor recalibrated {name} --agent {agent}"
         )
         if own[0].label is not None:
             few = ", ".join(str(each.label) for each in own)
@@ -381,7 +382,7 @@ def _advice(found: MonitorFiles, name: str) -> list[str]:
                 "class its own threshold."
             )
     if said:
-        said.append("Look for what changed about then: a device, the patients, the model.")
+        said.append("Check what changed about then: a device, the patients, the model.")
         return said
     return ["Go on as before: update the monitor as labels arrive."]
 

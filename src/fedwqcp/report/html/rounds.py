@@ -102,7 +102,7 @@ def release_page(release: Release, tests: Mapping[str, Outputs]) -> Page:
     for agent, test in tests.items():
         release.record(agent)  # refuses an agent that is not of the round
         if test.labels is None or not len(test.values):
-            raise InputError(f"tests of {agent!r} must be labelled: coverage needs the truth")
+            raise InputError(f"tests of {agent!r} must be labelled: coverage needs true labels")
         check_ids(release.score, test)
     named = {agent: test.in_classes(release.round.classes) for agent, test in tests.items()}
     views = [_tested_view(release, named, alpha) for alpha in release.round.alphas]
@@ -121,7 +121,7 @@ def _page(release: Release, whose: str, views: Sequence[View]) -> Page:
             *((("Classes", ", ".join(round.classes)),) if round.classes else ()),
             ("Quorum", f"{round.quorum} of {len(round.agents)}"),
             ("Round trips", str(release.rounds)),
-            ("Proved", f"{release.guarantee} ({release.assumption})"),
+            ("Guarantee", f"{release.guarantee.in_words} ({release.assumption})"),
         ),
         views=list(views),
     )
@@ -307,7 +307,7 @@ def _agents_section(
     return Section(
         "agents",
         "Agents",
-        "What each agent sent and was given. Coverage is for the agent to say: "
+        "What each agent sent and received. Only the agent can measure its coverage: "
         "fedwqcp report html with --agent and --outputs, where its data are.",
         [Cards({release.round.method.name: cards})],
     )
@@ -421,7 +421,7 @@ def _read_case(release: Release, alpha: float, options: ReportOptions) -> _Case:
         raise InputError("an agent's own report needs --agent and --outputs with labels")
     test = load_outputs(options.outputs, options.labels, release.round.classes)
     if test.labels is None or not len(test.values):
-        raise InputError("--outputs must hold labelled test points: coverage needs the truth")
+        raise InputError("--outputs must hold labelled test points: coverage needs true labels")
     cal = None
     if options.calibration is not None:
         again = load_outputs(options.calibration, classes=release.round.classes)
@@ -464,7 +464,7 @@ def _coverage(case: _Case) -> AgentCoverage:
             ("threshold", threshold_range(flat[0] if len(flat) == 1 else flat)),
             ("its answer", record.status),
         ),
-        promise=(str(release.rounds), str(release.guarantee), release.assumption),
+        promise=(str(release.rounds), release.guarantee.in_words, release.assumption),
     )
 
 
@@ -489,7 +489,7 @@ def _sizes_section(case: _Case, size: str) -> Section:
     return Section(
         "sizes",
         "How large the sets are",
-        "Every line holds at least ten people; thinner neighbours are merged.",
+        "Every line stands for at least ten people; smaller groups are merged.",
         [Table("sizes", f"Sets by {size}", ("size", "people", "share"), rows)],
     )
 
@@ -524,7 +524,7 @@ def _examples_section(case: _Case, most: int) -> Section:
             ExamplePoint(
                 agent=case.agent,
                 title=f"No. {place + 1}: {name}",
-                text=f"Truth: {_named(case.sets, float(truth[row]))}.",
+                text=f"True answer: {_named(case.sets, float(truth[row]))}.",
                 sets=[_example_set(method, case.sets, row, float(truth[row]))],
             )
         )

@@ -62,7 +62,7 @@ _TONES: dict[str, tuple[Tone, str]] = {
 _VERDICTS = {
     "safe": "Averaging is safe: no agent misses more than alpha/2 beyond alpha.",
     "unsafe": "Averaging is unsafe.",
-    "cannot tell": "Whether averaging is safe cannot be told from this.",
+    "cannot tell": "These numbers do not show whether averaging is safe.",
 }
 
 
@@ -169,10 +169,10 @@ def scores_section(
     return Section(
         "scores",
         "Scores and thresholds",
-        "A score says how badly the truth fits the model's output; a set holds all that score "
-        "at or below the threshold. Solid line: the threshold of the chosen method. Dashed: the "
-        "agent's own. Every bin holds at least ten people: thinner neighbours are merged, so bins "
-        f"differ in width, and a bar's area is its share of people.{note}",
+        "A score says how badly a label fits the model's output; a set holds every label whose "
+        "score is at most the threshold. Solid line: the threshold of the chosen method. Dashed: "
+        "the agent's own. Every bin holds at least ten people: smaller bins are merged, "
+        f"so bins differ in width, and a bar's area is its share of people.{note}",
         [
             Charts(
                 {
@@ -226,7 +226,7 @@ def messages_section(
     return Section(
         "sent",
         "What was sent",
-        f"{lead} The longest dialogue took {counted(steps, 'step')}." if steps > 1 else lead,
+        f"{lead} The longest exchange took {counted(steps, 'step')}." if steps > 1 else lead,
         blocks,
     )
 
@@ -242,8 +242,8 @@ def diagnosis_section(found: Diagnosis) -> Section:
     return Section(
         "diagnosis",
         "Diagnosis, and what to do next",
-        f"{_VERDICTS[found.verdict]} Read from what the agents sent, so the server can tell it "
-        "too. It cannot see test data that differ from calibration data.",
+        f"{_VERDICTS[found.verdict]} Computed from what the agents sent, "
+        "so the server can see it too. It cannot see test data that differ from calibration data.",
         blocks,
     )
 
@@ -282,6 +282,6 @@ def _tables(found: Sequence[AgentCoverage], methods: Sequence[str], size: str) -
     columns = ("method", "mean coverage", "worst", f"mean {size}", "rounds", "proved")
     tables = [Table("methods", "Methods side by side", columns, lines)]
     if ifs:
-        caption = "Under what it is proved, or why nothing is"
+        caption = "Assumptions"
         tables.append(Table("proved", caption, ("method", "assumption"), ifs))
     return tables

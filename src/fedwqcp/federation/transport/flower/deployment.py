@@ -186,7 +186,7 @@ class LocalFederation(Deployment):
         wait_until(_answers, 60, "the SuperLink's first answer")
 
     def _addresses(self) -> tuple[str, ...]:
-        """Return where the SuperLink listens, as its program is told."""
+        """Return where the SuperLink listens, as its command line says it."""
         if _one_port():
             return ("--host", HOST, "--port", str(self.port))
         return (
@@ -286,7 +286,7 @@ def _one_port() -> bool:
 
 
 def _own_address(port: int) -> tuple[str, ...]:
-    """Return where a SuperNode listens for its own apps, as its program is told."""
+    """Return where a SuperNode listens for its own apps, as its command line says it."""
     if _one_port():
         return ("--host", HOST, "--port", str(port))
     return ("--clientappio-api-address", f"{HOST}:{port}")
