@@ -12,11 +12,16 @@ from hypothesis import strategies as st
 from fedwqcp import calibrate, methods
 from fedwqcp.errors import InputError, WrongRoundError
 from fedwqcp.federation.agent import Agent, DisclosureLimit, thresholds
+from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.local import run
 from fedwqcp.methods import Calibration, OneShot
-from fedwqcp.methods.dp_fedcp import DescendFrom
+from fedwqcp.methods.cphet import density_of
+from fedwqcp.methods.cphet.densities import FeatureDensities
+from fedwqcp.methods.cphet.reweighting import DescendToward, SumsAt, Weigh
+from fedwqcp.methods.dp_fedcp import CountFirst, CountsAt, DescendFrom, LabelCounts
 from fedwqcp.methods.fcp import CountAt
+from fedwqcp.methods.fedcp_qq import RankOf
 from fedwqcp.methods.fedls_cp import ClassSketches
 from fedwqcp.scores.cqr import CQR
 from fedwqcp.wire.codec import decode, encode
@@ -331,7 +336,7 @@ def test_a_density_of_few_points_stays_home_with_and_without_labels():
     bare = Calibration(HUNDRED[:9], features=np.arange(9.0)[:, None])
     round = terms("cphet", scope="local", target="mixture")
     for cal in (few, bare):
-        with pytest.raises(InputError, match="has 9 points; it tells none of fewer than 10"):
+        with pytest.raises(InputError, match="has 9 points; it reveals none of fewer than 10"):
             Agent("a", round, cal).answer()
     assert Agent("a", round, Calibration(HUNDRED, features=np.arange(100.0)[:, None])).answer()
 
@@ -352,13 +357,100 @@ def test_as_many_targets_as_the_server_says_tell_everything():
         Agent("a", terms("cphet", solver="rounds", rounds=1), cal).answer()
 
 
-def test_more_questions_than_planned_are_refused_once_they_would_tell_more():
+def test_more_questions_than_planned_are_refused_also_where_they_would_tell_no_more():
+    agent = Agent("a", terms("fcp", count_gap=5), HALVES)
+    ask = CountAt(tuple(np.linspace(0.1, 0.9, 15)))
+    assert agent.answer(encode(Ask("r1", 16, (ask,))))
+    with pytest.raises(WrongRoundError, match=r"asks count-at in steps 1 to 16, not .* in step 17"):
+        agent.answer(encode(Ask("r1", 17, (ask,))))
+
+
+def test_a_dialogue_that_begins_again_is_refused_once_it_would_tell_more():
     large = Calibration(np.linspace(0, 1, 1400))
-    agent = Agent("a", terms("fcp"), large)  # 280 of 1400: 18 questions of 15 values
+    round = replace(terms("fcp"), quorum=1)  # one agent can be lost: 33 questions at most
+    agent = Agent("a", round, large)  # 280 of 1400: 18 questions of 15 values
     ask = CountAt(tuple(np.linspace(0.1, 0.9, 15)))
     assert agent.answer(encode(Ask("r1", 18, (ask,))))
     with pytest.raises(InputError, match="can reveal 285 of 1400"):
         agent.answer(encode(Ask("r1", 19, (ask,))))
+    with pytest.raises(WrongRoundError, match="in steps 1 to 33, not count-at in step 34"):
+        agent.answer(encode(Ask("r1", 34, (ask,))))
+
+
+def _later(kind, size):
+    """A question of a kind, as a server could put it."""
+    densities = FeatureDensities((100, 100), (density_of([[0.0], [2.0]]),) * 2)
+    return {
+        CountAt: CountAt((0.5,)),
+        RankOf: RankOf(3, 50),
+        CountFirst: CountFirst(40),
+        CountsAt: CountsAt((0.5,), size),
+        DescendFrom: DescendFrom((0.5, 0.5), (1.0, 1.0), 0.5, size),
+        Weigh: Weigh(densities),
+        SumsAt: SumsAt((0.5,), densities),
+        DescendToward: DescendToward((0.5, 0.5), densities),
+    }[kind]
+
+
+PLANS = [
+    ("fcp", {}, [(CountAt, 1, 16)]),
+    ("fcp", {"sketch": "order"}, []),
+    ("fedwq-cp", {}, []),
+    ("fedcp-qq", {}, []),
+    ("fedcp-qq", {"selection": "truncate_min"}, [(RankOf, 1, 1)]),
+    ("rob-fcp", {}, [(CountAt, 1, 17)]),
+    ("new-agent-cp", {"sketch": "bisection"}, [(CountAt, 1, 16)]),
+    ("dp-fedcp", {"rounds": 3}, [(DescendFrom, 1, 3)]),
+    ("dp-fedcp", {"rounds": 3, "subsample": True}, [(CountFirst, 1, 1), (DescendFrom, 2, 4)]),
+    ("dp-fedcp", {"solver": "exact"}, [(CountsAt, 1, 62)]),
+    ("cphet", {}, [(Weigh, 1, 1), (SumsAt, 2, 65)]),
+    ("cphet", {"solver": "rounds", "rounds": 2}, [(Weigh, 1, 1), (DescendToward, 2, 3)]),
+    ("cphet", {"form": "oracle"}, [(Weigh, 1, 1)]),
+    ("cphet", {"scope": "local"}, []),
+]
+
+
+@pytest.mark.guarantee("SECURITY.md", "It cannot make an agent answer what the settings do not ask")
+@pytest.mark.parametrize("quorum", [2, 1])
+@pytest.mark.parametrize(("method", "settings", "plan"), PLANS)
+def test_an_agent_holds_the_server_to_the_method_s_plan_of_questions(
+    method, settings, plan, quorum
+):
+    """Kinds, order and how often, also where the site lets single scores leave."""
+    cal = Calibration(HUNDRED, np.arange(100) % 2, HUNDRED[:, None], n_classes=2)
+    round = replace(terms(method, **settings), quorum=quorum)
+    asked = {kind: (first, last) for kind, first, last in plan}
+    again = (2 - quorum) * (1 + max((last for _, last in asked.values()), default=0))
+    known = Plan.of(round).method.questions
+    for kind in set(known) - {Begin}:
+        first, last = asked.get(kind, (1, 0))
+        for step in {1, 2, 3, first, last, last + 1, last + again, last + again + 1, 10**6} - {0}:
+            agent = Agent("a", round, cal, allow_samples=True)
+            ask = encode(
+                Ask("r1", step, (_later(kind, 40 if settings.get("subsample") else None),))
+            )
+            if kind in asked and first <= step <= last + again:
+                assert agent.answer(ask)
+                continue
+            with pytest.raises(WrongRoundError, match=f"not {kind.kind} in step {step}"):
+                agent.answer(ask)
+
+
+def test_no_labels_of_single_rows_are_read_by_asking_of_the_first_ones():
+    """The server names how many rows count; whatever it names, ten labels more count, or none."""
+    rng = np.random.default_rng(3)
+    cal = Calibration(rng.uniform(size=97), rng.integers(0, 2, 97), n_classes=2)
+    round = replace(terms("dp-fedcp", rounds=1, subsample=True, target="mixture"), quorum=1)
+    counted = set()
+    for size in range(120):
+        agent = Agent("a", round, cal, limit=DisclosureLimit(share=0.5))
+        said = decode(
+            agent.answer(encode(Ask("r1", 1, (CountFirst(size),)))), Answer, (LabelCounts,)
+        )
+        counted.add(sum(said.answers[0].counts))
+    assert counted == {0, 10, 20, 30, 40, 50, 60, 70, 80, 97}
+    with pytest.raises(InputError, match="one of which has fewer than 11"):
+        Agent("a", round, cal, limit=DisclosureLimit(0.5, min_class=11)).answer()
 
 
 @given(st.integers(1, 80), st.integers(2, 9), st.integers(0, 2**32 - 1))

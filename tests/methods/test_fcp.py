@@ -246,7 +246,7 @@ def test_counts_at_an_agent() -> None:
 
 
 @pytest.mark.guarantee(
-    "SECURITY.md", "An agent refuses questions that its method's settings never ask"
+    "SECURITY.md", "An agent refuses questions that its method's dialogue does not ask in that step"
 )
 @pytest.mark.parametrize("method", [FCP(probes=2), FCP(sketch="order")])
 def test_an_agent_answers_no_more_than_the_round_says(method: FCP) -> None:

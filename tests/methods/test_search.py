@@ -19,6 +19,7 @@ from fedwqcp.methods._search import (
     Sums,
     from_key,
     most_probes,
+    most_steps,
     search,
     sums_at,
     to_key,
@@ -170,6 +171,7 @@ def test_search_never_asks_more_than_agents_answer(limit, problems, groups, answ
         )
         assert asked[0] == max(1, answer_size // groups)
         assert max(asked) <= most_probes(problems, groups, answer_size)
+        assert len(asked) <= most_steps(problems, groups)
 
 
 def test_most_probes_by_hand():

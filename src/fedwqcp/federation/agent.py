@@ -88,14 +88,14 @@ class DisclosureLimit:
             raise InputError(
                 f"{name} with these settings cuts this agent's points into parts, one of which has "
                 f"fewer than {self.min_class}: each must have none or at least so many. Choose "
-                f"settings that tell less, or, if this site may, {_WIDEN}"
+                f"settings that reveal less, or, if this site may, {_WIDEN}"
             )
         if n and cuts > self.scores_of(n):
             raise InputError(
                 f"{name} with these settings cuts {n} points of this agent in {cuts} places, each "
-                f"of which counts as a value of one person; this agent tells at most "
-                f"{self.scores_of(n)}, a share of {self.share:g}. Choose settings that tell less, "
-                f"or, if this site may, {_WIDEN}"
+                f"of which counts as a value of one person; this agent reveals at most "
+                f"{self.scores_of(n)}, a share of {self.share:g}. Choose settings that reveal "
+                f"less, or, if this site may, {_WIDEN}"
             )
 
 
@@ -224,7 +224,34 @@ class Agent:
         begins = any(isinstance(question, Begin) for question in asked.questions)
         if asked != first and (begins or asked.step < 1):
             raise WrongRoundError("server", "step", "the first question is asked in step 0 alone")
+        if asked.step:
+            self._check_schedule(asked)
         return asked
+
+    def _check_schedule(self, asked: Ask) -> None:
+        """Refuse a question that the method's dialogue does not ask in this step.
+
+        Where the server loses an agent, its dialogue begins again without it: the quorum says how
+        many it can lose.
+        """
+        round, cal = self.plan.round, self._calibration
+        agents = len(round.agents) if round.roster is None else round.roster.count
+        kinds = self.plan.method.schedule(agents, cal.n_classes or round.n_classes)[1:]
+        again = (agents - round.quorum) * (1 + sum(often for _, often in kinds))
+        steps, last = dict[type[Question], tuple[int, int]](), again
+        for place, (kind, often) in enumerate(kinds, start=1):
+            last += often
+            steps[kind] = place, last
+        for question in filter(None, asked.questions):
+            first, last = steps.get(type(question), (1, 0))
+            if not first <= asked.step <= last:
+                planned = "; ".join(f"{k.kind} in steps {a} to {b}" for k, (a, b) in steps.items())
+                raise WrongRoundError(
+                    "server",
+                    "step",
+                    f"{round.method.name} with these settings asks {planned or 'nothing more'}, "
+                    f"not {question.kind} in step {asked.step}",
+                )
 
     def _charged(self, asked: Ask) -> bytes:
         """Compute an answer, within the privacy budget where there is one."""

@@ -429,6 +429,28 @@ class Method(ABC, Generic[S]):
         del alpha, steps
         return (Disclosure(cal.n, cal.n),)
 
+    def schedule(
+        self, agents: int, n_classes: int | None
+    ) -> tuple[tuple[type[Question], int], ...]:
+        """Return the kinds of question of its dialogue in order, and how often each is asked.
+
+        An agent answers nothing else. By default every kind is asked once.
+
+        Parameters
+        ----------
+        agents : int
+            How many agents the roster names.
+        n_classes : int or None
+            Number of classes, where there are any.
+
+        Returns
+        -------
+        tuple
+            Kinds and the largest number of questions of each, `Begin` once and first.
+        """
+        del agents, n_classes
+        return tuple((kind, 1) for kind in self.questions)
+
     def cells(self, cal: Calibration) -> tuple[int, ...]:
         """Return the sizes of the parts into which the round's settings cut an agent's points.
 

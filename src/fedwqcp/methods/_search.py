@@ -405,6 +405,23 @@ def search(
     return np.array([from_key(high) for high in highs])
 
 
+def most_steps(problems: int, groups: int, bounds: tuple[float, float] = (-inf, inf)) -> int:
+    """Return how many questions `search` asks at most.
+
+    A question halves every range that it asks of, or cuts it finer; where there are more ranges
+    than an answer has room for, the others wait.
+
+    Examples
+    --------
+    >>> most_steps(problems=1, groups=1), most_steps(problems=30, groups=10, bounds=(0.0, 1.0))
+    (64, 62)
+    """
+    halvings = (to_key(bounds[1]) - to_key(bounds[0])).bit_length()
+    at_once = max(1, LARGEST_ANSWER // groups)
+    waits = 0 if problems <= at_once else -(-problems // at_once)
+    return halvings * (1 + waits)
+
+
 def most_probes(problems: int, groups: int, answer_size: int = ANSWER_SIZE) -> int:
     """Return how many probes a question of `search` has at most.
 

@@ -217,6 +217,13 @@ class FCP(SummedCounts, Method[Summary]):
         drawn = self.sketch == "kll"  # at each level anew, so that other scores are in it
         return (Disclosure(n, sketch_size(n, points, self.min_gap), each_level=drawn),)
 
+    def schedule(
+        self, agents: int, n_classes: int | None
+    ) -> tuple[tuple[type[Question], int], ...]:
+        del agents, n_classes
+        counts = ((CountAt, ScoreBracket.steps(self.probes)),)
+        return ((Begin, 1), *(counts if self.sketch == "bisection" else ()))
+
     @property
     def sends_samples(self) -> bool:
         """Where every score is uploaded."""

@@ -238,6 +238,12 @@ class FedCPQQ(Method[Summary]):
         questions = 1 if self.selection == "fixed_local" else max(1, steps - 1)
         return (Disclosure(cal.n, min(cal.n, questions)),)
 
+    def schedule(
+        self, agents: int, n_classes: int | None
+    ) -> tuple[tuple[type[Question], int], ...]:
+        del agents, n_classes
+        return ((Begin, 1), *(() if self.selection == "fixed_local" else ((RankOf, 1),)))
+
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
         if isinstance(question, RankOf):
             return self._order_statistic(cal, question, rng)

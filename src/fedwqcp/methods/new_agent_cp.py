@@ -173,6 +173,13 @@ class NewAgentCP(Summed, Method[Summary]):
         questions = max(ScoreBracket.steps(self.probes), steps - 1)  # the first tells n alone
         return (Disclosure(cal.n, min(cal.n, self.probes * questions)),)
 
+    def schedule(
+        self, agents: int, n_classes: int | None
+    ) -> tuple[tuple[type[Question], int], ...]:
+        del agents, n_classes
+        counts = ((CountAt, ScoreBracket.steps(self.probes)),)
+        return ((Begin, 1), *(counts if self._counts else ()))
+
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
         del rng  # nothing is random
         if isinstance(question, CountAt):

@@ -194,9 +194,15 @@ class RobFCP(Method[Summary]):
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         del alpha
-        most = max(self.bins - 1, self.probes)
-        planned = self.bins - 1 + self.probes * ScoreBracket.steps(self.probes)
-        return (Disclosure(cal.n, min(cal.n, 2 + max(planned, most * (steps - 1)))),)
+        most = max(self.bins - 1, self.probes)  # in any question, of bins or of the search
+        questions = max(1 + ScoreBracket.steps(self.probes), steps - 1)
+        return (Disclosure(cal.n, min(cal.n, 2 + most * questions)),)
+
+    def schedule(
+        self, agents: int, n_classes: int | None
+    ) -> tuple[tuple[type[Question], int], ...]:
+        del agents, n_classes  # one question of bins, then the search
+        return ((Begin, 1), (CountAt, 1 + ScoreBracket.steps(self.probes)))
 
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
         del rng  # nothing is random

@@ -33,7 +33,7 @@ from fedwqcp.methods._pinball import (
     descend,
     federated_quantiles,
 )
-from fedwqcp.methods._search import ROUNDING, SumClaims, Sums, sums_at
+from fedwqcp.methods._search import ROUNDING, SumClaims, Sums, most_steps, sums_at
 from fedwqcp.methods.cphet.densities import (
     FEWEST,
     FittedDensity,
@@ -216,8 +216,21 @@ class CPhet(Method[Summary]):
         # some hundred sums a question, or numbers for as many targets as the server says
         return (*densities, Disclosure(cal.n, cal.n))
 
+    def schedule(
+        self, agents: int, n_classes: int | None
+    ) -> tuple[tuple[type[Question], int], ...]:
+        del n_classes
+        if self.scope == "local":
+            return ((Begin, 1),) if self.target == "mixture" else ()
+        if self._sends_scores:
+            return ((Begin, 1), (Weigh, 1))
+        targets = agents if self.target == "own" else 1
+        later = (SumsAt, most_steps(targets, targets))
+        rounds = (DescendToward, self.rounds)
+        return ((Begin, 1), (Weigh, 1), rounds if self.solver == "rounds" else later)
+
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
-        check_asked(question, self._asks)
+        check_asked(question, tuple(kind for kind, _ in self.schedule(1, None)))
         if not isinstance(question, Weigh | SumsAt | DescendToward):
             density = self._reweighting.density(cal)
             return FittedDensity(cal.n, density.numbers() if density else ())
@@ -321,15 +334,6 @@ class CPhet(Method[Summary]):
     def _sends_scores(self) -> bool:
         """Whether scores of single people leave the agents."""
         return self.form == "oracle" or self.solver == "exact"
-
-    @property
-    def _asks(self) -> tuple[type[Question], ...]:
-        """The kinds of question that these settings lead to."""
-        if self.scope == "local":
-            return (Begin,) if self.target == "mixture" else ()
-        if self._sends_scores:
-            return (Begin, Weigh)
-        return (Begin, Weigh, DescendToward if self.solver == "rounds" else SumsAt)
 
 
 __all__ = ["CPhet", "density_of"]

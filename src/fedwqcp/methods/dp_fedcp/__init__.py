@@ -32,8 +32,9 @@ from fedwqcp.methods._pinball import (
     descend,
     federated_quantiles,
 )
-from fedwqcp.methods._search import SumClaims, Sums, search
+from fedwqcp.methods._search import SumClaims, Sums, most_steps, search
 from fedwqcp.methods.dp_fedcp.label_shift import (
+    BLOCK,
     CountFirst,
     CountsAt,
     DescendFrom,
@@ -45,6 +46,7 @@ from fedwqcp.methods.dp_fedcp.label_shift import (
     count_labels,
     counts_at,
     draw_sizes,
+    first_points,
     label_weights,
 )
 from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level
@@ -59,6 +61,9 @@ from fedwqcp.wire.messages import (
     Target,
 )
 from fedwqcp.wire.release import Guarantee
+
+SCORES = (0.0, 1.0)
+"""The range of the scores."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +100,9 @@ class DPFedCP(Method[Summary]):
         What is returned: q_T, the mean over the last half of the rounds, or over all as published.
     subsample : bool, optional
         Use the first min(N_i, Nbar_i) points of agent i, (Nbar_i) multinomial with floor(N/2)
-        draws, as the theorem asks. Weights still come from all counts.
+        draws, as the theorem asks, but in tens, and all where fewer than ten would be left: the
+        server names the number, and no two numbers then differ by the labels of a few points.
+        Weights still come from all counts.
     seed : int, optional
         Seed of the server's multinomial draw.
 
@@ -162,7 +169,7 @@ class DPFedCP(Method[Summary]):
     outcomes = (SharedThreshold, PerAgentThresholds)
     per_label = True
     needs_labels = True
-    score_range = (0.0, 1.0)
+    score_range = SCORES
     corrects_shift_of = "labels"
     guarantee = Guarantee("target-shift", "approximate")
     assumption = (
@@ -205,17 +212,32 @@ class DPFedCP(Method[Summary]):
             disclosed = 2 * C * max(self.rounds, steps - 1)
         return tuple(Disclosure(n, min(n, disclosed), part) for part, n in enumerate(sizes))
 
+    def schedule(
+        self, agents: int, n_classes: int | None
+    ) -> tuple[tuple[type[Question], int], ...]:
+        first = ((Begin, 1), (CountFirst, 1)) if self.subsample else ((Begin, 1),)
+        if self.solver == "rounds":
+            return (*first, (DescendFrom, self.rounds))
+        C, targets = n_classes or 1, agents if self.target == "own" else 1
+        return (*first, (CountsAt, most_steps(targets * C, C, SCORES)))
+
+    def cells(self, cal: Calibration) -> tuple[int, ...]:
+        blocks = cal.n // BLOCK if self.subsample else 0
+        return () if blocks < 2 else (BLOCK,) * (blocks - 1) + (cal.n - BLOCK * (blocks - 1),)
+
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
         if cal.n and not (cal.scores.min() >= 0 and cal.scores.max() <= 1):
             raise InputError("dp-fedcp needs scores between 0 and 1, such as those of LAC or APS")
         labels, C = self._labelled(cal).labelled("dp-fedcp")
-        check_asked(question, self._asks)
+        kinds = tuple(kind for kind, _ in self.schedule(1, C))
+        check_asked(question, kinds)
         check_extent(question, C, subsample=self.subsample, shared=self.target != "own")
         if isinstance(question, CountsAt):
-            first = slice(question.size)
+            first = slice(first_points(question.size, cal.n))
             return Sums(tuple(counts_at(question.probes, cal.scores[first], labels[first], C)))
         if isinstance(question, DescendFrom):
-            first, w = slice(question.size), np.array(question.weights)
+            first = slice(first_points(question.size, cal.n))
+            w = np.array(question.weights)
             loss = SmoothedPinball(
                 cal.scores[first],
                 w.reshape(-1, C)[:, labels[first]],
@@ -226,7 +248,7 @@ class DPFedCP(Method[Summary]):
             noise = (self.noise, rng)
             return descend(loss, np.array(question.q), self.local_steps, self.step_size, noise)
         size = question.size if isinstance(question, CountFirst) else None
-        return count_labels(labels[:size], C, self.count_noise, rng)
+        return count_labels(labels[: first_points(size, cal.n)], C, self.count_noise, rng)
 
     def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
         if isinstance(question, CountsAt):
@@ -274,12 +296,6 @@ class DPFedCP(Method[Summary]):
             return Calibration(cal.scores, np.zeros(0, dtype=np.int64), n_classes=cal.n_classes)
         return cal
 
-    @property
-    def _asks(self) -> tuple[type[Question], ...]:
-        """The kinds of question that these settings lead to."""
-        first = (Begin, CountFirst) if self.subsample else (Begin,)
-        return (*first, CountsAt if self.solver == "exact" else DescendFrom)
-
     def _counts(self, answers: Sequence[Summary]) -> Floats:
         """Return the label counts of all agents, shape (M, C)."""
         if self.count_noise:
@@ -313,7 +329,7 @@ class DPFedCP(Method[Summary]):
             return np.asarray((below >= level).reshape(len(counts), -1))
 
         T, C = shift.weights.shape
-        return (yield from search(ask, reached, T * C, C, bounds=(0.0, 1.0)))
+        return (yield from search(ask, reached, T * C, C, bounds=SCORES))
 
     def _rounds(
         self, shift: LabelShift, sizes: tuple[int | None, ...], alpha: float

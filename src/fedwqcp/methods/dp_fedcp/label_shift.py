@@ -70,6 +70,24 @@ class NoisyCounts(Summary):
         return (sum(max(0, count - count_margin(self.noise)) for count in self.counts),)
 
 
+BLOCK = 10
+"""The first points that a server asks for are counted in blocks of so many."""
+
+
+def first_points(size: int | None, n: int) -> int:
+    """Return how many of n points count where the first ``size`` are asked for; None for all.
+
+    Whatever sizes are asked, what counts differs by at least ten points or by none.
+
+    Examples
+    --------
+    >>> [first_points(size, n=35) for size in (0, 9, 10, 19, 25, 26, 99)]
+    [0, 0, 10, 10, 20, 20, 35]
+    """
+    rounded = n if size is None else size - size % BLOCK
+    return rounded if n - rounded >= BLOCK else n
+
+
 def count_margin(noise: float) -> int:
     """Return what discrete Gaussian noise passes less than once in e^40 draws."""
     return ceil(TAIL * noise)  # its tail is no heavier than the normal one
@@ -99,7 +117,7 @@ def check_labels(
         later > before + margin for later, before in zip(sent.counts, first.counts, strict=True)
     ):
         raise InputError("must not pass those of all points, as given before", field="counts")
-    most = min(size, sum(first.counts)) if not noise else size
+    most = size + BLOCK - 1 if noise else first_points(size, sum(first.counts))
     if sent.sizes()[0] > most or (not noise and sum(sent.counts) < most):
         raise InputError(f"must be of the first {size} points", field="counts")
 
