@@ -17,6 +17,7 @@ from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.secure import secure_round
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport import local
+from fedwqcp.federation.transport.folder import write_answer
 from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.messages import Answer, Ask, Round
 
@@ -242,6 +243,45 @@ def test_names_of_a_long_roster_stand_with_their_keys(keys):
     other = replace(round, keys={**named, "a7": "f" * 64}).brief()
     assert brief.roster.sha256 != other.roster.sha256
     assert decode(encode(brief), Round) == brief
+
+
+def hidden(round, keys):
+    """The round with the digest of a long roster, which names these keys, in place of its own."""
+    many = tuple(f"a{i}" for i in range(300))
+    named = {name: f"{at:064x}" for at, name in enumerate(many)}
+    return replace(round, agents=(*many, *keys), keys={**named, **keys}, quorum=1).brief()
+
+
+@pytest.mark.guarantee("SECURITY.md", "By files such a round is not answered")
+@pytest.mark.parametrize("named", [True, False])
+def test_by_files_no_round_is_answered_that_hides_its_roster(keys, named, tmp_path):
+    own = keys["north"].public if named else "f" * 64
+    side = agent(hidden(terms(keys), {"north": own}), "north", keys)
+    with pytest.raises(InputError, match="by files a round names them all"):
+        write_answer(side, tmp_path / "north.json")
+    unsigned = replace(terms(keys), keys={}, agents=tuple(f"a{i}" for i in range(300)), quorum=1)
+    bare = Agent("north", unsigned.brief(), fw.Calibration(SCORES["north"]))
+    with pytest.raises(InputError, match="by files a round names them all"):
+        write_answer(bare, tmp_path / "north.json")
+    assert not (tmp_path / "north.json").exists()
+
+
+@pytest.mark.guarantee("SECURITY.md", "a roster with another key cannot use that signature")
+def test_what_is_signed_for_the_digest_of_one_roster_counts_in_no_other(keys):
+    """A site asked under a roster that does not name its key gives nothing to one that does."""
+    many = tuple(f"a{i}" for i in range(300))
+    named = {name: f"{at:064x}" for at, name in enumerate(many)}
+    honest = replace(
+        terms(keys),
+        agents=(*many, "north"),
+        keys={**named, "north": keys["north"].public},
+        quorum=1,
+    )
+    said = agent(hidden(terms(keys), {"north": "f" * 64}), "north", keys).answer()
+    moved = replace(decode(said, Answer, Plan.of(honest).kinds), terms=Plan.of(honest).terms)
+    assert refusal_of(honest, said).field == "terms"
+    assert refusal_of(honest, encode(moved)).field == "signature"
+    assert refusal_of(honest, agent(honest.brief(), "north", keys).answer()) is None
 
 
 @pytest.mark.parametrize(

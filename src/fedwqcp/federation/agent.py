@@ -156,7 +156,8 @@ class Agent:
     rng : numpy.random.Generator, optional
         Source of noise; by default from the operating system, so that nobody can predict it.
     sign_key : SigningKey, optional
-        Its key. With it only rounds that name its public half are answered; they need it.
+        Its key, which rounds that name keys need. With it only rounds are answered that name its
+        public half, or over an engine, for more than 256 agents, a digest of all names and keys.
 
     Raises
     ------

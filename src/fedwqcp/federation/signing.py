@@ -55,7 +55,11 @@ class SigningKey:
         self.public: str = self._key.public_key().public_bytes_raw().hex()
 
     def check(self, round: Round, agent: str) -> None:
-        """Refuse a round that does not name this key for the agent: nobody could check it."""
+        """Refuse a round that does not name this key for the agent: nobody could check it.
+
+        A long roster is a digest, in which a key cannot be looked up. The signature covers it, so
+        that it counts in no round of another roster.
+        """
         if not round.signed:
             raise InputError(
                 "this round takes unsigned answers, and this agent has a key to sign with: ask the "

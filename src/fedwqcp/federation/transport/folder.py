@@ -93,6 +93,11 @@ def write_answer(agent: Agent, path: Path, ask: Path | None = None) -> bool:
     """
     if agent.plan.round.secure is not None:
         raise InputError("the terms say that this round is secure: its answers go under masks")
+    if agent.plan.round.roster is not None:
+        raise InputError(
+            "this round holds a digest in place of its agents' names and keys; by files a round "
+            "names them all, so that a site sees who takes part: ask the server for that file"
+        )
     _step_of(agent, ask)
     answer = agent.answer(None if ask is None else read(ask))
     with locked(path.parent):
