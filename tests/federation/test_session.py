@@ -123,8 +123,28 @@ def test_a_node_that_stays_away_is_missing_and_the_quorum_decides(tmp_path):
 
 def test_a_name_that_two_nodes_claim_is_refused_and_an_unknown_one_listed(tmp_path):
     result = Session(carrier(tmp_path, "abcbx"), terms(), QUICK, None, None).run()
-    assert result.release.refused == {"b": "agent: two nodes claim this name"}
+    assert result.release.refused == {"b": session.CLAIMED_TWICE}
     assert list(result.unknown_nodes) == ["node-4"]
+
+
+@pytest.mark.guarantee("SECURITY.md", "a name that two nodes claim counts for neither")
+@pytest.mark.parametrize("nodes", [None, {"a": "node-0", "b": "node-1", "c": "node-2"}])
+def test_a_node_in_another_s_name_evicts_it_unless_names_are_bound(tmp_path, nodes):
+    """The node of a answers as b: without nodes= nobody can know which of the two is b."""
+    result = Session(carrier(tmp_path, "bbc"), terms(quorum=1), QUICK, nodes, None).run()
+    if nodes is None:
+        assert (result.release.used, result.release.missing) == (("c",), ("a",))
+        assert result.release.refused == {"b": session.CLAIMED_TWICE}
+        assert "nothing tells which of them is right" in session.CLAIMED_TWICE
+    else:
+        assert result.release.used == ("b", "c")
+        assert list(result.release.refused) == ["a"]
+
+
+@pytest.mark.guarantee("SECURITY.md", "A free name that it claims counts as that agent's")
+def test_a_node_under_a_free_name_counts_as_that_agent(tmp_path):
+    result = Session(carrier(tmp_path, "bc"), terms(quorum=1), QUICK, None, None).run()
+    assert (result.release.used, result.release.missing) == (("b", "c"), ("a",))
 
 
 def test_named_nodes_alone_are_asked(tmp_path):

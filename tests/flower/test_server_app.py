@@ -22,6 +22,7 @@ from fedwqcp.federation.audit import audit
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport import local
 from fedwqcp.federation.transport.flower import Timeouts, calibrate, client_app
+from fedwqcp.federation.transport.session import CLAIMED_TWICE
 from fedwqcp.wire.codec import encode
 
 ALL = {"max-share": 1.0}  # small samples, of which counts tell every score
@@ -204,7 +205,7 @@ def test_a_reply_that_breaks_a_rule_does_not_count(change, status, tmp_path):
 def test_an_answer_under_another_name_of_the_roster_is_refused_for_both(tmp_path):
     names = ("north", "south", "east", "south")
     found = calibrate(grid(tmp_path, names=names), terms(quorum=2), timeouts=QUICK)
-    assert found.release.refused == {"south": "agent: two nodes claim this name"}
+    assert found.release.refused == {"south": CLAIMED_TWICE}
     assert found.release.used == ("north", "east")
 
 

@@ -116,6 +116,13 @@ class Carrier(ABC):
         return returned
 
 
+CLAIMED_TWICE = (
+    "agent: two nodes claim this name, so neither answer counts, and nothing tells which of them "
+    "is right; nodes= or signed answers would"
+)
+"""The reason in a release; it blames nobody, since any node can claim any name."""
+
+
 class Session:
     """One round while it runs: who was asked, who replied what, which node is which agent.
 
@@ -213,7 +220,7 @@ class Session:
     ) -> list[Reply]:
         """Ask every node who it is, and return one reply for each agent.
 
-        A name that two nodes claim is refused.
+        A name that two nodes claim counts for neither: nothing tells which of them is right.
         """
         claims: dict[str, dict[NodeId, Reply]] = {}
 
@@ -234,7 +241,7 @@ class Session:
         for name in self.round.agents:
             replies = list(claims.get(name, {}).values())
             if len(replies) > 1:
-                self._refuse(name, "agent: two nodes claim this name")
+                self._refuse(name, CLAIMED_TWICE)
             else:
                 found += replies
         return found
