@@ -28,7 +28,7 @@ own = score.of(probs[held], y[held], u=u[held])
 rich, poor = own[:360].reshape(3, 120), own[360:540].reshape(3, 60)
 
 # %%
-# ``propagate`` passes +inf on: every set holds every label, which nobody can overlook. ``clip``
+# ``propagate`` passes +inf on: every set then holds every label. ``clip``
 # puts the agent's largest score in its place, ``exclude`` leaves the agent out. FCP pools all
 # points, and has no such trouble as long as they are enough together.
 
