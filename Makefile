@@ -39,7 +39,7 @@ paper: $(VENV)/.torch  ## the paper's experiment: make paper DATA=folder
 	$(BIN)/fedwqcp-lab reproduce --data $(DATA) --out runs/paper
 
 test-flower: $(VENV)/.flower  ## rounds between real processes, with TLS and authentication
-	$(BIN)/python -m pytest -n 2 --dist loadgroup tests/flower tests/federation/test_certs.py tests/cli/test_server.py \
+	$(BIN)/python -m pytest tests/flower tests/federation/test_certs.py tests/cli/test_server.py \
 	  src/fedwqcp/federation/transport/flower -m "not slow and not nightly"
 
 test-flower-oldest: $(VENV)/.flower-oldest  ## apps and a round between processes on the oldest supported Flower
@@ -48,8 +48,7 @@ test-flower-oldest: $(VENV)/.flower-oldest  ## apps and a round between processe
 	$(VENV)-flower/bin/python -m pytest tests/flower/test_new_app.py
 
 test-nvflare: $(VENV)/.nvflare  ## rounds over NVIDIA FLARE, within a process and between real ones
-	$(BIN)/python -m pytest -n 2 --dist loadgroup tests/nvflare tests/conformance/test_transports.py tests/cli/test_output.py \
-	  -m "not slow and not nightly"
+	$(BIN)/python -m pytest tests/nvflare tests/conformance/test_transports.py tests/cli/test_output.py -m "not slow and not nightly"
 
 nightly: $(VENV)/.simulation $(VENV)/.nvflare  ## the slow faults of a federation, the oldest Flower, three minutes of the fuzzer
 	$(BIN)/python -m pytest tests/flower tests/nvflare -m nightly

@@ -17,7 +17,7 @@ from fedwqcp.federation.audit import audit
 from fedwqcp.federation.transport.deployment import round_ended, wait_until
 from fedwqcp.wire.codec import encode
 
-pytestmark = [pytest.mark.flower, pytest.mark.xdist_group("processes")]
+pytestmark = pytest.mark.flower
 
 PAIR = AGENTS[:2]
 SHORT = {  # settings that keep the dialogue short

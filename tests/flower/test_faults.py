@@ -18,7 +18,7 @@ from fedwqcp.federation.audit import audit
 from fedwqcp.federation.transport.deployment import wait_until
 from fedwqcp.federation.transport.flower.deployment import new_app
 
-pytestmark = [pytest.mark.flower, pytest.mark.xdist_group("processes")]
+pytestmark = pytest.mark.flower
 
 SOUND = ("agent-0", "agent-1")
 VALUES = {

@@ -13,7 +13,7 @@ from fedwqcp.federation.audit import audit
 from fedwqcp.federation.transport.deployment import round_ended, wait_until
 from fedwqcp.federation.transport.flower.deployment import LocalFederation, new_app
 
-pytestmark = [pytest.mark.flower, pytest.mark.xdist_group("processes")]
+pytestmark = pytest.mark.flower
 
 SITES = ("north", "south", "east", "west")
 LOST = "west"

@@ -29,7 +29,7 @@ from fedwqcp.federation.transport.nvflare.deployment import (
 )
 from fedwqcp.wire.codec import encode
 
-pytestmark = [pytest.mark.nvflare, pytest.mark.xdist_group("processes")]
+pytestmark = pytest.mark.nvflare
 
 SITES = ("st-mary", "lakeside", "north")
 PAIR = SITES[:2]
