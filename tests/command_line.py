@@ -133,7 +133,10 @@ def programs():
     address, begin = str(folder / "s"), f"sys.path.insert(0, {str(Path(__file__).parent)!r})"
     code = f"import sys; {begin}; from command_line import serve; serve({address!r})"
     server = subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},  # a process that forks has one thread
     )
     atexit.register(server.stdin.close)  # it ends with this process
     assert server.stdout.read(1) == b"!", "it listens"
