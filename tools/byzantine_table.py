@@ -221,26 +221,30 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     "weighted-median-cp": (
         "the threshold stays between honest ones, up to what the release withstands",
         THRESHOLD,
-        SHARED,
+        "the threshold, and what it withstands",
         ("methods/test_weighted_median_cp.py::test_what_a_round_withstands_it_withstands",),
     ),
     "trimmed-mean-cp": (
         "the threshold stays between honest ones, up to what the release withstands",
         THRESHOLD,
-        SHARED,
+        "the threshold, and what it withstands",
         (
             "methods/test_trimmed_mean_cp.py::"
             "test_up_to_its_number_of_byzantine_agents_it_stays_between_honest_thresholds",
         ),
     ),
     "rob-fcp": (
-        "if it looks honest in the histogram, the threshold moves within one bin; else it is left "
-        "out, or an odd honest agent in its place",
+        "if it looks honest in the histogram, the threshold moves within one bin, of which the "
+        "outer two have no end; else it is left out, or an odd honest agent in its place",
         "two quantiles, a histogram, then counts",
         "the threshold, who was left out",
         (
             "methods/test_rob_fcp.py::test_an_agent_is_bound_to_its_histogram",
+            "federation/test_byzantine.py::"
+            "test_rob_fcp_moves_within_one_bin_for_an_agent_that_looks_honest_in_its_histogram",
             "methods/test_rob_fcp.py::test_two_byzantine_agents_of_six_are_left_out",
+            "methods/test_rob_fcp.py::"
+            "test_an_odd_honest_agent_is_left_out_in_place_of_one_that_looks_honest",
         ),
     ),
     "max-cp": (
@@ -258,12 +262,15 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     ),
     "fedcp-qq": (
         "the threshold stays between its honest neighbours; with `selection=truncate_min` a claim "
-        "of n = 1 makes it +inf for all",
+        "of n = 1 leaves one random score of each agent, which is +inf for all unless "
+        "M / (M + 1) >= 1 - alpha",
         "one order statistic and n_k",
         "the threshold and its rank",
         (
             "federation/test_byzantine.py::"
             "test_a_quantile_of_quantiles_stays_between_its_honest_neighbours",
+            "federation/test_byzantine.py::"
+            "test_with_truncated_samples_a_claim_of_one_leaves_one_score_of_each_agent",
         ),
     ),
     "fcp": (
@@ -288,11 +295,14 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         "another agent's distribution of a class moves by the share it borrows; a `mixture` "
         "target by n / (N + n)",
         "class counts and order statistics",
-        "every agent's threshold, and what share of it is borrowed",
+        "every agent's threshold, and what share of it is borrowed and of classes that the agent "
+        "lacks",
         (
             "methods/test_fedls_cp.py::"
             "test_other_agents_move_a_distribution_by_the_share_that_is_borrowed",
             "methods/test_fedls_cp.py::test_without_loans_other_agents_change_nothing",
+            "methods/test_fedls_cp.py::"
+            "test_another_agent_moves_the_mixture_by_its_share_of_the_points",
         ),
     ),
     "dp-fedcp": (

@@ -6,7 +6,7 @@ refused by name, and the round goes on without it, as if it had never been there
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from math import inf
 
 import numpy as np
@@ -19,7 +19,8 @@ from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import choose_method
 from fedwqcp.federation.server import Server
 from fedwqcp.methods import Calibration, Terms
-from fedwqcp.methods.cphet import CPhet, FittedDensity, Weighed, WeightedScores
+from fedwqcp.methods.cphet import CPhet, FittedDensity, Weigh, Weighed, WeightedScores
+from fedwqcp.methods.cphet.densities import FeatureDensities
 from fedwqcp.methods.dp_fedcp import LabelCounts, NoisyCounts, Step, Sums
 from fedwqcp.methods.fcp import CountAt, Counts
 from fedwqcp.methods.fed_crc import LossCurve
@@ -311,13 +312,40 @@ def test_a_quantile_of_quantiles_stays_between_its_honest_neighbours(q, n):
     assert around[k - 1] <= release.threshold("a") <= around[k]
 
 
-@given(n=st.integers(0, 40), loss=st.floats(0, 1))
-@settings(max_examples=30, deadline=None)
-def test_fed_crc_moves_by_at_most_n_ranks_of_the_honest_scores(n, loss):
-    honest = cals()
+@pytest.mark.guarantee(
+    "SECURITY.md", "a claim of n = 1 leaves one random score of each agent, which is +inf for all"
+)
+@pytest.mark.parametrize(("alpha", "finite"), [(0.2, True), (0.19, False), (0.1, False)])
+def test_with_truncated_samples_a_claim_of_one_leaves_one_score_of_each_agent(alpha, finite):
+    """Of four agents with one score each, the largest covers 4 / 5 on average, and none more."""
+
+    def raw(step, question):
+        return SampleSize(1) if step == 0 else LocalQuantile(0.0, 1)
+
+    method = fw.methods.get("fedcp-qq", selection="truncate_min")
+    release = play(opened(method, alpha), cals(), raw).release()
+    assert release.refused == {}
+    assert (release.threshold("a") < inf) is finite
+    if finite:
+        assert (release.outcomes[0].rank, release.outcomes[0].k) == (1, 4)
+
+
+@st.composite
+def loss_curves(draw):
+    """Any curve that is admitted: n, and sums of losses from n to 0 that never rise."""
+    n = draw(st.integers(0, 40))
+    levels = sorted(draw(st.lists(st.floats(0, 1), min_size=1, max_size=12)), reverse=True)
+    at = np.minimum(np.arange(1001) * len(levels) // 1000, len(levels) - 1)
+    return LossCurve(tuple((n * np.array(levels)[at]).tolist()), n)
+
+
+@given(curve=loss_curves())
+@settings(max_examples=60, deadline=None)
+def test_fed_crc_moves_by_at_most_n_ranks_of_the_honest_scores(curve):
+    honest, n = cals(), curve.n
     pooled = np.sort(np.concatenate([cal.scores for cal in honest.values()]))
-    curve = LossCurve((n * loss,) * 1001, n)
     release = play(opened("fed-crc"), honest, lambda *_: curve).release()
+    assert release.refused == {}
     R = conformal_rank(len(pooled) + n, 0.2, extra=4)
     order = [0.0, *pooled.tolist(), inf]
     low, high = order[max(0, R - n)], order[min(R, len(pooled) + 1)]
@@ -353,19 +381,20 @@ def test_admitted_counts_are_those_of_one_sample(data):
         low, high = ends[at], ends[at + 1]
 
 
-def test_dp_fedcp_moves_by_at_most_the_agents_share_of_every_step():
-    """The furthest steps that pass: each round moves the threshold by share x K x eta at most."""
+@pytest.mark.parametrize("way", [(-0.2,), (0.8,), (0.8, -0.2), (0.8, 0.8, 0.8, -0.2)])
+def test_dp_fedcp_moves_by_at_most_the_agents_share_of_every_step(way):
+    """The furthest steps that pass, down by alpha, up by 1 - alpha: share x K x eta a round."""
     T, K, eta, alpha = 30, 20, 1e-3, 0.2
     method = fw.methods.get("dp-fedcp", rounds=T, average="last").toward("mixture")
     honest = cals()
 
-    def down(step, question):
+    def furthest(step, question):
         if step == 0:
             return LabelCounts((20, 20, 20))
-        q = np.array(question.q)
-        return Step(tuple([-K * eta * alpha] * len(q)), tuple((q - K * eta * alpha).tolist()))
+        q, far = np.array(question.q), K * eta * way[step % len(way)]
+        return Step((far,) * len(q), tuple((q + far * (K - 1) / 2 / K).tolist()))
 
-    moved = play(opened(method), honest, down).release()
+    moved = play(opened(method), honest, furthest).release()
     assert moved.refused == {}
     alone = fw.calibrate(
         honest,
@@ -380,8 +409,8 @@ def test_dp_fedcp_moves_by_at_most_the_agents_share_of_every_step():
     assert (np.abs(np.asarray(moved.threshold("a")) - alone) <= most + 1e-9).all()
 
 
-def targeting(n, towards):
-    """An agent of cphet whose n points all score 0, with the most weight that is admitted."""
+def targeting(n, towards, scores=(0.0,)):
+    """An agent of cphet with the most weight that is admitted, evenly on scores of its choice."""
     claimed = ()
 
     def raw(step, question):
@@ -393,8 +422,8 @@ def targeting(n, towards):
             share = sum(sizes) / sizes[0] if towards == "one" else 1.0
             claimed = (n * share, 0.0, 0.0, 0.0) if towards == "one" else (n * share,) * 3 + (0.0,)
             return Weighed(claimed, tuple(total * share for total in claimed))
-        none = (0.0,) * len(claimed)
-        return Sums(sum((claimed if v >= 0 else none for v in question.probes), ()))
+        shares = (sum(score <= v for score in scores) / len(scores) for v in question.probes)
+        return Sums(tuple(share * total for share in shares for total in claimed))
 
     return raw
 
@@ -403,23 +432,33 @@ def targeting(n, towards):
     "docs/explanation/byzantine.md", "its own density takes at most a share n / N_t"
 )
 @pytest.mark.parametrize(("n", "towards", "mass"), [(6, "all", (6, 6, 6)), (6, "one", (18, 0, 0))])
+@given(scores=st.just([0.0]) | st.just([1.0]) | st.lists(st.floats(0, 1), min_size=1, max_size=9))
+@settings(max_examples=15, deadline=None)
 def test_cphet_moves_by_at_most_n_weights_of_which_other_targets_lack_what_one_has(
-    n, towards, mass
+    n, towards, mass, scores
 ):
-    """Towards one target n N / N_t, towards all n: so much mass below every honest score."""
+    """Towards one target n N / N_t, towards all n: thresholds pass less honest weight than that."""
     honest = cals()
-    release = play(opened("cphet"), honest, targeting(n, towards)).release()
+    release = play(opened("cphet"), honest, targeting(n, towards, scores)).release()
     assert release.refused == {}
     expected = fw.calibrate(honest, method="cphet", alpha=0.2, score="lac")
+    pooled, weights = honest_weights(honest)
     for at, agent in enumerate(honest):
         # its own weights do not change: an agent without a density is none of the mixture
-        if not mass[at]:
-            assert release.threshold(agent) == expected.threshold(agent)
-            continue
-        pooled = np.sort(np.concatenate([cal.scores for cal in honest.values()]))
-        places = np.searchsorted(pooled, [release.threshold(agent), expected.threshold(agent)])
-        assert places[1] - places[0] >= 0
-        assert release.threshold(agent) < expected.threshold(agent)
+        low, high = sorted((release.threshold(agent), expected.threshold(agent)))
+        passed = weights[at][(low < pooled) & (pooled < high)].sum()
+        assert (low == high) if not mass[at] else (passed <= mass[at] + 1e-9)
+        if mass[at] and scores == [0.0]:
+            assert release.threshold(agent) < expected.threshold(agent), "and it does move"
+
+
+def honest_weights(honest):
+    """The scores of all honest agents, and their weights towards each: what ``exact`` sends."""
+    method, rng = CPhet(solver="exact"), np.random.default_rng(0)
+    fitted = [method.answer(cal, Begin(), 0.2, rng) for cal in honest.values()]
+    densities = FeatureDensities(tuple(f.n for f in fitted), tuple(f.density for f in fitted))
+    sent = [method.answer(cal, Weigh(densities), 0.2, rng) for cal in honest.values()]
+    return np.concatenate([s.values for s in sent]), np.hstack([s.weights for s in sent])
 
 
 def test_a_descent_of_cphet_starts_at_a_mean_that_moves_by_the_agents_share_of_the_range():
@@ -497,3 +536,93 @@ def test_a_wrong_agent_costs_the_round_its_steps_and_nothing_else():
     server = play(opened("fcp"), cals(), changes_its_mind)
     clean = play(replace(opened("fcp"), agents=HONEST), cals(), None)
     assert server.step <= 2 * clean.step
+
+
+@pytest.mark.guarantee("SECURITY.md", "if it looks honest in the histogram, the threshold moves")
+@given(inside=st.lists(st.floats(0, 1), min_size=21, max_size=21))
+@settings(max_examples=25, deadline=None)
+def test_rob_fcp_moves_within_one_bin_for_an_agent_that_looks_honest_in_its_histogram(inside):
+    """Same quantiles and histogram as an honest agent, other scores inside each bin."""
+    method = fw.methods.get("rob-fcp", byzantine=1)
+    twin = np.sort(np.random.default_rng(7).uniform(size=60))
+    edges = ()
+
+    def raw(sample):
+        def answer(step, question):
+            nonlocal edges
+            if step == 0:
+                low, high = 12, 49  # floor(61 * 0.2) and ceil(61 * 0.8)
+                return Span(float(twin[low - 1]), float(twin[high - 1]), 60)
+            if step == 1:
+                edges = question.values
+                return Counts(60, tuple(np.searchsorted(twin, edges, side="right").tolist()))
+            return Counts(60, tuple(np.searchsorted(sample(), question.values, "right").tolist()))
+
+        return answer
+
+    def moved():
+        """Every score somewhere between its bin's ends and the two quantiles that were sent."""
+        fixed = np.sort([0.0, *np.nextafter(edges, 2), twin[11], twin[48], 1.0])
+        last = np.sort([*edges, twin[11], twin[48], 1.0])
+        found = twin.copy()
+        for at, score in enumerate(twin):
+            low = fixed[np.searchsorted(fixed, score, "right") - 1]
+            high = last[np.searchsorted(last, score)]
+            if at not in (11, 48):
+                found[at] = min(low + inside[np.searchsorted(edges, score)] * (high - low), high)
+        return np.sort(found)
+
+    releases = [
+        play(opened(method), cals(), raw(sample)).release() for sample in (lambda: twin, moved)
+    ]
+    assert [release.refused for release in releases] == [{}, {}]
+    assert releases[0].outcomes[0].left_out == releases[1].outcomes[0].left_out
+    places = np.searchsorted(edges, [release.threshold("a") for release in releases])
+    assert places[0] == places[1]
+
+
+LOCAL, SHARED = {"local-quantile"}, {"value"}
+
+
+@pytest.mark.guarantee("SECURITY.md", "What the server learns of an agent is what its answers hold")
+@pytest.mark.parametrize(
+    ("method", "answers", "questions", "outcome"),
+    [
+        ("split-cp", set(), set(), set()),
+        ("guarded-median-cp", LOCAL, set(), SHARED),
+        ("weighted-median-cp", LOCAL, set(), {"value", "withstands"}),
+        ("trimmed-mean-cp", LOCAL, set(), {"value", "withstands"}),
+        ("rob-fcp", {"span", "counts"}, {"count-at"}, {"value", "left_out", "loss"}),
+        ("max-cp", LOCAL, set(), SHARED),
+        ("new-agent-cp", {"weighted-points"}, set(), SHARED),
+        ("fedcp-qq", LOCAL, set(), {"value", "rank", "k", "coverage"}),
+        ("fcp", {"counts"}, {"count-at"}, SHARED),
+        ("fed-crc", {"loss-curve"}, set(), SHARED),
+        ("fedls-cp", {"class-sketches"}, set(), {"values", "borrowed", "unseen", "n0"}),
+        ("dp-fedcp", {"label-counts", "step"}, {"descend-from"}, {"values"}),
+        (
+            "cphet",
+            {"fitted-density", "weighed", "sums"},
+            {"weigh", "sums-at"},
+            {"values", "effective"},
+        ),
+        ("fedwq-cp", LOCAL, set(), SHARED),
+        ("private-fedwq-cp", {"private-quantile"}, set(), SHARED),
+        ("fedavgq-cp", LOCAL, set(), SHARED),
+    ],
+)
+def test_this_reaches_the_server_and_this_the_other_agents(method, answers, questions, outcome):
+    settings = {"private-fedwq-cp": {"epsilon": 5.0}}.get(method, {})
+    server = Server(replace(opened(fw.methods.get(method, **settings)), agents=HONEST))
+    agents = {k: Agent(k, server.plan, cal, allow_samples=True) for k, cal in cals().items()}
+    up, down, kinds = set(), set(), server.plan.kinds
+    while not server.ended:
+        for name, ask in server.asks().items():
+            said = agents[name].answer(ask if server.step else None)
+            up |= {each.kind for each in decode(said, Answer, kinds).answers}
+            down |= {q.kind for q in decode(ask, Ask, kinds).questions} if server.step else set()
+            server.receive(said, name, name)
+        server.close_step()
+    sent = server.release().public()
+    assert (up, down, sent.received) == (answers, questions, {})
+    assert {field.name for each in sent.outcomes for field in fields(each)} == outcome

@@ -154,6 +154,31 @@ def test_other_agents_move_a_distribution_by_the_share_that_is_borrowed(n, score
     assert np.mean(own < q) * (1 - b) <= 0.9 + gap or q == inf
 
 
+@pytest.mark.guarantee("SECURITY.md", "a `mixture` target by n / (N + n)")
+@given(counts=st.tuples(st.integers(0, 150), st.integers(0, 150)))
+@settings(max_examples=40, deadline=None)
+def test_another_agent_moves_the_mixture_by_its_share_of_the_points(counts):
+    """Without loans its counts alone reach another agent: the level moves by n / (N + n)."""
+    own, labels = np.random.default_rng(3).uniform(size=(2, 100))
+    own, labels = np.where(labels < 0.3, own / 2, own), (labels < 0.3).astype(int)
+    n, method = sum(counts), FedLSCP(n0=0)
+    m = agent(np.full(n, 0.5), np.repeat([0, 1], counts))
+    terms = {"method": method, "target": "mixture", "alpha": 0.2}
+    release = fw.calibrate({"a": agent(own, labels), "m": m}, **terms)
+    q, sent = release.threshold("a"), release.received["a"][0]
+    pi = np.bincount(labels) / 100  # without the other agent
+    cells = read_cells(sent, 0.2, (method.points, method.min_gap, method.min_class))
+
+    def covered(at):
+        return sum(
+            p * cell.at_least(np.array([at]))[0] / (cell.n + 1)
+            for p, cell in zip(pi, cells, strict=True)
+        )
+
+    assert covered(q) >= 0.8 - n / (100 + n) - 1e-9
+    assert covered(np.nextafter(q, -inf)) <= 0.8 + n / (100 + n) + 1e-9
+
+
 def test_a_class_never_seen_is_covered_by_nobody_or_judged_by_others():
     rng = np.random.default_rng(1)
     both = agent(rng.uniform(size=400), np.arange(400) % 2)

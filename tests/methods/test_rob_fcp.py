@@ -113,6 +113,14 @@ def test_two_byzantine_agents_of_six_are_left_out(claim: np.ndarray, where: int)
     assert found.value == threshold(honest(), "fcp", 0.1)
 
 
+@pytest.mark.guarantee("SECURITY.md", "else it is left out, or an odd honest agent in its place")
+def test_an_odd_honest_agent_is_left_out_in_place_of_one_that_looks_honest() -> None:
+    odd, attacker = 0.8 + honest(1, seed=9)["h0"] / 5, honest(1, seed=8)["h0"]
+    agents = {**honest(), "odd": odd, "attacker": attacker}
+    assert outcome(agents, byzantine=1).left_out == (4,)
+    assert outcome({**honest(), "odd": odd, "attacker": np.zeros(60)}, byzantine=1).left_out == (5,)
+
+
 def test_an_exact_copy_counts_once() -> None:
     good = honest()
     found = outcome({**good, "copy": good["h1"]}, byzantine=1, cap=10**6)
