@@ -56,7 +56,7 @@ def test_the_report_of_a_monitor_draws_filters_and_tells_the_state(chromium, wat
     opened.press("lakeside")
     assert list(opened.cards()) == ["lakeside"]
     assert plots.count() == 1
-    classes = opened.page.locator(".table", has_text="Standing of each class")
+    classes = opened.page.locator(".table", has_text="State of each class")
     assert classes.locator("tbody tr:visible").count() == 2
     opened.press("Show all")
 

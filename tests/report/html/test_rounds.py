@@ -110,7 +110,7 @@ def test_classes_are_called_by_their_names(rounds):
     assert "melanoma, nevus, skin tag" in said
     labels = np.load(rounds / "st-mary-test.npz")["labels"]
     assert any(f"True answer: {named.classes[label]}." in said for label in labels)
-    assert not re.search(r"Truth: \d", said)
+    assert not re.search(r"True answer: \d", said)
 
 
 @pytest.mark.parametrize(
