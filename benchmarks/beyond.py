@@ -13,7 +13,6 @@ import json
 import lzma
 import sys
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from math import exp, isfinite, log
 from pathlib import Path
 from statistics import fmean, geometric_mean, median
@@ -23,7 +22,7 @@ import numpy as np
 import fedwqcp as fw
 from fedwqcp_lab.comparison import display_title
 from fedwqcp_lab.results import Result, read_results
-from fedwqcp_lab.studies.stress import StressResult, journal_of
+from fedwqcp_lab.studies.stress import StressResult, journal_of, size_at
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results" / "beyond"
@@ -181,7 +180,7 @@ def _matched(stressed: Sequence[StressResult]) -> Iterator[list[str]]:
     heads = (f"{_title(own, name)}: worst {1 - recipe[name][0]:.3f}" for name in names)
     yield ["score", "method", *heads, "size ratio", "size ratio at alpha = 0.05"]
     for row in MATCHED:
-        sizes = [_size_at(points[name, row], recipe[name][0]) for name in names]
+        sizes = [size_at(points[name, row], recipe[name][0]) for name in names]
         cells = ["none" if x is None else f"{x:.2f}" for x in sizes]
         ratios = [x / recipe[name][1] for name, x in zip(names, sizes, strict=True) if x]
         matched = f"{geometric_mean(ratios):.3f}" if len(ratios) == len(names) else "none"
@@ -199,19 +198,6 @@ def _levels(
         here = [x for x in lines if x.alpha == alpha]
         found[alpha] = 1 - median(x.worst for x in here), median(x.size for x in here)
     return found
-
-
-def _size_at(levels: dict[float, tuple[float, float]], missed: float) -> float | None:
-    """Return the size at which the worst agent misses this share.
-
-    Between two levels log size is taken to be linear in log miscoverage; None where one of the two
-    had every label in every set.
-    """
-    for (low, large), (high, small) in pairwise(levels.values()):
-        if low <= missed <= high and low > 0:
-            part = (log(missed) - log(low)) / (log(high) - log(low))
-            return exp((1 - part) * log(large) + part * log(small))
-    return None
 
 
 def _scale(stressed: Sequence[StressResult]) -> Iterator[list[str]]:

@@ -106,7 +106,7 @@ html_context = {"default_mode": "auto"}
 generate.write(HERE / "reference/generated")  # before Sphinx looks which pages there are
 
 GUIDE = ("which-method", "methods", "faq")
-STUDIES = ("four-hospitals", "own-distribution")
+STUDIES = ("four-hospitals", "own-distribution", "scale")
 CONCEPTS = sorted(
     page.stem
     for page in (HERE / "explanation").glob("*.md")

@@ -21,7 +21,12 @@ def quiet(what, share):
 
 
 @pytest.mark.parametrize(
-    ("name", "task"), [("digits", "classification"), ("friedman", "regression")]
+    ("name", "task"),
+    [
+        ("digits", "classification"),
+        ("breast-cancer", "classification"),
+        ("friedman", "regression"),
+    ],
 )
 def test_embedded_data_need_neither_files_nor_torch(name, task):
     pytest.importorskip("sklearn")

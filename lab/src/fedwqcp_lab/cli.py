@@ -70,6 +70,9 @@ Outputs = Annotated[
     Path | None, typer.Option(help="Folder for model outputs; by default OUT/outputs.")
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on from the records in OUT.")]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="Two seeds of the small datasets: minutes on a CPU.")
+]
 Executor = Annotated[
     Literal["processes", "ray"], typer.Option(help="What evaluates: this machine, or Ray.")
 ]
@@ -101,9 +104,7 @@ def run_command(
 @app.command()
 def reproduce(
     data: Data = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Two seeds of the small datasets: minutes on a CPU.")
-    ] = False,
+    quick: Quick = False,
     seeds: Seeds = None,
     datasets: Datasets = None,
     device: Device = "auto",
@@ -137,6 +138,10 @@ def stress_command(
         Path, typer.Argument(help="A study in TOML; by default the one that comes along.")
     ] = Path("stress.toml"),
     data: Data = None,
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="One seed of the last dataset, at most 20 agents."),
+    ] = False,
     seeds: Seeds = None,
     datasets: Datasets = None,
     device: Device = "auto",
@@ -148,12 +153,13 @@ def stress_command(
     as_json: AsJson = False,
 ) -> None:
     """Vary one thing about the federation at a time, and show where each method fails."""
-    chosen = stress.load(config)
+    chosen = stress.load(config).quick() if quick else stress.load(config)
     chosen = replace(chosen, experiment=_narrowed(chosen.experiment, datasets, seeds))
     where = Where(out=out, data=data, outputs=outputs, device=device, jobs=jobs, executor=executor)
+    write_all = stress.write_figures if chosen.distinct is None else stress.write_scale
     _study(
         partial(stress.run, chosen, where, resume=resume),
-        lambda: stress.write_figures(stress.journal_of(out).read(), out),
+        lambda: write_all(stress.journal_of(out).read(), out),
         Output(as_json),
     )
 
@@ -164,6 +170,7 @@ def own_command(
         Path, typer.Argument(help="A study in TOML; by default the one that comes along.")
     ] = Path("own.toml"),
     data: Data = None,
+    quick: Quick = False,
     seeds: Seeds = None,
     datasets: Datasets = None,
     device: Device = "auto",
@@ -175,7 +182,7 @@ def own_command(
     as_json: AsJson = False,
 ) -> None:
     """Test each agent on its own distribution, on the shared test data and on other mixes."""
-    chosen = own.load(config)
+    chosen = own.load(config).quick(QUICK) if quick else own.load(config)
     chosen = replace(chosen, experiment=_narrowed(chosen.experiment, datasets, seeds))
     where = Where(out=out, data=data, outputs=outputs, device=device, jobs=jobs, executor=executor)
     _study(
@@ -286,7 +293,10 @@ def byzantine_command(
 
 @app.command()
 def tables(
-    results: Annotated[Path, typer.Argument(help="Folder with records.jsonl or own.jsonl.")],
+    results: Annotated[
+        Path,
+        typer.Argument(help="Folder with records.jsonl, own.jsonl or stress.jsonl of scale.toml."),
+    ],
     against: Annotated[
         Literal["published", "nothing"], typer.Option(help="What to set beside our figures.")
     ] = "published",
@@ -298,6 +308,12 @@ def tables(
     """Write coverage and size tables, verdicts, ablation and partition as files."""
     if own.journal_of(results).exists:
         _written(own.write_tables(results, out or results / "tables"), as_json)
+        return
+    if stress.journal_of(results).exists:
+        lines = stress.journal_of(results).read()
+        if not any(line.mix == "own" for line in lines):
+            raise InputError(f"{results} holds a stress study: fedwqcp-lab stress writes its table")
+        _written(stress.write_scale(lines, out or results / "tables"), as_json)
         return
     files = write(results, out or results / "tables", against=against == "published")
     output = Output(as_json)
@@ -511,7 +527,7 @@ def _fetch(dataset: Dataset, folder: Path, console: Console) -> tuple[Path, ...]
 
 def _verify(dataset: Dataset, data: Path | None) -> DatasetCheck:
     """Check one dataset; a wrong data folder still ends the command."""
-    if dataset.published.status == "synthetic":
+    if len(dataset.shape) == 1:  # a table, which no file holds
         return DatasetCheck(dataset.name, dataset.published.status, dataset.published.note)
     if not dataset.embedded and dataset_files.locate(dataset, data) is None:
         return DatasetCheck(dataset.name, "missing", str(dataset_files.missing(dataset, data)))
@@ -538,7 +554,7 @@ def _counts(loaded: Loaded) -> tuple[tuple[int, ...], tuple[int, ...]]:
 def _where(dataset: Dataset, data: Path | None) -> tuple[str, ...]:
     """Return the files that hold a dataset, as text."""
     if dataset.embedded:
-        return ("embedded",) if dataset.name != "digits" or find_spec("sklearn") else ()
+        return ("embedded",) if dataset.name == "friedman" or find_spec("sklearn") else ()
     return tuple(str(file) for file in dataset_files.locate(dataset, data) or ())
 
 

@@ -127,6 +127,13 @@ class TableCell:
         return display_title(self.title, self.status)
 
 
+def markdown_table(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows as a table."""
+    head, *body = rows
+    lines = [head, ["---"] * len(head), *body]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 def display_title(title: str, status: str) -> str:
     """Return a dataset's title; anything but the published data is marked."""
     unmarked = status == "published" or status in title

@@ -27,6 +27,8 @@ SHIPPED = (
     "paper.toml",
     "beyond.toml",
     "stress.toml",
+    "scale.toml",
+    "tabular.toml",
     "own.toml",
     "readings.toml",
     "weighting.toml",

@@ -31,7 +31,8 @@ from fedwqcp_lab.comparison import (
     display_title,
 )
 from fedwqcp_lab.results import AgentPartition, Journal, Result, read_results
-from fedwqcp_lab.studies.stress import StressResult, draw_stress
+from fedwqcp_lab.studies.own import MAIN
+from fedwqcp_lab.studies.stress import StressResult, draw_scale, draw_stress
 
 Record = TypeVar("Record", Result, StressResult)
 
@@ -218,6 +219,8 @@ def _gap(request: FigureSource, stem: Path, endings: Sequence[str]) -> tuple[Pat
     lines = Journal(request.source / "stress.jsonl", StressResult).read()
     if not lines:
         raise InputError(f"{request.source} holds no stress.jsonl; first: fedwqcp-lab stress")
+    if any(line.mix == "own" for line in lines):
+        return draw_scale(_of_preset(lines, request.preset or MAIN), stem, endings)
     return draw_stress(_of_preset(lines, request.preset), stem, endings)
 
 

@@ -29,6 +29,7 @@ from fedwqcp_lab.comparison import (
     cells,
     count_verdicts,
     coverage_rows,
+    markdown_table,
     size_rows,
 )
 from fedwqcp_lab.figures import draw_ablation, draw_partition
@@ -198,13 +199,6 @@ def markdown_page(found: Sequence[TableCell], ablation: Sequence[Sequence[str]])
     if len(ablation) > 1:
         parts += ["## Ablation: FedAvgQ-CP against FedWQ-CP", markdown_table(ablation)]
     return "\n\n".join(parts) + "\n"
-
-
-def markdown_table(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows as a table."""
-    head, *body = rows
-    lines = [head, ["---"] * len(head), *body]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def verdict_rows(found: Iterable[TableCell]) -> list[list[str]]:

@@ -8,7 +8,7 @@ agents, and estimates the label distribution and the feature density of the trai
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -18,11 +18,13 @@ from numpy.random import Generator
 
 from fedwqcp.errors import MissingExtraError
 from fedwqcp.methods.cphet import density_of
+from fedwqcp.scores import fit_temperature
 from fedwqcp_lab.datasets import catalog, files
 from fedwqcp_lab.datasets.catalog import Dataset
 from fedwqcp_lab.datasets.embedded import (
     EmbeddedDataset,
     Indices,
+    breast_cancer,
     by_label,
     digits,
     fit_clusters,
@@ -54,6 +56,12 @@ FIT_ROWS = 4096
 PASSES = 4
 """Passes of the subspace iteration; more changes no digit that a density estimate could see."""
 
+TEST_ROWS = 10_000
+"""Most test rows that a pool of models predicts."""
+
+POOL_CHUNK = 125
+"""Models of a pool that a GPU trains side by side; more need too much memory."""
+
 CHUNK = 4096
 """Rows that are turned into floats at a time."""
 
@@ -75,8 +83,14 @@ def train_units(
             yield train_small(source, plan, experiment, seed)
         return
     on_progress(f"{plan.name}: reading", 0.0)
+    source = read_images(plan, data)
+    yield from _Networks(source, plan, experiment, device, on_progress).units(seeds)
+
+
+def read_images(plan: DatasetPlan, data: Path | None) -> TrainingData:
+    """Read a published dataset."""
     loaded = load(plan.source, data)
-    source = TrainingData(
+    return TrainingData(
         loaded.dataset,
         loaded.status,
         loaded.note,
@@ -85,7 +99,6 @@ def train_units(
         loaded.test_images,
         loaded.test_labels,
     )
-    yield from _Networks(source, plan, experiment, device, on_progress).units(seeds)
 
 
 def check_data(plans: Iterable[DatasetPlan], data: Path | None = None) -> None:
@@ -99,7 +112,8 @@ def check_data(plans: Iterable[DatasetPlan], data: Path | None = None) -> None:
 def embedded_dataset(name: str) -> TrainingData:
     """Return an embedded dataset."""
     entry = catalog.find(name)
-    data = digits() if name == "digits" else friedman(FRIEDMAN_ROWS, stream(0, "friedman"))
+    made = {"digits": digits, "breast-cancer": breast_cancer}
+    data = made[name]() if name in made else friedman(FRIEDMAN_ROWS, stream(0, "friedman"))
     test = np.arange(len(data)) % 5 == 4
     return TrainingData(
         entry,
@@ -352,6 +366,118 @@ class _Networks:
         if self.experiment.pool:
             return setting.rows
         return setting.rows[setting.part(setting.agents.index(agent))]
+
+
+@dataclass(frozen=True, eq=False)
+class ModelPool:
+    """Models of both kinds on one dataset and seed, each trained on rows of its own.
+
+    Parameters
+    ----------
+    source : TrainingData
+        The data.
+    rows : Split
+        Rows that train, may calibrate, and fit temperatures (``held_out``).
+    test_rows : Indices
+        Test rows in use.
+    components : Components
+        From pixels to features.
+    feature_law : Floats
+        Feature density of the training inputs.
+    stacks : dict of str to Stack
+        The models by kind.
+    tests : dict of str to ndarray, shape (G, m, C)
+        Their logits for the test rows, by kind.
+    temperatures : dict of str to ndarray, shape (G,)
+        Temperatures fitted on the rows held out, by kind.
+    device : str
+        Where they were trained.
+    """
+
+    source: TrainingData
+    rows: Split
+    test_rows: Indices
+    components: Components
+    feature_law: Floats
+    stacks: dict[str, Any]
+    tests: dict[str, Numbers]
+    temperatures: dict[str, Floats]
+    device: str
+
+    def logits(self, kind: str, images: Numbers, rows: Numbers) -> Numbers:
+        """Return what the first models of a kind say of rows (models, n) of images."""
+        stack = self.stacks[kind]
+        first = {name: weight[: len(rows)] for name, weight in stack.weights.items()}
+        found: Numbers = replace(stack, weights=first).predict(images, rows)
+        return found
+
+
+def train_pool(
+    source: TrainingData,
+    plan: DatasetPlan,
+    experiment: Experiment,
+    seed: int,
+    *,
+    models: int,
+    rows_each: int,
+    share: float,
+    device: str,
+    on_progress: OnProgress,
+) -> ModelPool:
+    """Train half of the models strong and half weak, each on rows of its own.
+
+    A tenth of the training rows is held out for temperatures; at most `TEST_ROWS` test rows are in
+    use.
+    """
+    from fedwqcp_lab.models.engine import Engine, find_device
+    from fedwqcp_lab.models.networks import Architecture, Classes, LargeCNN, VeryWeakLinear
+    from fedwqcp_lab.models.training import train
+
+    name = source.dataset.name
+    rows = split(len(source.inputs), name, seed, share=1 - share, held_out=0.1)
+    rng = stream(seed, name, "pool")
+    test = np.sort(rng.permutation(len(source.test_inputs))[:TEST_ROWS])
+    components = fit_components(source.inputs, rows.train, plan.components, rng)
+    some = np.sort(rng.permutation(rows.train)[:DENSITY_ROWS])
+    images = source.inputs
+    shape: Any = (*images.shape[1:3], images.shape[3] if images.ndim == 4 else 1)
+    head = Classes(source.dataset.n_classes or 2)
+    kinds: dict[str, Architecture] = {
+        "strong": LargeCNN(shape, head),
+        "weak": VeryWeakLinear(shape, head),
+    }
+    stacks, tests, temperatures = {}, {}, {}
+    for at, (kind, architecture) in enumerate(kinds.items()):
+        streams = [stream(seed, name, "pool", kind, str(k)) for k in range((models + 1) // 2)]
+        own = [rng.permutation(rows.train)[:rows_each] for rng in streams]
+        stacks[kind] = train(
+            architecture,
+            images,
+            source.targets,
+            np.stack(own),
+            streams,
+            epochs=getattr(plan, f"{kind}_epochs") or getattr(experiment, f"{kind}_epochs"),
+            batch=plan.batch,
+            device=device,
+            engine=Engine(chunk=POOL_CHUNK if find_device(device).type == "cuda" else None),
+            progress=_StepProgress(on_progress, f"{plan.name}: seed {seed}, {kind} models", at, 2),
+        )
+        tests[kind] = stacks[kind].predict(source.test_inputs[test])
+        kept = stacks[kind].predict(images[rows.held_out])
+        truth = source.targets[rows.held_out].astype(np.int64)
+        temperatures[kind] = np.array([fit_temperature(logits, truth) for logits in kept])
+    density = density_of(components.of(images, some), source.targets[some].astype(np.int64))
+    return ModelPool(
+        source,
+        rows,
+        test,
+        components,
+        np.array(density),
+        stacks,
+        tests,
+        temperatures,
+        device_name(find_device(device)),
+    )
 
 
 @dataclass(frozen=True)

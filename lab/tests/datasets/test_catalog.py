@@ -16,9 +16,10 @@ SEVEN = (
 )
 
 
-def test_the_papers_seven_and_two_that_need_no_download():
-    assert catalog.available() == (*SEVEN, "digits", "friedman")
-    assert [d.name for d in catalog.CATALOG if d.embedded] == ["digits", "friedman"]
+def test_the_papers_seven_and_three_that_need_no_download():
+    embedded = ("digits", "breast-cancer", "friedman")
+    assert catalog.available() == (*SEVEN, *embedded)
+    assert tuple(d.name for d in catalog.CATALOG if d.embedded) == embedded
 
 
 @pytest.mark.parametrize("dataset", catalog.CATALOG, ids=lambda d: d.name)

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp_lab.datasets.embedded import (
+    breast_cancer,
     by_cluster,
     by_label,
+    by_mix,
     by_quantity,
     digits,
     friedman,
@@ -31,6 +33,44 @@ def test_digits_are_whole_and_scaled():
 
 def test_some_digits_are_the_first_ones():
     assert (digits(50).inputs == digits().inputs[:50]).all()
+
+
+def test_tumours_are_whole_and_scaled():
+    data = breast_cancer()
+    assert data.inputs.shape == (569, 30)
+    assert (data.inputs.min(axis=0) == 0).all()
+    assert (data.inputs.max(axis=0) == 1).all()
+    assert np.bincount(data.targets).tolist() == [212, 357]
+
+
+@given(
+    seed=st.integers(0, 99), agents=st.integers(1, 7), points=st.integers(1, 8), tiny=st.booleans()
+)
+@settings(max_examples=30, deadline=None)
+def test_every_agent_has_as_many_rows_and_no_row_is_given_twice(seed, agents, points, tiny):
+    labels = np.random.default_rng(seed).integers(0, 3, 60)
+    beta = 1e-6 if tiny else 1.0
+    parts = by_mix(labels, agents, points, np.random.default_rng(seed), beta=beta)
+    assert [len(part) for part in parts] == [points] * agents
+    assert len(np.unique(np.concatenate(parts))) == agents * points
+
+
+def test_mixes_follow_the_concentration_and_rows_must_suffice():
+    labels = np.arange(6000) % 3
+    rng = np.random.default_rng(0)
+    skew = {
+        beta: np.mean(
+            [
+                np.bincount(labels[part], minlength=3).max() / 100
+                for part in by_mix(labels, 20, 100, rng, beta=beta)
+            ]
+        )
+        for beta in (1e-3, 1e6)
+    }
+    assert skew[1e-3] > 0.95  # one class each, almost
+    assert skew[1e6] < 0.45  # a third of each
+    with pytest.raises(InputError, match="2 x 31 rows, got 60"):
+        by_mix(labels[:60], 2, 31, rng, beta=1.0)
 
 
 def test_friedman_is_called_synthetic_and_follows_its_formula():

@@ -206,6 +206,8 @@ def test_the_digits_need_no_file(shelf):
 def test_what_is_drawn_at_random_cannot_be_loaded():
     with pytest.raises(InputError, match="friedman is drawn at random"):
         load("friedman")
+    with pytest.raises(InputError, match="breast-cancer is a table"):
+        load("breast-cancer")
 
 
 REAL = {  # status, then rows of each class for training and testing

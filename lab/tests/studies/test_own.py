@@ -129,3 +129,11 @@ def test_the_study_that_ships_names_its_hospitals(tmp_path):
     (tmp_path / "x.toml").write_text('name = "x"\n')
     with pytest.raises(InputError, match="hospitals"):
         load(tmp_path / "x.toml")
+
+
+def test_the_quick_study_has_two_seeds_and_twenty_divisions():
+    quick = load().quick(["bloodmnist"])
+    assert [plan.name for plan in quick.experiment.datasets] == ["bloodmnist"]
+    assert quick.experiment.seeds == (0, 1)
+    assert len(quick.on_hospitals.seeds) == 20
+    assert quick.experiment.methods == load().experiment.methods

@@ -383,6 +383,28 @@ _DIGITS = Dataset(
     ),
 )
 
+_BREAST_CANCER = Dataset(
+    name="breast-cancer",
+    title="breast cancer (Wisconsin)",
+    task="classification",
+    n_classes=2,
+    shape=(30,),
+    n_train=456,
+    n_test=113,
+    licence="CC BY 4.0",
+    citation="Wolberg, Mangasarian, Street, Street, Breast cancer Wisconsin (diagnostic), UCI "
+    "Machine Learning Repository (1993)",
+    homepage="https://archive.ics.uci.edu/dataset/17",
+    contents=(
+        Content(
+            "",
+            "published",
+            "The tumours that come with scikit-learn; measurements stretched to 0 to 1, every "
+            "fifth row is for testing.",
+        ),
+    ),
+)
+
 _FRIEDMAN = Dataset(
     name="friedman",
     title="synthetic (Friedman)",
@@ -406,6 +428,7 @@ CATALOG: tuple[Dataset, ...] = (
     TISSUEMNIST,
     RETINAMNIST,
     _DIGITS,
+    _BREAST_CANCER,
     _FRIEDMAN,
 )
 """Every dataset: the seven in the order of the paper, then the embedded ones."""

@@ -56,6 +56,18 @@ def digits(rows: int | None = None) -> EmbeddedDataset:
     return EmbeddedDataset("digits", inputs, np.asarray(labels, dtype=np.int64)[:rows], 10)
 
 
+def breast_cancer() -> EmbeddedDataset:
+    """Return the 569 tumours with 30 measurements that come with scikit-learn."""
+    try:
+        from sklearn.datasets import load_breast_cancer
+    except ImportError as error:
+        raise MissingExtraError("the tumours of scikit-learn", "demo") from error
+    measured, labels = load_breast_cancer(return_X_y=True)
+    low, high = measured.min(axis=0), measured.max(axis=0)
+    inputs = np.asarray((measured - low) / (high - low), dtype=np.float64)
+    return EmbeddedDataset("breast-cancer", inputs, np.asarray(labels, dtype=np.int64), 2)
+
+
 def friedman(rows: int, rng: Generator) -> EmbeddedDataset:
     """Return a synthetic regression after Friedman (1991).
 
@@ -101,6 +113,37 @@ def by_label(
             part.append(cut)
     nothing = np.empty(0, dtype=np.int64)
     return tuple(np.sort(np.concatenate([nothing, *part])) for part in parts)
+
+
+def by_mix(
+    labels: npt.ArrayLike, n_agents: int, points: int, rng: Generator, *, beta: float
+) -> tuple[Indices, ...]:
+    """Give every agent the same number of rows, and a label mix of its own.
+
+    An agent's mix is the share of each class times a Gamma(beta) number, which is what `by_label`
+    gives an agent before rows run out. Here a class that is used up is replaced by rows of the
+    others, drawn at random, so that mixes come closer together where most rows are used.
+    """
+    groups = np.asarray(labels)
+    if n_agents * points > len(groups) or min(n_agents, points) < 1:
+        raise InputError(
+            f"there must be at least one agent with one row and {n_agents} x {points} rows, "
+            f"got {len(groups)}"
+        )
+    classes, counts = np.unique(groups, return_counts=True)
+    rows = [rng.permutation(np.flatnonzero(groups == c)) for c in classes]
+    used = np.zeros_like(counts)
+    parts = []
+    for _ in range(n_agents):
+        weights: Floats = counts * rng.gamma(beta, size=len(classes))
+        if not weights.sum():  # all underflow at a tiny beta
+            weights = counts.astype(np.float64)
+        take = np.minimum(rng.multinomial(points, weights / weights.sum()), counts - used)
+        take += rng.multivariate_hypergeometric(counts - used - take, points - int(take.sum()))
+        own = [r[u : u + n] for r, u, n in zip(rows, used, take, strict=True)]
+        parts.append(np.sort(np.concatenate(own)))
+        used += take
+    return tuple(parts)
 
 
 def by_cluster(

@@ -160,7 +160,12 @@ def _identify(dataset: Dataset, files: tuple[Path, ...], sha256: str) -> Content
 
 
 def _embedded(dataset: Dataset) -> Loaded:
-    """Return the digits of scikit-learn as images; a synthetic dataset has no rows of its own."""
+    """Return the digits of scikit-learn as images; tables have no images."""
+    if dataset.name == "breast-cancer":
+        raise InputError(
+            "breast-cancer is a table and not images; "
+            "call fedwqcp_lab.datasets.embedded.breast_cancer"
+        )
     if dataset.name != "digits":
         raise InputError(
             f"{dataset.name} is drawn at random and cannot be loaded; "

@@ -10,10 +10,9 @@ from statistics import median
 from typing import Any
 
 from fedwqcp.report.figures import COLOURS, MARKERS, STYLE, require_matplotlib, save
-from fedwqcp_lab.comparison import display_title
+from fedwqcp_lab.comparison import display_title, markdown_table
 from fedwqcp_lab.results import write_atomic
 from fedwqcp_lab.studies.byzantine import NOBODY, AttackResult
-from fedwqcp_lab.tables import markdown_table
 
 LEGEND = """\
 Six agents, of whom one, two or three are Byzantine. A change is the coverage of the worst honest

@@ -21,19 +21,26 @@ from fedwqcp.methods.cphet import density_of
 from fedwqcp.quantile import conformal_rank
 from fedwqcp.sets import Intervals
 from fedwqcp_lab import unit as units
-from fedwqcp_lab.comparison import display_title
+from fedwqcp_lab.comparison import display_title, markdown_table
 from fedwqcp_lab.datasets.embedded import stream
 from fedwqcp_lab.evaluation import (
+    CalibratedRow,
     Scored,
     applicable,
     calibrate_row,
     code_versions,
     prepare,
 )
-from fedwqcp_lab.experiment import DatasetPlan, Experiment, build, parse_seeds, read_toml
+from fedwqcp_lab.experiment import (
+    DatasetPlan,
+    Experiment,
+    MethodPlan,
+    build,
+    parse_seeds,
+    read_toml,
+)
 from fedwqcp_lab.pipeline import Folder, OnStep, Where, evaluate_units, silent, workers
 from fedwqcp_lab.results import VERSION, Journal, write_atomic
-from fedwqcp_lab.tables import markdown_table
 from fedwqcp_lab.unit import AgentOutputs, Floats, Labels, Unit, UnitSetting
 
 Mix: TypeAlias = Literal["own", "shared", "balanced", "neighbour"]
@@ -182,6 +189,13 @@ class OwnStudy:
     experiment: Experiment
     hospitals: Hospitals
 
+    def quick(self, datasets: Sequence[str]) -> OwnStudy:
+        """Return two seeds of some datasets, and twenty divisions of the hospitals."""
+        return OwnStudy(
+            experiment=self.experiment.only(datasets, (0, 1)),
+            hospitals=replace(self.hospitals, seeds="0-19"),
+        )
+
     @property
     def on_hospitals(self) -> Experiment:
         """The experiment with hospitals for datasets."""
@@ -262,32 +276,39 @@ def evaluate(unit: Unit, experiment: Experiment) -> tuple[GroupedResult, ...]:
     for preset, plan in applicable(experiment, unit.setting.task, quantiles=unit.quantiles):
         if scored is None or scored.preset is not preset:
             scored = prepare(unit, preset)
-        calibrated = calibrate_row(unit.setting, scored, plan, experiment.alpha)
-        grouped = [
-            _by_group(unit.setting, scored.test_sets[name].sets(threshold, scored.rule(plan)))
-            for name, threshold in calibrated.thresholds.items()
-        ]
-        found.append(
-            GroupedResult(
-                dataset=unit.setting.dataset,
-                title=unit.setting.title,
-                status=unit.setting.status,
-                task=unit.setting.task,
-                seed=unit.setting.seed,
-                alpha=experiment.alpha,
-                preset=preset.name,
-                method=plan.name,
-                agents=unit.setting.agents,
-                counts=_counts(unit.setting),
-                tested=tuple(_tested(unit.setting).tolist()),
-                hits=tuple(hits for hits, _ in grouped),
-                sizes=tuple(sizes for _, sizes in grouped),
-                guarantee=calibrated.guarantee,
-                code=code_versions(),
-                device=unit.setting.device,
-            )
-        )
+        found.append(evaluate_row(unit, scored, plan, experiment.alpha)[0])
     return tuple(found)
+
+
+def evaluate_row(
+    unit: Unit, scored: Scored, plan: MethodPlan, alpha: float
+) -> tuple[GroupedResult, CalibratedRow]:
+    """Calibrate with one method, and count hits and sizes by group."""
+    setting = unit.setting
+    calibrated = calibrate_row(setting, scored, plan, alpha)
+    grouped = [
+        _by_group(setting, scored.test_sets[name].sets(threshold, scored.rule(plan)))
+        for name, threshold in calibrated.thresholds.items()
+    ]
+    record = GroupedResult(
+        dataset=setting.dataset,
+        title=setting.title,
+        status=setting.status,
+        task=setting.task,
+        seed=setting.seed,
+        alpha=alpha,
+        preset=scored.preset.name,
+        method=plan.name,
+        agents=setting.agents,
+        counts=_counts(setting),
+        tested=tuple(_tested(setting).tolist()),
+        hits=tuple(hits for hits, _ in grouped),
+        sizes=tuple(sizes for _, sizes in grouped),
+        guarantee=calibrated.guarantee,
+        code=code_versions(),
+        device=setting.device,
+    )
+    return record, calibrated
 
 
 def hospitals_unit(path: Path, seed: int) -> Unit:
