@@ -1,4 +1,7 @@
-"""The smallest engine: a carrier that hands every request to a site of this process at once."""
+"""The smallest engine: a carrier that hands every request to a site of this process at once.
+
+Beside it, the round without any engine that tests of all of them compare with.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.outputs import load_outputs
+from fedwqcp.federation.predict import calibration_of
+from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.messages import (
     ASK,
     NodeId,
@@ -67,3 +74,18 @@ class InMemoryCarrier(Carrier):
         )
         status, body = site.perform(work, request.seconds, watchdog=False)
         return reply_fields(request.nonce, site.agent, status, body)
+
+
+def in_process(root, round, names=None):
+    """The same round over the same files without an engine."""
+    server = Server(round)
+    sides = {}
+    for name in round.agents if names is None else names:
+        outputs = load_outputs(root / "sites" / name / "cal.npz")
+        sides[name] = Agent(name, round, calibration_of(round, outputs), limit=None)
+    while not server.ended:
+        for name, ask in server.asks().items():
+            if name in sides:
+                server.receive(sides[name].answer(ask if server.step else None), name, name)
+        server.close_step()
+    return server.release()

@@ -8,11 +8,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.certs import make_certs
-from fedwqcp.federation.outputs import load_outputs
-from fedwqcp.federation.predict import calibration_of
-from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.deployment import round_ended
 from fedwqcp.federation.transport.flower.deployment import LocalFederation, new_app
 
@@ -77,18 +73,3 @@ def finished(federation, root, name, run):
     ended = federation.commands.wait(run, 300.0, lambda: round_ended(records))
     (record,) = records.iterdir()
     return ended, record
-
-
-def in_process(root, round, names=None):
-    """The same round over the same files without Flower."""
-    server = Server(round)
-    sides = {}
-    for name in round.agents if names is None else names:
-        outputs = load_outputs(root / "sites" / name / "cal.npz")
-        sides[name] = Agent(name, round, calibration_of(round, outputs), limit=None)
-    while not server.ended:
-        for name, ask in server.asks().items():
-            if name in sides:
-                server.receive(sides[name].answer(ask if server.step else None), name, name)
-        server.close_step()
-    return server.release()

@@ -10,9 +10,10 @@ import os
 import time
 
 import pytest
-from federated import AGENTS, app_with, finished, in_process, nodes, submitted
+from federated import AGENTS, app_with, finished, nodes, submitted
 
 import fedwqcp as fw
+from engine import in_process
 from fedwqcp.federation.audit import audit
 from fedwqcp.federation.transport.deployment import round_ended, wait_until
 from fedwqcp.wire.codec import encode

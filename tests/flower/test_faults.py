@@ -11,9 +11,10 @@ from shutil import copyfile
 
 import numpy as np
 import pytest
-from federated import SITES, finished, in_process, nodes, start, submitted
+from federated import SITES, finished, nodes, start, submitted
 
 import fedwqcp as fw
+from engine import in_process
 from fedwqcp.federation.audit import audit
 from fedwqcp.federation.transport.deployment import wait_until
 from fedwqcp.federation.transport.flower.deployment import new_app

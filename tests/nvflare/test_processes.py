@@ -14,11 +14,8 @@ import pytest
 
 import fedwqcp as fw
 from command_line import call, call_json
-from fedwqcp.federation.agent import Agent
+from engine import in_process
 from fedwqcp.federation.audit import audit
-from fedwqcp.federation.outputs import load_outputs
-from fedwqcp.federation.predict import calibration_of
-from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.deployment import descendants, round_ended, wait_until
 from fedwqcp.federation.transport.nvflare.deployment import (
     ADMIN,
@@ -99,20 +96,6 @@ def finished(federation, root, name, job):
     status = federation.wait(job, 180.0, lambda: round_ended(records))
     (record,) = records.iterdir()
     return status, record
-
-
-def in_process(root, round, names):
-    """The same round over the same files without FLARE."""
-    server, sides = Server(round), {}
-    for name in names:
-        outputs = load_outputs(root / "sites" / name / "cal.npz")
-        sides[name] = Agent(name, round, calibration_of(round, outputs), limit=None)
-    while not server.ended:
-        for name, ask in server.asks().items():
-            if name in sides:
-                server.receive(sides[name].answer(ask if server.step else None), name, name)
-        server.close_step()
-    return server.release()
 
 
 def equals_the_one_within_a_process(root, status, record):
