@@ -98,7 +98,7 @@ def test_an_audit_finds_a_threshold_that_the_answers_do_not_give(site):
     record["outcomes"][0]["value"] = 0.5
     (site / "round.record.json").write_text(json.dumps(record))
     said = run("audit", "round.record.json", code=1)
-    assert "outcomes: not what the answers give" in said
+    assert "outcomes[0].value: recomputed" in said
 
 
 def test_an_answer_that_the_carrier_changed_is_refused(site):
@@ -163,3 +163,51 @@ def test_an_audit_with_the_round_that_was_answered_finds_a_record_without_its_ke
     assert json.loads(run("audit", "round.record.json", "--json"))["signed"] is False
     said = run("audit", "round.record.json", "--round", "round.json", code=1)
     assert "keys: not as in the round that was answered" in said
+
+
+def left_out(record, reason):
+    """Leave south out of a record: its thresholds are those of north alone."""
+    record["agents"][1].update(status="refused" if reason else "missing", reason=reason)
+    for kept in ("received", "signatures"):
+        record[kept].pop("south", None)
+    record["outcomes"][0]["value"] = record["received"]["north"][0]["threshold"]
+
+
+def test_an_audit_says_that_left_out_agents_are_the_server_s_word(site):
+    opened("--require-signatures", "--quorum", "1")
+    for name in ("north", "south"):
+        answered(name, "--sign-key", f"{name}.pem")
+    closed()
+    assert "word" not in run("audit", "round.record.json")
+    record = json.loads((site / "round.record.json").read_bytes())
+    left_out(record, "n: south cheated")
+    (site / "round.record.json").write_text(json.dumps(record))
+    said = run("audit", "round.record.json", "--round", "round.json")
+    assert "who is missing or refused, and why, is the server's word" in said
+    said = closed(code=2)  # where the answers are, the record is held against them
+    assert "agents[south].status: recomputed 'used', the record says 'refused'" in said
+
+
+FIELDS = {
+    "rounds": lambda record: record.update(rounds=7),
+    "advice": lambda record: record.update(advice="use split-cp"),
+    "assumption": lambda record: record.update(assumption="none"),
+    "agents[north].bytes_up": lambda record: record["agents"][0].update(bytes_up=10**9),
+    "agents[north].bytes_down": lambda record: record["agents"][0].update(bytes_down=1),
+    "agents[north].reason": lambda record: record["agents"][0].update(reason="n: wrong"),
+    "agents[north].status": lambda record: record["agents"][0].update(status="missing"),
+    "absent": lambda record: record.update(absent={"x": ["north"]}),
+}
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_an_audit_by_files_compares_every_field(site, field):
+    opened("--require-signatures", "--quorum", "1")
+    for name in ("north", "south"):
+        answered(name, "--sign-key", f"{name}.pem")
+    closed()
+    assert "matches" in run("audit", "round.record.json")
+    record = json.loads((site / "round.record.json").read_bytes())
+    FIELDS[field](record)
+    (site / "round.record.json").write_text(json.dumps(record))
+    assert f"round.record.json: {field}: recomputed" in run("audit", "round.record.json", code=1)

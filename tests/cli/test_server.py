@@ -52,7 +52,7 @@ def closed(house, *terms):
                 "--agent", name, "--out", answers[-1], "--allow-samples", *ask)  # fmt: skip
         said.append(call("server", "close", "round.json", *answers))
         ask = ("--ask", f"round.ask-{len(said)}.json")
-    return said, call_json("server", "close", "round.json")
+    return said, call_json("server", "close", "round.json", *answers)
 
 
 def test_a_liar_is_named(house):

@@ -183,7 +183,7 @@ def close(
     if closed.replaced:
         output.say(f"{out} held something else and was replaced", style="yellow")
     if closed.already:
-        output.say("this round was closed before: its record decides, and no answer is added")
+        output.say("this round was closed before: these answers come to the same record")
     else:
         output.say(f"closed: send {out} to the agents; the record beside {round} stays here")
     release = closed.release
@@ -392,6 +392,8 @@ def _say(record: Path, found: Audit, output: Output) -> None:
     for agent in release.agents:
         status = "left out" if agent.name in out else STATUS[agent.status]
         output.say(f"  {agent.name}: {status} {agent.reason}".rstrip())
+    if len(release.used) < len(release.agents):
+        output.say("  who is missing or refused, and why, is the server's word")
 
 
 def _facts(record: Path, found: Audit) -> dict[str, object]:

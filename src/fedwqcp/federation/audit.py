@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import reprlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ from fedwqcp.federation.record import (
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.secure import replay_sums
 from fedwqcp.federation.server import Server
-from fedwqcp.wire.codec import decode, encode
+from fedwqcp.wire.codec import MAX_BYTES, decode, encode
 from fedwqcp.wire.messages import Answer, Round
 
 
@@ -76,7 +76,7 @@ def audit(folder: Path, terms: Round | None = None) -> Audit:
         try:
             kept = load(folder)
             _check_answered(kept.round, terms, folder.name)
-            return _from_first_answers(kept, folder.name)
+            return _from_first_answers(kept, folder)
         except FedwqcpError as error:
             return Audit(str(error))
     log = read(folder / LOG, LOG_BYTES)
@@ -90,9 +90,9 @@ def audit(folder: Path, terms: Round | None = None) -> Audit:
         return Audit(str(error))
 
 
-def _from_first_answers(kept: Release, name: str) -> Audit:
+def _from_first_answers(kept: Release, path: Path) -> Audit:
     """Admit the first answers of a record again, signatures too, and combine them."""
-    server = Server(kept.round)
+    name, server = path.name, Server(kept.round)
     server.asks()
     for agent, answers in kept.received.items():
         answer = Answer(
@@ -116,11 +116,20 @@ def _from_first_answers(kept: Release, name: str) -> Audit:
             f"{name}: its first answers are sound, but it holds no later ones: close a copy of its "
             "round.json with the answers of all steps, and compare the releases"
         )
-    ours = server.release()
-    for what in ("guarantee", "assumption", "used", "outcomes", "absent", "signatures"):
-        if getattr(ours, what) != getattr(kept, what):
-            return Audit(f"{name}: {what}: not what the answers give", len(kept.received), ours)
-    return Audit("", len(kept.received), kept)
+    ours = _with_the_servers_word(server.release(), kept)
+    other = difference(ours, read(path))
+    return Audit(f"{name}: {other}" if other else "", len(kept.received), ours)
+
+
+def _with_the_servers_word(ours: Release, kept: Release) -> Release:
+    """Take over what no answer tells: why agents were left out, how many bytes answers had."""
+    ours = with_reasons(ours, kept.refused)
+    agents = zip(ours.agents, kept.agents, strict=True)
+    bounded = (
+        replace(our, bytes_up=their.bytes_up) if 0 <= their.bytes_up <= MAX_BYTES else our
+        for our, their in agents
+    )
+    return replace(ours, agents=tuple(bounded))
 
 
 def _lines(folder: Path, log: bytes) -> Iterator[LogLine]:
@@ -209,14 +218,18 @@ def _recomputed(folder: Path, round: Round, lines: list[LogLine]) -> Audit:
     else:
         release = with_reasons(server.release(), reasons)
     for name, ours in (("record.json", release), ("release.json", release.public())):
-        try:
-            theirs = json.loads(read(folder / name))
-        except (ValueError, RecursionError):
-            return Audit(f"{name}: cannot be read", answers, release, sums)
-        difference = _difference(json.loads(encode(ours)), theirs, "")
-        if difference:
-            return Audit(f"{name}: {difference}", answers, release, sums)
+        if other := difference(ours, read(folder / name)):
+            return Audit(f"{name}: {other}", answers, release, sums)
     return Audit("", answers, release, sums)
+
+
+def difference(ours: Release, kept: bytes) -> str:
+    """Return the first place where a stored release is not the recomputed one; empty if none."""
+    try:
+        theirs = json.loads(kept)
+    except (ValueError, RecursionError):
+        return "cannot be read"
+    return _difference(json.loads(encode(ours)), theirs, "")
 
 
 def _difference(ours: Any, theirs: Any, at: str) -> str:
@@ -225,7 +238,7 @@ def _difference(ours: Any, theirs: Any, at: str) -> str:
         found = (_difference(ours[key], theirs[key], f"{at}.{key}") for key in ours)
     elif isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
         found = (
-            _difference(o, t, f"{at}[{i}]")
+            _difference(o, t, f"{at}[{o.get('name', i) if isinstance(o, dict) else i}]")
             for i, (o, t) in enumerate(zip(ours, theirs, strict=True))
         )
     else:

@@ -2,7 +2,8 @@
 
 The server writes ``round.json``. Each agent writes one answer. The server closes the round with
 the answers it was given and writes ``round.record.json``, which it keeps, and ``release.json`` for
-everyone. A round that has a record is closed: nothing changes it any more. Methods of several steps
+everyone. A round that has a record is closed: the answers that it was closed with come to the same
+record once more, and others are refused. Methods of several steps
 go on with ``round.ask-1.json``, ``round.ask-2.json``, ...: closing the round again with the answers
 of all steps so far takes the next step. Every file is written whole or not at all, and running a
 step twice changes nothing. ``round.closed-0.json`` and so on keep the digests of the answers that a
@@ -16,7 +17,6 @@ import json
 import re
 import unicodedata
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -27,22 +27,24 @@ from fedwqcp.errors import (
     MalformedMessageError,
     MessageError,
     QuorumError,
+    RoundError,
     WrongRoundError,
 )
 from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.audit import difference
 from fedwqcp.federation.record import load
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.server import Server
 from fedwqcp.wire.codec import MAX_BYTES, decode, encode
-from fedwqcp.wire.messages import Answer, Ask, Round, Summary
+from fedwqcp.wire.messages import Answer, Ask, Round
 
 
 @dataclass(frozen=True)
 class ClosedStep:
     """Where a round stands after its answers were read: a release, or the next questions.
 
-    ``already``: the round had been closed before; then its record decides, and answers are only
-    compared with it. ``replaced``: another file stood in the place of the release.
+    ``already``: the round had been closed before, and the answers come to its record once more.
+    ``replaced``: another file stood in the place of the release.
     """
 
     release: Release | None
@@ -165,18 +167,12 @@ def _closed(path: Path, answers: Sequence[Path], out: Path) -> ClosedStep:
     record = _record_file(path)
     if out.exists() and load(out).round.id != round.id:
         raise InputError(f"{out} belongs to another round: choose another --out")
-    if record.exists():
-        release = load(record)
-        replies = [_read_answer(file, Server(round)) for file in answers]
-        given = _check_record(release, round, record, replies)
-        if not given and not (out.exists() and read(out) == encode(release.public())):
-            raise InputError(
-                f"{record}: this round is closed; it took several steps, of which the record keeps "
-                f"the first alone: to write {out} once more, pass the answers of all steps"
-            )
-        return ClosedStep(release, already=True, replaced=_released(release, out))
     server = Server(round)
     replies = [_read_answer(file, server) for file in answers]
+    if record.exists():
+        release = _close_again(path, server, replies)
+        replaced = _released(release, out)
+        return ClosedStep(release, (), tuple(server.refusals), already=True, replaced=replaced)
     counted: list[str] = []
     files = _take_steps(path, server, replies, counted)
     if files is not None:
@@ -241,11 +237,6 @@ def _record_file(round: Path) -> Path:
     return round.with_suffix(".record.json")
 
 
-def _round_file(record: Path) -> Path:
-    """Return where the round of a record lies."""
-    return record.with_name(record.name.removesuffix(".record.json") + ".json")
-
-
 def _released(release: Release, out: Path) -> bool:
     """Write what agents may see; tell whether another file was in its place."""
     data = encode(release.public())
@@ -256,78 +247,34 @@ def _released(release: Release, out: Path) -> bool:
     return other
 
 
-def _check_record(
-    release: Release, round: Round, path: Path, replies: Sequence[_AnswerFile]
-) -> bool:
-    """Refuse a record that is of another round, or does not follow from what agents answered.
+def _close_again(path: Path, server: Server, replies: Sequence[_AnswerFile]) -> Release:
+    """Compute a closed round once more; a record that the answers do not come to is refused.
 
-    Tells whether all of it was computed again: of several steps it is if all answers are given.
+    Nothing in the record is believed: whoever can write it can write the release too.
     """
-    if release.round != round:
+    record = _record_file(path)
+    kept = load(record).round
+    if kept != server.round:
         raise InputError(
-            f"{path} is the record of round {release.round.id}, not of {round.id}: move it away, "
+            f"{record} is the record of round {kept.id}, not of {server.round.id}: move it away, "
             "and close this round with its own answers"
         )
-    changed = f"{path} is not what this round's server wrote: move it away and close again"
-    server = Server(round)
-    server.asks()
-    sent: dict[str, list[_AnswerFile]] = {}
-    for reply in replies:
-        if reply.read and reply.step == 0:
-            sent.setdefault(reply.agent, []).append(reply)
-    for name in release.used if release.received else ():
-        own = release.received.get(name, ())
-        signature = next(iter(release.signatures.get(name, ())), "")
-        if server.receive(_answer_of(server, name, own, signature), name, name) is not None:
-            raise InputError(f"{changed} (the answer of {name} would be refused)")
-        for reply in sent.get(name, ()):
-            if decode(reply.data, Answer, server.plan.kinds).answers != own:
-                raise InputError(
-                    f"{path} holds another answer of {name} than {reply.source}: the round was "
-                    "closed with it; close without answers to see the release, or move the record "
-                    "away if it is not yours"
-                )
-    if not server.ended:
-        try:
-            server.close_step()
-        except QuorumError:
-            raise InputError(f"{changed} (it holds too few answers)") from None
-    if server.ended and server.release().outcomes != release.outcomes:
-        raise InputError(f"{changed} (its answers give other thresholds)")
-    steps = server.step  # of further ones the record keeps no answers
-    if release.rounds != steps if server.ended else release.rounds <= steps:
-        raise InputError(f"{changed} (a round of these terms takes other steps)")
-    found = release if server.ended else _all_steps(path, round, replies)
-    if found and found.used == release.used and found.outcomes != release.outcomes:
-        raise InputError(f"{changed} (the answers give other thresholds)")
-    return found is not None and found.used == release.used
-
-
-def _all_steps(path: Path, round: Round, replies: Sequence[_AnswerFile]) -> Release | None:
-    """Return what the answers of all steps end with; None where some are missing."""
-    server = Server(round)
-    with suppress(InputError, QuorumError):
-        _take_steps(_round_file(path), server, replies, [])
-    return server.release() if server.ended else None
-
-
-def _answer_of(
-    server: Server, agent: str, answers: tuple[Summary | None, ...], signature: str
-) -> bytes:
-    """Write down a first answer once more."""
-    round = server.round
-    return encode(
-        Answer(
-            round=round.id,
-            terms=server.plan.terms,
-            step=0,
-            agent=agent,
-            method=round.method.name,
-            score=round.score.name,
-            alphas=round.alphas,
-            answers=answers,
-            signature=signature,
-        )
+    try:
+        asks = _take_steps(path, server, replies, [])
+        if asks is None:
+            release = server.release()
+            why = difference(release, read(record))
+            if not why:
+                return release
+        else:
+            lost = [file.name for file in asks if not file.exists()]
+            why = f"{lost[0]} is missing" if lost else f"no answer to step {server.step} is given"
+    except (InputError, RoundError) as error:
+        why = str(error) if replies else "no answer is given"
+    raise InputError(
+        f"{record}: this round is closed, and the answers given do not come to its record: {why}. "
+        "Nothing was written or confirmed. Close with the answers that it was closed with, of all "
+        "steps, without later ones; if the record is not this server's, move it away"
     )
 
 
