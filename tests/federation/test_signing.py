@@ -226,6 +226,51 @@ def test_a_forged_answer_does_not_keep_the_true_one_out(keys):
     assert server.release().used == NAMES
 
 
+def forgeries(round, keys):
+    """What somebody without north's key can send in its name."""
+    true = agent(round, "north", keys).answer()
+    said = json.loads(true)
+    unsigned = {key: value for key, value in said.items() if key != "signature"}
+    more = [{**said["answers"][0], "n": 999}]
+    for forged in (
+        {**said, "answers": more},
+        unsigned,
+        {**said, "round": "r0"},
+        {"agent": "north"},
+    ):
+        yield json.dumps(forged).encode()
+    yield b"garbage"
+    yield agent(round, "east", keys).answer().replace(b'"east"', b'"north"')
+
+
+@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("sender", ["north", None])
+def test_a_forgery_makes_nobody_refused(keys, number, sender):
+    round = terms(keys, quorum=2)
+    server = Server(round)
+    data = list(forgeries(round, keys))[number]
+    assert server.receive(data, "north", sender) is not None
+    for name in ("south", "east"):
+        assert server.receive(agent(round, name, keys).answer(), name, name) is None
+    server.close_step()
+    assert (server.release().missing, server.release().refused) == (("north",), {})
+
+
+def test_a_signed_answer_that_cannot_be_is_refused_by_name(keys):
+    round = replace(terms(keys, quorum=2), max_n=3)
+    server = Server(round)
+    signed = decode(agent(round, "south", keys).answer(), Answer, server.plan.kinds)
+    (summary,) = signed.answers
+    claim = replace(signed, agent="north", answers=(replace(summary, n=10**6),))
+    false = encode(keys["north"].sign(claim, server.plan))
+    assert server.receive(false, "north", "north").field == "n"
+    assert server.receive(b"garbage", "north", "north") is not None
+    for name in ("south", "east"):
+        assert server.receive(agent(round, name, keys).answer(), name, name) is None
+    server.close_step()
+    assert server.release().refused == {"north": "n: must be an integer from 0 to 3"}
+
+
 def test_a_private_answer_is_signed_once_and_given_again(keys, tmp_path):
     round = terms(keys, "private-fedwq-cp", epsilon=1.0)
     sides = [agent(round, "north", keys, budget=Budget(tmp_path / "budget", 1.0)) for _ in range(2)]

@@ -40,10 +40,12 @@ _log = logging.getLogger("fedwqcp")
 class _Seat:
     """What is known of one agent: of its answers the first and the last, with its step.
 
-    ``bound`` is what holds its later answers to the earlier ones, for each task.
+    ``bound`` is what holds its later answers to the earlier ones, for each task. ``proved``: what
+    was refused is known to come from the agent, by its signature where answers are signed.
     """
 
     refusal: MessageError | None = None
+    proved: bool = False
     step: int = -1
     first: tuple[Summary | None, ...] = ()
     last: tuple[Summary | None, ...] = ()
@@ -100,15 +102,18 @@ class Server:
         too, with the field ``internal``.
         """
         agent = sender or source
+        proved = False
         try:
             answer = decode(data, Answer, self.plan.kinds, source)
             agent = sender or answer.agent
-            bound = self._admit(answer, sender)
+            self._check_sender(answer, sender)
+            proved = True
+            bound = self._admit(answer)
         except MessageError as refusal:
-            return self.refuse(refusal)
+            return self.refuse(refusal, proved=proved)
         except Exception as error:
             _log.error("an answer of %r was refused: %s", agent, traced(error))
-            return self.refuse(internal(agent, error))
+            return self.refuse(internal(agent, error), proved=proved)
         seat = self._seats[answer.agent]
         seat.step, seat.last, seat.bound = self.step, answer.answers, bound
         if self.step == 0:
@@ -118,13 +123,18 @@ class Server:
         seat.bytes_up += len(data)
         return None
 
-    def refuse(self, refusal: MessageError) -> MessageError:
-        """Record a refusal, for the agent it names if that has no sound answer in this step."""
+    def refuse(self, refusal: MessageError, *, proved: bool = False) -> MessageError:
+        """Record a refusal, for the agent it names if that has no sound answer in this step.
+
+        Where answers are signed, one that is not ``proved`` to be the agent's own may be anybody's:
+        the agent then counts as missing.
+        """
         self.refusals.append(refusal)
+        proved = proved or not self.round.keys
         if refusal.agent in self._positions:
             seat = self._seats[refusal.agent]
-            if self.step != seat.step:
-                seat.refusal = refusal
+            if self.step != seat.step and (proved or not seat.proved):
+                seat.refusal, seat.proved = refusal, proved
         return refusal
 
     def close_step(self) -> None:
@@ -190,8 +200,8 @@ class Server:
                 found[self.round.group_names[task.group]] = out
         return found
 
-    def _admit(self, answer: Answer, sender: str | None) -> tuple[Any, ...]:
-        """Hold an answer against the round and the agent's earlier ones; return what now binds."""
+    def _check_sender(self, answer: Answer, sender: str | None) -> None:
+        """Refuse an answer of another agent or other terms, or without its agent's signature."""
         agent = answer.agent
         if agent not in self._seats:
             raise WrongRoundError(agent, "agent", "is not in the roster of this round")
@@ -202,6 +212,10 @@ class Server:
             raise WrongRoundError(agent, "agent", "takes no further part in this round")
         asked = self._ask(self._positions[agent]) if self.round.keys and self.step else b""
         check_signature(answer, self.plan, asked)
+
+    def _admit(self, answer: Answer) -> tuple[Any, ...]:
+        """Hold an answer against the agent's earlier ones; return what now binds."""
+        agent = answer.agent
         if self.step == self._seats[agent].step:
             raise WrongRoundError(agent, "agent", "has already answered; the first answer stands")
         questions = self._dialogue.questions(self._positions[agent])
@@ -211,7 +225,7 @@ class Server:
         """Record that an answer was admitted, but does not fit the others."""
         refusal = MalformedMessageError(name, field, reason)
         self.refusals.append(refusal)
-        self._seats[name].refusal = refusal
+        self._seats[name].refusal, self._seats[name].proved = refusal, True
 
     def _at_fault(self, seats: Sequence[_Seat], error: Exception) -> list[int]:
         """Return the places, last one first, of agents whose first answer fails even alone.
@@ -248,7 +262,7 @@ class Server:
         seat = self._seats[name]
         if name in self._positions:
             return AgentRecord(name, "used", "", seat.bytes_up, seat.bytes_down)
-        if seat.refusal is None:
+        if seat.refusal is None or not seat.proved:
             return AgentRecord(name, "missing", "", seat.bytes_up, seat.bytes_down)
         reason = f"{seat.refusal.field}: {seat.refusal.reason}"
         return AgentRecord(name, "refused", reason, seat.bytes_up, seat.bytes_down)
