@@ -1,10 +1,14 @@
 """Files: what is written reaches the disk whole, or an error says so."""
 
+import os
 import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from fedwqcp import _io
 from fedwqcp._io import append_line
 from fedwqcp.errors import InputError
 
@@ -30,3 +34,83 @@ def test_a_disk_that_takes_a_part_of_a_line_is_full(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     append_line(path, b"second")
     assert path.read_bytes() == b"first\nsecond\n"
+
+
+@contextmanager
+def pipe(path: Path) -> Iterator[Path]:
+    """A pipe with someone at its other end, so that opening it does not wait."""
+    os.mkfifo(path)
+    handle = os.open(path, os.O_RDWR)
+    try:
+        yield path
+    finally:
+        os.close(handle)
+
+
+def lock(path: Path) -> None:
+    """Lock a folder."""
+    with _io.locked(path.parent):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("name", "use"),
+    [
+        ("a.json", _io.read),
+        ("a.json", _io.opened),
+        ("a.json", lambda path: append_line(path, b"x")),
+        (".fedwqcp.lock", lock),
+    ],
+)
+def test_a_pipe_is_never_opened(tmp_path: Path, name: str, use: Callable[[Path], object]) -> None:
+    with (
+        pipe(tmp_path / name) as path,
+        pytest.raises(InputError, match=rf"cannot .* {path}: it is not a regular file"),
+    ):
+        use(path)
+
+
+def test_a_pipe_in_place_of_a_part_file_goes_away(tmp_path: Path) -> None:
+    with pipe(tmp_path / ".a.json.part"):
+        assert _io.write_atomic(tmp_path / "a.json", b"new")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+    assert (tmp_path / "a.json").read_bytes() == b"new"
+
+
+def test_a_lock_behind_a_link_makes_no_file_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / ".fedwqcp.lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match=r"fedwqcp\.lock: .*; remove it"):
+        lock(tmp_path / ".fedwqcp.lock")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("fault", [PermissionError(13, "Permission denied"), OSError(36, "long")])
+def test_a_name_that_cannot_be_followed_is_an_error_or_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: OSError
+) -> None:
+    def _fails(*args: object, **more: object) -> None:
+        raise fault
+
+    path = tmp_path / "x"
+    for name in ("stat", "lstat", "open", "listdir"):
+        monkeypatch.setattr(os, name, _fails)
+    for use in (_io.exists, _io.in_folder, _io.read):
+        with pytest.raises(InputError, match=f"cannot read {path}: {fault.strerror}"):
+            use(path)
+    asked = (_io.is_absent(path), _io.is_file(path), _io.is_folder(path), _io.same_file(path, path))
+    assert asked == (False, False, False, False)
+    monkeypatch.undo()
+    assert (_io.exists(path), _io.is_absent(path), _io.in_folder(path)) == (False, True, [])
+
+
+def test_files_are_asked_for_in_one_place() -> None:
+    """Those of pathlib raise where a link is too long or a folder is closed."""
+    root = Path(_io.__file__).parent
+    asked = (".exists()", ".is_file()", ".is_dir()", ".samefile(", ".glob(", ".iterdir()")
+    found = [
+        f"{path.relative_to(root)}: {line.strip()}"
+        for path in root.rglob("*.py")
+        for line in path.read_text().splitlines()
+        if path.name != "_io.py" and any(each in line for each in asked)
+    ]
+    assert [each for each in found if "transport/deployment.py" not in each] == []

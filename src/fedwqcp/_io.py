@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import difflib
 import errno
+import fnmatch
 import os
+import stat
 import sys
 import tomllib
 from collections.abc import Collection, Iterator
@@ -45,21 +47,22 @@ def write_atomic(path: Path, data: bytes, *, replace: bool = True) -> bool:
                 return True
             return _link(part, path)
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from None
+        raise InputError(f"cannot write {path}: {_why(error)}") from None
 
 
 def append_line(path: Path, line: bytes) -> None:
     """Add a line to a file and bring it to the disk; a last line that was cut short goes first."""
     try:
-        with path.open("a+b", buffering=0) as file:
-            _lock(file.fileno())
+        handle = _open_plain(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        with os.fdopen(handle, "a+b", buffering=0) as file:
+            _lock(handle)
             _end_of_lines(file)
             data = line + b"\n"
             while data:  # a disk that becomes full takes a part, and only then refuses
                 data = data[file.write(data) :]
             os.fsync(file.fileno())
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from None
+        raise InputError(f"cannot write {path}: {_why(error)}") from None
 
 
 def write_new(path: Path, data: bytes, *, private: bool) -> None:
@@ -71,7 +74,7 @@ def write_new(path: Path, data: bytes, *, private: bool) -> None:
     except FileExistsError:
         raise InputError(f"{path} exists; keys are never replaced: choose another name") from None
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from None
+        raise InputError(f"cannot write {path}: {_why(error)}") from None
 
 
 def make_folder(folder: Path) -> None:
@@ -79,7 +82,7 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"cannot write {folder}: {error.strerror}") from None
+        raise InputError(f"cannot write {folder}: {_why(error)}") from None
     sync_folder(folder.parent)
 
 
@@ -102,39 +105,105 @@ def locked(folder: Path) -> Iterator[None]:
     """
     path = folder / ".fedwqcp.lock"
     try:
-        file = path.open("ab")
+        handle = _open_plain(path, os.O_RDWR | os.O_CREAT | _NO_LINK)
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from None
-    with file:
+        raise InputError(f"cannot write {path}: {_why(error)}; remove it") from None
+    with os.fdopen(handle, "r+b"):
         try:
-            _lock(file.fileno())
+            _lock(handle)
         except OSError as error:
             raise InputError(
-                f"cannot lock {path}: {error.strerror}; keep these files on a disk with file locks"
+                f"cannot lock {path}: {_why(error)}; keep these files on a disk with file locks"
             ) from None
         yield
+
+
+def opened(path: Path) -> BinaryIO:
+    """Open a plain file to be read; anything else is refused, also where opening it would wait."""
+    try:
+        return os.fdopen(_open_plain(path, os.O_RDONLY), "rb")
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from None
 
 
 def read(path: Path, most: int = FILE_BYTES) -> bytes:
     """Return the bytes of a plain file; one of more than ``most`` bytes is refused unread."""
     try:
-        if path.exists() and not path.is_file():
-            raise InputError(f"cannot read {path}: it is not a regular file")
-        with path.open("rb") as file:
+        with opened(path) as file:
             data = b""
             size = os.fstat(file.fileno()).st_size
             if size <= most:
-                data = file.read(most + 1)  # a device or pipe tells no size
+                data = file.read(most + 1)  # some systems' own files tell no size
                 size = len(data)
     except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from None
-    except InputError:
-        raise
-    except ValueError:  # a name that no file can have
-        raise InputError(f"cannot read {str(path)!r}: it is not a file name") from None
+        raise _unreadable(path, error) from None
     if size > most:
         raise InputError(f"must be at most {most} bytes, got {size}", field=f"{path}: size")
     return data
+
+
+def exists(path: Path) -> bool:
+    """Tell whether a name leads to anything; one that cannot be followed is refused."""
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from None
+    return True
+
+
+def is_absent(path: Path) -> bool:
+    """Tell whether nothing has this name, not even a link that leads nowhere."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except (OSError, ValueError):
+        return False  # it may be there: reading it says why it cannot be read
+    return False
+
+
+def is_file(path: Path) -> bool:
+    """Tell whether a name leads to a plain file; one that cannot be followed does not."""
+    return os.path.isfile(path)  # that of Path raises where a link is too long
+
+
+def is_folder(path: Path) -> bool:
+    """Tell whether a name leads to a folder; one that cannot be followed does not."""
+    return os.path.isdir(path)  # as above
+
+
+def same_file(one: Path, other: Path) -> bool:
+    """Tell whether two names lead to one file; names that lead nowhere do not."""
+    try:
+        return os.path.samefile(one, other)  # as above
+    except (OSError, ValueError):
+        return False
+
+
+def same_name(one: Path, other: Path) -> bool:
+    """Tell whether two names stand for one file, also for one that is yet to be written."""
+    alike = one.name.casefold() == other.name.casefold()
+    return same_file(one, other) or (alike and same_file(one.parent, other.parent))
+
+
+def keep_apart(out: Path, *read: Path | None) -> None:
+    """Refuse to write over a file that is read."""
+    for path in read:
+        if path is not None and same_name(out, path):
+            raise InputError(f"{out} is read here, and would be replaced: choose another --out")
+
+
+def in_folder(folder: Path, pattern: str = "*") -> list[Path]:
+    """Return what a folder holds under names of a pattern, in order; nothing if it is not there."""
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError) as error:
+        raise _unreadable(folder, error) from None
+    return [folder / name for name in sorted(fnmatch.filter(names, pattern))]
 
 
 def from_json(data: bytes, kind: type[T]) -> T | None:
@@ -186,6 +255,32 @@ def reason_and_place(error: msgspec.ValidationError) -> tuple[str, str]:
     return reason, place.lstrip(".").rstrip("`")
 
 
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+"""Refuse a link in place of the file."""
+
+
+def _open_plain(path: Path, flags: int) -> int:
+    """Open a plain file and nothing else; a pipe would let us wait for who writes into it."""
+    flags |= getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    handle = os.open(path, flags, 0o666)  # the umask decides
+    if stat.S_ISREG(os.fstat(handle).st_mode):
+        return handle
+    os.close(handle)
+    raise OSError(errno.EINVAL, "it is not a regular file")
+
+
+def _why(error: OSError) -> str:
+    """Say what the system said; some errors of Python's own say nothing."""
+    return error.strerror or type(error).__name__
+
+
+def _unreadable(path: Path, error: OSError | ValueError) -> InputError:
+    """Say why a file cannot be read."""
+    if isinstance(error, OSError):
+        return InputError(f"cannot read {path}: {_why(error)}")
+    return InputError(f"cannot read {str(path)!r}: it is not a file name")
+
+
 def _lock(handle: int) -> None:
     """Wait for the lock of an open file; closing the file gives it back."""
     if sys.platform == "win32":
@@ -216,9 +311,10 @@ def _part(path: Path) -> Iterator[tuple[BinaryIO, Path]]:
     if not path.name:
         raise InputError(f"{path} must name a file, got a folder")
     part = path.with_name(f".{path.name}.part")
-    flags = os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)
     while True:
-        handle = os.open(part, flags, 0o666)  # the umask decides
+        if _is_pipe(part):
+            os.unlink(part)
+        handle = _open_plain(part, os.O_CREAT | os.O_RDWR | _NO_LINK)
         with os.fdopen(handle, "r+b") as file:
             _lock(handle)
             if not _is(part, handle):
@@ -233,6 +329,15 @@ def _part(path: Path) -> Iterator[tuple[BinaryIO, Path]]:
                 if _is(part, handle):
                     os.unlink(part)
             return
+
+
+def _is_pipe(path: Path) -> bool:
+    """Tell whether someone put a pipe or a socket where a file of ours belongs."""
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
 def _is(path: Path, handle: int) -> bool:
@@ -252,7 +357,7 @@ def _link(part: Path, path: Path) -> bool:
     except OSError as error:
         if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS):
             raise
-        if path.exists():  # a disk without links: the lock of the folder keeps others out
+        if os.path.lexists(path):  # a disk without links: the lock of the folder keeps others out
             return False
         os.replace(part, path)
         return True

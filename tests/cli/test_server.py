@@ -380,6 +380,10 @@ def test_what_can_be_audited_is_told(tmp_path):
     ):
         with pytest.raises(InputError, match=rf"cannot read .*records/ID, with log\.jsonl.*{what}"):
             call("audit", tmp_path / name)
+    (tmp_path / "link.record.json").symlink_to("x" * 300)
+    for command in ("audit", "advise"):
+        with pytest.raises(InputError, match=r"cannot read .*link\.record\.json: File name"):
+            call(command, tmp_path / "link.record.json")
 
 
 def test_a_secure_round_rests_on_sums(tmp_path):

@@ -21,6 +21,7 @@ from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.record import load, save
 from fedwqcp.federation.signing import SigningKey, new_key
 from fedwqcp.federation.transport.folder import (
+    answer_files,
     answer_name,
     close_round,
     open_round,
@@ -252,13 +253,79 @@ def test_a_write_that_fails_leaves_nothing_behind(tmp_path, monkeypatch):
         _io.write_atomic(tmp_path / "none" / "x.json", b"new")
 
 
-def test_one_unreadable_answer_does_not_stop_the_round(tmp_path):
-    path, answers = opened(tmp_path), write_all(tmp_path)
+def forbid(monkeypatch, path):
+    """Let the system refuse all access to a path, as it would to others than root."""
+    for name in ("stat", "lstat", "open"):
+        real = getattr(os, name)
+
+        def denied(file, *args, real=real, **more):
+            if not isinstance(file, int) and os.fspath(file) == str(path):
+                raise PermissionError(13, "Permission denied", str(path))
+            return real(file, *args, **more)
+
+        monkeypatch.setattr(os, name, denied)
+
+
+UNREADABLE = {
+    "folder": lambda path, _: path.mkdir(),
+    "long link": lambda path, _: path.symlink_to("x" * 300),
+    "loop": lambda path, _: path.symlink_to(path.name),
+    "nowhere": lambda path, _: path.symlink_to("nowhere"),
+    "pipe": lambda path, _: os.mkfifo(path),
+    "forbidden": lambda path, patch: (path.touch(), forbid(patch, path)),
+}
+
+
+@pytest.mark.parametrize("kind", UNREADABLE)
+@pytest.mark.parametrize("named", [True, False])
+def test_one_unreadable_answer_does_not_stop_the_round(tmp_path, monkeypatch, kind, named):
+    path, out = opened(tmp_path), tmp_path / "release.json"
+    (tmp_path / "answers").mkdir()
+    answers = write_all(tmp_path / "answers")
     answers[1].unlink()
-    answers[1].mkdir()
-    closed = close_round(path, answers, tmp_path / "release.json")
+    UNREADABLE[kind](answers[1], monkeypatch)
+    given = answers  # an empty folder that is named holds no answers: the operator's mistake
+    if not named or kind != "folder":
+        given = answer_files(path, answers if named else [tmp_path / "answers"], out)
+    closed = close_round(path, given, out)
     assert closed.release.used == ("a", "c")
-    assert list(closed.release.refused) == ["b"]
+    assert closed.release.refused == {"b": "file: must be a plain file that can be read"}
+
+
+@pytest.mark.parametrize("kind", [kind for kind in UNREADABLE if kind != "nowhere"])
+@pytest.mark.parametrize("name", ["release.json", "round.record.json", "round.json"])
+def test_an_unreadable_file_beside_the_round_is_a_plain_error(tmp_path, monkeypatch, name, kind):
+    path = opened(tmp_path)
+    (tmp_path / "answers").mkdir()
+    answers = write_all(tmp_path / "answers")
+    (tmp_path / name).unlink(missing_ok=True)
+    UNREADABLE[kind](tmp_path / name, monkeypatch)
+    with pytest.raises(InputError, match=rf"cannot read .*{name}: "):
+        close_round(path, answers, tmp_path / "release.json")
+
+
+@pytest.mark.parametrize("own", ["round.json", "round.record.json", "round.ask-1.json",
+                                 "Round.Record.json", "round.closed-0.json"])  # fmt: skip
+@pytest.mark.parametrize("before", [False, True])
+def test_a_release_is_not_written_over_the_rounds_own_files(tmp_path, own, before):
+    path, answers = opened(tmp_path), write_all(tmp_path)
+    if before:
+        close_round(path, answers, tmp_path / "release.json")
+    kept = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    with pytest.raises(InputError, match=rf"{own} is one of the round's own files"):
+        close_round(path, answers, tmp_path / own)
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == kept
+
+
+@pytest.mark.parametrize(
+    "name", ["round", "release", "Release", "round.record", "march", "March.ask-1", "march.record"]
+)
+def test_no_agent_is_called_like_a_file_of_the_round(tmp_path, name):
+    round = replace(ROUND, agents=("a", "b", name))
+    with pytest.raises(InputError, match=f"agent '{name}': {name}.json, its answer, would"):
+        open_round(round, tmp_path / "march.json")
+    assert list(tmp_path.iterdir()) == []
+    open_round(replace(ROUND, agents=("a", "rounds", "st.release")), tmp_path / "march.json")
 
 
 def test_what_nobody_foresaw_in_one_file_refuses_that_agent_alone(tmp_path, monkeypatch):
@@ -487,7 +554,7 @@ def test_a_true_record_is_not_confirmed_where_its_steps_cannot_be_taken_again(tm
 
 def test_a_round_whose_record_cannot_be_kept_is_not_released(tmp_path):
     path, answers = opened(tmp_path), write_all(tmp_path)
-    (tmp_path / "round.record.json").symlink_to(tmp_path / "round.record.json")
+    (tmp_path / "round.record.json").symlink_to(tmp_path / "nowhere")
     with pytest.raises(InputError, match=r"round\.record\.json cannot be written: something is in"):
         close_round(path, answers, tmp_path / "release.json")
     assert not (tmp_path / "release.json").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -135,6 +136,41 @@ def test_a_damaged_entry_stops_every_answer(text, tmp_path):
         agent(tmp_path).answer()
 
 
+@pytest.mark.parametrize("name", ["epsilon", "total"])
+@pytest.mark.parametrize("value", ["1E+9999999999", "1E-9999999999", "1e309", "-1", "0", "sNaN"])
+def test_a_number_that_no_answer_spends_stops_every_answer(name, value, tmp_path):
+    agent(tmp_path / "p").answer()
+    entry = tmp_path / "p" / "000001.json"
+    entry.write_text(json.dumps({**json.loads(entry.read_text()), name: value}))
+    for round in (ROUND, replace(ROUND, id="r2")):
+        with pytest.raises(RecordError, match="must say what an answer spent"):
+            agent(tmp_path / "p", round=round).answer()
+
+
+def test_the_largest_entry_leaves_nothing(tmp_path):
+    first = agent(tmp_path / "p").answer()
+    entry = tmp_path / "p" / "000001.json"
+    entry.write_text(json.dumps({**json.loads(entry.read_text()), "epsilon": "1e308"}))
+    assert agent(tmp_path / "p").answer() == first, "what was answered before is free"
+    with pytest.raises(BudgetError, match=r"and 0 of 2\.0 is left"):
+        agent(tmp_path / "p", round=replace(ROUND, id="r2")).answer()
+
+
+def test_a_folder_that_cannot_be_read_stops_every_answer(tmp_path, monkeypatch):
+    agent(tmp_path / "p").answer()
+    closed, real = str(tmp_path / "p"), {name: getattr(os, name) for name in ("listdir", "stat")}
+    for name, call in real.items():
+
+        def denied(path, *args, call=call, **more):
+            if str(path).startswith(closed):
+                raise PermissionError(13, "Permission denied", str(path))
+            return call(path, *args, **more)
+
+        monkeypatch.setattr(os, name, denied)
+    with pytest.raises(InputError, match=f"cannot read {closed}: Permission denied"):
+        agent(tmp_path / "p", round=replace(ROUND, id="r2")).answer()
+
+
 def test_a_missing_entry_stops_every_answer(tmp_path):
     for name in ("r1", "r2"):
         agent(tmp_path, round=replace(ROUND, id=name)).answer()
@@ -185,7 +221,7 @@ def test_a_damaged_count_stops_every_answer(text, tmp_path):
 
 def test_nothing_leaves_where_nothing_can_be_written(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot write"):
+    with pytest.raises(InputError, match=r"cannot read .*: Not a directory"):
         agent(tmp_path / "file" / "p").answer()
 
 

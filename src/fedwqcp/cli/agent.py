@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from fedwqcp._io import write_atomic
+from fedwqcp._io import exists, keep_apart, write_atomic
 from fedwqcp._validation import listed
 from fedwqcp.cli.output import AsJson, Output, rates_of, say_rates
 from fedwqcp.errors import InputError
@@ -184,6 +184,7 @@ def predict(
     sets = predict_sets(terms, name, ready, alpha=alpha, calibration=cal, allow_empty=allow_empty)
     found = rates_of(name, terms.round, sets, new)
     out = out or folder.default_name(terms.round, "sets", agent=name, end=".csv")
+    keep_apart(out, release, outputs, calibration, calibration_labels, round, labels, kept)
     write_atomic(out, _table(sets, new).encode())
     output, size = Output(as_json), float(sets.sizes().mean()) if len(sets) else None
     empty = float(sets.empty().mean()) if len(sets) else None
@@ -262,7 +263,7 @@ def _budget(total: float | None, where: Path | None, outputs: Path) -> Budget | 
     kept = where or outputs.with_name(f"{outputs.name}.privacy")
     if total is not None:
         return Budget(kept, total)
-    if where is not None or kept.exists():
+    if where is not None or exists(kept):
         raise InputError(f"{kept} keeps a privacy budget: say how much with --privacy-budget")
     return None
 

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from fedwqcp._io import in_folder
 from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.errors import InputError
 from fedwqcp.federation.transport.deployment import DemoResult
@@ -122,7 +123,7 @@ def _demo(
 ) -> None:
     """Run a demonstration in a folder that is kept, or in one that is not."""
     if out is not None:
-        if out.exists() and any(out.iterdir()):
+        if in_folder(out):
             raise InputError(f"--out must be a new or an empty folder, got {out}")
         out.mkdir(parents=True, exist_ok=True)
         _show(run, out, method, alpha, deadline, output)

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from fedwqcp._io import locked, read
+from fedwqcp._io import exists, locked, read
 from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.errors import InputError
 from fedwqcp.monitor import (
@@ -144,7 +144,7 @@ def recalibrated(
     with changing(state) as monitor:
         for name in agent:
             monitor.recalibrated(name)
-        if (rounds := _rounds(state)).exists():
+        if exists(rounds := _rounds(state)):
             note_round(rounds, OpenedRound(datetime.now(UTC), "recalibrated", tuple(agent)))
     output = Output(as_json)
     output.say(f"{', '.join(agent)}: monitored again, from the first row")

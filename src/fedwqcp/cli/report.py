@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from fedwqcp._io import keep_apart
 from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.report import figures
 from fedwqcp.report import html as pages
@@ -35,6 +36,7 @@ def figure(
     as_json: AsJson = False,
 ) -> None:
     """Draw one figure for a paper; the same records give the same bytes."""
+    keep_apart(out, source, outputs)
     asked = figures.FigureSource(source, agent=agent, outputs=outputs)
     written = figures.draw(name, asked, out, figures.FIGURES)
     output = Output(as_json)
@@ -68,6 +70,7 @@ def page(
     as_json: AsJson = False,
 ) -> None:
     """Write one page that shows who is covered, how large the sets are and what was sent."""
+    keep_apart(out, source, outputs, labels, calibration)
     options = pages.ReportOptions(examples, agent, outputs, labels, calibration)
     written = pages.write(source, out, options)
     output = Output(as_json)

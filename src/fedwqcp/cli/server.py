@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from fedwqcp import methods, scores
+from fedwqcp._io import exists, in_folder, is_file, is_folder
 from fedwqcp.cli.output import (
     STATUS,
     AsJson,
@@ -253,7 +254,7 @@ def advise(
     as_json: AsJson = False,
 ) -> None:
     """Say which method to use for the agents of a round, or for a site that joins, and why."""
-    rounds = [load(path / "record.json" if path.is_dir() else path) for path in records]
+    rounds = [load(path / "record.json" if is_folder(path) else path) for path in records]
     advice = advise_on(*rounds, alpha=alpha, new_site=new_site)
     terms, output = rounds[0].round, Output(as_json)
     if advice.keep:
@@ -322,7 +323,7 @@ def _next(record: Path) -> Path:
     name = record.resolve().name.removesuffix(".json").removesuffix(".record")
     stem = re.sub(r"-\d+$", "", name)
     names = (record.parent / f"{stem}-{number}.json" for number in count(2))
-    return next(path for path in names if not path.exists())
+    return next(path for path in names if not exists(path))
 
 
 DIFFERS = 1
@@ -359,12 +360,13 @@ def audit(
 
 def _records(path: Path) -> list[Path]:
     """Return the record that a path is, or those that it holds."""
-    if (path / LOG).is_file() or (path.is_file() and path.name.endswith(".record.json")):
+    if is_file(path / LOG) or (is_file(path) and path.name.endswith(".record.json")):
         return [path]
-    within = sorted(log.parent for log in path.glob(f"*/{LOG}")) if path.is_dir() else []
+    held = in_folder(path) if is_folder(path) else []
+    within = [folder for folder in held if is_file(folder / LOG)]
     if not within:
-        what = "that is a file" if path.is_file() else "it holds none"
-        what = what if path.exists() else "it does not exist"
+        what = "that is a file" if is_file(path) else "it holds none"
+        what = what if exists(path) else "it does not exist"
         raise InputError(
             f"cannot read {path}: must be the folder that a Flower coordinator keeps of a round "
             f"(records/ID, with {LOG} in it), a folder of such, or the round.record.json of a "

@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from fedwqcp._io import LOG_BYTES, from_json, read
+from fedwqcp._io import LOG_BYTES, from_json, is_file, read
 from fedwqcp.errors import FedwqcpError, RecordError
 from fedwqcp.federation.predict import other_terms
 from fedwqcp.federation.record import (
@@ -72,7 +72,7 @@ def audit(folder: Path, terms: Round | None = None) -> Audit:
     of a round by files, which holds first answers alone, only methods of one step can be
     recomputed.
     """
-    if folder.is_file():
+    if is_file(folder):
         try:
             kept = load(folder)
             _check_answered(kept.round, terms, folder.name)

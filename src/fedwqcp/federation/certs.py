@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedwqcp._io import make_folder, write_new
+from fedwqcp._io import exists, make_folder, write_new
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.wire.messages import check_names
 
@@ -53,7 +53,7 @@ def _written(folder: Path, files: dict[str, bytes]) -> tuple[Path, ...]:
     """Write all files, or none where one exists; private ones for the owner alone."""
     paths = {folder / name: data for name, data in files.items()}
     for path in paths:
-        if path.exists():
+        if exists(path):
             raise InputError(f"{path} exists; keys are never replaced: choose another folder")
     make_folder(folder / "keys")
     for path, data in paths.items():

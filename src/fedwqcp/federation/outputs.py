@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._io import from_json, read, to_json, write_atomic
+from fedwqcp._io import exists, from_json, read, to_json, write_atomic
 from fedwqcp._validation import (
     Bools,
     Floats,
@@ -239,7 +239,7 @@ def for_calibration(
         return outputs, None
     if not isinstance(Plan.of(round).score, LabelScore):
         raise InputError(f"score {round.score.name!r} does not read logits of classes")
-    if path.exists():
+    if exists(path):
         own = load(path, round, agent)
         if own.share:  # the id is all that the file knows of a round
             _check_not_private(round)
@@ -259,14 +259,14 @@ def for_calibration(
 
 def for_prediction(round: Round, agent: str, outputs: Outputs, path: Path) -> Temperature | None:
     """Return the temperature that an agent predicts with."""
-    if outputs.logits and not path.exists():
+    if outputs.logits and not exists(path):
         raise InputError(
             f"the outputs are logits, and {path}, which `agent calibrate` wrote when it read "
             "logits, is not there: name it with --temperature-file, or give probabilities"
         )
     if outputs.logits:
         return load(path, round, agent)
-    if path.exists() and _parse(path).round == round.id and load(path, round, agent).share:
+    if exists(path) and _parse(path).round == round.id and load(path, round, agent).share:
         raise InputError(
             f"this agent calibrated on logits at the temperature in {path}: predict from logits too"
         )

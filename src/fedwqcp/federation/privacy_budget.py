@@ -17,7 +17,17 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from fedwqcp._io import from_json, locked, make_folder, read, sync_folder, to_json, write_atomic
+from fedwqcp._io import (
+    exists,
+    from_json,
+    in_folder,
+    locked,
+    make_folder,
+    read,
+    sync_folder,
+    to_json,
+    write_atomic,
+)
 from fedwqcp.errors import BudgetError, InputError, RecordError
 
 COUNT = "count.json"
@@ -36,7 +46,8 @@ class Spending(msgspec.Struct, frozen=True):
     @property
     def sound(self) -> bool:
         """Whether the numbers can be what an answer spent."""
-        return self.epsilon.is_finite() and self.epsilon > 0 and self.total.is_finite()
+        both = (self.epsilon, self.total)
+        return all(each.is_finite() and 0 < float(each) < inf for each in both)
 
 
 class _Count(msgspec.Struct):
@@ -155,12 +166,12 @@ class Budget:
 
     def _read(self) -> list[Spending]:
         """Return everything that was spent, in order; a gap or a damaged file is refused."""
-        paths = sorted(self.folder.glob("[0-9]*.json"))
+        paths = in_folder(self.folder, "[0-9]*.json")
         for at, path in enumerate(paths, 1):
             if path.name != f"{at:06d}.json":
                 raise _missing(self.folder, f"{at:06d}.json")
         found = [_spending(path) for path in paths]
-        if (self.folder / COUNT).exists():
+        if exists(self.folder / COUNT):
             if _count(self.folder / COUNT) > len(paths):
                 raise _missing(self.folder, f"{len(paths) + 1:06d}.json")
         elif paths:

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from fedwqcp import methods
-from fedwqcp._io import append_line, make_folder, read, to_json, write_atomic
+from fedwqcp._io import append_line, exists, make_folder, read, to_json, write_atomic
 from fedwqcp.errors import InputError, MalformedMessageError, RecordError
 from fedwqcp.federation.plan import Plan, kinds_of
 from fedwqcp.federation.release import Release
@@ -95,7 +95,7 @@ class Ledger:
     """The record of one round, written while it runs, in a folder that holds none yet."""
 
     def __init__(self, folder: Path, round: Round) -> None:
-        if (folder / LOG).exists():
+        if exists(folder / LOG):
             raise InputError(f"{folder} holds the record of a round already: choose another folder")
         make_folder(folder)
         self.folder = folder

@@ -30,7 +30,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from fedwqcp._io import write_atomic
+from fedwqcp._io import is_folder, write_atomic
 from fedwqcp.errors import FedwqcpError, InputError, MissingExtraError
 
 Backend: TypeAlias = Literal["auto", "numpy", "numba"]
@@ -232,7 +232,7 @@ def kept_at() -> Path:
     folder = Path(__file__).parent / "__pycache__"
     if given := os.environ.get("NUMBA_CACHE_DIR"):
         folder = Path(given)
-    elif not os.access(folder if folder.exists() else folder.parent, os.W_OK):
+    elif not os.access(folder if is_folder(folder) else folder.parent, os.W_OK):
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedwqcp"
     return folder / "fedwqcp-compile-times.json"
 

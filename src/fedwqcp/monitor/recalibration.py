@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from fedwqcp._io import LOG_BYTES, append_line, from_json, read
+from fedwqcp._io import LOG_BYTES, append_line, exists, from_json, read
 from fedwqcp.errors import InputError, RecordError
 
 
@@ -61,7 +61,7 @@ def note_round(path: Path, line: OpenedRound) -> None:
 
 def read_rounds(path: Path) -> list[OpenedRound]:
     """Return what was written down so far."""
-    if not path.exists():
+    if not exists(path):
         return []
     lines = [from_json(line, OpenedRound) for line in read(path, LOG_BYTES).splitlines()]
     found = [line for line in lines if line is not None and line.when.tzinfo is not None]

@@ -10,7 +10,18 @@ from pathlib import Path
 
 import msgspec
 
-from fedwqcp._io import LOG_BYTES, append_line, from_json, locked, read, to_json, write_atomic
+from fedwqcp._io import (
+    LOG_BYTES,
+    append_line,
+    from_json,
+    is_absent,
+    is_file,
+    locked,
+    opened,
+    read,
+    to_json,
+    write_atomic,
+)
 from fedwqcp.errors import InputError, RecordError
 from fedwqcp.monitor.monitor import REMEMBERED, AgentState, Monitor, MonitorTerms, Standing
 from fedwqcp.monitor.sequence import Count
@@ -119,7 +130,7 @@ def changing(path: Path, log: Path | None = None) -> Iterator[Monitor]:
     Monitor
         To be updated.
     """
-    if not path.is_file():
+    if not is_file(path):
         raise InputError(f"cannot read {path}: open it first with `fedwqcp monitor open`")
     with locked(path.parent):
         monitor = load_monitor(path)
@@ -254,11 +265,11 @@ def _add_lines(log: Path, monitor: Monitor) -> None:
 
 def _tail(path: Path, size: int) -> bytes:
     """Return the last bytes of a file; none where there is no file."""
+    if is_absent(path):
+        return b""
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - size))
             return file.read()
-    except FileNotFoundError:
-        return b""
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None

@@ -21,6 +21,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from fedwqcp._io import exists
 from fedwqcp.errors import InputError, QuorumError
 from fedwqcp.federation.outputs import load_outputs
 from fedwqcp.federation.predict import calibration_of, predict
@@ -96,7 +97,7 @@ class Processes:
     def output(self, name: str) -> str:
         """Return what a process printed so far."""
         path = self._logs / f"{name}.log"
-        return path.read_text(errors="replace") if path.exists() else ""
+        return path.read_text(errors="replace") if exists(path) else ""
 
 
 class Deployment(ABC):
@@ -248,7 +249,7 @@ def _site_result(release: Release, name: str, home: Path) -> SiteResult:
     record = next(agent for agent in release.agents if agent.name == name)
     plain = (name, record.status, record.reason, record.bytes_up, record.bytes_down)
     path = home / "kept" / "release.json"
-    if not path.exists():
+    if not exists(path):
         return SiteResult(*plain, stored=False)
     stored = load(path)
     test = load_outputs(home / "test.npz")

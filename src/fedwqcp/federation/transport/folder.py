@@ -21,7 +21,17 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from fedwqcp._io import locked, read, write_atomic
+from fedwqcp._io import (
+    exists,
+    in_folder,
+    is_absent,
+    is_folder,
+    locked,
+    read,
+    same_file,
+    same_name,
+    write_atomic,
+)
 from fedwqcp.errors import (
     InputError,
     MalformedMessageError,
@@ -69,11 +79,19 @@ class _AnswerFile:
 def open_round(round: Round, path: Path) -> None:
     """Write the terms of a round; an existing file is never replaced."""
     Server(round)  # refuses terms that nobody could follow
+    own = {file.name.casefold() for file in (path, _record_file(path))}
+    for name in round.agents:
+        file = f"{name}.json".casefold()
+        if file in own or re.match(r"(round|release)[.]", file) or _is_step(file, path):
+            raise InputError(
+                f"agent {name!r}: {name}.json, its answer, would have the name of one of the "
+                "round's own files: give the agent another name, or choose another --out"
+            )
     with locked(path.parent):
         steps = [f"{glob.escape(path.stem)}.{what}-*" for what in ("ask", "closed")]
-        left = sorted(file for pattern in steps for file in path.parent.glob(pattern))
+        left = [file for pattern in steps for file in in_folder(path.parent, pattern)]
         for other in (_record_file(path), *left):
-            if other.exists():
+            if exists(other):
                 raise InputError(
                     f"{other} is left of another round, and would be taken for this one's: move it "
                     "away, or choose another --out"
@@ -135,15 +153,13 @@ def answer_files(round: Path, given: Sequence[Path], out: Path) -> list[Path]:
     """Return the files of answers; of a folder all that it holds but the round's own."""
     found: list[Path] = []
     for path in given:
-        if not path.is_dir():
+        if not is_folder(path):
             found.append(path)
             continue
-        own = (round, out, _record_file(round))
         files = [
             file
-            for file in sorted(path.glob("*.json"))
-            if not any(file.exists() and other.exists() and file.samefile(other) for other in own)
-            and not re.fullmatch(rf"{re.escape(round.stem)}\.(ask|closed)-\d+(\..*)?", file.stem)
+            for file in in_folder(path, "*.json")
+            if not same_file(file, out) and not _is_of_round(file, round)
         ]
         if not files:
             raise InputError(f"{path} must hold answers, files that end in .json; it holds none")
@@ -165,11 +181,13 @@ def _closed(path: Path, answers: Sequence[Path], out: Path) -> ClosedStep:
     """Close a round that no other process is closing."""
     round = read_round(path)
     record = _record_file(path)
-    if out.exists() and load(out).round.id != round.id:
+    if _is_of_round(out, path):
+        raise InputError(f"{out} is one of the round's own files: choose another --out")
+    if exists(out) and load(out).round.id != round.id:
         raise InputError(f"{out} belongs to another round: choose another --out")
     server = Server(round)
     replies = [_read_answer(file, server) for file in answers]
-    if record.exists():
+    if exists(record):
         release = _close_again(path, server, replies)
         replaced = _released(release, out)
         return ClosedStep(release, (), tuple(server.refusals), already=True, replaced=replaced)
@@ -193,7 +211,7 @@ def _take_steps(
         now = [reply for reply in replies if reply.step == server.step]
         if server.step:
             files = _ask_files(path, server.step, asks)
-            asked = all(file.exists() for file in files)
+            asked = all(exists(file) for file in files)
             _check_unchanged(files)
             if not asked or not now:
                 for reply in () if asked else replies:  # nobody can answer what was not asked
@@ -237,10 +255,23 @@ def _record_file(round: Path) -> Path:
     return round.with_suffix(".record.json")
 
 
+def _is_of_round(file: Path, round: Path) -> bool:
+    """Tell whether a name is that of the terms, the record, a question or a step of a round."""
+    if any(same_name(file, own) for own in (round, _record_file(round))):
+        return True
+    return _is_step(file.name, round)
+
+
+def _is_step(name: str, round: Path) -> bool:
+    """Tell whether a name is that of a question, or of what a step was closed with."""
+    steps = rf"{re.escape(round.stem)}\.(ask|closed)-\d+(\..*)?\.json"
+    return re.fullmatch(steps, name, re.IGNORECASE) is not None
+
+
 def _released(release: Release, out: Path) -> bool:
     """Write what agents may see; tell whether another file was in its place."""
     data = encode(release.public())
-    there = out.exists()
+    there = exists(out)
     other = there and read(out) != data
     if other or not there:
         write_atomic(out, data)
@@ -267,7 +298,7 @@ def _close_again(path: Path, server: Server, replies: Sequence[_AnswerFile]) -> 
             if not why:
                 return release
         else:
-            lost = [file.name for file in asks if not file.exists()]
+            lost = [file.name for file in asks if not exists(file)]
             why = f"{lost[0]} is missing" if lost else f"no answer to step {server.step} is given"
     except (InputError, RoundError) as error:
         why = str(error) if replies else "no answer is given"
@@ -288,7 +319,7 @@ def _ask_files(round: Path, step: int, asks: dict[str, bytes]) -> dict[Path, byt
 def _check_unchanged(asks: dict[Path, bytes]) -> None:
     """Refuse to go on where a question that was sent would now be another."""
     for path, ask in asks.items():
-        if path.exists() and read(path) != ask:
+        if exists(path) and read(path) != ask:
             raise InputError(
                 f"{path} was written before and would change: an answer to an earlier step came "
                 "late; close with the answers that were there then"
@@ -311,7 +342,7 @@ def _write_closed(round: Path, step: int, counted: list[str]) -> None:
 def _in_time(round: Path, server: Server, replies: list[_AnswerFile]) -> list[_AnswerFile]:
     """Refuse answers that came after their step was closed: the next question went out without."""
     closed = round.with_suffix(f".closed-{server.step}.json")
-    if not closed.exists():
+    if not exists(closed):
         return replies
     counted = set(re.findall(r"[0-9a-f]{64}", read(closed).decode("ascii", "replace")))
     for reply in replies:
@@ -332,7 +363,7 @@ def _early(reply: _AnswerFile, step: int) -> WrongRoundError:
 
 def _read_answer(path: Path, server: Server) -> _AnswerFile:
     """Read one answer; what cannot be read counts for the first step, and is refused there."""
-    if not path.exists() and not path.is_symlink():
+    if is_absent(path):
         raise InputError(f"cannot read {path}: there is no such file")
     source = _sender(path, server.round)
     try:

@@ -24,7 +24,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._io import read_toml, write_atomic
+from fedwqcp._io import exists, read, read_toml, write_atomic
 from fedwqcp.errors import BudgetError, ClassesError, FedwqcpError, InputError, traced
 from fedwqcp.federation.agent import USUAL_LIMIT, Agent, DisclosureLimit
 from fedwqcp.federation.outputs import Outputs, load_outputs
@@ -108,7 +108,7 @@ class Site:
         """The privacy budget, where the site has one; it needs a folder to be kept in."""
         kept = None if self.folder is None else self.folder / "privacy"
         if self.privacy_budget is None:
-            if kept is not None and kept.exists():
+            if kept is not None and exists(kept):
                 raise InputError(f"{kept} keeps a privacy budget: say how much: privacy-budget=3")
             return None
         if kept is None:
@@ -124,10 +124,10 @@ class Site:
         if folder is None:
             return None
         known = folder / "round.json"
-        if known.exists() and known.read_bytes() != terms:
+        if exists(known) and read(known) != terms:
             raise InputError("another round with this id was answered before")
         path = folder / f"{name}.json"
-        return path.read_bytes() if path.exists() else None
+        return read(path) if exists(path) else None
 
     def keep_answer(self, round: Round, terms: bytes, name: str, answer: bytes) -> bytes:
         """Write down what is about to leave, and return it.
@@ -148,11 +148,11 @@ class Site:
         if folder is None or self.folder is None:
             return
         path, terms = folder / "release.json", folder / "round.json"
-        if terms.exists():
-            check_terms(release, decode(terms.read_bytes(), Round, source=str(terms)))
-        if path.exists() and path.read_bytes() != data:
+        if exists(terms):
+            check_terms(release, decode(read(terms), Round, source=str(terms)))
+        if exists(path) and read(path) != data:
             raise InputError("this round has another release already")
-        if not path.exists():
+        if not exists(path):
             folder.mkdir(parents=True, exist_ok=True)
             write_atomic(path, data)
             write_atomic(self.folder / "release.json", data)

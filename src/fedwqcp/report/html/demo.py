@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from fedwqcp._io import is_file
 from fedwqcp.demo.demo import (
     ACTS,
     FEW,
@@ -54,7 +55,7 @@ MEANING = (
 
 def is_demo(path: Path) -> bool:
     """Tell whether a folder is the demo's."""
-    return (path / RESULTS_FILE).is_file()
+    return is_file(path / RESULTS_FILE)
 
 
 def demo_page(path: Path, options: ReportOptions) -> Page:

@@ -10,7 +10,7 @@ from itertools import groupby
 from math import ceil, exp
 from pathlib import Path
 
-from fedwqcp._io import read
+from fedwqcp._io import is_file, opened, read
 from fedwqcp.errors import InputError
 from fedwqcp.metrics import FEWEST
 from fedwqcp.monitor import LogEntry, MonitorTerms, Standing, load_monitor, read_log
@@ -157,7 +157,7 @@ def _read_files(path: Path) -> MonitorFiles:
         state, log = path, path.with_name(f"{path.name}.log")
     else:
         state, log = path.with_name(path.name.removesuffix(".log")), path
-    entries = read_log(log) if log.is_file() else ()
+    entries = read_log(log) if is_file(log) else ()
     if state != log and _holds_state(state):
         monitor = load_monitor(state)
         return MonitorFiles(monitor.standings(), entries, monitor.terms, monitor.updates)
@@ -169,7 +169,7 @@ def _read_files(path: Path) -> MonitorFiles:
 def _holds_state(path: Path) -> bool:
     """Tell a monitor's state from other files."""
     try:
-        return path.is_file() and "fedwqcp-monitor" in json.loads(read(path))
+        return is_file(path) and "fedwqcp-monitor" in json.loads(read(path))
     except (InputError, ValueError, TypeError, RecursionError):
         return False
 
@@ -177,10 +177,10 @@ def _holds_state(path: Path) -> bool:
 def _holds_log(path: Path) -> bool:
     """Tell a monitor's log from other files."""
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             first = json.loads(file.readline(1_000_000))
         return {"version", "update", "streams"} <= set(first)
-    except (OSError, ValueError, TypeError, RecursionError):
+    except (OSError, ValueError, TypeError, RecursionError):  # InputError is a ValueError
         return False
 
 

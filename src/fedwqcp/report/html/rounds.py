@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from fedwqcp import metrics
+from fedwqcp._io import in_folder, is_file, is_folder
 from fedwqcp._io import read as read_file
 from fedwqcp._validation import Floats
 from fedwqcp.errors import FedwqcpError, InputError
@@ -223,11 +224,11 @@ class _Case:
 
 def _files(path: Path) -> list[Path]:
     """Return the files that may be meant: the server's records, else the release."""
-    if not path.is_dir():
+    if not is_folder(path):
         return [path] if path.suffix == ".json" and _holds_release(path) else []
-    records = sorted(path.glob("*record.json"))
+    records = in_folder(path, "*record.json")
     release = path / "release.json"
-    return records or ([release] if release.is_file() else [])
+    return records or ([release] if is_file(release) else [])
 
 
 def _holds_release(file: Path) -> bool:
@@ -380,7 +381,7 @@ def _message_bytes(
 ) -> dict[tuple[str, str], list[tuple[int, int]]]:
     """Return the bytes of every message whose files lie beside the record."""
     found: dict[tuple[str, str], list[tuple[int, int]]] = {}
-    first = len(read_file(folder / "round.json")) if (folder / "round.json").is_file() else 0
+    first = len(read_file(folder / "round.json")) if is_file(folder / "round.json") else 0
     for agent in release.agents:
         steps = []
         for step in range(release.rounds):
@@ -406,13 +407,13 @@ def _answer_file(folder: Path, agent: str, step: int) -> Path | None:
     """Return where an answer lies: in a record that was written while it ran, or beside it."""
     own = f"{agent}.json" if step == 0 else f"{agent}.step-{step}.json"
     places = (folder / "answers" / f"step-{step}" / f"{agent}.json", folder / own)
-    return next((place for place in places if place.is_file()), None)
+    return next((place for place in places if is_file(place)), None)
 
 
 def _question_bytes(folder: Path, agent: str, step: int) -> int:
     """Return the bytes of a later question, where its file is there."""
     places = (folder / f"round.ask-{step}.{agent}.json", folder / f"round.ask-{step}.json")
-    return next((len(read_file(place)) for place in places if place.is_file()), 0)
+    return next((len(read_file(place)) for place in places if is_file(place)), 0)
 
 
 def _read_case(release: Release, alpha: float, options: ReportOptions) -> _Case:

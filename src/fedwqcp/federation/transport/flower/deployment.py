@@ -18,7 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from fedwqcp._io import write_atomic
+from fedwqcp._io import exists, in_folder, is_folder, write_atomic
 from fedwqcp.errors import InputError
 from fedwqcp.federation.certs import make_certs
 from fedwqcp.federation.transport.deployment import (
@@ -73,7 +73,7 @@ def new_app(folder: Path, sites: int = 2, publisher: str = "your-organisation") 
         raise InputError(
             f"publisher must be a name of letters, digits, '.', '_' and '-', got {publisher!r}"
         )
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if exists(folder) and (not is_folder(folder) or in_folder(folder)):
         raise InputError(f"{folder} must be a new or an empty folder")
     package = name.replace("-", "_")
     words = {

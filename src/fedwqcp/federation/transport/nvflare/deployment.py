@@ -15,7 +15,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from fedwqcp._io import read, to_json, write_atomic
+from fedwqcp._io import exists, in_folder, is_file, is_folder, read, to_json, write_atomic
 from fedwqcp.errors import InputError
 from fedwqcp.federation.transport.deployment import (
     DemoResult,
@@ -52,7 +52,7 @@ def new_job(folder: Path) -> tuple[Path, ...]:
     name = folder.resolve().name
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{0,40}", name):
         raise InputError(f"the folder names the job: letters, digits, '_' and '-', got {name!r}")
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if exists(folder) and (not is_folder(folder) or in_folder(folder)):
         raise InputError(f"{folder} must be a new or an empty folder")
     (folder / "app" / "config").mkdir(parents=True)
     for source, target in _FILES.items():
@@ -69,10 +69,10 @@ def allow(kit: Path) -> tuple[Path, ...]:
     """
     local = kit / "local"
     given = local / "resources.json.default"
-    if not given.is_file():
+    if not is_file(given):
         raise InputError(f"{kit} must be a startup kit of FLARE: it has no local/{given.name}")
     current = local / "resources.json"
-    held = json.loads(read(current if current.exists() else given))
+    held = json.loads(read(current if exists(current) else given))
     held |= {
         "class_list_enforcement_mode": "enforce",
         "class_allow_list": [ROOM],
@@ -88,7 +88,7 @@ def allow(kit: Path) -> tuple[Path, ...]:
     for path, value in zip(written, (held, rights), strict=True):
         write_atomic(path, to_json(value, indent=2))
     settings = local / "fedwqcp.toml"
-    if (kit / "startup" / "fed_client.json").exists() and not settings.exists():
+    if exists(kit / "startup" / "fed_client.json") and not exists(settings):
         write_atomic(settings, _template("fedwqcp.toml.in").encode())
         written.append(settings)
     return tuple(written)
@@ -270,7 +270,7 @@ class FlareFederation(Deployment):
         }
         write_atomic(self.folder / "project.yml", to_json(project, indent=2))  # JSON is YAML too
         reply = self._run("provision", "-p", "project.yml", "-w", "kits", "--format", "json")
-        if not self.kits.is_dir():
+        if not is_folder(self.kits):
             raise InputError(f"the startup kits could not be made: {reply}")
         for name in (SERVER, *self.sites):
             allow(self.kits / name)
