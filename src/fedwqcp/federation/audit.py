@@ -234,7 +234,10 @@ def difference(ours: Release, kept: bytes) -> str:
 
 def _difference(ours: Any, theirs: Any, at: str) -> str:
     """Return the first place where two JSON values differ."""
-    if isinstance(ours, dict) and isinstance(theirs, dict) and set(ours) == set(theirs):
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        if other := sorted(set(ours) ^ set(theirs)):
+            said = "is missing" if other[0] in ours else "must not be there"
+            return f"{at}.{other[0]}".lstrip(".") + f": {said}"
         found = (_difference(ours[key], theirs[key], f"{at}.{key}") for key in ours)
     elif isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
         found = (
