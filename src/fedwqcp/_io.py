@@ -107,7 +107,8 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         handle = _open_plain(path, os.O_RDWR | os.O_CREAT | _NO_LINK)
     except OSError as error:
-        raise InputError(f"cannot write {path}: {_why(error)}; remove it") from None
+        hint = "; remove it" if error.errno in (errno.EINVAL, errno.ELOOP) else ""
+        raise InputError(f"cannot write {path}: {_why(error)}{hint}") from None
     with os.fdopen(handle, "r+b"):
         try:
             _lock(handle)
