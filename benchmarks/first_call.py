@@ -1,9 +1,12 @@
-"""First call and ten calls: numpy alone, compiled at once, and the choice that is made by itself.
+"""First call and ten calls: numpy alone, compiled at once, the choice made by itself, and peers.
 
-Run: python benchmarks/first_call.py            (about an hour; --quick: a few minutes)
-Every row is measured in processes of its own, first with an empty cache, then with what it kept.
-"ratio" is the time of the choice over that of the better of numpy and numba, after the first call
-and after ten; it must not pass 2.2 for inputs of at least a million numbers.
+Run: build/peers/bin/python benchmarks/first_call.py     (--quick: one score and size, minutes)
+in the environment that ``make bench-peers`` makes; elsewhere the peers are left out.
+Every cell is measured in a process of its own, after its imports, on one thread: first with an
+empty cache, then with what compiling left. "auto" is what a user gets. "ratio" is its time over
+that of the better of numpy and numba after the first call and after ten. Verdicts follow the table:
+at most 2.2 for inputs of at least a million numbers, and never slower in total than the fastest
+peer.
 """
 
 from __future__ import annotations
@@ -13,83 +16,174 @@ import os
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
+from typing import NamedTuple
 
-CODE = """
-import time, numpy as np, fedwqcp as fw
-score, rng = {score}, np.random.default_rng(0)
+DATA = """
+import time, numpy as np
+rng = np.random.default_rng(0)
 p = rng.standard_exponential(({rows}, {classes}), dtype=np.{dtype})
 p /= p.sum(axis=1, keepdims=True)
-y, u = np.zeros(len(p), int), rng.random(len(p))
-given = {{"u": u}} if getattr(score, "randomized", False) else {{}}
-start = time.perf_counter()
-for n in range(10):
-    {call}
-    if n in (0, 9):
-        print(time.perf_counter() - start)
+y, u = np.zeros(len(p), np.int64), rng.random(len(p))
 """
-SCORES = (
-    "fw.LAC()",
-    "fw.APS(randomized=False)",
-    "fw.APS()",
-    "fw.RAPS(penalty=0.01)",
-    "fw.SAPS(penalty=0.1)",
-)
+OURS = """
+import fedwqcp as fw
+score = {made}
+given = {{"u": u}} if getattr(score, "randomized", False) else {{}}
+work = lambda: {call}
+"""
+THEIRS = """
+import sys
+sys.path.insert(0, {folder!r})
+import peers
+work = peers.calls({library!r}, {score!r}, p, y, 0.5)[{name!r}]
+"""
+LOOP = """
+start = time.{clock}()
+for n in range(10):
+    work()
+    if n in (0, 9):
+        print(time.{clock}() - start)
+"""
+SCORES = {
+    "fw.LAC()": ("LAC", False),
+    "fw.APS(randomized=False)": ("APS", False),
+    "fw.APS()": ("APS", True),
+    "fw.RAPS(penalty=0.01)": ("RAPS", True),
+    "fw.SAPS(penalty=0.1)": ("SAPS", True),
+}
 CALLS = {
     "of": "score.of(p, y, **given)",
     "invert": "score.invert(p, 0.5, **given)",
     "measure": "score.measure(p, y, 0.5, **given)",
 }
 BACKENDS = ("numpy", "numba", "auto")
+PEERS = ("TorchCP", "puncc")
+MOST, LARGE = 2.2, 2**20
 
 
-def seconds(code: str, backend: str, cache: str) -> list[float]:
-    """One call and ten, in a process of its own."""
-    environment = os.environ | {"NUMBA_CACHE_DIR": cache, "FEDWQCP_BACKEND": backend}
+class Found(NamedTuple):
+    """What was measured of one kind of call."""
+
+    what: str
+    size: int
+    ours: list[list[float]]
+    """Seconds of one call and of ten, by backend."""
+    peer: list[float] | None
+    """Those of the fastest peer."""
+
+    def ratios(self) -> list[float]:
+        """The choice, over the better of numpy and numba."""
+        return [self.ours[2][n] / min(self.ours[0][n], self.ours[1][n]) for n in (0, 1)]
+
+
+def seconds(code: str, backend: str, cache: str) -> list[float] | None:
+    """One call and ten, in a process of its own; None if it fails."""
+    one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+    environment = os.environ | one | {"NUMBA_CACHE_DIR": cache, "FEDWQCP_BACKEND": backend}
     done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True
+        [sys.executable, "-c", code], env=environment, check=False, capture_output=True, text=True
     )
+    if done.returncode:
+        return None
     return [float(line) for line in done.stdout.split()]
 
 
+def fastest_peer(data: str, made: str, name: str, clock: str) -> tuple[str, list[float]] | None:
+    """Measure the peers; return the one with the shortest first call."""
+    found = {}
+    for library in PEERS:
+        theirs = THEIRS.format(
+            folder=str(Path(__file__).parent / "peers"),
+            library=library,
+            score=SCORES[made],
+            name=name,
+        )
+        taken = seconds(data + theirs + LOOP.format(clock=clock), "auto", "")
+        if taken:
+            found[library] = taken
+    if not found:
+        return None
+    library = min(found, key=lambda one: found[one][0])
+    return library, found[library]
+
+
+def measure(made: str, name: str, shape: tuple[str, int, int], clock: str) -> list[Found]:
+    """Measure one kind of call, print its rows and return them."""
+    dtype, classes, size = shape
+    data = DATA.format(dtype=dtype, classes=classes, rows=size // classes + 1)
+    code = data + OURS.format(made=made, call=CALLS[name]) + LOOP.format(clock=clock)
+    peer = fastest_peer(data, made, name, clock)
+    folders = [tempfile.TemporaryDirectory() for _ in BACKENDS]
+    rows = []
+    for cache in ("empty", "kept"):
+        if cache == "kept":
+            seconds(code, "numba", folders[2].name)
+        ours = []
+        for backend, folder in zip(BACKENDS, folders, strict=True):
+            taken = seconds(code, backend, folder.name)
+            assert taken is not None, backend
+            ours.append(taken)
+        words = (name, made.removeprefix("fw."), dtype, str(classes), f"{size:,}", cache)
+        found = Found(", ".join(words), size, ours, peer[1] if peer else None)
+        rows.append(found)
+        cells = [f"{one:.3f} / {ten:.2f}" for one, ten in ours]
+        cells.append(f"{peer[0]} {peer[1][0]:.3f} / {peer[1][1]:.2f}" if peer else "")
+        cells += [f"{ratio:.1f}" for ratio in found.ratios()]
+        print("| " + " | ".join((*words, *cells)) + " |", flush=True)
+    for folder in folders:
+        folder.cleanup()
+    return rows
+
+
+def verdicts(rows: list[Found]) -> None:
+    """Print whether the promises hold, each with its worst case."""
+    large = [row for row in rows if row.size >= LARGE]
+    worst = max(large, key=lambda row: max(row.ratios()))
+    most = max(worst.ratios())
+    print(
+        f"\nat most {MOST} times the better of numpy and numba, from {LARGE:,} numbers on: "
+        f"{'met' if most <= MOST else 'MISSED'}; worst {most:.2f} ({worst.what})"
+    )
+    beside = [row for row in rows if row.peer]
+    if not beside:
+        print("no peer is installed: make bench-peers")
+        return
+    slower = [
+        f"{row.ours[2][n] / row.peer[n]:.2f} ({row.what}, {('1 call', '10 calls')[n]})"
+        for row in beside
+        for n in (0, 1)
+        if row.peer and row.ours[2][n] > row.peer[n]
+    ]
+    print(f"never slower in total than the fastest peer: {'MISSED' if slower else 'met'}")
+    print("\n".join(f"  {one}" for one in slower))
+    plain = [
+        f"{row.peer[0] / row.ours[0][0]:.2f} ({row.what})"
+        for row in beside
+        if row.peer and "empty" in row.what and row.peer[0] < 2 * row.ours[0][0]
+    ]
+    print(f"numpy alone is not twice as fast as the fastest peer in {len(plain)} of them:")
+    print("\n".join(f"  {one}" for one in plain))
+
+
 def main() -> None:
-    """Print a row for every kind of call."""
+    """Print a row for every kind of call, and the verdicts."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true", help="one score, one type, one size")
-    quick = parser.parse_args().quick
-    print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
+    parser.add_argument("--cpu", action="store_true", help="processor time, for a busy machine")
+    options = parser.parse_args()
+    quick, clock = options.quick, "process_time" if options.cpu else "perf_counter"
+    print(f"seconds of one call / of ten; load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores\n")
     print("| call | score | type | classes | numbers | cache | " + " | ".join(BACKENDS), end="")
-    print(" | ratio, 1 call | ratio, 10 calls |\n" + "|---" * 11 + "|")
-    for score in SCORES[2:3] if quick else SCORES:
+    print(" | fastest peer | ratio, 1 call | ratio, 10 calls |\n" + "|---" * 12 + "|")
+    rows: list[Found] = []
+    for made in ["fw.APS()"] if quick else SCORES:
         for name in CALLS:
             for dtype in ("float32",) if quick else ("float32", "float64"):
                 for classes in (10, 100) if quick else (10, 100, 1000):
                     for size in (2**22,) if quick else (2**17, 2**20, 2**24):
-                        row(score, name, dtype, classes, size)
-
-
-def row(score: str, name: str, dtype: str, classes: int, size: int) -> None:
-    """Measure one kind of call with an empty and with a filled cache."""
-    code = CODE.format(
-        score=score, call=CALLS[name], dtype=dtype, classes=classes, rows=size // classes + 1
-    )
-    folders = [tempfile.TemporaryDirectory() for _ in BACKENDS]
-    for cache in ("empty", "kept"):
-        if cache == "kept":  # what compiling leaves behind
-            seconds(code, "numba", folders[2].name)
-        found = [
-            seconds(code, backend, folder.name)
-            for backend, folder in zip(BACKENDS, folders, strict=True)
-        ]
-        ratios = [found[2][n] / min(found[0][n], found[1][n]) for n in (0, 1)]
-        cells = [f"{one:.2f} / {ten:.2f} s" for one, ten in found]
-        print(
-            f"| {name} | {score.removeprefix('fw.')} | {dtype} | {classes} | {size:,} | {cache} | "
-            + " | ".join(cells)
-            + f" | {ratios[0]:.1f} | {ratios[1]:.1f} |",
-            flush=True,
-        )
-    for folder in folders:
-        folder.cleanup()
+                        rows += measure(made, name, (dtype, classes, size), clock)
+    verdicts(rows)
 
 
 if __name__ == "__main__":

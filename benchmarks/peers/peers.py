@@ -204,3 +204,63 @@ def residual(outputs: Any, y: Any, threshold: float) -> dict[str, Case]:
     except ImportError as error:
         print(f"  left out: {error}", file=sys.stderr)
     return {"calibrate": cal, "predict": sets}
+
+
+def calls(library: str, score: tuple[str, bool], p: Any, y: Any, q: float) -> Case:
+    """The three calls of a score of labels in one library: "of", "invert" and "measure".
+
+    ``score`` is its name, and whether it is randomised.
+
+    Raises
+    ------
+    ImportError
+        If the library is not installed.
+    KeyError
+        If it has no such score.
+    """
+    return {"TorchCP": _calls_torchcp, "puncc": _calls_puncc}[library](score, p, y, q)
+
+
+def _calls_torchcp(score: tuple[str, bool], p: Any, y: Any, q: float) -> Case:
+    name, randomized = score
+    sys.meta_path.append(AbsentPackages())
+    import torch
+    from torchcp.classification.score import APS, LAC, RAPS, SAPS
+
+    torch.set_num_threads(1)
+    made = {
+        "LAC": lambda: LAC(score_type="identity"),
+        "APS": lambda: APS("identity", randomized),
+        "RAPS": lambda: RAPS("identity", randomized, penalty=0.01, kreg=1),
+        "SAPS": lambda: SAPS("identity", randomized, weight=0.1),
+    }[name]()
+    probs, labels = torch.from_numpy(p), torch.from_numpy(y)
+    rows = torch.arange(len(y))
+
+    def measure() -> Any:
+        mask = made(probs) <= q
+        return mask[rows, labels], mask.sum(dim=1)
+
+    return {
+        "of": lambda: made(probs, labels),
+        "invert": lambda: made(probs) <= q,
+        "measure": measure,
+    }
+
+
+def _calls_puncc(score: tuple[str, bool], p: Any, y: Any, q: float) -> Case:
+    name, randomized = score
+    from deel.puncc.api.nonconformity_scores import lac_score, raps_score_builder
+    from deel.puncc.api.prediction_sets import lac_set, raps_set_builder
+
+    penalty = {"LAC": 0.0, "APS": 0.0, "RAPS": 0.01}[name]
+    of, build = lac_score, lac_set
+    if name != "LAC":
+        of = raps_score_builder(penalty, 1, rand=randomized)
+        build = raps_set_builder(penalty, 1, rand=randomized)
+
+    def measure() -> Any:
+        (sets,) = build(p, q)
+        return [label in row for label, row in zip(y, sets, strict=True)], list(map(len, sets))
+
+    return {"of": lambda: of(p, y), "invert": lambda: build(p, q), "measure": measure}

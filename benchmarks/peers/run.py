@@ -3,9 +3,10 @@
     python benchmarks/peers/run.py --setup build/peers   # installs them there, then runs
     build/peers/bin/python benchmarks/peers/run.py       # runs again
 
-One thread. Repeats are interleaved and medians are shown; extra memory is the peak of the process
-above what it held before. The floor is one read of the input (a sum), plus one write of the output
-where there is one; while time is measured, freed memory stays with the process, for all alike.
+One thread, steady state: loops are compiled before (first calls: first_call.py). Repeats are
+interleaved; medians and minima are shown. Extra memory is the peak of the process above what it
+held before. The floor is one read of the input (a sum), plus one write of the output where there is
+one; while time is measured, freed memory stays with the process, for all alike.
 Then: two threads beside one, how time grows (growth.py), and every goal, met or missed. Writes
 benchmarks/results/peers.json and peers.md, with --page growth.md and the documentation, and prints
 the figures of the last run on a GPU, which benchmarks/results/gpu_scores.txt holds.
@@ -28,6 +29,7 @@ import time
 import venv
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -142,29 +144,30 @@ def softmax(n: int, C: int, scale: float) -> tuple[Any, Any]:
     return p, picked.astype(np.int64)
 
 
-def aps_cases(n: int, C: int, scale: float, options: argparse.Namespace) -> dict[str, Any]:
-    """All cases of APS at one number of classes."""
+def aps_cases(n: int, C: int, dtype: str, options: argparse.Namespace) -> dict[str, Any]:
+    """All cases of APS at one number of classes; peers work in float32."""
     import numpy as np
     import peers
 
     import fedwqcp as fw
 
-    p, y = softmax(n, C, scale)
+    p, y = softmax(n, C, options.scale)
+    p = p.astype(dtype)
     score = fw.APS(randomized=False)
     q = fw.conformal_quantile(score.of(p, y), peers.ALPHA)
-    randomised, u = fw.APS(), np.random.default_rng(0).random(n)
-    q_randomised = fw.conformal_quantile(randomised.of(p, y, u=u), peers.ALPHA)
-    others = peers.aps(p, y, q) if options.peers else {"calibrate": {}, "sets": {}}
-    ours = {
+    single = dtype == "float32"
+    others = peers.aps(p, y, q) if options.peers and single else {"calibrate": {}, "sets": {}}
+    ours: dict[str, Callable[[], Any]] = {
         "calibrate": lambda: fw.conformal_quantile(score.of(p, y), peers.ALPHA),
         "scores": lambda: score.of(p, y),
         "sets": lambda: score.invert(p, q),
         "measure": lambda: score.measure(p, y, q),
-        "sets, randomised": lambda: randomised.invert(p, q_randomised, u=u),
-        "measure, randomised": lambda: randomised.measure(p, y, q_randomised, u=u),
         "measure LAC": lambda: fw.LAC().measure(p, y, 0.99),
     }
+    for kind in (fw.APS, fw.RAPS, fw.SAPS) if single else (fw.APS,):
+        ours |= beside_each_other(kind, p, y)
     found = {}
+    words = f"{n:,} x {C}" if single else f"{dtype} {n:,} x {C}"
     for case, work in ours.items():
 
         def floor(writes: bool = case.startswith("sets")) -> Any:
@@ -173,10 +176,30 @@ def aps_cases(n: int, C: int, scale: float, options: argparse.Namespace) -> dict
         work()
         contenders = {"floor": floor, "fedwqcp": work, "fedwqcp, numpy alone": without_numba(work)}
         contenders |= others.get(case, {})
-        found[f"APS {n:,} x {C}, {case}"] = medians(
+        found[f"APS {words}, {case}"] = medians(
             contenders, options.repeats, options.limit, options.clock
         )
     return found
+
+
+def beside_each_other(kind: Any, p: Any, y: Any) -> dict[str, Callable[[], Any]]:
+    """Sets and `measure` of a score without and with its random part."""
+    import numpy as np
+    import peers
+
+    import fedwqcp as fw
+
+    works: dict[str, Callable[[], Any]] = {}
+    for randomized in (False, True):
+        score = kind(randomized=randomized)
+        given = {"u": np.random.default_rng(0).random(len(p))} if randomized else {}
+        q = fw.conformal_quantile(score.of(p, y, **given), peers.ALPHA)
+        name = kind.__name__ + (", randomised" if randomized else "")
+        works[f"sets {name}"] = partial(score.invert, p, q, **given)
+        works[f"measure {name}"] = partial(score.measure, p, y, q, **given)
+    if kind is fw.APS:  # without a random part it stands in the table already
+        del works["sets APS"], works["measure APS"]
+    return works
 
 
 def regression_cases(n: int, options: argparse.Namespace) -> dict[str, Any]:
@@ -306,8 +329,8 @@ def _version(name: str) -> str:
 def table(results: dict[str, Any]) -> str:
     """Times over the floor, and extra memory."""
     lines = [
-        "| case | floor | who | time | over the floor | extra memory | faster by |",
-        "|" + "---|" * 7,
+        "| case | floor | who | median | minimum | over the floor | extra memory | faster by |",
+        "|" + "---|" * 8,
     ]
     for case, entries in results.items():
         base = entries["floor"]["seconds"]
@@ -317,12 +340,13 @@ def table(results: dict[str, Any]) -> str:
                 continue
             if "error" in entry:
                 lines.append(
-                    f"| {case} | {base * 1e3:.2f} ms | {name} | failed: {entry['error']} | | | |"
+                    f"| {case} | {base * 1e3:.2f} ms | {name} | failed: {entry['error']} | | | | |"
                 )
                 continue
             ratio = "" if name == "fedwqcp" else f"{entry['seconds'] / ours:.1f}x"
             lines.append(
                 f"| {case} | {base * 1e3:.2f} ms | {name} | {entry['seconds'] * 1e3:.2f} ms "
+                f"| {entry['best'] * 1e3:.2f} ms "
                 f"| {entry['seconds'] / base:.1f}x | {entry['peak'] / 2**20:.0f} MiB | {ratio} |"
             )
     return "\n".join(lines) + "\n"
@@ -369,16 +393,21 @@ def main() -> None:
         raise SystemExit(
             subprocess.run([sys.executable, *sys.argv], env=environment, check=False).returncode
         )
+    import fedwqcp as fw
+
+    fw.warm_up(classes=options.classes)
     threads = two_threads(  # before peers are loaded, which bring pools of their own
         SHARED, [C for C in options.classes if C >= 100], options.scale, options.repeats
     )
     results: dict[str, Any] = {}
     for C in options.classes:
-        results |= aps_cases(options.rows, C, options.scale, options)
+        for dtype in ("float32", "float64"):
+            results |= aps_cases(options.rows, C, dtype, options)
     results |= regression_cases(options.points, options)
     where = machine()
     rows = [
         *goals.check(results),
+        *goals.check_randomised(results),
         *goals.check_threads(threads),
         *goals.check_growth(growth(options.page)),
     ]

@@ -134,7 +134,9 @@ def read(path: Path, most: int = FILE_BYTES) -> bytes:
             data = b""
             size = os.fstat(file.fileno()).st_size
             if size <= most:
-                data = file.read(most + 1)  # some systems' own files tell no size
+                data = file.read(size + 1)  # room is made for all that is asked for
+                if len(data) > size:  # some systems' own files tell no size
+                    data += file.read(most + 1 - len(data))
                 size = len(data)
     except OSError as error:
         raise _unreadable(path, error) from None

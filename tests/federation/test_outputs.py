@@ -11,6 +11,7 @@ import pytest
 
 import fedwqcp as fw
 from fedwqcp import calibrate
+from fedwqcp._io import FILE_BYTES
 from fedwqcp.errors import ClassesError, InputError, RecordError
 from fedwqcp.federation.outputs import (
     Outputs,
@@ -111,6 +112,33 @@ def test_parquet_equals_csv(tmp_path):
     found = load_outputs(path)
     np.testing.assert_array_equal(found.values, PROBS)
     assert found.labels.dtype == np.int64
+
+
+def test_parquet_numbers_keep_their_meaning(tmp_path):
+    """Columns of numbers are read as arrays; ids, gaps and class names as CSV reads them."""
+    pa = pytest.importorskip("pyarrow", reason="the extra [parquet] is not installed")
+    pq = pytest.importorskip("pyarrow.parquet", reason="the extra [parquet] is not installed")
+    path = tmp_path / "cal.parquet"
+    single = pa.array([0.75, 0.25], pa.float32())
+    table = {"p0": single, "p1": [0.25, 0.75], "y": [0, 1], "id": [7, 8], "group": ["a", "b"]}
+    pq.write_table(pa.table(table), path)
+    found = load_outputs(path)
+    np.testing.assert_array_equal(found.values, [[0.75, 0.25], [0.25, 0.75]])
+    assert found.labels.tolist() == [0, 1]
+    assert found.ids.tolist() == ["7", "8"]
+    assert found.groups.tolist() == ["a", "b"]
+    pq.write_table(pa.table(table | {"p0": [0.75, None]}), path)
+    with pytest.raises(
+        InputError, match="column 'p0' must hold numbers in every row, row 1 is empty"
+    ):
+        load_outputs(path)
+
+
+def test_own_outputs_may_be_larger_than_a_message(tmp_path):
+    path = tmp_path / "large.npy"
+    np.save(path, np.full((2**22 + 2**18, 2), 0.5))  # 68 MiB
+    assert path.stat().st_size > FILE_BYTES
+    assert load_outputs(path).values.shape == (2**22 + 2**18, 2)
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def fresh(patch: pytest.MonkeyPatch, clock: Clock, folder: Path) -> pytest.Monke
     patch.setenv("NUMBA_CACHE_DIR", str(folder))
     patch.delenv("FEDWQCP_BACKEND", raising=False)
     for name, value in (
-        ("perf_counter", clock),
+        ("thread_time", clock),
         ("loops", SimpleNamespace),
         ("installed", lambda: True),
         ("_spent", {}),

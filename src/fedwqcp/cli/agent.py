@@ -37,6 +37,9 @@ from fedwqcp.quantile import conformal_rank
 from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.wire.messages import Round
 
+ROWS = 2**14
+"""Labels of so many rows are written at a time."""
+
 app = typer.Typer(no_args_is_help=True)
 
 _EMPTY = (
@@ -282,6 +285,17 @@ def _name(agent: str | None, round: Round) -> str:
     return agent
 
 
+def _labels(sets: LabelSets) -> Iterator[list[str]]:
+    """Yield the labels of each row by name, found for many rows at once."""
+    names = sets.classes or [str(at) for at in range(sets.mask.shape[1])]
+    for start in range(0, len(sets), ROWS):
+        mask, end = sets.mask[start : start + ROWS], 0
+        labels = [names[at] for at in mask.nonzero()[1].tolist()]
+        for size in mask.sum(axis=1).tolist():
+            begin, end = end, end + size
+            yield labels[begin:end]
+
+
 def _table(sets: LabelSets | Intervals, outputs: Outputs) -> str:
     """Write sets as a table, one line for each row."""
     ids = range(len(sets)) if outputs.ids is None else outputs.ids
@@ -290,9 +304,9 @@ def _table(sets: LabelSets | Intervals, outputs: Outputs) -> str:
     if isinstance(sets, LabelSets):
         between = "; " if sets.classes else " "  # names may hold spaces
         writer.writerow(["id", "size", "labels", *sets.classes])
-        for row, name in enumerate(ids):
-            each = sets.mask[row].astype(int).tolist() if sets.classes else []
-            writer.writerow([name, len(sets[row]), between.join(sets.names(row)), *each])
+        for name, labels, row in zip(ids, _labels(sets), sets.mask, strict=True):
+            each = row.astype(int).tolist() if sets.classes else []
+            writer.writerow([name, len(labels), between.join(labels), *each])
     else:
         writer.writerow(["id", "size", "lower", "upper"])
         sizes = sets.sizes()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from math import isfinite
 from pathlib import Path
-from typing import Any, ClassVar, ParamSpec, TypeVar
+from typing import Any, ClassVar, ParamSpec, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
@@ -33,6 +33,15 @@ from fedwqcp.errors import ClassesError, InputError, MissingExtraError, RecordEr
 from fedwqcp.federation.plan import Plan
 from fedwqcp.scores import LabelScore, fit_temperature, row_ids, softmax, uniforms
 from fedwqcp.wire.messages import Round
+
+Cells: TypeAlias = Sequence[Any] | npt.NDArray[Any]
+"""A column of a table; an array only of numbers."""
+
+OUTPUT_BYTES = 2**34
+"""Largest file of a site's own outputs. Messages of others are limited far below."""
+
+ROWS = 2**12
+"""So many rows of a table are put together at a time."""
 
 _REGRESSION = (("prediction", "sigma"), ("lower", "upper"), ("prediction",))
 _MEANING = re.compile(r"id|label|y|group|prediction|sigma|lower|upper|[pzxy](0|[1-9]\d{0,5})")
@@ -401,9 +410,11 @@ def numbered(prefix: str, columns: Mapping[str, object]) -> tuple[str, ...]:
     return tuple(f"{prefix}{i}" for i in found)
 
 
-def numbers(path: Path, columns: Mapping[str, Sequence[Any]], name: str) -> npt.NDArray[Any]:
+def numbers(path: Path, columns: Mapping[str, Cells], name: str) -> npt.NDArray[Any]:
     """Read one column as numbers."""
     values, found = columns[name], []
+    if isinstance(values, np.ndarray):
+        return values.astype(np.float64)
     for row, value in enumerate(values):
         try:
             found.append(float(value))
@@ -418,17 +429,31 @@ def numbers(path: Path, columns: Mapping[str, Sequence[Any]], name: str) -> npt.
 
 
 def stacked(
-    path: Path, columns: Mapping[str, Sequence[Any]], names: tuple[str, ...]
+    path: Path, columns: Mapping[str, Cells], names: tuple[str, ...]
 ) -> npt.NDArray[Any] | None:
     """Read several columns as numbers, if there are any."""
-    return np.stack([numbers(path, columns, x) for x in names], axis=1) if names else None
+    return _side_by_side(path, columns, names) if names else None
 
 
-def texts(path: Path, columns: Mapping[str, Sequence[Any]], name: str) -> npt.NDArray[Any] | None:
+def _side_by_side(
+    path: Path, columns: Mapping[str, Cells], names: tuple[str, ...]
+) -> npt.NDArray[Any]:
+    """Read columns as numbers, into rows; some rows at a time, which stay in cache."""
+    read = [numbers(path, columns, name) for name in names]
+    found = np.empty((len(read[0]), len(names)))
+    for start in range(0, len(found), ROWS):
+        for k, column in enumerate(read):
+            found[start : start + ROWS, k] = column[start : start + ROWS]
+    return found
+
+
+def texts(path: Path, columns: Mapping[str, Cells], name: str) -> npt.NDArray[Any] | None:
     """Read a column of ids or groups as text, if it is there."""
     values = columns.get(name)
     if values is None:
         return None
+    if isinstance(values, np.ndarray):
+        values = values.tolist()
     row = next((row for row, value in enumerate(values) if value is None or value == ""), None)
     if row is not None:
         what = {"id": "an id", "group": "a group"}.get(name, "a label")
@@ -512,17 +537,29 @@ def _from_parquet(path: Path, classes: tuple[str, ...] | None) -> Outputs:
         import pyarrow.parquet
     except ImportError:
         raise MissingExtraError("reading .parquet", "parquet") from None
-    data = read(path)
+    data = read(path, OUTPUT_BYTES)
     try:
         table = pyarrow.parquet.read_table(io.BytesIO(data))
-        columns = {name: table[name].to_pylist() for name in table.column_names}
+        columns = {name: _cells(table[name]) for name in table.column_names}
     except Exception:  # whatever pyarrow raises on bytes that it did not write
         raise InputError(f"{path} must be a Parquet file; it cannot be read") from None
     return _from_columns(path, columns, classes)
 
 
+def _cells(column: Any) -> Cells:
+    """Return a column of a Parquet table: numbers as an array, others as they are in Python."""
+    import pyarrow.types
+
+    of_numbers = pyarrow.types.is_floating(column.type) or pyarrow.types.is_integer(column.type)
+    if of_numbers and not column.null_count:
+        cells: npt.NDArray[Any] = column.to_numpy()
+        return cells
+    found: list[object] = column.to_pylist()
+    return found
+
+
 def _from_columns(
-    path: Path, columns: Mapping[str, Sequence[object]], classes: tuple[str, ...] | None
+    path: Path, columns: Mapping[str, Cells], classes: tuple[str, ...] | None
 ) -> Outputs:
     """Sort the columns of a table into outputs, labels, ids and features."""
     columns = {unicodedata.normalize("NFC", name): values for name, values in columns.items()}
@@ -541,11 +578,11 @@ def _from_columns(
             f"{path} must have columns p0, p1, ... {named}or prediction, or lower and upper, or "
             f"logits z0, z1, ...; got {', '.join(columns)}"
         )
-    values = np.stack([numbers(path, columns, name) for name in names], axis=1)
+    values = _side_by_side(path, columns, names)
     label = next((name for name in ("label", "y") if name in columns), None)
     labels = stacked(path, columns, numbered("y", columns))
     labels = None if labels is None else whole(labels)
-    if label is not None and classes != () and not all(map(_is_number, columns[label])):
+    if label is not None and classes != () and not _all_numbers(columns[label]):
         labels = texts(path, columns, label)
     elif label is not None:
         labels = whole(numbers(path, columns, label))
@@ -562,7 +599,7 @@ def _from_columns(
 
 
 def _class_columns(
-    columns: Mapping[str, Sequence[object]], classes: tuple[str, ...] | None
+    columns: Mapping[str, Cells], classes: tuple[str, ...] | None
 ) -> tuple[str, ...]:
     """Return the columns that are named by class.
 
@@ -597,6 +634,11 @@ def _is_number(value: object) -> bool:
     return True
 
 
+def _all_numbers(values: Cells) -> bool:
+    """Tell whether every cell of a column holds a number."""
+    return isinstance(values, np.ndarray) or all(map(_is_number, values))
+
+
 def _missing(value: object) -> str:
     """Say that a cell is empty, and what to do; empty for one that holds something."""
     empty = value is None or (isinstance(value, str) and not value.strip())
@@ -613,7 +655,7 @@ def _array(path: Path) -> npt.NDArray[Any]:
 
 def _load_numpy(path: Path) -> Any:
     """Read a NumPy file without running any code in it."""
-    data = read(path)
+    data = read(path, OUTPUT_BYTES)
     try:
         return np.load(io.BytesIO(data), allow_pickle=False)
     except Exception:  # NumPy raises many kinds on bytes that it did not write

@@ -3,7 +3,8 @@
 numpy serves ("rent") until the time that it has spent on one kind of call in this process reaches
 what compiling, or loading from numba's cache, costs; then the loop is compiled ("bought"). Whatever
 calls follow, nobody waits much more than twice as long as with the better of the two choices.
-A large input is worked through in turns, so the choice can change within a call.
+A large input is worked through in turns, so the choice can change within a call. Time is that of
+the processor, so that a busy machine chooses as an idle one does.
 
 What compiling costs is known from `COMPILE`, measured on one machine, until a loop has been
 compiled on this one: then from a small file beside numba's cache (`kept_at`). It also says which
@@ -24,7 +25,7 @@ from functools import cache, partial
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
-from time import perf_counter
+from time import thread_time
 from types import ModuleType
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -56,10 +57,10 @@ COMPILE = {
 }
 """Seconds to compile a loop, by the first word of its kind, before any is known of this machine."""
 
-LOAD = 0.3
+LOAD = 0.15
 """Seconds to load a loop from numba's cache, likewise."""
 
-IMPORT = 0.5
+IMPORT = 0.4
 """Seconds to import numba and the modules of loops."""
 
 _log = logging.getLogger("fedwqcp.kernels")
@@ -139,10 +140,10 @@ def times() -> dict[str, float]:
 @contextmanager
 def rent(kind: str, size: int) -> Iterator[None]:
     """Count the time of what numpy does for a kind of call."""
-    start = perf_counter()
+    start = thread_time()
     yield
     if size >= SMALL:
-        _spent[kind] = _spent.get(kind, 0.0) + perf_counter() - start
+        _spent[kind] = _spent.get(kind, 0.0) + thread_time() - start
 
 
 def in_turns(
@@ -205,9 +206,9 @@ def _buy(kind: str, first: Callable[[], object]) -> None:
         at_hand = known is not None and known.stamp == _stamp()
         if not at_hand:
             _log.info("compiling %r, about %.0f s once; kept for later", kind, cost(kind))
-        start = perf_counter()
+        start = thread_time()
         first()
-        took = perf_counter() - start
+        took = thread_time() - start
         if known is not None and at_hand and took < known.compile / 2:
             kept = Kept(_stamp(), known.compile, took)
         else:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -49,8 +50,7 @@ def uniforms(key: str | int, ids: npt.ArrayLike | Sequence[str]) -> Floats:
         raise InputError(f"ids must have shape (n,), got shape {array.shape}")
     salt = blake2b(f"{type(key).__name__}:{key}".encode(), digest_size=16).digest()
     if array.size and array.dtype.kind in "US":
-        words = [blake2b(str(text).encode(), digest_size=8, key=salt).digest() for text in array]
-        bits = np.frombuffer(b"".join(words), dtype="<u8").astype(_U64)
+        bits = np.frombuffer(b"".join(_keyed_hashes(salt, array)), dtype="<u8").astype(_U64)
     elif array.size and array.dtype.kind not in "iu":
         raise InputError(f"ids must be integers or text, got an array of {array.dtype}")
     else:
@@ -77,9 +77,20 @@ def row_ids(outputs: npt.ArrayLike) -> npt.NDArray[np.int64]:
     """
     array = np.asarray(outputs)
     matrix = array if array.ndim == 2 else array[:, None]
-    flat = np.ascontiguousarray(as_floats(matrix, "outputs", (None, None)).astype("<f8"))
-    words = [blake2b(row.tobytes(), digest_size=8).digest() for row in flat]
+    flat = np.ascontiguousarray(as_floats(matrix, "outputs", (None, None)), "<f8")
+    data, step = flat.reshape(-1).view(np.uint8).data, 8 * flat.shape[1]  # no copy of each row
+    starts = range(0, step * len(flat), step) if step else [0] * len(flat)
+    words = [blake2b(data[start : start + step], digest_size=8).digest() for start in starts]
     return np.frombuffer(b"".join(words), dtype="<i8").astype(np.int64)
+
+
+def _keyed_hashes(salt: bytes, texts: npt.NDArray[Any]) -> Iterator[bytes]:
+    """Yield eight bytes for each text; the key is worked in once."""
+    keyed = blake2b(digest_size=8, key=salt)
+    for text in texts.tolist():
+        each = keyed.copy()
+        each.update(str(text).encode())
+        yield each.digest()
 
 
 def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

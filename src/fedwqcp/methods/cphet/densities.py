@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import ceil, exp, inf, isfinite
 
 import numpy as np
@@ -137,6 +137,12 @@ def read_mixture(numbers: tuple[float, ...]) -> GaussianMixture:
     return mixture
 
 
+@lru_cache(maxsize=2)  # every question of a round holds the same ones
+def _read_mixtures(densities: tuple[tuple[float, ...], ...]) -> list[GaussianMixture | None]:
+    """Read those of all agents; None for an agent without one."""
+    return [read_mixture(density) if density else None for density in densities]
+
+
 def density_of(features: npt.ArrayLike, labels: npt.ArrayLike | None = None) -> tuple[float, ...]:
     """Fit the density of some inputs, one Gaussian per label, as numbers for ``target``.
 
@@ -235,10 +241,8 @@ class FeatureDensities(Payload):
         Shapes: x (n, d) -> (M, n).
         """
         none = np.full(len(x), -inf)
-        rows = [
-            read_mixture(density).log_density(x) if density else none for density in self.mixtures
-        ]
-        return np.stack(rows)
+        read = _read_mixtures(self.mixtures)
+        return np.stack([none if mixture is None else mixture.log_density(x) for mixture in read])
 
     def log_mixture(self, log_densities: Floats) -> Floats:
         """Return the log density of the agents' mixture with shares N_i / N; -inf without any.
