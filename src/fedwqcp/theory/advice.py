@@ -288,7 +288,7 @@ def _for_a_new_site(evidence: Evidence, found: Diagnosis, score: str, target: st
             "over the draw of sites and points, if sites with their models and sizes are "
             "exchangeable, the new one among them, and none was left out."
         )
-        price = "every agent weighs the same; how large sets become cannot be told from this"
+        price = "every agent weighs the same; these numbers do not show how large sets become"
     elif 2 * finite <= M:
         code, method, price = "no-data", "new-agent-cp", ""
         why = (
