@@ -591,11 +591,12 @@ def _hostile_files(case: Case, where: Path, path: Path, data: bytes, step: int) 
             case.sent.append((step, at.name, new))
             at.write_bytes(new)
         elif kind < 0.9:
-            case.done.append("a folder")
-            at.mkdir()
+            case.done.append("a folder, or a pipe")
+            random.choice((Path.mkdir, os.mkfifo))(at)
         elif kind < 0.95:
             case.done.append("a link to nowhere, or to the terms")
-            at.symlink_to(random.choice(("nowhere", "round.json", "/dev/zero", str(at))))
+            targets = ("nowhere", "round.json", "/dev/zero", str(at), "x" * 300)
+            at.symlink_to(random.choice(targets))
         else:
             case.done.append("a sparse file")
             with at.open("wb") as file:
