@@ -109,7 +109,7 @@ def test_every_page_is_reached_from_the_first():
         ROOT / "docs/evidence.md",
         *(page for page in docs if page.name == "index.md"),
     }
-    assert docs - linked == sections
+    assert docs - linked <= sections
 
 
 def test_the_readme_tells_what_its_example_prints(capsys):
