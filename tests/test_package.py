@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import shlex
@@ -10,11 +11,17 @@ import sys
 import tarfile
 import tomllib
 import venv
+from contextlib import suppress
+from math import inf, nan
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import fedwqcp
+import fedwqcp as fw
+from fedwqcp import plot
+from fedwqcp.errors import FedwqcpError
 
 ROOT = Path(__file__).resolve().parents[1]
 RECIPE = ROOT / "deploy/conda/recipe.yaml"
@@ -44,14 +51,177 @@ def test_the_version_is_the_same_everywhere():
 
 
 def test_warnings_of_the_package_are_errors():
-    import warnings
-
     with pytest.raises(UserWarning, match="from within"):
         exec(
             compile("import warnings; warnings.warn('from within', UserWarning)", "x", "exec"),
             {"__name__": "fedwqcp.somewhere"},
         )
-    del warnings
+
+
+class Unreadable:
+    """An object that NumPy cannot read."""
+
+    def __array__(self, *options, **more):
+        raise RuntimeError("no")
+
+
+ODD = [
+    *(
+        None,
+        True,
+        5,
+        -1,
+        0,
+        10**5000,
+        np.int64(3),
+        1.5,
+        nan,
+        inf,
+        1e-17,
+        1e308,
+        1j,
+        np.float32(0.1),
+    ),
+    *("", "a", "\ud800", "a\0b", b"\xff", np.str_("a"), object(), Unreadable(), {"a"}, slice(2)),
+    *([], ["a"], ["\ud800"], [None], [[1], [1, 2]], [10**5000], [1e308, 1e308], range(3)),
+    *({}, {"a": 1}, {1: 2}, {"a": None}, np.array(3), np.array([]), np.zeros((2, 2, 2))),
+    *(np.array(["x"]), np.array([None, 1], object), np.ma.masked_array([1.0], [True])),
+]
+"""What somebody may pass by mistake where something else belongs."""
+
+PROBS = np.random.default_rng(0).dirichlet([1, 2, 3], size=12)
+LABELS, IDS = PROBS.argmax(axis=1), [f"p{i}" for i in range(12)]
+SITE = fw.Outputs(PROBS, LABELS, IDS)
+SETS = fw.calibrate({"a": SITE, "b": SITE}, alpha=0.2, key="k")
+LINES = fw.calibrate(
+    {"a": fw.Outputs(PROBS[:, 0], PROBS[:, 1])}, alpha=0.2, score="absolute-residual"
+)
+RISK = fw.calibrate(
+    {"a": fw.Outputs(PROBS, PROBS > 0.3)}, alpha=0.3, method="fed-crc", score="multi-label"
+)
+FOUND = SETS.measure("a", SITE)
+ENDS = np.sort(PROBS[:, :2], axis=1)
+
+CALLS = {
+    "calibrate": (fw.calibrate, {"agents": {"a": SITE}, "alpha": 0.2}),
+    "an agent": (lambda data: fw.calibrate({"a": data}, alpha=0.2), {"data": SITE}),
+    "federated_quantile": (fw.federated_quantile, {"values": {"a": [1.0]}, "q": 0.5}),
+    "values": (lambda data: fw.federated_quantile({"a": data}, 0.5), {"data": [1.0]}),
+    "Outputs": (fw.Outputs, {"values": PROBS, "labels": LABELS, "ids": IDS}),
+    "Outputs in use": (
+        lambda **parts: fw.calibrate({"a": fw.Outputs(**parts)}, alpha=0.2),
+        {
+            "values": PROBS,
+            "labels": LABELS,
+            "ids": IDS,
+            "classes": ["x", "y", "z"],
+            "logits": False,
+        },
+    ),
+    "Calibration": (fw.Calibration, {"scores": PROBS[:, 0], "labels": LABELS}),
+    "predict_set": (SETS.predict_set, {"agent": "a", "probs": PROBS, "ids": IDS}),
+    "predict_interval": (LINES.predict_interval, {"agent": "a", "outputs": PROBS[:, 0]}),
+    "measure": (SETS.measure, {"agent": "a", "outputs": PROBS, "labels": LABELS, "ids": IDS}),
+    "measure_risk": (RISK.measure_risk, {"agent": "a", "probs": PROBS, "labels": PROBS > 0.3}),
+    "threshold": (SETS.threshold, {"agent": "a"}),
+    "by_group": (SETS.by_group, {"agent": "a"}),
+    "record": (SETS.record, {"agent": "a"}),
+    "report": (lambda path: SETS.report(path, {"a": 5}), {"path": "x.html"}),
+    "tests": (lambda tests: SETS.report("no/x.html", tests), {"tests": {"a": 5}}),
+    "load": (fw.load, {"path": "none.json"}),
+    "save": (fw.save, {"release": SETS, "path": "release.json"}),
+    "preset": (fw.preset, {"name": "paper"}),
+    "warm_up": (fw.warm_up, {"classes": "3"}),
+    "conformal_quantile": (fw.conformal_quantile, {"scores": [1.0, 2.0], "alpha": 0.1}),
+    "conformal_rank": (fw.conformal_rank, {"n": 3, "alpha": 0.1}),
+    "weighted_quantile": (
+        fw.weighted_quantile,
+        {"scores": [1.0, 2.0], "weights": [1, 1], "alpha": 0.1},
+    ),
+    "softmax": (fw.softmax, {"logits": PROBS}),
+    "fit_temperature": (fw.fit_temperature, {"logits": PROBS, "labels": LABELS[::-1]}),
+    "uniforms": (fw.uniforms, {"key": "k", "ids": IDS}),
+    "row_ids": (fw.scores.row_ids, {"outputs": PROBS}),
+    "Guarantee": (fw.Guarantee, {"kind": "none", "strength": "none"}),
+    "scores.get": (fw.scores.get, {"name": "aps"}),
+    "methods.get": (fw.methods.get, {"name": "fedwq-cp"}),
+    "a setting": (lambda value: fw.methods.get("fedwq-cp", overflow=value), {"value": "clip"}),
+    "plot.coverage": (plot.coverage, {"found": [FOUND], "alpha": 0.1}),
+    "plot.coverage_vs_size": (plot.coverage_vs_size, {"found": [FOUND], "alpha": 0.1}),
+    "plot.score_ecdf": (plot.score_ecdf, {"release": SETS, "sites": {"a": SITE}}),
+    "cover": (SETS.predict_set("a", SITE).cover, {"labels": LABELS}),
+    "clip": (LINES.predict_interval("a", PROBS[:, 0]).clip, {"lowest": 0.0, "highest": 1.0}),
+    "labels": (LINES.predict_interval("a", PROBS[:, 0]).labels, {"n_classes": 3}),
+    **{
+        f"{kind.__name__}.{name}": (getattr(kind(), name), good)
+        for kind in (fw.LAC, fw.OrdinalAPS)
+        for name, good in (
+            ("of", {"probs": PROBS, "labels": LABELS}),
+            ("of_every_label", {"probs": PROBS}),
+            ("invert", {"probs": PROBS, "threshold": 0.5}),
+            ("measure", {"probs": PROBS, "labels": LABELS, "threshold": 0.5}),
+        )
+    },
+    **{
+        f"{kind.__name__}.{name}": (getattr(kind(), name), good)
+        for kind in (fw.CQR, fw.NormalizedResidual)
+        for name, good in (
+            ("of", {"outputs": ENDS, "y": PROBS[:, 0]}),
+            ("invert", {"outputs": ENDS, "threshold": 0.5}),
+        )
+    },
+    "MultiLabel.invert": (fw.MultiLabel().invert, {"probs": PROBS, "threshold": 0.5}),
+    **{
+        kind.__name__: (kind, {})
+        for kind in (fw.APS, fw.RAPS, fw.SAPS, fw.OrdinalAPS, fw.CQR, fw.NormalizedResidual)
+    },
+}
+UNTRIED = {"on_exchange", "ax", "seed", "parts", "settings"}  # handed on; old; not arguments
+
+
+@pytest.mark.filterwarnings("ignore::fedwqcp.errors.InfiniteThresholdWarning")
+@pytest.mark.parametrize("name", CALLS)
+def test_a_wrong_argument_is_an_error_of_this_package(name, tmp_path, monkeypatch):
+    call, good = CALLS[name]
+    monkeypatch.chdir(tmp_path)
+    for argument in set(inspect.signature(call).parameters) - UNTRIED | set(good):
+        for odd in ODD:
+            with suppress(FedwqcpError):
+                call(**{**good, argument: odd})
+
+
+def test_a_wrong_argument_is_named_with_what_it_must_be():
+    for call, says in (
+        (lambda: SETS.predict_set(["a"], SITE), "agent must be text or none, got list"),
+        (
+            lambda: SETS.predict_set("a", SITE, allow_empty="no"),
+            "allow_empty must be true or false, got 'no'",
+        ),
+        (
+            lambda: SETS.measure("a", SITE, level=95),
+            "level must be strictly between 0 and 1, got 95",
+        ),
+        (
+            lambda: SETS.predict_set("a", SITE, calibration=[1.0]),
+            "calibration must be Calibration or Outputs or none, got list",
+        ),
+        (lambda: SETS.report("x.html", {"a": [1.0]}), r"tests\['a'\] must be Outputs, got list"),
+        (lambda: fw.calibrate({"a": SITE}, alpha=0.2, key=5), "key must be text or none, got 5"),
+        (
+            lambda: fw.calibrate({"a": SITE}, alpha=0.2, score=5),
+            "score must be text or Score or none, got 5",
+        ),
+        (lambda: fw.calibrate({3: SITE}, alpha=0.2), "names in agents must be text, got 3"),
+        (lambda: fw.uniforms("k", ["\ud800"]), "ids must be text that can be written as UTF-8"),
+        (lambda: SETS.predict_set("a", PROBS, ids=[10**5000] * 12), "at most 4,300 digits"),
+        (lambda: SETS.predict_set("a", SITE, alpha=[]), "alpha must name at least one level"),
+        (lambda: fw.warm_up(5), "classes must have shape"),
+        (lambda: fw.load(None), "path must be text or Path, got None"),
+        (lambda: plot.coverage([1], 0.1), "found must be a list of AgentMetrics, got list"),
+        (lambda: fw.APS(randomized="no"), "randomized must be true or false, got 'no'"),
+    ):
+        with pytest.raises(FedwqcpError, match=says):
+            call()
 
 
 def recipe_section(name):

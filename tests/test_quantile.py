@@ -227,7 +227,7 @@ def test_weights_that_are_none_are_refused(weights, top: float) -> None:
 
 
 def test_other_wrong_input_is_refused() -> None:
-    with pytest.raises(InputError, match=r"weights must have shape \(2,\), got \(1,\)"):
+    with pytest.raises(InputError, match=r"weights must have shape \(2,\), got shape \(1,\)"):
         weighted_quantile([1.0, 2.0], [1.0], 0.1)
     with pytest.raises(InputError, match="row 0 is NaN"):
         weighted_quantile([nan], [1.0], 0.1)

@@ -63,6 +63,19 @@ def test_wrong_probabilities_are_refused(probs, message: str) -> None:
         as_probabilities(probs)
 
 
+@pytest.mark.parametrize("one", [[0.2, 0.9], [[0.2], [0.9]]])
+def test_one_column_of_two_classes_is_told_what_to_pass(one) -> None:
+    with pytest.raises(InputError, match=r"pass predict_proba\(X\), or np.column_stack\(\[1 - p"):
+        as_probabilities(one)
+
+
+def test_labels_outside_are_counted_and_never_shown() -> None:
+    with pytest.raises(InputError, match=r"from 0 to 2, row 1 is outside \(2 of 4 rows are\)"):
+        as_labels([0, 17, 2, 17], 4, 3)
+    with pytest.raises(InputError, match=r"none is 0 and the largest is 3: .* pass labels - 1"):
+        as_labels([1, 2, 3], 3, 3)
+
+
 def test_sums_may_be_off_as_three_decimals_are() -> None:
     as_probabilities([[0.5, 0.5049]])
     with pytest.raises(InputError, match=r"sum to 1\.0051; .* divide each row by its sum"):
@@ -86,15 +99,15 @@ def test_sound_labels_pass() -> None:
         ([[0], [1]], r"got shape \(2, 1\); use labels.ravel\(\)"),
         (
             [0.0, 1.0],
-            r"labels must be integers, got an array of float64: pass labels.astype\(int\)$",
+            r"integers from 0 to 2, got an array of float64: pass labels.astype\(int\)$",
         ),
-        ([0.5, 1.0], "labels must be integers, got an array of float64$"),
+        ([0.5, 1.0], "labels must be integers from 0 to 2, got an array of float64$"),
         ([0.0, NAN], "labels must be .* float64 with NaN or infinite entries: take these rows out"),
         (
             [True, False],
-            r"integers, got an array of bool: pass labels.astype\(int\), so that False",
+            r"integers from 0 to 2, got an array of bool: pass labels.astype\(int\), so that False",
         ),
-        (["0", "1"], "labels must be integers, got an array of <U1: number the classes from 0"),
+        (["0", "1"], "got an array of <U1: name the classes .* or number them from 0"),
         (1, r"got shape \(\)"),
     ],
 )
@@ -176,6 +189,11 @@ def test_a_percentage_is_recognised(alpha, cure) -> None:
         as_alpha(alpha)
 
 
+def test_a_level_in_quotes_is_named() -> None:
+    with pytest.raises(InputError, match=r"got '0\.1', which is text: write alpha=0\.1$"):
+        as_alpha("0.1")
+
+
 def test_a_coverage_is_taken_for_a_level_only_where_it_is_allowed() -> None:
     message = (
         "alpha must be at most 0.5, got 0.9 (alpha is the miscoverage: for 90 % coverage write "
@@ -245,7 +263,7 @@ def test_groups_are_read_as_text():
         ([0.5, 1.0], "text or integers"),
         (np.array(["a", None], dtype=object), "row 1 is not"),
         (np.array(["a", np.nan], dtype=object), "row 1 is not"),
-        ([["a"], ["b", "c"]], "flat array"),
+        ([["a"], ["b", "c"]], "rectangular array: one entry for each row"),
         (np.ma.masked_array(["a", "b"], [False, True]), "masked"),
     ],
 )

@@ -48,6 +48,10 @@ def write_atomic(path: Path, data: bytes, *, replace: bool = True) -> bool:
             return _link(part, path)
     except OSError as error:
         raise InputError(f"cannot write {path}: {_why(error)}") from None
+    except InputError:
+        raise
+    except ValueError:  # a name that no file can have
+        raise InputError(f"cannot write {str(path)!r}: it is no name of a file") from None
 
 
 def append_line(path: Path, line: bytes) -> None:

@@ -1,4 +1,4 @@
-"""What may come in: numbers, labels, classes and groups, each checked once.
+"""What may come in: arguments, numbers, labels, classes and groups, each checked once.
 
 Past these checks nothing is checked again. An error names a row by its number and never shows a
 label, a score or a feature.
@@ -6,10 +6,15 @@ label, a score or a feature.
 
 from __future__ import annotations
 
+import dataclasses
+import difflib
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, TypeAlias
+from numbers import Integral, Real
+from sys import float_info
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +35,174 @@ Bools: TypeAlias = npt.NDArray[np.bool_]
 
 Texts: TypeAlias = npt.NDArray[np.str_]
 """Text, such as the names of groups."""
+
+
+def check_arguments(function: Callable[..., Any], given: Mapping[str, object]) -> None:
+    """Refuse arguments of a public function that are not of the types that it declares.
+
+    ``given`` is ``locals()`` at the function's first line. Arrays are left to the checks below,
+    which know what each must hold, and so are arguments with a check of their own.
+    """
+    for name, hint in _hints(function).items():
+        if not fits(given[name], hint):
+            raise InputError(_misfit(name, given[name], hint))
+
+
+def check_fields(thing: Any) -> None:
+    """Refuse a dataclass whose fields are not of the types that it declares."""
+    hints = _hints(type(thing))  # type: ignore[arg-type]  # a class is hashable
+    for field in dataclasses.fields(thing):
+        if not fits(value := getattr(thing, field.name), hints[field.name]):
+            raise InputError(_misfit(field.name, value, hints[field.name]))
+
+
+def _misfit(name: str, value: object, hint: Any) -> str:
+    """Say what an argument must be and what came; of a dict, which of its entries is wrong."""
+    for part in (hint, *get_args(hint)):
+        if get_origin(part) is Mapping and isinstance(value, Mapping):
+            key_hint, each_hint = get_args(part)
+            for key, each in value.items():
+                if not fits(key, key_hint):
+                    return f"names in {name} must be {words(key_hint)}, got {shown(key)}"
+                if not fits(each, each_hint):
+                    return f"{name}[{shown(key)}] must be {words(each_hint)}, got {shown(each)}"
+    return f"{name} must be {words(hint)}, got {shown(value)}"
+
+
+@lru_cache(maxsize=64)
+def _hints(function: Any) -> dict[str, Any]:
+    """Return the types of the arguments that `check_arguments` looks at."""
+    hints = get_type_hints(function)
+    return {
+        name: hint
+        for name, hint in hints.items()
+        if name not in _CHECKED_APART and hint is not Any and not _is_array(hint)
+    }
+
+
+_CHECKED_APART = ("return", "alpha", "classes", "rng")
+
+
+_WORDS = {
+    bool: "true or false",
+    int: "an integer",
+    float: "a number",
+    str: "text",
+    NoneType: "none",
+}
+_ARRAY_LIKE = get_args(npt.ArrayLike)
+
+
+def _is_array(hint: Any) -> bool:
+    """Tell whether a type takes arrays."""
+    parts = get_args(hint)
+    return all(part in parts for part in _ARRAY_LIKE)
+
+
+def fits(value: object, hint: Any) -> bool:
+    """Tell whether a value is of a type; an integer is a number as well, a flag is neither.
+
+    What may be an array is any value here, and a number of NumPy is a number.
+    """
+    origin, parts = get_origin(hint), get_args(hint)
+    if hint is Any or _is_array(hint):
+        return True
+    if origin in (Union, UnionType):
+        return any(fits(value, part) for part in parts)
+    if origin is Literal:
+        return any(type(value) is type(part) and value == part for part in parts)
+    if origin is Mapping:
+        return isinstance(value, Mapping) and all(
+            fits(key, parts[0]) and fits(each, parts[1]) for key, each in value.items()
+        )
+    if origin is Sequence:
+        if getattr(value, "ndim", 0) == 1 and hasattr(value, "tolist"):  # of NumPy or pandas
+            value = value.tolist()
+        listed = isinstance(value, Sequence) and not isinstance(value, str | bytes)
+        return listed and all(fits(each, parts[0]) for each in value)  # type: ignore[attr-defined]  # it is one
+    if origin is tuple:
+        return isinstance(value, tuple | list) and all(fits(each, parts[0]) for each in value)
+    if origin is not None:
+        return callable(value) if origin is Callable else isinstance(value, origin)
+    if hint is bool:
+        return isinstance(value, bool | np.bool_)
+    if hint in (int, float):
+        number: Any = value if isinstance(value, Integral if hint is int else Real) else True
+        huge = isinstance(number, int) and abs(number) > float_info.max
+        return not isinstance(number, bool) and not huge
+    if hint is str:
+        return isinstance(value, str) and _encodes(value)
+    return isinstance(value, hint)
+
+
+def _encodes(text: str) -> bool:
+    """Tell whether a text can be written as UTF-8."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def words(hint: Any) -> str:
+    """Say what values a type has."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return " or ".join(dict.fromkeys(map(words, parts)))
+    if origin is Literal:
+        return f"one of {', '.join(map(str, parts))}"
+    if origin is Mapping:
+        return f"a dict of {_plural(parts[0])} to {_plural(parts[1])}"
+    if origin in (tuple, Sequence):
+        return f"a {'tuple' if origin is tuple else 'list'} of {_plural(parts[0])}"
+    if origin is Callable:
+        return "a function"
+    kind = origin or hint
+    return _WORDS.get(kind, getattr(kind, "__name__", str(kind)))
+
+
+def _plural(hint: Any) -> str:
+    """Say what several values of a type are."""
+    if _is_array(hint):
+        own = [part.__name__ for part in get_args(hint) if part not in _ARRAY_LIKE]
+        return " or ".join(["arrays", *own])
+    return {int: "integers", float: "numbers", str: "text"}.get(hint, words(hint))
+
+
+def shown(value: object) -> str:
+    """Return a value as an error repeats it: a number or short text whole, all else by its type."""
+    if value is None or isinstance(value, bool | float | complex):
+        return repr(value)
+    if isinstance(value, int):
+        return repr(value) if value.bit_length() < 100 else "an integer of many digits"
+    if isinstance(value, np.generic) and value.ndim == 0 and value.dtype.kind in "fiub":
+        return repr(value.item())
+    if isinstance(value, str):
+        return repr(value if len(value) <= 60 else value[:60] + "...")
+    if isinstance(value, tuple) and len(value) <= 5:
+        return f"({', '.join(map(shown, value))}{',' if len(value) == 1 else ''})"
+    return type(value).__name__
+
+
+def as_array(values: npt.ArrayLike, what: str) -> npt.NDArray[Any]:
+    """Return an array of whatever NumPy can read; what it holds is checked where it is used."""
+    if type(values) is np.ndarray:
+        return values
+    if np.ma.isMaskedArray(values):
+        raise InputError(f"{what} must not be masked: take the masked rows out first")
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        refuse_tensor(values, what)
+        raise InputError(f"{what} must be a rectangular array: one entry for each row") from None
+
+
+def nearest(name: object, known: Sequence[str]) -> str | None:
+    """Return the known name that was meant: papers write "FedWQ-CP", classes `FedWQCP`."""
+    bare = {_bare(each): each for each in known}
+    near = difflib.get_close_matches(_bare(shown(name)), bare, n=1)
+    return bare[near[0]] if near else None
+
+
+def _bare(name: str) -> str:
+    """Return the letters and digits of a name, in lower case."""
+    return "".join(c for c in name.lower() if c.isalnum())
 
 
 SUM_TOLERANCE = 5e-3
@@ -82,14 +255,19 @@ def as_alpha(alpha: object) -> float:
 
     The error recognises a percentage or a coverage.
     """
+    if getattr(alpha, "ndim", None) == 0 and hasattr(alpha, "item"):  # an array of one number
+        alpha = alpha.item()
+    given: Any = alpha if fits(alpha, float) or isinstance(alpha, str | bytes) else "nan"
     try:
-        value = float(alpha)  # type: ignore[arg-type]  # whatever came, the error below names it
-    except (TypeError, ValueError, OverflowError):
+        value = float(given)
+    except ValueError:
         value = float("nan")
     if isinstance(alpha, bool | str | bytes) or not 0.0 < value < 1.0:
         covers = max(value, 100 - value) if 1 < value < 100 else None
         hint = "" if covers is None else f" ({_miscoverage(covers)})"
-        raise InputError(f"alpha must be strictly between 0 and 1, got {alpha!r}{hint}")
+        if isinstance(alpha, str | bytes) and 0 < value < 1:
+            hint = f", which is text: write alpha={value:g}"
+        raise InputError(f"alpha must be strictly between 0 and 1, got {shown(alpha)}{hint}")
     return value
 
 
@@ -112,13 +290,7 @@ def _miscoverage(covers: float) -> str:
 
 def real_array(values: npt.ArrayLike, what: str) -> npt.NDArray[Any]:
     """Return an array of real numbers of any shape."""
-    if np.ma.isMaskedArray(values):
-        raise InputError(f"{what} must not be masked: take the masked rows out first")
-    try:
-        array = np.asarray(values)
-    except (TypeError, ValueError, RuntimeError):
-        refuse_tensor(values, what)
-        raise InputError(f"{what} must be a rectangular array of numbers") from None
+    array = as_array(values, what)
     if array.size == 0 and array.dtype == object:
         array = array.astype(np.float64)
     if array.dtype.kind not in "fiu":
@@ -168,9 +340,11 @@ def as_probabilities(probs: npt.ArrayLike, *, checked: bool = True) -> Probabili
     if array.dtype not in (np.float32, np.float64):
         array = array.astype(np.float64)
     if array.ndim != 2 or array.shape[1] < 2:
+        one = array.ndim == 1 or array.shape[1:] == (1,)
         raise InputError(
             "probabilities must have shape (n, C) with at least two classes, "
             f"got shape {array.shape}"
+            + (": for two classes pass predict_proba(X), or np.column_stack([1 - p, p])" * one)
         )
     if array.shape[0] == 0 or not checked:
         return array
@@ -185,28 +359,18 @@ def as_probabilities(probs: npt.ArrayLike, *, checked: bool = True) -> Probabili
         )
     sums = array.sum(axis=1, dtype=np.float64)
     if (bad := first_of(~(np.abs(sums - 1.0) <= SUM_TOLERANCE))) is not None:
-        near = abs(sums[bad] - 1.0) < 0.1
-        raise InputError(
-            f"probabilities of {{row}} sum to {sums[bad]:.6g}; "
-            + (
-                f"a sum may be {SUM_TOLERANCE} from 1: divide each row by its sum"
-                if near
-                else "pass softmax outputs, not logits"
-            ),
-            row=bad,
-        )
+        cure = "pass softmax outputs, not logits"
+        if abs(sums[bad] - 1.0) < 0.1:
+            cure = f"a sum may be {SUM_TOLERANCE} from 1: divide each row by its sum"
+        elif abs(sums[bad] - 100.0) < 1:
+            cure = "these look like percentages: divide them by 100"
+        raise InputError(f"probabilities of {{row}} sum to {sums[bad]:.6g}; {cure}", row=bad)
     return array
 
 
 def as_labels(labels: npt.ArrayLike, n: int, n_classes: int) -> Labels:
     """Return labels as int64 of shape (n,) with values from 0 to n_classes - 1."""
-    if np.ma.isMaskedArray(labels):
-        raise InputError("labels must not be masked: take the masked rows out first")
-    try:
-        array = np.asarray(labels)
-    except (TypeError, ValueError, RuntimeError):
-        refuse_tensor(labels, "labels")
-        raise InputError("labels must be a flat array of integers") from None
+    array = as_array(labels, "labels")
     if array.shape != (n,):
         raise InputError(
             f"labels must have shape ({n},), one for each row of the outputs, "
@@ -214,13 +378,22 @@ def as_labels(labels: npt.ArrayLike, n: int, n_classes: int) -> Labels:
         )
     if n == 0:
         return array.astype(np.int64)
+    known = n_classes < np.iinfo(np.int64).max
+    wanted = f"integers from 0 to {n_classes - 1}" if known else "integers of at least 0"
     if array.dtype.kind not in "iu":
-        raise InputError(f"labels must be integers, got an array of {array.dtype}{_cure(array)}")
+        raise InputError(f"labels must be {wanted}, got an array of {array.dtype}{_cure(array)}")
     whole = np.ascontiguousarray(array, np.int64)
     if whole.view(np.uint64).max() >= n_classes:  # without a sign, negative ones are the largest
-        bad = first_of((array < 0) | (array >= n_classes))
+        outside = (array < 0) | (array >= n_classes)
+        if array.min() == 1 and array.max() == n_classes:  # said of all rows, and of none
+            raise InputError(
+                f"labels must be {wanted}, one for each column; none is 0 and the largest is "
+                f"{n_classes}: where classes are counted from 1, pass labels - 1"
+            )
         raise InputError(
-            f"labels must be integers from 0 to {n_classes - 1}, {{row}} is outside", row=bad
+            f"labels must be {wanted}, {{row}} is outside ({np.count_nonzero(outside)} of {n} "
+            "rows are)",
+            row=first_of(outside),
         )
     return whole
 
@@ -234,7 +407,10 @@ def _cure(labels: npt.NDArray[Any]) -> str:
             return " with NaN or infinite entries: take these rows out first"
         return ": pass labels.astype(int)" if (labels == np.rint(labels)).all() else ""
     if labels.dtype.kind in "OUST":
-        return ": number the classes from 0, in the order of the columns of the probabilities"
+        return (
+            ": name the classes (classes=[...]) in the order of the columns of the probabilities, "
+            "or number them from 0 in this order"
+        )
     return ""
 
 
@@ -243,7 +419,9 @@ def as_classes(classes: Sequence[str]) -> tuple[str, ...]:
 
     There are at least two, all different, and no number stands for another class.
     """
-    if isinstance(classes, str | bytes) or not isinstance(classes, Sequence | np.ndarray):
+    given: Any = classes
+    listed_or_array = isinstance(given, Sequence) or getattr(given, "ndim", 0) == 1
+    if isinstance(classes, str | bytes) or not listed_or_array:
         got = "one text" if isinstance(classes, str | bytes) else type(classes).__name__
         raise InputError(f"must be a list of names, got {got}", field="classes")
     for name in classes:
@@ -253,6 +431,13 @@ def as_classes(classes: Sequence[str]) -> tuple[str, ...]:
                 field="classes",
             )
     return _checked_classes(tuple(map(str, classes)))
+
+
+def as_optional_classes(classes: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the names of classes; none where they are left out, as None or an empty list."""
+    empty = classes is None or (isinstance(classes, Sequence) and not len(classes))
+    empty |= getattr(classes, "shape", None) == (0,)
+    return () if classes is None or empty else as_classes(classes)
 
 
 @lru_cache(maxsize=16)
@@ -313,7 +498,7 @@ def as_class_labels(labels: npt.ArrayLike, classes: Sequence[str]) -> npt.ArrayL
     """Return labels that are names of classes as their numbers; others as they are."""
     if not classes or np.ma.isMaskedArray(labels) or hasattr(labels, "detach"):
         return labels
-    array = np.asarray(labels)
+    array = as_array(labels, "labels")
     objects = array.dtype.kind in "OT" and all(isinstance(label, str) for label in array.flat)
     if array.ndim != 1 or not (array.dtype.kind == "U" or objects):
         return labels
@@ -330,7 +515,7 @@ def as_class_labels(labels: npt.ArrayLike, classes: Sequence[str]) -> npt.ArrayL
 
 def as_indicators(labels: npt.ArrayLike, shape: tuple[int | None, ...]) -> Bools:
     """Return which of several labels are there, as truth values of shape (n, L)."""
-    given = np.asarray(labels)
+    given = as_array(labels, "labels")
     array = as_floats(given.astype(np.int8) if given.dtype == np.bool_ else given, "labels", shape)
     if not np.isin(array, (0.0, 1.0)).all():
         raise InputError("labels must be 1 where a label is there and 0 where it is not")
@@ -342,12 +527,7 @@ def as_groups(groups: npt.ArrayLike, n: int | None = None) -> Texts:
 
     Text, integers or truth values; 3 and "3" are one group.
     """
-    if np.ma.isMaskedArray(groups):
-        raise InputError("groups must not be masked: take the masked rows out first")
-    try:
-        array: npt.NDArray[Any] = np.asarray(groups)
-    except ValueError:
-        raise InputError("groups must be a flat array of names") from None
+    array = as_array(groups, "groups")
     if array.ndim != 1 or (n is not None and len(array) != n):
         wanted = "(n,)" if n is None else f"({n},)"
         raise InputError(f"groups must have shape {wanted}, one for each row, got {array.shape}")

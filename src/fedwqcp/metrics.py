@@ -14,7 +14,16 @@ from math import inf, log
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._validation import Floats, as_floats, as_groups, as_indicators, as_labels, as_scores
+from fedwqcp._validation import (
+    Floats,
+    as_floats,
+    as_groups,
+    as_indicators,
+    as_labels,
+    as_scores,
+    fits,
+    shown,
+)
 from fedwqcp.errors import InputError
 from fedwqcp.sets import Intervals, LabelSets
 
@@ -148,8 +157,8 @@ def _lower_end(hits: int, n: int, tail: float) -> float:
 
 def _tail(level: float) -> float:
     """Return the mass left on each side of a central range."""
-    if not 0.0 < level < 1.0:
-        raise InputError(f"level must be strictly between 0 and 1, got {level!r}")
+    if not fits(level, float) or not 0.0 < level < 1.0:
+        raise InputError(f"level must be strictly between 0 and 1, got {shown(level)}")
     return (1.0 - level) / 2.0
 
 
@@ -509,9 +518,7 @@ class Risk:
             raise InputError(
                 f"a risk is the mean of losses from 0 to 1, got {self.risk} of {self.n}"
             )
-        if not 0.0 < self.level < 1.0:
-            raise InputError(f"level must be strictly between 0 and 1, got {self.level!r}")
-        most = log(2 / (1 - self.level)) / self.n
+        most = log(1 / _tail(self.level)) / self.n
         object.__setattr__(self, "low", _end(self.risk, 0.0, most))
         object.__setattr__(self, "high", _end(self.risk, 1.0, most))
 

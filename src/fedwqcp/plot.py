@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from fedwqcp._validation import as_alpha, check_arguments
 from fedwqcp.errors import InputError
 from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.predict import calibration_of, thresholds
@@ -54,7 +55,9 @@ def coverage(found: Sequence[AgentMetrics], alpha: float, ax: Any = None) -> Any
     MissingExtraError
         If matplotlib is not installed.
     """
+    check_arguments(coverage, locals())
     _check_some(found)
+    alpha = as_alpha(alpha)
     ax, rows = _axes(ax), range(len(found))
     for row, one in zip(rows, found, strict=True):
         ax.plot([one.low, one.high], [row, row], color=COLOURS[1], linewidth=2)
@@ -95,7 +98,9 @@ def coverage_vs_size(
     MissingExtraError
         If matplotlib is not installed.
     """
+    check_arguments(coverage_vs_size, locals())
     _check_some(found)
+    alpha = as_alpha(alpha)
     ax = _axes(ax)
     named = found if isinstance(found, Mapping) else {"": found}
     endless = []
@@ -153,6 +158,7 @@ def score_ecdf(
     MissingExtraError
         If matplotlib is not installed.
     """
+    check_arguments(score_ecdf, locals())
     _check_some(sites)
     release.tasks_of(alpha)  # refuses a level that is not of the round
     level = release.round.alphas[0] if alpha is None else alpha
@@ -180,7 +186,8 @@ def score_ecdf(
         f"{release.round.score.name} score; upright: threshold in use, dotted: an agent's own"
     )
     ax.set_ylabel("share of calibration points")
-    ax.legend()
+    if ax.get_legend_handles_labels()[0]:
+        ax.legend()
     return ax
 
 
@@ -196,5 +203,5 @@ def _axes(ax: Any) -> Any:
 
 def _check_some(found: Sequence[object] | Mapping[str, object]) -> None:
     """Refuse to plot nothing."""
-    if not found:
+    if not len(found):
         raise InputError("there must be at least one agent to plot, got none")

@@ -5,12 +5,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from fractions import Fraction
 from functools import lru_cache
+from math import ceil
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._validation import Floats, as_alpha, as_scores
+from fedwqcp._validation import Floats, as_alpha, as_floats, as_scores, check_arguments, shown
 from fedwqcp.errors import InputError
 from fedwqcp.kernels import selection
 
@@ -22,6 +23,8 @@ maximum takes its place; coverage is lost. ``exclude``: +inf locally; the server
 """
 
 OVERFLOWS = get_args(Overflow)
+_LARGE = 1e290
+"""Weights beyond it are scaled down before they are added up."""
 LEVEL_TOLERANCE = 1e-12
 """A cumulative weight this close to the level, relative to the total, has reached it."""
 
@@ -93,9 +96,20 @@ def conformal_rank(n: int, alpha: float, extra: int = 1) -> int:
     3
     """
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
-        raise InputError(f"n must be an integer of at least 0, got {n!r}")
+        raise InputError(f"n must be an integer of at least 0, got {shown(n)}")
+    if not isinstance(extra, int | np.integer):
+        raise InputError(f"extra must be an integer, got {shown(extra)}")
     level = exact_level(alpha)
-    return max(1, -(-(int(n) + extra) * level.numerator // level.denominator))  # rounded up
+    return max(1, -(-(int(n) + int(extra)) * level.numerator // level.denominator))  # rounded up
+
+
+def least_sample(alpha: float) -> int:
+    """Return the least n whose conformal rank is at most n; with fewer points a threshold is +inf.
+
+    >>> least_sample(0.1), least_sample(0.05)
+    (9, 19)
+    """
+    return ceil(1 / ((1 - exact_level(alpha)) or alpha)) - 1
 
 
 def conformal_quantile(
@@ -198,15 +212,13 @@ def weighted_quantile(
     >>> weighted_quantile([0.1, 0.2, 0.3, 0.4, 0.5], [1, 1, 1, 1, 1], alpha=0.2)
     0.4
     """
+    check_arguments(weighted_quantile, locals())
     values = as_scores(scores)
-    try:
-        mass = np.asarray(weights, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError("weights must be an array of numbers") from None
-    if mass.shape != values.shape:
-        raise InputError(f"weights must have shape {values.shape}, got {mass.shape}")
+    mass = as_floats(weights, "weights", values.shape, checked=False)
     if not (np.isfinite(mass).all() and (mass >= 0).all() and 0 <= weight_at_inf < np.inf):
         raise InputError("weights must be finite numbers of at least 0")
+    if (top := max(mass.max(initial=0.0), weight_at_inf)) > _LARGE:  # sums stay finite
+        mass, weight_at_inf = mass / top, weight_at_inf / top
     level = float(exact_level(alpha))
     if len(mass) and not mass.min() > 0:
         values, mass = values[mass > 0], mass[mass > 0]
@@ -227,8 +239,8 @@ def check_overflow(overflow: str) -> None:
     InputError
         If it is none of the three.
     """
-    if overflow not in OVERFLOWS:
-        raise InputError(f"overflow must be one of {', '.join(OVERFLOWS)}, got {overflow!r}")
+    if not isinstance(overflow, str) or overflow not in OVERFLOWS:
+        raise InputError(f"overflow must be one of {', '.join(OVERFLOWS)}, got {shown(overflow)}")
 
 
 SHARE = 10

@@ -10,13 +10,12 @@ import dataclasses
 import difflib
 import importlib
 import pkgutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from importlib import metadata
-from sys import float_info
-from types import NoneType, UnionType
-from typing import Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Generic, TypeVar, get_type_hints
 
+from fedwqcp._validation import fits, nearest, shown, words
 from fedwqcp.errors import InputError
 
 T = TypeVar("T")
@@ -44,6 +43,8 @@ class Registry(Generic[T]):
 
     def find(self, name: str) -> type[T]:
         """Return the class with this name."""
+        if not isinstance(name, str):
+            raise InputError(f"a {self._kind} is found by its name, got {shown(name)}")
         if name in self._own:
             module = importlib.import_module(f"{self._package}.{name.replace('-', '_')}")
             return self._class_of(module.__dict__, module.__name__)
@@ -54,9 +55,9 @@ class Registry(Generic[T]):
                 raise InputError(f"{self._kind} {name!r} must be a {self._base.__name__} class")
             return found
         known = self.available()
-        near = _nearest(name, known)
+        near = nearest(name, known)
         raise InputError(
-            f"unknown {self._kind} {name!r}; known: {', '.join(known)}"
+            f"unknown {self._kind} {shown(name)}; known: {', '.join(known)}"
             + (f"; did you mean {near!r}?" if near else "")
         )
 
@@ -80,10 +81,11 @@ class Registry(Generic[T]):
                     + (f"; did you mean {near[0]!r}?" if near else "")
                     + f"; known: {', '.join(known) or 'none'}"
                 )
-            if not _fits(value, hints[key]):
+            plain = isinstance(value, bool | int | float | str | tuple | None)  # it must travel
+            if not plain or not fits(value, hints[key]):
                 raise InputError(
-                    f"setting {key!r} of {self._kind} {name!r} must be {_words(hints[key])}, "
-                    f"got {value!r}"
+                    f"setting {key!r} of {self._kind} {name!r} must be {words(hints[key])}, "
+                    f"got {shown(value)}"
                 )
         return found(**settings)
 
@@ -125,50 +127,3 @@ class Registry(Generic[T]):
         if len(found) != 1:
             raise InputError(f"{module} must define one {self._base.__name__}, got {len(found)}")
         return found[0]
-
-
-def _nearest(name: str, known: Sequence[str]) -> str | None:
-    """Return the known name that was meant: papers write "FedWQ-CP", classes `FedWQCP`."""
-    bare = {_bare(each): each for each in known}
-    near = difflib.get_close_matches(_bare(name), bare, n=1)
-    return bare[near[0]] if near else None
-
-
-def _bare(name: str) -> str:
-    """Return the letters and digits of a name, in lower case."""
-    return "".join(c for c in str(name).lower() if c.isalnum())
-
-
-_WORDS = {
-    bool: "true or false",
-    int: "an integer",
-    float: "a number",
-    str: "text",
-    NoneType: "none",
-}
-
-
-def _fits(value: object, hint: Any) -> bool:
-    """Whether a value is of a type; an integer is a number as well, a flag is neither."""
-    origin, parts = get_origin(hint), get_args(hint)
-    if origin in (Union, UnionType):
-        return any(_fits(value, part) for part in parts)
-    if origin is Literal:
-        return any(type(value) is type(part) and value == part for part in parts)
-    if origin is tuple:
-        return isinstance(value, tuple) and all(_fits(each, parts[0]) for each in value)
-    if hint is float and isinstance(value, int):
-        return not isinstance(value, bool) and abs(value) <= float_info.max
-    return isinstance(value, hint) and isinstance(value, bool) == (hint is bool)
-
-
-def _words(hint: Any) -> str:
-    """Say what values a type has."""
-    origin, parts = get_origin(hint), get_args(hint)
-    if origin in (Union, UnionType):
-        return " or ".join(_words(part) for part in parts)
-    if origin is Literal:
-        return f"one of {', '.join(map(str, parts))}"
-    if origin is tuple:
-        return "a tuple of numbers"
-    return _WORDS.get(hint, str(hint))

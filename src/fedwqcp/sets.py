@@ -17,6 +17,7 @@ from fedwqcp._validation import (
     as_classes,
     as_floats,
     as_labels,
+    check_arguments,
 )
 from fedwqcp.errors import InputError
 
@@ -254,6 +255,7 @@ class Intervals:
         InputError
             If the range is empty.
         """
+        check_arguments(Intervals.clip, locals())
         if not lowest <= highest:
             raise InputError(f"the range must not be empty, got {lowest} to {highest}")
         return Intervals(np.maximum(self.lower, lowest), np.minimum(self.upper, highest))
@@ -271,5 +273,8 @@ class Intervals:
         LabelSets
             It covers an integer label exactly where the interval does.
         """
+        check_arguments(Intervals.labels, locals())
+        if n_classes < 1:
+            raise InputError(f"n_classes must be at least 1, got {n_classes}")
         label = np.arange(n_classes)
         return LabelSets((self.lower[:, None] <= label) & (label <= self.upper[:, None]))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from math import inf
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import fedwqcp as fw
-from command_line import call, call_process
+from command_line import call, call_process, refusal
 from fedwqcp.cli import server as commands
 from fedwqcp.cli.output import exit_code
 from fedwqcp.errors import ClassesError, FedwqcpError, InputError
@@ -426,3 +427,38 @@ def test_an_error_names_flags_before_their_python_forms(one_agent):
     said = call_process(one_agent, "server", "open", "--alpha", 0.9, "--agents", "roster.toml",
                         "--out", "other.json", code=2)  # fmt: skip
     assert "pass --allow-large-alpha (in Python allow_large_alpha=True)" in said
+
+
+@pytest.mark.guarantee("docs/how-to/new-site.md", "prints what is promised to the new site")
+def test_a_site_that_took_no_part_predicts_by_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(5)
+    names = [f"s{k}" for k in range(10)]
+    Path("roster.toml").write_text(f"agents = {json.dumps(names)}\nn_classes = 3\n")
+    for name in (*names, "new"):
+        probs = rng.dirichlet([1, 1, 1], size=40)
+        np.savez(f"{name}.npz", probs=probs, labels=[rng.choice(3, p=p) for p in probs])
+    for method in ("new-agent-cp", "max-cp"):
+        words = ("--agents", "roster.toml", "--method", method, "--score", "lac", "--alpha", 0.1)
+        call("server", "open", *words, "--out", f"{method}.json")
+        for name in names:
+            call("agent", "calibrate", "--round", f"{method}.json", "--outputs", f"{name}.npz",
+                 "--agent", name, "--out", f"{method}-{name}.json", "--max-share", 1)  # fmt: skip
+        answers = [f"{method}-{name}.json" for name in names]
+        call("server", "close", f"{method}.json", *answers, "--out", f"{method}.release.json")
+    words = ("agent", "predict", "--release", "new-agent-cp.release.json", "--outputs", "new.npz")
+    said = call(*words, "--new-site", "--out", "new.csv")
+    assert "A point of a new site is covered with probability at least 0.9, if agents" in said
+    assert "coverage 1.0000, exact 95 % interval" in said
+    call(*words, "--agent", "s3", "--out", "as-s3.csv")
+    assert Path("new.csv").read_text() == Path("as-s3.csv").read_text()
+    assert "leave --agent out" in refusal(*words, "--new-site", "--agent", "s3", code=2)
+    assert "a site that took no part predicts with --new-site" in refusal(
+        *words, "--agent", "new", code=2
+    )
+    other = ("agent", "predict", "--release", "max-cp.release.json", "--outputs", "new.npz")
+    assert "Nothing is promised to a site that took no part" in call(*other, "--new-site")
+    wrong = ("agent", "predict", "--release", "max-cp.json", "--outputs", "new.npz")
+    assert "is a round, not its release" in refusal(*wrong, code=2)
+    wrong = ("agent", "calibrate", "--round", "max-cp.release.json", "--outputs", "new.npz")
+    assert "is a release, not the round that it ended" in refusal(*wrong, code=3)

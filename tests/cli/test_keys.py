@@ -135,7 +135,8 @@ def test_the_round_that_is_advised_next_keeps_the_keys(site):
         answered(name, "--sign-key", f"{name}.pem")
     closed()
     facts = json.loads(run("advise", "round.record.json", "--json"))
-    (site / "ROSTER").write_text(facts["roster"])
+    command = facts["command"]
+    (site / command[command.index("--agents") + 1]).write_text(facts["roster"])
     run(*facts["command"][1:])
     next_round = json.loads((site / "round-2.json").read_bytes())
     assert next_round["keys"] == json.loads((site / "round.json").read_bytes())["keys"]

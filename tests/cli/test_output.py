@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 import subprocess
 import sys
@@ -305,3 +306,15 @@ def test_of_thousands_of_agents_the_unused_come_first():
     assert "n: too large" in text.getvalue()
     assert "and 800 more agents" in text.getvalue()
     assert "a0500" not in text.getvalue()
+
+
+@pytest.mark.parametrize("what", ["methods", "scores"])
+def test_the_example_of_every_method_and_score_runs_as_it_is_shown(what):
+    tried = 0
+    for each in call_json(what)[what]:
+        text = call_json(what, each["name"])["text"]
+        example = doctest.DocTestParser().get_doctest(text, {}, each["name"], None, 0)
+        runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+        assert not runner.run(example).failed, each["name"]
+        tried += bool(example.examples)
+    assert tried >= 10

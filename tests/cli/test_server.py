@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -141,14 +142,12 @@ def saved(release, folder, name="round.record.json"):
 
 def opened(output, folder):
     """Open the round that was printed, with the roster that was printed."""
-    lines = output.splitlines()
-    at = next(i for i, line in enumerate(lines) if line.startswith("fedwqcp server open"))
-    assert lines[at + 1] == "where ROSTER says:"
-    roster = [line for line in lines[at + 2 :] if " = " in line]
-    (folder / "roster.toml").write_text("\n".join(roster))
-    words = shlex.split(lines[at])[1:]
-    words[words.index("ROSTER")] = str(folder / "roster.toml")
-    call(*words)
+    paste = re.search(
+        r"^cat > (\S+) <<'TOML'\n(.*)\nTOML\n(fedwqcp server open .*)$", output, re.M | re.S
+    )
+    file, roster, command = paste.groups()
+    Path(file).write_text(roster)
+    call(*shlex.split(command.splitlines()[0])[1:])
     return read_round(folder / "round-2.json")
 
 
@@ -200,7 +199,7 @@ def test_the_next_round_has_the_same_groups(tmp_path):
         ),
         ("fedls-cp", "mixture", "target mixture: each agent predicts people of all agents; where"),
         ("fedls-cp", "0.2,0.8", "thresholds are for the distribution that the round names"),
-        ("fedwq-cp", "own", "fedwq-cp does not use it, its thresholds are the same for every"),
+        ("fedwq-cp", "own", "is open: send"),
         ("split-cp", "mixture", "split-cp does not use it, its thresholds are the same for every"),
     ],
 )
@@ -213,7 +212,8 @@ def test_a_round_says_whom_its_thresholds_are_for(method, typed, says, tmp_path)
     target = read_round(out).target
     assert target == ((0.2, 0.8) if "," in typed else typed)
     if typed == "own":
-        assert "target own: each agent predicts people like those" in " ".join(output.split())
+        asked = "target own: each agent predicts people like those" in " ".join(output.split())
+        assert asked == (method == "fedls-cp")
 
 
 def test_the_old_setting_of_a_target_says_what_to_write(tmp_path):
@@ -223,6 +223,10 @@ def test_the_old_setting_of_a_target_says_what_to_write(tmp_path):
     old = refusal(*words, "--method", "fedls-cp", "--setting", "target=mixture", code=2)
     assert "target is a term of the round, not a setting of method 'fedls-cp'" in old
     assert "`server open --target mixture`" in old
+    long = refusal(*words, "--method", "fedls-cp", "--target", "0.2,0.3,0.5", code=2)
+    assert "target: must hold 2 numbers, one for each of the labels, got 3" in long
+    strata = ("--setting", "strata=40,60", "--target", "0.5,0.5")
+    assert "must hold 3 numbers" in refusal(*words, "--method", "fedls-cp", *strata, code=2)
     numbers = refusal(*words, "--method", "fedwq-cp", "--target", "0.5,0.5", code=2)
     assert "a distribution in numbers is for methods that correct a shift" in numbers
 
@@ -380,6 +384,9 @@ def test_what_can_be_audited_is_told(tmp_path):
     ):
         with pytest.raises(InputError, match=rf"cannot read .*records/ID, with log\.jsonl.*{what}"):
             call("audit", tmp_path / name)
+    fw.save(fw.calibrate({"a": [0.1]}, alpha=0.5), tmp_path / "release.json")
+    with pytest.raises(InputError, match="that is the release that agents get, without their ans"):
+        call("audit", tmp_path / "release.json")
     (tmp_path / "link.record.json").symlink_to("x" * 300)
     for command in ("audit", "advise"):
         with pytest.raises(InputError, match=r"cannot read .*link\.record\.json: File name"):
@@ -447,6 +454,7 @@ def test_the_rounds_own_files_are_no_answers(house):
     for name in NAMES:
         call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
              "--agent", name)  # fmt: skip
+    Path("as-sent.json").write_bytes(Path("round.json").read_bytes())
     for _ in range(2):
         assert "refused" not in call("server", "close", "round.json", ".")
 

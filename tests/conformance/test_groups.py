@@ -60,7 +60,9 @@ def test_by_label_there_is_one_threshold_for_each_label(method):
 
 @every_method
 def test_a_round_by_group_survives_a_file(method, tmp_path):
-    release = fw.calibrate(agents(), method=method, alpha=0.2, by="group", groups="vwx", rng=1)
+    release = fw.calibrate(
+        agents(), method=method, alpha=0.2, by="group", groups=list("vwx"), rng=1
+    )
     fw.save(release, tmp_path / "release.json")
     again = fw.load(tmp_path / "release.json")
     assert again == replace(release, local={})  # an agent's own is in no file

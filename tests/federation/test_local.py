@@ -89,7 +89,7 @@ def test_bad_input_is_refused(agents, options, says):
 def test_agents_must_agree_on_the_number_of_classes():
     one = fw.Calibration([0.1], labels=[0], n_classes=2)
     other = fw.Calibration([0.1], labels=[0], n_classes=3)
-    with pytest.raises(InputError, match=r"the same for all agents, got \[2, 3\]"):
+    with pytest.raises(InputError, match="the same classes: 'a' has 2, 'b' has 3"):
         fw.calibrate({"a": one, "b": other}, alpha=0.1)
 
 
@@ -176,8 +176,30 @@ def test_one_warning_names_every_infinite_threshold():
         "it hold every label or value. An agent needs at least 9 calibration points; 's0' has 5, "
         "'s1' has 5, 's2' has 5, 's3' has 5, 's4' has 5 and 1 more. Add calibration points, or "
         "choose a larger alpha, or set the method's overflow: 'exclude' leaves such agents out of "
-        "an average, 'clip' takes their largest score and loses coverage."
+        "the shared threshold, 'clip' takes their largest score and loses coverage."
     )
+
+
+@pytest.mark.parametrize(
+    ("method", "says", "never"),
+    [
+        ("split-cp", "needs at least 19 calibration points at alpha=0.05; 's0' has 5", "exclude"),
+        ("max-cp", "'exclude' leaves such agents out of the shared threshold", "'clip'"),
+        (
+            "new-agent-cp",
+            "9 agents at alpha=0.1, 19 agents at alpha=0.05, and has 3. Add ag",
+            "clip",
+        ),
+    ],
+)
+def test_the_cure_is_the_methods_and_every_level_is_named(method, says, never):
+    small = {f"s{i}": B for i in range(3)}
+    with pytest.warns(fw.InfiniteThresholdWarning) as caught:
+        fw.calibrate(small, method=method, alpha=(0.1, 0.05))
+    text = str(caught[0].message)
+    assert says in text
+    assert never not in text
+    assert text.count("is +inf at alpha=") == 2
 
 
 def test_the_number_of_points_in_the_warning_is_enough_and_no_fewer_are():
@@ -259,8 +281,10 @@ def test_a_secure_quantile_shows_the_server_no_agents_counts():
     [
         ({"a": [1.0]}, 0, "q must be strictly between 0 and 1, got 0"),
         ({"a": [1.0]}, [0.5, 1.0], "q must be strictly between 0 and 1, got 1.0"),
-        ({"a": [1.0]}, True, "q must be strictly between 0 and 1, got True"),
-        ({"a": [1.0]}, "half", "q must be strictly between 0 and 1, got 'half'"),
+        ({"a": [1.0]}, True, "q must be a number or a list of numbers, got True"),
+        ({"a": [1.0]}, "half", "q must be a number or a list of numbers, got 'half'"),
+        ({"a": [1.0]}, [], "q must be at least one number, got none"),
+        ({"a": [1.0]}, 1e-17, "q must be at least 1e-15, got 1e-17: take the smallest value"),
         ({"a": [], "b": []}, 0.5, "at least one value, got none of any agent"),
         ({"a": [1.0], "b": [np.nan]}, 0.5, "agent 'b': values must be finite numbers"),
         ({"a": [[1.0]]}, 0.5, r"agent 'a': values must have shape \(n,\)"),
@@ -299,7 +323,7 @@ def test_an_agent_with_other_classes_is_refused_by_name(theirs, says, options):
 
 def test_thresholds_and_sets_speak_of_classes():
     agents = {"a": labelled(), "b": labelled(None, seed=1)}
-    release = fw.calibrate(agents, alpha=0.2, by="label")
+    release = fw.calibrate(agents, alpha=0.2, by="label", classes=CLASSES)
     assert release.round.classes == CLASSES
     assert list(release.by_group("a")) == list(CLASSES)
     plain = fw.calibrate(
@@ -317,7 +341,10 @@ def test_outputs_with_names_of_classes_become_sets_with_names():
     probs = np.random.default_rng(2).dirichlet([1, 2, 3], size=50)
     labels = [CLASSES[k] for k in probs.argmax(axis=1)]
     named = fw.Outputs(probs, labels, classes=CLASSES)
-    release = fw.calibrate({"a": named, "b": fw.Outputs(probs, labels)}, alpha=0.1, score="lac")
+    sites = {"a": named, "b": fw.Outputs(probs, labels)}
+    with pytest.raises(ClassesError, match=r"'a' names its classes and 'b' none.* classes=\["):
+        fw.calibrate(sites, alpha=0.1, score="lac")
+    release = fw.calibrate(sites, alpha=0.1, score="lac", classes=CLASSES)
     sets = release.predict_set("b", [[0.9, 0.05, 0.05], [0.05, 0.05, 0.9]])
     assert [sets.names(row) for row in range(2)] == [("melanoma",), ("other",)]
     assert "row 0: melanoma\n" in str(sets)

@@ -224,7 +224,11 @@ def test_lengths_must_agree():
         ("a.npz", lambda p: p.write_bytes(npy(PROBS)), "rename a single array to .npy"),
         ("a.npy", lambda p: p.write_bytes(npz(PROBS)), "rename an archive to .npz"),
         ("a.npy", lambda p: p.write_bytes(claim(10**13)), "cannot be read"),
-        ("a.csv", lambda p: p.write_text("p0,p01\n1,2\n"), "must be at least two"),
+        (
+            "a.csv",
+            lambda p: p.write_text("p0,p01\n1,2\n"),
+            "column p0 alone: of two classes both are needed, add a column p1",
+        ),
         ("a.csv", lambda p: p.write_text("z0,y\n1,2\n"), "z0, z1, ... must be at least two"),
         ("a.csv", lambda p: p.write_text("p0,p1,p1\n1,2,3\n"), "each column name may occur once"),
         ("a.csv", lambda p: p.write_text("p0,p1,id\n1,2,\n"), "an id in every row, line 2 is em"),
@@ -542,3 +546,43 @@ def test_a_table_of_pandas_must_have_its_columns_in_the_order_of_the_classes():
     assert Outputs(table, classes=CLASSES).classes == CLASSES
     with pytest.raises(ClassesError, match=r"table's columns, 'melanoma', 'nevus', got 'nevus'"):
         Outputs(table, classes=CLASSES[::-1])
+
+
+@pytest.mark.parametrize(
+    ("header", "says"),
+    [
+        (
+            "id,p1,label",
+            r"column p1 alone: of two classes both are needed, add a column p0 = 1 - p1",
+        ),
+        ("id,prob_0,prob_1,label", "got id, prob_0, prob_1, label; did you mean 'p0' by 'prob_0'"),
+        ("patient_id,p0,p1,label", "'patient_id' would not be read: name it 'id' if that is what"),
+        ("id,p0,p1,Label", "column 'Label' would not be read: name it 'label'"),
+        ("id,p0,p1,label,Group", "column 'Group' would not be read: name it 'group'"),
+    ],
+)
+def test_near_misses_of_column_names_are_named(tmp_path, header, says):
+    row = ",".join("0.5" if name[0] in "pP" else "1" for name in header.split(","))
+    (tmp_path / "a.csv").write_text(f"{header}\n{row}\n")
+    with pytest.raises(InputError, match=says):
+        load_outputs(tmp_path / "a.csv")
+
+
+def test_classes_may_bear_the_names_of_other_columns_where_nothing_is_ambiguous(tmp_path):
+    table = tmp_path / "a.csv"
+    table.write_text("id,x,y,label\n1,0.2,0.8,y\n")
+    found = load_outputs(table, classes=("x", "y"))
+    assert found.values.tolist() == [[0.2, 0.8]]
+    assert found.labels.tolist() == [1]
+    table.write_text("id,group,label\n0.2,0.8,0\n")
+    with pytest.raises(InputError, match=r"\(a class is named 'id', as another column is\)"):
+        load_outputs(table, classes=("id", "group"))
+    table.write_text("id,p0,p1,a,b,label\n1,0.2,0.8,0.2,0.8,0\n")
+    with pytest.raises(InputError, match="and columns named by class: keep one of the two"):
+        load_outputs(table, classes=("a", "b"))
+
+
+def test_labels_that_are_text_need_names_of_classes(tmp_path):
+    (tmp_path / "a.csv").write_text("id,p0,p1,label\n1,0.2,0.8,sick\n")
+    with pytest.raises(InputError, match=r"line 2 holds something else; .*\(classes in the roster"):
+        load_outputs(tmp_path / "a.csv")

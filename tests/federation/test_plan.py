@@ -93,7 +93,7 @@ def test_each_group_is_a_round_of_its_own(settings, data):
             alpha=alpha,
             allow_large_alpha=True,
             by="group",
-            groups="xyz",
+            groups=list("xyz"),
             allow_samples=True,
         )
         for group in "xyz":

@@ -297,6 +297,7 @@ def test_a_tensor_with_grad_is_named_with_the_cure():
         fw.Outputs(NEW, Tensor())
 
 
+@pytest.mark.guarantee("README.md", "because FedWQ-CP averages thresholds")
 def test_a_release_prints_as_a_short_table():
     release = fw.calibrate({"a": [0.1, 0.2, 0.3, 0.4], "b": [0.2, 0.4]}, alpha=[0.4, 0.45])
     up = release.bytes_up("a")
@@ -412,3 +413,93 @@ def test_a_very_small_alpha_warns_and_gives_inf():
     with pytest.warns(fw.InfiniteThresholdWarning, match="add|Add"):
         release = fw.calibrate({"a": np.random.default_rng(0).random(9)}, alpha=1e-12)
     assert release.threshold("a") == inf
+
+
+MANY = {
+    f"s{k}": fw.Outputs(PROBS[k::12], LABELS[k::12], IDS[k::12], classes=("a", "b", "c"))
+    for k in range(12)
+}
+
+
+def test_a_site_that_took_no_part_predicts_with_a_shared_threshold(tmp_path):
+    release = fw.calibrate(MANY, method="new-agent-cp", alpha=0.2, key="k")
+    assert release.threshold(None) == release.threshold("s3")
+    sets = release.predict_set(None, NEW, ids=NEW_IDS)
+    by_hand = fw.APS().invert(NEW, release.threshold("s3"), u=fw.uniforms("k", NEW_IDS))
+    np.testing.assert_array_equal(sets.mask, by_hand.mask)
+    fw.save(release, tmp_path / "release.json")
+    read = fw.load(tmp_path / "release.json")
+    assert str(read.measure(None, NEW, Y, ids=NEW_IDS)).startswith("new site: coverage 0.")
+    with pytest.raises(InputError, match="has no calibration data: leave calibration out"):
+        release.predict_set(None, NEW, ids=NEW_IDS, calibration=MANY["s0"])
+
+
+@pytest.mark.parametrize(
+    ("method", "says"),
+    [
+        ("split-cp", "split-cp gives each agent a threshold of its own"),
+        ("guarded-median-cp", "guarded-median-cp gives each agent"),
+        ("fedls-cp", "fedls-cp gives each agent a threshold of its own"),
+    ],
+)
+def test_a_site_that_took_no_part_is_told_where_it_has_no_threshold(method, says):
+    release = fw.calibrate(MANY, method=method, alpha=0.4, key="k")
+    with pytest.raises(InputError, match=f"{says}.*took no part.*'new-agent-cp'"):
+        release.predict_set(None, NEW, ids=NEW_IDS)
+
+
+def test_outputs_bring_their_parts_and_classes_are_checked():
+    release = fw.calibrate(MANY, alpha=0.4, key="k")
+    new = fw.Outputs(NEW, Y, NEW_IDS)
+    np.testing.assert_array_equal(
+        release.predict_set("s0", new).mask, release.predict_set("s0", NEW, ids=NEW_IDS).mask
+    )
+    assert release.measure("s0", new) == release.measure("s0", NEW, Y, ids=NEW_IDS)
+    assert release.measure("s0", new, alpha=[0.4])[0.4].n == 60
+    with pytest.raises(InputError, match="Outputs bring their own labels, ids: leave them out"):
+        release.measure("s0", new, Y, ids=NEW_IDS)
+    with pytest.raises(InputError, match="coverage needs the true labels: pass labels"):
+        release.measure("s0", NEW, ids=NEW_IDS)
+    for classes, says in (("cab", "must be a list of names"), (list("cab"), "the round's order")):
+        with pytest.raises(InputError, match=says):
+            release.predict_set("s0", NEW, ids=NEW_IDS, classes=classes)
+    wrong = fw.Outputs(NEW, Y, NEW_IDS, classes=list("cab"))
+    with pytest.raises(ClassesError, match="must be in the round's order"):
+        release.predict_set("s0", wrong)
+    plain = fw.calibrate({"a": SITE}, alpha=0.4)
+    with pytest.raises(InputError, match="the round names no classes"):
+        plain.predict_set("a", NEW, ids=NEW_IDS, classes=list("abc"))
+
+
+def test_missing_ids_hide_no_other_mistake():
+    release = fw.calibrate({"a": SITE}, alpha=0.2)
+    percent = fw.Outputs(100 * PROBS, LABELS)
+    for call, says in (
+        (lambda: release.predict_set("b", NEW), "unknown agent 'b'"),
+        (lambda: release.predict_set("a", 100 * NEW), "look like percentages: divide them by 100"),
+        (lambda: release.predict_set("a", NEW, alpha=0.3), "alpha must be a level of the round"),
+        (lambda: fw.calibrate({"a": fw.Outputs(PROBS, LABELS)}, alpha=90), "90 % coverage"),
+        (lambda: fw.calibrate({"a b": fw.Outputs(PROBS, LABELS)}, alpha=0.1), "letters of any"),
+        (lambda: fw.calibrate({"a": percent}, alpha=0.1), "look like percentages"),
+        (lambda: fw.calibrate({"a": fw.Outputs(PROBS, LABELS + 1)}, alpha=0.1), "labels - 1"),
+        (
+            lambda: fw.calibrate({"a": fw.Outputs(PROBS, LABELS)}, alpha=0.1, method="fcq"),
+            "unknown method",
+        ),
+        (lambda: fw.calibrate({"a": fw.Outputs(PROBS, LABELS)}, alpha=0.1), "'a': .* pass ids"),
+    ):
+        with pytest.raises(InputError, match=says):
+            call()
+
+
+def test_no_rows_need_no_ids_of_a_type():
+    release = fw.calibrate({"a": SITE}, alpha=0.2)
+    assert len(release.predict_set("a", NEW[:0], ids=[])) == 0
+
+
+def test_a_loaded_release_says_in_python_what_an_own_threshold_needs(tmp_path):
+    fw.save(fw.calibrate({"a": SITE}, method="split-cp", alpha=0.2), tmp_path / "release.json")
+    read = fw.load(tmp_path / "release.json")
+    with pytest.raises(InputError, match=r"pass calibration=Outputs\(probs, labels, ids\) to pred"):
+        read.predict_set("a", NEW, ids=NEW_IDS)
+    assert len(read.predict_set("a", NEW, ids=NEW_IDS, calibration=SITE)) == 60

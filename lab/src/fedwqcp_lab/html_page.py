@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import median
 
 from fedwqcp.errors import InputError
+from fedwqcp.metrics import Rate
 from fedwqcp.report.html import save
 from fedwqcp.report.html.charts import partition_chart
 from fedwqcp.report.html.page import (
@@ -21,7 +22,6 @@ from fedwqcp.report.html.page import (
     interval,
     name_list,
     number,
-    rate_of,
 )
 from fedwqcp.report.html.sections import (
     AgentCoverage,
@@ -141,7 +141,7 @@ def _measured(own: Sequence[Result]) -> AgentCoverage:
     first = own[0]
     seen = [r.coverage for r in own]
     if len(own) == 1:
-        rate = rate_of(first.hits, first.n_test)
+        rate = Rate(n=first.n_test, hits=first.hits)
         low, high, text = rate.low, rate.high, interval(rate)
     else:
         half = half_width(seen)

@@ -12,10 +12,11 @@ from typing import Annotated
 import typer
 
 from fedwqcp._io import exists, keep_apart, write_atomic
-from fedwqcp._validation import listed
+from fedwqcp._validation import listed, nearest
 from fedwqcp.cli.output import AsJson, Output, rates_of, say_rates
 from fedwqcp.errors import InputError
 from fedwqcp.federation import outputs as model_outputs
+from fedwqcp.federation.advice import promised_to_new_site
 from fedwqcp.federation.agent import USUAL_LIMIT, Agent, DisclosureLimit
 from fedwqcp.federation.outputs import (
     Outputs,
@@ -153,6 +154,13 @@ def predict(
     release: Annotated[Path, typer.Option(help="The release, as the server sent it.")],
     outputs: Annotated[Path, typer.Option(help="Model outputs on new inputs.")],
     agent: Name = None,
+    new_site: Annotated[
+        bool,
+        typer.Option(
+            "--new-site",
+            help="This site took no part: use the threshold that all agents share.",
+        ),
+    ] = False,
     alpha: Annotated[float | None, typer.Option(help="Level to use, if there are several.")] = None,
     calibration: Annotated[
         Path | None, typer.Option(help="Calibration outputs, for methods that need them again.")
@@ -178,13 +186,16 @@ def predict(
     terms = load(release)
     if round is not None:
         check_terms(terms, folder.read_round(round))
-    name = _name(agent, terms.round)
+    if new_site and agent is not None:
+        raise InputError("--new-site is for a site that took no part: leave --agent out")
+    who = None if new_site else _name(agent, terms.round, newcomer=True)
+    name = who or "new-site"
     new = load_outputs(outputs, labels, terms.round.classes)
     kept = temperature_file or folder.default_name(terms.round, name, end=".temperature")
     own = model_outputs.for_prediction(terms.round, name, new, kept)
     cal = _again(terms.round, calibration, calibration_labels, own)
     ready = new if own is None else probabilities(new, own)
-    sets = predict_sets(terms, name, ready, alpha=alpha, calibration=cal, allow_empty=allow_empty)
+    sets = predict_sets(terms, who, ready, alpha=alpha, calibration=cal, allow_empty=allow_empty)
     found = rates_of(name, terms.round, sets, new)
     out = out or folder.default_name(terms.round, "sets", agent=name, end=".csv")
     keep_apart(out, release, outputs, calibration, calibration_labels, round, labels, kept)
@@ -193,9 +204,11 @@ def predict(
     empty = float(sets.empty().mean()) if len(sets) else None
     said = "" if size is None else f"; mean size {size:.4g}, {empty:.1%} empty"
     output.say(f"{len(sets)} sets in {out}{said}")
+    level = terms.round.alphas[0] if alpha is None else alpha
+    if new_site:
+        output.say(promised_to_new_site(terms, level)[0])
     if empty and isinstance(sets, LabelSets):
         output.say(_EMPTY)
-    level = terms.round.alphas[0] if alpha is None else alpha
     say_rates(found, level, output)
     output.done(agent=name, sets=out, n=len(sets), size=size, empty=empty, measured=found)
 
@@ -271,7 +284,7 @@ def _budget(total: float | None, where: Path | None, outputs: Path) -> Budget | 
     return None
 
 
-def _name(agent: str | None, round: Round) -> str:
+def _name(agent: str | None, round: Round, *, newcomer: bool = False) -> str:
     """Return which agent this is."""
     agent = None if agent is None else unicodedata.normalize("NFC", agent)
     if agent is None and len(round.agents) == 1:
@@ -279,8 +292,11 @@ def _name(agent: str | None, round: Round) -> str:
     if agent is None:
         raise InputError(f"say which agent this is with --agent, one of: {', '.join(round.agents)}")
     if not round.expects(agent):
+        near = nearest(agent, round.agents)
         raise InputError(
             f"agent {agent!r} is not in the round; its agents: {', '.join(round.agents)}"
+            + (f"; did you mean {near!r}?" if near else "")
+            + ("; a site that took no part predicts with --new-site" if newcomer else "")
         )
     return agent
 

@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 
 from fedwqcp._io import in_folder
-from fedwqcp.cli.output import AsJson, Output
+from fedwqcp.cli.output import AsJson, Output, guarantee_line
 from fedwqcp.errors import InputError
 from fedwqcp.federation.transport.deployment import DemoResult
 from fedwqcp.report.terminal import always_left_out, released
@@ -149,8 +149,7 @@ def _show(
     sites = write_sites(folder / "sites")
     terms = {"method": method, "alpha": alpha, "n-classes": 2, "deadline": deadline}
     result = run(folder, sites, terms, on_step=output.say)
-    guarantee = f"{result.release.guarantee.in_words} ({result.release.assumption})"
-    table = Table(title=f"{method}, alpha = {alpha:g}; guarantee: {guarantee}")
+    table = Table(title=f"{method}, alpha = {alpha:g}")
     for heading in ("site", "status", "bytes up", "bytes down", "stored", "coverage", "mean size"):
         table.add_column(heading, overflow="fold")
     thresholds = released(result.release)
@@ -160,6 +159,7 @@ def _show(
         numbers = (str(row.bytes_up), str(row.bytes_down), "yes" if row.stored else "no")
         table.add_row(row.agent, status, *numbers, f"{row.coverage:.3f}", f"{row.size:.2f}")
     output.show(table)
+    output.say(guarantee_line(result.release))
     for threshold in thresholds:
         output.say(threshold)
     found = audit(result.record)

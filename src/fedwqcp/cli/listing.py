@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import doctest
 import inspect
 import re
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -55,9 +58,21 @@ def scores(name: Which = None, as_json: AsJson = False) -> None:
 def _show(name: str, kind: type, output: Output) -> None:
     """Show one method or score in full."""
     formula = re.compile(r"\n\.\. math::\n(\n| .*\n)*")  # LaTeX is for the site
-    text = formula.sub("\n", inspect.getdoc(kind) or "")
+    text = _with_imports(kind, formula.sub("\n", inspect.getdoc(kind) or ""))
     output.say(text)
     output.done(name=name, text=text)
+
+
+def _with_imports(kind: type, text: str) -> str:
+    """Put the imports before a docstring's example that its file makes for it, so that it runs."""
+    code = "".join(example.source for example in doctest.DocTestParser().get_examples(text))
+    used = {node.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)}
+    known = vars(sys.modules[kind.__module__])
+    lines = [">>> import numpy as np\n"] if "np" in used else []
+    for name in sorted(used & known.keys() - {"np"}):
+        lines.append(f">>> from {known[name].__module__} import {name}\n")
+    head, line, example = text.partition("Examples\n--------\n")
+    return f"{head}{line}{''.join(lines)}{example}"
 
 
 def warm_up(

@@ -231,6 +231,11 @@ STATUS = {"used": "used", "refused": "refused", "missing": "no answer"}
 """What became of an agent, for people."""
 
 
+def guarantee_line(release: Release) -> str:
+    """Say what is proved of a release, and under which assumption."""
+    return f"guarantee: {release.guarantee.in_words} ({release.assumption})"
+
+
 def agents_table(release: Release, console: Console) -> Table:
     """Return a row for each agent; with local thresholds, each as a dot on a common scale."""
     local = {
@@ -242,8 +247,7 @@ def agents_table(release: Release, console: Console) -> Table:
     reasons = any(agent.reason for agent in release.agents)
     roomy = console.width >= 100 or not reasons
     scale = _scale(release, local, console.options.ascii_only) if roomy else None
-    guarantee = f"{release.guarantee.in_words} ({release.assumption})"
-    table = Table(title=f"{release.round.method.name}; guarantee: {guarantee}")
+    table = Table(title=release.round.method.name)
     for heading in ("agent", "status", *(("points", "threshold") if local else ())):
         table.add_column(heading, overflow="fold")
     if scale is not None:

@@ -13,13 +13,14 @@ from typing import Annotated
 import typer
 
 from fedwqcp import methods, scores
-from fedwqcp._io import exists, in_folder, is_file, is_folder
+from fedwqcp._io import exists, in_folder, is_file, is_folder, read
 from fedwqcp.cli.output import (
     STATUS,
     AsJson,
     Output,
     agents_table,
     as_typed,
+    guarantee_line,
     parse_settings,
     typed,
 )
@@ -47,6 +48,7 @@ from fedwqcp.federation.transport import folder
 from fedwqcp.report.terminal import always_left_out, released
 from fedwqcp.scores import Score
 from fedwqcp.theory import Advice, Diagnosis, GroupDiagnosis, diagnose_groups, diagnose_release
+from fedwqcp.wire.codec import holds
 from fedwqcp.wire.messages import PerAgentThresholds, Round, Setting, SharedThreshold
 
 app = typer.Typer(no_args_is_help=True)
@@ -152,7 +154,8 @@ def open_(
     folder.open_round(round, out)
     output = Output(as_json)
     output.say(f"round {round.id} is open: send {out} to {', '.join(round.agents)}")
-    output.say(target_line(round.target, Plan.of(round).method, round.method.name))
+    if line := target_line(round.target, Plan.of(round).method, round.method.name):
+        output.say(line)
     if roster.keys and not require_signatures:
         output.say(f"note: {agents} names keys, and this round takes unsigned answers alone")
     output.done(round=round.id, file=out, agents=round.agents, target=round.target)
@@ -189,6 +192,7 @@ def close(
         output.say(f"closed: send {out} to the agents; the record beside {round} stays here")
     release = closed.release
     output.show(agents_table(release, output.console))
+    output.say(guarantee_line(release))
     thresholds, found = released(release), list(_diagnoses(release))
     for line in (*thresholds, *found):
         output.say(as_typed(line))
@@ -262,11 +266,12 @@ def advise(
         output.say("this method is in use already: no new round is needed")
         output.done(advice=advice, command=[], roster="")
         return
-    command, roster = _command(terms, advice, _next(records[0])), _roster(terms)
+    out = _next(records[0])
+    path = out.with_name(f"{out.stem}.roster.toml")
+    command, roster = _command(terms, advice, out, path), _roster(terms)
     output.say(as_typed(advice))
-    output.say(
-        f"next round, on the same terms:\n{shlex.join(command)}\nwhere ROSTER says:\n{roster}"
-    )
+    output.say("next round, on the same terms; these lines can be pasted into a shell:")
+    output.say(f"cat > {shlex.quote(str(path))} <<'TOML'\n{roster}\nTOML\n{shlex.join(command)}")
     method = methods.get(advice.method, **advice.settings)
     if not method.questions:
         output.say(f"{advice.method} asks for no answers: close the round without any")
@@ -276,7 +281,7 @@ def advise(
     output.done(advice=advice, command=command, roster=roster)
 
 
-def _command(terms: Round, advice: Advice, out: Path) -> list[str]:
+def _command(terms: Round, advice: Advice, out: Path, roster: Path) -> list[str]:
     """Return the words that open the next round: what is advised, all else as it was."""
     has = set(methods.find(advice.method).settings())
     before = terms.method.settings
@@ -291,7 +296,7 @@ def _command(terms: Round, advice: Advice, out: Path) -> list[str]:
         *(word for level in advice.levels for word in ("--alpha", repr(level))),
         *(("--by", terms.by) if terms.by else ()),
         *(word for name in terms.groups for word in ("--group", name)),
-        *("--quorum", str(terms.quorum), "--agents", "ROSTER", "--out", str(out)),
+        *("--quorum", str(terms.quorum), "--agents", str(roster), "--out", str(out)),
         *(("--require-signatures",) if terms.keys else ()),
     ]
 
@@ -366,6 +371,11 @@ def _records(path: Path) -> list[Path]:
     within = [folder for folder in held if is_file(folder / LOG)]
     if not within:
         what = "that is a file" if is_file(path) else "it holds none"
+        if is_file(path) and holds(read(path)) == "release":
+            what = (
+                "that is the release that agents get, without their answers: the record lies "
+                "beside the round that was closed"
+            )
         what = what if exists(path) else "it does not exist"
         raise InputError(
             f"cannot read {path}: must be the folder that a Flower coordinator keeps of a round "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from math import ceil, inf
+from math import inf
 from typing import Any
 
 from fedwqcp import methods, scores
@@ -15,7 +15,7 @@ from fedwqcp.federation.server import check_answers
 from fedwqcp.methods import Method
 from fedwqcp.methods.fedls_cp import FedLSCP
 from fedwqcp.methods.fedwq_cp import FedWQCP
-from fedwqcp.quantile import exact_level
+from fedwqcp.quantile import least_sample
 from fedwqcp.theory import Advice, advise, diagnose_release
 from fedwqcp.theory.diagnosis import Verdict
 from fedwqcp.wire.messages import (
@@ -156,8 +156,7 @@ def promised_to_new_site(release: Release, alpha: float) -> tuple[str, ...]:
             "would have been no larger; of its coverage nothing is promised"
         )
     else:
-        level = exact_level(alpha)
-        least = ceil(1 / ((1 - level) or alpha)) - 1
+        least = least_sample(alpha)
         shared = all(outcome.threshold(None) is not None for outcome in outcomes)
         return (
             "Nothing is promised to a site that took no part: the threshold is for those that did."

@@ -21,13 +21,14 @@ from fedwqcp._io import exists, from_json, read, to_json, write_atomic
 from fedwqcp._validation import (
     Bools,
     Floats,
+    as_array,
     as_class_labels,
-    as_classes,
     as_floats,
     as_labels,
+    as_optional_classes,
+    check_arguments,
     check_same_classes,
     listed,
-    refuse_tensor,
 )
 from fedwqcp.errors import ClassesError, InputError, MissingExtraError, RecordError
 from fedwqcp.federation.plan import Plan
@@ -46,6 +47,15 @@ ROWS = 2**12
 _REGRESSION = (("prediction", "sigma"), ("lower", "upper"), ("prediction",))
 _MEANING = re.compile(r"id|label|y|group|prediction|sigma|lower|upper|[pzxy](0|[1-9]\d{0,5})")
 """Columns of a table that are no names of classes, where the classes are not known."""
+_MEANT = {
+    "id": re.compile(r"ids?|(patient|row|case|subject|person|record|study)[ _-]?ids?|pid", re.I),
+    "label": re.compile(
+        r"labels?|(true|y)[ _-]?(label|true)|y_?true|target|truth|outcome|diagnosis|dx", re.I
+    ),
+    "group": re.compile(r"groups?", re.I),
+}
+"""Names that people give to the columns of ids, labels and groups; only the keys are read."""
+_MEANT_P = re.compile(r"(?:p|prob|proba|probability|score|class)[ _-]?(\d+)", re.I)
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -108,13 +118,14 @@ class Outputs:
         groups: npt.ArrayLike | None = None,
         first_line: int | None = None,
         logits: bool = False,
-        classes: Sequence[str] = (),
+        classes: Sequence[str] | None = None,
         by_name: bool = False,
     ) -> None:
-        array = _readable(values, "outputs")
+        check_arguments(Outputs.__init__, locals())
+        array = as_array(values, "outputs")
         if array.ndim not in (1, 2):
             raise InputError(f"outputs must have one or two axes, got shape {array.shape}")
-        names = as_classes(classes) if len(classes) else ()
+        names = as_optional_classes(classes)
         columns = array.shape[1] if array.ndim == 2 else 1
         if names and len(names) != columns:
             raise InputError(
@@ -132,7 +143,7 @@ class Outputs:
             )
         parts = {"labels": labels, "ids": ids, "features": features, "groups": groups}
         for what, given in parts.items():
-            part = None if given is None else _readable(given, what)
+            part = None if given is None else as_array(given, what)
             if part is not None and part.ndim == 0:
                 raise InputError(f"{what} must have one entry for each row, got a single value")
             if part is not None and len(part) != len(array):
@@ -344,7 +355,9 @@ def fitted(round: Round, agent: str, outputs: Outputs, share: float) -> Temperat
         raise InputError(f"the share for the temperature must be between 0 and 1, got {share:g}")
     _check_not_private(round)
     if outputs.labels is None:
-        raise InputError("calibration needs labels beside the outputs (labels, label or y)")
+        raise InputError(
+            "calibration needs labels beside the outputs: an array labels, or a column label or y"
+        )
     logits = as_floats(outputs.values, "logits", (None, None))
     labels = as_labels(outputs.labels, *logits.shape)
     rows = held_out(round, outputs, share)
@@ -377,12 +390,14 @@ def row_uniforms(key: str, outputs: Outputs) -> Floats:
     ids = row_ids(outputs.values) if outputs.ids is None else outputs.ids
     if ids.dtype == object and not all(isinstance(each, int | str | np.integer) for each in ids):
         raise InputError("ids must be integers or text in every row, got something else")
-    if ids.dtype.kind not in "iuUSO":  # 7.0 would be another id than 7
+    if ids.size and ids.dtype.kind not in "iuUSO":  # 7.0 would be another id than 7
         raise InputError(f"ids must be integers or text, got an array of {ids.dtype}")
     try:
         texts = ids.astype(np.str_)  # 7 in one file, "7" in another
     except UnicodeDecodeError:
         raise InputError("ids must be integers or text, got bytes that are not text") from None
+    except ValueError:  # Python writes no integer of so many digits
+        raise InputError("ids must be integers of at most 4,300 digits, or text") from None
     if outputs.ids is not None and (again := _repeated(texts, outputs.values)):
         raise InputError(
             f"an id must name one row; {again} of the rows repeat the id of a row with other values"
@@ -405,6 +420,12 @@ def _repeated(ids: npt.NDArray[np.str_], values: npt.NDArray[Any]) -> int:
 def numbered(prefix: str, columns: Mapping[str, object]) -> tuple[str, ...]:
     """Return the columns p0, p1, ... in order."""
     found = sorted(int(n[1:]) for n in columns if re.fullmatch(prefix + r"(0|[1-9]\d{0,5})", n))
+    if prefix == "p" and found in ([0], [1]):
+        other = 1 - found[0]
+        raise InputError(
+            f"column p{found[0]} alone: of two classes both are needed, add a column p{other} = "
+            f"1 - p{found[0]}"
+        )
     if found != list(range(len(found))):
         raise InputError(f"columns {prefix}0, {prefix}1, ... must be numbered without a gap")
     return tuple(f"{prefix}{i}" for i in found)
@@ -421,7 +442,10 @@ def numbers(path: Path, columns: Mapping[str, Cells], name: str) -> npt.NDArray[
         except (TypeError, ValueError):
             what = _missing(value) or "holds something else"
             if name == "label" and not _missing(value):
-                what += "; number the classes from 0, in the order of p0, p1, ..."
+                what += (
+                    "; number the classes from 0, in the order of p0, p1, ..., or let the round "
+                    "name its classes (classes in the roster), so that labels may be names"
+                )
             raise InputError(
                 f"{path}: column {name!r} must hold numbers in every row, {{row}} {what}", row=row
             ) from None
@@ -566,7 +590,12 @@ def _from_columns(
     groups = [_several("p", columns), *[g for g in _REGRESSION if all(c in columns for c in g)]]
     names = next((group for group in groups if group), None) or _several("z", columns)
     by_class = _class_columns(columns, classes)
-    if classes and by_class and (len(by_class) == len(classes) or not names):
+    if classes and names and len(by_class) == len(classes):
+        raise InputError(
+            f"{path} has columns {names[0]}, {names[1]}, ... and columns named by class: keep one "
+            "of the two"
+        )
+    if classes and by_class and not names:
         check_same_classes(by_class, classes)
         names = classes
     by_name = classes is None and not names and len(by_class) > 1
@@ -574,10 +603,15 @@ def _from_columns(
         names = by_class
     if not names:
         named = f"or one for each of {listed(classes)}, " if classes else ""
+        if reserved := [name for name in classes or () if name in _RESERVED]:
+            named = f"(a class is named {reserved[0]!r}, as another column is) "
+        meant = next((match for name in columns if (match := _MEANT_P.fullmatch(name))), None)
+        hint = f"; did you mean 'p{meant[1]}' by {meant[0]!r}?" if meant else ""
         raise InputError(
             f"{path} must have columns p0, p1, ... {named}or prediction, or lower and upper, or "
-            f"logits z0, z1, ...; got {', '.join(columns)}"
+            f"logits z0, z1, ...; got {', '.join(columns)}{hint}"
         )
+    _check_meant(path, columns, (*names, *by_class))
     values = _side_by_side(path, columns, names)
     label = next((name for name in ("label", "y") if name in columns), None)
     labels = stacked(path, columns, numbered("y", columns))
@@ -598,6 +632,22 @@ def _from_columns(
     )
 
 
+_RESERVED = ("id", "label", "y", "group")
+
+
+def _check_meant(path: Path, columns: Mapping[str, object], known: Sequence[str]) -> None:
+    """Refuse a column that is most likely of ids, labels or groups, and would be left unread."""
+    for wanted, pattern in _MEANT.items():
+        if wanted in columns or (wanted == "label" and "y" in columns):
+            continue
+        near = next((c for c in columns if c not in known and pattern.fullmatch(c)), None)
+        if near is not None:
+            raise InputError(
+                f"{path}: column {near!r} would not be read: name it {wanted!r} if that is what it "
+                "holds, or take it out"
+            )
+
+
 def _class_columns(
     columns: Mapping[str, Cells], classes: tuple[str, ...] | None
 ) -> tuple[str, ...]:
@@ -607,7 +657,8 @@ def _class_columns(
     no other meaning.
     """
     if classes is not None:
-        clash = any(name in ("id", "label", "y", "group") for name in classes)
+        reserved = [name for name in classes if name in _RESERVED]
+        clash = reserved and not (reserved == ["y"] and "label" in columns)
         return () if clash else tuple(name for name in classes if name in columns)
     return tuple(
         name
@@ -662,17 +713,6 @@ def _load_numpy(path: Path) -> Any:
         raise InputError(
             f"{path} must be a NumPy file without objects; it cannot be read"
         ) from None
-
-
-def _readable(values: npt.ArrayLike, what: str) -> npt.NDArray[Any]:
-    """Return an array of whatever NumPy can read; what it holds is checked where it is used."""
-    if isinstance(values, np.ndarray):
-        return values
-    try:
-        return np.asarray(values)
-    except (TypeError, ValueError, RuntimeError):
-        refuse_tensor(values, what)
-        raise InputError(f"{what} must be an array: one entry for each row") from None
 
 
 def _check_not_private(round: Round) -> None:

@@ -24,6 +24,7 @@ from fedwqcp._validation import (
     check_same_classes,
     group_places,
     several_columns,
+    shown,
 )
 from fedwqcp.errors import InputError, OutOfRangeError
 from fedwqcp.methods import Calibration, Method
@@ -153,6 +154,8 @@ def as_alphas(
     alpha: float | Sequence[float] | Floats, *, allow_large: bool = False
 ) -> tuple[float, ...]:
     """Return one or several miscoverage levels as a tuple; above 0.5 only if allowed."""
+    if isinstance(alpha, np.ndarray) and alpha.ndim == 0:
+        alpha = alpha.item()
     several = isinstance(alpha, Sequence | np.ndarray) and not isinstance(alpha, str | bytes)
     levels = alpha if several else (alpha,)
     return tuple(as_usual_alpha(each, allow_large=allow_large) for each in levels)  # type: ignore[union-attr]  # a tuple at least
@@ -196,6 +199,13 @@ def check_choices(round: Round, method: Method[Any], score: Score) -> None:
         raise InputError(f"must be left out: names of classes are for {without}", field="classes")
     if method.per_label and isinstance(score, IntervalScore):
         raise InputError(f"method {round.method.name!r} is for {without}")
+    wanted = method.target_length(round.n_classes)
+    if not isinstance(round.target, str) and wanted not in (None, len(round.target)):
+        raise InputError(
+            f"must hold {wanted} numbers, one for each of the {method.corrects_shift_of}, got "
+            f"{len(round.target)}",
+            field="target",
+        )
     own = isinstance(score, Custom) and score.columns == 1  # the caller's own sets may be of labels
     if round.by == "label" and not (labels or own):
         raise InputError(
@@ -265,11 +275,13 @@ def about_target(target: Target, method: Method[Any]) -> str:
 
 
 def target_line(target: Target, method: Method[Any], name: str) -> str:
-    """Return the sentence that says whom a round's thresholds are for, and what else to choose."""
+    """Say whom a round's thresholds are for, and what else to choose; nothing where it is one."""
     if not isinstance(target, str):
         return "target: thresholds are for the distribution that the round names"
     line = f"target {target}: {TARGETS[target]}"
     if method.corrects_shift_of is None:
+        if target == "own":
+            return ""
         return f"{line}; {name} does not use it, its thresholds are the same for every target"
     other, them = ("mixture", "people of all agents") if target == "own" else ("own", "its own")
     return f"{line}; where it predicts {them}, coverage can be too low: use --target {other}"
@@ -368,8 +380,8 @@ def preset(name: str) -> Preset:
     >>> preset("paper").rule
     'leq_top1'
     """
-    if name not in _PRESETS:
-        raise InputError(f"unknown preset {name!r}; known: {', '.join(sorted(_PRESETS))}")
+    if not isinstance(name, str) or name not in _PRESETS:
+        raise InputError(f"unknown preset {shown(name)}; known: {', '.join(sorted(_PRESETS))}")
     return _PRESETS[name]
 
 

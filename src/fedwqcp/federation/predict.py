@@ -33,7 +33,9 @@ def calibration_of(round: Round, outputs: Outputs) -> Calibration:
 def scored(score: Score, key: str, outputs: Outputs) -> Calibration:
     """Score calibration points; the key is that of the uniforms of a randomised score."""
     if outputs.labels is None:
-        raise InputError("calibration needs labels beside the outputs (labels, label or y)")
+        raise InputError(
+            "calibration needs labels beside the outputs: an array labels, or a column label or y"
+        )
     _check_kind(outputs)
     x, groups = outputs.features, outputs.groups
     if isinstance(score, LabelScore):
@@ -52,18 +54,18 @@ def scored(score: Score, key: str, outputs: Outputs) -> Calibration:
 @named_by_line
 def predict(
     release: ReleaseRecord,
-    agent: str,
+    agent: str | None,
     outputs: Outputs,
     *,
     alpha: float | None = None,
     calibration: Calibration | None = None,
     allow_empty: bool = True,
 ) -> LabelSets | Intervals:
-    """Turn an agent's model outputs into prediction sets."""
+    """Turn an agent's model outputs into prediction sets; None for a site that took no part."""
     _check_kind(outputs)
     round = release.round
     score = Plan.of(round).score
-    if not round.expects(agent):
+    if agent is not None and not round.expects(agent):
         release.record(agent)  # an unknown agent, which it names
     outputs = outputs.in_classes(round.classes)
     features = None
@@ -100,7 +102,7 @@ def predict(
 
 def thresholds(
     release: ReleaseRecord,
-    agent: str,
+    agent: str | None,
     alpha: float | None = None,
     calibration: Calibration | None = None,
     features: Floats | None = None,
@@ -113,8 +115,8 @@ def thresholds(
     ----------
     release : ReleaseRecord
         What the round ended with.
-    agent : str
-        Name of the agent.
+    agent : str or None
+        Name of the agent; None for a site that took no part.
     alpha : float, optional
         Which level, where the round has several.
     calibration : Calibration, optional
@@ -141,6 +143,8 @@ def thresholds(
         shown = release.threshold(agent, alpha, group)  # says whose data are missing, if any are
         if agent in release.local and features is None:
             return shown
+    elif agent is None:
+        raise InputError("a site that took no part has no calibration data: leave calibration out")
     else:
         plan.check(calibration)
 
@@ -167,7 +171,7 @@ def thresholds(
 def localize(
     plan: Plan,
     release: ReleaseRecord,
-    agent: str,
+    agent: str | None,
     task: int,
     calibration: Calibration | None,
     *,
@@ -207,7 +211,7 @@ def other_terms(round: Round, answered: Round) -> list[str]:
     return [f.name for f in fields(Round) if getattr(ours, f.name) != getattr(theirs, f.name)]
 
 
-def check_ids(score: Score, outputs: Outputs) -> None:
+def check_ids(score: Score, outputs: Outputs, whose: str = "") -> None:
     """Ask for ids where a score is randomised.
 
     Files and sites may leave them out; here a caller who forgets them on one side alone would mix
@@ -215,9 +219,9 @@ def check_ids(score: Score, outputs: Outputs) -> None:
     """
     if score.randomized and outputs.ids is None:
         raise InputError(
-            f"score {name_of(score)!r} is randomised, its random part is a hash of the row's id: "
-            "pass ids, one for each row; rows that have none get ids of their content with "
-            "fw.scores.row_ids(probs)"
+            f"{whose}score {name_of(score)!r} is randomised, its random part is a hash of the "
+            "row's id: pass ids, one for each row; rows that have none get ids of their content "
+            "with fw.scores.row_ids(probs)"
         )
 
 

@@ -20,6 +20,7 @@ import msgspec
 
 from fedwqcp import methods
 from fedwqcp._io import append_line, exists, make_folder, read, to_json, write_atomic
+from fedwqcp._validation import check_arguments
 from fedwqcp.errors import InputError, MalformedMessageError, RecordError
 from fedwqcp.federation.plan import Plan, kinds_of
 from fedwqcp.federation.release import Release
@@ -50,6 +51,7 @@ def save(release: Release, path: str | Path) -> None:
     InputError
         If the file cannot be written.
     """
+    check_arguments(save, locals())
     write_atomic(Path(path), encode(replace(release, local={})))
 
 
@@ -74,6 +76,7 @@ def load(path: str | Path) -> Release:
         If it is damaged, of another version or an unknown method, or holds what no round of its
         method ends with.
     """
+    check_arguments(load, locals())
     return parse(read(Path(path)), str(path))
 
 

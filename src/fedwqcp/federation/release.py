@@ -7,12 +7,13 @@ from html import escape
 from importlib import import_module
 from pathlib import Path
 from textwrap import wrap
-from typing import TypedDict, TypeVar, Unpack, overload
+from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from fedwqcp import metrics
+from fedwqcp._validation import as_alpha, check_arguments
 from fedwqcp.errors import InputError
 from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import Plan
@@ -25,6 +26,8 @@ from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.wire.messages import PerAgentThresholds
 from fedwqcp.wire.release import ReleaseRecord
 
+NEW_SITE = "new site"
+"""How measures call a site that took no part."""
 MOST_SHOWN = 10
 """Agents in a printed release."""
 
@@ -43,6 +46,7 @@ class _SetOptions(_IntervalOptions, total=False):
     """What `predict_set` takes beside the level."""
 
     ids: npt.ArrayLike | None
+    classes: Sequence[str] | None
     allow_empty: bool
 
 
@@ -119,8 +123,8 @@ class Release(ReleaseRecord):
     @overload
     def predict_set(
         self,
-        agent: str,
-        probs: npt.ArrayLike,
+        agent: str | None,
+        probs: npt.ArrayLike | Outputs,
         *,
         alpha: float | None = None,
         **options: Unpack[_SetOptions],
@@ -129,8 +133,8 @@ class Release(ReleaseRecord):
     @overload
     def predict_set(
         self,
-        agent: str,
-        probs: npt.ArrayLike,
+        agent: str | None,
+        probs: npt.ArrayLike | Outputs,
         *,
         alpha: Sequence[float],
         **options: Unpack[_SetOptions],
@@ -138,12 +142,13 @@ class Release(ReleaseRecord):
 
     def predict_set(
         self,
-        agent: str,
-        probs: npt.ArrayLike,
+        agent: str | None,
+        probs: npt.ArrayLike | Outputs,
         *,
         ids: npt.ArrayLike | None = None,
         alpha: float | Sequence[float] | None = None,
         groups: npt.ArrayLike | None = None,
+        classes: Sequence[str] | None = None,
         allow_empty: bool = True,
         features: npt.ArrayLike | None = None,
         calibration: Calibration | Outputs | None = None,
@@ -152,16 +157,20 @@ class Release(ReleaseRecord):
 
         Parameters
         ----------
-        agent : str
-            Whose model put the rows out.
-        probs : array_like, shape (n, C)
-            Class probabilities.
+        agent : str or None
+            Whose model put the rows out; None for a site that took no part, where all agents share
+            one threshold. A guarantee for new agents is then the only one that speaks of it.
+        probs : array_like, shape (n, C), or Outputs
+            Class probabilities; `Outputs` bring their ids, groups, classes and features.
         ids : array_like, shape (n,), optional
             Id of each row, integers or text; a randomised score needs them.
         alpha : float or sequence of float, optional
             Which level, where the round has several; several give a dict of sets by level.
         groups : array_like, shape (n,), optional
             Group of each row, for a round by group.
+        classes : sequence of str, optional
+            Names of the classes, in the order of the columns: other classes than the round's, or
+            another order, are refused.
         allow_empty : bool, optional
             False puts the most probable label into every set, so that none is empty; True does as
             the round says.
@@ -181,7 +190,8 @@ class Release(ReleaseRecord):
             If the agent or level is not of the round, the outputs do not fit it, ids are missing,
             or the release is of intervals.
         """
-        new = Outputs(probs, None, ids, features=features, groups=groups)
+        check_arguments(Release.predict_set, locals())
+        new = self._outputs(probs, ids=ids, features=features, groups=groups, classes=classes)
 
         def _at(level: float | None) -> LabelSets:
             sets = self._predicted(agent, new, level, calibration, allow_empty)
@@ -193,8 +203,8 @@ class Release(ReleaseRecord):
     @overload
     def predict_interval(
         self,
-        agent: str,
-        outputs: npt.ArrayLike,
+        agent: str | None,
+        outputs: npt.ArrayLike | Outputs,
         *,
         alpha: float | None = None,
         **options: Unpack[_IntervalOptions],
@@ -203,8 +213,8 @@ class Release(ReleaseRecord):
     @overload
     def predict_interval(
         self,
-        agent: str,
-        outputs: npt.ArrayLike,
+        agent: str | None,
+        outputs: npt.ArrayLike | Outputs,
         *,
         alpha: Sequence[float],
         **options: Unpack[_IntervalOptions],
@@ -212,8 +222,8 @@ class Release(ReleaseRecord):
 
     def predict_interval(
         self,
-        agent: str,
-        outputs: npt.ArrayLike,
+        agent: str | None,
+        outputs: npt.ArrayLike | Outputs,
         *,
         alpha: float | Sequence[float] | None = None,
         groups: npt.ArrayLike | None = None,
@@ -224,10 +234,12 @@ class Release(ReleaseRecord):
 
         Parameters
         ----------
-        agent : str
-            Whose model put the rows out.
+        agent : str or None
+            Whose model put the rows out; None for a site that took no part, where all agents share
+            one threshold. A guarantee for new agents is then the only one that speaks of it.
         outputs : array_like, shape (n,) or (n, 2)
-            What the score reads: predictions, predictions and sigmas, or lower and upper quantiles.
+            What the score reads: predictions, predictions and sigmas, or lower and upper quantiles;
+            or `Outputs` of these.
         alpha : float or sequence of float, optional
             Which level, where the round has several; several give a dict of intervals by level.
         groups : array_like, shape (n,), optional
@@ -248,7 +260,8 @@ class Release(ReleaseRecord):
             If the agent or level is not of the round, the outputs do not fit it, or the release is
             of sets of labels.
         """
-        new = Outputs(outputs, features=features, groups=groups)
+        check_arguments(Release.predict_interval, locals())
+        new = self._outputs(outputs, features=features, groups=groups)
 
         def _at(level: float | None) -> Intervals:
             found = self._predicted(agent, new, level, calibration, labels=False)
@@ -260,9 +273,9 @@ class Release(ReleaseRecord):
     @overload
     def measure(
         self,
-        agent: str,
-        outputs: npt.ArrayLike,
-        labels: npt.ArrayLike,
+        agent: str | None,
+        outputs: npt.ArrayLike | Outputs,
+        labels: npt.ArrayLike | None = None,
         *,
         alpha: float | None = None,
         **options: Unpack[_MeasureOptions],
@@ -271,9 +284,9 @@ class Release(ReleaseRecord):
     @overload
     def measure(
         self,
-        agent: str,
-        outputs: npt.ArrayLike,
-        labels: npt.ArrayLike,
+        agent: str | None,
+        outputs: npt.ArrayLike | Outputs,
+        labels: npt.ArrayLike | None = None,
         *,
         alpha: Sequence[float],
         **options: Unpack[_MeasureOptions],
@@ -281,13 +294,14 @@ class Release(ReleaseRecord):
 
     def measure(
         self,
-        agent: str,
-        outputs: npt.ArrayLike,
-        labels: npt.ArrayLike,
+        agent: str | None,
+        outputs: npt.ArrayLike | Outputs,
+        labels: npt.ArrayLike | None = None,
         *,
         ids: npt.ArrayLike | None = None,
         alpha: float | Sequence[float] | None = None,
         groups: npt.ArrayLike | None = None,
+        classes: Sequence[str] | None = None,
         allow_empty: bool = True,
         features: npt.ArrayLike | None = None,
         calibration: Calibration | Outputs | None = None,
@@ -297,18 +311,21 @@ class Release(ReleaseRecord):
 
         Parameters
         ----------
-        agent : str
-            Whose model put the rows out.
+        agent : str or None
+            Whose model put the rows out; None for a site that took no part, where all agents share
+            one threshold. A guarantee for new agents is then the only one that speaks of it.
         outputs : array_like
             As `predict_set` or `predict_interval` takes them.
-        labels : array_like, shape (n,)
-            The true labels or values.
+        labels : array_like, shape (n,), optional
+            The true labels or values; left out where `Outputs` bring them.
         ids : array_like, shape (n,), optional
             Id of each row, integers or text; a randomised score needs them.
         alpha : float or sequence of float, optional
             Which level, where the round has several; several give a dict by level.
         groups : array_like, shape (n,), optional
             Group of each row, for a round by group.
+        classes : sequence of str, optional
+            As `predict_set` takes them.
         allow_empty : bool, optional
             As `predict_set` takes it.
         features : array_like, shape (n, d), optional
@@ -328,24 +345,28 @@ class Release(ReleaseRecord):
         InputError
             As `predict_set`; or if there is no row, or the method controls a risk instead.
         """
+        check_arguments(Release.measure, locals())
         if isinstance(self.score, MultiLabel):
             raise InputError(
                 f"{self.round.method.name!r} controls the false-negative rate, not coverage: call "
                 "measure_risk"
             )
-        new = Outputs(outputs, labels, ids, features=features, groups=groups)
+        new = self._outputs(
+            outputs, labels=labels, ids=ids, features=features, groups=groups, classes=classes
+        )
+        truth = self._truth(new)
 
         def _at(one: float | None) -> AgentMetrics:
             sets = self._predicted(agent, new, one, calibration, allow_empty, labels=None)
-            return metrics.measure(agent, sets, labels, level)
+            return metrics.measure(NEW_SITE if agent is None else agent, sets, truth, level)
 
         return self._each(alpha, _at)
 
     def measure_risk(
         self,
-        agent: str,
-        probs: npt.ArrayLike,
-        labels: npt.ArrayLike,
+        agent: str | None,
+        probs: npt.ArrayLike | Outputs,
+        labels: npt.ArrayLike | None = None,
         *,
         alpha: float | None = None,
         groups: npt.ArrayLike | None = None,
@@ -356,12 +377,13 @@ class Release(ReleaseRecord):
 
         Parameters
         ----------
-        agent : str
-            Whose model put the rows out.
-        probs : array_like, shape (n, L)
+        agent : str or None
+            Whose model put the rows out; None for a site that took no part, where all agents share
+            one threshold. A guarantee for new agents is then the only one that speaks of it.
+        probs : array_like, shape (n, L), or Outputs
             Probability of each label.
-        labels : array_like, shape (n, L)
-            1 where a label is there, 0 where it is not.
+        labels : array_like, shape (n, L), optional
+            1 where a label is there, 0 where it is not; left out where `Outputs` bring them.
         alpha : float, optional
             Which level, where the round has several.
         groups : array_like, shape (n,), optional
@@ -381,12 +403,14 @@ class Release(ReleaseRecord):
         InputError
             If the release is not of labels that occur together, or the rows do not fit it.
         """
+        check_arguments(Release.measure_risk, locals())
         if not isinstance(self.score, MultiLabel):
             raise InputError(f"score {self.round.score.name!r} has one true label: call measure")
-        new = Outputs(probs, labels, groups=groups)
+        new = self._outputs(probs, labels=labels, groups=groups)
+        truth = self._truth(new)
         sets = self._predicted(agent, new, alpha, calibration)
         assert isinstance(sets, LabelSets)  # the score is of labels
-        return metrics.measure_risk(agent, sets, labels, level)
+        return metrics.measure_risk(NEW_SITE if agent is None else agent, sets, truth, level)
 
     def report(self, path: str | Path, tests: Mapping[str, Outputs] | None = None) -> Path:
         """Write one HTML page: who is covered, how large the sets are, what was sent.
@@ -410,14 +434,48 @@ class Release(ReleaseRecord):
         MissingExtraError
             If what the extra ``report`` brings is not installed.
         """
+        check_arguments(Release.report, locals())
         # Pages stand above this room: nothing here imports them, the door opens at the call alone.
         pages = import_module("fedwqcp.report.html")
         written: Path = pages.write_release(self, Path(path), tests or {})
         return written
 
+    def _outputs(
+        self,
+        given: npt.ArrayLike | Outputs,
+        classes: Sequence[str] | None = None,
+        **parts: Any,
+    ) -> Outputs:
+        """Return what a call is about as `Outputs`, which may come as such."""
+        if classes is not None and not self.round.classes:
+            raise InputError(
+                "the round names no classes, so that theirs cannot be checked: leave classes out",
+                field="classes",
+            )
+        if parts.get("groups") is not None and self.round.by != "group":
+            raise InputError("the round has one threshold for all groups: leave groups out")
+        if not isinstance(given, Outputs):
+            return Outputs(given, classes=classes, **parts)
+        names = [name for name, part in parts.items() if part is not None]
+        names += [] if classes is None else ["classes"]
+        if names:
+            raise InputError(
+                f"Outputs bring their own {', '.join(names)}: leave them out of the call, or pass "
+                "outputs.values"
+            )
+        return given
+
+    def _truth(self, new: Outputs) -> npt.NDArray[Any]:
+        """Return the labels of test points, as numbers where they are names of classes."""
+        if new.labels is None:
+            raise InputError("coverage needs the true labels: pass labels, one for each row")
+        found = new.in_classes(self.round.classes).labels
+        assert found is not None  # they came
+        return found
+
     def _predicted(
         self,
-        agent: str,
+        agent: str | None,
         new: Outputs,
         alpha: float | None,
         calibration: Calibration | Outputs | None,
@@ -433,24 +491,28 @@ class Release(ReleaseRecord):
             raise InputError(
                 f"this release is of {kind} (score {self.round.score.name!r}): call predict_{call}"
             )
-        if new.groups is not None and self.round.by != "group":
-            raise InputError("the round has one threshold for all groups: leave groups out")
-        check_ids(score, new)
+        again = calibration if isinstance(calibration, Calibration) else None
         if isinstance(calibration, Outputs):
-            check_ids(score, calibration)
-            calibration = calibration_of(self.round, calibration)
-        return predict(
-            self, agent, new, alpha=alpha, calibration=calibration, allow_empty=allow_empty
-        )
+            again = calibration_of(self.round, calibration)
+        sets = predict(self, agent, new, alpha=alpha, calibration=again, allow_empty=allow_empty)
+        for part in (new, calibration):  # last, so that no other mistake hides behind it
+            if isinstance(part, Outputs):
+                check_ids(score, part)
+        return sets
 
-    @staticmethod
     def _each(
-        alpha: float | Sequence[float] | None, work: Callable[[float | None], T]
+        self, alpha: float | Sequence[float] | None, work: Callable[[float | None], T]
     ) -> T | dict[float, T]:
         """Do the work for one level, or for several."""
-        if alpha is None or np.ndim(alpha) == 0:
-            return work(alpha)  # type: ignore[arg-type]  # a number
-        return {float(level): work(float(level)) for level in np.asarray(alpha)}
+        given: Any = alpha.tolist() if isinstance(alpha, np.generic | np.ndarray) else alpha
+        if not isinstance(given, list | tuple):
+            self.tasks_of(given)  # refuses what is no level of the round
+            return work(given)
+        if not given:
+            raise InputError(f"alpha must name at least one level of {self.round.alphas}, got none")
+        for level in given:
+            self.tasks_of(as_alpha(level))
+        return {float(level): work(float(level)) for level in given}
 
     def __repr__(self) -> str:
         head, *rows = self._rows()

@@ -32,7 +32,14 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._validation import Bools, Floats, Labels, Probabilities, as_probabilities
+from fedwqcp._validation import (
+    Bools,
+    Floats,
+    Labels,
+    Probabilities,
+    as_floats,
+    as_probabilities,
+)
 from fedwqcp.errors import InputError
 from fedwqcp.kernels import LANES, Crossings, Integers, Ranked, selection
 from fedwqcp.kernels.compilation import Loops, always, in_turns, installed, times
@@ -657,15 +664,16 @@ def warm_up(classes: Sequence[int] = (2, 10, 100)) -> dict[str, float]:
     >>> import fedwqcp as fw
     >>> seconds = fw.warm_up(classes=[10])  # doctest: +SKIP
     """
-    for n_classes in classes:
-        if not isinstance(n_classes, int) or not 2 <= n_classes <= 2**20:
-            raise InputError(f"classes must be integers from 2 to 2**20, got {n_classes!r}")
+    sizes = as_floats(classes, "classes", (None,))
+    for n_classes in sizes:
+        if n_classes != int(n_classes) or not 2 <= n_classes <= 2**20:
+            raise InputError(f"classes must be integers from 2 to 2**20, got {n_classes:g}")
     if not installed():
         return {}
     before = set(times())
     with always():
         for dtype in (np.float32, np.float64):
-            for n_classes in classes:
+            for n_classes in map(int, sizes):
                 _warm_up_rows(np.full((2 * LANES, n_classes), 1 / n_classes, dtype))
         for shape in ((2 * LANES,), (2 * LANES, 2)):
             _warm_up_intervals(np.zeros(shape))

@@ -93,7 +93,7 @@ def find(name: str) -> type[Method[Any]]:
 
 def _refuse_auto(name: str) -> None:
     """Only `calibrate` can run the first round that ``"auto"`` chooses from."""
-    if name == "auto":
+    if isinstance(name, str) and name == "auto":
         raise InputError(
             "method 'auto' is for fw.calibrate alone, which runs a first round to choose from: "
             "open a first round with 'fedwq-cp', then run `fedwqcp advise` on its record"

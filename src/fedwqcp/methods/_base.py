@@ -22,11 +22,12 @@ from fedwqcp._validation import (
     Labels,
     Texts,
     as_class_labels,
-    as_classes,
     as_floats,
     as_groups,
     as_labels,
+    as_optional_classes,
     as_scores,
+    check_arguments,
     real_array,
 )
 from fedwqcp.errors import InputError
@@ -96,13 +97,14 @@ class Calibration:
         weights: npt.ArrayLike | None = None,
         classes: Sequence[str] | None = None,
     ) -> None:
+        check_arguments(Calibration.__init__, locals())
         values = real_array(scores, "scores")
         if values.ndim == 2 and values.shape[1]:
             values = np.stack([as_scores(column) for column in values.T], axis=1)
         else:
             values = as_scores(values)
         n = len(values)
-        names = () if classes is None or not len(classes) else as_classes(classes)
+        names = as_optional_classes(classes)
         if names and n_classes not in (None, len(names)):
             raise InputError(
                 f"must be {len(names)}, as many as classes are named, got {n_classes}",
@@ -325,9 +327,18 @@ class Method(ABC, Generic[S]):
         """
         return None
 
+    def target_length(self, n_classes: int | None) -> int | None:
+        """Return how many numbers a target in numbers has; None where that is not known."""
+        return n_classes if self.corrects_shift_of == "labels" else None
+
     @property
     def averages(self) -> Literal["by size", "equally"] | None:
         """How it weighs agents whose thresholds it averages; None where it takes no such mean."""
+        return None
+
+    def least_agents(self, alpha: float) -> int | None:
+        """Return how few agents can give a finite threshold; None where their points decide."""
+        del alpha
         return None
 
     @property

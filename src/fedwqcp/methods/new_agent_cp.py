@@ -25,7 +25,7 @@ from fedwqcp.methods._base import (
 from fedwqcp.methods._search import CountAt, CountClaims, Counts, ScoreBracket
 from fedwqcp.methods._sketches import WeightedPoints, counts_at, order_sketch, sketch_size
 from fedwqcp.methods._sums import Summed, Total, random_words
-from fedwqcp.quantile import conformal_quantile, conformal_rank, exact_level
+from fedwqcp.quantile import conformal_quantile, conformal_rank, exact_level, least_sample
 from fedwqcp.wire.limits import POINTS
 from fedwqcp.wire.messages import (
     Begin,
@@ -155,6 +155,9 @@ class NewAgentCP(Summed, Method[Summary]):
             "agents, with their models and sample sizes, are exchangeable, the new one among them, "
             "and none was left out for its size or its scores"
         )
+
+    def least_agents(self, alpha: float) -> int:
+        return least_sample(alpha if self.form == "marginal" else self.delta)
 
     def absent(self, question: Question) -> Summary:
         """Return what stands for an agent that sends nothing: no scores, and still one of M."""

@@ -12,12 +12,9 @@ from typing import Literal
 from fedwqcp.demo.demo import ACTS, FEW, SIMULATED, Found, Results, Spread
 from fedwqcp.federation.release import Release
 from fedwqcp.methods import AtLeast, Proposal, RobustSharedThreshold, RobustThreshold
+from fedwqcp.quantile import least_sample
 from fedwqcp.theory.diagnosis import excluded
 from fedwqcp.wire.messages import Number, PerAgentThresholds
-
-LEVEL = 0.99
-"""Confidence of the interval that separates a deviation from noise."""
-
 
 SIGNS = ("·", "─", "●", "┃", "◂")
 
@@ -336,7 +333,8 @@ def _few(results: Results) -> str:
         if f.all < f.tested
     ]
     return (
-        f"{name} with {n} calibration patients ({_least(results)} are needed): {'; '.join(said)}."
+        f"{name} with {n} calibration patients ({least_sample(results.alpha)} are needed): "
+        f"{'; '.join(said)}."
     )
 
 
@@ -350,15 +348,11 @@ def _joins(results: Results) -> str:
         said.append(f"{method} {', '.join(known or found)} %")
     where = "over the splits" if results.spread else "on this split"
     return (
-        f"A newcomer without labels: new-agent-cp needs {_least(results)} exchangeable hospitals; "
+        f"A newcomer without labels: new-agent-cp needs {least_sample(results.alpha)} exchangeable "
+        "hospitals; "
         f"three give both answers to everyone. Others promise nothing; {where} they cover each in "
         f"turn: {'; '.join(said)}."
     )
-
-
-def _least(results: Results) -> int:
-    """Return how many points, or hospitals, a finite threshold needs."""
-    return ceil(1 / results.alpha - 1e-9) - 1
 
 
 def _clinics(results: Results) -> str:

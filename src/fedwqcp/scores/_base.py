@@ -23,6 +23,8 @@ from fedwqcp._validation import (
     as_labels,
     as_probabilities,
     as_uniforms,
+    check_fields,
+    shown,
 )
 from fedwqcp.errors import InputError
 from fedwqcp.kernels import Integers, Ranked, dispatch
@@ -40,6 +42,9 @@ from fedwqcp.sets import Intervals, LabelSets
 
 class Score(ABC):
     """A nonconformity score; larger is stranger. A frozen dataclass of its settings."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @property
     def columns(self) -> int:
@@ -242,8 +247,8 @@ class LabelScore(Score):
         InputError
             Naming the rules that fit.
         """
-        if rule not in get_args(Rule):
-            raise InputError(f"rule must be one of {', '.join(get_args(Rule))}, got {rule!r}")
+        if not isinstance(rule, str) or rule not in get_args(Rule):
+            raise InputError(f"rule must be one of {', '.join(get_args(Rule))}, got {shown(rule)}")
         if rule == "until":
             raise InputError(
                 f"rule 'until' reads labels in order and does not fit {type(self).__name__}; "
@@ -360,7 +365,7 @@ class RankedScore(LabelScore):
         return mask
 
     def fitting(self, rule: Rule) -> Rule:
-        return rule if rule in RULES else super().fitting(rule)
+        return rule if isinstance(rule, str) and rule in RULES else super().fitting(rule)
 
     def _top(self, p: Probabilities) -> Bools:
         return np.asarray(self._places(p).rank == 1)
@@ -381,7 +386,7 @@ def _limits(score: RankedScore, q: float, n_classes: int) -> Limits:
 
 def check_penalty(penalty: float) -> None:
     """Refuse a penalty on ranks that is not a finite number of at least 0."""
-    if isinstance(penalty, bool) or not isinstance(penalty, int | float) or not 0 <= penalty < inf:
+    if not 0 <= penalty < inf:
         raise InputError(f"penalty must be a finite number of at least 0, got {penalty!r}")
 
 
@@ -498,7 +503,7 @@ def as_threshold(threshold: npt.ArrayLike, shape: tuple[int, ...]) -> Floats:
     """Return a threshold that broadcasts against scores of the given shape, or refuse it."""
     try:
         q = np.asarray(threshold, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RuntimeError, OverflowError):
         raise InputError("the threshold must be a number or an array of numbers") from None
     if np.isnan(q).any() if q.ndim else isnan(q):
         raise InputError("the threshold must be a number or +inf, got NaN")

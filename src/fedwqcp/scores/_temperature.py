@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from math import isfinite
-
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._validation import Floats, as_floats, as_labels
+from fedwqcp._validation import Floats, as_floats, as_labels, check_arguments
 from fedwqcp.errors import InputError
 
 _STEPS = 200
@@ -41,7 +39,8 @@ def softmax(logits: npt.ArrayLike, temperature: float = 1.0) -> Floats:
     array([[0.5  , 0.5  ],
            [0.731, 0.269]])
     """
-    if not (isfinite(temperature) and temperature > 0):
+    check_arguments(softmax, locals())
+    if not 0 < temperature < np.inf:
         raise InputError(f"temperature must be a positive number, got {temperature!r}")
     odds = np.exp(_below_top(logits) / temperature)
     odds /= odds.sum(axis=1, keepdims=True)
@@ -96,7 +95,8 @@ def _below_top(logits: npt.ArrayLike) -> Floats:
     z = as_floats(logits, "logits", (None, None))
     if z.shape[1] < 2:
         raise InputError(f"logits must be of at least two classes, got shape {z.shape}")
-    found: Floats = z - z.max(axis=1, keepdims=True)
+    with np.errstate(over="ignore"):  # further apart than the largest float
+        found: Floats = np.maximum(z - z.max(axis=1, keepdims=True), -np.finfo(np.float64).max)
     return found
 
 

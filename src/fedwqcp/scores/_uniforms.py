@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._validation import Floats, as_floats
+from fedwqcp._validation import Floats, as_array, as_floats, check_arguments
 from fedwqcp.errors import InputError
 
 _U64 = np.uint64
@@ -43,14 +43,19 @@ def uniforms(key: str | int, ids: npt.ArrayLike | Sequence[str]) -> Floats:
     >>> uniforms("ward-3", [4, 9]) == uniforms("ward-3", [9, 4])[::-1]
     array([ True,  True])
     """
-    array = np.asarray(ids)
+    check_arguments(uniforms, locals())
+    array = as_array(ids, "ids")
     if array.dtype == object and all(isinstance(text, str) for text in array.ravel()):
         array = array.astype(np.str_)  # a column of text from a data frame
     if array.ndim != 1:
         raise InputError(f"ids must have shape (n,), got shape {array.shape}")
     salt = blake2b(f"{type(key).__name__}:{key}".encode(), digest_size=16).digest()
     if array.size and array.dtype.kind in "US":
-        bits = np.frombuffer(b"".join(_keyed_hashes(salt, array)), dtype="<u8").astype(_U64)
+        try:
+            words = b"".join(_keyed_hashes(salt, array))
+        except UnicodeEncodeError:
+            raise InputError("ids must be text that can be written as UTF-8") from None
+        bits = np.frombuffer(words, dtype="<u8").astype(_U64)
     elif array.size and array.dtype.kind not in "iu":
         raise InputError(f"ids must be integers or text, got an array of {array.dtype}")
     else:
@@ -75,7 +80,9 @@ def row_ids(outputs: npt.ArrayLike) -> npt.NDArray[np.int64]:
     ndarray of int64, shape (n,)
         The ids.
     """
-    array = np.asarray(outputs)
+    array = as_array(outputs, "outputs")
+    if array.ndim not in (1, 2):
+        raise InputError(f"outputs must have one or two axes, got shape {array.shape}")
     matrix = array if array.ndim == 2 else array[:, None]
     flat = np.ascontiguousarray(as_floats(matrix, "outputs", (None, None)), "<f8")
     data, step = flat.reshape(-1).view(np.uint8).data, 8 * flat.shape[1]  # no copy of each row

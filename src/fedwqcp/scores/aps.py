@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fedwqcp._validation import Floats, Labels, Probabilities
-from fedwqcp.errors import InputError
 from fedwqcp.kernels import Ranked, dispatch
 from fedwqcp.kernels.numpy import rank_every_label, rank_in_float32
 from fedwqcp.scores._base import Leads, RankedScore
@@ -43,10 +42,6 @@ class APS(RankedScore):
 
     randomized: bool = True
     precision: Literal["exact", "float32"] = "exact"
-
-    def __post_init__(self) -> None:
-        if self.precision not in ("exact", "float32"):
-            raise InputError(f"precision must be 'exact' or 'float32', got {self.precision!r}")
 
     def bounds(self, n_classes: int | None = None) -> tuple[float, float]:
         if self.precision == "exact":

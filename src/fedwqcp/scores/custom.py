@@ -22,6 +22,7 @@ class Custom(Score):
     columns: int = 1
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.columns < 1:
             raise InputError(f"columns must be at least 1, got {self.columns}")
 

@@ -43,8 +43,8 @@ class NormalizedResidual(IntervalScore):
     floor: float = 1e-8
 
     def __post_init__(self) -> None:
-        number = isinstance(self.floor, int | float) and not isinstance(self.floor, bool)
-        if not (number and 0 < self.floor < inf):
+        super().__post_init__()
+        if not 0 < self.floor < inf:
             raise InputError(f"floor must be a positive number, got {self.floor!r}")
 
     def _of(self, out: Floats, y: Floats) -> Floats:

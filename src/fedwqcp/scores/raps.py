@@ -44,8 +44,9 @@ class RAPS(RankedScore):
     randomized: bool = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_penalty(self.penalty)
-        if isinstance(self.k_reg, bool) or not isinstance(self.k_reg, int) or self.k_reg < 0:
+        if self.k_reg < 0:
             raise InputError(f"k_reg must be an integer of at least 0, got {self.k_reg!r}")
 
     def bounds(self, n_classes: int | None = None) -> tuple[float, float]:

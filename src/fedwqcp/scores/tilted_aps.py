@@ -49,7 +49,8 @@ class TiltedAPS(LabelScore):
     randomized: bool = True
 
     def __post_init__(self) -> None:
-        if not isinstance(self.tilt, int | float) or not 0 <= self.tilt <= 1:
+        super().__post_init__()
+        if not 0 <= self.tilt <= 1:
             raise InputError(f"tilt must be a number from 0 to 1, got {self.tilt!r}")
 
     def bounds(self, n_classes: int | None = None) -> tuple[float, float]:

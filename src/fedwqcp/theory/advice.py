@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import ceil, inf, nan, sqrt
+from math import ceil, fsum, inf, nan, sqrt
 from typing import Literal
 
 import numpy as np
@@ -466,4 +466,5 @@ def _above(evidence: Evidence) -> str:
 def _before(evidence: Evidence) -> float:
     """Return FedWQ-CP's threshold, of those that sent a finite one."""
     own = evidence.finite.values()
-    return float(np.average([s.threshold for s in own], weights=[s.n for s in own]))
+    total = sum(s.n for s in own)
+    return fsum(s.threshold * (s.n / total) for s in own)

@@ -435,6 +435,25 @@ def brief(release: R) -> R:
     return replace(whole, round=whole.round.brief(), agents=(), census=census)
 
 
+class _Keys(msgspec.Struct):
+    """What tells a round from a release, without reading either."""
+
+    quorum: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    outcomes: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+def holds(data: bytes) -> Literal["round", "release"] | None:
+    """Tell whether bytes look like a round or a release; None for answers and anything else."""
+    try:
+        _check_extent(data, release=True)
+        keys = msgspec.json.decode(data, type=_Keys)
+    except (InputError, msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+    if keys.outcomes is not msgspec.UNSET:
+        return "release"
+    return None if keys.quorum is msgspec.UNSET else "round"
+
+
 def method_of(data: bytes, source: str) -> str:
     """Return the name of the method of a saved release, so that its kinds can be looked up.
 
@@ -461,6 +480,11 @@ def method_of(data: bytes, source: str) -> str:
     except InputError as error:
         raise RecordError(f"{source}: {error}") from None
     except (msgspec.MsgspecError, ValueError, RecursionError):
+        if holds(data) == "round":
+            raise RecordError(
+                f"{source} is a round, not its release, which `server close` writes "
+                "(release-ID.json)"
+            ) from None
         raise RecordError(f"{source} must hold a release of fedwqcp; it cannot be read") from None
     if head.version != VERSION:
         raise RecordError(f"{source}: version: {other_version(head.version)}")

@@ -16,7 +16,7 @@ from typing import ClassVar, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._validation import Floats, Labels, as_alpha, as_classes, group_places
+from fedwqcp._validation import Floats, Labels, as_alpha, as_classes, group_places, shown
 from fedwqcp.errors import InputError, OutOfRangeError
 from fedwqcp.wire.limits import (
     AGENTS,
@@ -562,7 +562,7 @@ def check_names(agents: tuple[str, ...]) -> None:
             raise InputError(
                 f"a name has letters of any script, digits, '.', '_' or '-', at most {NAME_BYTES} "
                 "bytes in UTF-8 (form NFC), begins with a letter or digit, does not end with '.', "
-                f"and is no device of Windows, got {name!r}",
+                f"and is no device of Windows, got {shown(name)}",
                 field="agents",
             )
     if len(set(agents)) != len(agents):
@@ -705,7 +705,9 @@ def _check_classes(round: Round) -> None:
 def _check_groups(round: Round) -> None:
     """Refuse groups that nobody could tell apart."""
     if round.by not in (None, "label", "group"):
-        raise InputError(f"must be 'label' or 'group', or left out, got {round.by!r}", field="by")
+        raise InputError(
+            f"must be 'label' or 'group', or left out, got {shown(round.by)}", field="by"
+        )
     if round.by == "label" and round.n_classes is None:
         raise InputError("must be given where thresholds are by label", field="n_classes")
     if (round.by == "group") != bool(round.groups):
@@ -755,7 +757,7 @@ def _check_target(round: Round) -> None:
     if not isinstance(target, str) or target not in TARGETS:
         raise InputError(
             "must be 'own' (people like those an agent calibrated on), 'mixture' (people of all "
-            f"agents) or finite numbers, got {target!r}",
+            f"agents) or finite numbers, got {shown(target)}",
             field="target",
         )
 

@@ -10,7 +10,7 @@ from typing import Literal, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._validation import Floats
+from fedwqcp._validation import Floats, fits, nearest, shown
 from fedwqcp.errors import InputError
 from fedwqcp.wire.limits import SIZE, TEXT
 from fedwqcp.wire.messages import (
@@ -129,9 +129,10 @@ class Guarantee:
 
     def __post_init__(self) -> None:
         for name, known in (("kind", KINDS), ("strength", STRENGTHS)):
-            if getattr(self, name) not in known:
+            value = getattr(self, name)
+            if not isinstance(value, str) or value not in known:
                 raise InputError(
-                    f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}",
+                    f"{name} must be one of {', '.join(known)}, got {shown(value)}",
                     field="guarantee",
                 )
         if (self.kind == "none") != (self.strength == "none"):
@@ -266,8 +267,12 @@ class Roll:
         InputError
             If there is no such agent.
         """
-        if agent not in self._records:
-            raise InputError(f"unknown agent {agent!r}; known: {', '.join(self._records)}")
+        if not isinstance(agent, str) or agent not in self._records:
+            near = nearest(agent, tuple(self._records))
+            raise InputError(
+                f"unknown agent {shown(agent)}; known: {', '.join(self._records)}"
+                + (f"; did you mean {near!r}?" if near else "")
+            )
         return self._records[agent]
 
     @cached_property
@@ -310,7 +315,7 @@ class ReleaseRecord(Roll):
 
     def threshold(
         self,
-        agent: str,
+        agent: str | None,
         alpha: float | None = None,
         group: str | int | npt.ArrayLike | None = None,
     ) -> float | Floats:
@@ -318,8 +323,9 @@ class ReleaseRecord(Roll):
 
         Parameters
         ----------
-        agent : str
-            Name of the agent.
+        agent : str or None
+            Name of the agent; None for a site that took no part, where all agents share one
+            threshold. A guarantee for new agents is then the only one that speaks of it.
         alpha : float, optional
             Which level, where the round has several.
         group : str, int or array_like, optional
@@ -346,13 +352,13 @@ class ReleaseRecord(Roll):
         found = threshold_by(self.round, _of_group, group)
         return found if found.ndim else float(found)
 
-    def by_group(self, agent: str, alpha: float | None = None) -> dict[str, float | Floats]:
+    def by_group(self, agent: str | None, alpha: float | None = None) -> dict[str, float | Floats]:
         """Return the threshold of every group, by name.
 
         Parameters
         ----------
-        agent : str
-            Name of the agent.
+        agent : str or None
+            Name of the agent, as `threshold` takes it.
         alpha : float, optional
             Which level, where the round has several.
 
@@ -386,21 +392,23 @@ class ReleaseRecord(Roll):
         alphas = self.round.alphas
         if alpha is None and len(alphas) > 1:
             raise InputError(f"the round has several levels; pass alpha, one of {alphas}")
-        if alpha is not None and alpha not in alphas:
-            raise InputError(f"alpha must be a level of the round, one of {alphas}, got {alpha}")
+        if alpha is not None and (not fits(alpha, float) or alpha not in alphas):
+            raise InputError(
+                f"alpha must be a level of the round, one of {alphas}, got {shown(alpha)}"
+            )
         at = 0 if alpha is None else alphas.index(alpha)
         groups = len(self.round.group_names) or 1
         columns = len(self.outcomes) // (groups * len(alphas))
         first = (at * groups + group) * columns
         return range(first, first + columns)
 
-    def position(self, agent: str, task: int = 0) -> int | None:
+    def position(self, agent: str | None, task: int = 0) -> int | None:
         """Return the place of an agent among those whose answers a task was solved with.
 
         Parameters
         ----------
-        agent : str
-            Name of the agent.
+        agent : str or None
+            Name of the agent; None for a site that took no part.
         task : int, optional
             Which task; it matters where agents have no point of a group.
 
@@ -410,18 +418,18 @@ class ReleaseRecord(Roll):
             None if its answer was not used.
         """
         absent = self._absent_from(task)
-        place = self._places.get(agent)
+        place = None if agent is None else self._places.get(agent)
         if not absent or place is None:
             return place
         there = [name for name in self.used if name not in absent]
-        return None if agent in absent else there.index(agent)
+        return None if agent in absent else there.index(str(agent))
 
-    def sat_out(self, agent: str, task: int) -> bool:
+    def sat_out(self, agent: str | None, task: int) -> bool:
         """Tell whether a used agent took no part in a task, having no point of its group.
 
         Parameters
         ----------
-        agent : str
+        agent : str or None
             Name of the agent.
         task : int
             Which task.
@@ -459,8 +467,10 @@ class ReleaseRecord(Roll):
         columns = len(self.outcomes) // (len(names) * len(self.round.alphas))
         return self.absent.get(names[task // columns % len(names)], ())
 
-    def _value(self, agent: str, task: int) -> Number:
+    def _value(self, agent: str | None, task: int) -> Number:
         """Return the threshold of one task."""
+        if agent is None:
+            return self._for_new_site(task)
         status = "left out" if self.census else self.record(agent).status
         if agent in self.local:
             return self.local[agent][task]
@@ -472,6 +482,18 @@ class ReleaseRecord(Roll):
         if value is None:
             raise InputError(
                 f"{self.round.method.name} leaves the threshold to the agent's own calibration "
-                "data: ask where these are (agent predict --calibration, or agent.thresholds)"
+                "data, which no file of a release holds: pass calibration=Outputs(probs, labels, "
+                "ids) to predict_set (--calibration)"
+            )
+        return value
+
+    def _for_new_site(self, task: int) -> Number:
+        """Return the threshold of a site that took no part, or refuse where it has none."""
+        value = self.outcomes[task].threshold(None)
+        if value is None:
+            raise InputError(
+                f"{self.round.method.name} gives each agent a threshold of its own, and a site "
+                "that took no part has none: calibrate with 'new-agent-cp' for sites that join "
+                "later, or with labelled rows of its own"
             )
         return value

@@ -1,5 +1,3 @@
-import pytest
-
 from fedwqcp.report.html.page import (
     Bar,
     ExampleSet,
@@ -7,7 +5,6 @@ from fedwqcp.report.html.page import (
     counted,
     distinct,
     number,
-    rate_of,
     threshold_range,
 )
 
@@ -35,11 +32,6 @@ def test_sets_that_methods_share_are_drawn_once():
         ExampleSet(("a", "c"), [("0", False)], False),
         ExampleSet(("b",), [("1", True)], True),
     ]
-
-
-def test_coverage_has_its_exact_interval_of_99_percent():
-    rate = rate_of(0, 10)  # nothing covered: the upper end solves (1 - p)^10 = 0.005
-    assert (rate.low, rate.high) == (0, pytest.approx(1 - 0.005**0.1))
 
 
 def test_numbers_are_short():

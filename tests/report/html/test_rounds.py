@@ -89,7 +89,7 @@ def test_an_agents_own_report_adds_coverage_and_no_person(rounds):
     )
     said = words(rounds, rounds / "release.json", options)
     assert re.search(
-        r"fedwq-cp covers 0\.\d{3} of st-mary's test points \(exact 99 % interval", said
+        r"fedwq-cp covers 0\.\d{3} of st-mary's test points \(exact 95 % interval", said
     )
     assert "300" in said
     assert "patient" not in said

@@ -13,8 +13,8 @@ def measured(agent, coverage, low, high):
         ([("a", 0.8, 0.7, 0.85), ("b", 0.9, 0.85, 0.95)], "bad", "Too low at 1 of 2 agents"),
         (
             [("a", 0.99, 0.95, 1.0), ("b", 0.9, 0.85, 0.95)],
-            "caution",
-            "Wider than needed at 1 of 2 agents",
+            "plain",
+            "Above nominal at 1 of 2 agents",
         ),
         ([("a", 0.88, 0.86, 0.93), ("b", 0.9, 0.85, 0.95)], "good", "On target"),
         (
@@ -31,6 +31,7 @@ def test_a_verdict_is_as_grave_as_its_gravest_agent(found, tone, word):
     assert (said.tone, said.word) == (tone, word)
     assert "0.9" in said.text
     assert "(an interval)" in said.text
+    assert ("calibration points happened" in said.text) == word.startswith("Above")
 
 
 def test_the_worst_agent_and_the_mean_are_told():

@@ -45,7 +45,7 @@ from fedwqcp.federation.audit import difference
 from fedwqcp.federation.record import load
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.server import Server
-from fedwqcp.wire.codec import MAX_BYTES, decode, encode
+from fedwqcp.wire.codec import MAX_BYTES, decode, encode, holds
 from fedwqcp.wire.messages import Answer, Ask, Round
 
 
@@ -102,7 +102,12 @@ def open_round(round: Round, path: Path) -> None:
 
 def read_round(path: Path) -> Round:
     """Read the terms of a round."""
-    return decode(read(path), Round, source=str(path))
+    data = read(path)
+    if holds(data) == "release":
+        raise MalformedMessageError(
+            str(path), "round", "this is a release, not the round that it ended: pass the round"
+        )
+    return decode(data, Round, source=str(path))
 
 
 def write_answer(agent: Agent, path: Path, ask: Path | None = None) -> bool:
@@ -159,12 +164,20 @@ def answer_files(round: Path, given: Sequence[Path], out: Path) -> list[Path]:
         files = [
             file
             for file in in_folder(path, "*.json")
-            if not same_file(file, out) and not _is_of_round(file, round)
+            if not same_file(file, out) and not _is_of_round(file, round) and not _is_sent(file)
         ]
         if not files:
             raise InputError(f"{path} must hold answers, files that end in .json; it holds none")
         found += files
     return found
+
+
+def _is_sent(file: Path) -> bool:
+    """Tell whether a file is a round or a release, such as the copy that an agent was sent."""
+    try:
+        return holds(read(file)) is not None
+    except InputError:  # refused by its name when answers are read
+        return False
 
 
 def default_name(round: Round, what: str, *, agent: str = "", end: str = ".json") -> Path:

@@ -6,8 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from math import ceil
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +15,13 @@ from numpy.random import BitGenerator, Generator, SeedSequence, default_rng
 from fedwqcp import scores
 from fedwqcp._validation import (
     Floats,
+    as_array,
     as_classes,
     as_floats,
+    check_arguments,
     check_same_classes,
     several_columns,
+    shown,
 )
 from fedwqcp.errors import ClassesError, InfiniteThresholdWarning, InputError, QuorumError
 from fedwqcp.federation.agent import Agent, DisclosureLimit, localize
@@ -38,11 +40,11 @@ from fedwqcp.federation.secure import SecureServer, run_masked, secure_round
 from fedwqcp.federation.server import Server
 from fedwqcp.methods import Calibration, Method
 from fedwqcp.methods.fcp import FCP
-from fedwqcp.quantile import exact_level
+from fedwqcp.quantile import least_sample
 from fedwqcp.scores import Rule, Score
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.custom import Custom
-from fedwqcp.wire.messages import Number, Round, Target
+from fedwqcp.wire.messages import Number, Round, SharedThreshold, Target, check_names
 
 SeedLike: TypeAlias = int | Sequence[int] | SeedSequence | BitGenerator | Generator
 """What `numpy.random.default_rng` takes."""
@@ -170,11 +172,16 @@ def calibrate(
             f"agents must map names to scores, such as {{'a': [0.1, 0.2]}}, got "
             f"{type(agents).__name__}"
         )
-    key = new_id() if key is None else key
+    check_arguments(calibrate, locals())
+    check_names(tuple(agents))
+    alphas = as_alphas(alpha, allow_large=allow_large_alpha)
+    if method != "auto":
+        choose_method(method)  # refuses an unknown name before any data are read
+    key = new_id() if key is None else str(key)
     score = _default_score(score, agents)
     cals = _calibrations(agents, score, key, _agreed_classes(agents, classes))
     options: dict[str, Any] = {
-        "alpha": as_alphas(alpha, allow_large=allow_large_alpha),
+        "alpha": alphas,
         "score": _named_score(score, cals),
         "rule": set_rule(rule, allow_empty),
         "key": key,
@@ -254,11 +261,17 @@ def federated_quantile(
             f"values must map names to values, such as {{'a': [0.1, 0.2]}}, got "
             f"{type(values).__name__}"
         )
-    several = np.ndim(q) > 0
+    check_arguments(federated_quantile, locals())
+    check_names(tuple(values))
+    several = as_array(q, "q").ndim > 0
     levels = np.ravel(q).tolist()
     for level in levels:
         if type(level) is bool or not isinstance(level, int | float) or not 0 < level < 1:
-            raise InputError(f"q must be strictly between 0 and 1, got {level!r}")
+            raise InputError(f"q must be strictly between 0 and 1, got {shown(level)}")
+        if 1 - level == 1:
+            raise InputError(f"q must be at least 1e-15, got {level!r}: take the smallest value")
+    if not levels:
+        raise InputError("q must be at least one number, got none")
     cals = {}
     for name, own in values.items():
         try:
@@ -436,16 +449,12 @@ def _streams(rng: SeedLike | None, agents: int) -> list[Generator]:
 
 
 def _warn_of_infinite(release: Release, cals: Mapping[str, Calibration]) -> None:
-    """Warn once of all agents whose sets would hold everything."""
-    for alpha in release.round.alphas:
-        names = [name for name in cals if _is_infinite(release, name, alpha)]
-        if names:
-            warnings.warn(
-                _infinite(release, cals, names, alpha),
-                InfiniteThresholdWarning,
-                stacklevel=_callers_level(),
-            )
-            return
+    """Warn once of all agents and levels whose sets would hold everything."""
+    levels = release.round.alphas
+    found = {a: [name for name in cals if _is_infinite(release, name, a)] for a in levels}
+    if any(found.values()):
+        text = _infinite(release, cals, {alpha: names for alpha, names in found.items() if names})
+        warnings.warn(text, InfiniteThresholdWarning, stacklevel=_callers_level())
 
 
 def _is_infinite(release: Release, name: str, alpha: float) -> bool:
@@ -456,28 +465,41 @@ def _is_infinite(release: Release, name: str, alpha: float) -> bool:
 
 
 def _infinite(
-    release: Release, cals: Mapping[str, Calibration], names: Sequence[str], alpha: float
+    release: Release, cals: Mapping[str, Calibration], found: Mapping[float, Sequence[str]]
 ) -> str:
-    """Say whose thresholds are +inf, who has too few points, and what to do."""
-    terms = release.round
+    """Say whose thresholds are +inf at which levels, why, and what to do."""
+    terms, method = release.round, Plan.of(release.round).method
     part = "" if terms.by is None else f" for at least one {_PARTS[terms.by]}"
-    text = (
-        f"the threshold of {_listed(list(map(repr, names)))} is +inf at alpha={alpha:g}{part}: "
-        "sets with it hold every label or value. "
+    whose = "; ".join(
+        f"the threshold of {_listed(list(map(repr, names)))} is +inf at alpha={alpha:g}"
+        for alpha, names in found.items()
     )
+    text = f"{whose}{part}: sets with it hold every label or value. "
+    few = {alpha: method.least_agents(alpha) for alpha in found}
+    if any(few.values()):
+        least = ", ".join(f"{n} agents at alpha={alpha:g}" for alpha, n in few.items())
+        return (
+            f"{text}{terms.method.name} needs at least {least}, and has {len(cals)}. Add agents, "
+            "or choose a larger alpha; more points at these agents do not help."
+        )
     cure = "Add calibration points, or choose a larger alpha"
     if "overflow" not in terms.method.settings:
         return f"{text}{cure}."
-    level = exact_level(alpha / len(release.tasks_of(alpha)))  # columns of a score share alpha
-    needed = ceil(1 / ((1 - level) or alpha)) - 1  # the least n with rank(n, alpha) <= n
-    few = [f"{name!r} has {cal.n}" for name, cal in cals.items() if cal.n < needed]
-    text += f"An agent needs at least {needed} calibration points"
-    text += f" of each {_PARTS[terms.by]}" if terms.by else ""
-    text += f"; {_listed(few)}. " if few else ". "
-    return (
-        f"{text}{cure}, or set the method's overflow: 'exclude' leaves such agents out of an "
-        "average, 'clip' takes their largest score and loses coverage."
-    )
+    if not method.private:  # whose noise costs points too
+        needed = {a: least_sample(a / len(release.tasks_of(a))) for a in found}
+        most = max(needed.values())
+        text += f"An agent needs at least {most} calibration points"
+        text += f" of each {_PARTS[terms.by]}" if terms.by else ""
+        text += f" at alpha={min(needed):g}" if len(needed) > 1 else ""
+        small = [f"{name!r} has {cal.n}" for name, cal in cals.items() if cal.n < most]
+        text += f"; {_listed(small)}. " if small else ". "
+    choices = get_args(get_type_hints(type(method))["overflow"])
+    ways = []
+    if "exclude" in choices and any(issubclass(k, SharedThreshold) for k in method.outcomes):
+        ways.append("'exclude' leaves such agents out of the shared threshold")
+    if "clip" in choices:
+        ways.append("'clip' takes their largest score and loses coverage")
+    return f"{text}{cure}, or set the method's overflow: {', '.join(ways)}."
 
 
 _PARTS = {"label": "class", "group": "group"}
@@ -506,7 +528,7 @@ def _default_score(score: str | Score | None, agents: Mapping[str, object]) -> S
         if data.values.ndim == 1:
             raise InputError(
                 f"agent {name!r}: one number per row is a regressor's prediction: name its score, "
-                "score='absolute-residual'"
+                "score='absolute-residual'; of two classes pass both columns of predict_proba"
             )
     return APS()
 
@@ -515,8 +537,22 @@ def _agreed_classes(agents: Mapping[str, object], classes: Sequence[str] | None)
     """Return the names of the classes: those given, or those of the first agent that names any."""
     if classes is not None:
         return as_classes(classes)
-    named = (data.classes for data in agents.values() if isinstance(data, Outputs | Calibration))
-    return next((names for names in named if names), ())
+    named = {
+        name: data.classes
+        for name, data in agents.items()
+        if isinstance(data, Outputs | Calibration) and data.labels is not None
+    }  # scores alone are of no class
+    first = next((name for name, names in named.items() if names), None)
+    if first is None:
+        return ()
+    if without := [repr(name) for name, names in named.items() if not names]:
+        raise ClassesError(
+            f"agent {first!r} names its classes and {_listed(without)} none, so that nobody could "
+            "check their order: pass classes=[...] with every agent's data, or once to calibrate "
+            "if all have the same columns",
+            field="classes",
+        )
+    return named[first]
 
 
 def _calibrations(
@@ -526,13 +562,11 @@ def _calibrations(
     classes: tuple[str, ...],
 ) -> dict[str, Calibration]:
     """Check what each agent brings, and score what a model put out; an error names the agent."""
-    found = {}
+    found, chosen = {}, scores.get(score) if isinstance(score, str) else score
     for name, data in agents.items():
         try:
             if isinstance(data, Outputs):
-                assert score is not None  # outputs have a default one
-                chosen = scores.get(score) if isinstance(score, str) else score
-                check_ids(chosen, data)
+                assert chosen is not None  # outputs have a default one
                 found[name] = scored(chosen, key, data.in_classes(classes))
             elif isinstance(data, tuple) and data and np.ndim(data[0]) == 2:
                 raise InputError("a model's outputs and labels go into fw.Outputs(probs, labels)")
@@ -542,7 +576,11 @@ def _calibrations(
                 check_same_classes(found[name].classes, classes)
         except InputError as error:
             raise type(error)(f"agent {name!r}: {error}") from None
-    return _same_classes(found, classes)
+    same = _same_classes(found, classes)
+    for name, data in agents.items():  # last, so that no other mistake hides behind it
+        if isinstance(data, Outputs) and chosen is not None:
+            check_ids(chosen, data, whose=f"agent {name!r}: ")
+    return same
 
 
 def _same_classes(cals: dict[str, Calibration], classes: tuple[str, ...]) -> dict[str, Calibration]:
@@ -553,9 +591,10 @@ def _same_classes(cals: dict[str, Calibration], classes: tuple[str, ...]) -> dic
                 f"agent {name!r}: n_classes must be {len(classes)}, as many as classes are named, "
                 f"got {cal.n_classes}"
             )
-    known = {cal.n_classes for cal in cals.values() if cal.n_classes is not None}
+    known = {cal.n_classes: name for name, cal in cals.items() if cal.n_classes is not None}
     if len(known) > 1:
-        raise InputError(f"n_classes must be the same for all agents, got {sorted(known)}")
+        each = ", ".join(f"{known[n]!r} has {n}" for n in sorted(known))
+        raise ClassesError(f"all agents must have the same classes: {each}", field="n_classes")
     found = [int(cal.labels.max(initial=-1)) + 1 for cal in cals.values() if cal.labels is not None]
     n_classes = len(classes) or next(iter(known), max(found, default=None))
     return {

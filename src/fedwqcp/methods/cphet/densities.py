@@ -102,6 +102,8 @@ def fit_mixture(features: Floats, labels: Labels | None = None) -> GaussianMixtu
         np.zeros(n, dtype=np.int64) if labels is None else np.unique(labels, return_inverse=True)[1]
     )
     sizes = np.bincount(groups)
+    if np.abs(features).max() > 1e100:  # squares and their sums stay finite
+        raise InputError("features must lie between -1e100 and 1e100: scale them")
     common = np.mean(np.var(features, axis=0)) or 1.0  # stands in where a label's points coincide
     parts = [_component(features, groups == g, common) for g in np.flatnonzero(sizes >= FEWEST)]
     if rest := int(sizes[sizes < FEWEST].sum()):

@@ -199,6 +199,9 @@ class FedLSCP(OneShot[ClassSketches]):
         if not all(a < b for a, b in pairwise((-inf, *self.strata, inf))):
             raise InputError("strata must be finite numbers in increasing order")
 
+    def target_length(self, n_classes: int | None) -> int | None:
+        return len(self.strata) + 1 if self.strata else n_classes
+
     @property
     def needs_labels(self) -> bool:
         """Unless strata stand for classes."""

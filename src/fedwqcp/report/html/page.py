@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from fedwqcp.errors import InputError
 from fedwqcp.metrics import Rate
-from fedwqcp.report.terminal import LEVEL
 
 Tone: TypeAlias = Literal["good", "caution", "bad", "plain"]
 """How a statement is meant; a word always says the same as the colour."""
@@ -250,13 +249,8 @@ def threshold_range(values: float | Sequence[float]) -> str:
     return f"{number(min(values))} to {number(max(values))}, by label"
 
 
-def rate_of(hits: int, n: int) -> Rate:
-    """Return a coverage with the interval that all reports use."""
-    return Rate(n=n, hits=hits, level=LEVEL)
-
-
 def interval(rate: Rate) -> str:
-    """Write an exact interval, such as ``"exact 99 % interval 0.748 to 0.815"``."""
+    """Write an exact interval, such as ``"exact 95 % interval 0.748 to 0.815"``."""
     return f"exact {100 * rate.level:.3g} % interval {rate.low:.3f} to {rate.high:.3f}"
 
 

@@ -43,7 +43,6 @@ from fedwqcp.report.html.page import (
     counted,
     interval,
     number,
-    rate_of,
     sentence,
     threshold_range,
 )
@@ -57,6 +56,7 @@ from fedwqcp.report.html.sections import (
     scores_section,
 )
 from fedwqcp.report.terminal import LevelThresholds, always_left_out, released
+from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.theory import Diagnosis, diagnose_release
 from fedwqcp.wire.codec import decode
@@ -444,24 +444,30 @@ def _case(
 def _coverage(case: _Case) -> AgentCoverage:
     """Return the agent's coverage and size."""
     release = case.release
+    if isinstance(release.score, MultiLabel):
+        raise InputError(
+            f"a report shows coverage, and {release.round.method.name} controls the false-negative "
+            "rate: leave the test points out and call release.measure_risk (agent predict prints "
+            "it too)"
+        )
     found = metrics.measure(case.agent, case.sets, _truth(case))
-    rate = rate_of(found.hits, found.n)
     record = next(a for a in release.agents if a.name == case.agent)
-    n = "not given here" if case.calibration is None else f"{case.calibration.n:,}"
+    own = case.calibration
+    points = () if own is None else (("calibration points", f"{own.n:,}"),)
     flat = np.unique(case.threshold).tolist()
     return AgentCoverage(
         method=release.round.method.name,
         agent=case.agent,
         note="",
-        coverage=rate.coverage,
-        low=rate.low,
-        high=rate.high,
-        interval=interval(rate),
+        coverage=found.coverage,
+        low=found.low,
+        high=found.high,
+        interval=interval(found),
         size=found.size,
         facts=(
             ("mean size", number(found.size)),
             ("empty sets", f"{found.empty:.1%}"),
-            ("calibration points", n),
+            *points,
             ("threshold", threshold_range(flat[0] if len(flat) == 1 else flat)),
             ("its answer", record.status),
         ),

@@ -85,11 +85,14 @@ def coverage_verdict(method: str, found: Sequence[AgentCoverage], nominal: float
         f"({worst.interval})"
     )
     if below:
-        text = f"{said}, and {len(below)} {of} lie below by more than chance."
+        text = (
+            f"{said}. The intervals of {len(below)} {of} lie below; with intervals of 95 %, one of "
+            "forty does by chance alone."
+        )
         return ViewVerdict("bad", f"Too low at {len(below)} {of}", text)
     if above:
-        text = f"{said}; none lies below by more than chance, {len(above)} {of} above."
-        return ViewVerdict("caution", f"Wider than needed at {len(above)} {of}", text)
+        text = f"{said}. No interval lies below, those of {len(above)} {of} lie above: {_ABOVE}."
+        return ViewVerdict("plain", f"Above nominal at {len(above)} {of}", text)
     text = f"{said}; no agent's interval excludes {nominal:g}."
     unsure = [m for m in found if against_nominal(m.low, m.high, nominal)[0] == "plain"]
     if unsure:
@@ -248,6 +251,12 @@ def diagnosis_section(found: Diagnosis) -> Section:
     )
 
 
+_ABOVE = (
+    "sets may be larger than needed, or the calibration points happened to give a high threshold, "
+    "as another sample of them would not"
+)
+
+
 def _alone(method: str, m: AgentCoverage, nominal: float) -> ViewVerdict:
     """Judge a method by the only coverage that was measured."""
     tone, word = against_nominal(m.low, m.high, nominal)
@@ -259,6 +268,8 @@ def _alone(method: str, m: AgentCoverage, nominal: float) -> ViewVerdict:
         "plain": "too few cases to tell whether it holds",
     }[tone]
     text = f"{said}: {where} the {nominal:g} that was asked for."
+    if tone == "caution":
+        text += " " + sentence(_ABOVE)
     return ViewVerdict(tone, word[0].upper() + word[1:], text)
 
 
