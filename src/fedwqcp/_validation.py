@@ -93,10 +93,18 @@ _WORDS = {
 _ARRAY_LIKE = get_args(npt.ArrayLike)
 
 
+def _origin(hint: Any) -> Any:
+    """Return what a type is made of; arrays may be an alias, as `npt.ArrayLike` is there."""
+    origin = get_origin(hint)
+    return get_origin(origin.__value__) if hasattr(origin, "__value__") else origin
+
+
 def _is_array(hint: Any) -> bool:
     """Tell whether a type takes arrays."""
     parts = get_args(hint)
-    return all(part in parts for part in _ARRAY_LIKE)
+    if npt.ArrayLike in (hint, *parts):  # with Python 3.12 and numpy 2.5, an alias and no union
+        return True
+    return bool(_ARRAY_LIKE) and all(part in parts for part in _ARRAY_LIKE)
 
 
 def fits(value: object, hint: Any) -> bool:
@@ -104,7 +112,7 @@ def fits(value: object, hint: Any) -> bool:
 
     What may be an array is any value here, and a number of NumPy is a number.
     """
-    origin, parts = get_origin(hint), get_args(hint)
+    origin, parts = _origin(hint), get_args(hint)
     if hint is Any or _is_array(hint):
         return True
     if origin in (Union, UnionType):
@@ -142,7 +150,7 @@ def _encodes(text: str) -> bool:
 
 def words(hint: Any) -> str:
     """Say what values a type has."""
-    origin, parts = get_origin(hint), get_args(hint)
+    origin, parts = _origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return " or ".join(dict.fromkeys(map(words, parts)))
     if origin is Literal:
@@ -160,7 +168,9 @@ def words(hint: Any) -> str:
 def _plural(hint: Any) -> str:
     """Say what several values of a type are."""
     if _is_array(hint):
-        own = [part.__name__ for part in get_args(hint) if part not in _ARRAY_LIKE]
+        own = [
+            part.__name__ for part in get_args(hint) if part not in (npt.ArrayLike, *_ARRAY_LIKE)
+        ]
         return " or ".join(["arrays", *own])
     return {int: "integers", float: "numbers", str: "text"}.get(hint, words(hint))
 
