@@ -28,6 +28,8 @@ from typer.testing import CliRunner
 from fedwqcp.cli.main import app, main
 from fedwqcp.cli.output import VERSION, exit_code
 from fedwqcp.errors import FedwqcpError
+from fedwqcp.federation.record import load
+from fedwqcp.federation.transport.deployment import round_ended, wait_until
 
 
 def call(*words, code=0, stdin=None, plain=True):
@@ -68,6 +70,24 @@ def call_process(folder, *words, code=0):
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     return done.stdout + done.stderr
+
+
+def alarm_opens_a_round(folder, agents, command, records):
+    """Let a monitor raise an alarm; the command opens a round that runs and closes."""
+    state, rows = folder / "m.json", folder / "rows.csv"
+    call(
+        "monitor", "open", state, "--alpha", 0.1, *(w for name in agents for w in ("--agent", name))
+    )
+    rows.write_text("covered\n" + "0\n" * 60)
+    update = ("monitor", "update", state, rows, "--agent", agents[0], "--on-alarm")
+    assert "the alarm stays" in refusal(*update, f"{sys.executable} -c 1/0", code=2)
+    assert call_json(*update, command)["opened"] == [agents[0]]
+    assert call_json(*update, command)["opened"] == [], "one alarm, one round"
+    wait_until(lambda: round_ended(records), 150, "the release")
+    (record,) = records.iterdir()
+    assert load(record / "release.json").used == agents
+    call("monitor", "recalibrated", state, "--agent", agents[0])
+    assert call_json("monitor", "show", state)["alarms"] == 0
 
 
 def with_plain_names(words, folder="."):

@@ -196,7 +196,7 @@ def test_a_command_that_fails_is_an_error_and_is_tried_again(state, tmp_path):
         with pytest.raises(InputError, match="ended with code 3; the alarm stays"):
             on_alarm(state, *fails)
     denies = "print('run:', chr(123) + chr(34) + 'success' + chr(34) + ': false' + chr(125))"
-    with pytest.raises(InputError, match="it says that it failed; the alarm stands"):
+    with pytest.raises(InputError, match="it says that it failed; the alarm stays"):
         on_alarm(state, "--on-alarm", f'{sys.executable} -c "{denies}"')
     with pytest.raises(InputError, match="No such file"):
         on_alarm(state, "--on-alarm", str(tmp_path / "nothing"))

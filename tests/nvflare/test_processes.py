@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import fedwqcp as fw
-from command_line import call, call_json
+from command_line import alarm_opens_a_round, call_json
 from engine import in_process
 from fedwqcp.federation.audit import audit
 from fedwqcp.federation.transport.deployment import descendants, round_ended, wait_until
@@ -165,22 +165,12 @@ def test_a_job_that_brings_code_is_refused(federation, root, executor, reason):
 
 
 def test_an_alarm_of_a_monitor_opens_a_round_that_runs_and_closes(federation, root):
-    state, rows, records = root / "m.json", root / "rows.csv", root / "records" / "alarm"
-    agents = [word for name in SITES for word in ("--agent", name)]
-    call("monitor", "open", state, "--alpha", 0.1, *agents)
-    rows.write_text("covered\n" + "0\n" * 60)
+    records = root / "records" / "alarm"
     terms = {"agents": ",".join(SITES), "score": "lac", "n-classes": 3, "records": str(records)}
     job = write_job(root / "job-alarm", terms)
     kit = federation.kits / ADMIN
     command = f"{NVFLARE} job submit -j {job} --startup-kit {kit} --format json"
-    update = ("monitor", "update", state, rows, "--agent", SITES[0], "--on-alarm", command)
-    assert call_json(*update)["opened"] == [SITES[0]]
-    assert call_json(*update)["opened"] == [], "one alarm, one round"
-    wait_until(lambda: round_ended(records), 150, "the release")
-    (record,) = records.iterdir()
-    assert fw.load(record / "release.json").used == SITES
-    call("monitor", "recalibrated", state, "--agent", SITES[0])
-    assert call_json("monitor", "show", state)["alarms"] == 0
+    alarm_opens_a_round(root, SITES, command, records)
 
 
 def test_a_job_that_is_aborted_says_so_in_its_record(federation, root):
