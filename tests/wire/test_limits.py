@@ -177,9 +177,10 @@ def test_the_longest_list_of_lists_that_passes_takes_a_bounded_part_of_memory():
 
 @pytest.mark.parametrize("text", [b"[" * 10**6, b'{"round":' * 10**5, b"[" * 10**5 + b"]" * 10**5])
 def test_nesting_is_refused(text):
-    raised, growth = grown(lambda: decode(text, Answer, kinds_of(fw.methods.get("cphet"))))
+    kinds = kinds_of(fw.methods.get("cphet"))  # imports the method, which takes memory of its own
+    raised, growth = grown(lambda: decode(text, Answer, kinds))
     assert isinstance(raised, MalformedMessageError)
-    assert growth < SMALL
+    assert growth < SMALL + len(text)  # Python's json keeps one copy of the text
 
 
 @pytest.mark.parametrize("size", [180 * 10**6, 10 * 2**30])
