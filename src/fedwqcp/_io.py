@@ -196,9 +196,11 @@ def same_name(one: Path, other: Path) -> bool:
 
 
 def keep_apart(out: Path, *read: Path | None) -> None:
-    """Refuse to write over a file that is read."""
-    for path in read:
-        if path is not None and same_name(out, path):
+    """Refuse to write over a file that is read, or over a record in a folder that is read."""
+    record = is_file(out) and out.suffix in (".json", ".jsonl", ".toml", ".xz")
+    folders = out.absolute().parents if record else ()
+    for path in filter(None, read):
+        if same_name(out, path) or any(same_file(folder, path) for folder in folders):
             raise InputError(f"{out} is read here, and would be replaced: choose another --out")
 
 

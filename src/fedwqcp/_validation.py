@@ -10,6 +10,7 @@ import dataclasses
 import difflib
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from functools import lru_cache
 from numbers import Integral, Real
 from sys import float_info
@@ -267,10 +268,11 @@ def as_alpha(alpha: object) -> float:
     """
     if getattr(alpha, "ndim", None) == 0 and hasattr(alpha, "item"):  # an array of one number
         alpha = alpha.item()
-    given: Any = alpha if fits(alpha, float) or isinstance(alpha, str | bytes) else "nan"
+    known = fits(alpha, float) or isinstance(alpha, str | bytes | Decimal)
+    given: Any = alpha if known else "nan"
     try:
         value = float(given)
-    except ValueError:
+    except (ValueError, OverflowError):
         value = float("nan")
     if isinstance(alpha, bool | str | bytes) or not 0.0 < value < 1.0:
         covers = max(value, 100 - value) if 1 < value < 100 else None

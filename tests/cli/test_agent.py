@@ -119,6 +119,8 @@ def test_no_command_replaces_a_file_that_it_reads(three_sites):
     for words in (("html",), ("figure", "ecdf")):
         with pytest.raises(InputError, match=r"release\.json is read here, and would be replaced"):
             call("report", *words, "release.json", "-o", "release.json")
+    with pytest.raises(InputError, match="is read here, and would be replaced"):
+        call("report", "html", ".", "-o", "round.record.json")
     with pytest.raises(InputError, match=r"round\.record\.json is one of the round's own files"):
         call("server", "close", "round.json", *(f"round.json.{name}.json" for name in SITES),
              "--out", "round.record.json")  # fmt: skip

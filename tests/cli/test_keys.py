@@ -184,7 +184,7 @@ def test_an_audit_says_that_left_out_agents_are_the_server_s_word(site):
     left_out(record, "n: south cheated")
     (site / "round.record.json").write_text(json.dumps(record))
     said = run("audit", "round.record.json", "--round", "round.json")
-    assert "who is missing or refused, and why, is the server's word" in said
+    assert "who is missing or refused, why, and bytes received are the server's word" in said
     said = closed(code=2)  # where the answers are, the record is held against them
     assert "agents[south].status: recomputed 'used', the record says 'refused'" in said
 

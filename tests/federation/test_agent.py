@@ -13,6 +13,7 @@ from fedwqcp import calibrate, methods
 from fedwqcp.errors import InputError, WrongRoundError
 from fedwqcp.federation.agent import Agent, DisclosureLimit, thresholds
 from fedwqcp.federation.plan import Plan
+from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.local import run
 from fedwqcp.methods import Calibration, OneShot
@@ -363,6 +364,22 @@ def test_more_questions_than_planned_are_refused_also_where_they_would_tell_no_m
     assert agent.answer(encode(Ask("r1", 16, (ask,))))
     with pytest.raises(WrongRoundError, match=r"asks count-at in steps 1 to 16, not .* in step 17"):
         agent.answer(encode(Ask("r1", 17, (ask,))))
+
+
+def test_a_step_that_asks_nothing_is_refused_and_spends_no_budget(tmp_path):
+    spent = Budget(tmp_path / "budget", 2.0)
+    round = terms("private-fedwq-cp", epsilon=1.0)
+    agent = Agent("a", round, HALVES, budget=spent)
+    agent.answer()
+    with pytest.raises(WrongRoundError, match="nothing is asked in step 1"):
+        agent.answer(encode(Ask("r1", 1, (None,))))
+    assert Agent("a", replace(round, id="r2"), HALVES, budget=spent).answer()
+
+
+@pytest.mark.parametrize("share", ["a", None, [1], True, 0, 1.5, float("nan")])
+def test_a_limit_is_a_share(share):
+    with pytest.raises(InputError, match="share must be above 0 and at most 1"):
+        DisclosureLimit(share)
 
 
 def test_a_dialogue_that_begins_again_is_refused_once_it_would_tell_more():

@@ -430,7 +430,7 @@ def test_a_site_that_took_no_part_predicts_with_a_shared_threshold(tmp_path):
     fw.save(release, tmp_path / "release.json")
     read = fw.load(tmp_path / "release.json")
     assert str(read.measure(None, NEW, Y, ids=NEW_IDS)).startswith("new site: coverage 0.")
-    with pytest.raises(InputError, match="has no calibration data: leave calibration out"):
+    with pytest.raises(InputError, match="threshold of this round: leave calibration out"):
         release.predict_set(None, NEW, ids=NEW_IDS, calibration=MANY["s0"])
 
 

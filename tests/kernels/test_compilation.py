@@ -197,9 +197,12 @@ def test_loops_are_compiled_ahead_and_kept(tmp_path: Path) -> None:
     assert (tmp_path / "fedwqcp-compile-times.json").exists()
 
 
-@pytest.mark.parametrize("wrong", [1, 2**21, 2.5, "10"])
-def test_a_wrong_number_of_classes_is_refused(wrong: object) -> None:
-    with pytest.raises(InputError, match="classes must be integers from 2"):
+@pytest.mark.parametrize(
+    ("wrong", "must"), [(1, "integers from 2"), (2**21, "integers from 2"),
+                        (2.5, "integers from 2"), ("10", "an array of numbers")],
+)  # fmt: skip
+def test_a_wrong_number_of_classes_is_refused(wrong: object, must: str) -> None:
+    with pytest.raises(InputError, match=f"classes must be {must}"):
         fw.warm_up(classes=[wrong])  # type: ignore[list-item]
 
 

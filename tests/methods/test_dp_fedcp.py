@@ -330,7 +330,7 @@ def test_settings_are_checked(setting, words):
 
 def test_target_must_name_every_label():
     agents = {"a": fw.Calibration([0.1, 0.2], labels=[0, 1])}
-    with pytest.raises(InputError, match="target must hold 2 numbers, one per label, got 3"):
+    with pytest.raises(InputError, match=r"target: must hold 2 numbers, one for each .* got 3"):
         fw.calibrate(agents, method="dp-fedcp", target=(1.0, 1.0, 1.0), alpha=0.1)
 
 

@@ -162,6 +162,14 @@ def test_an_agent_that_dominates_is_named_and_decides_for_nobody_else(claim, tai
         assert own <= release.threshold(f"a{k}") <= most
 
 
+def test_agents_too_small_for_a_threshold_are_named_beside_one_that_dominates():
+    found = advice_on(*uniform(200, 120, 12), alpha=0.05)
+    assert (found.code, found.agents) == ("suspect", ("a0",))
+    assert "Sets of a2 will still hold every label, with fewer than the 19 points" in found.why
+    new = advice_on(*uniform(200, 120, 12), alpha=0.05, new_site=True)
+    assert new.price.endswith("of the agents that sent a finite one")
+
+
 def test_a_byzantine_agent_of_common_size_lowers_nobody():
     honest = uniform(900, 400, 1500, 700, 600)
     for claim in (0.0, 0.4, 1.0):

@@ -296,7 +296,12 @@ def _name(agent: str | None, round: Round, *, newcomer: bool = False) -> str:
         raise InputError(
             f"agent {agent!r} is not in the round; its agents: {', '.join(round.agents)}"
             + (f"; did you mean {near!r}?" if near else "")
-            + ("; a site that took no part predicts with --new-site" if newcomer else "")
+            + (
+                "; a site that took no part predicts with --new-site where all share a threshold; "
+                "with labelled points of its own it takes part in the next round"
+                if newcomer
+                else ""
+            )
         )
     return agent
 

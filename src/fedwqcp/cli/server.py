@@ -405,7 +405,7 @@ def _say(record: Path, found: Audit, output: Output) -> None:
         status = "left out" if agent.name in out else STATUS[agent.status]
         output.say(f"  {agent.name}: {status} {agent.reason}".rstrip())
     if len(release.used) < len(release.agents):
-        output.say("  who is missing or refused, and why, is the server's word")
+        output.say("  who is missing or refused, why, and bytes received are the server's word")
 
 
 def _facts(record: Path, found: Audit) -> dict[str, object]:

@@ -51,7 +51,7 @@ class DisclosureLimit:
     min_class: int = 10
 
     def __post_init__(self) -> None:
-        if not 0 < self.share <= 1:
+        if type(self.share) not in (int, float) or not 0 < self.share <= 1:
             raise InputError(f"share must be above 0 and at most 1, got {self.share!r}")
         if type(self.min_class) is not int or self.min_class < 1:
             raise InputError(f"min_class must be an integer of at least 1, got {self.min_class!r}")
@@ -236,6 +236,8 @@ class Agent:
         many it can lose.
         """
         round, cal = self.plan.round, self._calibration
+        if not any(asked.questions):
+            raise WrongRoundError("server", "questions", f"nothing is asked in step {asked.step}")
         agents = len(round.agents) if round.roster is None else round.roster.count
         kinds = self.plan.method.schedule(agents, cal.n_classes or round.n_classes)[1:]
         again = (agents - round.quorum) * (1 + sum(often for _, often in kinds))

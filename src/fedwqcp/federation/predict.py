@@ -144,7 +144,10 @@ def thresholds(
         if agent in release.local and features is None:
             return shown
     elif agent is None:
-        raise InputError("a site that took no part has no calibration data: leave calibration out")
+        raise InputError(
+            "calibration data of a site that took no part count in no threshold of this round: "
+            "leave calibration out, or take part in the next round with them"
+        )
     else:
         plan.check(calibration)
 

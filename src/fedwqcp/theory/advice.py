@@ -244,6 +244,11 @@ def _choose(evidence: Evidence, found: Diagnosis, shift: float | None, target: s
             "right cannot be seen from here: ask it. guarded-median-cp limits every size, and each "
             "agent keeps at least the coverage of its own threshold, whatever the others send."
         )
+        if short := [name for name, s in some.items() if s.n < evidence.needed]:
+            why += (
+                f" Sets of {named(short)} will still hold every label, with fewer than the "
+                f"{evidence.needed} points that a finite threshold takes at alpha={alpha}."
+            )
         price = "no agent's threshold is below its own; a higher median raises it within the slack"
         return "suspect", "guarded-median-cp", {"slack": 0.5}, why, price, (suspect,)
     own_enough = len(enough) == len(evidence.sent) and all(
@@ -309,8 +314,10 @@ def _for_a_new_site(evidence: Evidence, found: Diagnosis, score: str, target: st
             "of the coverage of a new site nothing is promised; if sites are exchangeable, its own "
             f"threshold would have been no larger with probability at least {own}"
         )
-        before = f"{_before(evidence):.4g}"
-        price = f"larger sets: the threshold is {largest:.4g} in place of FedWQ-CP's {before}"
+        before = f"FedWQ-CP's {_before(evidence):.4g}"
+        if finite < M:
+            before += " of the agents that sent a finite one"
+        price = f"larger sets: the threshold is {largest:.4g} in place of {before}"
         if finite == M:
             method = "max-cp"
             why = f"{lead}. max-cp covers every agent that took part; {shared}."

@@ -242,11 +242,16 @@ def number(value: float) -> str:
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
-def threshold_range(values: float | Sequence[float]) -> str:
-    """Write one threshold, or the range of those of all labels."""
-    if isinstance(values, float | int):
-        return number(values)
-    return f"{number(min(values))} to {number(max(values))}, by label"
+def threshold_range(values: Sequence[float], by: str | None) -> str:
+    """Write one threshold, or the range of those of all labels or groups.
+
+    >>> threshold_range([0.5], None), threshold_range([0.25, 0.75], "label")
+    ('0.5', '0.25 to 0.75, by label')
+    """
+    low, high = number(min(values)), number(max(values))
+    if low == high:
+        return low
+    return f"{low} to {high}" + (f", by {by}" if by else "")
 
 
 def interval(rate: Rate) -> str:

@@ -326,7 +326,7 @@ def _card(
     """Return what the server knows of one agent."""
     tone, word = _STATUS["left out" if out else agent.status]
     given = _thresholds(release, agent.name, alpha)
-    threshold = "its own" if given is None else threshold_range(given)
+    threshold = "its own" if given is None else threshold_range(given, release.round.by)
     facts = [("threshold in use", threshold)]
     if agent.status != "refused":  # what is refused is not counted
         facts.append(("bytes sent", f"{agent.bytes_up:,}"))
@@ -468,7 +468,7 @@ def _coverage(case: _Case) -> AgentCoverage:
             ("mean size", number(found.size)),
             ("empty sets", f"{found.empty:.1%}"),
             *points,
-            ("threshold", threshold_range(flat[0] if len(flat) == 1 else flat)),
+            ("threshold", threshold_range(flat, release.round.by)),
             ("its answer", record.status),
         ),
         promise=(str(release.rounds), release.guarantee.in_words, release.assumption),
