@@ -223,6 +223,16 @@ def test_logits_tell_another_file_from_the_one_that_was_calibrated_with(three_si
 CLASSES = ("melanoma", "nevus", "skin tag")
 
 
+def test_class_names_that_the_round_does_not_have_are_said_to_be_unchecked(three_sites):
+    call("server", "open", "--alpha", 0.1, "--score", "lac", "--agents", "roster.toml")
+    np.savez("named.npz", **np.load("north.npz"), classes=CLASSES)
+    words = ("agent", "calibrate", "--round", "round.json", "--outputs", "named.npz")
+    said = call(*words, "--agent", "north")
+    assert "note: the round names no classes: their order is not checked between sites" in said
+    with pytest.raises(InputError, match=r"round\.json is a round: advice needs its record"):
+        call("advise", "round.json")
+
+
 def test_a_round_by_files_with_named_classes(three_sites):
     """Tables by name in any order, archives in the round's order, another order refused by name."""
     (three_sites / "roster.toml").write_text(

@@ -475,7 +475,8 @@ def test_missing_ids_hide_no_other_mistake():
     release = fw.calibrate({"a": SITE}, alpha=0.2)
     percent = fw.Outputs(100 * PROBS, LABELS)
     for call, says in (
-        (lambda: release.predict_set("b", NEW), "unknown agent 'b'"),
+        (lambda: release.predict_set("b", NEW), "for a site that took no part pass None"),
+        (lambda: release.predict_set("a", NEW[0]), r"a table of one row, such as probs\[None"),
         (lambda: release.predict_set("a", 100 * NEW), "look like percentages: divide them by 100"),
         (lambda: release.predict_set("a", NEW, alpha=0.3), "alpha must be a level of the round"),
         (lambda: fw.calibrate({"a": fw.Outputs(PROBS, LABELS)}, alpha=90), "90 % coverage"),

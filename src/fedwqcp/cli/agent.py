@@ -241,6 +241,11 @@ def _beginning(answer: str, path: Path) -> str:
 
 def _unnamed(round: Round, outputs: Outputs) -> Iterator[str]:
     """Say that nobody could check the order of the classes."""
+    if outputs.classes and not round.classes:
+        yield (
+            "note: the round names no classes: their order is not checked between sites, and sets "
+            "hold numbers; `classes = [...]` in the roster names them"
+        )
     if round.classes and not outputs.classes:
         yield (
             f"note: the outputs name no classes: their columns are taken to be "

@@ -258,7 +258,14 @@ def advise(
     as_json: AsJson = False,
 ) -> None:
     """Say which method to use for the agents of a round, or for a site that joins, and why."""
-    rounds = [load(path / "record.json" if is_folder(path) else path) for path in records]
+    files = [path / "record.json" if is_folder(path) else path for path in records]
+    for path in files:
+        if is_file(path) and holds(read(path)) == "round":
+            raise InputError(
+                f"{path} is a round: advice needs its record, which `server close` writes "
+                "beside it (round.record.json)"
+            )
+    rounds = [load(path) for path in files]
     advice = advise_on(*rounds, alpha=alpha, new_site=new_site)
     terms, output = rounds[0].round, Output(as_json)
     if advice.keep:

@@ -66,7 +66,10 @@ def predict(
     round = release.round
     score = Plan.of(round).score
     if agent is not None and not round.expects(agent):
-        release.record(agent)  # an unknown agent, which it names
+        try:
+            release.record(agent)
+        except InputError as error:
+            raise InputError(f"{error}; for a site that took no part pass None") from None
     outputs = outputs.in_classes(round.classes)
     features = None
     if outputs.features is not None:
@@ -237,7 +240,11 @@ def _check_classes(round: Round, outputs: Outputs) -> None:
     """Refuse outputs with another number of classes than the round's."""
     classes = outputs.values.shape[1] if outputs.values.ndim == 2 else 1
     if round.n_classes is not None and classes != round.n_classes:
-        raise InputError(f"the round has {round.n_classes} classes, the outputs have {classes}")
+        row = outputs.values.ndim == 1 and len(outputs.values) == round.n_classes
+        raise InputError(
+            f"the round has {round.n_classes} classes, the outputs have {classes}"
+            + ("; one row must be a table of one row, such as probs[None]" if row else "")
+        )
 
 
 def _check_kind(outputs: Outputs) -> None:

@@ -193,7 +193,7 @@ def test_a_refused_answer_is_not_said_to_have_no_bytes(rounds):
 @pytest.mark.parametrize("made", [lambda p: p.mkdir(), lambda p: p.write_text("agents = []")])
 def test_other_things_are_refused_with_what_could_be_told(tmp_path, made):
     made(tmp_path / "x.toml")
-    with pytest.raises(InputError, match="must be one of: a round"):
+    with pytest.raises(InputError, match="must be one of: a closed round"):
         load_page(tmp_path / "x.toml", ReportOptions())
 
 

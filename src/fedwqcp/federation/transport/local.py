@@ -169,7 +169,7 @@ def calibrate(
     """
     if not isinstance(agents, Mapping):
         raise InputError(
-            f"agents must map names to scores, such as {{'a': [0.1, 0.2]}}, got "
+            f"agents must map names to scores or Outputs, such as {{'a': [0.1, 0.2]}}, got "
             f"{type(agents).__name__}"
         )
     check_arguments(calibrate, locals())

@@ -24,7 +24,11 @@ Kind: TypeAlias = tuple[str, Callable[[Path], bool], Callable[[Path, ReportOptio
 """How people call it; whether a path holds one (it fails on nothing else); the page of it."""
 
 KINDS: tuple[Kind, ...] = (
-    ("a round (a record, or a folder with one)", rounds.is_round, rounds.round_page),
+    (
+        "a closed round (its release or record, or a folder with a record)",
+        rounds.is_round,
+        rounds.round_page,
+    ),
     ("the demo's folder", demo.is_demo, demo.demo_page),
     ("a monitor's state or log", monitor.is_monitor, monitor.monitor_page),
 )
