@@ -366,14 +366,18 @@ def test_more_questions_than_planned_are_refused_also_where_they_would_tell_no_m
         agent.answer(encode(Ask("r1", 17, (ask,))))
 
 
-def test_a_step_that_asks_nothing_is_refused_and_spends_no_budget(tmp_path):
+def test_an_empty_question_is_refused_outside_the_dialogue_and_spends_no_budget(tmp_path):
     spent = Budget(tmp_path / "budget", 2.0)
     round = terms("private-fedwq-cp", epsilon=1.0)
     agent = Agent("a", round, HALVES, budget=spent)
     agent.answer()
-    with pytest.raises(WrongRoundError, match="nothing is asked in step 1"):
+    with pytest.raises(WrongRoundError, match="asks nothing more, not an empty question in step 1"):
         agent.answer(encode(Ask("r1", 1, (None,))))
     assert Agent("a", replace(round, id="r2"), HALVES, budget=spent).answer()
+    counts = Agent("a", terms("fcp", count_gap=5), HALVES)
+    assert counts.answer(encode(Ask("r1", 16, (None,))))  # it has no point of the group
+    with pytest.raises(WrongRoundError, match="not an empty question in step 17"):
+        counts.answer(encode(Ask("r1", 17, (None,))))
 
 
 @pytest.mark.parametrize("share", ["a", None, [1], True, 0, 1.5, float("nan")])

@@ -236,8 +236,6 @@ class Agent:
         many it can lose.
         """
         round, cal = self.plan.round, self._calibration
-        if not any(asked.questions):
-            raise WrongRoundError("server", "questions", f"nothing is asked in step {asked.step}")
         agents = len(round.agents) if round.roster is None else round.roster.count
         kinds = self.plan.method.schedule(agents, cal.n_classes or round.n_classes)[1:]
         again = (agents - round.quorum) * (1 + sum(often for _, often in kinds))
@@ -245,20 +243,22 @@ class Agent:
         for place, (kind, often) in enumerate(kinds, start=1):
             last += often
             steps[kind] = place, last
-        for question in filter(None, asked.questions):
-            first, last = steps.get(type(question), (1, 0))
+        ends = last if steps else 0
+        for question in asked.questions:
+            first, last = (1, ends) if question is None else steps.get(type(question), (1, 0))
             if not first <= asked.step <= last:
                 planned = "; ".join(f"{k.kind} in steps {a} to {b}" for k, (a, b) in steps.items())
                 raise WrongRoundError(
                     "server",
                     "step",
                     f"{round.method.name} with these settings asks {planned or 'nothing more'}, "
-                    f"not {question.kind} in step {asked.step}",
+                    f"not {'an empty question' if question is None else question.kind} "
+                    f"in step {asked.step}",
                 )
 
     def _charged(self, asked: Ask) -> bytes:
         """Compute an answer, within the privacy budget where there is one."""
-        if self._budget is None:
+        if self._budget is None or not any(asked.questions):  # where no point is of the group
             return self._answer(asked)
         round = self.plan.round
         question = sha256(encode(round) + self.name.encode() + encode(asked)).hexdigest()
