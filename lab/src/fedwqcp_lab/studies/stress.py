@@ -711,11 +711,7 @@ def draw_scale(
                         )
                         for p in there
                     ],
-                    color=COLOURS[place % len(COLOURS)],
-                    marker=MARKERS[place % len(MARKERS)],
-                    markersize=4,
-                    linewidth=1.2,
-                    linestyle="-" if place < len(COLOURS) else "--",
+                    **_style(place),
                     label=method,
                 )
             panel.set_xscale("log" if factor in LOGARITHMIC else "linear")
@@ -1178,13 +1174,20 @@ def _stress_panel(panel: Any, lines: Sequence[StressResult], methods: Sequence[s
         ]
         panel.plot(
             *zip(*there, strict=True) if there else ((), ()),
-            color=COLOURS[place % len(COLOURS)],
-            marker=MARKERS[place % len(MARKERS)],
-            markersize=4,
-            linewidth=1.2,
-            linestyle="-" if place < len(COLOURS) else "--",
+            **_style(place),
             label=method,
         )
+
+
+def _style(place: int) -> dict[str, Any]:
+    """Return how the line of the method at a place of the legend is drawn."""
+    return {
+        "color": COLOURS[place % len(COLOURS)],
+        "marker": MARKERS[place % len(MARKERS)],
+        "markersize": 4,
+        "linewidth": 1.2,
+        "linestyle": "-" if place < len(COLOURS) else "--",
+    }
 
 
 def _stress_csv(lines: Sequence[StressResult]) -> str:
