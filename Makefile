@@ -23,7 +23,7 @@ test-lowest: $(VENV)/.lowest  ## the quick suite of the core on the oldest suppo
 	$(VENV)-lowest/bin/python -m pytest -n 2 -m "not slow and not flower and not nvflare and not nightly" tests/scores tests/methods tests/wire \
 	  tests/federation tests/theory tests/conformance tests/test_quantile.py tests/test_sets.py tests/test_metrics.py
 
-check: $(VENV)/.dev  ## format, lint, types, doors between rooms, docstrings
+check: $(VENV)/.dev  ## format, lint, types, imports between packages, docstrings
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -72,7 +72,7 @@ docs: $(VENV)/.docs  ## the site; warnings are errors
 test-docs: $(VENV)/.docs-models  ## pages that need torch, XGBoost or Flower
 	FEDWQCP_EVERY_PAGE=1 $(BIN)/python -m pytest tests/docs/test_code_blocks.py -k "pytorch or xgboost or flower"
 
-slow: $(VENV)/.dev  ## coverage against exact laws
+slow: $(VENV)/.dev  ## coverage against exact distributions
 	$(BIN)/python -m pytest -n 2 -m slow
 
 $(VENV)/.lowest: $(VENV)/bin/python pyproject.toml

@@ -9,8 +9,8 @@ import pytest
 from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
-settings.register_profile("house", deadline=None, derandomize=True)
-settings.load_profile("house")
+settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.load_profile("repeatable")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -25,7 +25,9 @@ import torch
 
 try:
     import msgspec  # noqa: F401
-except ImportError:  # the messages need it and the kernels do not: go round the front door
+except (
+    ImportError
+):  # the messages need it and the kernels do not: import them without the package's __init__
     front = types.ModuleType("fedwqcp")
     front.__path__ = [str(Path(__file__).parents[1] / "src" / "fedwqcp")]
     sys.modules["fedwqcp"] = front

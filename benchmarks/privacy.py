@@ -4,7 +4,7 @@ Run: python benchmarks/privacy.py --data FOLDER   (needs scikit-learn; writes re
 and: python benchmarks/privacy.py --page          (writes the tables of docs/explanation/privacy.md)
 
 A linear model is trained on 6000 images. Of the rest, 10000 are for test, and calibration samples
-are drawn again and again from the others. Over the mechanism's noise the mean is exact, by its law.
+are drawn again and again from the others. Over the mechanism's noise the mean is exact.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ def private(samples: list[np.ndarray], epsilon: float, form: str, curve: Curve) 
     if found is None:
         return {"coverage": 1.0, "size": 10.0, "finite": 0.0}
     covered, sizes = curve.at(edges)
-    laws = np.array([found.probabilities(count_bins(sample, edges)) for sample in samples])
-    return {"coverage": float((laws @ covered).mean()), "size": float((laws @ sizes).mean()),
+    chances = np.array([found.probabilities(count_bins(sample, edges)) for sample in samples])
+    return {"coverage": float((chances @ covered).mean()), "size": float((chances @ sizes).mean()),
             "finite": 1.0}  # fmt: skip
 
 
@@ -116,7 +116,7 @@ def round_of(pool: np.ndarray, epsilon: float | None, form: str, curve: Curve) -
     """Return coverage and size of FedWQ-CP on the thresholds of six agents."""
     rng, edges = np.random.default_rng(2), edges_of(BINS, None)
     rule: Method = fw.methods.get("fedwq-cp", overflow="exclude")
-    laws = {
+    mechanisms = {
         n: None if epsilon is None else mechanism(
             n, ALPHA, epsilon=epsilon, bins=BINS, gamma=GAMMA, form=form, failure=GAMMA * ALPHA
         )
@@ -129,13 +129,19 @@ def round_of(pool: np.ndarray, epsilon: float | None, form: str, curve: Curve) -
             sample = rng.choice(pool, n, replace=False)
             if epsilon is None:
                 q = fw.conformal_quantile(sample, ALPHA)
-            elif laws[n] is None:
+            elif mechanisms[n] is None:
                 q = np.inf
             else:
-                q = edges[rng.choice(BINS, p=laws[n].probabilities(count_bins(sample, edges)))]
+                q = edges[
+                    rng.choice(BINS, p=mechanisms[n].probabilities(count_bins(sample, edges)))
+                ]
             answers.append(LocalQuantile(float(q), n))
         thresholds.append(rule.aggregate(answers, ALPHA).value)
-    used = sum(law is not None for law in laws.values()) if epsilon is not None else len(AGENTS)
+    used = (
+        sum(each is not None for each in mechanisms.values())
+        if epsilon is not None
+        else len(AGENTS)
+    )
     return {**summed(curve.at(np.array(thresholds))), "used": used}
 
 

@@ -89,22 +89,22 @@ def test_band_by_hand() -> None:
 @given(st.integers(1, 400), st.integers(1, 300), st.floats(0.01, 0.99), levels)
 def test_band_agrees_with_scipy(m: int, n: int, share: float, level: float) -> None:
     rank = max(1, round(share * n))
-    law = stats.betabinom(m, rank, n + 1 - rank)
+    exact = stats.betabinom(m, rank, n + 1 - rank)
     low, high = band(m, rank, n, level)
     tail = (1 - level) / 2
     slack = 1e-9  # where the mass of a tail is the level itself, rounding decides
-    assert law.cdf(low - 1) <= tail + slack
-    assert law.cdf(low) >= tail - slack
-    assert law.sf(high) <= tail + slack
-    assert law.sf(high - 1) >= tail - slack
+    assert exact.cdf(low - 1) <= tail + slack
+    assert exact.cdf(low) >= tail - slack
+    assert exact.sf(high) <= tail + slack
+    assert exact.sf(high - 1) >= tail - slack
 
 
 def test_band_of_many_points_is_stable() -> None:
     m, n = 100_000, 5000
     rank = conformal_rank(n, 0.05)
-    law = stats.betabinom(m, rank, n + 1 - rank)
+    exact = stats.betabinom(m, rank, n + 1 - rank)
     low, high = band(m, rank, n, 1 - 2e-6)
-    mass = law.pmf(np.arange(m + 1))
+    mass = exact.pmf(np.arange(m + 1))
     assert mass[:low].sum() < 1e-6 < mass[: low + 1].sum()
     assert mass[high + 1 :].sum() < 1e-6 < mass[high:].sum()
 

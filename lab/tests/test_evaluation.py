@@ -131,8 +131,8 @@ def test_a_local_maximum_is_a_reading_that_stays_within_the_range_of_the_score()
 def test_fewer_components_are_the_first_ones_of_the_density():
     unit = labels_unit()
     # one Gaussian in two dimensions: weight, mean, upper triangle of the covariance
-    law = np.array([1, 2, 1.0, 5.0, 6.0, 2.0, 0.5, 3.0])
-    setting = dataclasses.replace(unit.setting, feature_law=law)
+    density = np.array([1, 2, 1.0, 5.0, 6.0, 2.0, 0.5, 3.0])
+    setting = dataclasses.replace(unit.setting, feature_law=density)
     plan = MethodPlan(name="x", method="cphet", aim="training", components=1)
     scored = prepare(unit, experiment().presets[1])
     assert target_of(setting, plan) == (1.0, 1.0, 1.0, 5.0, 2.0)

@@ -146,8 +146,8 @@ def test_empty_sets_are_counted_explained_and_can_be_forbidden(three_sites):
     assert "--no-allow-empty" in said
     rows = (three_sites / "sets.csv").read_text().splitlines()[1:]
     assert [row.split(",")[2] for row in rows] == [" ".join(map(str, one)) for one in sets]
-    told = json.loads(predict("--json"))
-    assert told["empty"] == told["measured"][0]["empty"] == sets.empty().mean()
+    printed = json.loads(predict("--json"))
+    assert printed["empty"] == printed["measured"][0]["empty"] == sets.empty().mean()
     said = predict("--no-allow-empty")
     assert "0.0% empty" in said
     assert "excludes every label" not in said

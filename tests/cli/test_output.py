@@ -85,7 +85,7 @@ def test_words_and_facts_are_never_mixed(capsys):
 
 
 @pytest.fixture
-def house(tmp_path, monkeypatch):
+def folder(tmp_path, monkeypatch):
     """An empty folder with a roster, outputs of two agents, and a closed round of the ledger."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("FEDWQCP_DATA", raising=False)
@@ -97,14 +97,14 @@ def house(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_a_round(house):
+def test_a_round(folder):
     opened = call_json("server", "open", "--agents", "roster.toml", "--alpha", 0.1)
     assert opened["agents"] == ["a", "b"]
     assert opened["file"] == "round.json"
     for name in ("a", "b"):
         facts = call_json("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
                     "--agent", name)  # fmt: skip
-        assert facts["bytes"] == (house / facts["answer"]).stat().st_size
+        assert facts["bytes"] == (folder / facts["answer"]).stat().st_size
         assert (facts["new"], facts["notes"], facts["budget_left"]) == (True, [], None)
     closed = call_json("server", "close", "round.json", "a.json", "b.json")
     assert closed["closed"]
@@ -116,22 +116,22 @@ def test_a_round(house):
     (found,) = sets["measured"]
     assert sets["n"] == found["n"] == 60
     assert found["low"] <= found["rate"] <= found["high"]
-    assert len((house / sets["sets"]).read_text().splitlines()) == 61
+    assert len((folder / sets["sets"]).read_text().splitlines()) == 61
 
 
-def test_a_round_that_goes_on_and_one_with_a_refusal(house):
+def test_a_round_that_goes_on_and_one_with_a_refusal(folder):
     call_json("server", "open", "--agents", "roster.toml", "--alpha", 0.1, "--method", "fcp",
          "--quorum", 1)  # fmt: skip
     call_json("agent", "calibrate", "--round", "round.json", "--outputs", "a.npz", "--agent", "a",
          "--max-share", 1)  # fmt: skip
-    (house / "b.json").write_text("{}")
+    (folder / "b.json").write_text("{}")
     facts = call_json("server", "close", "round.json", "a.json", "b.json")
     assert facts["closed"] is False
     assert facts["asks"] == ["round.ask-1.json"]
     assert len(facts["refused"]) == 1
 
 
-def test_advice_after_a_first_look(house):
+def test_advice_after_a_first_round(folder):
     call_json("server", "open", "--agents", "roster.toml", "--alpha", 0.1)
     for name in ("a", "b"):
         call_json("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
@@ -158,16 +158,16 @@ def test_lists():
     assert "aps" in {row["name"] for row in call_json("scores")["scores"]}
 
 
-def test_a_monitor(house):
+def test_a_monitor(folder):
     assert call_json("monitor", "open", "m.json", "--agent", "a", "--alpha", 0.1)["agents"] == ["a"]
-    (house / "rows.csv").write_text("covered\n" + "1\n" * 20)
+    (folder / "rows.csv").write_text("covered\n" + "1\n" * 20)
     assert call_json("monitor", "update", "m.json", "rows.csv", "--agent", "a")["alarms"] == 0
     (stream,) = call_json("monitor", "show", "m.json")["streams"]
     assert (stream["agent"], stream["n"]) == ("a", 20)
     assert call_json("monitor", "recalibrated", "m.json", "--agent", "a")["agents"] == ["a"]
 
 
-def test_figures_and_pages(house, monkeypatch):
+def test_figures_and_pages(folder, monkeypatch):
     """The work itself is tested where it is done."""
     monkeypatch.setattr(report.figures, "draw", lambda name, source, out, known: out)
     assert call_json("report", "figure", "ecdf", "out", "-o", "f.svg")["files"] == ["f.svg"]
@@ -186,30 +186,30 @@ def test_a_command_that_moved_says_where_to(old, new):
     assert f"`fedwqcp-lab {new}`" in done.stderr
 
 
-def test_keys_for_trying_out(house):
+def test_keys_for_trying_out(folder):
     pytest.importorskip("cryptography")
     facts = call_json("certs", "keys", "--agent", "a")
     assert "keys/ca.crt" in facts["files"]
 
 
-def test_keys_that_sign(house):
+def test_keys_that_sign(folder):
     pytest.importorskip("cryptography")
     made = call_json("keys", "new", "site.pem")
     assert made["key"] == "site.pem"
     assert call_json("keys", "show", "site.pem")["public"] == made["public"]
 
 
-def test_an_app_of_ones_own(house):
+def test_an_app_of_ones_own(folder):
     pytest.importorskip("flwr")
     assert "my-app/pyproject.toml" in call_json("flower", "new", "my-app")["files"]
 
 
-def test_a_job_of_ones_own(house):
+def test_a_job_of_ones_own(folder):
     pytest.importorskip("nvflare.apis")
     assert "my-job/meta.json" in call_json("nvflare", "new", "my-job")["files"]
 
 
-def test_a_startup_kit(house):
+def test_a_startup_kit(folder):
     pytest.importorskip("nvflare.apis")
     Path("kit/local").mkdir(parents=True)
     Path("kit/local/resources.json.default").write_text('{"components": []}')
@@ -217,7 +217,7 @@ def test_a_startup_kit(house):
     assert "kit/local/resources.json" in call_json("nvflare", "allow", "kit")["files"]
 
 
-def test_the_demo(house, monkeypatch):
+def test_the_demo(folder, monkeypatch):
     pytest.importorskip("matplotlib")
     pytest.importorskip("sklearn")
     monkeypatch.setattr(demo, "run", lambda *settings: results())

@@ -30,7 +30,7 @@ NAMES = ("a", "b", "c", "d")
 
 
 @pytest.fixture
-def house(tmp_path, monkeypatch):
+def folder(tmp_path, monkeypatch):
     """Outputs of four agents, of which b's labels are what its model thinks least likely."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "roster.toml").write_text('agents = ["a", "b", "c", "d"]\nn_classes = 3\n')
@@ -42,11 +42,11 @@ def house(tmp_path, monkeypatch):
     return tmp_path
 
 
-def closed(house, *terms):
+def closed(folder, *terms):
     """Run a round to its end; return what is said at each step, and the last object."""
     call("server", "open", "--agents", "roster.toml", "--score", "lac", *terms)
     said, answers, ask = [], [], ()
-    while not (house / "release.json").exists():
+    while not (folder / "release.json").exists():
         for name in NAMES:
             answers.append(f"{name}.step-{len(said)}.json")
             call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
@@ -56,8 +56,8 @@ def closed(house, *terms):
     return said, call_json("server", "close", "round.json", *answers)
 
 
-def test_a_liar_is_named(house):
-    said, facts = closed(house, "--method", "rob-fcp", "--alpha", 0.1, "--alpha", 0.2)
+def test_a_byzantine_agent_is_named(folder):
+    said, facts = closed(folder, "--method", "rob-fcp", "--alpha", 0.1, "--alpha", 0.2)
     assert [each["left_out"] for each in facts["thresholds"]] == [["b"], ["b"]]
     assert [each["loss"] for each in facts["thresholds"]] == [1.0, 1.0]
     q = facts["thresholds"][0]["thresholds"][0]
@@ -69,8 +69,8 @@ def test_a_liar_is_named(house):
     assert "averag" not in said[-1]
 
 
-def test_what_comes_next_is_told(house):
-    said, _ = closed(house, "--method", "fcp", "--setting", "probes=4095", "--alpha", 0.1)
+def test_the_next_command_is_printed(folder):
+    said, _ = closed(folder, "--method", "fcp", "--setting", "probes=4095", "--alpha", 0.1)
     assert "send round.ask-1.json to the agents" in said[0]
     assert "agent calibrate --ask" in said[0]
     assert "with the answers of all steps so far" in said[0]
@@ -78,17 +78,17 @@ def test_what_comes_next_is_told(house):
 
 
 @pytest.mark.parametrize("method", ["guarded-median-cp", "weighted-median-cp", "trimmed-mean-cp"])
-def test_averaging_is_no_matter_where_nothing_was_averaged(house, method):
-    said, facts = closed(house, "--method", method, "--alpha", 0.1)
+def test_averaging_is_no_matter_where_nothing_was_averaged(folder, method):
+    said, facts = closed(folder, "--method", method, "--alpha", 0.1)
     assert facts["diagnoses"] == []
     assert "averag" not in said[0]
     assert ("only as far as its own data allow" in said[0]) == (method == "guarded-median-cp")
 
 
-def test_averaging_is_judged_where_thresholds_were_averaged(house):
-    said, facts = closed(house, "--method", "fedavgq-cp", "--alpha", 0.1, "--alpha", 0.4)
+def test_averaging_is_judged_where_thresholds_were_averaged(folder):
+    said, facts = closed(folder, "--method", "fedavgq-cp", "--alpha", 0.1, "--alpha", 0.4)
     assert [found["alpha"] for found in facts["diagnoses"]] == [0.1, 0.4]
-    release = json.loads((house / "release.json").read_text())
+    release = json.loads((folder / "release.json").read_text())
     for alpha, each, outcome in zip(
         (0.1, 0.4), facts["thresholds"], release["outcomes"], strict=True
     ):
@@ -96,22 +96,22 @@ def test_averaging_is_judged_where_thresholds_were_averaged(house):
         assert f"alpha={alpha}: threshold {outcome['value']:.6g} for all agents" in said[0]
 
 
-def test_private_thresholds_that_are_infinite_have_their_own_reason(house):
-    said, _ = closed(house, "--method", "private-fedwq-cp", "--alpha", 0.1)
+def test_private_thresholds_that_are_infinite_have_their_own_reason(folder):
+    said, _ = closed(folder, "--method", "private-fedwq-cp", "--alpha", 0.1)
     assert "n is too small for epsilon=1 and alpha=0.1" in said[0]
     assert "a larger epsilon, or more points" in said[0]
     assert "themselves" not in said[0]
     assert "fcp" not in said[0]
 
 
-def test_a_private_median_is_not_judged_as_a_mean(house):
-    _, facts = closed(house, "--method", "private-fedwq-cp", "--setting", "epsilon=40",
+def test_a_private_median_is_not_judged_as_a_mean(folder):
+    _, facts = closed(folder, "--method", "private-fedwq-cp", "--setting", "epsilon=40",
                      "--setting", "combine=weighted-median-cp", "--alpha", 0.2)  # fmt: skip
     assert facts["diagnoses"] == []
     assert facts["thresholds"][0]["whose"] == "all"
 
 
-def test_a_round_that_can_no_longer_keep_its_promise_is_refused(house):
+def test_a_round_that_can_no_longer_keep_its_promise_is_refused(folder):
     words = ("--method", "weighted-median-cp", "--setting", "byzantine=2", "--alpha", 0.1)
     call("server", "open", "--agents", "roster.toml", "--score", "lac", *words)
     for name in NAMES:
@@ -119,16 +119,16 @@ def test_a_round_that_can_no_longer_keep_its_promise_is_refused(house):
             "--agent", name)  # fmt: skip
     said = refusal("server", "close", "round.json", *(f"{name}.json" for name in NAMES), code=3)
     assert "byzantine=2 agents, and its answers withstand 1" in said
-    assert not (house / "release.json").exists()
+    assert not (folder / "release.json").exists()
 
 
 def made(score, method="fedwq-cp", spread=True, **options):
     """Return a record of agents that lie apart, or are alike."""
     rng = np.random.default_rng(0)
-    laws = ((1, 9), (1, 4), (5, 1)) if spread else ((1, 1),) * 3
+    shapes = ((1, 9), (1, 4), (5, 1)) if spread else ((1, 1),) * 3
     cals = {
-        name: fw.Calibration(rng.beta(*law, size=400), np.arange(400) % 4, n_classes=4)
-        for name, law in zip("abc", laws, strict=True)
+        name: fw.Calibration(rng.beta(*shape, size=400), np.arange(400) % 4, n_classes=4)
+        for name, shape in zip("abc", shapes, strict=True)
     }
     return fw.calibrate(cals, score=score, method=method, **{"alpha": 0.1, **options})
 
@@ -424,32 +424,32 @@ def test_flower_new_writes_an_app(tmp_path):
     assert (tmp_path / "my-app" / "my_app" / "client_app.py").exists()
 
 
-def test_two_rounds_share_no_file_and_a_folder_holds_the_answers(house):
+def test_two_rounds_share_no_file_and_a_folder_holds_the_answers(folder):
     ids = []
     for _ in range(2):
         facts = call_json("server", "open", "--agents", "roster.toml", "--score", "lac",
                           "--alpha", 0.1, "--quorum", 2, plain=False)  # fmt: skip
         ids.append(facts["round"])
         assert facts["file"] == f"round-{ids[-1]}.json"
-    (house / "answers").mkdir()
+    (folder / "answers").mkdir()
     for id in ids:
         for name in NAMES[:2]:
             call("agent", "calibrate", "--round", f"round-{id}.json", "--outputs", f"{name}.npz",
                  "--agent", name, plain=False)  # fmt: skip
-            (house / f"{name}-{id}.json").rename(house / "answers" / f"{name}-{id}.json")
+            (folder / f"{name}-{id}.json").rename(folder / "answers" / f"{name}-{id}.json")
     said = call("server", "close", f"round-{ids[0]}.json", "answers", plain=False)
     assert f"refused: agent 'a': round: this round uses {ids[0]}" in said
     assert fw.load(f"release-{ids[0]}.json").used == ("a", "b")
     call("agent", "predict", "--release", f"release-{ids[0]}.json", "--outputs", "c.npz",
          "--agent", "c", plain=False)  # fmt: skip
-    assert (house / f"sets-c-{ids[0]}.csv").exists()
+    assert (folder / f"sets-c-{ids[0]}.csv").exists()
     call("server", "close", f"round-{ids[1]}.json", "answers", plain=False)
-    (house / "empty").mkdir()
+    (folder / "empty").mkdir()
     with pytest.raises(InputError, match=r"empty must hold answers, files that end in \.json"):
         call("server", "close", f"round-{ids[1]}.json", "empty", plain=False)
 
 
-def test_the_rounds_own_files_are_no_answers(house):
+def test_the_rounds_own_files_are_no_answers(folder):
     call("server", "open", "--agents", "roster.toml", "--score", "lac", "--alpha", 0.1)
     for name in NAMES:
         call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
@@ -459,16 +459,16 @@ def test_the_rounds_own_files_are_no_answers(house):
         assert "refused" not in call("server", "close", "round.json", ".")
 
 
-def test_who_sends_nothing_is_no_answer_and_the_quorum_can_be_set(house, monkeypatch):
+def test_who_sends_nothing_is_no_answer_and_the_quorum_can_be_set(folder, monkeypatch):
     call("server", "open", "--agents", "roster.toml", "--alpha", 0.1, "--setting", "tail=8",
          "--quorum", 3)  # fmt: skip
     for name in NAMES[:3]:
         call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
              "--agent", name)  # fmt: skip
-    (house / "c.json").write_text("{}")
+    (folder / "c.json").write_text("{}")
     with pytest.raises(QuorumError, match=r"refused: c \(message\); no answer: d\. .* --quorum"):
         call("server", "close", "round.json", "a.json", "b.json", "c.json")
-    (house / "c.json").unlink()
+    (folder / "c.json").unlink()
     call("agent", "calibrate", "--round", "round.json", "--outputs", "c.npz", "--agent", "c")
     monkeypatch.setenv("COLUMNS", "80")
     said = call("server", "close", "round.json", "a.json", "b.json", "c.json")

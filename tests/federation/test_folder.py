@@ -456,8 +456,8 @@ def left_out(true, status, reason=""):
     received = {name: found for name, found in true.received.items() if name != "c"}
     outcomes = true.outcomes
     if true.rounds == 1:
-        told = [found for (found,) in received.values()]
-        outcomes = (methods.get("fedwq-cp").aggregate(told, 0.2),)
+        summaries = [found for (found,) in received.values()]
+        outcomes = (methods.get("fedwq-cp").aggregate(summaries, 0.2),)
     return replace(true, agents=agents, received=received, outcomes=outcomes)
 
 

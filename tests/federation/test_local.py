@@ -266,7 +266,7 @@ def test_federated_quantiles_are_those_of_the_pooled_data():
 def test_a_secure_quantile_shows_the_server_no_agents_counts():
     seen = []
     values = {"a": [1.0, 2.0], "b": [3.0], "c": [4.0]}
-    fw.federated_quantile(values, 0.5, on_exchange=lambda *told: seen.append(told))
+    fw.federated_quantile(values, 0.5, on_exchange=lambda *exchange: seen.append(exchange))
     assert {name for _, name, _, _ in seen} == set(values)
     assert max(step for step, *_ in seen) == 16  # sizes, then 16 questions of 15 values
     with pytest.raises(InputError, match="at least 3 agents"):

@@ -162,8 +162,8 @@ def test_intervals_by_hand():
         0.4: [(9.5, 10.5), (19.5, 20.5)],  # rank ceil(5 * 0.6) = 3
         0.25: [(9.0, 11.0), (19.0, 21.0)],  # rank ceil(5 * 0.75) = 4
     }
-    told = release.measure("a", [10.0, 20.0], [10.75, 20.0], alpha=0.4)
-    assert (told.hits, told.size, told.empty) == (1, 1.0, 0.0)
+    measured = release.measure("a", [10.0, 20.0], [10.75, 20.0], alpha=0.4)
+    assert (measured.hits, measured.size, measured.empty) == (1, 1.0, 0.0)
 
 
 def test_groups_and_labels_have_their_own_thresholds():

@@ -187,7 +187,7 @@ class Next(Question):
 
 @dataclass(frozen=True)
 class TwoSteps(Method[Said]):
-    """Each agent says its n; then each is told the sum of the others and says it again."""
+    """Each agent says its n; then each is sent the sum of the others and says it again."""
 
     summaries = (Said,)
     questions = (Begin, Next)

@@ -69,9 +69,9 @@ def skewed(seed, sizes, n_classes):
     rng = np.random.default_rng(seed)
     data = []
     for i, n in enumerate(sizes):
-        law = rng.dirichlet(np.full(n_classes, 0.4))
-        law[(i + 1) % n_classes] = 0
-        y = rng.choice(n_classes, size=n, p=law / law.sum())
+        mix = rng.dirichlet(np.full(n_classes, 0.4))
+        mix[(i + 1) % n_classes] = 0
+        y = rng.choice(n_classes, size=n, p=mix / mix.sum())
         v = np.minimum(1.0, np.round(rng.beta(2, 1 + y, size=n) * 1.1, 2))
         data.append((v.tolist(), y.tolist()))
     return data
@@ -106,12 +106,12 @@ def test_exact_gives_the_weighted_quantile_of_each_target(drawn, alpha):
 @pytest.mark.parametrize("sizes", [(300, 20, 0, 1), (5, 2), (40, 40, 40)])
 def test_exact_on_skewed_federations(alpha, sizes):
     data = skewed(len(sizes), sizes, 5)
-    law = (0.5, 0.25, 0.125, 0.125, 0.0)
+    mix = (0.5, 0.25, 0.125, 0.125, 0.0)
     method = DPFedCP(solver="exact")
     release = fw.calibrate(
-        calibrations(data, 5), method=method, target=law, alpha=alpha, allow_large_alpha=True
+        calibrations(data, 5), method=method, target=mix, alpha=alpha, allow_large_alpha=True
     )
-    assert release.threshold("a0").tolist() == thresholds(data, 5, alpha, law)
+    assert release.threshold("a0").tolist() == thresholds(data, 5, alpha, mix)
     assert str(release.guarantee) == "target-shift, approximate"
     assert "class-conditional" in release.assumption
 
@@ -140,16 +140,16 @@ def test_subsample_uses_the_first_points_that_the_server_drew():
     data = spread(11, (80, 15, 0, 4), 3)
     n = np.array([len(v) for v, _ in data])
     drawn = np.random.default_rng(5).multinomial(n.sum() // 2, n / n.sum())
-    law = (0.25, 0.25, 0.5)
+    mix = (0.25, 0.25, 0.5)
     exact = DPFedCP(solver="exact", subsample=True, seed=5)
-    release = fw.calibrate(calibrations(data, 3), method=exact, target=law, alpha=0.2)
+    release = fw.calibrate(calibrations(data, 3), method=exact, target=mix, alpha=0.2)
     tens = drawn - drawn % 10
     used = np.where(n - tens < 10, n, tens)  # in tens, all where fewer would be left
-    expected = thresholds(data, 3, 0.2, law, first=used)
+    expected = thresholds(data, 3, 0.2, mix, first=used)
     assert release.threshold("a0").tolist() == expected
-    assert expected != thresholds(data, 3, 0.2, law)
+    assert expected != thresholds(data, 3, 0.2, mix)
     rounds = DPFedCP(subsample=True, seed=5, step_size=5e-3, local_steps=6)
-    found = fw.calibrate(calibrations(data, 3), method=rounds, target=law, alpha=0.2).threshold(
+    found = fw.calibrate(calibrations(data, 3), method=rounds, target=mix, alpha=0.2).threshold(
         "a0"
     )
     assert found == pytest.approx(expected, abs=5e-3 * 6)  # step_size x local_steps
@@ -188,14 +188,14 @@ def spread(seed, sizes, n_classes):
 
 def test_one_local_step_is_central_descent():
     """The shares lambda_i make K = 1 the gradient step on the whole federation's loss."""
-    data, law = skewed(9, (30, 12, 0, 5), 3), (0.5, 0.2, 0.3)
+    data, mix = skewed(9, (30, 12, 0, 5), 3), (0.5, 0.2, 0.3)
     alpha, gamma, eta, rounds = 0.2, 0.05, 0.01, 40
     method = DPFedCP(rounds=rounds, local_steps=1, step_size=eta, smoothing=gamma, average="last")
     found = fw.calibrate(
-        calibrations(data, 3), method=method, target=law, alpha=alpha, allow_large_alpha=True
+        calibrations(data, 3), method=method, target=mix, alpha=alpha, allow_large_alpha=True
     ).threshold("a0")
     labels = [y for _, ys in data for y in ys]
-    w = [len(labels) * law[y] / labels.count(y) for y in range(3)]
+    w = [len(labels) * mix[y] / labels.count(y) for y in range(3)]
     for y in range(3):
         points = [(v, w[c]) for vs, ys in data for v, c in zip(vs, ys, strict=True)] + [(1.0, w[y])]
         q = 1 - alpha
@@ -207,12 +207,12 @@ def test_one_local_step_is_central_descent():
 
 @pytest.mark.parametrize(("average", "error"), [("last", 0.02), ("half", 0.02), ("all", 0.06)])
 def test_rounds_end_near_the_quantile(average, error):
-    data, law = spread(7, (120, 60, 0, 9), 3), (0.3, 0.3, 0.4)
+    data, mix = spread(7, (120, 60, 0, 9), 3), (0.3, 0.3, 0.4)
     method = DPFedCP(step_size=5e-3, local_steps=6, average=average, start=0.5)
-    found = fw.calibrate(calibrations(data, 3), method=method, target=law, alpha=0.2).threshold(
+    found = fw.calibrate(calibrations(data, 3), method=method, target=mix, alpha=0.2).threshold(
         "a0"
     )
-    assert found == pytest.approx(thresholds(data, 3, 0.2, law), abs=error)
+    assert found == pytest.approx(thresholds(data, 3, 0.2, mix), abs=error)
 
 
 def test_own_targets_in_rounds():
@@ -280,10 +280,10 @@ def test_a_tiny_discrete_gaussian_is_zero(sigma):
 def test_discrete_gaussian_has_its_law():
     drawn = discrete_gaussian(1.5, 20_000, np.random.default_rng(0))
     support = np.arange(-12, 13)
-    law = np.exp(-(support**2) / (2 * 1.5**2))
-    law /= law.sum()
+    mix = np.exp(-(support**2) / (2 * 1.5**2))
+    mix /= mix.sum()
     seen = np.array([(drawn == k).mean() for k in support])
-    assert np.abs(seen - law).max() < 5 * np.sqrt(0.25 / 20_000)
+    assert np.abs(seen - mix).max() < 5 * np.sqrt(0.25 / 20_000)
     assert drawn.dtype == np.int64
 
 

@@ -198,8 +198,8 @@ def test_by_group_each_group_has_its_own_risk():
     assert release.by_group("a") == {"f": 0.8, "m": 0.4}
 
 
-def law(rng, n, agent):
-    """Findings of one site: eight labels, one law of X, a model that is worse at some sites."""
+def findings(rng, n, agent):
+    """Findings of one site: eight labels, the same for all, and a model worse at some sites."""
     truth = rng.random((n, 8)) < rng.beta(0.5, 2, size=(n, 8))
     noise = rng.normal(scale=0.5 + 0.5 * agent, size=(n, 8))
     return 1 / (1 + np.exp(-(4 * truth - 2 + noise))), truth
@@ -225,12 +225,12 @@ def test_the_expected_loss_is_kept(correction):
     losses = np.empty((runs, M))
     for run in range(runs):
         cals = {
-            f"a{k}": calibration(*law(rng, n, kind))
+            f"a{k}": calibration(*findings(rng, n, kind))
             for k, (n, kind) in enumerate(zip(sizes, kinds, strict=True))
         }
         release = fw.calibrate(cals, method=method, alpha=alpha, score=SCORE)
         for k, kind in enumerate(kinds):
-            probs, labels = law(rng, 40, kind)
+            probs, labels = findings(rng, 40, kind)
             sets = SCORE.invert(probs, release.threshold(f"a{k}"))
             losses[run, k] = false_negatives(sets, labels).mean()
     found = losses  # site by site; or over what the correction speaks of

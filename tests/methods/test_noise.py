@@ -1,4 +1,4 @@
-"""The private threshold: its level, its law, its privacy and its coverage."""
+"""The private threshold: its level, its distribution, its privacy and its coverage."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def test_the_law_is_the_one_of_the_source():
     q, alpha, epsilon = 0.75, 0.2, 3.0
     binned = edges[np.searchsorted(edges, scores)]
     weights = published_weights(binned, edges, q, epsilon * alpha)
-    law = Mechanism(q, epsilon * alpha / (2 * q * (1 - q))).probabilities(counts)
-    np.testing.assert_allclose(law, np.array(weights) / sum(weights), rtol=1e-12)
+    exact = Mechanism(q, epsilon * alpha / (2 * q * (1 - q))).probabilities(counts)
+    np.testing.assert_allclose(exact, np.array(weights) / sum(weights), rtol=1e-12)
 
 
 SMALL = [
@@ -107,9 +107,12 @@ def test_sizes_get_two_sided_geometric_noise(epsilon):
     drawn = np.array([noised_size(1000, epsilon, rng) for _ in range(4000)]) - 1000
     ratio = exp(-epsilon)
     reach = int(4 / epsilon) + 1
-    law = [(1 - ratio) / (1 + ratio) * ratio ** abs(k) for k in range(-reach, reach + 1)]
+    exact = [(1 - ratio) / (1 + ratio) * ratio ** abs(k) for k in range(-reach, reach + 1)]
     inside = [int((drawn == k).sum()) for k in range(-reach, reach + 1)]
-    found, expected = np.array([*inside, 4000 - sum(inside)]), np.array([*law, 1 - sum(law)]) * 4000
+    found, expected = (
+        np.array([*inside, 4000 - sum(inside)]),
+        np.array([*exact, 1 - sum(exact)]) * 4000,
+    )
     enough = expected > 5
     found = np.append(found[enough], found[~enough].sum())
     expected = np.append(expected[enough], expected[~enough].sum())
@@ -246,7 +249,7 @@ def test_settings_without_a_meaning_are_refused(change, says):
         check_private(**{**good, **change})
 
 
-LAWS = {
+DISTRIBUTIONS = {
     "uniform": lambda rng, shape: rng.uniform(size=shape),
     "piled up at the top": lambda rng, shape: rng.beta(8, 0.5, size=shape),
     "tied": lambda rng, shape: np.ceil(rng.uniform(size=shape) * 20) / 20,
@@ -271,15 +274,15 @@ LAWS = {
 @pytest.mark.guarantee("private-fedwq-cp", "Each agent's own threshold covers its own new points")
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["published", "tight"])
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("shape", DISTRIBUTIONS)
 @pytest.mark.parametrize(("n", "epsilon"), [(300, 1.0), (60, 6.0), (1000, 0.5)])
-def test_an_agent_covers_its_own_points(law, form, n, epsilon):
-    rng, trials = np.random.default_rng([n, len(law)]), 3000
+def test_an_agent_covers_its_own_points(shape, form, n, epsilon):
+    rng, trials = np.random.default_rng([n, len(shape)]), 3000
     edges = edges_of(200, None)
     found = mechanism(n, 0.1, epsilon=epsilon, bins=200, gamma=0.1, form=form, failure=0.01)
     hits = 0
     for _ in range(trials):
-        scores = LAWS[law](rng, n + 1)
+        scores = DISTRIBUTIONS[shape](rng, n + 1)
         probs = found.probabilities(count_bins(scores[:-1], edges))
         hits += scores[-1] <= edges[rng.choice(len(edges), p=probs)]
     assert stats.binom.cdf(hits, trials, 0.9) > RARE

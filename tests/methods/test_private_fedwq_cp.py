@@ -164,12 +164,12 @@ def test_noise_comes_from_the_agent_and_not_from_the_round():
 def test_the_draw_follows_the_law_through_an_agent():
     method = PrivateFedWQCP(epsilon=1.0, bins=40)
     cal = Calibration(np.random.default_rng(4).uniform(size=150))
-    law = mechanism(
+    exact = mechanism(
         150, 0.2, epsilon=1.0, bins=40, gamma=0.1, form="published", failure=0.1 * 0.2
     ).probabilities(count_bins(cal.scores, edges_of(40, None)))
     rng = np.random.default_rng(5)
     drawn = [round(40 * method.answer(cal, Begin(), 0.2, rng).threshold) - 1 for _ in range(1500)]
-    found, expected = np.bincount(drawn, minlength=40), 1500 * law
+    found, expected = np.bincount(drawn, minlength=40), 1500 * exact
     enough = expected > 5
     rest = [found[~enough].sum()], [expected[~enough].sum()]
     pooled = np.append(found[enough], rest[0]), np.append(expected[enough], rest[1])
@@ -220,17 +220,17 @@ def test_a_round_in_one_process():
 @pytest.mark.guarantee("private-fedwq-cp", "The mean is a heuristic, as in FedWQ-CP.")
 @pytest.mark.slow
 def test_what_averaging_private_thresholds_gives():
-    """Five agents with one law: nothing is proved of the mean; here it covers."""
+    """Five agents with one distribution: nothing is proved of the mean; here it covers."""
     rng, hits, trials = np.random.default_rng(9), 0, 1500
     edges, sizes = edges_of(200, None), (300, 400, 600, 1000, 2000)
-    laws = [
+    mechanisms = [
         mechanism(n, 0.1, epsilon=1.0, bins=200, gamma=0.1, form="published", failure=0.01)
         for n in sizes
     ]
     for _ in range(trials):
         drawn = [
-            edges[rng.choice(200, p=law.probabilities(count_bins(rng.uniform(size=n), edges)))]
-            for n, law in zip(sizes, laws, strict=True)
+            edges[rng.choice(200, p=each.probabilities(count_bins(rng.uniform(size=n), edges)))]
+            for n, each in zip(sizes, mechanisms, strict=True)
         ]
         hits += (
             rng.uniform()

@@ -1,4 +1,4 @@
-"""Confidence sequences against exact laws: the probability of ever being wrong, by recursion."""
+"""Confidence sequences against exact distributions: the chance of ever being wrong."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def test_counts_of_one_row_are_a_row_and_larger_ones_keep_the_mean():
     ones = after([1, 0, 1])
     single = advance(DropTest(), np.array([1, 1, 1]), np.array([1, 0, 1]), 0.1, 0.05)
     assert single == ones
-    # a step of four rows at the promised rate: the mean over its law is 1
+    # a step of four rows at the promised rate: the mean over its distribution is 1
     T, alpha, mean = 4, 0.2, 0.0
     for rows in product([0, 1], repeat=T):
         chance = prod(1 - alpha if hit else alpha for hit in rows)

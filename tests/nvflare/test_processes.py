@@ -157,8 +157,8 @@ def test_a_job_that_brings_code_is_refused(federation, root, executor, reason):
 
     def refused(name):
         """Tell whether a site said no, in its own log or to the coordinator."""
-        told = re.search(f"{name}: [^',]*{reason}", federation.processes.output(SERVER))
-        return bool(told) or reason in federation.processes.output(name)
+        found = re.search(f"{name}: [^',]*{reason}", federation.processes.output(SERVER))
+        return bool(found) or reason in federation.processes.output(name)
 
     wait_until(lambda: all(map(refused, SITES)), 120, "the refusal of each site")
     assert not shown.exists()
@@ -216,11 +216,11 @@ def test_after_the_server_was_killed_a_new_round_works(federation, root):
 
 def test_the_demo_releases_what_one_process_releases_and_stops_every_process(tmp_path):
     before = descendants(os.getpid())
-    told = call_json("nvflare", "demo", "--out", tmp_path / "demo")
+    found = call_json("nvflare", "demo", "--out", tmp_path / "demo")
     assert not descendants(os.getpid()).keys() - before.keys()
-    assert told["matches"]
-    assert len(told["sites"]) >= 3
-    assert all(site["stored"] for site in told["sites"])
+    assert found["matches"]
+    assert len(found["sites"]) >= 3
+    assert all(site["stored"] for site in found["sites"])
     (record,) = (tmp_path / "demo" / "records").iterdir()
     release = fw.load(record / "record.json")
     assert encode(release) == encode(in_process(tmp_path / "demo", release.round, release.used))

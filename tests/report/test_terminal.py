@@ -78,7 +78,7 @@ def test_a_threshold_for_each_agent() -> None:
     assert line == "alpha=0.2: one threshold for each agent"
 
 
-def test_a_liar_is_named_with_what_the_loss_says() -> None:
+def test_a_byzantine_agent_is_named_with_what_the_loss_says() -> None:
     rng = np.random.default_rng(0)
     honest = {name: rng.permutation(200)[:40] / 200 for name in "acd"}
     agents = {"a": honest["a"], "b": np.zeros(40), "c": honest["c"], "d": honest["d"]}
@@ -128,11 +128,11 @@ def test_places_are_no_names_where_a_release_hides_who_has_no_point_of_a_group()
         name: fw.Calibration(rng.random(80), labels, n_classes=2) for name in ("b", "c", "e")
     } | {
         "a": fw.Calibration(rng.random(40), np.ones(40, dtype=int), n_classes=2),
-        "liar": fw.Calibration(np.zeros(80), labels, n_classes=2),
+        "byzantine": fw.Calibration(np.zeros(80), labels, n_classes=2),
     }
     method = fw.methods.get("rob-fcp", byzantine=1)
     release = fw.calibrate(agents, method=method, alpha=0.2, by="label")
-    assert released(release)[0].left_out == ("liar",)
+    assert released(release)[0].left_out == ("byzantine",)
     assert released(release.public())[0].left_out == ()
 
 

@@ -26,12 +26,12 @@ def drawn(family: str) -> np.ndarray:
 
 
 def assert_even(counts: np.ndarray) -> None:
-    """Every count lies within its exact binomial law, at 1e-6 over all of them."""
+    """Every count lies within its exact binomial distribution, at 1e-6 over all of them."""
     cells, draws = counts.size, int(counts.sum())
-    law = stats.binom(draws, 1 / cells)
+    exact = stats.binom(draws, 1 / cells)
     level = 1e-6 / (2 * cells)
-    assert law.ppf(level) <= counts.min()
-    assert counts.max() <= law.isf(level)
+    assert exact.ppf(level) <= counts.min()
+    assert counts.max() <= exact.isf(level)
 
 
 def test_these_numbers_never_change() -> None:

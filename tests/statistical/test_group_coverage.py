@@ -1,4 +1,4 @@
-"""Coverage within each label and group, against exact laws."""
+"""Coverage within each label and group, against exact distributions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Coverage of FedLS-CP at a target label law, with label shift exactly true."""
+"""Coverage of FedLS-CP at a target label distribution, with label shift exactly true."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Coverage of split conformal prediction against its exact law.
+"""Coverage of split conformal prediction against its exact distribution.
 
 With k = conformal_rank(n, alpha) and independent, untied scores, the hits among m test points that
 share one calibration sample of n follow BetaBinomial(m, k, n + 1 - k), whatever the model is worth.
@@ -68,18 +68,18 @@ def hits(score: Score, rng: np.random.Generator, n: int, alpha: float, m: int) -
     return found
 
 
-def law_of_a_sum(n: int, alpha: float, m: int, draws: int) -> Array:
-    """Probabilities of every number of hits in independent draws, as a power of one law."""
+def distribution_of_a_sum(n: int, alpha: float, m: int, draws: int) -> Array:
+    """Probabilities of every number of hits in independent draws, as a power of one draw's."""
     k = conformal_rank(n, alpha)
     one = stats.betabinom(m, k, n + 1 - k).pmf(np.arange(m + 1))
     size = draws * m + 1
     return np.clip(fft.irfft(fft.rfft(one, size) ** draws, size), 0, None)
 
 
-def assert_within(law: Array, found: int) -> None:
+def assert_within(exact: Array, found: int) -> None:
     """Neither tail at the number found is below 1e-6."""
-    assert law[: found + 1].sum() > 1e-6
-    assert law[found:].sum() > 1e-6
+    assert exact[: found + 1].sum() > 1e-6
+    assert exact[found:].sum() > 1e-6
 
 
 @pytest.mark.guarantee("docs/how-to/temperature.md", "coverage is promised whatever the model says")
@@ -88,7 +88,10 @@ def assert_within(law: Array, found: int) -> None:
 @pytest.mark.parametrize(("n", "alpha"), LEVELS)
 def test_hits_follow_the_beta_binomial_law(score: Score, n: int, alpha: float) -> None:
     rng = np.random.default_rng(2024)
-    single, total = law_of_a_sum(n, alpha, TESTS, 1), law_of_a_sum(n, alpha, TESTS, DRAWS)
+    single, total = (
+        distribution_of_a_sum(n, alpha, TESTS, 1),
+        distribution_of_a_sum(n, alpha, TESTS, DRAWS),
+    )
     counts = np.array([hits(score, rng, n, alpha, TESTS) for _ in range(DRAWS)])
     assert counts.shape[1] == score.columns
     for column in counts.T:
@@ -110,9 +113,9 @@ def test_one_large_sample_follows_it_too(score: Score) -> None:
 def test_the_law_tells_a_rank_that_is_off_by_one() -> None:
     rng = np.random.default_rng(3)
     n, alpha = 19, 0.1
-    law, k = law_of_a_sum(n, alpha, TESTS, DRAWS), conformal_rank(n, alpha)
+    exact, k = distribution_of_a_sum(n, alpha, TESTS, DRAWS), conformal_rank(n, alpha)
     samples, tests = np.sort(rng.uniform(size=(DRAWS, n))), rng.uniform(size=(DRAWS, TESTS))
-    assert_within(law, int((tests <= samples[:, [k - 1]]).sum()))
+    assert_within(exact, int((tests <= samples[:, [k - 1]]).sum()))
     for wrong in (k - 2, k):
         with pytest.raises(AssertionError):
-            assert_within(law, int((tests <= samples[:, [wrong]]).sum()))
+            assert_within(exact, int((tests <= samples[:, [wrong]]).sum()))

@@ -1,4 +1,4 @@
-"""A temperature fitted on held-out rows leaves split conformal's exact law as it is."""
+"""A temperature fitted on held-out rows leaves split conformal's exact distribution as it is."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def rows(rng, n):
 @pytest.mark.slow
 def test_hits_follow_the_law_for_the_rows_that_are_left():
     rng = np.random.default_rng(0)
-    hits, law = [], None
+    hits, exact = [], None
     for _ in range(2000):
         outputs, new = rows(rng, 60), rows(rng, 20)  # the ids, and so the choice, stay the same
         own = fitted(ROUND, "a", outputs, 0.4)
@@ -36,8 +36,8 @@ def test_hits_follow_the_law_for_the_rows_that_are_left():
         sets = fw.LAC().invert(probabilities(new, own).values, q)
         hits.append(int(sets.cover(new.labels).sum()))
         k = fw.conformal_rank(cal.n, 0.1)
-        law = betabinom(20, k, cal.n + 1 - k)
+        exact = betabinom(20, k, cal.n + 1 - k)
     assert cal.n == 60 - own.fitted_on
-    spread = law.std() / np.sqrt(len(hits))
-    assert abs(np.mean(hits) - law.mean()) < 5 * spread
-    assert np.std(hits) == pytest.approx(law.std(), rel=0.1)
+    spread = exact.std() / np.sqrt(len(hits))
+    assert abs(np.mean(hits) - exact.mean()) < 5 * spread
+    assert np.std(hits) == pytest.approx(exact.std(), rel=0.1)

@@ -147,8 +147,8 @@ def test_label_shift_is_corrected_where_counts_are_sent():
 @pytest.mark.parametrize("tail", [0, 16])
 def test_an_agent_that_dominates_is_named_and_decides_for_nobody_else(claim, tail):
     honest = uniform(900, 400, 1500, 700, 600)
-    liar = LocalQuantile(claim, 10**6)
-    found = advice_on(*honest, liar, tail=tail)
+    byzantine = LocalQuantile(claim, 10**6)
+    found = advice_on(*honest, byzantine, tail=tail)
     assert found.verdict in ("unsafe", "cannot tell")
     assert (found.method, found.code, found.agents) == ("guarded-median-cp", "suspect", ("a5",))
     cals = {f"a{k}": scores for k, scores in enumerate(honest)}

@@ -213,11 +213,11 @@ def test_one_byzantine_agent_cannot_have_another_called_safe() -> None:
     rng = np.random.default_rng(0)
     honest = sent([rng.uniform(size=900) for _ in range(4)], 0.1)
     for claim in (0.0, 0.5):
-        liar = QuantileAndTail(claim, 10**6, (10**5, 850_588), (claim, claim))
-        found = diagnose({**honest, "liar": liar}, 0.1, (0.0, 1.0))
+        byzantine = QuantileAndTail(claim, 10**6, (10**5, 850_588), (claim, claim))
+        found = diagnose({**honest, "byzantine": byzantine}, 0.1, (0.0, 1.0))
         assert found.verdict == "unsafe"
         assert set(only(found, "coverage").agents) == set(honest)
-        assert only(found, "dominance").agents == ("liar",)
+        assert only(found, "dominance").agents == ("byzantine",)
 
 
 # ---- certain facts

@@ -89,9 +89,9 @@ class Plan:
     @property
     def assumption(self) -> str:
         """What the method's guarantee rests on, in each group where there are groups."""
-        told = assumption_by_group(self.round, self.method.assumption)
+        assumed = assumption_by_group(self.round, self.method.assumption)
         about = about_target(self.round.target, self.method)
-        return f"{told}; {about}" if about else told
+        return f"{assumed}; {about}" if about else assumed
 
     @cached_property
     def terms(self) -> str:

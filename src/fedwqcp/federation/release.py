@@ -435,7 +435,7 @@ class Release(ReleaseRecord):
             If what the extra ``report`` brings is not installed.
         """
         check_arguments(Release.report, locals())
-        # Pages stand above this room: nothing here imports them, the door opens at the call alone.
+        # report is a higher layer: it is imported by name, and only when this is called
         pages = import_module("fedwqcp.report.html")
         written: Path = pages.write_release(self, Path(path), tests or {})
         return written

@@ -1,6 +1,6 @@
 """Passes over arrays of model outputs, as fast as the machine can read them.
 
-Nothing outside the package calls this room; users meet it through scores and quantiles.
+Nothing outside ``fedwqcp`` calls it; users meet it through scores and quantiles.
 
 **What is computed.** Ranked scores (APS, RAPS, SAPS) are formulas of where a label stands in its
 row: its rank, and the mass of the labels ranked before it (`Ranked`). Calibration needs that of the
@@ -34,7 +34,7 @@ file                what it holds
 ``triton.py``       the same passes on a CUDA device, one read of the input
 ==================  ===============================================================================
 
-A file that works with a package has the package's name. Importing the room imports numpy alone;
+A file that works with a package has the package's name. Importing it imports numpy alone;
 numba, torch and Triton are imported when first used.
 
 **Buffers.** Loops allocate nothing per row and return little: they fill arrays that the caller

@@ -13,7 +13,7 @@ probability is a ratio of whole numbers, within a factor of 1 + 1e-39 of what it
 Why no library: the proof of coverage needs the probabilities above, of a cost with an unequal price
 below and above. OpenDP's quantile scores candidates in another way, adds a compiled library to what
 an agent must trust, and draws from OpenSSL, so that these probabilities could not be tested with a
-seeded generator. The draw here is a few lines of integers, and tests compare it with its exact law.
+seeded generator. The draw here is a few lines of integers; tests compare it with its distribution.
 """
 
 from __future__ import annotations

@@ -151,14 +151,14 @@ def closed(folder, method, scores):
 
 def test_whom_a_robust_round_left_out_is_told(tmp_path):
     rng = np.random.default_rng(0)
-    scores = {name: rng.permutation(200)[:40] / 200 for name in ("a", "liar", "c", "d")}
-    scores["liar"] = np.zeros(40)
+    scores = {name: rng.permutation(200)[:40] / 200 for name in ("a", "byzantine", "c", "d")}
+    scores["byzantine"] = np.zeros(40)
     verdict, words, _ = closed(tmp_path, fw.methods.get("rob-fcp", byzantine=1), scores)
     assert verdict.word == "1 left out"
     assert "3 of 4 agents were used" in verdict.text
-    assert "Left out: liar (unlike the others" in verdict.text
+    assert "Left out: byzantine (unlike the others" in verdict.text
     assert "Loss 1: the bound on what Byzantine agents cost says nothing" in verdict.text
-    assert words == {"a": "used", "liar": "left out", "c": "used", "d": "used"}
+    assert words == {"a": "used", "byzantine": "left out", "c": "used", "d": "used"}
 
 
 def test_a_median_is_not_judged_as_a_mean(tmp_path):

@@ -231,7 +231,7 @@ def federated_quantile(
     limit : DisclosureLimit, optional
         How much of their values agents tell without ``secure``; nothing is limited by default.
     on_exchange : callable, optional
-        Told of every question and its answer: step, agent, bytes down and bytes up.
+        Called with every question and its answer: step, agent, bytes down and bytes up.
 
     Returns
     -------

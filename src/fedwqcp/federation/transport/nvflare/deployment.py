@@ -31,7 +31,7 @@ from fedwqcp.federation.transport.deployment import (
 
 HOST = "localhost"
 """Everything stays on this machine."""
-ROOM = "fedwqcp.federation.transport.nvflare"
+PACKAGE = "fedwqcp.federation.transport.nvflare"
 """Prefix of the classes that a startup kit allows."""
 SERVER = "coordinator"
 ADMIN = "lead@fedwqcp.local"
@@ -75,7 +75,7 @@ def allow(kit: Path) -> tuple[Path, ...]:
     held = json.loads(read(current if exists(current) else given))
     held |= {
         "class_list_enforcement_mode": "enforce",
-        "class_allow_list": [ROOM],
+        "class_allow_list": [PACKAGE],
         "allow_log_streaming": False,
     }
     held["components"] = [c for c in held["components"] if c.get("id") != "site_log_streamer"]
@@ -148,7 +148,7 @@ def write_job(folder: Path, terms: Mapping[str, object]) -> Path:
         "workflows": [
             {
                 "id": "calibrate",
-                "path": f"{ROOM}.controller.CalibrationController",
+                "path": f"{PACKAGE}.controller.CalibrationController",
                 "args": {"terms": dict(terms)},
             }
         ],

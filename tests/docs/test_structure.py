@@ -11,9 +11,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_import_graph_is_that_of_the_code():
-    house = runpy.run_path(str(ROOT / "tools" / "house.py"))
+    structure = runpy.run_path(str(ROOT / "tools" / "structure.py"))
     text = (ROOT / "CONTRIBUTING.md").read_text()
-    assert house["page"](text) == text
+    assert structure["page"](text) == text
     assert "theory --> methods" in text
 
 

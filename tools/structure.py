@@ -1,9 +1,9 @@
-"""Measure the shape of the code: `python tools/house.py [src/fedwqcp lab/src/fedwqcp_lab]`.
+"""Measure the shape of the code: `python tools/structure.py [src/fedwqcp lab/src/fedwqcp_lab]`.
 
-For each room (a folder or module directly below the package): files, lines of code, docstring
+For each subpackage (or module directly below the package): files, lines of code, docstring
 lines, public module-level names, and modules that exactly one other module imports. With
 ``--walks``, the files that some calls cross and how often they change file on the way; with
-``--graph``, the imports between rooms as a Mermaid diagram.
+``--graph``, the imports between packages as a Mermaid diagram.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-HEADER = f"{'room':34}{'files':>7}{'code':>8}{'doc':>8}{'public':>8}{'solo':>6}"
+HEADER = f"{'package':34}{'files':>7}{'code':>8}{'doc':>8}{'public':>8}{'solo':>6}"
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Module:
     imports: set[str] = field(default_factory=set)
 
     @property
-    def room(self) -> str:
+    def package(self) -> str:
         """The folder or module directly below the package."""
         return ".".join(self.name.split(".")[:2])
 
@@ -88,15 +88,15 @@ def _imports(tree: ast.Module) -> Iterator[str]:
 
 
 def table(modules: list[Module]) -> str:
-    """Return one row per room and a total."""
+    """Return one row per package and a total."""
     users: dict[str, set[str]] = defaultdict(set)
     for module in modules:
         for name in module.imports:
             users[name].add(module.name)
     solo = {module.name for module in modules if len(users[module.name] - {module.name}) == 1}
-    rooms: dict[str, list[Module]] = defaultdict(list)
+    packages: dict[str, list[Module]] = defaultdict(list)
     for module in modules:
-        rooms[module.room].append(module)
+        packages[module.package].append(module)
 
     def row(name: str, group: list[Module]) -> str:
         alone = sum(module.name in solo for module in group)
@@ -105,20 +105,20 @@ def table(modules: list[Module]) -> str:
         ]
         return f"{name:34}{len(group):7}{sums[0]:8}{sums[1]:8}{sums[2]:8}{alone:6}"
 
-    rows = [row(name, group) for name, group in sorted(rooms.items())]
+    rows = [row(name, group) for name, group in sorted(packages.items())]
     median = statistics.median(module.code for module in modules)
     return "\n".join([HEADER, *rows, row("all", modules), f"median file: {median:g} lines of code"])
 
 
 def graph(modules: list[Module]) -> str:
-    """Return the imports between rooms as a Mermaid diagram, without those implied by others."""
+    """Return the imports between packages as a Mermaid diagram, without those implied by others."""
     known = {module.name for module in modules}
     edges: dict[str, set[str]] = defaultdict(set)
     for module in modules:
         for name in module.imports & known:
-            room = ".".join(name.split(".")[:2])
-            if room not in (module.room, "fedwqcp") and module.room != "fedwqcp":
-                edges[module.room].add(room)
+            package = ".".join(name.split(".")[:2])
+            if package not in (module.package, "fedwqcp") and module.package != "fedwqcp":
+                edges[module.package].add(package)
 
     def reaches(start: str, end: str, seen: set[str]) -> bool:
         below = edges[start] - seen
@@ -126,10 +126,10 @@ def graph(modules: list[Module]) -> str:
         return end in below or any(reaches(each, end, seen) for each in below)
 
     lines = ["graph TD"]
-    for room in sorted(edges):
-        for other in sorted(edges[room]):
-            if not any(reaches(mid, other, set()) for mid in edges[room] - {other}):
-                lines.append(f"  {room.split('.')[-1]} --> {other.split('.')[-1]}")
+    for package in sorted(edges):
+        for other in sorted(edges[package]):
+            if not any(reaches(mid, other, set()) for mid in edges[package] - {other}):
+                lines.append(f"  {package.split('.')[-1]} --> {other.split('.')[-1]}")
     return "\n".join(lines)
 
 
@@ -172,7 +172,7 @@ def walks() -> Iterable[tuple[str, int, int]]:
 
 PAGE = Path(__file__).parents[1] / "CONTRIBUTING.md"
 BEGIN, END = (
-    "<!-- import graph: python tools/house.py --write -->\n",
+    "<!-- import graph: python tools/structure.py --write -->\n",
     "<!-- end of import graph -->\n",
 )
 
