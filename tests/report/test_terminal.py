@@ -203,11 +203,11 @@ def test_the_closing_names_what_holds_at_all_four():
     pytest.importorskip("sklearn")
     found, names = results(), ("Cleveland", "Budapest", "Zurich-Basel", "Long-Beach")
 
-    def with_means(**means):
+    def with_means(sd=None, **means):
         spread = [
             Spread(
                 act="four", method=method.replace("_", "-"), agent=name, splits=200, mean=mean,
-                sd=0.05, low=0.8, high=1.0, one=one, size=1.5,
+                sd=(sd or {}).get(method, 0.05), low=0.8, high=1.0, one=one, size=1.5,
             )
             for method, (own, one) in means.items()
             for name, mean in zip(names, own, strict=True)
@@ -224,7 +224,10 @@ def test_the_closing_names_what_holds_at_all_four():
     alone = closing(replace(found, spread=()))
     assert alone == f"Use {chosen} here (floor=True), because it was advised."
     both = with_means(auto=(good, 0.5), split_cp=(good, 0.6))
-    assert both.endswith("split-cp, which sends nothing, covers 90, 90, 90, 90 %, and varies more.")
+    said = "split-cp, which sends nothing, covers 90, 90, 90, 90 %"
+    assert both.endswith(f"{said} with one answer more often.")  # and varies as much
+    varied = with_means(auto=(good, 0.5), split_cp=(good, 0.5), sd={"split_cp": 0.06})
+    assert varied.endswith(f"{said}, and varies more.")
 
 
 def test_a_coverage_below_by_more_than_chance_has_a_star_that_is_explained():

@@ -190,10 +190,13 @@ def closing(results: Results) -> str:
         use = f"Use {found.chosen} here{_settings(results)}, because it was advised"
         if "auto" not in holding or "split-cp" not in holding:
             return f"{use} and {_measured(rows['auto'])}." if rows else f"{use}."
-        own = ", ".join(f"{100 * s.mean:.0f}" for s in holding["split-cp"])
+        other, own = holding["split-cp"], rows["auto"]
+        covered = ", ".join(f"{100 * s.mean:.0f}" for s in other)
+        more = fmean(s.one for s in other) > fmean(s.one for s in own)
+        varies = fmean(s.sd for s in other) > fmean(s.sd for s in own)
         return (
-            f"{use} and {_measured(rows['auto'])}. split-cp, which sends nothing, covers {own} %, "
-            "and varies more."
+            f"{use} and {_measured(own)}. split-cp, which sends nothing, covers {covered} %"
+            f"{' with one answer more often' if more else ''}{', and varies more' * varies}."
         )
     best = max(holding, key=lambda name: _useful(results, name, holding[name]))
     worst = min(rows["auto"], key=lambda s: s.mean)
@@ -258,7 +261,7 @@ def spread_table(spread: Sequence[Spread]) -> str:
     if simulated:
         lines += ["", f"**{SIMULATED}**, {simulated[0].splits:,} new sites", ""]
         lines += [
-            "| method | coverage at a new site | sites that it covers enough |",
+            "| method | coverage at a new site | new sites covered as asked for |",
             "|---|---|---|",
         ]
         lines += [f"| `{s.method}` | {' | '.join(simulated_cells(s))} |" for s in simulated]

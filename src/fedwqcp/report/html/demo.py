@@ -40,18 +40,6 @@ from fedwqcp.report.html.page import (
 )
 from fedwqcp.report.terminal import advised, closing, row_name, simulated_cells
 
-MEANING = (
-    "One answer: the model is sure enough. Where the method's promise holds (see the verdicts), "
-    "at most the share of patients that was asked for have a set without the true answer.",
-    "Both answers: the model cannot tell for this patient. Treat the patient as undecided and do "
-    "what you would do without the model: the next test, or a colleague's opinion.",
-    "No answer: an effect of chance in the score, mostly where the model is sure. It says nothing "
-    "about the patient: treat this as undecided. Sets without it: allow_empty=False.",
-    "The promise is about many patients, not about one: 90 % coverage does not mean that this set "
-    "is right with probability 90 %. It also does not hold for each sex or age group separately.",
-)
-"""What a clinician does with a set."""
-
 
 def is_demo(path: Path) -> bool:
     """Tell whether a folder is the demo's."""
@@ -90,6 +78,7 @@ def _view(results: Results, act: str) -> View:
             for name in names
         },
         sections=_sections(results, act, advised),
+        agents_title="Clinics" if act == "clinics" else "Hospitals",
     )
 
 
@@ -105,7 +94,7 @@ def _sections(results: Results, act: str, advised: str) -> list[Section]:
         [_cards(found, 1 - results.alpha), _interval_chart(results, act, advised)],
     )
     if act == "clinics":
-        return [*best, covered, _splits(results, act), _promises(found)]
+        return [*best, covered, _splits(results, act), _promises(results, act)]
     answers = Section(
         "answers",
         "How many answers a set holds",
@@ -113,25 +102,38 @@ def _sections(results: Results, act: str, advised: str) -> list[Section]:
         [_answers(found, advised)],
     )
     if act != "four":
-        return [*best, covered, answers, _splits(results, act), _promises(found)]
-    meaning = Section(
-        "meaning",
-        "What a set means, and what to do with it",
-        "",
-        [Text(MEANING, title="Read a set like this")],
-    )
+        return [*best, covered, answers, _splits(results, act), _promises(results, act)]
     return [
         *best,
         covered,
         answers,
-        meaning,
+        _meaning(results),
+        _promises(results, act),
         _patients(results, hard=False),
         _patients(results, hard=True),
         _splits(results, act),
         _sent(found),
-        _promises(found),
         _hospitals(results),
     ]
+
+
+def _meaning(results: Results) -> Section:
+    """Say what a clinician does with a set."""
+    level = _percent(1 - results.alpha)
+    lines = (
+        "One answer: the model is sure enough to name one. Use it as you would use the model's "
+        "answer. It can be wrong.",
+        "Both answers: the model cannot tell for this patient. Treat the patient as undecided and "
+        "do what you would do without the model: the next test, or a colleague's opinion.",
+        "No answer: an effect of chance in the score, mostly where the model is sure. It says "
+        "nothing about the patient: treat the patient as undecided. The setting allow_empty=False "
+        "avoids such sets.",
+        f"The promise is about many patients, not about one: {level} coverage does not mean that "
+        f"this set is right with probability {level}. It also does not hold for each sex or age "
+        "group separately, nor for the sets of one answer alone.",
+    )
+    text = Text(lines, title="Read a set like this")
+    return Section("meaning", "What a set means, and what to do with it", "", [text])
 
 
 def _best(results: Results, act: str) -> Section:
@@ -139,7 +141,8 @@ def _best(results: Results, act: str) -> Section:
     advice = results.advice(act)
     lines = advice.text.split(". ")[2:]
     said = [closing(results), advised(results)] if act == "four" else [advised(results, act)]
-    blocks: list[Block] = [Text(said, "plain", "Best method here")]
+    word = "Best method here" if act == "four" else "Advised here"
+    blocks: list[Block] = [Text(said, "plain", word)]
     if act == "few":
         name, n = FEW
         blocks.append(
@@ -152,9 +155,12 @@ def _best(results: Results, act: str) -> Section:
                 ]
             )
         )
+    if act == "clinics":
+        says = "The advice knows what was sent, and no test patient: compare the lengths below."
+        blocks.append(Text([says]))
     blocks += [
-        Text([f"{line.rstrip('.')}." for line in lines], title="What else the library says"),
         _comparison(results, act),
+        Text([f"{line.rstrip('.')}." for line in lines], title="What else the library says"),
     ]
     return Section("best", "Which method?", "", blocks)
 
@@ -168,8 +174,8 @@ def _newcomer(results: Results) -> Section:
         f"new-agent-cp promises coverage at a newcomer if hospitals are exchangeable. It needs "
         f"{least} of them for {_percent(1 - results.alpha)}; with three, every set holds both "
         "answers.",
-        "Every other method promises nothing to a newcomer. Where the newcomer resembles the "
-        "others it is covered, where it does not it is not.",
+        "Every other method promises nothing to a newcomer: one that is unlike the others can be "
+        "covered far less.",
     ]
     labels = f"Best here: label {least} patients or more, then calibrate."
     blocks: list[Block] = [
@@ -189,7 +195,7 @@ def _simulated(results: Results) -> list[Block]:
     ]
     if not rows:
         return []
-    columns = ("method", "coverage at a new site, in %", "sites that it covers enough")
+    columns = ("method", "coverage at a new site, in %", "new sites covered as asked for")
     says = (
         f"{SIMULATED}: scores of a site are normal around a mean of its own, which is drawn anew "
         "for each. Nothing here is of a patient; it shows what new-agent-cp does with enough sites."
@@ -318,11 +324,12 @@ def _splits(results: Results, act: str) -> Section:
     columns = ("method", "hospital", "mean coverage", "standard deviation", "nine of ten splits")
     lead = (
         "One split of a few dozen patients is mostly chance. The same on "
-        f"{count} random splits, from `fedwqcp demo --splits {count}`. Splits share patients, so "
-        "there is a spread and no interval. The advised row takes what was advised in each split."
+        f"{count} random splits (command: fedwqcp demo --splits {count}). Splits share patients, "
+        "so there is a spread and no interval. The advised row takes what was advised in each "
+        "split."
     )
     if not rows:
-        none = "Known for the default level only: run `fedwqcp demo --splits 200 --alpha ...`."
+        none = "Known for the default level only: run fedwqcp demo --splits 200 --alpha ..."
         return Section("splits", "Many splits", none, [])
     return Section("splits", f"{count} splits", lead, [Table("splits", "Coverage", columns, rows)])
 
@@ -338,14 +345,20 @@ def _sent(found: Sequence[Found]) -> Section:
     return Section("sent", "What left each hospital", lead, [Table("sent", "Bytes", columns, rows)])
 
 
-def _promises(found: Sequence[Found]) -> Section:
+def _promises(results: Results, act: str) -> Section:
     """Show what is proved of each method, and under which assumption."""
-    first = {_name(f): f for f in reversed(found)}
+    first = {_name(f): f for f in reversed(results.of(act))}
     rows = [
         TableRow((name, f.guarantee, f.assumption)) for name, f in reversed(list(first.items()))
     ]
     columns = ("method", "promise", "assumption")
-    return Section("promises", "What is promised", "", [Table("promises", "", columns, rows)])
+    lead = (
+        "Coverage at each agent: of many patients like those that a hospital calibrated on, at "
+        f"least {_percent(1 - results.alpha)} get a set that holds the true answer. Over the "
+        "mixture: the same for the patients of all hospitals together, not for those of one. "
+        "Approximately: about so many, without proof. None: there is only what was measured above."
+    )
+    return Section("promises", "What is promised", lead, [Table("promises", "", columns, rows)])
 
 
 def _hospitals(results: Results) -> Section:

@@ -78,6 +78,7 @@ class View:
     verdicts: Mapping[str, ViewVerdict]
     sections: Sequence[Section]
     stand_in: str = ""
+    agents_title: str = "Agents"
 
 
 @dataclass(frozen=True)
