@@ -148,7 +148,10 @@ def summary(results: Sequence[Result], row: tuple[str, str]) -> tuple[float, flo
 
 def _rows(results: Sequence[Result], dataset: str, row: tuple[str, str]) -> list[Result]:
     """Return the records of one row."""
-    return [r for r in results if (r.dataset, r.preset, r.method) == (dataset, *row)]
+    preset, method = row
+    return [
+        r for r in results if r.dataset == dataset and r.method == method and r.preset == preset
+    ]
 
 
 def _summary(results: Sequence[Result]) -> Iterator[list[str]]:

@@ -436,13 +436,11 @@ def _seconds(results: Sequence[Result]) -> Iterator[list[str]]:
     yield ["dataset", "without CPhet and DP-FedCP: least", "median", "most", "all rows: median"]
     for dataset in DATASETS:
         part, whole = [], []
+        one = [r for r in results if r.dataset == dataset and r.agent == "S0"]
         for seed in range(10):
             sums = [0.0, 0.0]
-            for preset in dict.fromkeys(r.preset for r in results if r.dataset == dataset):
-                own = [
-                    r for r in results if (r.dataset, r.seed, r.preset) == (dataset, seed, preset)
-                ]
-                rows = [r for r in own if r.agent == "S0"]
+            for preset in dict.fromkeys(r.preset for r in one):
+                rows = [r for r in one if (r.seed, r.preset) == (seed, preset)]
                 once = min(r.sets_s for r in rows)
                 slow = [r for r in rows if r.method.startswith(("cphet", "dp-fedcp"))]
                 spent = sum(r.sets_s - once for r in rows)
@@ -456,8 +454,9 @@ def _seconds(results: Sequence[Result]) -> Iterator[list[str]]:
 
 def _row(results: Sequence[Result], dataset: str, preset: str, method: str) -> list[Result]:
     """Return the results of one row, all seeds and agents."""
-    wanted = (dataset, preset, method)
-    return [r for r in results if (r.dataset, r.preset, r.method) == wanted]
+    return [
+        r for r in results if r.dataset == dataset and r.method == method and r.preset == preset
+    ]
 
 
 def _by_seed(own: Sequence[Result], kinds: str, what: str = "coverage") -> list[float]:

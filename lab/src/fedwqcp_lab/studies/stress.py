@@ -722,12 +722,17 @@ def draw_scale(
         return save_all(figure, stem, endings)
 
 
+def write_table(lines: Sequence[StressResult], out: Path) -> Path:
+    """Write the table of a study."""
+    table = out / "stress.csv"
+    write_atomic(table, _stress_csv(lines).encode())
+    return table
+
+
 def write_figures(lines: Sequence[StressResult], out: Path) -> tuple[Path, ...]:
     """Write a figure for each preset, and one table."""
     require_matplotlib()
-    table = out / "stress.csv"
-    write_atomic(table, _stress_csv(lines).encode())
-    files = [table]
+    files = [write_table(lines, out)]
     for preset in _distinct(line.preset for line in lines):
         stem = out / f"stress-{preset.lower().replace(' ', '-')}"
         files += draw_stress([line for line in lines if line.preset == preset], stem)
