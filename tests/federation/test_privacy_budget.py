@@ -353,7 +353,7 @@ def test_masked_sums_of_private_thresholds():
 
 def test_masked_sums_leave_room_for_the_noise_on_sizes():
     method = fw.methods.get("private-fedwq-cp", epsilon=9.0, size_epsilon=0.5)
-    for seed in range(20):  # equal sizes: without room, each of four agents would pass max_n
+    for seed in range(5):  # without room half of the 20 noised sizes would pass max_n
         found = fw.calibrate(CALS, method=method, alpha=0.1, score="lac", secure=True, rng=seed)
         assert found.used == tuple(CALS)
         assert found.round.max_n == 800 + 80

@@ -177,6 +177,7 @@ def test_without_numba_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> N
     assert compilation.loops.__wrapped__() is None
 
 
+@pytest.mark.slow  # compiles every loop anew, in a folder of its own
 def test_loops_are_compiled_ahead_and_kept(tmp_path: Path) -> None:
     pytest.importorskip("numba")
     code = (

@@ -443,6 +443,7 @@ def test_the_conditional_choice_of_unequal_agents() -> None:
     assert choose_k([3] * 6, [3] * 6, 0.95, delta=0.01) is None
 
 
+@pytest.mark.slow
 def test_a_thousand_agents_of_every_size() -> None:
     rng = np.random.default_rng(3)
     sizes = np.round(10 ** rng.uniform(0, 5, 1000), -1).astype(int) + 1

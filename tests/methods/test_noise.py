@@ -78,8 +78,9 @@ SMALL = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("counts", "q", "rate"), SMALL)
-def test_draws_follow_the_exact_law(counts, q, rate):
+def test_draws_follow_the_exact_distribution(counts, q, rate):
     below = [sum(counts[:at]) for at in range(len(counts))]
     above = [sum(counts[at + 1 :]) for at in range(len(counts))]
     weights = [exp(-rate * max((1 - q) * b, q * a)) for b, a in zip(below, above, strict=True)]
@@ -91,7 +92,8 @@ def test_draws_follow_the_exact_law(counts, q, rate):
     assert stats.chisquare(found, expected).pvalue > RARE
 
 
-def test_a_wrong_law_would_be_noticed():
+@pytest.mark.slow
+def test_a_wrong_distribution_would_be_noticed():
     rng = np.random.default_rng(7)
     draws = [Mechanism(0.75, 0.8).draw(np.array([1, 2, 1, 1]), rng) for _ in range(4000)]
     other = 4000 * Mechanism(0.75, 1.1).probabilities(np.array([1, 2, 1, 1]))
@@ -101,6 +103,7 @@ def test_a_wrong_law_would_be_noticed():
 @pytest.mark.guarantee(
     "private-fedwq-cp", "With ``size_epsilon`` it is (epsilon + size_epsilon)-private"
 )
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.1, 0.7, 3.0])
 def test_sizes_get_two_sided_geometric_noise(epsilon):
     rng = np.random.default_rng(3)

@@ -161,7 +161,8 @@ def test_noise_comes_from_the_agent_and_not_from_the_round():
     assert len(found) > 1
 
 
-def test_the_draw_follows_the_law_through_an_agent():
+@pytest.mark.slow
+def test_the_draw_follows_its_distribution_through_an_agent():
     method = PrivateFedWQCP(epsilon=1.0, bins=40)
     cal = Calibration(np.random.default_rng(4).uniform(size=150))
     exact = mechanism(

@@ -189,7 +189,9 @@ def test_fcp_promises_nothing_at_a_single_agent():
     "coverage if all agents' scores are independent and identically distributed",
 )
 @pytest.mark.guarantee("fedcp-qq", "P(Y in C(X)) >= M >= 1 - alpha, with equality to M without")
-@pytest.mark.parametrize("sizes", [(1, 1), (2, 3), (1, 1, 3), (2, 2, 2)])
+@pytest.mark.parametrize(
+    "sizes", [(1, 1), (2, 3), (1, 1, 3), pytest.param((2, 2, 2), marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("alpha", [0.1, 0.25, 0.4, 0.6])
 @pytest.mark.parametrize("ties", [False, True])
 def test_fedcp_qq(sizes, alpha, ties):

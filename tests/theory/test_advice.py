@@ -7,7 +7,7 @@ from math import inf
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedwqcp as fw
@@ -238,6 +238,7 @@ def test_wrong_input_is_refused():
     st.lists(st.lists(st.floats(0, 1), min_size=20, max_size=60), min_size=2, max_size=5),
     st.sampled_from([0.05, 0.1, 0.3]),
 )
+@settings(max_examples=40)  # four rounds each
 def test_a_guarded_threshold_lies_where_its_price_says(parts, alpha):
     cals = {f"a{i}": part for i, part in enumerate(parts)}
     release = fw.calibrate(cals, method=FCP(**GUARDED), alpha=alpha)

@@ -62,6 +62,7 @@ def sent(agents, alpha, tail=16):
     "docs/explanation/assessment.md",
     "this happens with probability at most 2 %, by the union bound",
 )
+@pytest.mark.slow
 @pytest.mark.parametrize("tail", [0, 16])
 @pytest.mark.parametrize(("n", "M"), [(80, 6), (100, 100)])
 def test_identical_agents_are_hardly_ever_called_unsafe(n: int, M: int, tail: int) -> None:
