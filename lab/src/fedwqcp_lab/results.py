@@ -307,7 +307,7 @@ def from_line(line: str, kind: type[T], version: int, where: str) -> T:
             f"{where}: this software reads version {version}, the record has version "
             f"{values.get('version')!r}; run the experiment again"
         )
-    needed, known = _fields(kind)
+    needed, known = _fields(kind)  # type: ignore[arg-type]  # a class is hashable
     if wrong := sorted((needed - values.keys()) | (values.keys() - known)):
         raise RecordError(f"{where}: missing or unknown: {', '.join(wrong)}")
     if 'inf"' in line:  # walking through every value takes longer than reading it
