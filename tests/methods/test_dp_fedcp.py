@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 import fedwqcp as fw
 from fedwqcp.errors import InputError
 from fedwqcp.methods._search import ANSWER_SIZE, Sums
-from fedwqcp.methods.dp_fedcp import DPFedCP
-from fedwqcp.methods.dp_fedcp.label_shift import (
+from fedwqcp.methods.dp_fedcp import (
     CountFirst,
     CountsAt,
     DescendFrom,
+    DPFedCP,
     LabelCounts,
     NoisyCounts,
     count_labels,

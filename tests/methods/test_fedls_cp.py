@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import fedwqcp as fw
 from fedwqcp.errors import InputError
 from fedwqcp.methods import UnfitAnswerError
-from fedwqcp.methods.fedls_cp import FedLSCP, LabelShifted
+from fedwqcp.methods.fedls_cp import FedLSCP, LabelShifted, Shrinkage, dispersion
 from fedwqcp.methods.fedls_cp.class_sketches import (
     Cell,
     ClassSketches,
@@ -22,7 +22,6 @@ from fedwqcp.methods.fedls_cp.class_sketches import (
     rounded_up,
     sketch_classes,
 )
-from fedwqcp.methods.fedls_cp.shrinkage import Shrinkage, dispersion
 
 sizes = st.integers(0, 400)
 

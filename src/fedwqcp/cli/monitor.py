@@ -26,8 +26,7 @@ from fedwqcp.monitor import (
     read_batches,
     save_monitor,
 )
-from fedwqcp.monitor.recalibration import OpenedRound, claim_round, note_round
-from fedwqcp.monitor.state import log_line, record_of
+from fedwqcp.monitor.state import OpenedRound, claim_round, log_line, note_round, record_of
 
 app = typer.Typer(no_args_is_help=True)
 

@@ -5,13 +5,15 @@ Nothing here is needed to run a method; it says what to expect of one.
 
 from fedwqcp.theory.advice import Advice, advise
 from fedwqcp.theory.bounds import (
+    Decomposition,
     ShiftBound,
+    decompose,
     label_shift_bound,
+    mixture_quantile,
     spread_bound,
     stability_bound,
     total_variation,
 )
-from fedwqcp.theory.decomposition import Decomposition, decompose, mixture_quantile
 from fedwqcp.theory.diagnosis import (
     Diagnosis,
     Finding,
