@@ -33,9 +33,9 @@ def chromium():
     except ImportError:
         _absent("needs the Python packages playwright and axe-playwright-python")
     program = next(filter(None, map(shutil.which, PROGRAMS)), None)
-    if program is None:
-        _absent(f"needs Chromium, one of {', '.join(PROGRAMS)} (apt-get install chromium)")
     with sync_playwright() as play:
+        if program is None and not Path(play.chromium.executable_path).exists():
+            _absent("needs Chromium (apt-get install chromium, or playwright install chromium)")
         browser = play.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield browser
         browser.close()

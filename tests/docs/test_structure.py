@@ -1,8 +1,9 @@
-"""The import graph in CONTRIBUTING.md is that of the code; a class name stands for one thing."""
+"""The import graph in CONTRIBUTING.md is that of the code, a class name one thing, CI complete."""
 
 from __future__ import annotations
 
 import ast
+import re
 import runpy
 from collections import defaultdict
 from pathlib import Path
@@ -15,6 +16,13 @@ def test_the_import_graph_is_that_of_the_code():
     text = (ROOT / "CONTRIBUTING.md").read_text()
     assert structure["page"](text) == text
     assert "theory --> methods" in text
+
+
+def test_the_workflow_runs_what_ci_runs():
+    targets = re.findall(r"\bmake ([\w-]+)", (ROOT / ".ci" / "run").read_text())
+    workflow = (ROOT / ".github" / "workflows" / "check.yml").read_text()
+    assert len(targets) > 5
+    assert [t for t in targets if not re.search(rf"\bmake {t}\b(?!-)", workflow)] == []
 
 
 def test_no_class_name_stands_in_two_files():
