@@ -107,7 +107,7 @@ class FCP(SummedCounts, Method[Summary]):
     s_(R + sum_k (g_k - 1)), g_k being the largest gap between the ranks that agent k sends. ``kll``
     is approximate: R is raised by the rank error of each agent's sketch, which the library's
     authors measured to hold with confidence 99 %. ``tdigest`` has no proven error, and no
-    guarantee. With ``floor`` the lower bound stays and the upper goes. With ``own`` too, and an
+    guarantee. With ``floor`` the lower bound stays, the upper does not. With ``own`` too, and an
     agent with enough points for a threshold of its own is also covered with probability at least
     1 - alpha on test points that are exchangeable with its calibration points.
 

@@ -150,10 +150,11 @@ class FedCPQQ(Method[Summary]):
     Parameters
     ----------
     selection : {"fixed_local", "joint", "truncate_min"}, optional
-        ``fixed_local``: agent j takes l_j = min(r(n_j, alpha), n_j), the server the smallest k with
-        M >= 1 - alpha. ``joint``: all agents have ``common_n`` scores, and the server takes the
-        pair (l, k) with the smallest such M. ``truncate_min``: the same for the smallest sample
-        size; agents with more scores draw as many at random.
+        ``fixed_local``: agent j takes l_j = min(r(n_j, alpha), n_j), the server the smallest k
+        whose expected coverage (in Notes) reaches 1 - alpha. ``joint``: all agents have
+        ``common_n`` scores, and the server takes the pair (l, k) with the smallest such coverage.
+        ``truncate_min``: the same for the smallest sample size; agents with more scores draw as
+        many at random.
     common_n : int, optional
         The sample size that all agents have; needed for ``joint``.
     delta : float, optional
@@ -171,15 +172,15 @@ class FedCPQQ(Method[Summary]):
         P(V \le \hat q) = 1 - \int_0^1 P\bigl( B_1(u) + \dots + B_M(u) \ge k \bigr) \, du, \qquad
         B_j(u) \sim \text{Bernoulli}\bigl( I_u(\ell_j, n_j - \ell_j + 1) \bigr)
 
-    **Guarantee**: P(Y in C(X)) >= M >= 1 - alpha, with equality to M without ties, if scores are
-    i.i.d. at and across agents. With ``delta``, coverage given the calibration data is at least 1 -
-    alpha with probability at least 1 - delta.
+    **Guarantee**: P(Y in C(X)) is at least this expected coverage, which is at least 1 - alpha, and
+    equals it without ties, if scores are i.i.d. at and across agents. With ``delta``, coverage
+    given the calibration data is at least 1 - alpha with probability at least 1 - delta.
 
     Under heterogeneity nothing is promised: which agent's quantile is returned is then decided by
     rounding. Neither threshold nor k need be monotone in alpha.
 
     **Cost**: ``fixed_local`` one round, one float and one integer per agent; the others two rounds,
-    the first for the sizes. The outcome tells l, k and M.
+    the first for the sizes. The outcome states l, k and this coverage.
 
     **Fails**: under heterogeneity.
 

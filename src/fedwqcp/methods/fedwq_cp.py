@@ -60,13 +60,13 @@ class FedWQCP(SummedMean, OneShot[LocalQuantile]):
     threshold lies between the smallest and the largest local one.
 
     **Cost**: one round; one float and one integer per agent, and ``tail`` more of each. Each order
-    statistic is one person's score. With ``tail`` it cannot be had from masked sums.
+    statistic is one person's score. ``tail`` excludes masked sums.
 
-    **Fails**: where agents' score scales differ: the weights know sample sizes, not models. Even
-    among identical agents, averaging order statistics over-covers where the quantile function is
-    convex (residuals) and under-covers where it is concave (scores that gather at an upper bound).
-    Transforming all scores by one increasing function changes which points are covered, unless the
-    function is affine.
+    **Fails**: where agents' score scales differ: weights depend on sample sizes, not on models.
+    Even among identical agents, averaging order statistics over-covers where the quantile function
+    is convex (residuals) and under-covers where it is concave (scores that gather at an upper
+    bound). Transforming all scores by one increasing function changes which points are covered,
+    unless the function is affine.
 
     References
     ----------

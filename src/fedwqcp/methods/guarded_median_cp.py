@@ -71,7 +71,7 @@ class GuardedMedianCP(OneShot[LocalQuantile]):
     alpha + 1/(n_k + 1). ``clip`` loses it.
 
     **Cost**: one round; one float and one integer per agent. The agent needs its calibration data
-    once more to predict. Not to be had from masked sums.
+    once more to predict. Excludes masked sums.
 
     **Fails**: where the test data are unlike an agent's own: ``slack`` then bounds how far a
     Byzantine agent reaches, and how much honest agents can help.

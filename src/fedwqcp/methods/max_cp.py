@@ -41,7 +41,7 @@ class MaxCP(OneShot[LocalQuantile]):
     Why: q_k <= max_j q_j, so that P(V_k <= max_j q_j) >= P(V_k <= q_k) >= 1 - alpha, and a mixture
     of probabilities of at least 1 - alpha is at least 1 - alpha.
 
-    **Cost**: one round; one float and one integer per agent. Not to be had from masked sums.
+    **Cost**: one round; one float and one integer per agent. Excludes masked sums.
 
     **Fails**: to give small sets: easy agents are covered far more often than asked, and one agent
     decides for all. An agent with too few points makes it +inf, or with ``exclude`` is left out.

@@ -148,7 +148,7 @@ class RobFCP(Method[Summary]):
     says nothing, up to 10,000 scores for each.
 
     **Cost**: about 64 / log2(probes + 1) + 2 rounds (18 for 15 probes); three numbers, then
-    H - 1 counts, then ``probes`` counts a round. Not to be had from masked sums.
+    H - 1 counts, then ``probes`` counts a round. Excludes masked sums.
 
     **Fails**: where honest agents differ as much as Byzantine ones do: an unusual honest agent is
     then left out in place of a Byzantine one.

@@ -56,7 +56,7 @@ class TrimmedMeanCP(OneShot[LocalQuantile]):
 
     An honest agent with +inf takes one of the places.
 
-    **Cost**: one round; one float and one integer per agent. Not to be had from masked sums.
+    **Cost**: one round; one float and one integer per agent. Excludes masked sums.
 
     **Fails**: where honest thresholds lie far apart, as the weighted median does.
 

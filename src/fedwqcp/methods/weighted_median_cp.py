@@ -62,7 +62,7 @@ class WeightedMedianCP(OneShot[LocalQuantile]):
     the threshold between the honest ones as they like, which matters where these lie far apart; and
     they can have a round refused that asks for more than it withstands.
 
-    **Cost**: one round; one float and one integer per agent. Not to be had from masked sums.
+    **Cost**: one round; one float and one integer per agent. Excludes masked sums.
 
     **Fails**: where honest thresholds lie far apart: Byzantine agents then move it from one to the
     next.
