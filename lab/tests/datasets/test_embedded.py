@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp_lab.datasets.embedded import (
     breast_cancer,
-    by_cluster,
     by_label,
     by_mix,
     by_quantity,
     digits,
+    fit_clusters,
     friedman,
     iid,
     stream,
@@ -148,26 +148,16 @@ def test_same_stream_gives_the_same_parts():
     assert all((a == b).all() for a, b in zip(one, other, strict=True))
 
 
-@settings(max_examples=15, deadline=None)
-@given(st.integers(0, 40), st.integers(1, 4), seeds)
-def test_by_cluster_divides_every_row_once(n, agents, seed):
-    x = rng(seed).random((n, 2))
-    assert_divides(by_cluster(x, agents, rng(seed), beta=0.3, n_clusters=4), n)
-
-
-def test_by_cluster_keeps_far_groups_apart():
+def test_far_groups_are_clusters_of_their_own():
     x = np.concatenate([rng().random((50, 2)), 100 + rng().random((50, 2))])
-    parts = by_cluster(x, 3, rng(), beta=1e-4, n_clusters=2)
-    first = [np.count_nonzero(part < 50) for part in parts]
-    second = [np.count_nonzero(part >= 50) for part in parts]
-    assert max(first) == 50
-    assert max(second) == 50
+    found = fit_clusters(x, rng(), n_clusters=2).labels_
+    assert sorted((set(found[:50]), set(found[50:])), key=min) == [{0}, {1}]
 
 
-def test_by_cluster_of_equal_rows_warns_of_nothing():
+def test_clusters_of_equal_rows_warn_of_nothing():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert_divides(by_cluster(np.ones((12, 2)), 3, rng(), beta=0.3), 12)
+        assert set(fit_clusters(np.ones((12, 2)), rng(), n_clusters=10).labels_) == {0}
 
 
 @pytest.mark.parametrize(
@@ -179,7 +169,8 @@ def test_by_cluster_of_equal_rows_warns_of_nothing():
         (lambda: by_label([[0, 1]], 2, rng(), beta=1), "labels must have shape"),
         (lambda: iid(4, (1, -1), rng()), "shares must not be negative"),
         (lambda: iid(4, (0, 0), rng()), "shares must not be negative"),
-        (lambda: by_cluster([[0.0]], 2, rng(), beta=1, n_clusters=0), "n_clusters must be"),
+        (lambda: fit_clusters([[0.0]], rng(), n_clusters=0), "n_clusters must be"),
+        (lambda: fit_clusters([0.0], rng(), n_clusters=1), r"features must have shape \(n, d\)"),
     ],
 )
 def test_wrong_numbers_are_refused(call, message):
@@ -187,10 +178,10 @@ def test_wrong_numbers_are_refused(call, message):
         call()
 
 
-def test_by_cluster_names_the_missing_extra(monkeypatch):
+def test_clusters_name_the_missing_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.cluster", None)
     with pytest.raises(MissingExtraError, match=r"fedwqcp\[demo\]"):
-        by_cluster(np.ones((3, 1)), 2, rng(), beta=1)
+        fit_clusters(np.ones((3, 1)), rng(), n_clusters=2)
 
 
 def test_quantity_skew_divides_every_row_once():

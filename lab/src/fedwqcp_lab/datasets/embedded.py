@@ -146,16 +146,6 @@ def by_mix(
     return tuple(parts)
 
 
-def by_cluster(
-    features: npt.ArrayLike, n_agents: int, rng: Generator, *, beta: float, n_clusters: int = 10
-) -> tuple[Indices, ...]:
-    """Divide rows with Dirichlet skew over k-means clusters of their features."""
-    if len(np.asarray(features)) == 0:
-        return by_label(np.empty(0, dtype=np.int64), n_agents, rng, beta=beta)
-    clusters = fit_clusters(features, rng, n_clusters=n_clusters)
-    return by_label(clusters.labels_, n_agents, rng, beta=beta)
-
-
 def fit_clusters(features: npt.ArrayLike, rng: Generator, *, n_clusters: int) -> Any:
     """Return scikit-learn's k-means of some rows, at least one, fitted from one start."""
     try:
