@@ -26,7 +26,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fedwqcp.cli.main import app, main
-from fedwqcp.cli.output import VERSION, exit_code
+from fedwqcp.cli.output import VERSION, exit_code, said_by
 from fedwqcp.errors import FedwqcpError
 from fedwqcp.federation.record import load
 from fedwqcp.federation.transport.deployment import round_ended, wait_until
@@ -53,7 +53,7 @@ def refusal(*words, code):
     with pytest.raises(FedwqcpError) as error:
         call(*words)
     assert exit_code(error.value) == code
-    return str(error.value)
+    return said_by(error.value)
 
 
 def call_process(folder, *words, code=0):

@@ -45,3 +45,26 @@ def test_an_input_error_carries_field_row_and_reason() -> None:
     copy = pickle.loads(pickle.dumps(error.at_line(2)))
     assert (copy.field, copy.row, copy.first_line) == ("scores", 2, 2)
     assert copy.reason == error.reason
+
+
+def test_an_input_error_says_what_to_do_in_python_and_by_files() -> None:
+    cure = ("pass labels - 1", "subtract 1 in the file")
+    error = errors.InputError("{row} is too large: {cure}", "labels", 2, cure=cure)
+    copy = pickle.loads(pickle.dumps(error.at_line(2)))
+    for each in (error.at_line(2), copy):
+        assert str(each) == "labels: line 4 is too large: pass labels - 1"
+        assert each.by_files == "labels: line 4 is too large: subtract 1 in the file"
+        assert each.reason == "{row} is too large: pass labels - 1"
+    assert errors.InputError("no").by_files == "no"
+
+
+@pytest.mark.parametrize(
+    ("source", "begins"),
+    [("st-mary", "agent 'st-mary': "), ("server", "the server's message: ")]
+    + [(name, f"{name}: ") for name in ("round.json", "rounds/ask")],
+)
+def test_a_refused_message_names_a_file_as_a_file_and_the_server_as_the_server(
+    source: str, begins: str
+) -> None:
+    error = errors.WrongRoundError(source, "round", "is another")
+    assert str(error) == f"{begins}round: is another"

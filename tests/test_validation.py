@@ -197,7 +197,7 @@ def test_a_level_in_quotes_is_named() -> None:
 def test_a_coverage_is_taken_for_a_level_only_where_it_is_allowed() -> None:
     message = (
         "alpha must be at most 0.5, got 0.9 (alpha is the miscoverage: for 90 % coverage write "
-        "0.1; if 10 % coverage is what you want, pass allow_large_alpha=True (--allow-large-alpha))"
+        "0.1; if 10 % coverage is what you want, pass allow_large_alpha=True)"
     )
     with pytest.raises(InputError, match=re.escape(message)):
         as_usual_alpha(0.9)

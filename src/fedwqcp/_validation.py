@@ -290,7 +290,8 @@ def as_usual_alpha(alpha: object, *, allow_large: bool = False) -> float:
         covers = 100 - 100 * value
         raise InputError(
             f"alpha must be at most 0.5, got {value:g} ({_miscoverage(100 * value)}; if {covers:g} "
-            "% coverage is what you want, pass allow_large_alpha=True (--allow-large-alpha))"
+            "% coverage is what you want, pass {cure})",
+            cure=("allow_large_alpha=True", "--allow-large-alpha"),
         )
     return value
 
@@ -342,6 +343,12 @@ def first_of(bad: Bools) -> int | None:
     return int(np.argmax(bad)) if bad.any() else None
 
 
+_LOGITS = (
+    "pass softmax outputs, not logits",
+    "if these are logits, name the columns z0, z1, ... (in an .npz file the array logits)",
+)
+
+
 def as_probabilities(probs: npt.ArrayLike, *, checked: bool = True) -> Probabilities:
     """Return class probabilities as a float array of shape (n, C), or say what is wrong.
 
@@ -355,8 +362,11 @@ def as_probabilities(probs: npt.ArrayLike, *, checked: bool = True) -> Probabili
         one = array.ndim == 1 or array.shape[1:] == (1,)
         raise InputError(
             "probabilities must have shape (n, C) with at least two classes, "
-            f"got shape {array.shape}"
-            + (": for two classes pass predict_proba(X), or np.column_stack([1 - p, p])" * one)
+            f"got shape {array.shape}" + (": for two classes {cure}" * one),
+            cure=(
+                "pass predict_proba(X), or np.column_stack([1 - p, p])",
+                "both columns are needed, 1 - p and p",
+            ),
         )
     if array.shape[0] == 0 or not checked:
         return array
@@ -365,18 +375,19 @@ def as_probabilities(probs: npt.ArrayLike, *, checked: bool = True) -> Probabili
         if np.isnan(array[bad]).any():
             raise InputError("probabilities must be numbers, {row} holds NaN", row=bad)
         raise InputError(
-            "probabilities must not be negative, {row} holds a negative value; "
-            "pass softmax outputs, not logits",
+            "probabilities must not be negative, {row} holds a negative value; {cure}",
             row=bad,
+            cure=_LOGITS,
         )
     sums = array.sum(axis=1, dtype=np.float64)
     if (bad := first_of(~(np.abs(sums - 1.0) <= SUM_TOLERANCE))) is not None:
-        cure = "pass softmax outputs, not logits"
+        cure = "{cure}"
         if abs(sums[bad] - 1.0) < 0.1:
             cure = f"a sum may be {SUM_TOLERANCE} from 1: divide each row by its sum"
-        elif abs(sums[bad] - 100.0) < 1:
-            cure = "these look like percentages: divide them by 100"
-        raise InputError(f"probabilities of {{row}} sum to {sums[bad]:.6g}; {cure}", row=bad)
+        elif abs(sums[bad] - 100.0) < 10 and lowest.min() >= 0 and array.max() <= 100:
+            cure = "these look like percentages: divide each row by its sum"
+        said = f"probabilities of {{row}} sum to {sums[bad]:.6g}; {cure}"
+        raise InputError(said, row=bad, cure=_LOGITS)
     return array
 
 
@@ -393,14 +404,19 @@ def as_labels(labels: npt.ArrayLike, n: int, n_classes: int) -> Labels:
     known = n_classes < np.iinfo(np.int64).max
     wanted = f"integers from 0 to {n_classes - 1}" if known else "integers of at least 0"
     if array.dtype.kind not in "iu":
-        raise InputError(f"labels must be {wanted}, got an array of {array.dtype}{_cure(array)}")
+        cure = _cure(array)
+        raise InputError(
+            f"labels must be {wanted}, got an array of {array.dtype}{cure}",
+            cure=("pass labels.astype(int)", "store them as integers"),
+        )
     whole = np.ascontiguousarray(array, np.int64)
     if whole.view(np.uint64).max() >= n_classes:  # without a sign, negative ones are the largest
         outside = (array < 0) | (array >= n_classes)
         if array.min() == 1 and array.max() == n_classes:  # said of all rows, and of none
             raise InputError(
                 f"labels must be {wanted}, one for each column; none is 0 and the largest is "
-                f"{n_classes}: where classes are counted from 1, pass labels - 1"
+                f"{n_classes}: where classes are counted from 1, {{cure}}",
+                cure=("pass labels - 1", "subtract 1 from every label in the file"),
             )
         raise InputError(
             f"labels must be {wanted}, {{row}} is outside ({np.count_nonzero(outside)} of {n} "
@@ -413,11 +429,11 @@ def as_labels(labels: npt.ArrayLike, n: int, n_classes: int) -> Labels:
 def _cure(labels: npt.NDArray[Any]) -> str:
     """Say how labels of another type become integers."""
     if labels.dtype.kind == "b":
-        return ": pass labels.astype(int), so that False is class 0 and True class 1"
+        return ": {cure}, so that False is class 0 and True class 1"
     if labels.dtype.kind == "f":
         if not np.isfinite(labels).all():
             return " with NaN or infinite entries: take these rows out first"
-        return ": pass labels.astype(int)" if (labels == np.rint(labels)).all() else ""
+        return ": {cure}" if (labels == np.rint(labels)).all() else ""
     if labels.dtype.kind in "OUST":
         return (
             ": name the classes (classes=[...]) in the order of the columns of the probabilities, "

@@ -40,29 +40,48 @@ class InputError(FedwqcpError, ValueError):
     Parameters
     ----------
     reason : str
-        What must hold, what came and what to do; ``{row}`` in it stands for the row.
+        What must hold, what came and what to do; ``{row}`` in it stands for the row, ``{cure}`` for
+        what to do where that differs.
     field : str, optional
         The part of a message, file or setting that is wrong; the text begins with it.
     row : int, optional
         The first row that is wrong, counted from 0.
     first_line : int, optional
         Where the rows are of a text file, the line of row 0: the text then names the line.
+    cure : tuple of str, optional
+        What to do in Python, and what to do at the command line, where data are files.
     """
 
     def __init__(
-        self, reason: str, field: str = "", row: int | None = None, first_line: int | None = None
+        self,
+        reason: str,
+        field: str = "",
+        row: int | None = None,
+        first_line: int | None = None,
+        cure: tuple[str, str] = ("", ""),
     ) -> None:
-        self.reason = reason
+        self.reason = reason.replace("{cure}", cure[0])
+        self._by_files = reason.replace("{cure}", cure[1])
         self.field = field
         self.row = row
         self.first_line = first_line
-        super().__init__(reason)
+        super().__init__(self.reason)
 
-    def __reduce__(self) -> tuple[type[InputError], tuple[str, str, int | None, int | None]]:
-        return type(self), (self.reason, self.field, self.row, self.first_line)
+    def __reduce__(self) -> tuple[object, ...]:
+        state = {"_by_files": self._by_files}
+        return type(self), (self.reason, self.field, self.row, self.first_line), state
 
     def __str__(self) -> str:
-        text = f"{self.field}: {self.reason}" if self.field else self.reason
+        return self._text(self.reason)
+
+    @property
+    def by_files(self) -> str:
+        """The text with what to do at the command line."""
+        return self._text(self._by_files)
+
+    def _text(self, reason: str) -> str:
+        """Return a reason with the field and the row."""
+        text = f"{self.field}: {reason}" if self.field else reason
         if self.row is None:
             return text
         named = f"row {self.row}"
@@ -72,7 +91,9 @@ class InputError(FedwqcpError, ValueError):
 
     def at_line(self, first_line: int) -> InputError:
         """Return the same error about rows of a text file, the first of them in a given line."""
-        return type(self)(self.reason, self.field, self.row, first_line)
+        found = type(self)(self.reason, self.field, self.row, first_line)
+        found._by_files = self._by_files
+        return found
 
 
 class BudgetError(InputError):
@@ -93,7 +114,7 @@ class MessageError(FedwqcpError):
     Parameters
     ----------
     agent : str
-        Who sent it, or the name of the file where the sender could not be read.
+        Who sent it, ``"server"``, or the file where the sender could not be read.
     field : str
         The part of the message that is wrong.
     reason : str
@@ -104,10 +125,17 @@ class MessageError(FedwqcpError):
         self.agent = _plain(agent)
         self.field = _plain(field)
         self.reason = _plain(reason)
-        super().__init__(f"agent {self.agent!r}: {self.field}: {self.reason}")
+        super().__init__(f"{_sender(self.agent)}: {self.field}: {self.reason}")
 
     def __reduce__(self) -> tuple[type[MessageError], tuple[str, str, str]]:
         return type(self), (self.agent, self.field, self.reason)
+
+
+def _sender(agent: str) -> str:
+    """Name an agent, the server, or the file that a message was read from."""
+    if agent == "server":
+        return "the server's message"
+    return agent if "/" in agent or agent.endswith(".json") else f"agent {agent!r}"
 
 
 def _plain(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from math import inf
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 import fedwqcp as fw
 from command_line import call, call_process, refusal
 from fedwqcp.cli import server as commands
-from fedwqcp.cli.output import exit_code
+from fedwqcp.cli.output import exit_code, said_by
 from fedwqcp.errors import ClassesError, FedwqcpError, InputError
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Round
@@ -61,7 +62,7 @@ SITES = ("st-mary", "lakeside", "north")
 def refused(error, says, code):
     """Tell whether a command was refused for a reason, with an exit code."""
     assert isinstance(error, FedwqcpError), error
-    assert says in str(error)
+    assert says in said_by(error)
     return exit_code(error) == code
 
 
@@ -430,15 +431,76 @@ def test_json_holds_the_temperature(logits_round):
     assert facts["temperature"] == json.loads((logits_round / "st-mary.temperature").read_text())
 
 
-def test_an_error_names_flags_before_their_python_forms(one_agent):
+def test_an_error_names_flags_and_no_python(one_agent):
     call("server", "open", "--alpha", 0.1, "--agents", "roster.toml", "--method", "fcp")
     said = call_process(one_agent, "agent", "calibrate", "--round", "round.json",
                         "--outputs", "cal.npz", code=2)  # fmt: skip
-    assert "widen its limit with --max-share, --min-class (in Python limit=Disclosure" in said
-    assert "lift it with --allow-samples (in Python allow_samples=True)" in said
+    assert "widen its limit with --max-share and --min-class, or lift it with --allow-s" in said
+    assert "=True" not in said
     said = call_process(one_agent, "server", "open", "--alpha", 0.9, "--agents", "roster.toml",
                         "--out", "other.json", code=2)  # fmt: skip
-    assert "pass --allow-large-alpha (in Python allow_large_alpha=True)" in said
+    assert "pass --allow-large-alpha)" in said
+    assert "=True" not in said
+
+
+HALF = np.full((40, 2), 0.5)
+FLAWED = {
+    "labels from 1": (
+        {"probs": HALF, "labels": np.arange(40) % 2 + 1},
+        ("--method", "fedwq-cp"),
+        "counted from 1, subtract 1 from every label in the file",
+    ),
+    "logits": (
+        {"probs": HALF - 1, "labels": np.arange(40) % 2},
+        ("--method", "fedwq-cp"),
+        "if these are logits, name the columns z0, z1, ... (in an .npz file the array logits)",
+    ),
+    "percentages": (
+        {"probs": 101 * HALF, "labels": np.arange(40) % 2},
+        ("--method", "fedwq-cp"),
+        "row 0 sum to 101; these look like percentages: divide each row by its sum",
+    ),
+    "bools": (
+        {"probs": HALF, "labels": np.arange(40) % 2 == 1},
+        ("--method", "fedwq-cp"),
+        "store them as integers, so that False is class 0",
+    ),
+    "one column": (
+        {"probs": HALF[:, :1], "labels": np.arange(40) % 2},
+        ("--method", "fedwq-cp"),
+        "for two classes both columns are needed, 1 - p and p",
+    ),
+    "no groups": (
+        {"probs": HALF, "labels": np.arange(40) % 2},
+        ("--by", "group", "--group", "f"),
+        "add a column 'group' to the file (in an .npz file an array groups)",
+    ),
+    "no features": (
+        {"probs": HALF, "labels": np.arange(40) % 2},
+        ("--method", "cphet"),
+        "add columns x0, x1, ... to the file (in an .npz file an array features)",
+    ),
+}
+
+
+@pytest.mark.parametrize("flaw", FLAWED)
+def test_what_is_wrong_in_a_file_is_mended_in_the_file(one_agent, flaw):
+    arrays, terms, says = FLAWED[flaw]
+    np.savez("cal.npz", **arrays)
+    (one_agent / "roster.toml").write_text('agents = ["st-mary"]')
+    call("server", "open", "--alpha", 0.1, "--agents", "roster.toml", *terms)
+    said = refusal("agent", "calibrate", "--round", "round.json", "--outputs", "cal.npz",
+                   "--allow-samples", code=2)  # fmt: skip
+    assert says in said
+    assert not re.search(r"labels - 1|astype|Calibration\(|predict_proba|np\.|=True", said)
+
+
+def test_a_release_of_several_levels_asks_for_the_option(one_agent):
+    call("server", "open", "--alpha", 0.1, "--alpha", 0.2, "--agents", "roster.toml")
+    call("agent", "calibrate", "--round", "round.json", "--outputs", "cal.npz")
+    call("server", "close", "round.json", "st-mary.json")
+    said = refusal("agent", "predict", "--release", "release.json", "--outputs", "cal.npz", code=2)
+    assert "several levels; pass --alpha, one of 0.1, 0.2" in said
 
 
 @pytest.mark.guarantee("docs/how-to/new-site.md", "prints what is promised to the new site")

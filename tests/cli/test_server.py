@@ -14,6 +14,7 @@ import pytest
 import fedwqcp as fw
 from command_line import call, call_json, refusal
 from fedwqcp import methods, scores
+from fedwqcp.cli.output import as_typed
 from fedwqcp.errors import InputError, QuorumError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.audit import audit as recompute
@@ -22,6 +23,8 @@ from fedwqcp.federation.record import Ledger
 from fedwqcp.federation.secure import SecureServer, plain_ask, secure_round, words_of
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.folder import read_round
+from fedwqcp.report.html.page import ReportOptions
+from fedwqcp.report.html.rounds import round_page
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.raps import RAPS
 from fedwqcp.wire.messages import Round
@@ -99,9 +102,57 @@ def test_averaging_is_judged_where_thresholds_were_averaged(folder):
 def test_private_thresholds_that_are_infinite_have_their_own_reason(folder):
     said, _ = closed(folder, "--method", "private-fedwq-cp", "--alpha", 0.1)
     assert "n is too small for epsilon=1 and alpha=0.1" in said[0]
-    assert "a larger epsilon, or more points" in said[0]
+    assert "a larger epsilon or more points make it finite" in said[0]
+    assert "what to do: no advice: advice needs exact thresholds" in said[0]
     assert "themselves" not in said[0]
     assert "fcp" not in said[0]
+
+
+def beta_rounds():
+    """Return scores of agents for several kinds of rounds, and the method that is right."""
+    rng = np.random.default_rng(3)
+    like = [rng.beta(1, 4, size=3000) for _ in range(3)]
+    return {
+        "infinite": ({"a": like[0][:400], "b": like[1][:400], "c": like[2][:5]}, "fcp"),
+        "dominated": ({"a": like[0], "b": like[1][:60], "c": like[2][:70]}, "guarded-median-cp"),
+        "shifted": ({"a": like[0], "b": like[1], "c": rng.beta(5, 1, size=3000)}, "split-cp"),
+        "two agents": ({"a": like[0][:90], "b": like[1][:80]}, "fcp"),
+        "one agent": ({"a": like[0][:90]}, "split-cp"),
+        "alike": ({"a": like[0], "b": like[1], "c": like[2]}, "fedwq-cp"),
+        "no points": ({"a": like[0][:3], "b": like[1][:4]}, "fedwq-cp"),
+    }
+
+
+@pytest.mark.parametrize("kind", beta_rounds())
+@pytest.mark.parametrize("tail", [0, 16])
+def test_close_and_advise_and_the_report_say_the_same(tmp_path, monkeypatch, kind, tail):
+    monkeypatch.chdir(tmp_path)
+    agents, method = beta_rounds()[kind]
+    roster = ", ".join(f'"{name}"' for name in agents)
+    (tmp_path / "roster.toml").write_text(f"agents = [{roster}]")
+    call("server", "open", "--agents", "roster.toml", "--alpha", 0.1, "--score",
+         "absolute-residual", "--setting", f"tail={tail}", "--out", "round.json")  # fmt: skip
+    for name, own in agents.items():
+        np.savez(f"{name}.npz", outputs=np.zeros(len(own)), labels=own)
+        call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz", "--agent",
+             name, "--out", f"{name}.json")  # fmt: skip
+    files = [f"{name}.json" for name in agents]
+    said = call("server", "close", "round.json", *files)
+    advised = call("advise", "round.record.json")
+    advice = call_json("advise", "round.record.json")["advice"]
+    (line,) = (line for line in said.splitlines() if line.startswith("what to do: "))
+    assert line.removeprefix("what to do: ") == advised.splitlines()[0]
+    known = [name for name in methods.available() if re.search(rf"(?<!\w){name}(?![\w-])", said)]
+    others = advised + "fedwq-cp"  # the method of the round
+    assert [name for name in known if name not in others] == []
+    if tail or kind not in ("alike", "shifted"):  # which two numbers an agent do not show
+        assert advice["method"] == method
+    if not advice["keep"]:
+        assert "`fedwqcp advise round.record.json` prints the command for it" in said
+    page = round_page(Path("round.record.json"), ReportOptions())
+    (section,) = (each for each in page.views[0].sections if each.key == "diagnosis")
+    (text,) = section.blocks[-1].lines
+    assert as_typed(text).lower() == line.removeprefix("what to do: ").lower()
 
 
 def test_a_private_median_is_not_judged_as_a_mean(folder):
@@ -459,6 +510,35 @@ def test_the_rounds_own_files_are_no_answers(folder):
         assert "refused" not in call("server", "close", "round.json", ".")
 
 
+def test_what_answers_were_refused_for_is_explained_under_the_table(folder):
+    words = ("server", "open", "--agents", "roster.toml", "--alpha", 0.1, "--quorum", 2, "--out")
+    call(*words, "other.json", plain=False)
+    call(*words, "round.json", plain=False)
+    for name, round in zip(NAMES, ("round.json", "round.json", "other.json"), strict=False):
+        call("agent", "calibrate", "--round", round, "--outputs", f"{name}.npz", "--agent", name,
+             "--out", f"{name}.json")  # fmt: skip
+    (folder / "d.json").write_text("{}")
+    said = call("server", "close", "round.json", *(f"{name}.json" for name in NAMES))
+    table, _, under = said.partition("└")
+    assert "refused for 'round': the answer is to another round" in under
+    assert "refused for 'message': the file is no answer" in under
+    assert "refused for" not in table
+
+
+def test_a_question_of_another_round_is_said_to_be_the_servers(folder):
+    words = ("--agents", "roster.toml", "--alpha", 0.1, "--method", "fcp", "--setting", "probes=8")
+    for round in ("one", "two"):
+        call("server", "open", *words, "--out", f"{round}.json", plain=False)
+        for name in NAMES:
+            call("agent", "calibrate", "--round", f"{round}.json", "--outputs", f"{name}.npz",
+                 "--agent", name, "--out", f"{round}-{name}.json", "--allow-samples")  # fmt: skip
+        call("server", "close", f"{round}.json", *(f"{round}-{name}.json" for name in NAMES),
+             "--out", f"{round}-release.json")  # fmt: skip
+    said = refusal("agent", "calibrate", "--round", "one.json", "--outputs", "a.npz", "--agent",
+                   "a", "--ask", "two.ask-1.json", "--allow-samples", code=3)  # fmt: skip
+    assert said.startswith("the server's message: round: the question is of round")
+
+
 def test_who_sends_nothing_is_no_answer_and_the_quorum_can_be_set(folder, monkeypatch):
     call("server", "open", "--agents", "roster.toml", "--alpha", 0.1, "--setting", "tail=8",
          "--quorum", 3)  # fmt: skip
@@ -466,7 +546,9 @@ def test_who_sends_nothing_is_no_answer_and_the_quorum_can_be_set(folder, monkey
         call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
              "--agent", name)  # fmt: skip
     (folder / "c.json").write_text("{}")
-    with pytest.raises(QuorumError, match=r"refused: c \(message\); no answer: d\. .* --quorum"):
+    with pytest.raises(
+        QuorumError, match=r"refused: c \(message: .*\); no answer: d\. .* --quorum"
+    ):
         call("server", "close", "round.json", "a.json", "b.json", "c.json")
     (folder / "c.json").unlink()
     call("agent", "calibrate", "--round", "round.json", "--outputs", "c.npz", "--agent", "c")
@@ -475,7 +557,7 @@ def test_who_sends_nothing_is_no_answer_and_the_quorum_can_be_set(folder, monkey
     assert re.search(r"│ d +│ no answer │", said)
     assert "missing" not in said
     assert max(len(line) for line in said.splitlines() if line[:1] in "┏│└") <= 80
-    assert "floor=true and own=true" in said
+    assert "floor=true, own=true" in said
     assert not re.search(r"=(True|False|None)\b", said)
 
 

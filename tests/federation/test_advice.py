@@ -72,7 +72,7 @@ def test_no_miss_is_announced_to_one_that_is_denied_to_the_other():
             record = fw.calibrate(cals, method=method, alpha=0.05, score="aps")
             found, advice = diagnose_release(record, 0, 0.05, (0.0, 1.0)), advise_on(record)
             assert advice.verdict == found.verdict
-            assert ("could miss up to" in str(advice)) == ("could miss up to" in str(found))
+            assert ("misses at most" in str(advice)) == ("misses at most" in str(found))
             assert "expected to miss" not in str(advice)
         unsafe += found.verdict == "unsafe"
     assert unsafe <= 6  # at most 2 % of rounds: 7 or more of 100 have probability 0.004

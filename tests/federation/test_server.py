@@ -158,8 +158,8 @@ def test_a_missed_quorum_says_who_and_why():
     server.receive(answer(agent="b", summary=LocalQuantile(0.5, 101)), "b")
     with pytest.raises(
         QuorumError,
-        match=r"1 of 3 agents answered soundly, the round needs 2; refused: b \(n\); no answer: c"
-        r"\. Get the answers that lack, or open a round with a smaller quorum: `quorum` in",
+        match=r"1 of 3 agents answered soundly, the round needs 2; refused: b \(n: .+\); "
+        r"no answer: c\. Get the missing answers, or open a round with a smaller quorum: `quorum`",
     ):
         server.close_step()
     with pytest.raises(QuorumError, match="has not ended"):

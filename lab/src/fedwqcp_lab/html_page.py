@@ -202,14 +202,13 @@ def _diagnosis(results: Sequence[Result], seeds: int) -> Section:
             tally[key] += 1
             examples.setdefault(key, finding)
     rows = [
-        TableRow((f"{code} ({severity})", f"{count} of {seeds}", examples[severity, code].says,
-             examples[severity, code].instead))
+        TableRow((f"{code} ({severity})", f"{count} of {seeds}", examples[severity, code].says))
         for (severity, code), count in tally.most_common()
-    ]  # fmt: skip
-    columns = ("finding", "seeds", "for instance", "what to do")
+    ]
+    columns = ("finding", "seeds", "for instance")
     return Section(
         "diagnosis",
-        "Diagnosis, and what to do next",
+        "Diagnosis",
         "What a server could tell of averaging from thresholds and sizes alone, seed by seed.",
         [Table("diagnosis", "Findings over seeds", columns, rows)],
     )

@@ -109,9 +109,14 @@ def run(app: typer.Typer) -> None:
     except FedwqcpError as error:
         if "--debug" in sys.argv:
             raise
-        text = f"error: {flags_first(str(error))}"
+        text = f"error: {said_by(error)}"
         Console(stderr=True, soft_wrap=True).print(text, style="bold", markup=False)
         sys.exit(exit_code(error))
+
+
+def said_by(error: FedwqcpError) -> str:
+    """Return the text of an error, with what to do at the command line."""
+    return as_typed(error.by_files if isinstance(error, InputError) else error)
 
 
 def exit_code(error: FedwqcpError) -> int:
@@ -159,17 +164,6 @@ def _bare(parameters: list[Any]) -> list[Any]:
         if getattr(parameter, "is_flag", False) and parameter.metavar is None:
             parameter.metavar = ""
     return parameters
-
-
-def flags_first(text: str) -> str:
-    """Name a flag before its Python form, where an error names both.
-
-    Examples
-    --------
-    >>> flags_first("pass allow_large_alpha=True (--allow-large-alpha)")
-    'pass --allow-large-alpha (in Python allow_large_alpha=True)'
-    """
-    return re.sub(r"([a-z_]+=(?:\w+\([^()]*\)|\w+)) \((--[^()]+)\)", r"\2 (in Python \1)", text)
 
 
 def typed(value: Setting) -> str:
@@ -229,6 +223,33 @@ MOST_ROWS = 200
 
 STATUS = {"used": "used", "refused": "refused", "missing": "no answer"}
 """What became of an agent, for people."""
+
+
+_REFUSED = {
+    "round": "the answer is to another round; the site must answer this round's file",
+    **dict.fromkeys(
+        ("terms", "method", "score", "alpha"),
+        "the site answered other terms than these; send it this round's file again",
+    ),
+    "step": "the answer is to another question of this round, or came after it was closed",
+    "agent": "the sender is not in the roster, or had answered before",
+    "version": "the site runs another version of fedwqcp",
+    "signature": "the answer is not signed with the key that the roster names",
+    "message": "the file is no answer, or was changed on its way",
+    "file": "the file cannot be read",
+    "size": "the file is larger than an answer can be",
+    "n": "the number of points is beyond what the round allows (max_n in the roster)",
+    "threshold": "the threshold is outside the range of the score",
+    "internal": "a fault of fedwqcp: please report it",
+}
+"""What a refusal is for, and what helps; by the part of the answer that is wrong."""
+
+
+def refused_for(refusals: Sequence[MessageError]) -> list[str]:
+    """Explain what answers were refused for, one line for each reason that occurs."""
+    fields = dict.fromkeys(refusal.field for refusal in refusals)
+    other = "what was sent is not what an answer to this round may hold"
+    return [f"refused for {field!r}: {_REFUSED.get(field, other)}" for field in fields]
 
 
 def guarantee_line(release: Release) -> str:

@@ -22,10 +22,11 @@ from fedwqcp.cli.output import (
     as_typed,
     guarantee_line,
     parse_settings,
+    refused_for,
     typed,
 )
 from fedwqcp.errors import InputError
-from fedwqcp.federation.advice import advise_on
+from fedwqcp.federation.advice import advise_on, next_step
 from fedwqcp.federation.audit import Audit
 from fedwqcp.federation.audit import audit as recompute
 from fedwqcp.federation.plan import (
@@ -179,7 +180,10 @@ def close(
     refused = [str(refusal) for refusal in closed.refusals]
     for refusal in refused:
         output.say(f"refused: {refusal}", style="yellow")
+    reasons = refused_for(closed.refusals)
     if closed.release is None:
+        for reason in reasons:
+            output.say(reason)
         names = ", ".join(str(path) for path in closed.asks)
         output.say(f"the round goes on: send {names} {_NEXT}")
         output.done(closed=False, asks=closed.asks, refused=refused)
@@ -192,10 +196,17 @@ def close(
         output.say(f"closed: send {out} to the agents; the record beside {round} stays here")
     release = closed.release
     output.show(agents_table(release, output.console))
+    for reason in reasons:
+        output.say(reason)
     output.say(guarantee_line(release))
     thresholds, found = released(release), list(_diagnoses(release))
     for line in (*thresholds, *found):
         output.say(as_typed(line))
+    advice = as_typed(next_step(release)) if found else ""
+    if advice:
+        output.say(f"what to do: {advice}")
+    if advice.startswith("use "):
+        output.say(f"`fedwqcp advise {folder.record_file(round)}` prints the command for it")
     output.done(
         closed=True,
         already=closed.already,
@@ -208,6 +219,7 @@ def close(
         agents=release.agents,
         thresholds=thresholds,
         diagnoses=found,
+        advice=advice,
     )
 
 

@@ -81,6 +81,27 @@ def advise_on(*records: Release, alpha: float | None = None, new_site: bool = Fa
     return replace(first, levels={each.alpha: each.code for each in found}, keep=keep)
 
 
+def next_step(record: Release) -> str:
+    """Say what to do after a round, as `advise_on` does, or why nothing can be advised.
+
+    Parameters
+    ----------
+    record : Release
+        The server's record of a round.
+
+    Returns
+    -------
+    str
+        The advice; empty where agents send nothing that it could rest on.
+    """
+    if record.advice:
+        return record.advice
+    try:
+        return str(advise_on(record))
+    except InputError as error:
+        return "" if str(error) == NEEDED else f"no advice: {error}"
+
+
 def calibrate_as_advised(
     attempt: Callable[[Method[Any]], Release], *, labelled: bool, target: str = "own"
 ) -> Release:
@@ -196,7 +217,18 @@ def _at_level(records: Sequence[Release], alpha: float, *, new_site: bool) -> Ad
     verdict = _worst(each.verdict for each in by_group.values())
     others = ", ".join(f"{n}: {each.code}" for n, each in by_group.items() if n != name)
     why = f"Decided by {terms.by} {name}" + (f" ({others}): " if others else ": ")
-    return replace(by_group[name], why=why + by_group[name].why, verdict=verdict)
+    first = by_group[name]
+    notes = first.notes
+    if any(_infinite(records, alpha, place) for place in range(len(terms.group_names))):
+        coarser = "Classes that are merged" if terms.by == "label" else "Coarser groups"
+        notes += (f"{coarser} have more points each, for a finite threshold in each.",)
+    return replace(first, why=why + first.why, verdict=verdict, notes=notes)
+
+
+def _infinite(records: Sequence[Release], alpha: float, group: int) -> bool:
+    """Tell whether an agent with points of a group sent +inf for it."""
+    sent = (own for each in records for own in thresholds_in(each, alpha, group).values())
+    return any(own.n and own.threshold == inf for own in sent)
 
 
 def _worst(verdicts: Iterable[Verdict]) -> Verdict:
@@ -277,8 +309,9 @@ def check_record(record: Release) -> None:
         raise InputError(
             f"advice needs exact thresholds: those of {record.round.method.name} carry "
             "noise, and every method that could be advised would send numbers that are not "
-            "private. Stay with it; where one agent may be wrong, set combine=weighted-median-cp. "
-            "Or open a round of fedwq-cp, if the agents agree to send their thresholds"
+            "private. Stay with it: thresholds of +inf need a larger epsilon or more points, and "
+            "where one agent may be wrong, set combine=weighted-median-cp. Or open a round of "
+            "fedwq-cp, if the agents agree to send their thresholds"
         )
     if any(isinstance(outcome, SharedThresholdWithin) for outcome in record.outcomes):
         raise InputError(

@@ -71,14 +71,16 @@ class DisclosureLimit:
                 raise InputError(
                     f"{name} with these settings sends scores of a class or group of which this "
                     f"agent has {size} points; it reveals none of fewer than {self.min_class}. "
-                    f"Choose settings that reveal less, or, if this site may, {_WIDEN}"
+                    "Choose settings that reveal less, or, if this site may, {cure}",
+                    cure=_WIDEN,
                 )
             if revealed > self.scores_of(size):
                 raise InputError(
                     f"{name} with these settings can reveal {revealed} of {size} scores of single "
                     f"people; this agent reveals at most {self.scores_of(size)}, a share of "
                     f"{self.share:g}. Choose settings that reveal less, or, if this site may, "
-                    f"{_WIDEN}"
+                    "{cure}",
+                    cure=_WIDEN,
                 )
 
     def _check_cells(self, name: str, cells: Sequence[int]) -> None:
@@ -88,14 +90,16 @@ class DisclosureLimit:
             raise InputError(
                 f"{name} with these settings cuts this agent's points into parts, one of which has "
                 f"fewer than {self.min_class}: each must have none or at least so many. Choose "
-                f"settings that reveal less, or, if this site may, {_WIDEN}"
+                "settings that reveal less, or, if this site may, {cure}",
+                cure=_WIDEN,
             )
         if n and cuts > self.scores_of(n):
             raise InputError(
                 f"{name} with these settings cuts {n} points of this agent in {cuts} places, each "
                 f"of which counts as a value of one person; this agent reveals at most "
                 f"{self.scores_of(n)}, a share of {self.share:g}. Choose settings that reveal "
-                f"less, or, if this site may, {_WIDEN}"
+                "less, or, if this site may, {cure}",
+                cure=_WIDEN,
             )
 
 
@@ -108,8 +112,9 @@ USUAL_LIMIT = DisclosureLimit()
 """Holds unless a site says otherwise; benchmarks/disclosure.py measures what it costs."""
 
 _WIDEN = (
-    "widen its limit with limit=DisclosureLimit(share, min_class) (--max-share, --min-class), or "
-    "lift it with allow_samples=True (--allow-samples)"
+    "widen its limit with limit=DisclosureLimit(share, min_class), or lift it with "
+    "allow_samples=True",
+    "widen its limit with --max-share and --min-class, or lift it with --allow-samples",
 )
 
 
@@ -186,7 +191,8 @@ class Agent:
             sign_key.check(self.plan.round, name)
         elif self.plan.round.signed:
             raise InputError(
-                "this round takes signed answers alone: pass this agent's key (--sign-key)"
+                "this round takes signed answers alone: pass this agent's key{cure}",
+                cure=(", sign_key=SigningKey(path)", " with --sign-key"),
             )
         self.plan.check(calibration)
         self._calibration = calibration
@@ -307,7 +313,8 @@ class Agent:
         if summary.reveals == "samples" and not self._allow_samples:
             raise InputError(
                 f"{round.method.name} with these settings sends all scores of single people; "
-                "allow it with allow_samples=True (--allow-samples), or choose settings that do not"
+                "allow it with {cure}, or choose settings that do not",
+                cure=("allow_samples=True", "--allow-samples"),
             )
         return summary
 

@@ -233,8 +233,11 @@ def check_points(round: Round, method: Method[Any], cal: Calibration) -> None:
     if round.by == "group":
         if cal.groups is None:
             raise InputError(
-                "a round by group needs the group of each calibration point: "
-                "pass Calibration(scores, groups=...), or a file with a column 'group'"
+                "a round by group needs the group of each calibration point: {cure}",
+                cure=(
+                    "pass Calibration(scores, groups=...), or a file with a column 'group'",
+                    "add a column 'group' to the file (in an .npz file an array groups)",
+                ),
             )
         group_places(cal.groups, round.groups)
 

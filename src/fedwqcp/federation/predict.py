@@ -89,8 +89,9 @@ def predict(
         return LabelSets(sets.mask, round.classes)
     if not allow_empty:
         raise InputError(
-            f"allow_empty=False is for sets of labels of which one is true, which score "
-            f"{round.score.name!r} does not make"
+            "{cure} is for sets of labels of which one is true, which score "
+            f"{round.score.name!r} does not make",
+            cure=("allow_empty=False", "--no-allow-empty"),
         )
     if isinstance(score, MultiLabel):
         _check_classes(round, outputs)
@@ -99,7 +100,11 @@ def predict(
         return score.invert(outputs.values, threshold)
     raise InputError(
         f"score {round.score.name!r} is the caller's own: its sets are not made here. Name the "
-        "score when calibrating (score=), or compare your own scores with release.threshold(agent)"
+        "score when {cure}",
+        cure=(
+            "calibrating (score=), or compare your own scores with release.threshold(agent)",
+            "opening a round (--score), or compare your own scores with the threshold",
+        ),
     )
 
 
@@ -149,7 +154,8 @@ def thresholds(
     elif agent is None:
         raise InputError(
             "calibration data of a site that took no part count in no threshold of this round: "
-            "leave calibration out, or take part in the next round with them"
+            "leave {cure} out, or take part in the next round with them",
+            cure=("calibration", "--calibration"),
         )
     else:
         plan.check(calibration)

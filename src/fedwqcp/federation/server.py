@@ -270,13 +270,17 @@ class Server:
     def _no_quorum(self) -> str:
         """Say who is missing and why."""
         lost = {n: seat for n, seat in self._seats.items() if n not in self._positions}
-        refused = [f"{n} ({seat.refusal.field})" for n, seat in lost.items() if seat.refusal]
+        refused = [
+            f"{n} ({why.field}: {why.reason})"
+            for n, seat in lost.items()
+            if (why := seat.refusal) is not None
+        ]
         silent = [n for n, seat in lost.items() if not seat.refusal]
         parts = [("refused", refused), ("no answer", silent)]
         said = "; ".join(f"{what}: {', '.join(names)}" for what, names in parts if names)
         return (
             f"{len(self._positions)} of {len(self._seats)} agents answered soundly, the round "
-            f"needs {self.round.quorum}; {said}. Get the answers that lack, or open a round with a "
+            f"needs {self.round.quorum}; {said}. Get the missing answers, or open a round with a "
             "smaller quorum: `quorum` in the roster or the run configuration, or --quorum"
         )
 

@@ -188,8 +188,11 @@ class Calibration:
         """
         if self.labels is None or self.n_classes is None:
             raise InputError(
-                f"{method} needs the labels of the calibration points: "
-                "pass Calibration(scores, labels=..., n_classes=...)"
+                f"{method} needs the labels of the calibration points: {{cure}}",
+                cure=(
+                    "pass Calibration(scores, labels=..., n_classes=...)",
+                    "it is for scores of classes, and the round's score has none",
+                ),
             )
         return self.labels, self.n_classes
 

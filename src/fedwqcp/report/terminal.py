@@ -392,7 +392,7 @@ def _released(release: Release, alpha: float, group: str | None, tasks: range) -
     outcomes = [release.outcomes[task] for task in tasks]
     robust = [outcome for outcome in outcomes if isinstance(outcome, RobustThreshold)]
     out = dict.fromkeys(name for task in tasks for name in _left_out(release, task))
-    why = "unlike the others, or a copy of another" if robust else 'sent +inf; overflow="exclude"'
+    why = "unlike the others, or a copy of another" if robust else "sent +inf; overflow=exclude"
     values = [outcome.threshold(None) for outcome in outcomes if outcome.same_for_all]
     common = tuple(value for value in values if value is not None)
     return LevelThresholds(

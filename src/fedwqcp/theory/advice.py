@@ -16,6 +16,7 @@ from fedwqcp.theory.diagnosis import (
     Diagnosis,
     Evidence,
     Verdict,
+    at_most,
     diagnose,
     dominant,
     listed,
@@ -200,7 +201,8 @@ def advise(
     code, method, settings, why, price, agents = _choose(evidence, found, shift, target)
     return Advice(
         method, score, code, why, found.verdict, settings, agents, price, found.alpha,
-        notes=_notes(evidence, score, code, target, counted=counts is not None), target=target,
+        notes=_notes(evidence, found, score, code, target, counted=counts is not None),
+        target=target,
     )  # fmt: skip
 
 
@@ -233,7 +235,7 @@ def _choose(evidence: Evidence, found: Diagnosis, shift: float | None, target: s
         missed = 1 - min(least for least, _ in found.coverage.values())
         why = (
             "Averaging is safe: at the mean of the thresholds no agent misses more than alpha/2 "
-            f"beyond alpha (each could miss up to {missed:.1%} at most, with confidence 95 %)."
+            f"beyond alpha (each misses at most {missed:.1%}, with confidence 95 %)."
         )
         if evidence.everything:
             why = "The mean of the thresholds is the largest score there is: nothing is missed."
@@ -404,15 +406,15 @@ def _seen(evidence: Evidence, found: Diagnosis) -> str:
         return f"Averaging is unsafe: {first.says}"
     if found.verdict == "unsafe":
         return f"Averaging is unsafe ({first.code}): {first.says}"
-    missed = 1 - min(least for least, _ in found.coverage.values())
+    worst = min(found.coverage, key=lambda name: found.coverage[name][0])
     return (
-        "These numbers do not show whether averaging is safe: at the mean of the thresholds an "
-        f"agent could miss up to {missed:.1%} where alpha={found.alpha} is asked"
+        "These numbers do not show whether averaging is safe: at the mean of the thresholds, "
+        f"{at_most(worst, 1 - found.coverage[worst][0], found.alpha)}"
     )
 
 
 def _notes(
-    evidence: Evidence, score: str, code: str, target: str, *, counted: bool
+    evidence: Evidence, found: Diagnosis, score: str, code: str, target: str, *, counted: bool
 ) -> tuple[str, ...]:
     """Say what could be found out, and what else would help."""
     notes = []
@@ -426,6 +428,11 @@ def _notes(
         notes.append(
             "To find out, open a round of fedwq-cp with tail=16: each agent then sends up to "
             "sixteen more order statistics of its scores, as far as its limits allow."
+        )
+    if tied := next((each.agents for each in found.findings if each.code == "saturated"), ()):
+        notes.append(
+            f"Scores of {named(tied)} are tied at the largest there is: a score without ties, such "
+            "as randomised APS, tells them apart."
         )
     if score == "lac" and code in ("unsafe", "cannot-tell"):
         notes.append(

@@ -1,6 +1,7 @@
 """Whether averaging thresholds is safe for every agent: one assessment of what the agents sent.
 
-`diagnose`, `advise`, ``method="auto"``, ``server close`` and the report all rest on `judge`.
+`diagnose`, `advise`, ``method="auto"``, ``server close`` and the report all rest on `judge`. What
+to do about a finding is said by `advise` alone.
 """
 
 from __future__ import annotations
@@ -36,18 +37,6 @@ Severity: TypeAlias = Literal["ok", "caution", "unsafe"]
 _ORDER = ("unsafe", "caution", "ok")
 _NAMED = 5  # how many agents a sentence names
 _SMALLEST_ALPHA = Fraction(1, 10**9)  # smaller levels are read as zero by `exact_level`
-
-ASK = (
-    "ask each agent for up to sixteen more order statistics, which can decide it: fedwq-cp with "
-    "tail=16"
-)
-GUARDED = (  # the default of fcp, counts over many steps, is refused by agents with few points
-    "fcp with sketch=order, floor=True and own=True, whose threshold is never below an agent's own"
-)
-SPLIT = "split-cp, where every agent has many points"
-PRIVATELY = (
-    "split-cp, which sends nothing, where an agent's test data are like its calibration data"
-)
 
 
 def judge(
@@ -110,8 +99,6 @@ class Finding:
         How grave it is.
     says : str
         What was found, in plain words.
-    instead : str, optional
-        What to use or do instead.
     agents : tuple of str, optional
         The agents it concerns.
     """
@@ -119,7 +106,6 @@ class Finding:
     code: str
     severity: Severity
     says: str
-    instead: str = ""
     agents: tuple[str, ...] = ()
 
 
@@ -154,11 +140,6 @@ class Diagnosis:
     coverage: dict[str, tuple[float, float]]
     findings: tuple[Finding, ...]
 
-    @property
-    def advice(self) -> tuple[str, ...]:
-        """What to do, each advice once, the most pressing first."""
-        return tuple(dict.fromkeys(f.instead for f in self.findings if f.instead))
-
     def __str__(self) -> str:
         verdict = {
             "safe": "averaging is safe",
@@ -168,8 +149,6 @@ class Diagnosis:
         agents = "1 agent" if self.agents == 1 else f"{self.agents} agents"
         lines = [f"{verdict}: {agents}, N={self.N}, alpha={self.alpha:g}"]
         lines += [f"  [{f.severity}] {f.code}: {f.says}" for f in self.findings]
-        lines += ["what to do:"] if self.advice else []
-        lines += [f"  - {advice}" for advice in self.advice]
         return "\n".join(lines)
 
 
@@ -203,7 +182,7 @@ def diagnose(
     Returns
     -------
     Diagnosis
-        Verdict, bounds on each agent's coverage, findings and what to do.
+        Verdict, bounds on each agent's coverage, and findings; `advise` says what to do.
 
     Raises
     ------
@@ -220,8 +199,8 @@ def diagnose(
     Of agent k the order statistic v of rank r is known for r = ceil((n_k + 1)(1 - alpha)), where it
     is q_k, and for the ranks of its tail. If v <= t, at least r of its scores lie at or below t; if
     v > t, at most r - 1 do. These counts bound F_k(t), and 1 minus the bound from below is what the
-    agent "could miss". Where q_k > t and nothing else was sent, the least count is 0 and the agent
-    could miss everything: two numbers an agent say nothing of its scores below q_k. So from two
+    agent misses at most. Where q_k > t and nothing else was sent, the least count is 0 and there is
+    no such bound: two numbers an agent say nothing of its scores below q_k. So from two
     numbers the verdict is "cannot tell", unless all q_k are equal: then r_k scores of each agent
     lie at or below t, which shows enough where agents have enough points. Equal q_k alone show
     little: tied scores make them equal also where an agent's q_k is too low by chance. One agent
@@ -348,8 +327,6 @@ class GroupDiagnosis:
         By group, the agents that have no calibration point of it.
     averaged : dict
         By group, whether its thresholds may be averaged, for methods that average them.
-    private : bool
-        Whether the method is private, so that its thresholds need more points.
     """
 
     alpha: float
@@ -357,7 +334,6 @@ class GroupDiagnosis:
     infinite: dict[str, tuple[str, ...]]
     absent: dict[str, tuple[str, ...]]
     averaged: dict[str, Diagnosis]
-    private: bool = False
 
     def __str__(self) -> str:
         lines = [f"by {self.by}, alpha={self.alpha:g}:"]
@@ -379,10 +355,6 @@ class GroupDiagnosis:
         if len(lines) == 1:
             averaged = ", and averaging is safe in each" if self.averaged else ""
             lines.append(f"  every group has a finite threshold{averaged}")
-        if self.infinite:
-            pooled = "fcp, which pools the agents' points of a group"
-            last = "a larger epsilon" if self.private else pooled
-            lines.append(f"what to do: more points of these groups, coarser groups, or {last}")
         return "\n".join(lines)
 
 
@@ -429,8 +401,7 @@ def diagnose_groups(
             infinite[group] = at
         if (found := diagnose_release(release, tasks[0], level / len(tasks), bounds)) is not None:
             averaged[group] = found
-    private = methods.get(round.method.name, **round.method.settings).private
-    return GroupDiagnosis(level, round.by, infinite, release.absent, averaged, private)
+    return GroupDiagnosis(level, round.by, infinite, release.absent, averaged)
 
 
 def _is_infinite(release: ReleaseRecord, agent: str, alpha: float | None, group: str) -> bool:
@@ -588,8 +559,11 @@ def _mean(sent: Mapping[str, LocalQuantile], overflow: str) -> float:
 def _no_data(evidence: Evidence) -> Finding | None:
     if evidence.some:
         return None
-    says = "no agent has a calibration point: the threshold is +inf and every set holds everything"
-    return Finding("no-data", "unsafe", says, f"at least {evidence.needed} points at some agent")
+    says = (
+        "no agent has a calibration point: the threshold is +inf and every set holds everything; "
+        f"a finite one takes {evidence.needed} points at some agent"
+    )
+    return Finding("no-data", "unsafe", says)
 
 
 def _overflow(evidence: Evidence) -> Finding | None:
@@ -608,13 +582,7 @@ def _overflow(evidence: Evidence) -> Finding | None:
         says += f"; alpha={evidence.alpha:g} needs {evidence.needed} points for a finite threshold"
     if len(few) < len(over):
         says += "; with enough points, +inf means that too many scores are themselves +inf"
-    options = ["more points there"]
-    if evidence.overflow != "exclude" and evidence.finite:
-        options.append('overflow="exclude", which lets the other agents decide')
-    M = len(evidence.sent)
-    if conformal_rank(evidence.N, evidence.alpha, extra=M) <= evidence.N:
-        options.append("fcp, which needs no finite threshold of each agent")
-    return Finding("overflow", "unsafe", says, "; or ".join(options), tuple(over))
+    return Finding("overflow", "unsafe", says, tuple(over))
 
 
 def _private_overflow(
@@ -624,12 +592,9 @@ def _private_overflow(
     says = (
         f"{listed(over)} sent +inf, which makes the mean +inf: n is too small for "
         f"epsilon={epsilon:g} and alpha={evidence.alpha:g}, or too many scores lie beyond bounds "
-        "that were set"
+        "that were set; a larger epsilon or more points make it finite"
     )
-    instead = "a larger epsilon, or more points"
-    if evidence.finite and evidence.overflow != "exclude":
-        instead += '; or overflow="exclude", which lets the other agents decide'
-    return Finding("overflow", "unsafe", says, instead, tuple(over))
+    return Finding("overflow", "unsafe", says, tuple(over))
 
 
 def _clipped(evidence: Evidence) -> Finding | None:
@@ -646,8 +611,7 @@ def _clipped(evidence: Evidence) -> Finding | None:
         f"identical agents would cover {mean:.3f} on average"
     )
     severity: Severity = "unsafe" if mean < least_coverage(evidence.alpha) else "caution"
-    instead = 'overflow="propagate" or "exclude" in place of "clip"; or fcp'
-    return Finding("clipped", severity, says, instead, tuple(own))
+    return Finding("clipped", severity, says, tuple(own))
 
 
 def _coverage(evidence: Evidence) -> Finding | None:
@@ -663,28 +627,33 @@ def _coverage(evidence: Evidence) -> Finding | None:
     coverage, verdicts = evidence.coverage, evidence.verdicts
     missed = {name: 1 - least for name, (least, _) in coverage.items()}
     worst = max(missed, key=lambda name: missed[name])
-    most = f"{worst} could miss up to {missed[worst]:.1%} of its points"
-    asked = f"alpha={alpha:g} is asked"
     if evidence.verdict == "safe":
-        says = f"{t} no agent misses more than alpha/2 beyond alpha: {most} where {asked}"
+        most = at_most(worst, missed[worst], alpha)
+        says = f"{t} no agent misses more than alpha/2 beyond alpha: {most}"
         return Finding("coverage", "ok", says)
     if evidence.verdict == "unsafe":
         lost = {name: 1 - coverage[name][1] for name, is_ in verdicts.items() if is_ == "unsafe"}
         first = max(lost, key=lambda name: lost[name])
         says = (
             f"{t} {named(lost)} {'is' if len(lost) == 1 else 'are'} under-covered: {first} "
-            f"misses at least {lost[first]:.1%} and could miss up to {missed[first]:.1%} of its "
-            f"points where {asked}"
+            f"misses at least {lost[first]:.1%} of its points where alpha={alpha:g} is asked"
         )
-        return Finding("coverage", "unsafe", says, f"{SPLIT}; or {GUARDED}", tuple(lost))
+        return Finding("coverage", "unsafe", says, tuple(lost))
     open_ = tuple(name for name, is_ in verdicts.items() if is_ != "safe")
-    says = f"{t} {most} where {asked}; not shown to be covered: {named(open_)}"
-    if evidence.epsilon is not None:
-        return Finding("coverage", "caution", says, PRIVATELY, open_)
-    if not evidence.tails:
+    says = f"not shown to be covered {t}: {named(open_)}; {at_most(worst, missed[worst], alpha)}"
+    if evidence.epsilon is None and not evidence.tails:
         says += "; a threshold and a size say nothing about the scores below that threshold"
-        return Finding("coverage", "caution", says, f"{ASK}; or {GUARDED}", open_)
-    return Finding("coverage", "caution", says, f"more points; or {GUARDED}", open_)
+    return Finding("coverage", "caution", says, open_)
+
+
+def at_most(agent: str, missed: float, alpha: float) -> str:
+    """Say how much an agent misses at most; a bound of 100 % says nothing, and is not given."""
+    if missed == 1:
+        return f"what {agent} misses is not known: these numbers give no bound on it"
+    return (
+        f"{agent} misses at most {missed:.1%} of its points where alpha={alpha:g} is asked (an "
+        "upper bound with confidence 95 %, no estimate)"
+    )
 
 
 def _tiny(evidence: Evidence) -> Finding | None:
@@ -701,7 +670,7 @@ def _tiny(evidence: Evidence) -> Finding | None:
         f"few points at {listed(own)}: the coverage of such a threshold varies by up to "
         f"{worst:.3f} (standard deviation), more than half of alpha={evidence.alpha:g}"
     )
-    return Finding("tiny", "caution", says, "fcp, which pools the agents' points", tuple(own))
+    return Finding("tiny", "caution", says, tuple(own))
 
 
 def _saturated(evidence: Evidence) -> Finding | None:
@@ -716,9 +685,7 @@ def _saturated(evidence: Evidence) -> Finding | None:
         f"the threshold of {listed(tied)} is the upper bound {highest:g} of the score, where "
         "scores are tied; the shared threshold lies below and covers none of these"
     )
-    return Finding(
-        "saturated", "caution", says, "a score without ties: randomised APS", tuple(tied)
-    )
+    return Finding("saturated", "caution", says, tuple(tied))
 
 
 def _dominance(evidence: Evidence) -> Finding | None:
@@ -728,10 +695,7 @@ def _dominance(evidence: Evidence) -> Finding | None:
         return None
     share = evidence.some[name].n / evidence.N
     says = f"{name} holds {share:.0%} of all points: its threshold outweighs all others together"
-    instead = "guarded-median-cp or split-cp: no agent's coverage then rests on another's answer"
-    if evidence.epsilon is not None:
-        instead = PRIVATELY
-    return Finding("dominance", "caution", says, instead, (name,))
+    return Finding("dominance", "caution", says, (name,))
 
 
 def dominant(some: Mapping[str, LocalQuantile]) -> str | None:
@@ -748,7 +712,7 @@ def _empty(evidence: Evidence) -> Finding | None:
     if not own or not evidence.some:
         return None
     says = f"no calibration points at {named(own)}: the threshold was made without"
-    return Finding("empty", "caution", says, "points there, before those sets are trusted", own)
+    return Finding("empty", "caution", says, own)
 
 
 _CHECKS: tuple[Callable[[Evidence], Finding | None], ...] = (

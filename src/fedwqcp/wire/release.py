@@ -391,7 +391,11 @@ class ReleaseRecord(Roll):
         """
         alphas = self.round.alphas
         if alpha is None and len(alphas) > 1:
-            raise InputError(f"the round has several levels; pass alpha, one of {alphas}")
+            levels = ", ".join(f"{each:g}" for each in alphas)
+            raise InputError(
+                f"the round has several levels; pass {{cure}}, one of {levels}",
+                cure=("alpha", "--alpha"),
+            )
         if alpha is not None and (not fits(alpha, float) or alpha not in alphas):
             raise InputError(
                 f"alpha must be a level of the round, one of {alphas}, got {shown(alpha)}"
@@ -482,8 +486,11 @@ class ReleaseRecord(Roll):
         if value is None:
             raise InputError(
                 f"{self.round.method.name} leaves the threshold to the agent's own calibration "
-                "data, which no file of a release holds: pass calibration=Outputs(probs, labels, "
-                "ids) to predict_set (--calibration)"
+                "data, which no file of a release holds: pass {cure}",
+                cure=(
+                    "calibration=Outputs(probs, labels, ids) to predict_set",
+                    "the file that was calibrated with, --calibration FILE",
+                ),
             )
         return value
 

@@ -1,3 +1,8 @@
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
 from fedwqcp.report.html.page import (
     Bar,
     ExampleSet,
@@ -6,6 +11,7 @@ from fedwqcp.report.html.page import (
     distinct,
     number,
     threshold_range,
+    verdict_rule,
 )
 
 
@@ -20,6 +26,17 @@ def test_a_wide_interval_is_no_green_tick():
     assert against_nominal(0.84, 0.97, 0.9) == ("plain", "too few cases to tell")
     assert against_nominal(0.92, 0.97, 0.95) == ("plain", "too few cases to tell")
     assert against_nominal(0.93, 0.97, 0.95)[0] == "good"
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.sampled_from([0.9, 0.95, 0.8]))
+def test_the_page_says_the_rule_that_it_follows(low, high, nominal):
+    low, high = sorted((low, high))
+    rule = verdict_rule(nominal)
+    (asked, least) = map(float, re.findall(r"below (?:or above )?([\d.]+\d)", rule)[-2:])
+    said = "below nominal" if high < asked else "above nominal" if low > asked else None
+    said = said or ("too few cases to tell" if low < least - 1e-9 else "on target")
+    assert against_nominal(low, high, nominal)[1] == said
+    assert said in rule or said.split()[0] in rule
 
 
 def test_sets_that_methods_share_are_drawn_once():

@@ -79,7 +79,7 @@ class _AnswerFile:
 def open_round(round: Round, path: Path) -> None:
     """Write the terms of a round; an existing file is never replaced."""
     Server(round)  # refuses terms that nobody could follow
-    own = {file.name.casefold() for file in (path, _record_file(path))}
+    own = {file.name.casefold() for file in (path, record_file(path))}
     for name in round.agents:
         file = f"{name}.json".casefold()
         if file in own or re.match(r"(round|release)[.]", file) or _is_step(file, path):
@@ -90,7 +90,7 @@ def open_round(round: Round, path: Path) -> None:
     with locked(path.parent):
         steps = [f"{glob.escape(path.stem)}.{what}-*" for what in ("ask", "closed")]
         left = [file for pattern in steps for file in in_folder(path.parent, pattern)]
-        for other in (_record_file(path), *left):
+        for other in (record_file(path), *left):
             if exists(other):
                 raise InputError(
                     f"{other} is left of another round, and would be taken for this one's: move it "
@@ -193,7 +193,7 @@ def default_name(round: Round, what: str, *, agent: str = "", end: str = ".json"
 def _closed(path: Path, answers: Sequence[Path], out: Path) -> ClosedStep:
     """Close a round that no other process is closing."""
     round = read_round(path)
-    record = _record_file(path)
+    record = record_file(path)
     if _is_of_round(out, path):
         raise InputError(f"{out} is one of the round's own files: choose another --out")
     if exists(out) and load(out).round.id != round.id:
@@ -263,14 +263,14 @@ def _step_of(agent: Agent, ask: Path | None) -> int:
     return step
 
 
-def _record_file(round: Path) -> Path:
+def record_file(round: Path) -> Path:
     """Return where the record of a round lies."""
     return round.with_suffix(".record.json")
 
 
 def _is_of_round(file: Path, round: Path) -> bool:
     """Tell whether a name is that of the terms, the record, a question or a step of a round."""
-    if any(same_name(file, own) for own in (round, _record_file(round))):
+    if any(same_name(file, own) for own in (round, record_file(round))):
         return True
     return _is_step(file.name, round)
 
@@ -296,7 +296,7 @@ def _close_again(path: Path, server: Server, replies: Sequence[_AnswerFile]) -> 
 
     Nothing in the record is believed: whoever can write it can write the release too.
     """
-    record = _record_file(path)
+    record = record_file(path)
     kept = load(record).round
     if kept != server.round:
         raise InputError(

@@ -262,8 +262,11 @@ class Reweighting:
             return None
         if cal.features is None:
             raise InputError(
-                "cphet needs the features of the calibration points: "
-                "pass Calibration(scores, features=...)"
+                "cphet needs the features of the calibration points: {cure}",
+                cure=(
+                    "pass Calibration(scores, features=...)",
+                    "add columns x0, x1, ... to the file (in an .npz file an array features)",
+                ),
             )
         return fit_mixture(cal.features, cal.labels)
 

@@ -312,8 +312,11 @@ class FedLSCP(OneShot[ClassSketches]):
             return np.searchsorted(self.strata, first, side="right"), len(self.strata) + 1
         if self.strata:
             raise InputError(
-                "strata need the features of the calibration points: "
-                "pass Calibration(scores, features=...)"
+                "strata need the features of the calibration points: {cure}",
+                cure=(
+                    "pass Calibration(scores, features=...)",
+                    "add columns x0, x1, ... to the file (in an .npz file an array features)",
+                ),
             )
         if cal.labels is None and cal.n == 0:
             cal = Calibration(cal.scores, np.zeros(0, dtype=np.int64), n_classes=cal.n_classes)

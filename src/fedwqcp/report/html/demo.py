@@ -37,6 +37,7 @@ from fedwqcp.report.html.page import (
     distinct,
     name_list,
     number,
+    verdict_rule,
 )
 from fedwqcp.report.terminal import advised, closing, row_name, simulated_cells
 
@@ -90,7 +91,7 @@ def _sections(results: Results, act: str, advised: str) -> list[Section]:
         "coverage",
         "Coverage at each hospital" if act != "clinics" else "Coverage at each clinic",
         "Each on its own test patients. The upright line is what was asked for, the band the exact "
-        "95 % interval. Where the band is too wide for a judgement, the card says so.",
+        f"95 % interval. {verdict_rule(1 - results.alpha)}",
         [_cards(found, 1 - results.alpha), _interval_chart(results, act, advised)],
     )
     if act == "clinics":

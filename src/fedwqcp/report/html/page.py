@@ -6,6 +6,7 @@ cards, charts, tables, examples). The template renders these and nothing else.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
@@ -275,6 +276,16 @@ def against_nominal(low: float, high: float, nominal: float) -> tuple[Tone, str]
     return "good", "on target"
 
 
+def verdict_rule(nominal: float) -> str:
+    """Say in a sentence what the words of `against_nominal` mean."""
+    return (
+        f"A coverage is below or above nominal where its whole interval lies below or above "
+        f"{nominal:g}. Otherwise it is on target if no part of the interval lies below "
+        f"{nominal - (1 - nominal) / 2:g} (a miss of alpha/2 beyond alpha); else there are too few "
+        "cases to tell."
+    )
+
+
 def name_list(names: Iterable[str]) -> str:
     """Name a few, and count the others.
 
@@ -292,6 +303,12 @@ def counted(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-def sentence(text: str) -> str:
-    """Begin with a capital and end with a full stop."""
-    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+def sentence(text: str, names: Iterable[str] = ()) -> str:
+    """Begin with a capital, unless with one of some names, and end with a full stop.
+
+    >>> sentence("few points at zurich"), sentence("zurich sent +inf", ["zurich"])
+    ('Few points at zurich.', 'zurich sent +inf.')
+    """
+    if not any(re.match(rf"{re.escape(name)}(?!\w)", text) for name in names):
+        text = text[:1].upper() + text[1:]
+    return text + ("" if text.endswith(".") else ".")

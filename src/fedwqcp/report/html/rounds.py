@@ -14,7 +14,7 @@ from fedwqcp._io import in_folder, is_file, is_folder
 from fedwqcp._io import read as read_file
 from fedwqcp._validation import Floats
 from fedwqcp.errors import FedwqcpError, InputError
-from fedwqcp.federation.advice import promised_to_new_site
+from fedwqcp.federation.advice import next_step, promised_to_new_site
 from fedwqcp.federation.outputs import Outputs, load_outputs
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.predict import calibration_of, check_ids, predict
@@ -171,7 +171,7 @@ def _server_view(release: Release, folder: Path | None, alpha: float) -> View:
     each = {} if folder is None else _message_bytes(release, plan, folder)
     about.append(messages_section(totals, each, method))
     if found is not None:
-        about.append(diagnosis_section(found))
+        about.append(diagnosis_section(found, next_step(release)))
     promised = Text(promised_to_new_site(release, alpha))
     about.append(Section("new-site", "What is promised to a new site", "", [promised]))
     return View(
@@ -257,13 +257,14 @@ def _verdict(
         group = f"{each.group}, " if each.group else ""
         said += "".join(f" {sentence(group + note)}" for note in each.notes)
     if found is not None and found.verdict == "unsafe":
-        worst = sentence(found.findings[0].says)
+        worst = sentence(found.findings[0].says, release.round.agents)
         return ViewVerdict("bad", "Averaging is unsafe", f"{said} {worst}")
     if used < all_:
         return ViewVerdict("caution", f"{all_ - used} left out", said)
     if found is not None and found.verdict == "cannot tell":
         title = "Cannot tell whether averaging is safe"
-        return ViewVerdict("caution", title, f"{said} {sentence(found.findings[0].says)}")
+        worst = sentence(found.findings[0].says, release.round.agents)
+        return ViewVerdict("caution", title, f"{said} {worst}")
     if found is not None and any(f.severity == "caution" for f in found.findings):
         return ViewVerdict("caution", "Read the cautions", said)
     return ViewVerdict("plain", "Closed", said)

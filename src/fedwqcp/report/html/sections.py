@@ -24,6 +24,7 @@ from fedwqcp.report.html.page import (
     counted,
     number,
     sentence,
+    verdict_rule,
 )
 from fedwqcp.theory import Diagnosis
 
@@ -123,7 +124,8 @@ def coverage_cards(found: Sequence[AgentCoverage], nominal: float, lead: str) ->
             )
         )
     mark = f"The upright mark is the {nominal:g} that was asked for, the band the interval named."
-    return Section("agents", "Agents", f"{lead} {mark}", [Cards(groups)])
+    said = f"{lead} {mark} {verdict_rule(nominal)}"
+    return Section("agents", "Agents", said, [Cards(groups)])
 
 
 def coverage_comparison(
@@ -234,14 +236,15 @@ def messages_section(
     )
 
 
-def diagnosis_section(found: Diagnosis) -> Section:
+def diagnosis_section(found: Diagnosis, advice: str) -> Section:
     """Say what the agents' summaries show, the gravest first, and what to do next."""
     blocks: list[Block] = []
     for finding in found.findings:
         tone, word = _TONES[finding.severity]
-        blocks.append(Text([sentence(finding.says)], tone, f"{word}: {finding.code}"))
-    if found.advice:
-        blocks.append(Text(found.advice, title="What to do next"))
+        said = sentence(finding.says, finding.agents)
+        blocks.append(Text([said], tone, f"{word}: {finding.code}"))
+    if advice:
+        blocks.append(Text([sentence(advice)], title="What to do next"))
     return Section(
         "diagnosis",
         "Diagnosis, and what to do next",
