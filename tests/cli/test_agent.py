@@ -530,6 +530,16 @@ def test_a_site_that_took_no_part_predicts_by_files(tmp_path, monkeypatch):
     assert "a site that took no part predicts with --new-site" in refusal(
         *words, "--agent", "new", code=2
     )
+    monkeypatch.setenv("FEDWQCP_AGENT", "new")  # as a site sets it once and for all
+    assert call(*words, "--new-site", "--out", "new.csv") == said
+    monkeypatch.setenv("FEDWQCP_AGENT", "s3")
+    took_part = refusal(*words, "--new-site", code=2)
+    assert "FEDWQCP_AGENT names 's3', which did" in took_part
+    monkeypatch.delenv("FEDWQCP_AGENT")
+    report = ("report", "html", "max-cp.release.json", "--outputs", "new.npz", "--agent", "new")
+    assert "is measured by `fedwqcp agent predict --new-site` with labels" in refusal(
+        *report, code=2
+    )
     other = ("agent", "predict", "--release", "max-cp.release.json", "--outputs", "new.npz")
     assert "Nothing is promised to a site that took no part" in call(*other, "--new-site")
     wrong = ("agent", "predict", "--release", "max-cp.json", "--outputs", "new.npz")

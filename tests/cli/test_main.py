@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from typer.main import get_command
+from typer.testing import CliRunner
 
 from fedwqcp.cli.main import app
 
@@ -56,3 +57,48 @@ def test_the_reference_names_every_command_once(heading):
     found = tabled(heading, known)
     assert len(found) > 15
     assert sorted(found) == sorted(known)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["calibrate"], "Did you mean `fedwqcp agent calibrate`?"),
+        (["close"], "Did you mean `fedwqcp server close`?"),
+        (["open"], "Did you mean `fedwqcp monitor open` or `fedwqcp server open`?"),
+        (["server", "opne"], "Did you mean `fedwqcp server open`?"),
+        (["advice"], "Did you mean `fedwqcp advise`?"),
+        (["report", "round.record.json"], "Did you mean `fedwqcp report html round.record.json`?"),
+        (["xyzzy"], "No such command 'xyzzy'."),
+    ],
+)
+def test_a_command_that_is_none_gets_the_one_that_was_meant(words, says, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    done = CliRunner().invoke(app, words, prog_name="fedwqcp")
+    assert done.exit_code == 2
+    assert says in " ".join(done.output.replace("│", " ").split())
+    assert done.output.count("Did you mean") == ("Did you mean" in says)
+
+
+def helped(*words):
+    """Return the help of a command, in one line."""
+    done = CliRunner().invoke(app, [*words, "--help"], prog_name="fedwqcp")
+    return " ".join(done.output.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("command", "writer"),
+    [
+        ("server close", "`server open` wrote"),
+        ("server close", "`agent calibrate` wrote"),
+        ("advise", "`server close` wrote"),
+        ("report html", "`fedwqcp demo`"),
+        ("report figure", "`server close` wrote"),
+        ("monitor show", "`monitor open` writes"),
+        ("server open", "`fedwqcp methods NAME` explains"),
+        ("server open", "Not every method allows it: `fedwqcp methods NAME`"),
+        ("server open", "`fedwqcp methods NAME` says what overflow means"),
+    ],
+)
+def test_help_says_where_a_file_or_a_value_comes_from(command, writer, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    assert writer in helped(*command.split())

@@ -568,6 +568,24 @@ def test_near_misses_of_column_names_are_named(tmp_path, header, says):
         load_outputs(tmp_path / "a.csv")
 
 
+@pytest.mark.parametrize("header", ["p_nevus,p_melanoma", "Nevus,Melanoma", "prob nevus,score"])
+def test_columns_of_classes_have_exactly_their_names(tmp_path, header):
+    (tmp_path / "a.csv").write_text(f"{header}\n0.5,0.5\n")
+    meant = header.split(",")[0]
+    with pytest.raises(InputError, match=f"exactly its name: did you mean 'nevus' by '{meant}'"):
+        load_outputs(tmp_path / "a.csv", classes=CLASSES[::-1])
+
+
+def test_columns_named_by_class_need_a_round_that_names_its_classes(tmp_path):
+    (tmp_path / "a.csv").write_text("id,nevus,melanoma,label\n1,0.5,0.5,nevus\n")
+    with pytest.raises(
+        InputError, match=r"named by class \('nevus', 'melanoma'\?\) are read where"
+    ):
+        load_outputs(tmp_path / "a.csv")
+    with pytest.raises(InputError, match=r"or --classes of `server open`"):
+        load_outputs(tmp_path / "a.csv")
+
+
 def test_classes_may_bear_the_names_of_other_columns_where_nothing_is_ambiguous(tmp_path):
     table = tmp_path / "a.csv"
     table.write_text("id,x,y,label\n1,0.2,0.8,y\n")

@@ -151,6 +151,7 @@ def calibrate(
 
 @app.command()
 def predict(
+    context: typer.Context,
     release: Annotated[Path, typer.Option(help="The release, as the server sent it.")],
     outputs: Annotated[Path, typer.Option(help="Model outputs on new inputs.")],
     agent: Name = None,
@@ -186,8 +187,15 @@ def predict(
     terms = load(release)
     if round is not None:
         check_terms(terms, folder.read_round(round))
-    if new_site and agent is not None:
-        raise InputError("--new-site is for a site that took no part: leave --agent out")
+    named_by = context.get_parameter_source("agent")
+    if new_site and agent is not None and named_by is not None:
+        if named_by.name == "COMMANDLINE":
+            raise InputError("--new-site is for a site that took no part: leave --agent out")
+        if terms.round.expects(agent):
+            raise InputError(
+                f"--new-site is for a site that took no part, and FEDWQCP_AGENT names {agent!r}, "
+                "which did: leave --new-site out, or unset FEDWQCP_AGENT"
+            )
     who = None if new_site else _name(agent, terms.round, newcomer=True)
     name = who or "new-site"
     new = load_outputs(outputs, labels, terms.round.classes)

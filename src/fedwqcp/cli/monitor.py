@@ -30,7 +30,10 @@ from fedwqcp.monitor.state import OpenedRound, claim_round, log_line, note_round
 
 app = typer.Typer(no_args_is_help=True)
 
-State = Annotated[Path, typer.Argument(help="The monitor's state.")]
+State = Annotated[
+    Path,
+    typer.Argument(help="The monitor's file, which `monitor open` writes, such as state.json."),
+]
 Check = Annotated[
     bool, typer.Option("--check", help="Exit with code 5 while there is an alarm, for schedulers.")
 ]

@@ -8,9 +8,12 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
+from difflib import get_close_matches
 from enum import Enum
+from inspect import unwrap
 from math import isfinite, isinf, isnan
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
 
 import msgspec
 import numpy as np
@@ -149,13 +152,53 @@ class _Command(TyperCommand):
         """Return the parameters; the flag ``--help`` is among them."""
         return _bare(super().get_params(ctx))
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Show what is written of arguments, which some pairs of typer and click drop."""
+        hints = get_type_hints(unwrap(self.callback), include_extras=True) if self.callback else {}
+        for parameter in self.params:
+            written = getattr(hints.get(str(parameter.name)), "__metadata__", ())
+            for each in written:
+                if parameter.param_type_name == "argument":
+                    parameter.help = each.help  # type: ignore[attr-defined]  # of an argument
+        super().format_help(ctx, formatter)
+
 
 class _Group(TyperGroup):
-    """A group whose flags show no type."""
+    """A group whose flags show no type, and that says which command was meant."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return a command; for a name that is none, fail with those that are near."""
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            near = meant(args[0], ctx.command_path, ctx.find_root().command)
+            ctx.fail(f"No such command {args[0]!r}.{near}")
+        return super().resolve_command(ctx, args)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters; the flag ``--help`` is among them."""
         return _bare(super().get_params(ctx))
+
+
+def meant(word: str, path: str, root: Any) -> str:
+    """Say which command of the whole program was most likely meant; empty where none is near.
+
+    A file in place of a command is most likely the argument of ``report html``.
+    """
+    commands, groups = [], [(root.name or "fedwqcp", root)]
+    while groups:
+        at, group = groups.pop()
+        for name, command in group.commands.items():
+            commands.append(f"{at} {name}")
+            if hasattr(command, "commands"):
+                groups.append((f"{at} {name}", command))
+    if path.endswith(" report") and Path(word).suffix:
+        found = [f"{path} html {word}"]
+    else:
+        last = {each: each.split()[-1] for each in commands}
+        here = [each for each in commands if each.rpartition(" ")[0] == path]
+        found = [each for each, name in last.items() if name == word]
+        found = found or [e for e in here if get_close_matches(word, [last[e]])]
+        found = found or [e for e in commands if get_close_matches(word, [last[e]])]
+    return f" Did you mean {' or '.join(f'`{each}`' for each in sorted(found))}?" if found else ""
 
 
 def _bare(parameters: list[Any]) -> list[Any]:

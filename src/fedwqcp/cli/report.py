@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from pathlib import Path
 from typing import Annotated
 
@@ -23,7 +24,9 @@ def report() -> None:
 @app.command()
 def figure(
     name: Annotated[str, typer.Argument(help=f"One of: {', '.join(figures.FIGURES)}.")],
-    source: Annotated[Path, typer.Argument(help="A release.")],
+    source: Annotated[
+        Path, typer.Argument(help="The file that `server close` wrote, such as release-ID.json.")
+    ],
     out: Annotated[
         Path, typer.Option("--out", "-o", help="The figure; it ends in .pdf, .svg or .png.")
     ],
@@ -48,7 +51,11 @@ def figure(
 def page(
     source: Annotated[
         Path,
-        typer.Argument(help="A round's record or folder, the demo's folder, or a monitor's file."),
+        typer.Argument(
+            help="What is shown: the server's record of a round (round-ID.record.json) or a folder "
+            "with one; with --agent the release that the agent got; the folder of `fedwqcp demo`; "
+            "a monitor's state."
+        ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The page.")] = Path("report.html"),
     agent: Annotated[
@@ -71,6 +78,7 @@ def page(
 ) -> None:
     """Write one page that shows who is covered, how large the sets are and what was sent."""
     keep_apart(out, source, outputs, labels, calibration)
+    agent = None if agent is None else unicodedata.normalize("NFC", agent)
     options = pages.ReportOptions(examples, agent, outputs, labels, calibration)
     written = pages.write(source, out, options)
     output = Output(as_json)

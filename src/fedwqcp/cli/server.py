@@ -62,17 +62,37 @@ _NEXT = (
 
 @app.command("open")
 def open_(
-    agents: Annotated[Path, typer.Option(help="Roster: a TOML file that names the agents.")],
-    alpha: Annotated[list[float], typer.Option(help="Miscoverage level; repeat for several.")],
+    agents: Annotated[
+        Path,
+        typer.Option(
+            help="Roster: a TOML file with a list of agents, and where wanted one of classes, "
+            "quorum and max_n."
+        ),
+    ],
+    alpha: Annotated[
+        list[float],
+        typer.Option(help="Miscoverage level, 0.1 for 90 % coverage; repeat for several."),
+    ],
     method: Annotated[
-        str, typer.Option(help="Name of a method; `fedwqcp advise` chooses one from a record.")
+        str,
+        typer.Option(
+            help="Name of a method (`fedwqcp methods` lists them); `fedwqcp advise` chooses one "
+            "from a record."
+        ),
     ] = "fedwq-cp",
     setting: Annotated[
-        list[str] | None, typer.Option(help="Setting of the method, name=value.")
+        list[str] | None,
+        typer.Option(
+            help="Setting of the method, name=value, such as tail=16; repeat for several. "
+            "`fedwqcp methods NAME` explains those of a method."
+        ),
     ] = None,
-    score: Annotated[str | None, typer.Option(help="Name of a score; by default aps.")] = None,
+    score: Annotated[
+        str | None, typer.Option(help="Name of a score (`fedwqcp scores`); by default aps.")
+    ] = None,
     score_setting: Annotated[
-        list[str] | None, typer.Option(help="Setting of the score, name=value.")
+        list[str] | None,
+        typer.Option(help="Setting of the score, name=value; `fedwqcp scores NAME` explains them."),
     ] = None,
     rule: Annotated[
         str | None, typer.Option(help="Set rule: leq, leq_top1 or until; by default leq.")
@@ -82,10 +102,20 @@ def open_(
         typer.Option(help="Whether sets may be empty; if not, each holds the most probable label."),
     ] = True,
     preset: Annotated[
-        str | None, typer.Option(help="Score, rule and overflow together: sound or paper.")
+        str | None,
+        typer.Option(
+            help="Score, rule and the setting overflow together: sound (randomised aps, leq, "
+            "propagate) or paper (deterministic aps, leq_top1, clip). `fedwqcp methods NAME` says "
+            "what overflow means."
+        ),
     ] = None,
     by: Annotated[
-        str | None, typer.Option(help="A threshold for each label, or for each group.")
+        str | None,
+        typer.Option(
+            help="label or group: a threshold for each label, or for each group of rows (a column "
+            "'group', and --group for each name). Not every method allows it: `fedwqcp methods "
+            "NAME`."
+        ),
     ] = None,
     group: Annotated[
         list[str] | None, typer.Option(help="Name of a group, for --by group; repeat for all.")
@@ -164,9 +194,16 @@ def open_(
 
 @app.command()
 def close(
-    round: Annotated[Path, typer.Argument(help="The round, as it was opened.")],
+    round: Annotated[
+        Path,
+        typer.Argument(help="The file that `server open` wrote, such as round-ID.json."),
+    ],
     answers: Annotated[
-        list[Path] | None, typer.Argument(help="Answers of the agents, or folders of them.")
+        list[Path] | None,
+        typer.Argument(
+            help="Files that `agent calibrate` wrote at the sites, or folders of them; of all "
+            "steps so far."
+        ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Where the release is written; by default release-ID.json.")
@@ -258,7 +295,10 @@ def _diagnoses(release: Release) -> Iterator[Diagnosis | GroupDiagnosis]:
 def advise(
     records: Annotated[
         list[Path],
-        typer.Argument(help="The server's records of rounds: files, or folders of rounds."),
+        typer.Argument(
+            help="Records that `server close` wrote beside the rounds (round-ID.record.json), or "
+            "folders records/ID of a Flower coordinator."
+        ),
     ],
     alpha: Annotated[
         float | None, typer.Option(help="One level of several; by default all are judged.")

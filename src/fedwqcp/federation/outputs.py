@@ -55,7 +55,8 @@ _MEANT = {
     "group": re.compile(r"groups?", re.I),
 }
 """Names that people give to the columns of ids, labels and groups; only the keys are read."""
-_MEANT_P = re.compile(r"(?:p|prob|proba|probability|score|class)[ _-]?(\d+)", re.I)
+_PREFIX = r"(?:p|prob|proba|probability|score|class)"
+_MEANT_P = re.compile(rf"{_PREFIX}[ _-]?(\d+)", re.I)
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -605,8 +606,7 @@ def _from_columns(
         named = f"or one for each of {listed(classes)}, " if classes else ""
         if reserved := [name for name in classes or () if name in _RESERVED]:
             named = f"(a class is named {reserved[0]!r}, as another column is) "
-        meant = next((match for name in columns if (match := _MEANT_P.fullmatch(name))), None)
-        hint = f"; did you mean 'p{meant[1]}' by {meant[0]!r}?" if meant else ""
+        hint = _meant_by(columns, classes)
         raise InputError(
             f"{path} must have columns p0, p1, ... {named}or prediction, or lower and upper, or "
             f"logits z0, z1, ...; got {', '.join(columns)}{hint}"
@@ -633,6 +633,26 @@ def _from_columns(
 
 
 _RESERVED = ("id", "label", "y", "group")
+
+
+def _meant_by(columns: Mapping[str, Cells], classes: tuple[str, ...] | None) -> str:
+    """Say how columns that are not read are to be named; empty where none is near."""
+    if meant := next((match for name in columns if (match := _MEANT_P.fullmatch(name))), None):
+        return f"; did you mean 'p{meant[1]}' by {meant[0]!r}?"
+    for name in classes or ():
+        for column in columns:
+            if re.fullmatch(rf"({_PREFIX}[ _-]?)?{re.escape(name)}", column, re.I):
+                return (
+                    f"; a column of a class has exactly its name: did you mean {name!r} by "
+                    f"{column!r}?"
+                )
+    others = _class_columns(columns, None)
+    if classes or len(others) < 2:
+        return ""
+    return (
+        f"; columns named by class ({listed(others)}?) are read where the round names its classes: "
+        "`classes = [...]` in the roster, or --classes of `server open`"
+    )
 
 
 def _check_meant(path: Path, columns: Mapping[str, object], known: Sequence[str]) -> None:

@@ -87,7 +87,14 @@ def round_page(path: Path, options: ReportOptions) -> Page:
     round = release.round
     if options.agent is not None and options.agent not in round.agents:
         known = ", ".join(round.agents)
-        raise InputError(f"agent {options.agent!r} is not in the round; its agents: {known}")
+        raise InputError(
+            f"agent {options.agent!r} is not in the round; its agents: {known}; what a site that "
+            "took no part covers is measured by {cure}",
+            cure=(
+                "release.measure(None, ...)",
+                "`fedwqcp agent predict --new-site` with labels in the outputs",
+            ),
+        )
     whose = f"{options.agent}'s own report" if options.agent else "the server's report"
     views = [
         _server_view(release, file.parent, alpha)
