@@ -159,7 +159,7 @@ class _Command(TyperCommand):
             written = getattr(hints.get(str(parameter.name)), "__metadata__", ())
             for each in written:
                 if parameter.param_type_name == "argument":
-                    parameter.help = each.help  # type: ignore[attr-defined]  # of an argument
+                    parameter.help = each.help
         super().format_help(ctx, formatter)
 
 
