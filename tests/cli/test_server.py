@@ -425,6 +425,15 @@ def test_one_record_in_a_folder_of_records_is_told_as_a_list(tmp_path):
     assert call_json("audit", tmp_path / "records" / "1") == facts
 
 
+def test_a_folder_of_rounds_by_files_is_audited(tmp_path):
+    for name in ("one", "two"):
+        release = fw.calibrate({"a": [0.1, 0.2, 0.3]}, alpha=0.5, score="aps")
+        fw.save(release, tmp_path / f"{name}.record.json")
+    facts = json.loads(call("audit", tmp_path, "--json"))
+    assert [Path(each["record"]).name for each in facts] == ["one.record.json", "two.record.json"]
+    assert all(each["matches"] for each in facts)
+
+
 def test_what_can_be_audited_is_told(tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "round.json").write_text("{}")

@@ -73,11 +73,10 @@ def open_state(
     slack = max((calibration_slack(n, alpha, agents=len(agent)) for n in sizes), default=0.0)
     terms = MonitorTerms(alpha, tuple(agent), classes, class_alpha, delta, tolerance + slack)
     save_monitor(Monitor(terms), state, replace=False)
-    output = Output(as_json)
+    output, where = Output(as_json), f"one of {len(agent)} agents" if len(agent) > 1 else agent[0]
     output.say(
-        f"{state}: alarms when coverage falls below {1 - terms.limit():.4f} at one of "
-        f"{len(agent)} agents; any false alarm until they are calibrated again has probability "
-        f"{delta:g} at most"
+        f"{state}: alarms when coverage falls below {1 - terms.limit():.4f} at {where}; any false "
+        f"alarm until they are calibrated again has probability {delta:g} at most"
     )
     output.done(state=state, agents=agent, limit=1 - terms.limit(), delta=delta)
 

@@ -297,7 +297,10 @@ def refused_for(refusals: Sequence[MessageError]) -> list[str]:
 
 def guarantee_line(release: Release) -> str:
     """Say what is proved of a release, and under which assumption."""
-    return f"guarantee: {release.guarantee.in_words} ({release.assumption})"
+    words = release.guarantee.in_words
+    if release.assumption.startswith(words):
+        return f"guarantee: {release.assumption}"
+    return f"guarantee: {words} ({release.assumption})"
 
 
 def agents_table(release: Release, console: Console) -> Table:

@@ -398,7 +398,8 @@ def audit(
     folders: Annotated[
         list[Path],
         typer.Argument(
-            help="The server's record of a round: a folder, a folder of such, or round.record.json."
+            help="Records that `server close` wrote beside the rounds (round-ID.record.json), "
+            "folders records/ID of a Flower coordinator, or a folder of such."
         ),
     ],
     round: Annotated[
@@ -427,7 +428,7 @@ def _records(path: Path) -> list[Path]:
     if is_file(path / LOG) or (is_file(path) and path.name.endswith(".record.json")):
         return [path]
     held = in_folder(path) if is_folder(path) else []
-    within = [folder for folder in held if is_file(folder / LOG)]
+    within = [each for each in held if is_file(each / LOG) or each.name.endswith(".record.json")]
     if not within:
         what = "that is a file" if is_file(path) else "it holds none"
         if is_file(path) and holds(read(path)) == "release":
@@ -437,9 +438,9 @@ def _records(path: Path) -> list[Path]:
             )
         what = what if exists(path) else "it does not exist"
         raise InputError(
-            f"cannot read {path}: must be the folder that a Flower coordinator keeps of a round "
-            f"(records/ID, with {LOG} in it), a folder of such, or the round.record.json of a "
-            f"round by files; {what}"
+            f"cannot read {path}: must be the record that `server close` wrote beside a round "
+            f"(round-ID.record.json), the folder that a Flower coordinator keeps of one (records/"
+            f"ID, with {LOG} in it), or a folder of such; {what}"
         )
     return within
 

@@ -198,9 +198,9 @@ def diagnose(
 
     Of agent k the order statistic v of rank r is known for r = ceil((n_k + 1)(1 - alpha)), where it
     is q_k, and for the ranks of its tail. If v <= t, at least r of its scores lie at or below t; if
-    v > t, at most r - 1 do. These counts bound F_k(t), and 1 minus the bound from below is what the
-    agent misses at most. Where q_k > t and nothing else was sent, the least count is 0 and there is
-    no such bound: two numbers an agent say nothing of its scores below q_k. So from two
+    v > t, at most r - 1 do. These counts bound F_k(t), and 1 minus the bound from below is shown as
+    what the agent misses. Where q_k > t and nothing else was sent, the least count is 0 and there
+    is no such bound: two numbers an agent say nothing of its scores below q_k. So from two
     numbers the verdict is "cannot tell", unless all q_k are equal: then r_k scores of each agent
     lie at or below t, which shows enough where agents have enough points. Equal q_k alone show
     little: tied scores make them equal also where an agent's q_k is too low by chance. One agent
