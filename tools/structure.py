@@ -14,9 +14,11 @@ import statistics
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import chdir
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 
@@ -160,14 +162,48 @@ def walks() -> Iterable[tuple[str, int, int]]:
     probs = rng.dirichlet(np.ones(100), size=20_000)
     u = rng.random(len(probs))
     labels = rng.integers(100, size=len(probs))
+    lac = fw.calibrate(scores, alpha=0.1, score="lac")
     calls: dict[str, Callable[[], Any]] = {
         "fw.calibrate": lambda: fw.calibrate(scores, alpha=0.1),
+        "release.predict_set": lambda: lac.predict_set("a", probs[:10]),
+        "a round by files": round_by_files,
         "APS.of, 100 classes": lambda: fw.APS().of(probs, labels, u),
         "APS.invert, 100 classes": lambda: fw.APS().invert(probs, 0.9, u=u),
     }
     for name, call in calls.items():
         call()
         yield name, *crossed(call)
+
+
+def round_by_files() -> None:
+    """Open a round, answer it, close it and predict, by commands in an empty folder."""
+    import numpy as np
+    from typer.testing import CliRunner
+
+    from fedwqcp.cli.main import app
+
+    rng = np.random.default_rng(0)
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        roster = folder / "roster.toml"
+        roster.write_text('agents = ["a", "b"]\nn_classes = 3\n', encoding="utf-8")
+        for agent in "ab":
+            probs, labels = rng.dirichlet([1, 2, 3], 60), rng.integers(0, 3, 60)
+            np.savez(folder / f"{agent}.npz", probs=probs, labels=labels)
+        agents = [
+            f"agent calibrate --round round.json --outputs {a}.npz --agent {a} --out {a}.json"
+            for a in "ab"
+        ]
+        with chdir(folder):
+            for words in (
+                "server open --agents roster.toml --score lac --alpha 0.1 --out round.json",
+                *agents,
+                "server close round.json a.json b.json --out release.json",
+                "agent predict --release release.json --outputs a.npz --agent a --out sets.csv",
+            ):
+                CliRunner().invoke(app, words.split(), catch_exceptions=False)
+        if not (folder / "sets.csv").exists():
+            raise SystemExit("the round by files wrote no sets")
 
 
 PAGE = Path(__file__).parents[1] / "CONTRIBUTING.md"
