@@ -64,7 +64,7 @@ def test_wrong_probabilities_are_refused(probs, message: str) -> None:
 
 
 @pytest.mark.parametrize("one", [[0.2, 0.9], [[0.2], [0.9]]])
-def test_one_column_of_two_classes_is_told_what_to_pass(one) -> None:
+def test_one_column_of_two_classes_gets_an_error_that_says_what_to_pass(one) -> None:
     with pytest.raises(InputError, match=r"pass predict_proba\(X\), or np.column_stack\(\[1 - p"):
         as_probabilities(one)
 

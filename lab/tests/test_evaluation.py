@@ -169,7 +169,7 @@ def test_scores_of_people_leave_only_where_a_row_says_so():
     assert all(r.samples for r in evaluate(labels_unit(), experiment(methods=(open_,))))
 
 
-def test_methods_are_aimed_and_take_the_presets_overflow():
+def test_methods_have_targets_and_take_the_presets_overflow():
     unit = labels_unit()
     plans = {plan.name: plan for plan in ALL.methods}
     paper = prepare(unit, experiment().presets[0])

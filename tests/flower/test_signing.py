@@ -109,7 +109,7 @@ def test_a_node_without_the_key_cannot_take_a_name_or_block_it(round, tmp_path):
     )  # it refuses by itself: the key is not its own
 
 
-def test_a_forger_that_does_not_ask_its_own_program_is_a_stranger(round, tmp_path):
+def test_an_attacker_with_a_program_of_its_own_is_an_unknown_node(round, tmp_path):
     def forge(answer):
         return {**answer, "agent": "south", "signature": "00" * 64}
 

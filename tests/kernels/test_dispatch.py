@@ -180,7 +180,7 @@ def test_parts_of_rows_make_the_whole(backend: str, monkeypatch: pytest.MonkeyPa
         assert_same_ranks(layouts()[kind], np.arange(40) % 7)
 
 
-def test_the_formula_is_told_which_rows(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_formula_gets_the_rows(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatch, "ROWS", 7)
     rows = np.arange(40.0)
     found = dispatch.score_labels(

@@ -277,7 +277,7 @@ def test_a_tiny_discrete_gaussian_is_zero(sigma):
     assert not discrete_gaussian(sigma, 9, np.random.default_rng(0)).any()
 
 
-def test_discrete_gaussian_has_its_law():
+def test_discrete_gaussian_has_its_distribution():
     drawn = discrete_gaussian(1.5, 20_000, np.random.default_rng(0))
     support = np.arange(-12, 13)
     mix = np.exp(-(support**2) / (2 * 1.5**2))

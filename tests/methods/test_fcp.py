@@ -36,7 +36,7 @@ def test_the_worked_example(sketch: str, alpha: float, expected: float) -> None:
 
 
 @pytest.mark.parametrize("sketch", EXACT)
-def test_an_empty_agent_counts_unless_told_otherwise(sketch: str) -> None:
+def test_an_empty_agent_counts_unless_a_setting_says_otherwise(sketch: str) -> None:
     agents = {**ABC, "b": EMPTY}
     assert threshold(agents, "fcp", 0.2, sketch=sketch) == 0.7  # ceil(33 * 0.8) = 27
     # ceil(32 * 0.8) = 26 of the thirty scores of a and c
@@ -262,7 +262,7 @@ def test_an_agent_answers_no_more_than_the_round_says(method: FCP) -> None:
         (FCP(sketch="order"), [[order_sketch(A, 4, 2), Counts(9)]], 1),
     ],
 )
-def test_an_answer_to_another_question_is_told_by_its_place(method, answers, position) -> None:
+def test_an_answer_to_another_question_is_named_by_its_place(method, answers, position) -> None:
     talk = method.exchange(0.5)
     next(talk)
     for step in answers[:-1]:

@@ -251,7 +251,7 @@ def test_the_server_goes_by_the_sizes_of_the_first_answers() -> None:
     assert end.value.value.value == inf  # k = 3, and the second agent hides its value
 
 
-def test_an_answer_to_another_question_is_told_by_its_place() -> None:
+def test_an_answer_to_another_question_is_named_by_its_place() -> None:
     talk = FedCPQQ().exchange(0.5)
     next(talk)
     with pytest.raises(UnfitAnswerError, match="must be of kind 'local-quantile'") as unfit:

@@ -98,7 +98,7 @@ def test_dispersion_by_hand():
     assert dispersion(counts, np.ones((2, 2))) == 50
 
 
-def test_dispersion_finds_the_law_it_came_from():
+def test_dispersion_finds_the_distribution_it_came_from():
     rng = np.random.default_rng(5)
     n = rng.integers(20, 200, size=(60, 5)).astype(float)
     true = rng.beta(0.9 * 30, 0.1 * 30, size=n.shape)  # variance F (1 - F) / (n0 + 1)

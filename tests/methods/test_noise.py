@@ -57,7 +57,7 @@ def published_weights(scores, edges, q, eps_prime):
     ]
 
 
-def test_the_law_is_the_one_of_the_source():
+def test_the_distribution_is_that_of_the_source():
     scores = np.array([0.1, 0.35, 0.35, 0.6, 0.9])
     edges = edges_of(4, None)
     np.testing.assert_array_equal(edges, [0.25, 0.5, 0.75, 1.0])

@@ -201,7 +201,7 @@ def test_the_range_is_the_median_of_the_agents_spans() -> None:
         ([[SPANS[0], Counts(50)]], 1, "must be of kind"),
     ],
 )
-def test_an_answer_that_does_not_fit_is_told_by_its_place(answers, position, match) -> None:
+def test_an_answer_that_does_not_fit_is_named_by_its_place(answers, position, match) -> None:
     with pytest.raises(UnfitAnswerError, match=match) as unfit:
         step(RobFCP(bins=3), *answers)
     assert unfit.value.position == position

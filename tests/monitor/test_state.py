@@ -98,7 +98,7 @@ def test_where_there_are_no_locks_changes_are_kept_too(tmp_path, monkeypatch):
     assert load_monitor(path).standings("b")[0].n == 1
 
 
-def test_a_folder_that_takes_no_lock_is_told(tmp_path):
+def test_a_folder_that_takes_no_lock_is_reported(tmp_path):
     path = tmp_path / "state.json"
     save_monitor(monitor(), path)
     (tmp_path / ".fedwqcp.lock").mkdir()
@@ -204,7 +204,7 @@ def test_lines_are_given_in_the_order_of_the_updates(log):
     assert read_log(path) == entries
 
 
-def test_a_missing_log_is_told(tmp_path):
+def test_a_missing_log_is_reported(tmp_path):
     with pytest.raises(InputError, match="cannot read"):
         read_log(tmp_path / "nothing.log")
 

@@ -35,7 +35,7 @@ def sentences(method: str, agents: dict, **more: object) -> list[str]:
     return [str(each) for each in released(release)]
 
 
-def test_a_threshold_for_all_is_told_at_every_level() -> None:
+def test_a_threshold_for_all_is_shown_at_every_level() -> None:
     # 10 points: ranks 9 and 11, which there is none of
     assert sentences("fedwq-cp", {"a": TEN, "b": TEN / 2}, alpha=(0.2, 0.05)) == [
         "alpha=0.2: threshold 0.675 for all agents",

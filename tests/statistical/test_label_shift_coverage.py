@@ -40,7 +40,7 @@ def coverages(method, counts, pi, alpha, runs):
 @pytest.mark.guarantee("fedls-cp", "Without ties it is at most 1 - alpha + sum_c pi_c g_c")
 @pytest.mark.parametrize("counts", [(60, 25, 9), (200, 3, 40), (35, 35, 35)])
 @pytest.mark.parametrize("pi", [(0.2, 0.3, 0.5), (0.9, 0.02, 0.08)])
-def test_own_points_cover_a_named_law_within_the_stated_bounds(counts, pi):
+def test_own_points_cover_a_named_mix_within_the_stated_bounds(counts, pi):
     alpha, runs = 0.2, 3000
     found = coverages(FedLSCP(n0=0, target=pi, min_class=1), [counts], pi, alpha, runs)[:, 0]
     error = 5 * found.std() / np.sqrt(runs)  # a fair test fails by chance once in a million
@@ -65,7 +65,7 @@ def test_what_is_never_seen_and_not_rare_gives_no_finite_threshold():
 
 
 @pytest.mark.guarantee("fedls-cp", "With shrinkage coverage is approximate, and right as far as")
-def test_lending_among_equal_models_covers_classes_never_seen():
+def test_shrinkage_among_equal_models_covers_classes_never_seen():
     # each agent lacks a class or has few points of it; all have the same F_c
     counts = [(150, 4, 0), (0, 120, 60), (30, 0, 200), (80, 60, 1)]
     pi = np.sum(counts, axis=0) / np.sum(counts)
@@ -74,7 +74,7 @@ def test_lending_among_equal_models_covers_classes_never_seen():
     assert found.std(axis=0).max() < 0.025
 
 
-def test_split_cp_misses_where_lending_does_not():
+def test_split_cp_misses_where_shrinkage_does_not():
     counts = [(150, 4, 0), (0, 120, 60), (30, 0, 200), (80, 60, 1)]
     pi = np.sum(counts, axis=0) / np.sum(counts)
     rng = np.random.default_rng(11)

@@ -86,7 +86,7 @@ def assert_within(exact: Array, found: int) -> None:
 @pytest.mark.guarantee("split-cp", "1 - alpha <= P(Y in C_k(X))")
 @pytest.mark.parametrize("score", [*LABEL, *INTERVAL], ids=repr)
 @pytest.mark.parametrize(("n", "alpha"), LEVELS)
-def test_hits_follow_the_beta_binomial_law(score: Score, n: int, alpha: float) -> None:
+def test_hits_follow_the_beta_binomial_distribution(score: Score, n: int, alpha: float) -> None:
     rng = np.random.default_rng(2024)
     single, total = (
         distribution_of_a_sum(n, alpha, TESTS, 1),
@@ -110,7 +110,7 @@ def test_one_large_sample_follows_it_too(score: Score) -> None:
     assert low <= found <= high
 
 
-def test_the_law_tells_a_rank_that_is_off_by_one() -> None:
+def test_a_rank_that_is_off_by_one_is_noticed() -> None:
     rng = np.random.default_rng(3)
     n, alpha = 19, 0.1
     exact, k = distribution_of_a_sum(n, alpha, TESTS, DRAWS), conformal_rank(n, alpha)

@@ -25,7 +25,7 @@ def rows(rng, n):
     "docs/how-to/temperature.md", "every guarantee holds for n less the held-out rows"
 )
 @pytest.mark.slow
-def test_hits_follow_the_law_for_the_rows_that_are_left():
+def test_hits_follow_the_exact_distribution_for_the_rows_that_are_left():
     rng = np.random.default_rng(0)
     hits, exact = [], None
     for _ in range(2000):

@@ -218,7 +218,7 @@ def test_an_iterator_is_read_once_and_refused_where_that_is_not_enough():
         conformal_quantiles(iter(batches), [0.2, 0.5], capacity=4)
 
 
-def test_progress_is_told():
+def test_progress_is_reported():
     seen: list[int] = []
     conformal_quantiles([[0.1, 0.2], [0.3]], [0.5], progress=seen.append)
     assert seen == [2, 3]

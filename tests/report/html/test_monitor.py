@@ -154,7 +154,7 @@ def test_a_long_log_is_drawn_in_few_steps(tmp_path):
 @pytest.mark.guarantee(
     "docs/how-to/report.md", "fewer than ten rows of an agent or a class are not shown"
 )
-def test_fewer_than_ten_rows_are_counted_but_not_told(tmp_path):
+def test_fewer_than_ten_rows_are_counted_but_not_shown(tmp_path):
     watch = Watch(tmp_path, MonitorTerms(0.1, ("st-mary",), 2))
     watch.update("st-mary", [1, 0, 1], [0, 0, 1])
     page = load_page(watch.state, ReportOptions())
@@ -206,7 +206,7 @@ def test_a_state_without_log_tells_the_present(fallen, tmp_path):
     assert "only the present is drawn" in words(tmp_path, fallen.state)
 
 
-def test_evidence_beyond_all_numbers_is_told(tmp_path):
+def test_evidence_beyond_all_numbers_is_shown(tmp_path):
     watch = Watch(tmp_path, MonitorTerms(0.1, ("st-mary",)))
     watch.update("st-mary", [0] * 2000)
     assert watch.monitor.standings()[0].evidence > 1000
@@ -222,7 +222,7 @@ def test_a_hostile_name_and_time_stay_text(tmp_path):
     assert "&lt;script&gt;alert(1)" in html
 
 
-def test_damage_is_told_with_its_line(fallen):
+def test_damage_is_reported_with_its_line(fallen):
     fallen.log.write_text(fallen.log.read_text() + "{}\n")
     with pytest.raises(RecordError, match="line 4"):
         load_page(fallen.state, ReportOptions())

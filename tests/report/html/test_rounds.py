@@ -71,7 +71,7 @@ def test_the_server_tells_what_it_was_sent_and_no_coverage(rounds):
     assert "patient" not in said
 
 
-def test_messages_are_told_one_by_one_where_their_files_are(rounds):
+def test_messages_are_listed_one_by_one_where_their_files_are(rounds):
     page = load_page(rounds, ReportOptions())
     (table,) = [
         b for s in page.views[0].sections for b in s.blocks if getattr(b, "name", "") == "messages"
@@ -122,7 +122,7 @@ def test_classes_are_called_by_their_names(rounds):
         ({"agent": "nobody"}, "is not in the round"),
     ],
 )
-def test_what_an_agents_report_needs_is_told(rounds, options, message):
+def test_what_an_agents_report_needs_is_named(rounds, options, message):
     with pytest.raises(InputError, match=message):
         load_page(rounds / "release.json", ReportOptions(**options))
 
@@ -151,7 +151,7 @@ def closed(folder, method, scores):
     return verdict, words, {section.key for section in view.sections}
 
 
-def test_whom_a_robust_round_left_out_is_told(tmp_path):
+def test_whom_a_robust_round_left_out_is_named(tmp_path):
     rng = np.random.default_rng(0)
     scores = {name: rng.permutation(200)[:40] / 200 for name in ("a", "byzantine", "c", "d")}
     scores["byzantine"] = np.zeros(40)
@@ -207,7 +207,7 @@ def test_a_refused_answer_is_not_said_to_have_no_bytes(rounds):
 
 
 @pytest.mark.parametrize("made", [lambda p: p.mkdir(), lambda p: p.write_text("agents = []")])
-def test_other_things_are_refused_with_what_could_be_told(tmp_path, made):
+def test_other_things_are_refused_with_a_reason(tmp_path, made):
     made(tmp_path / "x.toml")
     with pytest.raises(InputError, match="must be one of: a closed round"):
         load_page(tmp_path / "x.toml", ReportOptions())

@@ -34,7 +34,7 @@ def test_a_verdict_is_as_grave_as_its_gravest_agent(found, tone, word):
     assert ("calibration points happened" in said.text) == word.startswith("Above")
 
 
-def test_the_worst_agent_and_the_mean_are_told():
+def test_the_worst_agent_and_the_mean_are_shown():
     said = coverage_verdict(
         "fcp", [measured("a", 0.8, 0.7, 0.85), measured("b", 1.0, 0.97, 1.0)], 0.9
     ).text
