@@ -81,7 +81,7 @@ def conformal_rank(n: int, alpha: float, extra: int = 1) -> int:
     Returns
     -------
     int
-        The 1-based rank; it may pass n, and then no finite threshold carries the guarantee.
+        The 1-based rank; it may exceed n, and then no finite threshold carries the guarantee.
 
     Raises
     ------

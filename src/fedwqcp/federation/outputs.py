@@ -61,7 +61,7 @@ _MEANT_P = re.compile(rf"{_PREFIX}[ _-]?(\d+)", re.I)
 
 @dataclass(frozen=True, eq=False, init=False)
 class Outputs:
-    """What a model put out, and what belongs to it; it stays with its agent.
+    """A model's outputs with labels, ids and groups; they stay with their agent.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ class Outputs:
         object.__setattr__(self, "_columns", tuple(table))
 
     def take(self, rows: Bools) -> Outputs:
-        """Return some of the rows; where some are left out, nothing tells their lines in a file."""
+        """Return some of the rows; their lines in a file are kept only where all are taken."""
         if rows.all():
             return self
         parts = ("values", "labels", "ids", "features", "groups")

@@ -158,8 +158,8 @@ class Release(ReleaseRecord):
         Parameters
         ----------
         agent : str or None
-            Whose model put the rows out; None for a site that took no part, where all agents share
-            one threshold. A guarantee for new agents is then the only one that speaks of it.
+            Whose model gave the outputs; None for a site that took no part, where all agents share
+            one threshold. Only a guarantee for new agents then applies to it.
         probs : array_like, shape (n, C), or Outputs
             Class probabilities; `Outputs` bring their ids, groups, classes and features.
         ids : array_like, shape (n,), optional
@@ -235,8 +235,8 @@ class Release(ReleaseRecord):
         Parameters
         ----------
         agent : str or None
-            Whose model put the rows out; None for a site that took no part, where all agents share
-            one threshold. A guarantee for new agents is then the only one that speaks of it.
+            Whose model gave the outputs; None for a site that took no part, where all agents share
+            one threshold. Only a guarantee for new agents then applies to it.
         outputs : array_like, shape (n,) or (n, 2)
             What the score reads: predictions, predictions and sigmas, or lower and upper quantiles;
             or `Outputs` of these.
@@ -312,8 +312,8 @@ class Release(ReleaseRecord):
         Parameters
         ----------
         agent : str or None
-            Whose model put the rows out; None for a site that took no part, where all agents share
-            one threshold. A guarantee for new agents is then the only one that speaks of it.
+            Whose model gave the outputs; None for a site that took no part, where all agents share
+            one threshold. Only a guarantee for new agents then applies to it.
         outputs : array_like
             As `predict_set` or `predict_interval` takes them.
         labels : array_like, shape (n,), optional
@@ -378,8 +378,8 @@ class Release(ReleaseRecord):
         Parameters
         ----------
         agent : str or None
-            Whose model put the rows out; None for a site that took no part, where all agents share
-            one threshold. A guarantee for new agents is then the only one that speaks of it.
+            Whose model gave the outputs; None for a site that took no part, where all agents share
+            one threshold. Only a guarantee for new agents then applies to it.
         probs : array_like, shape (n, L), or Outputs
             Probability of each label.
         labels : array_like, shape (n, L), optional

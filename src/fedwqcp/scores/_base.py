@@ -58,7 +58,7 @@ class Score(ABC):
 
     @abstractmethod
     def bounds(self, n_classes: int | None = None) -> tuple[float, float]:
-        """Return the range of the score; a threshold outside is refused, +inf apart.
+        """Return the range of the score; a threshold outside is refused, except +inf.
 
         Parameters
         ----------

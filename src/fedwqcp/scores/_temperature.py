@@ -19,7 +19,7 @@ def softmax(logits: npt.ArrayLike, temperature: float = 1.0) -> Floats:
     Parameters
     ----------
     logits : array_like, shape (n, C)
-        What a classifier puts out before its softmax; logarithms of probabilities serve as well.
+        A classifier's outputs before its softmax, or logarithms of probabilities.
     temperature : float, optional
         T > 0: above 1 it makes probabilities more equal, below 1 less.
 
@@ -52,12 +52,12 @@ def fit_temperature(logits: npt.ArrayLike, labels: npt.ArrayLike) -> float:
 
     Minimises the mean of log sum exp(b z) - b z_y over b = 1/T, which is convex in b. Fit it on
     rows that are not calibrated on: then the model with this temperature is as fixed as any model,
-    and what conformal prediction promises stands.
+    and the guarantees of conformal prediction hold.
 
     Parameters
     ----------
     logits : array_like, shape (n, C)
-        What a classifier puts out before its softmax.
+        A classifier's outputs before its softmax.
     labels : array_like of int, shape (n,)
         The true labels.
 

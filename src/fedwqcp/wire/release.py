@@ -325,7 +325,7 @@ class ReleaseRecord(Roll):
         ----------
         agent : str or None
             Name of the agent; None for a site that took no part, where all agents share one
-            threshold. A guarantee for new agents is then the only one that speaks of it.
+            threshold. Only a guarantee for new agents then applies to it.
         alpha : float, optional
             Which level, where the round has several.
         group : str, int or array_like, optional

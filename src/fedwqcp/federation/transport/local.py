@@ -92,7 +92,7 @@ def calibrate(
     method : str or Method, optional
         Name of a method, or a method with settings: ``methods.get("fedwq-cp", overflow="clip")``.
         ``"auto"`` asks for thresholds and up to sixteen more order statistics first (and for class
-        counts, if it must) and uses what `fedwqcp.theory.advise` then says; the release tells why.
+        counts, if it must) and uses what `fedwqcp.theory.advise` then says; the release says why.
     alpha : float or sequence of float
         Miscoverage level, or several: each gets a threshold of its own. 0.1 stands for 90 %
         coverage.
@@ -115,7 +115,7 @@ def calibrate(
     classes : sequence of str, optional
         Names of the classes, in the order of every model's columns; by default those that a
         `Calibration` names. An agent whose `Calibration` names others, or another order, is
-        refused by name. Sets and thresholds by label then speak of these names.
+        refused by name. Sets and thresholds by label then use these names.
     target : "own", "mixture" or tuple of float, optional
         Whom each agent will predict: people like those it calibrated on, as deployed (the default),
         or people of all agents; or a distribution in numbers, as the method reads it. The wrong
@@ -126,8 +126,8 @@ def calibrate(
     allow_large_alpha : bool, optional
         Take levels above 0.5, which are refused otherwise: most often a coverage was meant.
     limit : DisclosureLimit, optional
-        How much of their scores agents tell. Between machines ``DisclosureLimit()`` holds unless a
-        site says otherwise; here, where all data lie in one process, nothing is limited by default.
+        How much of their scores agents reveal. Between machines it is ``DisclosureLimit()`` unless
+        a site says otherwise; here, in one process, nothing is limited by default.
     rng : int, SeedSequence, BitGenerator or Generator, optional
         Source of the agents' noise, as `numpy.random.default_rng` takes it: an integer gives the
         same noise again, a generator goes on. By default from the operating system.
@@ -137,7 +137,7 @@ def calibrate(
     on_exchange : callable, optional
         Called with every question and its answer: step, agent, bytes down and bytes up.
     seed : int, optional
-        Old name of ``rng``; goes with the next release.
+        Old name of ``rng``; the next release removes it.
 
     Returns
     -------
@@ -229,7 +229,7 @@ def federated_quantile(
     secure : bool, optional
         Add the counts under masks, so that the server sees only sums; needs three agents.
     limit : DisclosureLimit, optional
-        How much of their values agents tell without ``secure``; nothing is limited by default.
+        How much of their values agents reveal without ``secure``; nothing is limited by default.
     on_exchange : callable, optional
         Called with every question and its answer: step, agent, bytes down and bytes up.
 
