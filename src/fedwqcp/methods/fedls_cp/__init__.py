@@ -230,8 +230,8 @@ class FedLSCP(OneShot[ClassSketches]):
             least = "then coverage at the target is at least 1 - alpha in finite samples"
             return f"{shift}; {least}{adds}"
         return (
-            f"{shift}; of a {kind} of which an agent has few points its scores are distributed as "
-            f"other agents'; coverage is approximate{adds}"
+            f"{shift}; where an agent has few points of a {kind}, its scores of that {kind} are "
+            f"distributed as other agents'; coverage is approximate{adds}"
         )
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:

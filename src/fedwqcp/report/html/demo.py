@@ -353,13 +353,19 @@ def _promises(results: Results, act: str) -> Section:
         TableRow((name, f.guarantee, f.assumption)) for name, f in reversed(list(first.items()))
     ]
     columns = ("method", "promise", "assumption")
-    lead = (
+    level, table = _percent(1 - results.alpha), Table("promises", "", columns, rows)
+    if act != "four":
+        return Section("promises", "What is promised", "", [table])
+    lines = (
         "Coverage at each agent: of many patients like those that a hospital calibrated on, at "
-        f"least {_percent(1 - results.alpha)} get a set that holds the true answer. Over the "
-        "mixture: the same for the patients of all hospitals together, not for those of one. "
-        "Approximately: about so many, without proof. None: there is only what was measured above."
+        f"least {level} get a set that holds the true answer.",
+        "At the target distribution: the same here, since each hospital predicts its own patients.",
+        "Over the mixture of agents: the same for the patients of all hospitals together; nothing "
+        "for those of a single one.",
+        f"Approximately: about {level}, without a proof. None: only what was measured.",
     )
-    return Section("promises", "What is promised", lead, [Table("promises", "", columns, rows)])
+    text = Text(lines, title="In plain words")
+    return Section("promises", "What is promised", "", [text, table])
 
 
 def _hospitals(results: Results) -> Section:
