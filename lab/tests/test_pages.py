@@ -838,7 +838,7 @@ def scale():
         and (x.preset, x.alpha, x.mix) == (stress.MAIN, stress.LEVEL, "own")
     ]
     yield f"where it covers {min(subset):.3f} to {max(subset):.3f},"
-    yield f"steadier than {fewest[0]} points are"
+    yield f"varies less than a threshold from {fewest[0]} points"
     models = by_own_models()
     yield f"it is {of({u: a < b for u, (a, b) in models.items()})};"
     halves = [
