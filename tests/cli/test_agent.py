@@ -16,7 +16,7 @@ from fedwqcp.cli import server as commands
 from fedwqcp.cli.output import exit_code, said_by
 from fedwqcp.errors import ClassesError, FedwqcpError, InputError
 from fedwqcp.wire.codec import decode
-from fedwqcp.wire.messages import Round
+from fedwqcp.wire.messages import Answer, LocalQuantile, Round
 
 # ---- agent calibrate: what leaves is printed before it is sent
 
@@ -493,6 +493,25 @@ def test_what_is_wrong_in_a_file_is_mended_in_the_file(one_agent, flaw):
                    "--allow-samples", code=2)  # fmt: skip
     assert says in said
     assert not re.search(r"labels - 1|astype|Calibration\(|predict_proba|np\.|=True", said)
+
+
+@pytest.mark.parametrize(
+    ("overflow", "says"),
+    [
+        ("propagate", "it is +inf, and so is a mean with it"),
+        ("exclude", "it is +inf, and a shared one is made without it"),
+        ("clip", "it is the largest score, which covers too little"),
+    ],
+)
+def test_an_agent_with_too_few_points_hears_what_becomes_of_its_threshold(
+    one_agent, overflow, says
+):
+    call("server", "open", "--alpha", 0.01, "--agents", "roster.toml", "--setting",
+         f"overflow={overflow}")  # fmt: skip
+    said = call("agent", "calibrate", "--round", "round.json", "--outputs", "cal.npz")
+    assert f"a finite threshold at alpha=0.01, which takes 99: {says}" in said
+    threshold = decode(Path("st-mary.json").read_bytes(), Answer, (LocalQuantile,)).answers[0]
+    assert (threshold.threshold == inf) == (overflow != "clip")
 
 
 def test_a_release_of_several_levels_asks_for_the_option(one_agent):

@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 import fedwqcp as fw
-from command_line import call, call_process
+from command_line import call, call_process, refusal
 from fedwqcp.errors import InputError
 from fedwqcp.monitor import read_log
 
@@ -66,6 +66,14 @@ def test_sets_meet_their_labels(state, tmp_path):
     (tmp_path / "labels.csv").write_text("id,label\nn2,1\nn1,1\n")
     facts = monitor("update", state, "labels.csv", "--sets", "sets.csv", "--agent", "b")
     assert "b: ok, coverage 0.5000 of 2 rows" in facts
+    said = refusal("monitor", "update", state, "labels.csv", "--agent", "b", code=2)
+    assert "rows of ids and labels need their sets: --sets FILE, which `agent predict`" in said
+
+
+def test_one_agent_is_named_as_the_one_that_is_watched(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = monitor("open", "m.json", "--agent", "zurich", "--alpha", 0.1)
+    assert "falls below 0.9000 at zurich; any false alarm" in said
 
 
 @pytest.mark.parametrize("rows", ["", "covered,label\n"])

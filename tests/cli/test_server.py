@@ -534,6 +534,22 @@ def test_what_answers_were_refused_for_is_explained_under_the_table(folder):
     assert "refused for" not in table
 
 
+def test_classes_of_the_command_line_do_not_replace_those_of_the_roster(folder):
+    (folder / "roster.toml").write_text('agents = ["a"]\nclasses = ["flu", "covid"]')
+    words = ("server", "open", "--agents", "roster.toml", "--alpha", 0.1, "--classes")
+    said = refusal(*words, "covid,flu", code=2)
+    assert "must be those of the roster, in the same order: roster.toml names flu, covid" in said
+    call(*words, "flu, covid")
+    assert read_round(folder / "round.json").classes == ("flu", "covid")
+
+
+def test_advice_on_a_release_says_where_the_record_is(folder):
+    closed(folder, "--method", "fedwq-cp", "--alpha", 0.1)
+    said = refusal("advise", "release.json", code=2)
+    assert "release.json is the release that agents get" in said
+    assert "beside the round (round-ID.record.json)" in said
+
+
 def test_a_question_of_another_round_is_said_to_be_the_servers(folder):
     words = ("--agents", "roster.toml", "--alpha", 0.1, "--method", "fcp", "--setting", "probes=8")
     for round in ("one", "two"):

@@ -34,7 +34,7 @@ from fedwqcp.federation.record import load
 from fedwqcp.federation.signing import SigningKey
 from fedwqcp.federation.transport import folder
 from fedwqcp.methods import Calibration
-from fedwqcp.quantile import conformal_rank
+from fedwqcp.quantile import conformal_rank, least_sample
 from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.wire.messages import Round
 
@@ -261,8 +261,17 @@ def _unnamed(round: Round, outputs: Outputs) -> Iterator[str]:
         )
 
 
+_OVERFLOW = {
+    "propagate": ": it is +inf, and so is a mean with it (overflow=propagate)",
+    "exclude": ": it is +inf, and a shared one is made without it (overflow=exclude)",
+    "clip": ": it is the largest score, which covers too little (overflow=clip)",
+}
+"""What becomes of the threshold of an agent with too few points."""
+
+
 def _too_few_points(round: Round, cal: Calibration) -> Iterator[str]:
     """Say where there are too few calibration points."""
+    rule = _OVERFLOW.get(str(round.method.settings.get("overflow")), "")
     for group in range(len(round.group_names)) or (None,):
         n = part_of(round, cal, group).n
         of = "" if group is None else f" of {round.by} {round.group_names[group]}"
@@ -273,7 +282,7 @@ def _too_few_points(round: Round, cal: Calibration) -> Iterator[str]:
             if conformal_rank(n, alpha / cal.columns) > n:
                 yield (
                     f"note: {n} calibration points{of} are too few for a finite threshold at "
-                    f"alpha={alpha:g}; the round's overflow rule applies"
+                    f"alpha={alpha:g}, which takes {least_sample(alpha / cal.columns)}{rule}"
                 )
 
 

@@ -163,6 +163,11 @@ def open_(
     else:
         chosen_score = scores.get(score or "aps", **parse_settings(score_setting or []))  # type: ignore[arg-type]  # checked there
     given = [name.strip() for name in classes.split(",")] if classes else roster.classes
+    if roster.classes and given and list(given) != list(roster.classes):
+        raise InputError(
+            f"--classes must be those of the roster, in the same order: {agents} names "
+            f"{', '.join(roster.classes)}; leave one of the two out"
+        )
     names, n_classes = named_classes(given, roster.n_classes)
     round = Round(
         id=new_id(),
@@ -312,10 +317,16 @@ def advise(
     """Say which method to use for the agents of a round, or for a site that joins, and why."""
     files = [path / "record.json" if is_folder(path) else path for path in records]
     for path in files:
+        if is_file(path) and holds(read(path)) == "release" and not load(path).received:
+            raise InputError(
+                f"{path} is the release that agents get, or of a method that sends no thresholds: "
+                "advice needs the record, which `server close` writes beside the round "
+                "(round-ID.record.json), of a method such as fedwq-cp or fedls-cp"
+            )
         if is_file(path) and holds(read(path)) == "round":
             raise InputError(
                 f"{path} is a round: advice needs its record, which `server close` writes "
-                "beside it (round.record.json)"
+                "beside it (round-ID.record.json)"
             )
     rounds = [load(path) for path in files]
     advice = advise_on(*rounds, alpha=alpha, new_site=new_site)

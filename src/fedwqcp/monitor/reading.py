@@ -168,7 +168,11 @@ def _batch(rows: Sequence[Mapping[str, Any]]) -> CoverageBatch:
     if "lower" in rows[0]:
         y, lower, upper = (_column(rows, name) for name in ("y", "lower", "upper"))
         return batch_of_rows([a <= v <= b for a, v, b in zip(lower, y, upper, strict=True)])
-    raise InputError(_NO_KIND)
+    alone = "label" in rows[0] or "y" in rows[0]
+    raise InputError(
+        _NO_KIND + "; rows of ids and labels need their sets: {cure}" * alone,
+        cure=("sets=", "--sets FILE, which `agent predict` wrote"),
+    )
 
 
 def _rows(data: bytes, what: str, known: Sequence[str]) -> list[Mapping[str, Any]]:

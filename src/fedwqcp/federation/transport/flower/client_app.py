@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeAlias
 
 from flwr.app import ArrayRecord, Context, Message
@@ -29,13 +30,15 @@ OutputsOf: TypeAlias = Callable[[Context], SiteOutputs]
 """A site's function: from Flower's context to the model's outputs on calibration data."""
 
 
-def from_files(context: Context) -> Outputs:
+def from_files(context: Context, outputs: str | Path | None = None) -> Outputs:
     """Read the outputs from the file that the node's own configuration names.
 
     Parameters
     ----------
     context : Context
         Its ``node_config`` has ``outputs``, and ``labels`` where the outputs carry none.
+    outputs : str or Path, optional
+        The file of a node whose configuration names none, as simulated nodes; a full path.
 
     Returns
     -------
@@ -47,7 +50,8 @@ def from_files(context: Context) -> Outputs:
     InputError
         If no file is named, or it cannot be read.
     """
-    return read_outputs(context.node_config)
+    named = {} if outputs is None else {"outputs": str(outputs)}
+    return read_outputs({**named, **context.node_config})
 
 
 def client_app(outputs: OutputsOf = from_files, *, watchdog: bool = True) -> ClientApp:
