@@ -196,7 +196,7 @@ class AgentMetrics(Rate):
 
 @dataclass(frozen=True)
 class Across:
-    """What the agents' coverages come to; built by `across_agents`.
+    """Agents' coverages in a few numbers; built by `across_agents`.
 
     Parameters
     ----------

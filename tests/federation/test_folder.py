@@ -494,7 +494,7 @@ def test_a_planted_record_is_refused_unless_the_answers_come_to_it(tmp_path, cha
         save(planted.public(), out)
     for given in (answers, answers[:1], []):
         before = out.read_bytes()
-        with pytest.raises(InputError, match="do not come to its record"):
+        with pytest.raises(InputError, match="do not give its record"):
             close_round(path, given, out)
         assert out.read_bytes() == before
         with pytest.raises(InputError, match="Nothing was written or confirmed"):
@@ -537,7 +537,7 @@ def test_a_planted_record_of_several_steps_is_held_against_the_answers(tmp_path,
     save(planted.public(), out)
     disturb(tmp_path)
     for given in (files, files[:-1], files[:3], []):
-        with pytest.raises(InputError, match="do not come to its record"):
+        with pytest.raises(InputError, match="do not give its record"):
             close_round(path, given, out)
         with pytest.raises(InputError, match="Nothing was written or confirmed"):
             close_round(path, given, tmp_path / "another.json")

@@ -233,7 +233,7 @@ def close(
     if closed.replaced:
         output.say(f"{out} held something else and was replaced", style="yellow")
     if closed.already:
-        output.say("this round was closed before: these answers come to the same record")
+        output.say("this round was closed before: these answers give the same record")
     else:
         output.say(f"closed: send {out} to the agents; the record beside {round} stays here")
     release = closed.release

@@ -2,7 +2,7 @@
 
 The server writes ``round.json``. Each agent writes one answer. The server closes the round with
 the answers it was given and writes ``round.record.json``, which it keeps, and ``release.json`` for
-everyone. A round that has a record is closed: the answers that it was closed with come to the same
+everyone. A round that has a record is closed: the answers that it was closed with give the same
 record once more, and others are refused. Methods of several steps
 go on with ``round.ask-1.json``, ``round.ask-2.json``, ...: closing the round again with the answers
 of all steps so far takes the next step. Every file is written whole or not at all, and running a
@@ -53,7 +53,7 @@ from fedwqcp.wire.messages import Answer, Ask, Round
 class ClosedStep:
     """Where a round stands after its answers were read: a release, or the next questions.
 
-    ``already``: the round had been closed before, and the answers come to its record once more.
+    ``already``: the round had been closed before, and the answers give its record once more.
     ``replaced``: another file stood in the place of the release.
     """
 
@@ -292,7 +292,7 @@ def _released(release: Release, out: Path) -> bool:
 
 
 def _close_again(path: Path, server: Server, replies: Sequence[_AnswerFile]) -> Release:
-    """Compute a closed round once more; a record that the answers do not come to is refused.
+    """Compute a closed round once more; a record that the answers do not give is refused.
 
     Nothing in the record is believed: whoever can write it can write the release too.
     """
@@ -316,7 +316,7 @@ def _close_again(path: Path, server: Server, replies: Sequence[_AnswerFile]) -> 
     except (InputError, RoundError) as error:
         why = str(error) if replies else "no answer is given"
     raise InputError(
-        f"{record}: this round is closed, and the answers given do not come to its record: {why}. "
+        f"{record}: this round is closed, and the answers do not give its record: {why}. "
         "Nothing was written or confirmed. Close with the answers that it was closed with, of all "
         "steps, without later ones; if the record is not this server's, move it away"
     )
