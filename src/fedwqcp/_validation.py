@@ -385,7 +385,9 @@ def as_probabilities(probs: npt.ArrayLike, *, checked: bool = True) -> Probabili
         if abs(sums[bad] - 1.0) < 0.1:
             cure = f"a sum may be {SUM_TOLERANCE} from 1: divide each row by its sum"
         elif abs(sums[bad] - 100.0) < 10 and lowest.min() >= 0 and array.max() <= 100:
-            cure = "these look like percentages: divide each row by its sum"
+            close = abs(sums[bad] - 100.0) <= 100 * SUM_TOLERANCE
+            by = "them by 100" if close else "each row by its sum"
+            cure = f"these look like percentages: divide {by}"
         said = f"probabilities of {{row}} sum to {sums[bad]:.6g}; {cure}"
         raise InputError(said, row=bad, cure=_LOGITS)
     return array

@@ -203,7 +203,7 @@ def test_a_site_with_a_key_answers_no_round_without_signatures(keys):
     downgraded = replace(terms(keys), keys={})
     with pytest.raises(InputError, match="takes unsigned answers"):
         agent(downgraded, "north", keys)
-    with pytest.raises(InputError, match="--sign-key"):
+    with pytest.raises(InputError, match=r"pass this agent.s key, sign_key=SigningKey"):
         Agent("north", terms(keys), fw.Calibration(SCORES["north"]))
 
 
