@@ -156,6 +156,19 @@ def test_experiments_as_json(tmp_path, monkeypatch):
     assert facts("figure", "coverage-vs-size", "runs", "-o", "f.svg")["files"] == ["f.svg"]
 
 
+def test_tables_counts_the_published_cells_that_a_reading_gives(monkeypatch):
+    results = Path(__file__).resolve().parents[2] / "results"
+    monkeypatch.setattr(bench, "write", lambda source, out, against: (out / "explained.md",))
+    found = facts("tables", results)
+    *methods, total = found["explained"]
+    given = {row["published row"]: int(row["inside"]) + int(row["overlapping"]) for row in methods}
+    assert len(given) == 6
+    assert total["cells"] == "320"
+    assert sum(given.values()) == 320 - len(found["outside"]) >= 290
+    tried = {row["published row"]: row["other rows tried"] != "0" for row in found["outside"]}
+    assert tried == {"fedwq-cp": False, "fcp": False, "cphet": True, "dp-fedcp": True}
+
+
 def test_studies_and_pages_as_json(monkeypatch):
     """The work itself is tested where it is done."""
     monkeypatch.setattr(bench.stress, "run", lambda *_, **__: 3)

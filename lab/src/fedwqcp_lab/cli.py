@@ -46,6 +46,7 @@ from fedwqcp_lab.tables import (
     method_summaries,
     paper_cells,
     terminal_tables,
+    unexplained_rows,
     verdict_table,
     write,
 )
@@ -317,16 +318,22 @@ def tables(
         return
     files = write(results, out or results / "tables", against=against == "published")
     output = Output(as_json)
-    counts = []
+    counts: list[dict[str, str]] = []
+    left: list[dict[str, str]] = []
     if any(file.name == "explained.md" for file in files):
-        head, *rows = explained_rows(paper_cells(results))
-        table = Table(*head, title="published cells and their reading", title_justify="left")
-        for row in rows:
-            table.add_row(*row)
-            counts.append(dict(zip(head, row, strict=True)))
-        output.show(table)
+        found = paper_cells(results)
+        for title, shown, kept in (
+            ("published cells and their reading", explained_rows(found), counts),
+            ("cells outside under that reading", unexplained_rows(found), left),
+        ):
+            head, *rows = shown
+            table = Table(*head, title=title, title_justify="left")
+            for row in rows:
+                table.add_row(*row)
+                kept.append(dict(zip(head, row, strict=True)))
+            output.show(table)
     output.say(f"Written: {', '.join(str(file) for file in files)}")
-    output.done(files=files, explained=counts)
+    output.done(files=files, explained=counts, outside=left)
 
 
 @app.command()

@@ -139,15 +139,25 @@ def explained_rows(found: Sequence[TableCell]) -> list[list[str]]:
 
 
 def unexplained_rows(found: Sequence[TableCell]) -> list[list[str]]:
-    """Return the cells that are outside under the reading of their row."""
-    rows = [["published row", "dataset", "metric", "agent", "our row gives", "published"]]
+    """Return the cells that are outside under the reading of their row, and who else gives them."""
+    head = ["published row", "dataset", "metric", "agent", "our row gives", "published"]
+    rows = [[*head, "other rows tried", "of these inside or overlapping"]]
     for method, row, _ in READINGS:
+        others = [name for name in tried(found, method) if name != row]
+        judged = {name: against_published(found, method, name) for name in others}
         for cell in against_published(found, method, row):
             if cell.verdict == "outside" and cell.figure is not None:
                 places = 4 if cell.metric == "coverage" else 2
                 ours = f"{cell.median:.{places}f} ± {cell.half:.{places}f}"
                 printed = f"{cell.figure.median:.{places}f} ± {cell.figure.half:.{places}f}"
-                rows.append([method, cell.display_title, cell.metric, cell.agent, ours, printed])
+                where = cell.dataset, cell.metric, cell.agent
+                gives = sum(
+                    (c.dataset, c.metric, c.agent) == where and c.verdict != "outside"
+                    for own in judged.values()
+                    for c in own
+                )
+                line = [method, cell.display_title, cell.metric, cell.agent, ours, printed]
+                rows.append([*line, str(len(others)), str(gives)])
     return rows
 
 
@@ -155,13 +165,18 @@ def tried_rows(found: Sequence[TableCell]) -> list[list[str]]:
     """Return how every row of ours stands to the published row of its method."""
     rows = [["published row", "our row", "cells", *VERDICTS]]
     for method in ("fedcp-qq", "cphet", "dp-fedcp"):
-        own = [c.method for c in found if c.method.partition(" (")[0] == method]
-        for row in (*(["split-cp"] if method == "cphet" else []), *dict.fromkeys(own)):
+        for row in tried(found, method):
             tally: Counter[str] = Counter(
                 cell.verdict for cell in against_published(found, method, row)
             )
             rows.append([method, row, str(tally.total()), *(str(tally[v]) for v in VERDICTS)])
     return rows
+
+
+def tried(found: Sequence[TableCell], method: str) -> list[str]:
+    """Return the rows of ours that were held against the published row of a method."""
+    own = dict.fromkeys(c.method for c in found if c.method.partition(" (")[0] == method)
+    return [*(["split-cp"] if method == "cphet" else []), *own]
 
 
 def cells_csv(found: Sequence[TableCell]) -> str:
