@@ -85,4 +85,4 @@ plt.show()
 # Split conformal prediction shares nothing, and all three intervals hold 0.9. The two federated
 # methods give all agents one threshold. It covers the nearest neighbours too often and naive Bayes
 # too rarely, because probabilities of unequal models mean unequal things: read the worst agent, not
-# the mean. What federation buys is shown further on, where agents have few points.
+# the mean. A later example, with agents that have few points, shows what a federation gains.

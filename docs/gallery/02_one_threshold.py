@@ -2,8 +2,8 @@
 Why one threshold fails, and what randomised APS does
 =====================================================
 
-FedWQ-CP averages the agents' thresholds. That is sound only where the agents' scores live on one
-scale. A strong and a weak model of the same digits show when they do not.
+FedWQ-CP averages the agents' thresholds. That works only where all agents' scores have the same
+scale. A strong and a weak model of the same digits show what happens where they do not.
 """
 
 # %%

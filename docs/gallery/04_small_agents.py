@@ -63,5 +63,5 @@ plt.show()
 
 # %%
 # A clipped threshold is too low and pulls the mean down, here by some 0.005 of coverage;
-# ``exclude`` leaves three agents without a say. Neither has a guarantee. FCP has one, for a test
+# ``exclude`` ignores three agents. Neither has a guarantee. FCP has one, for a test
 # point from the mixture of all agents.

@@ -62,7 +62,7 @@ plt.show()
 
 # %%
 # Sites were given unequal shares of the digits and are tested on all of them: their test points are
-# not exchangeable with their calibration points, and the promise does not reach them. Here
+# not exchangeable with their calibration points, and the promise does not apply. Here
 # South's and East's intervals lie above 0.9, and none lies below.
 #
 # The same as a page for people who do not read Python.

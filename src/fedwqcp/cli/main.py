@@ -16,7 +16,7 @@ from fedwqcp.cli.output import run, without_types
 from fedwqcp.cli.server import advise, audit
 
 app = typer.Typer(
-    help="Federated conformal prediction: agree on a threshold, keep the data at home.",
+    help="Federated conformal prediction: agree on thresholds while data stay where they are.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -64,7 +64,7 @@ def options(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
 ) -> None:
-    """Federated conformal prediction: agree on a threshold, keep the data at home."""
+    """Federated conformal prediction: agree on thresholds while data stay where they are."""
     del version, debug  # both are read before a command runs
 
 
