@@ -236,6 +236,9 @@ def test_by_class_by_hand() -> None:
     assert first == Rate(n=2, hits=2, level=0.9)
     assert second == Rate(n=3, hits=2, level=0.9)
     assert (third.n, third.hits, third.low, third.high) == (0, 0, 0.0, 1.0)
+    named = LabelSets(MASK, ("ill", "well", "else"))
+    names = np.array(named.classes)[LABELS]
+    assert by_class(named, names, level=0.9) == (first, second, third)
 
 
 def test_by_size_of_labels_by_hand() -> None:

@@ -47,6 +47,8 @@ def test_other_types_of_probabilities_become_float64() -> None:
         ([[-INF, 1.0]], "must not be negative, row 0"),
         ([[0.5, 0.5], [2.0, 1.2]], "of row 1 sum to 3.2; pass softmax outputs, not logits"),
         ([[0.2, 0.2]], "of row 0 sum to 0.4"),
+        ([[33, 33, 35]], "of row 0 sum to 101; these look like percentages: divide each row"),
+        ([[33, 33, 33]], "of row 0 sum to 99; these look like percentages: divide each row"),
         ([[INF, 0.0]], "of row 0 sum to inf"),
         ([0.5, 0.5], r"shape \(n, C\) with at least two classes, got shape \(2,\)"),
         ([[1.0], [1.0]], r"at least two classes, got shape \(2, 1\)"),

@@ -6,7 +6,11 @@ sets or intervals.
 """
 
 from fedwqcp import methods, scores
-from fedwqcp.errors import InfiniteThresholdWarning
+from fedwqcp.errors import (
+    CalibrationRowsWarning,
+    InfiniteThresholdWarning,
+    OneBasedLabelsWarning,
+)
 from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import preset
 from fedwqcp.federation.record import load, save
@@ -37,10 +41,12 @@ __all__ = [
     "SAPS",
     "AbsoluteResidual",
     "Calibration",
+    "CalibrationRowsWarning",
     "Guarantee",
     "InfiniteThresholdWarning",
     "MultiLabel",
     "NormalizedResidual",
+    "OneBasedLabelsWarning",
     "OrdinalAPS",
     "Outputs",
     "Release",

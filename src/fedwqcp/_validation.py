@@ -11,7 +11,8 @@ import difflib
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from functools import lru_cache
+from fractions import Fraction
+from functools import lru_cache, wraps
 from numbers import Integral, Real
 from sys import float_info
 from types import NoneType, UnionType
@@ -47,6 +48,52 @@ def check_arguments(function: Callable[..., Any], given: Mapping[str, object]) -
     for name, hint in _hints(function).items():
         if not fits(given[name], hint):
             raise InputError(_misfit(name, given[name], hint))
+
+
+class PlainSettings:
+    """A dataclass whose settings are Python's own values, whatever numbers it is given."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        check = cls.__dict__.get("__post_init__")
+        if check is not None:
+
+            @wraps(check)
+            def _plain_first(self: PlainSettings) -> None:
+                PlainSettings.__post_init__(self)
+                check(self)
+
+            cls.__post_init__ = _plain_first  # type: ignore[method-assign]  # what it does, and this
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            object.__setattr__(self, name, plain(value))
+
+
+def plain(value: Any) -> Any:
+    """Return a number, flag or text of NumPy, or a fraction, as Python's own; all else as it is.
+
+    Lists and columns become tuples. A float32 is the number that it prints as: 0.1 stays 0.1.
+    """
+    if isinstance(value, tuple | list) or _is_column(value):
+        return tuple(map(_plain, value))
+    return _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    """Return one value as Python's own."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    if isinstance(value, np.floating):
+        return float(str(value))
+    if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
+        return value.item()
+    return float(value) if isinstance(value, Fraction) and fits(value, float) else value
+
+
+def _is_column(value: object) -> bool:
+    """Tell whether a value is a column of NumPy, pandas or torch."""
+    return getattr(value, "ndim", 0) == 1 and hasattr(value, "tolist")
 
 
 def check_fields(thing: Any) -> None:
@@ -125,19 +172,21 @@ def fits(value: object, hint: Any) -> bool:
             fits(key, parts[0]) and fits(each, parts[1]) for key, each in value.items()
         )
     if origin is Sequence:
-        if getattr(value, "ndim", 0) == 1 and hasattr(value, "tolist"):  # of NumPy or pandas
-            value = value.tolist()
+        if _is_column(value):
+            value = value.tolist()  # type: ignore[attr-defined]  # it has one
         listed = isinstance(value, Sequence) and not isinstance(value, str | bytes)
         return listed and all(fits(each, parts[0]) for each in value)  # type: ignore[attr-defined]  # it is one
     if origin is tuple:
-        return isinstance(value, tuple | list) and all(fits(each, parts[0]) for each in value)
+        listed = isinstance(value, tuple | list) or _is_column(value)
+        return listed and all(fits(each, parts[0]) for each in value)  # type: ignore[attr-defined]  # it is one
     if origin is not None:
         return callable(value) if origin is Callable else isinstance(value, origin)
     if hint is bool:
         return isinstance(value, bool | np.bool_)
     if hint in (int, float):
         number: Any = value if isinstance(value, Integral if hint is int else Real) else True
-        huge = isinstance(number, int) and abs(number) > float_info.max
+        most = float_info.max
+        huge = isinstance(number, int | Fraction) and not -most <= number <= most
         return not isinstance(number, bool) and not huge
     if hint is str:
         return isinstance(value, str) and _encodes(value)
@@ -178,12 +227,12 @@ def _plural(hint: Any) -> str:
 
 def shown(value: object) -> str:
     """Return a value as an error repeats it: a number or short text whole, all else by its type."""
+    if isinstance(value, np.generic):
+        value = _plain(value)
     if value is None or isinstance(value, bool | float | complex):
         return repr(value)
     if isinstance(value, int):
         return repr(value) if value.bit_length() < 100 else "an integer of many digits"
-    if isinstance(value, np.generic) and value.ndim == 0 and value.dtype.kind in "fiub":
-        return repr(value.item())
     if isinstance(value, str):
         return repr(value if len(value) <= 60 else value[:60] + "...")
     if isinstance(value, tuple) and len(value) <= 5:
@@ -234,7 +283,9 @@ def as_floats(
     if array.ndim != len(shape) or any(
         s is not None and s != t for s, t in zip(shape, array.shape, strict=False)
     ):
-        raise InputError(f"{what} must have shape {wanted}, got shape {array.shape}")
+        one = len(shape) == 1 and array.ndim == 2 and array.shape[1] == 1
+        cure = "; call .squeeze() on it" if one else ""
+        raise InputError(f"{what} must have shape {wanted}, got shape {array.shape}{cure}")
     if checked and array.size and not (np.isfinite(array.min()) and np.isfinite(array.max())):
         finite: Bools = np.asarray(np.isfinite(array).reshape(len(array), -1).all(axis=1))
         raise InputError(f"{what} must be finite numbers, {{row}} is not", row=first_of(~finite))
@@ -266,8 +317,7 @@ def as_alpha(alpha: object) -> float:
 
     The error recognises a percentage or a coverage.
     """
-    if getattr(alpha, "ndim", None) == 0 and hasattr(alpha, "item"):  # an array of one number
-        alpha = alpha.item()
+    alpha = plain(alpha)
     known = fits(alpha, float) or isinstance(alpha, str | bytes | Decimal)
     given: Any = alpha if known else "nan"
     try:
@@ -409,7 +459,7 @@ def as_labels(labels: npt.ArrayLike, n: int, n_classes: int) -> Labels:
         cure = _cure(array)
         raise InputError(
             f"labels must be {wanted}, got an array of {array.dtype}{cure}",
-            cure=("pass labels.astype(int)", "store them as integers"),
+            cure=_NAMES if array.dtype.kind in "OUST" else _INTEGERS,
         )
     whole = np.ascontiguousarray(array, np.int64)
     if whole.view(np.uint64).max() >= n_classes:  # without a sign, negative ones are the largest
@@ -428,6 +478,10 @@ def as_labels(labels: npt.ArrayLike, n: int, n_classes: int) -> Labels:
     return whole
 
 
+_INTEGERS = ("pass labels.astype(int)", "store them as integers")
+_NAMES = ("classes=[...]; of scikit-learn, classes=model.classes_", "classes = [...] in the roster")
+
+
 def _cure(labels: npt.NDArray[Any]) -> str:
     """Say how labels of another type become integers."""
     if labels.dtype.kind == "b":
@@ -438,8 +492,8 @@ def _cure(labels: npt.NDArray[Any]) -> str:
         return ": {cure}" if (labels == np.rint(labels)).all() else ""
     if labels.dtype.kind in "OUST":
         return (
-            ": name the classes (classes=[...]) in the order of the columns of the probabilities, "
-            "or number them from 0 in this order"
+            ": name the classes in the order of the columns of the probabilities ({cure}), or "
+            "number them from 0 in this order"
         )
     return ""
 

@@ -16,7 +16,8 @@
     ├── MissingExtraError (also ImportError)    an optional dependency is not installed
     └── RecordError                         a saved file is of another version or damaged
 
-Beside it one warning: `InfiniteThresholdWarning` (a UserWarning), raised by `calibrate`.
+Beside it three warnings, each a UserWarning: `InfiniteThresholdWarning` and `OneBasedLabelsWarning`
+of `calibrate`, `CalibrationRowsWarning` of measures and reports.
 
 A message says what must hold, what came and what to do. Scores, labels and features of single
 people appear in none of them.
@@ -24,7 +25,9 @@ people appear in none of them.
 
 from __future__ import annotations
 
+import sys
 import traceback
+import warnings
 
 LONGEST = 200
 """Most characters of a sender's words that an error repeats."""
@@ -231,3 +234,27 @@ class RecordError(FedwqcpError):
 
 class InfiniteThresholdWarning(UserWarning):
     """A threshold of `calibrate` is +inf: valid, but its sets hold every label or value."""
+
+
+class CalibrationRowsWarning(UserWarning):
+    """Coverage is measured on rows that also calibrated: it says nothing about new cases."""
+
+
+class OneBasedLabelsWarning(UserWarning):
+    """No row of any agent has label 0: the labels may be counted from 1."""
+
+
+def warn(text: str, kind: type[Warning]) -> None:
+    """Warn the first caller outside this package.
+
+    Parameters
+    ----------
+    text : str
+        What is wrong, and what to do.
+    kind : type
+        Class of the warning.
+    """
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "fedwqcp":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, kind, stacklevel=level)

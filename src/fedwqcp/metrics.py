@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from fedwqcp._validation import (
     Floats,
+    as_class_labels,
     as_floats,
     as_groups,
     as_indicators,
@@ -398,7 +399,7 @@ def by_class(sets: LabelSets, labels: npt.ArrayLike, level: float = 0.95) -> tup
     sets : LabelSets
         One set for each test point; for ordinal labels use ``intervals.labels(C)``.
     labels : array_like, shape (n,)
-        The true labels.
+        The true labels: numbers, or names where the classes have names.
     level : float, optional
         Confidence of the intervals.
 
@@ -414,7 +415,7 @@ def by_class(sets: LabelSets, labels: npt.ArrayLike, level: float = 0.95) -> tup
     """
     _check_some(sets)
     n, n_classes = sets.mask.shape
-    y = as_labels(labels, n, n_classes)
+    y = as_labels(as_class_labels(labels, sets.classes), n, n_classes)
     covered = sets.cover(y)
     each = (covered[y == label] for label in range(n_classes))
     return tuple(Rate(n=len(own), hits=int(own.sum()), level=level) for own in each)

@@ -15,7 +15,7 @@ from functools import cached_property
 from importlib import metadata
 from typing import Any, Generic, TypeVar, get_type_hints
 
-from fedwqcp._validation import fits, nearest, shown, words
+from fedwqcp._validation import fits, nearest, plain, shown, words
 from fedwqcp.errors import InputError
 
 T = TypeVar("T")
@@ -67,6 +67,7 @@ class Registry(Generic[T]):
         hints = get_type_hints(found)
         known = settings_of(found)
         terms = {field.name for field in dataclasses.fields(found)} - set(known)  # type: ignore[arg-type]  # all are dataclasses
+        settings = {key: plain(value) for key, value in settings.items()}
         for key, value in settings.items():
             if key in terms:
                 typed = ",".join(map(str, value)) if isinstance(value, tuple) else value
@@ -81,8 +82,8 @@ class Registry(Generic[T]):
                     + (f"; did you mean {near[0]!r}?" if near else "")
                     + f"; known: {', '.join(known) or 'none'}"
                 )
-            plain = isinstance(value, bool | int | float | str | tuple | None)  # it must travel
-            if not plain or not fits(value, hints[key]):
+            sent = isinstance(value, bool | int | float | str | tuple | None)  # it must travel
+            if not sent or not fits(value, hints[key]):
                 raise InputError(
                     f"setting {key!r} of {self._kind} {name!r} must be {words(hints[key])}, "
                     f"got {shown(value)}"

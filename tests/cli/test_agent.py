@@ -157,6 +157,27 @@ def test_empty_sets_are_counted_explained_and_can_be_forbidden(three_sites):
     assert decode((three_sites / "full.json").read_bytes(), Round).rule == "leq_top1"
 
 
+def test_test_rows_that_also_calibrated_are_counted(three_sites):
+    released("fedwq-cp")
+    own = ("--calibration", "st-mary.npz")
+    assert "also calibrated" not in predict(*own)
+    said = predict(*own, "--outputs", "st-mary.npz")
+    assert "note: 60 of 60 test rows also calibrated: what they measure says nothing" in said
+    printed = json.loads(predict(*own, "--outputs", "st-mary.npz", "--json"))
+    assert printed["also_calibrated"] == 60
+
+
+def test_notes_of_labels_from_one_and_of_missing_ids(one_agent):
+    assert "label 0" not in answer("fedwq-cp")
+    np.savez("cal.npz", probs=np.full((40, 3), 1 / 3), labels=1 + np.arange(40) % 2, ids=range(40))
+    (one_agent / "roster.toml").write_text('agents = ["st-mary"]\nn_classes = 3\n')
+    for file in one_agent.glob("*.json"):
+        file.unlink()
+    said = " ".join(answer("fedwq-cp").split())
+    assert "note: no row has label 0, which stands for the first column of the prob" in said
+    assert "no ids" not in said
+
+
 @pytest.mark.parametrize("method", ["split-cp", "guarded-median-cp"])
 def test_an_own_threshold_comes_from_the_agents_data_alone(three_sites, method):
     text = released(method)

@@ -50,10 +50,15 @@ def test_the_first_question_needs_no_message():
 
 
 @pytest.mark.parametrize(
-    "ask", [Ask("r2", 0, (Begin(),)), Ask("r1", 0, (Begin(), Begin())), Ask("r1", 0, ())]
+    ("ask", "says"),
+    [
+        (Ask("r2", 0, (Begin(),)), "round: the question is of round r2, not r1"),
+        (Ask("r1", 0, (Begin(), Begin())), "questions: must be 1, one for each thr.*, got 2"),
+        (Ask("r1", 0, ()), "questions: must be 1, .* got 0"),
+    ],
 )
-def test_a_question_of_another_round_is_not_answered(ask):
-    with pytest.raises(WrongRoundError, match="not r1"):
+def test_a_question_of_another_round_or_of_other_tasks_is_not_answered(ask, says):
+    with pytest.raises(WrongRoundError, match=says):
         Agent("a", ROUND, CAL).answer(encode(ask))
 
 

@@ -641,3 +641,43 @@ def test_a_signed_round_can_be_closed_twice(tmp_path):
     again = close_round(path, answers, tmp_path / "release.json")
     assert again.already
     assert again.release == first.release
+
+
+@pytest.mark.parametrize("method", [name for name in methods.available() if name != "fed-crc"])
+def test_answers_of_strangers_are_refused_by_name_whatever_the_method(tmp_path, method):
+    """Also where a method asks for no answers, and no step reads any."""
+    round = replace(ROUND, method=Choice(method), n_classes=3)
+    stranger = {"agent": "zz", "round": "r1", "step": 0}
+    (tmp_path / "zz.json").write_text(json.dumps(stranger))
+    (tmp_path / "junk.json").write_bytes(b"\x00")
+    (tmp_path / "old").mkdir()
+    late = tmp_path / "old" / "b.json"
+    write_answer(Agent("b", replace(ROUND, id="r0"), CALS["b"], limit=None), late)
+    path = tmp_path / "round.json"
+    open_round(round, path)
+    files = [tmp_path / "zz.json", tmp_path / "junk.json", late]
+    if methods.get(method).questions:
+        with pytest.raises(QuorumError, match="0 of 3 agents answered soundly"):
+            close_round(path, files, tmp_path / "release.json")
+        return
+    for _ in range(2):  # closing again comes to the same record
+        closed = close_round(path, files, tmp_path / "release.json")
+        assert closed.release.used == ("a", "b", "c")
+        assert not closed.release.refused
+        assert [(r.agent, r.field, r.reason) for r in closed.refusals] == [
+            ("zz.json", "agent", "is not in the roster of this round"),
+            ("junk.json", "agent", "is not in the roster of this round"),
+            ("b", "step", "split-cp asks for no answers"),
+        ]
+
+
+def test_a_second_answer_to_a_step_that_nobody_asks_is_refused(tmp_path):
+    answers = write_all(tmp_path)
+    again = tmp_path / "more" / "a.json"
+    again.parent.mkdir()
+    again.write_text(answers[0].read_text().replace('"step":0', '"step":5'))
+    closed = close_round(opened(tmp_path), [*answers, again], tmp_path / "release.json")
+    assert closed.release.used == ("a", "b", "c")
+    assert [str(refusal) for refusal in closed.refusals] == [
+        "agent 'a': step: fedwq-cp asks only in 1 steps"
+    ]

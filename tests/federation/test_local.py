@@ -76,7 +76,7 @@ def test_the_inputs_are_not_changed():
         (
             {"a": [0.1]},
             {"rng": "x"},
-            "rng must be None, an integer of at least 0, a Seed.* got str",
+            "rng must be None, an integer of at least 0, a Seed.* got 'x'",
         ),
         ({"a": [0.1]}, {"rng": 1, "seed": 1}, "seed is the old name of rng"),
     ],
@@ -212,8 +212,9 @@ def test_the_number_of_points_in_the_warning_is_enough_and_no_fewer_are():
 
 
 @pytest.mark.parametrize(
-    ("by", "says"), [("label", "for at least one class: .* 4 .* of each class. Add"),
-                     ("group", "for at least one group: .* 4 .* of each group. Add")],
+    ("by", "says"),
+    [("label", "for at least one class: .* 4 .* of each class; 'a' has 1 of '1'. Add"),
+     ("group", "for at least one group: .* 4 .* of each group; 'a' has 1 of 'm'. Add")],
 )  # fmt: skip
 def test_the_warning_tells_of_classes_and_groups(by, says):
     cal = fw.Calibration(A, labels=[0] * 9 + [1], n_classes=2, groups=["f"] * 9 + ["m"])
@@ -360,3 +361,82 @@ def test_labels_of_a_calibration_may_be_names():
     assert cal.take(np.array([0])).classes == CLASSES
     with pytest.raises(InputError, match="n_classes: must be 3"):
         fw.Calibration([0.1], n_classes=2, classes=CLASSES)
+
+
+def test_labels_that_may_count_from_one_are_warned_of_once():
+    probs = np.full((6, 3), 1 / 3)
+    one_based = fw.Outputs(probs, [1, 2, 1, 2, 1, 2], ids=range(6))
+    with pytest.warns(fw.OneBasedLabelsWarning) as caught:
+        fw.calibrate({"a": one_based, "b": one_based}, alpha=[0.4, 0.5])
+    (only,) = caught
+    assert only.filename == __file__
+    assert str(only.message) == (
+        "no row has label 0, which stands for the first column of the probabilities: if your "
+        "labels count from 1, subtract 1"
+    )
+
+
+def test_labels_that_count_from_zero_and_values_raise_no_such_warning(recwarn):
+    probs = np.full((6, 3), 1 / 3)
+    skewed = fw.Outputs(probs, [1, 2, 1, 2, 1, 2], ids=range(6))
+    fw.calibrate({"a": skewed, "b": fw.Outputs(probs, [0] * 6, ids=range(6))}, alpha=0.4)
+    named = fw.Outputs(probs, list("bcbcbc"), ids=range(6), classes=list("abc"))
+    fw.calibrate({"a": named}, alpha=0.4)
+    ages = fw.Outputs(probs[:, :2], [40, 50, 60, 70, 80, 90])
+    fw.calibrate({"a": ages}, alpha=0.4, score="cqr")
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"seed": -1}, "^seed must be an integer of at least 0, got -1"),
+        ({"rng": -1}, "^rng must be None, an integer of at least 0.*, got -1"),
+        ({"alpha": []}, "^alpha must be at least one level, got none"),
+    ],
+)
+def test_a_refusal_names_the_argument_and_what_came(options, says):
+    with pytest.raises(InputError, match=says):
+        fw.calibrate({"a": A}, **{"alpha": 0.2, **options})
+
+
+def test_terms_come_as_any_numbers_of_numpy():
+    sites = {
+        name: fw.Calibration(np.linspace(0, 1, 30), np.arange(30) % 3, n_classes=np.int64(3))
+        for name in "abc"
+    }
+    options = {"alpha": np.float32(0.2), "score": "lac", "method": "fedls-cp"}
+    target = np.array([0.5, 0.25, 0.25])
+    release = fw.calibrate(sites, target=target, allow_large_alpha=np.bool_(True), **options)
+    assert release.round.alphas == (0.2,)
+    assert release.round.target == (0.5, 0.25, 0.25)
+    masked = fw.calibrate(sites, alpha=0.2, score="lac", secure=np.bool_(True))
+    assert masked.round.secure is not None
+    limit = DisclosureLimit(np.float64(0.5), np.int64(3))
+    assert (type(limit.share), type(limit.min_class)) == (float, int)
+
+
+LINE = np.linspace(0, 1, 20)
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "says"),
+    [
+        (
+            fw.Outputs(np.stack([LINE, LINE + 1], axis=1), LINE),
+            {},
+            "agent 'a': two numbers per row .* a regressor's: name its score, score='cqr'",
+        ),
+        (fw.Outputs(LINE, LINE[:, None]), {"score": "absolute-residual"}, "call .squeeze.. on it"),
+        (fw.Outputs(LINE[:, None], LINE), {"score": "absolute-residual"}, "call .squeeze.. on it"),
+        ((LINE, LINE), {"score": "absolute-residual"}, "go into fw.Outputs"),
+        (
+            fw.Outputs(LINE, LINE),
+            {"score": "absolute-residual", "by": "label"},
+            "by: 'label' needs labels that are classes.*, or use by='group'",
+        ),
+    ],
+)
+def test_a_regressors_first_mistakes_are_refused_with_the_cure(data, options, says):
+    with pytest.raises(InputError, match=says):
+        fw.calibrate({"a": data}, alpha=0.2, **options)

@@ -36,7 +36,8 @@ def test_npz_with_everything(tmp_path):
     np.testing.assert_array_equal(found.labels, [0, 1])
     np.testing.assert_array_equal(found.ids, ["p1", "p2"])
     np.testing.assert_array_equal(found.features, np.eye(2))
-    assert repr(found) == "Outputs(shape=(2, 2))"
+    there = "with labels, ids, features; without groups, classes"
+    assert repr(found) == f"Outputs(2 rows x 2 columns; {there})"
 
 
 def test_npz_for_regression(tmp_path):
@@ -219,7 +220,11 @@ def test_lengths_must_agree():
 @pytest.mark.parametrize(
     ("name", "write", "says"),
     [
-        ("a.npz", lambda p: np.savez(p, probs=np.float64(1.0)), "one or two axes"),
+        (
+            "a.npz",
+            lambda p: np.savez(p, probs=np.float64(1.0)),
+            "one row for each input.*got a single value",
+        ),
         ("a.npz", lambda p: np.savez(p, probs=PROBS, labels=np.int64(1)), "a single value"),
         ("a.npz", lambda p: p.write_bytes(npy(PROBS)), "rename a single array to .npy"),
         ("a.npy", lambda p: p.write_bytes(npz(PROBS)), "rename an archive to .npz"),
@@ -604,3 +609,35 @@ def test_labels_that_are_text_need_names_of_classes(tmp_path):
     (tmp_path / "a.csv").write_text("id,p0,p1,label\n1,0.2,0.8,sick\n")
     with pytest.raises(InputError, match=r"line 2 holds something else; .*\(classes in the roster"):
         load_outputs(tmp_path / "a.csv")
+
+
+def test_an_archive_may_name_its_ids_as_a_table_does(tmp_path):
+    np.savez(tmp_path / "cal.npz", probs=PROBS, id=["p1", "p2"])
+    assert load_outputs(tmp_path / "cal.npz").ids.tolist() == ["p1", "p2"]
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"), [("patient_id", "id"), ("y_true", "label"), ("Groups", "group")]
+)
+def test_an_array_that_would_not_be_read_is_refused(tmp_path, name, wanted):
+    """Ids that were given must not be replaced by the rows' content without a word."""
+    np.savez(tmp_path / "cal.npz", probs=PROBS, **{name: ["p1", "p2"]})
+    with pytest.raises(InputError, match=f"array '{name}' would not be read: name it '{wanted}'"):
+        load_outputs(tmp_path / "cal.npz")
+
+
+def test_it_prints_what_is_there_and_no_value():
+    known = Outputs(PROBS, ["ill", "well"], classes=["ill", "well"], groups=["f", "m"])
+    assert repr(known) == (
+        "Outputs(2 rows x 2 columns; with labels, groups, classes; without ids, features)"
+    )
+    line = Outputs([1.5, 2.5], logits=True)
+    assert repr(line) == (
+        "Outputs(2 rows x 1 logits; without labels, ids, groups, classes, features)"
+    )
+
+
+@pytest.mark.parametrize(("values", "came"), [(None, "None"), (0.7, "a single value")])
+def test_outputs_that_are_no_array_are_named(values, came):
+    with pytest.raises(InputError, match=f"one row for each input, .* got {came}$"):
+        Outputs(values)

@@ -221,7 +221,7 @@ def test_groups_that_nobody_could_tell_apart_are_refused(change, says):
 @pytest.mark.parametrize(
     ("cal", "options", "says"),
     [
-        (fw.Calibration([0.1]), {"by": "label"}, "n_classes: must be given"),
+        (fw.Calibration([0.1]), {"by": "label"}, "by: 'label' needs labels that are classes"),
         (fw.Calibration([0.1], n_classes=2), {"by": "label"}, "round by label needs the labels"),
         (fw.Calibration([0.1]), {"by": "group", "groups": ["f"]}, "needs the group of each"),
         (fw.Calibration([0.1], groups=["m"]), {"by": "group", "groups": ["f"]}, "one of f; row 0"),

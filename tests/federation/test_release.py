@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from math import inf
 
 import numpy as np
@@ -439,7 +440,7 @@ def test_a_site_that_took_no_part_predicts_with_a_shared_threshold(tmp_path):
     [
         ("split-cp", "split-cp gives each agent a threshold of its own"),
         ("guarded-median-cp", "guarded-median-cp gives each agent"),
-        ("fedls-cp", "fedls-cp gives each agent a threshold of its own"),
+        ("fedls-cp", "fedls-cp gives each agent .* its own data even where some are equal"),
     ],
 )
 def test_a_site_that_took_no_part_is_told_where_it_has_no_threshold(method, says):
@@ -458,7 +459,7 @@ def test_outputs_bring_their_parts_and_classes_are_checked():
     assert release.measure("s0", new, alpha=[0.4])[0.4].n == 60
     with pytest.raises(InputError, match="Outputs bring their own labels, ids: leave them out"):
         release.measure("s0", new, Y, ids=NEW_IDS)
-    with pytest.raises(InputError, match="coverage needs the true labels: pass labels"):
+    with pytest.raises(InputError, match="measures need the true labels: pass labels"):
         release.measure("s0", NEW, ids=NEW_IDS)
     for classes, says in (("cab", "must be a list of names"), (list("cab"), "the round's order")):
         with pytest.raises(InputError, match=says):
@@ -477,7 +478,10 @@ def test_missing_ids_hide_no_other_mistake():
     for call, says in (
         (lambda: release.predict_set("b", NEW), "for a site that took no part pass None"),
         (lambda: release.predict_set("a", NEW[0]), r"a table of one row, such as probs\[None"),
-        (lambda: release.predict_set("a", 100 * NEW), "look like percentages: divide them by 100"),
+        (
+            lambda: release.predict_set("a", 100 * NEW),
+            "look like percentages: divide them by 100",
+        ),
         (lambda: release.predict_set("a", NEW, alpha=0.3), "alpha must be a level of the round"),
         (lambda: fw.calibrate({"a": fw.Outputs(PROBS, LABELS)}, alpha=90), "90 % coverage"),
         (lambda: fw.calibrate({"a b": fw.Outputs(PROBS, LABELS)}, alpha=0.1), "letters of any"),
@@ -504,3 +508,118 @@ def test_a_loaded_release_says_in_python_what_an_own_threshold_needs(tmp_path):
     with pytest.raises(InputError, match=r"pass calibration=Outputs\(probs, labels, ids\) to pred"):
         read.predict_set("a", NEW, ids=NEW_IDS)
     assert len(read.predict_set("a", NEW, ids=NEW_IDS, calibration=SITE)) == 60
+
+
+def _caught(recwarn):
+    """The warnings of test rows that calibrated, so far."""
+    kind = fw.CalibrationRowsWarning
+    return [str(w.message) for w in recwarn.list if issubclass(w.category, kind)]
+
+
+@pytest.mark.parametrize("copied", [False, True])
+@pytest.mark.parametrize("method", ["fedwq-cp", "split-cp"])
+def test_coverage_on_rows_that_calibrated_is_warned_of_once(recwarn, method, copied):
+    release = fw.calibrate({"a": SITE, "b": SITE}, alpha=[0.2, 0.4], method=method)
+    tested = fw.Outputs(SITE.values.copy(), SITE.labels, SITE.ids) if copied else SITE
+    release.measure("a", tested, alpha=[0.2, 0.4])
+    assert _caught(recwarn) == [
+        "a: 60 of 60 test rows also calibrated: what they measure says nothing about new cases; "
+        "test on rows that were not used to calibrate"
+    ]
+
+
+def test_only_the_rows_that_calibrated_are_counted(recwarn):
+    release = fw.calibrate({"a": SITE}, alpha=0.2)
+    release.measure("a", PROBS[40:100], LABELS[40:100], ids=IDS[40:100])
+    assert _caught(recwarn)[0].startswith("a: 20 of 60 test rows also calibrated")
+    release.measure("a", NEW, Y, ids=NEW_IDS)
+    release.measure("a", NEW, Y, ids=IDS[:60])  # numbered anew: other people under the same ids
+    assert len(_caught(recwarn)) == 1
+
+
+def test_without_ids_rows_are_known_by_their_outputs_if_at_least_half_of_them_calibrated(recwarn):
+    cal = fw.Outputs(PROBS[:60], LABELS[:60])
+    release = fw.calibrate({"a": cal}, alpha=0.2, score="lac")
+    release.measure("a", PROBS[31:91], LABELS[31:91])
+    assert not _caught(recwarn)
+    release.measure("a", PROBS[30:90], LABELS[30:90])
+    assert _caught(recwarn)[0].startswith("a: 30 of 60 test rows also calibrated")
+
+
+def test_outputs_that_nobody_keeps_are_known_by_their_array(recwarn):
+    release = fw.calibrate({"a": fw.Outputs(PROBS, LABELS, IDS)}, alpha=0.2)
+    release.measure("a", PROBS, LABELS, ids=IDS)
+    assert _caught(recwarn)[0].startswith("a: 120 of 120 test rows also calibrated")
+
+
+def test_equal_outputs_of_different_people_are_no_calibration_rows(recwarn):
+    """A tree gives many people the same outputs; ids tell them apart where they are known."""
+    leaves = PROBS[:6].repeat(10, axis=0)
+    cal = fw.Outputs(leaves, LABELS[:60], IDS[:60])
+    release = fw.calibrate({"a": cal}, alpha=0.2)
+    test = fw.Outputs(leaves.copy(), LABELS[60:], IDS[60:])
+    release.measure("a", test)
+    release.measure("a", test, calibration=cal)
+    assert not _caught(recwarn)
+    again = fw.Outputs(leaves.copy(), LABELS[:60], IDS[:60])
+    release.measure("a", again, calibration=cal)
+    assert _caught(recwarn)[0].startswith("a: 60 of 60 test rows also calibrated")
+
+
+@pytest.mark.parametrize("scored", [False, True])
+def test_calibration_data_that_are_given_again_are_compared(recwarn, scored):
+    """Of another process nothing is known; scores are compared where no outputs are there."""
+    here = fw.calibrate({"a": SITE}, alpha=0.2, score=fw.LAC())
+    other = replace(here, round=replace(here.round, id="elsewhere"))
+    own = calibration_of(here.round, SITE) if scored else SITE
+    other.measure("a", PROBS[20:80], LABELS[20:80])
+    assert not _caught(recwarn)
+    other.measure("a", PROBS[20:80], LABELS[20:80], calibration=own)
+    assert _caught(recwarn)[0].startswith("a: 40 of 60 test rows also calibrated")
+
+
+def test_risk_and_intervals_on_rows_that_calibrated_are_warned_of_too(recwarn):
+    line = fw.Outputs(PROBS[:60, 0], PROBS[:60, 1])
+    release = fw.calibrate({"a": line}, alpha=0.2, score="absolute-residual")
+    release.measure("a", PROBS[:60, 0], PROBS[:60, 1])
+    several = fw.Outputs(PROBS[:60], PROBS[:60] > 0.3)
+    risk = fw.calibrate({"a": several}, alpha=0.3, method="fed-crc", score="multi-label")
+    risk.measure_risk("a", several)
+    assert [text[:11] for text in _caught(recwarn)] == ["a: 60 of 60", "a: 60 of 60"]
+
+
+def test_a_release_keeps_no_calibration_rows(recwarn):
+    cal = fw.Outputs(PROBS[:60].copy(), LABELS[:60], IDS[:60])
+    release = fw.calibrate({"a": cal}, alpha=0.2)
+    del cal
+    release.measure("a", PROBS[:60], LABELS[:60], ids=IDS[:60])
+    assert not _caught(recwarn)
+
+
+@pytest.mark.parametrize("method", ["split-cp", "guarded-median-cp", "fcp"])
+def test_features_that_a_method_does_not_read_change_nothing(method):
+    chosen = fw.methods.get(method, **({"own": True} if method == "fcp" else {}))
+    release = fw.calibrate({"a": SITE, "b": SITE}, alpha=0.2, method=chosen, key="k")
+    plain = release.predict_set("a", NEW, ids=NEW_IDS)
+    more = release.predict_set("a", NEW, ids=NEW_IDS, features=NEW)
+    np.testing.assert_array_equal(more.mask, plain.mask)
+
+
+def test_levels_come_as_any_column_of_numbers():
+    release = fw.calibrate({"a": SITE}, alpha=np.array([0.1, 0.2], np.float32))
+    assert release.round.alphas == (0.1, 0.2)
+    column = pytest.importorskip("pandas").Series([0.1, 0.2])
+    assert fw.calibrate({"a": SITE}, alpha=column).round.alphas == (0.1, 0.2)
+    assert list(release.predict_set("a", NEW, ids=NEW_IDS, alpha=column)) == [0.1, 0.2]
+    assert release.threshold("a", np.float32(0.1)) == release.threshold("a", Fraction(1, 10))
+
+
+@pytest.mark.parametrize("alpha", [Fraction(10**400), [Fraction(-(10**400))], 10**400])
+def test_a_level_that_no_number_of_the_machine_holds_is_refused(alpha):
+    with pytest.raises(InputError, match="alpha must be strictly between 0 and 1, got"):
+        fw.calibrate({"a": SITE}, alpha=alpha)
+    release = fw.calibrate({"a": SITE}, alpha=0.2)
+    with pytest.raises(InputError, match="alpha must be"):
+        release.predict_set("a", NEW, ids=NEW_IDS, alpha=alpha)
+    with pytest.raises(InputError, match="penalty must be a number, got"):
+        fw.RAPS(penalty=alpha)

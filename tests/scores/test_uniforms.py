@@ -115,3 +115,10 @@ def test_no_rows_have_no_ids(empty) -> None:
 def test_rows_must_be_numbers() -> None:
     with pytest.raises(InputError, match="outputs must be finite numbers, row 1 is not"):
         row_ids([[1.0], [np.nan]])
+
+
+@pytest.mark.parametrize("ids", [["a", 1], (1, "a"), np.array(["a", 1], object)])
+def test_ids_of_two_kinds_are_refused(ids) -> None:
+    """NumPy would write 1 as "1", which is another id."""
+    with pytest.raises(InputError, match="integers in every row or text in every row, got both"):
+        uniforms("k", ids)

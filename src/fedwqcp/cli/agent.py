@@ -26,8 +26,14 @@ from fedwqcp.federation.outputs import (
     load_outputs,
     probabilities,
 )
-from fedwqcp.federation.plan import part_of
-from fedwqcp.federation.predict import calibration_of, check_terms
+from fedwqcp.federation.plan import Plan, part_of
+from fedwqcp.federation.predict import (
+    calibrated_note,
+    calibrated_rows,
+    calibration_of,
+    check_terms,
+    one_based_note,
+)
 from fedwqcp.federation.predict import predict as predict_sets
 from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.record import load
@@ -131,6 +137,8 @@ def calibrate(
     output, size = Output(as_json), path.stat().st_size
     notes = [
         *_unnamed(terms, read),
+        *_without_ids(terms, read),
+        *_one_based(terms, read),
         *_too_few_points(terms, cal),
         *_spent_for_nothing(path, budget),
     ]
@@ -201,10 +209,12 @@ def predict(
     new = load_outputs(outputs, labels, terms.round.classes)
     kept = temperature_file or folder.default_name(terms.round, name, end=".temperature")
     own = model_outputs.for_prediction(terms.round, name, new, kept)
-    cal = _again(terms.round, calibration, calibration_labels, own)
+    again = _read_again(terms.round, calibration, calibration_labels, own)
+    cal = None if again is None else calibration_of(terms.round, again)
     ready = new if own is None else probabilities(new, own)
     sets = predict_sets(terms, who, ready, alpha=alpha, calibration=cal, allow_empty=allow_empty)
     found = rates_of(name, terms.round, sets, new)
+    rows = calibrated_rows(terms.round, who, ready, again) if found else 0
     out = out or folder.default_name(terms.round, "sets", agent=name, end=".csv")
     keep_apart(out, release, outputs, calibration, calibration_labels, round, labels, kept)
     write_atomic(out, _table(sets, new).encode())
@@ -212,19 +222,24 @@ def predict(
     empty = float(sets.empty().mean()) if len(sets) else None
     said = "" if size is None else f"; mean size {size:.4g}, {empty:.1%} empty"
     output.say(f"{len(sets)} sets in {out}{said}")
+    for note in _without_ids(terms.round, new):
+        output.say(note, style="yellow")
     level = terms.round.alphas[0] if alpha is None else alpha
     if new_site:
         output.say(promised_to_new_site(terms, level)[0])
     if empty and isinstance(sets, LabelSets):
         output.say(_EMPTY)
     say_rates(found, level, output)
-    output.done(agent=name, sets=out, n=len(sets), size=size, empty=empty, measured=found)
+    if rows:
+        output.say(f"note: {calibrated_note(rows, len(sets))}", style="yellow")
+    facts = {"size": size, "empty": empty, "measured": found, "also_calibrated": rows}
+    output.done(agent=name, sets=out, n=len(sets), **facts)
 
 
-def _again(
+def _read_again(
     round: Round, path: Path | None, labels: Path | None, own: Temperature | None
-) -> Calibration | None:
-    """Score calibration points once more, as they were when the round was answered."""
+) -> Outputs | None:
+    """Read calibration points once more, as they were when the round was answered."""
     if path is None:
         if labels is not None:
             raise InputError("--calibration-labels needs --calibration, the outputs they belong to")
@@ -233,13 +248,13 @@ def _again(
     if outputs.logits != (own is not None):
         raise InputError("--calibration and --outputs must both hold logits, or neither")
     if own is None:
-        return calibration_of(round, outputs)
+        return outputs
     if int(held_out(round, outputs, own.share).sum()) != own.fitted_on:
         raise InputError(
             f"--calibration must be the file that this agent calibrated with: its temperature was "
             f"fitted on {own.fitted_on} rows, and this file holds out another number"
         )
-    return calibration_of(round, calibrated(round, outputs, own))
+    return calibrated(round, outputs, own)
 
 
 def _beginning(answer: str, path: Path) -> str:
@@ -259,6 +274,21 @@ def _unnamed(round: Round, outputs: Outputs) -> Iterator[str]:
             f"note: the outputs name no classes: their columns are taken to be "
             f"{listed(round.classes)}, in this order"
         )
+
+
+def _without_ids(round: Round, outputs: Outputs) -> Iterator[str]:
+    """Say what stands for ids where a file has none."""
+    if outputs.ids is None and Plan.of(round).score.randomized:
+        yield (
+            f"note: the outputs have no ids (a column id, or an array ids): the random part of "
+            f"score {round.score.name!r} is a hash of each row's outputs instead"
+        )
+
+
+def _one_based(round: Round, outputs: Outputs) -> Iterator[str]:
+    """Say that labels may be counted from 1; where classes are named, labels may be names."""
+    if not round.classes and (note := one_based_note(Plan.of(round).score, [outputs])):
+        yield f"note: {note}"
 
 
 _OVERFLOW = {

@@ -13,6 +13,7 @@ from typing import Any
 from numpy.random import PCG64
 from numpy.random import Generator as Random
 
+from fedwqcp._validation import PlainSettings
 from fedwqcp.errors import InputError, WrongRoundError
 from fedwqcp.federation.plan import Plan, Task, part_of
 from fedwqcp.federation.predict import localize, thresholds
@@ -24,7 +25,7 @@ from fedwqcp.wire.messages import Answer, Ask, Begin, Question, Round, Summary
 
 
 @dataclass(frozen=True)
-class DisclosureLimit:
+class DisclosureLimit(PlainSettings):
     """How much of its own data an agent tells in one round, whatever the round asks for.
 
     Parameters
@@ -224,9 +225,16 @@ class Agent:
         if ask is None:
             return first
         asked = decode(ask, Ask, self.plan.kinds, "server")
-        if asked.round != id or len(asked.questions) != len(self.plan.tasks):
+        if asked.round != id:
             raise WrongRoundError(
                 "server", "round", f"the question is of round {asked.round}, not {id}"
+            )
+        if len(asked.questions) != len(self.plan.tasks):
+            raise WrongRoundError(
+                "server",
+                "questions",
+                f"must be {len(self.plan.tasks)}, one for each threshold of the round, got "
+                f"{len(asked.questions)}",
             )
         begins = any(isinstance(question, Begin) for question in asked.questions)
         if asked != first and (begins or asked.step < 1):

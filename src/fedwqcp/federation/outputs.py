@@ -93,7 +93,7 @@ class Outputs:
     Examples
     --------
     >>> Outputs([[0.2, 0.8], [0.5, 0.5]], labels=[1, 0], ids=["p1", "p2"])
-    Outputs(shape=(2, 2))
+    Outputs(2 rows x 2 columns; with labels, ids; without groups, classes, features)
     """
 
     values: npt.NDArray[Any]
@@ -125,7 +125,11 @@ class Outputs:
         check_arguments(Outputs.__init__, locals())
         array = as_array(values, "outputs")
         if array.ndim not in (1, 2):
-            raise InputError(f"outputs must have one or two axes, got shape {array.shape}")
+            came = f"shape {array.shape}" if array.ndim else "a single value"
+            came = "None" if values is None else came
+            raise InputError(
+                f"outputs must be an array with one row for each input, (n, C) or (n,), got {came}"
+            )
         names = as_optional_classes(classes)
         columns = array.shape[1] if array.ndim == 2 else 1
         if names and len(names) != columns:
@@ -188,7 +192,14 @@ class Outputs:
         return replace(found, labels=np.asarray(as_class_labels(found.labels, agreed or names)))
 
     def __repr__(self) -> str:
-        return f"Outputs(shape={self.values.shape})"
+        columns = self.values.shape[1] if self.values.ndim == 2 else 1
+        size = f"{len(self.values)} rows x {columns} {'logits' if self.logits else 'columns'}"
+        parts = {name: getattr(self, name) is not None for name in ("labels", "ids", "groups")}
+        parts |= {"classes": bool(self.classes), "features": self.features is not None}
+        there = ", ".join(name for name, given in parts.items() if given)
+        lacks = ", ".join(name for name, given in parts.items() if not given)
+        said = [size, f"with {there}" if there else "", f"without {lacks}" if lacks else ""]
+        return f"Outputs({'; '.join(filter(None, said))})"
 
 
 def load_outputs(
@@ -511,7 +522,9 @@ def _from_npz(path: Path, classes: tuple[str, ...] | None) -> Outputs:
         raise InputError(f"{path} must hold 'probs', 'outputs' or 'logits', got {known}")
     labels = next((arrays[key] for key in ("labels", "label", "y") if key in arrays), None)
     groups = arrays.get("groups", arrays.get("group"))
-    ids, x = arrays.get("ids"), arrays.get("features")
+    ids, x = arrays.get("ids", arrays.get("id")), arrays.get("features")
+    read = {"id": ids, "label": labels, "group": groups}
+    _check_meant(path, {**arrays, **{n: a for n, a in read.items() if a is not None}}, "array")
     own = arrays.get("classes", np.empty(0, np.str_))
     if own.ndim != 1 or own.dtype.kind != "U":
         raise InputError(f"{path}: 'classes' must be a list of names, one for each column")
@@ -611,7 +624,7 @@ def _from_columns(
             f"{path} must have columns p0, p1, ... {named}or prediction, or lower and upper, or "
             f"logits z0, z1, ...; got {', '.join(columns)}{hint}"
         )
-    _check_meant(path, columns, (*names, *by_class))
+    _check_meant(path, columns, "column", (*names, *by_class))
     values = _side_by_side(path, columns, names)
     label = next((name for name in ("label", "y") if name in columns), None)
     labels = stacked(path, columns, numbered("y", columns))
@@ -655,7 +668,9 @@ def _meant_by(columns: Mapping[str, Cells], classes: tuple[str, ...] | None) -> 
     )
 
 
-def _check_meant(path: Path, columns: Mapping[str, object], known: Sequence[str]) -> None:
+def _check_meant(
+    path: Path, columns: Mapping[str, object], what: str, known: Sequence[str] = ()
+) -> None:
     """Refuse a column that is most likely of ids, labels or groups, and would be left unread."""
     for wanted, pattern in _MEANT.items():
         if wanted in columns or (wanted == "label" and "y" in columns):
@@ -663,7 +678,7 @@ def _check_meant(path: Path, columns: Mapping[str, object], known: Sequence[str]
         near = next((c for c in columns if c not in known and pattern.fullmatch(c)), None)
         if near is not None:
             raise InputError(
-                f"{path}: column {near!r} would not be read: name it {wanted!r} if that is what it "
+                f"{path}: {what} {near!r} would not be read: name it {wanted!r} if that is what it "
                 "holds, or take it out"
             )
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import msgspec
-import numpy as np
 from msgspec import Meta
 
 from fedwqcp import methods, scores
@@ -23,6 +22,7 @@ from fedwqcp._validation import (
     as_usual_alpha,
     check_same_classes,
     group_places,
+    plain,
     several_columns,
     shown,
 )
@@ -154,11 +154,12 @@ def as_alphas(
     alpha: float | Sequence[float] | Floats, *, allow_large: bool = False
 ) -> tuple[float, ...]:
     """Return one or several miscoverage levels as a tuple; above 0.5 only if allowed."""
-    if isinstance(alpha, np.ndarray) and alpha.ndim == 0:
-        alpha = alpha.item()
-    several = isinstance(alpha, Sequence | np.ndarray) and not isinstance(alpha, str | bytes)
-    levels = alpha if several else (alpha,)
-    return tuple(as_usual_alpha(each, allow_large=allow_large) for each in levels)  # type: ignore[union-attr]  # a tuple at least
+    given = plain(alpha)
+    several = isinstance(given, Sequence) and not isinstance(given, str | bytes)
+    levels = given if several else (given,)
+    if not levels:
+        raise InputError("alpha must be at least one level, got none")
+    return tuple(as_usual_alpha(each, allow_large=allow_large) for each in levels)
 
 
 def set_rule(rule: str, allow_empty: bool) -> Rule:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
+from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +53,21 @@ def scored(score: Score, key: str, outputs: Outputs) -> Calibration:
     if isinstance(score, IntervalScore):
         return Calibration(score.of(outputs.values, outputs.labels), None, x, groups=groups)
     raise InputError(f"score {name_of(score)!r} is the caller's own: its scores are not made here")
+
+
+def one_based_note(score: Score, given: Iterable[object]) -> str:
+    """Say that labels may be counted from 1, where no row has label 0; nothing where one has.
+
+    A label that reaches the number of classes is refused; without the last class none does.
+    """
+    parts = [np.asarray(data.labels) for data in given if isinstance(data, Outputs)]
+    numbers = [labels for labels in parts if labels.size and labels.dtype.kind in "iu"]
+    if not isinstance(score, LabelScore) or not numbers or min(map(np.min, numbers)) <= 0:
+        return ""
+    return (
+        "no row has label 0, which stands for the first column of the probabilities: if your "
+        "labels count from 1, subtract 1"
+    )
 
 
 @named_by_line
@@ -149,7 +168,7 @@ def thresholds(
     plan = Plan.of(release.round)
     if calibration is None:
         shown = release.threshold(agent, alpha, group)  # says whose data are missing, if any are
-        if agent in release.local and features is None:
+        if agent in release.local and (features is None or not plan.method.needs_features):
             return shown
     elif agent is None:
         raise InputError(
@@ -202,6 +221,68 @@ def localize(
     if calibration is not None:
         own = part_of(release.round, calibration.column(this.column), this.group)
     return plan.method.localize(outcome, own, release.position(agent, task), this.alpha, features)
+
+
+_CALIBRATED: WeakValueDictionary[tuple[str, str, str], Any] = WeakValueDictionary()
+"""What agents of this process calibrated on, by round and agent, while its owner keeps it."""
+
+
+def note_calibrated(round: Round, agents: Mapping[str, object]) -> None:
+    """Remember which outputs calibrated, so that `calibrated_rows` knows them; none is kept."""
+    for name, data in agents.items():
+        if isinstance(data, Outputs):
+            _CALIBRATED[round.id, name, "outputs"] = data
+            _CALIBRATED[round.id, name, "values"] = data.values
+
+
+def calibrated_rows(
+    round: Round, agent: str | None, new: Outputs, calibration: Outputs | Calibration | None = None
+) -> int:
+    """Count the test rows that also calibrated, where the calibration data are at hand.
+
+    These are given, or were used in this process. Rows are the same by id and outputs; where ids
+    are not known, by outputs alone, or by scores where calibration data are scores.
+    """
+    if isinstance(calibration, Calibration):
+        own = scored(Plan.of(round).score, round.key, new.in_classes(round.classes))
+        return _same_rows(own.scores, calibration.scores)
+    known = calibration or _CALIBRATED.get((round.id, str(agent), "outputs"))
+    if known is None:
+        values = _CALIBRATED.get((round.id, str(agent), "values"))
+        return 0 if values is None else _same_rows(new.values, values)
+    if new.ids is None or known.ids is None:
+        return _same_rows(new.values, known.values)
+    at = {str(id): place for place, id in enumerate(known.ids.tolist())}
+    places = [at.get(str(id), -1) for id in new.ids.tolist()]
+    same = (known.values[places] == new.values).reshape(len(places), -1).all(axis=1)
+    return int(np.count_nonzero(same & (np.array(places) >= 0)))
+
+
+def calibrated_note(rows: int, n: int) -> str:
+    """Say what a measure on rows that calibrated is worth."""
+    return (
+        f"{rows} of {n} test rows also calibrated: what they measure says nothing about new cases; "
+        "test on rows that were not used to calibrate"
+    )
+
+
+def _same_rows(new: npt.NDArray[Any], known: npt.NDArray[Any]) -> int:
+    """Count the rows of one array that are in another, if at least half of them are.
+
+    Different people may have equal outputs, of a tree say: rows count that occur once on each
+    side, and a few such rows may be chance.
+    """
+    if new is known:
+        return len(new)
+    a, b = (np.asarray(part, np.float64).reshape(len(part), -1) for part in (new, known))
+    if a.shape[1] != b.shape[1]:
+        return 0
+    near = np.isin(a[:, 0], b[:, 0])
+    if 2 * np.count_nonzero(near) < len(a):
+        return 0
+    here, there = (Counter(row.tobytes() for row in part) for part in (a[near], b))
+    shared = sum(here[row] == there[row] == 1 for row in here)
+    return shared if 2 * shared >= len(a) else 0
 
 
 def check_terms(release: ReleaseRecord, answered: Round) -> None:

@@ -13,11 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 from fedwqcp import metrics
-from fedwqcp._validation import as_alpha, check_arguments
-from fedwqcp.errors import InputError
+from fedwqcp._validation import as_alpha, check_arguments, plain
+from fedwqcp.errors import CalibrationRowsWarning, InputError, warn
 from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import Plan
-from fedwqcp.federation.predict import calibration_of, check_ids, predict
+from fedwqcp.federation.predict import (
+    calibrated_note,
+    calibrated_rows,
+    calibration_of,
+    check_ids,
+    predict,
+)
 from fedwqcp.methods import Calibration
 from fedwqcp.metrics import AgentMetrics, AgentRisk
 from fedwqcp.scores import LabelScore, Score
@@ -331,7 +337,8 @@ class Release(ReleaseRecord):
         features : array_like, shape (n, d), optional
             Features of the rows, for thresholds that depend on the input.
         calibration : Calibration or Outputs, optional
-            The agent's own calibration data, for methods that need them once more.
+            The agent's own calibration data, for methods that need them once more; test rows that
+            are among them are counted in a warning.
         level : float, optional
             Confidence of the exact (Clopper-Pearson) interval of the coverage.
 
@@ -344,6 +351,12 @@ class Release(ReleaseRecord):
         ------
         InputError
             As `predict_set`; or if there is no row, or the method controls a risk instead.
+
+        Warns
+        -----
+        CalibrationRowsWarning
+            If rows also calibrated, as far as this process knows: the arrays that `calibrate` was
+            given are still there, or ``calibration`` is.
         """
         check_arguments(Release.measure, locals())
         if isinstance(self.score, MultiLabel):
@@ -360,7 +373,9 @@ class Release(ReleaseRecord):
             sets = self._predicted(agent, new, one, calibration, allow_empty, labels=None)
             return metrics.measure(NEW_SITE if agent is None else agent, sets, truth, level)
 
-        return self._each(alpha, _at)
+        found = self._each(alpha, _at)
+        self._warn_of_calibrated(agent, new, calibration)
+        return found
 
     def measure_risk(
         self,
@@ -389,7 +404,8 @@ class Release(ReleaseRecord):
         groups : array_like, shape (n,), optional
             Group of each row, for a round by group.
         calibration : Calibration or Outputs, optional
-            The agent's own calibration data, for methods that need them once more.
+            The agent's own calibration data, for methods that need them once more; test rows that
+            are among them are counted in a warning.
         level : float, optional
             Confidence of the interval.
 
@@ -410,6 +426,7 @@ class Release(ReleaseRecord):
         truth = self._truth(new)
         sets = self._predicted(agent, new, alpha, calibration)
         assert isinstance(sets, LabelSets)  # the score is of labels
+        self._warn_of_calibrated(agent, new, calibration)
         return metrics.measure_risk(NEW_SITE if agent is None else agent, sets, truth, level)
 
     def report(self, path: str | Path, tests: Mapping[str, Outputs] | None = None) -> Path:
@@ -438,6 +455,8 @@ class Release(ReleaseRecord):
         # report is a higher layer: it is imported by name, and only when this is called
         pages = import_module("fedwqcp.report.html")
         written: Path = pages.write_release(self, Path(path), tests or {})
+        for agent, test in (tests or {}).items():
+            self._warn_of_calibrated(agent, test)
         return written
 
     def _outputs(
@@ -465,10 +484,21 @@ class Release(ReleaseRecord):
             )
         return given
 
+    def _warn_of_calibrated(
+        self,
+        agent: str | None,
+        new: Outputs,
+        calibration: Calibration | Outputs | None = None,
+    ) -> None:
+        """Warn of test rows that also calibrated, where the calibration data are at hand."""
+        if rows := calibrated_rows(self.round, agent, new, calibration):
+            who = NEW_SITE if agent is None else agent
+            warn(f"{who}: {calibrated_note(rows, len(new.values))}", CalibrationRowsWarning)
+
     def _truth(self, new: Outputs) -> npt.NDArray[Any]:
         """Return the labels of test points, as numbers where they are names of classes."""
         if new.labels is None:
-            raise InputError("coverage needs the true labels: pass labels, one for each row")
+            raise InputError("measures need the true labels: pass labels, one for each row")
         found = new.in_classes(self.round.classes).labels
         assert found is not None  # they came
         return found
@@ -504,8 +534,8 @@ class Release(ReleaseRecord):
         self, alpha: float | Sequence[float] | None, work: Callable[[float | None], T]
     ) -> T | dict[float, T]:
         """Do the work for one level, or for several."""
-        given: Any = alpha.tolist() if isinstance(alpha, np.generic | np.ndarray) else alpha
-        if not isinstance(given, list | tuple):
+        given = plain(alpha)
+        if not isinstance(given, tuple):
             self.tasks_of(given)  # refuses what is no level of the round
             return work(given)
         if not given:

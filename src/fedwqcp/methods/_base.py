@@ -20,6 +20,7 @@ from numpy.random import Generator as Random
 from fedwqcp._validation import (
     Floats,
     Labels,
+    PlainSettings,
     Texts,
     as_class_labels,
     as_floats,
@@ -28,6 +29,7 @@ from fedwqcp._validation import (
     as_optional_classes,
     as_scores,
     check_arguments,
+    plain,
     real_array,
 )
 from fedwqcp.errors import InputError
@@ -104,7 +106,7 @@ class Calibration:
         else:
             values = as_scores(values)
         n = len(values)
-        names = as_optional_classes(classes)
+        names, n_classes = as_optional_classes(classes), plain(n_classes)
         if names and n_classes not in (None, len(names)):
             raise InputError(
                 f"must be {len(names)}, as many as classes are named, got {n_classes}",
@@ -294,7 +296,7 @@ class UnfitAnswerError(InputError):
         super().__init__(reason)
 
 
-class Method(ABC, Generic[S]):
+class Method(PlainSettings, ABC, Generic[S]):
     """A way to agree on thresholds, in any number of rounds. A frozen dataclass of its settings."""
 
     summaries: ClassVar[tuple[type[Summary], ...]]
@@ -624,6 +626,16 @@ class Method(ABC, Generic[S]):
         if value is None:
             raise InputError("the agent has no threshold: its answer was not used in this round")
         return np.asarray(value, dtype=np.float64)
+
+
+def own_data(cal: Calibration | None, method: str) -> Calibration:
+    """Return the agent's data, which its threshold is found from, or say how to pass them."""
+    if cal is None:
+        raise InputError(
+            f"{method} needs the agent's calibration data to predict: pass {{cure}}",
+            cure=("calibration=Outputs(probs, labels, ids) to predict_set", "--calibration FILE"),
+        )
+    return cal
 
 
 class OneShot(Method[S]):

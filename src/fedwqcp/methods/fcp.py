@@ -21,6 +21,7 @@ from fedwqcp.methods._base import (
     Terms,
     expect,
     of_kind,
+    own_data,
     stacked,
 )
 from fedwqcp.methods._search import CountAt, CountClaims, Counts, ScoreBracket, SummedCounts
@@ -281,8 +282,7 @@ class FCP(SummedCounts, Method[Summary]):
     ) -> Floats:
         if not isinstance(outcome, AtLeast):
             return super().localize(outcome, cal, position, alpha, features)
-        if cal is None:
-            raise InputError("fcp with own=True needs the agent's calibration data to predict")
+        cal = own_data(cal, "fcp with own=True")
         enough = conformal_rank(cal.n, alpha) <= cal.n
         own = conformal_quantile(cal.scores, alpha) if enough else -inf
         return np.asarray(max(outcome.value, own))

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError
-from fedwqcp.methods._base import Calibration, OneShot
+from fedwqcp.methods._base import Calibration, OneShot, own_data
 from fedwqcp.methods._byzantine import check_cap
 from fedwqcp.methods.weighted_median_cp import WeightedMedianCP
 from fedwqcp.quantile import Overflow, check_overflow, conformal_quantile
@@ -139,8 +139,7 @@ class GuardedMedianCP(OneShot[LocalQuantile]):
         features: Floats | None = None,
     ) -> Floats:
         del position, features  # the agent's own data decide
-        if cal is None:
-            raise InputError("guarded-median-cp needs the agent's calibration data to predict")
+        cal = own_data(cal, "guarded-median-cp")
         q_hat = cast(Proposal, outcome).value
         least = conformal_quantile(cal.scores, alpha, self.overflow)
         most = conformal_quantile(cal.scores, (1 - self.slack) * alpha, self.overflow)

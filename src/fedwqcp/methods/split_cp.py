@@ -10,7 +10,7 @@ from numpy.random import Generator as Random
 
 from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError
-from fedwqcp.methods._base import Calibration, Disclosure, Each, Method
+from fedwqcp.methods._base import Calibration, Disclosure, Each, Method, own_data
 from fedwqcp.quantile import Overflow, check_overflow, conformal_quantile
 from fedwqcp.wire.messages import Local, Outcome, Question, Summary
 from fedwqcp.wire.release import NO_GUARANTEE, Guarantee
@@ -89,6 +89,5 @@ class SplitCP(Method[Summary]):
         features: Floats | None = None,
     ) -> Floats:
         del outcome, position, features  # the agent's own data decide
-        if cal is None:
-            raise InputError("split-cp needs the agent's calibration data to predict")
+        cal = own_data(cal, "split-cp")
         return np.asarray(conformal_quantile(cal.scores, alpha, self.overflow))

@@ -18,6 +18,7 @@ from fedwqcp._validation import (
     Bools,
     Floats,
     Labels,
+    PlainSettings,
     Probabilities,
     as_floats,
     as_labels,
@@ -40,7 +41,7 @@ from fedwqcp.kernels.numpy import (
 from fedwqcp.sets import Intervals, LabelSets
 
 
-class Score(ABC):
+class Score(PlainSettings, ABC):
     """A nonconformity score; larger is stranger. A frozen dataclass of its settings."""
 
     def __post_init__(self) -> None:

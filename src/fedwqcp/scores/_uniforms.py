@@ -45,6 +45,8 @@ def uniforms(key: str | int, ids: npt.ArrayLike | Sequence[str]) -> Floats:
     """
     check_arguments(uniforms, locals())
     array = as_array(ids, "ids")
+    if isinstance(ids, list | tuple) and array.dtype.kind == "U":
+        array = np.array(ids, dtype=object)  # NumPy would write 1 as "1", which is another id
     if array.dtype == object and all(isinstance(text, str) for text in array.ravel()):
         array = array.astype(np.str_)  # a column of text from a data frame
     if array.ndim != 1:
@@ -56,6 +58,8 @@ def uniforms(key: str | int, ids: npt.ArrayLike | Sequence[str]) -> Floats:
         except UnicodeEncodeError:
             raise InputError("ids must be text that can be written as UTF-8") from None
         bits = np.frombuffer(words, dtype="<u8").astype(_U64)
+    elif array.dtype == object and {isinstance(each, str) for each in array.flat} == {True, False}:
+        raise InputError("ids must be integers in every row or text in every row, got both")
     elif array.size and array.dtype.kind not in "iu":
         raise InputError(f"ids must be integers or text, got an array of {array.dtype}")
     else:

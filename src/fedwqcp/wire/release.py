@@ -10,7 +10,7 @@ from typing import Literal, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._validation import Floats, fits, nearest, shown
+from fedwqcp._validation import Floats, fits, nearest, plain, shown
 from fedwqcp.errors import InputError
 from fedwqcp.wire.limits import SIZE, TEXT
 from fedwqcp.wire.messages import (
@@ -389,7 +389,7 @@ class ReleaseRecord(Roll):
         InputError
             If the level is not part of the round, or is left out where there are several.
         """
-        alphas = self.round.alphas
+        alphas, alpha = self.round.alphas, plain(alpha)
         if alpha is None and len(alphas) > 1:
             levels = ", ".join(f"{each:g}" for each in alphas)
             raise InputError(
@@ -499,8 +499,9 @@ class ReleaseRecord(Roll):
         value = self.outcomes[task].threshold(None)
         if value is None:
             raise InputError(
-                f"{self.round.method.name} gives each agent a threshold of its own, and a site "
-                "that took no part has none: calibrate with 'new-agent-cp' for sites that join "
+                f"{self.round.method.name} gives each agent a threshold of its own, found from its "
+                "own data even where some are equal, and a site that took no part has none: "
+                "calibrate with 'new-agent-cp' for sites that join "
                 "later, or with labelled rows of its own"
             )
         return value

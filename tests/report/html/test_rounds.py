@@ -251,3 +251,26 @@ def test_a_report_from_python_refuses_tests_that_do_not_fit(tmp_path):
         with pytest.raises(InputError, match=why):
             release.report(tmp_path / "page.html", tests)
     assert not (tmp_path / "page.html").exists()
+
+
+def test_a_report_of_a_risk_refuses_test_points_and_says_what_to_call(tmp_path):
+    rng = np.random.default_rng(5)
+    probs = rng.uniform(size=(40, 3))
+    there = rng.uniform(size=(40, 3)) < probs
+    cal, test = fw.Outputs(probs[:30], there[:30]), fw.Outputs(probs[30:], there[30:])
+    release = fw.calibrate({"a": cal}, alpha=0.4, method="fed-crc", score="multi-label")
+    with pytest.raises(InputError, match=r"fed-crc controls .* call release.measure_risk"):
+        release.report(tmp_path / "page.html", {"a": test})
+    assert not (tmp_path / "page.html").exists()
+    assert release.report(tmp_path / "page.html").exists()
+
+
+def test_a_report_says_that_test_rows_also_calibrated(tmp_path):
+    rng = np.random.default_rng(5)
+    probs = rng.dirichlet([1, 2, 3], size=60)
+    site = fw.Outputs(probs, [rng.choice(3, p=p) for p in probs], ids=np.arange(60))
+    release = fw.calibrate({"a": site, "b": site}, alpha=0.2)
+    with pytest.warns(fw.CalibrationRowsWarning, match="^a: 60 of 60 test rows also calibrated"):
+        release.report(tmp_path / "page.html", {"a": site})
+    said = " ".join(Read((tmp_path / "page.html").read_text()).words)
+    assert "a: 60 of 60 test rows also calibrated: what they measure says nothing about" in said

@@ -219,6 +219,7 @@ def _take_steps(
     path: Path, server: Server, replies: Sequence[_AnswerFile], counted: list[str]
 ) -> dict[Path, bytes] | None:
     """Take the steps that the answers allow; return the next questions, or None at the end."""
+    read: list[_AnswerFile] = []
     while not server.ended:
         asks = server.asks()
         now = [reply for reply in replies if reply.step == server.step]
@@ -233,9 +234,11 @@ def _take_steps(
                 return files
         if not now and any(reply.step == 1 for reply in replies):
             raise QuorumError(f"no answer to step {server.step}: pass the answers of all steps")
+        read += now
         now = _in_time(path, server, now)
         heard = {reply.agent for reply in now}
         astray = [a for a in replies if a.agent not in heard and not 0 <= a.step <= server.step]
+        read += astray
         for reply in (*now, *astray):  # what is of no step so far is refused by name
             sender = reply.source if server.round.expects(reply.source) else None
             if reply.unread is not None:
@@ -244,6 +247,9 @@ def _take_steps(
             if server.receive(reply.data, reply.source, sender) is None:
                 counted.append(sha256(reply.data).hexdigest())
         server.close_step()
+    for reply in replies:
+        if reply not in read:
+            server.refuse(reply.unread or _unasked(reply, server))
     return None
 
 
@@ -372,6 +378,14 @@ def _early(reply: _AnswerFile, step: int) -> WrongRoundError:
         "step",
         f"answers question {reply.step}, and question {step} is sent only now",
     )
+
+
+def _unasked(reply: _AnswerFile, server: Server) -> WrongRoundError:
+    """Say that an answer is to no question of the round, which asked all it needs."""
+    if not server.round.expects(reply.agent):
+        return WrongRoundError(reply.agent, "agent", "is not in the roster of this round")
+    asked = f"only in {server.step} steps" if server.step else "for no answers"
+    return WrongRoundError(reply.agent, "step", f"{server.round.method.name} asks {asked}")
 
 
 def _read_answer(path: Path, server: Server) -> _AnswerFile:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias, get_args, get_type_hints
 
@@ -20,10 +18,18 @@ from fedwqcp._validation import (
     as_floats,
     check_arguments,
     check_same_classes,
+    plain,
     several_columns,
     shown,
 )
-from fedwqcp.errors import ClassesError, InfiniteThresholdWarning, InputError, QuorumError
+from fedwqcp.errors import (
+    ClassesError,
+    InfiniteThresholdWarning,
+    InputError,
+    OneBasedLabelsWarning,
+    QuorumError,
+    warn,
+)
 from fedwqcp.federation.agent import Agent, DisclosureLimit, localize
 from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import (
@@ -32,9 +38,10 @@ from fedwqcp.federation.plan import (
     choose_method,
     choose_score,
     new_id,
+    part_of,
     set_rule,
 )
-from fedwqcp.federation.predict import check_ids, scored
+from fedwqcp.federation.predict import check_ids, note_calibrated, one_based_note, scored
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.secure import SecureServer, run_masked, secure_round
 from fedwqcp.federation.server import Server
@@ -153,6 +160,8 @@ def calibrate(
     -----
     InfiniteThresholdWarning
         If a threshold is +inf, once for all agents: too few calibration points, most often.
+    OneBasedLabelsWarning
+        If class numbers are given in `Outputs`, and no row of any agent has label 0.
 
     Examples
     --------
@@ -175,6 +184,7 @@ def calibrate(
     check_arguments(calibrate, locals())
     check_names(tuple(agents))
     alphas = as_alphas(alpha, allow_large=allow_large_alpha)
+    target, secure = plain(target), plain(secure)
     if method != "auto":
         choose_method(method)  # refuses an unknown name before any data are read
     key = new_id() if key is None else str(key)
@@ -202,6 +212,9 @@ def calibrate(
     else:
         release = _one_round(cals, method, by=by, groups=groups, secure=secure, **options)
     _warn_of_infinite(release, cals)
+    if note := one_based_note(release.score, agents.values()):
+        warn(note, OneBasedLabelsWarning)
+    note_calibrated(release.round, agents)
     return release
 
 
@@ -322,6 +335,13 @@ def _one_round(
             "target is a term of the round: leave it out of the method, and write "
             f"calibrate(..., target={method.target!r})"  # type: ignore[union-attr]  # it has one
         )
+    n_classes = next((cal.n_classes for cal in cals.values()), None)
+    if by == "label" and n_classes is None:
+        raise InputError(
+            "'label' needs labels that are classes, and no agent brings any: pass Outputs or a "
+            "Calibration with labels, or use by='group', with groups that are known before y is",
+            field="by",
+        )
     round = Round(
         id=new_id(),
         method=choose_method(method),
@@ -332,7 +352,7 @@ def _one_round(
         max_n=max(1, *(cal.n for cal in cals.values()), 1),
         rule=rule,
         key=key,
-        n_classes=next((cal.n_classes for cal in cals.values()), None),
+        n_classes=n_classes,
         classes=next((cal.classes for cal in cals.values()), ()),
         by=by,
         groups=_group_names(cals, by, groups),
@@ -431,9 +451,9 @@ def _one_source(rng: SeedLike | None, seed: int | None) -> SeedLike | None:
         return rng
     if rng is not None:
         raise InputError("seed is the old name of rng: leave it out")
-    warnings.warn(
-        f"seed is deprecated: write rng={seed!r}", DeprecationWarning, stacklevel=_callers_level()
-    )
+    if seed < 0:
+        raise InputError(f"seed must be an integer of at least 0, got {shown(seed)}")
+    warn(f"seed is deprecated: write rng={seed!r}", DeprecationWarning)
     return seed
 
 
@@ -444,7 +464,7 @@ def _streams(rng: SeedLike | None, agents: int) -> list[Generator]:
     except (TypeError, ValueError):
         raise InputError(
             "rng must be None, an integer of at least 0, a SeedSequence, a BitGenerator or a "
-            f"Generator, got {type(rng).__name__}"
+            f"Generator, got {shown(rng)}"
         ) from None
 
 
@@ -454,7 +474,7 @@ def _warn_of_infinite(release: Release, cals: Mapping[str, Calibration]) -> None
     found = {a: [name for name in cals if _is_infinite(release, name, a)] for a in levels}
     if any(found.values()):
         text = _infinite(release, cals, {alpha: names for alpha, names in found.items() if names})
-        warnings.warn(text, InfiniteThresholdWarning, stacklevel=_callers_level())
+        warn(text, InfiniteThresholdWarning)
 
 
 def _is_infinite(release: Release, name: str, alpha: float) -> bool:
@@ -491,7 +511,7 @@ def _infinite(
         text += f"An agent needs at least {most} calibration points"
         text += f" of each {_PARTS[terms.by]}" if terms.by else ""
         text += f" at alpha={min(needed):g}" if len(needed) > 1 else ""
-        small = [f"{name!r} has {cal.n}" for name, cal in cals.items() if cal.n < most]
+        small = list(_too_small(terms, cals, most))
         text += f"; {_listed(small)}. " if small else ". "
     choices = get_args(get_type_hints(type(method))["overflow"])
     ways = []
@@ -502,6 +522,16 @@ def _infinite(
     return f"{text}{cure}, or set the method's overflow: {', '.join(ways)}."
 
 
+def _too_small(terms: Round, cals: Mapping[str, Calibration], least: int) -> Iterator[str]:
+    """Say who has fewer points than a threshold needs, in all or of which class or group."""
+    for name, cal in cals.items():
+        parts = range(len(terms.group_names)) or (None,)
+        n, part = min((part_of(terms, cal, part).n, part) for part in parts)
+        of = "" if part is None else f" of {terms.group_names[part]!r}"
+        if n < least:
+            yield f"{name!r} has {n}{of}"
+
+
 _PARTS = {"label": "class", "group": "group"}
 
 
@@ -509,14 +539,6 @@ def _listed(names: Sequence[str], most: int = 5) -> str:
     """List names, the first few of many."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
-
-
-def _callers_level() -> int:
-    """Return the stack level of the first caller outside this package, for `warnings.warn`."""
-    level, frame = 0, sys._getframe(1)
-    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "fedwqcp":
-        level, frame = level + 1, frame.f_back
-    return level + 1
 
 
 def _default_score(score: str | Score | None, agents: Mapping[str, object]) -> Score | str | None:
@@ -530,7 +552,18 @@ def _default_score(score: str | Score | None, agents: Mapping[str, object]) -> S
                 f"agent {name!r}: one number per row is a regressor's prediction: name its score, "
                 "score='absolute-residual'; of two classes pass both columns of predict_proba"
             )
+        if data.values.shape[1] == 2 and data.labels is not None and _is_real(data.labels):
+            raise InputError(
+                f"agent {name!r}: two numbers per row and labels that are no whole numbers are a "
+                "regressor's: name its score, score='cqr' for a lower and an upper quantile, "
+                "'normalized-residual' for a prediction and its sigma"
+            )
     return APS()
+
+
+def _is_real(labels: npt.NDArray[Any]) -> bool:
+    """Tell whether labels are true values of a regression: numbers, some of them not whole."""
+    return labels.dtype.kind == "f" and bool((labels != np.rint(labels)).any())
 
 
 def _agreed_classes(agents: Mapping[str, object], classes: Sequence[str] | None) -> tuple[str, ...]:
@@ -568,7 +601,7 @@ def _calibrations(
             if isinstance(data, Outputs):
                 assert chosen is not None  # outputs have a default one
                 found[name] = scored(chosen, key, data.in_classes(classes))
-            elif isinstance(data, tuple) and data and np.ndim(data[0]) == 2:
+            elif isinstance(data, tuple) and _are_parts(data):
                 raise InputError("a model's outputs and labels go into fw.Outputs(probs, labels)")
             else:
                 found[name] = data if isinstance(data, Calibration) else Calibration(data)
@@ -581,6 +614,12 @@ def _calibrations(
         if isinstance(data, Outputs) and chosen is not None:
             check_ids(chosen, data, whose=f"agent {name!r}: ")
     return same
+
+
+def _are_parts(data: tuple[Any, ...]) -> bool:
+    """Tell whether a tuple holds outputs and labels: a table first, or two columns."""
+    first = np.ndim(data[0]) if data else 0
+    return first == 2 or (first == 1 and len(data) == 2 and len(data[0]) > 2)
 
 
 def _same_classes(cals: dict[str, Calibration], classes: tuple[str, ...]) -> dict[str, Calibration]:

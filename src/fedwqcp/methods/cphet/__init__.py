@@ -21,6 +21,7 @@ from fedwqcp.methods._base import (
     check_asked,
     expect,
     of_kind,
+    own_data,
     stacked,
     summed,
 )
@@ -312,8 +313,7 @@ class CPhet(Method[Summary]):
     ) -> Floats:
         x = None if features is None else as_floats(features, "features", (None, None))
         if self.scope == "local":
-            if cal is None:
-                raise InputError("cphet with scope='local' needs the agent's calibration data")
+            cal = own_data(cal, "cphet with scope='local'")
             densities = outcome.densities if isinstance(outcome, SharedDensities) else None
             return self._reweighting.own_thresholds(
                 cal, densities, alpha, x, oracle=self.form == "oracle"

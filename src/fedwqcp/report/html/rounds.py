@@ -17,7 +17,13 @@ from fedwqcp.errors import FedwqcpError, InputError
 from fedwqcp.federation.advice import next_step, promised_to_new_site
 from fedwqcp.federation.outputs import Outputs, load_outputs
 from fedwqcp.federation.plan import Plan
-from fedwqcp.federation.predict import calibration_of, check_ids, predict
+from fedwqcp.federation.predict import (
+    calibrated_note,
+    calibrated_rows,
+    calibration_of,
+    check_ids,
+    predict,
+)
 from fedwqcp.federation.predict import thresholds as agents_thresholds
 from fedwqcp.federation.record import load
 from fedwqcp.federation.release import Release
@@ -145,6 +151,7 @@ def _tested_view(release: Release, tests: Mapping[str, Outputs], alpha: float) -
     method = release.round.method.name
     size = "labels in a set" if isinstance(cases[0].sets, LabelSets) else "length of the interval"
     tested = f"Sets on {sum(len(case.sets) for case in cases):,} labelled test points."
+    tested += "".join(map(_calibrated, cases))
     about = [
         coverage_cards(found, 1 - alpha, tested),
         coverage_comparison(found, 1 - alpha, size, f"alpha = {alpha:g}"),
@@ -198,6 +205,7 @@ def _agent_view(release: Release, alpha: float, options: ReportOptions) -> View:
     found = _coverage(case)
     size = "labels in a set" if isinstance(case.sets, LabelSets) else "length of the interval"
     tested = f"{case.agent}'s sets on its {len(case.sets):,} labelled test points."
+    tested += _calibrated(case)
     about = [coverage_cards([found], 1 - alpha, tested)]
     if case.calibration is not None and case.calibration.columns == 1:
         about.append(_scores_section(case, method))
@@ -227,6 +235,8 @@ class _Case:
     sets: LabelSets | Intervals
     threshold: Floats
     calibration: Calibration | None
+    calibrated: int
+    """So many test points also calibrated, as far as is known here."""
 
 
 def _files(path: Path) -> list[Path]:
@@ -431,22 +441,29 @@ def _read_case(release: Release, alpha: float, options: ReportOptions) -> _Case:
     test = load_outputs(options.outputs, options.labels, release.round.classes)
     if test.labels is None or not len(test.values):
         raise InputError("--outputs must hold labelled test points: coverage needs true labels")
-    cal = None
+    again = None
     if options.calibration is not None:
         again = load_outputs(options.calibration, classes=release.round.classes)
-        cal = calibration_of(release.round, again)
-    return _case(release, options.agent, alpha, test, cal)
+    return _case(release, options.agent, alpha, test, again)
 
 
 def _case(
-    release: Release, agent: str, alpha: float, test: Outputs, cal: Calibration | None
+    release: Release, agent: str, alpha: float, test: Outputs, again: Outputs | None
 ) -> _Case:
-    """Make an agent's sets."""
+    """Make an agent's sets; its calibration data may be given once more."""
+    cal = None if again is None else calibration_of(release.round, again)
     sets = predict(release, agent, test, alpha=alpha, calibration=cal)
     features = None if test.features is None else np.asarray(test.features, dtype=np.float64)
     group = test.groups if release.round.by == "group" else None
     threshold = agents_thresholds(release, agent, alpha, cal, features, group=group)
-    return _Case(release, agent, alpha, test, sets, np.asarray(threshold), cal)
+    rows = calibrated_rows(release.round, agent, test, again)
+    return _Case(release, agent, alpha, test, sets, np.asarray(threshold), cal, rows)
+
+
+def _calibrated(case: _Case) -> str:
+    """Say that test points also calibrated, where any did."""
+    note = calibrated_note(case.calibrated, len(case.sets))
+    return f" {case.agent}: {note}." if case.calibrated else ""
 
 
 def _coverage(case: _Case) -> AgentCoverage:
