@@ -379,6 +379,7 @@ def reproduction():
     yield f"inside ({counts[other][0]} against {counts[chosen][0]})"
     yield f"overlapping ({sum(counts[other])} against {sum(counts[chosen])})"
     left = t["not explained"]
+    yield f"{COUNT[len(parsed(left)) - 1].capitalize()} cells are outside:"
     (w5,) = (row for row in parsed(left) if (row["published row"], row["agent"]) == ("cphet", "W5"))
     yield f"is {w5['published'].split(' ± ')[1]}, ours is {w5['our row gives'].split(' ± ')[1]}."
     yield f"--jobs 16 --out runs/weighting # {spent['weighting']} s on"
@@ -396,6 +397,10 @@ def reproduction():
     figure = published()[published_key("mnist", "fcp", "size", "Avg")]
     spread = figure.half * sqrt(10) / 1.96
     yield f"published {printed('mnist', 'fcp')} means a standard deviation of {spread:.1f} over"
+    exact = [cell(t["conventions"], "size", "MNIST", m, "exact") for m in ("fcp", "split-cp")]
+    assert figure.low <= float(exact[0]) <= figure.high
+    yield f"the size is {exact[0]}, inside the published interval"
+    yield f"is then {exact[1]} against a published {printed('mnist', 'split-cp')}."
     yield f"each other by {cell(t['outside'], 'apart by', 'fedwq-cp', 'MNIST')};"
     strong = [("mnist", "fedwq-cp", "coverage", f"S{k}") for k in range(3)]
     yield f"ones ({', '.join(f'{ours(*k):.4f}' for k in strong)} against"
