@@ -281,8 +281,7 @@ def verdict_rule(nominal: float) -> str:
     return (
         f"A coverage is below or above nominal where its whole interval lies below or above "
         f"{nominal:g}. Otherwise it is on target if no part of the interval lies below "
-        f"{nominal - (1 - nominal) / 2:g} (a miss of alpha/2 beyond alpha); else there are too few "
-        "cases to tell."
+        f"{nominal - (1 - nominal) / 2:g}; else there are too few cases to tell."
     )
 
 
