@@ -167,6 +167,9 @@ def test_tables_counts_the_published_cells_that_a_reading_gives(monkeypatch):
     assert sum(given.values()) == 320 - len(found["outside"]) >= 290
     tried = {row["published row"]: row["other rows tried"] != "0" for row in found["outside"]}
     assert tried == {"fedwq-cp": False, "fcp": False, "cphet": True, "dp-fedcp": True}
+    shown = call(bench.app, "tables", results).output
+    assert "320" in shown
+    assert "[subset]" in shown  # a stand-in is called so
 
 
 def test_studies_and_pages_as_json(monkeypatch):

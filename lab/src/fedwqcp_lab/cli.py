@@ -329,7 +329,7 @@ def tables(
             head, *rows = shown
             table = Table(*head, title=title, title_justify="left")
             for row in rows:
-                table.add_row(*row)
+                table.add_row(*map(Text, row))  # as it is: "[subset]" must stay
                 kept.append(dict(zip(head, row, strict=True)))
             output.show(table)
     output.say(f"Written: {', '.join(str(file) for file in files)}")
