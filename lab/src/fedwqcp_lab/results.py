@@ -9,6 +9,7 @@ import dataclasses
 import json
 import lzma
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -294,10 +295,14 @@ def to_line(record: Any) -> str:
         raise InputError(f"NaN must not stand in a record ({type(record).__name__})") from None
 
 
+_INFINITE = re.compile(r'"(-?)inf"(?!\s*:)')
+"""An infinity as `to_line` writes it; JSON reads a number beyond all floats as one."""
+
+
 def from_line(line: str, kind: type[T], version: int, where: str) -> T:
     """Read what `to_line` wrote; a field that is younger than the line takes its default."""
     try:
-        values = json.loads(line, parse_constant=_refuse)
+        values = json.loads(_INFINITE.sub(r"\g<1>1e999", line), parse_constant=_refuse)
     except (ValueError, RecursionError):
         raise RecordError(f"{where}: must be one JSON object of finite numbers") from None
     if not isinstance(values, dict):
@@ -310,8 +315,6 @@ def from_line(line: str, kind: type[T], version: int, where: str) -> T:
     needed, known = _fields(kind)  # type: ignore[arg-type]  # a class is hashable
     if wrong := sorted((needed - values.keys()) | (values.keys() - known)):
         raise RecordError(f"{where}: missing or unknown: {', '.join(wrong)}")
-    if 'inf"' in line:  # walking through every value takes longer than reading it
-        values = _with_infinities(values)
     try:
         return msgspec.convert(values, kind)
     except (msgspec.ValidationError, InputError) as error:
@@ -333,15 +336,6 @@ def _without_infinities(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_without_infinities(item) for item in value]
     return str(value) if isinstance(value, float) and abs(value) == inf else value
-
-
-def _with_infinities(value: Any) -> Any:
-    """Undo `_without_infinities`."""
-    if isinstance(value, dict):
-        return {key: _with_infinities(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_with_infinities(item) for item in value]
-    return float(value) if value in ("inf", "-inf") else value
 
 
 def _refuse(constant: str) -> None:
