@@ -47,6 +47,12 @@ def store(pointer: Array, at: int, lanes: Array) -> None:
     pointer[at : at + LANES] = lanes
 
 
+def compress(pointer: Array, at: int, lanes: Array, mask: Array) -> None:
+    some = lanes[mask]
+    assert 0 <= at <= pointer.size - len(some)
+    pointer[at : at + len(some)] = some
+
+
 def stream(pointer: Array, at: int, lanes: Array) -> None:
     assert (pointer.ctypes.data + at * pointer.itemsize) % 16 == 0
     store(pointer, at, lanes)

@@ -12,11 +12,13 @@ import importlib
 import pkgutil
 from collections.abc import Mapping
 from functools import cached_property
-from importlib import metadata
-from typing import Any, Generic, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_type_hints
 
 from fedwqcp._validation import fits, nearest, plain, shown, words
 from fedwqcp.errors import InputError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
 
@@ -111,8 +113,10 @@ class Registry(Generic[T]):
         files = (module.name for module in pkgutil.iter_modules(path))
         return tuple(file.replace("_", "-") for file in files if not file.startswith("_"))
 
-    def _registered(self) -> dict[str, metadata.EntryPoint]:
+    def _registered(self) -> dict[str, EntryPoint]:
         """Entry points of other distributions."""
+        from importlib import metadata  # takes 20 ms: only where a name is looked up
+
         return {entry.name: entry for entry in metadata.entry_points(group=self._package)}
 
     def _class_of(self, names: Mapping[str, object], module: str) -> type[T]:

@@ -30,6 +30,7 @@ file                what it holds
 ``vectors.py``      sixteen-lane vectors: a numba type and its instructions
 ``simd.py``         loops on vectors: ranks of true labels, short rows, interval ends
 ``bracket.py``      crossings of long rows by a bracket search on vectors, with a retry queue
+``each.py``         sets where labels or rows have thresholds of their own
 ``torch.py``        the same passes on tensors, in plain torch or by the programs of ``triton.py``
 ``triton.py``       the same passes on a CUDA device, one read of the input
 ==================  ===============================================================================
@@ -122,6 +123,20 @@ class Crossings(NamedTuple):
         for whole, some in zip(self[1:], part[1:], strict=True):
             if whole.size:
                 whole[rows] = some
+
+
+class Sets(NamedTuple):
+    """Which labels are within their thresholds; an array that is not wanted has no rows."""
+
+    mask: Bools
+    """Shape (n, C)."""
+    covered: Bools
+    """Whether the true label is."""
+    sizes: Integers
+
+    def of(self, rows: slice) -> Sets:
+        """Return views of some rows."""
+        return Sets(self.mask[rows], self.covered[rows], self.sizes[rows])
 
 
 class ScratchLayout(NamedTuple):

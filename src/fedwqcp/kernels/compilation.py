@@ -22,7 +22,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache, partial
-from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from time import thread_time
@@ -52,6 +51,7 @@ COMPILE = {
     "exact": 3.0,
     "short": 3.0,
     "bracket": 4.5,
+    "each": 4.5,
     "interval": 1.0,
     "select": 1.0,
 }
@@ -72,6 +72,7 @@ class Loops(NamedTuple):
     numba: ModuleType
     simd: ModuleType
     bracket: ModuleType
+    each: ModuleType
 
 
 class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -176,10 +177,10 @@ def _call(compiled: Callable[[Loops, slice], bool], rows: slice, loops: Loops) -
 def loops() -> Loops | None:
     """Import the loops, once."""
     try:
-        from fedwqcp.kernels import bracket, numba, simd
+        from fedwqcp.kernels import bracket, each, numba, simd
     except ImportError:  # numba is not installed, or not made for this numpy
         return None
-    return Loops(numba, simd, bracket)
+    return Loops(numba, simd, bracket, each)
 
 
 @cache
@@ -224,6 +225,8 @@ def _buy(kind: str, first: Callable[[], object]) -> None:
 @cache
 def _stamp() -> str:
     """Return the versions for which a compiled loop is good."""
+    from importlib import metadata  # takes 20 ms, which most processes need not wait
+
     numba = metadata.version("numba") if installed() else ""
     return f"fedwqcp {metadata.version('fedwqcp')} numba {numba} python {sys.version_info[:2]}"
 

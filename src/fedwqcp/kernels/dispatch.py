@@ -41,7 +41,7 @@ from fedwqcp._validation import (
     as_probabilities,
 )
 from fedwqcp.errors import InputError
-from fedwqcp.kernels import LANES, Crossings, Integers, Ranked, selection
+from fedwqcp.kernels import LANES, Crossings, Integers, Ranked, Sets, selection
 from fedwqcp.kernels.compilation import Loops, always, in_turns, installed, times
 from fedwqcp.kernels.numpy import (
     NOT_RANDOM,
@@ -52,6 +52,7 @@ from fedwqcp.kernels.numpy import (
     blocks,
     cross_by_order,
     cross_by_value,
+    mask_by_label,
     network,
     surely_probabilities,
 )
@@ -284,20 +285,24 @@ def _scratch(loops: Loops, n_classes: int) -> tuple[Probabilities, tuple[int, ..
 
 
 def count_from(
-    probs: Probabilities, labels: Labels, least: np.floating[Any]
+    probs: Probabilities, labels: Labels, least: npt.NDArray[np.floating[Any]]
 ) -> tuple[Bools, Integers]:
     """Check probabilities; return whether each label's is at least some number, and how many are.
 
-    ``least`` has the type of the probabilities.
+    ``least`` has the type of the probabilities, and shape () for one number, (C,) for one per label
+    or (n, 1) for one per row.
     """
     probs, labels = _read_only(probs), _read_only(labels)
     n, n_classes = probs.shape
     covered, counts = np.empty(n, np.bool_), np.empty(n, np.int64)
     short = probs.dtype == np.float32 and n_classes <= SHORT_SIMD
+    by_row = least.ndim == 2
+    flat = _contiguous(least.reshape(-1) if by_row else np.broadcast_to(least, n_classes))
 
     def compiled(loops: Loops, rows: slice) -> bool:
         def count(p: Probabilities, some: slice) -> bool:
-            given = p, labels[some], least, (covered[some], counts[some])
+            limits = flat[some] if by_row else flat, by_row
+            given = p, labels[some], limits, (covered[some], counts[some])
             if short:
                 return bool(loops.simd.count_from_short(*given, _scratch(loops, n_classes)))
             return n_classes <= LONG and bool(loops.numba.count_from(*given))
@@ -306,10 +311,12 @@ def count_from(
 
     def plain(rows: slice) -> None:
         _check_rows(probs, rows)
-        p, y = probs[rows], labels[rows]
+        p, y, limits = probs[rows], labels[rows], least[rows] if by_row else least
         for some in blocks(len(p), n_classes):
-            counts[rows][some] = np.count_nonzero(p[some] >= least, axis=1)
-        covered[rows] = np.take_along_axis(p, y[:, None], axis=1)[:, 0] >= least
+            own = limits[some] if by_row else limits
+            counts[rows][some] = np.count_nonzero(p[some] >= own, axis=1)
+        own = flat[rows] if by_row else flat[y]
+        covered[rows] = np.take_along_axis(p, y[:, None], axis=1)[:, 0] >= own
 
     kind = _kind("count", probs, n_classes if short else None)
     in_turns(kind, n, probs.size, compiled, plain)
@@ -572,6 +579,61 @@ def _cross_exactly(
     return valid
 
 
+def within_each(
+    probs: Probabilities, q: Floats, random: RandomPart, by_top: bool, labels: Labels | None = None
+) -> Sets:
+    """Check probabilities and find sets where each label, shape (C,), or row, (n, 1), has its q.
+
+    Without true labels the sets are marked, otherwise coverage and sizes are found. ``random`` has
+    a u for every row, which is 1 where nothing is random.
+    """
+    n, n_classes = probs.shape
+    probs, y = _read_only(probs), np.empty(0, np.int64) if labels is None else _read_only(labels)
+    mask = np.empty((n, n_classes) if labels is None else (0, 0), np.bool_)
+    out = Sets(mask, np.empty(y.size, np.bool_), np.empty(n, np.int64))
+    random = random._replace(u=_contiguous(random.u))
+    short, step = n_classes <= SHORT_SIMD, max(LANES, COPIED // n_classes)
+
+    def compiled(loops: Loops, rows: slice) -> bool:
+        given = loops.each.thresholds(q, random.u, random.penalties, by_top)
+
+        def some(rows: slice) -> bool:
+            p = _contiguous(probs[rows])
+            quick = _read_only(p.astype(np.float32, copy=False))
+            taken = p, quick, y[rows], given.of(rows), out.of(rows)
+            if short:
+                return bool(loops.each.score_short(*taken, (0,) * n_classes))
+            return n_classes <= LONG and bool(loops.each.score_long(*taken))
+
+        def work(rows: slice) -> bool:
+            if probs.dtype == np.float32 and probs.flags.c_contiguous:
+                return some(rows)
+            starts = range(rows.start, rows.stop, step)  # copies of a few rows at a time
+            return all(some(slice(at, min(at + step, rows.stop))) for at in starts)
+
+        return over_rows(rows, probs[rows].size, work)
+
+    def plain(rows: slice) -> None:
+        _check_rows(probs, rows)
+        for block in blocks(rows.stop - rows.start, n_classes):
+            part = slice(rows.start + block.start, rows.start + block.stop)
+            found, p = out.of(part), probs[part]
+            if q.ndim == 2:
+                given = random._replace(threshold=q[:, 0]).of(part)
+                cut = Crossings(np.empty((3, 0)), found.sizes, y[:0], found.covered, found.mask)
+                cross_by_value(p, y[part], Limits(np.empty(0, np.int64), by_top), given, cut)
+                continue
+            within = mask_by_label(p, q, random.of(part), by_top)
+            found.sizes[:] = np.count_nonzero(within, axis=1)
+            if labels is None:
+                found.mask[:] = within
+            else:
+                found.covered[:] = within[np.arange(len(p)), y[part]]
+
+    in_turns(_kind("each", probs, n_classes if short else None), n, probs.size, compiled, plain)
+    return out
+
+
 # Intervals ----------------------------------------------------------------------------------------
 
 
@@ -687,13 +749,15 @@ def _warm_up_rows(probs: Probabilities) -> None:
     labels, at = np.zeros(n, np.int64), np.full(n_classes + 1, ONE // 2)
     check(probs)
     masses_upto(probs, labels)
-    count_from(probs, labels, probs.dtype.type(0.5))
+    count_from(probs, labels, np.array(0.5, probs.dtype))
     for by_top in (False, True):
         out = Crossings.allocate(n, n_classes, True, True)
         limits = Limits(at, by_top)
         search = _Search(_read_only(probs), _read_only(labels), limits, NOT_RANDOM, out)
         in_turns(search.kind, n, probs.size, search.compiled, search.plain)
         search._decide(np.arange(n), np.array([0.1, 0.2, 0.3, 0.4]))
+    random = RandomPart(np.ones(n), np.zeros(n_classes + 1), np.nan)
+    within_each(probs, np.full(n_classes, 0.5), random, False, labels)
 
 
 def _warm_up_intervals(out: Floats) -> None:

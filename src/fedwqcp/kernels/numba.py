@@ -107,20 +107,30 @@ def valid_rows(probs: Probabilities) -> Bool:
 
 @jit_sums
 def count_from(
-    probs: Probabilities, labels: Labels, least: Any, out: tuple[Bools, Integers]
+    probs: Probabilities, labels: Labels, limits: tuple[Any, Bool], out: tuple[Bools, Integers]
 ) -> Bool:
-    """Count the probabilities of at least some number, and tell whether a label's is one."""
+    """Count the probabilities of at least some number, and tell whether a label's is one.
+
+    Numbers are those of each label, or each row, as the limits say.
+    """
+    least, by_row = limits
     covered, counts = out
     valid = True
     for i in range(len(probs)):
         total, good, n = probs[i, 0] - probs[i, 0], True, np.int32(0)
-        for j in range(probs.shape[1]):
-            total += probs[i, j]
-            good &= probs[i, j] >= 0
-            n += np.int32(probs[i, j] >= least)
+        if by_row:
+            for j in range(probs.shape[1]):
+                total += probs[i, j]
+                good &= probs[i, j] >= 0
+                n += np.int32(probs[i, j] >= least[i])
+        else:
+            for j in range(probs.shape[1]):
+                total += probs[i, j]
+                good &= probs[i, j] >= 0
+                n += np.int32(probs[i, j] >= least[j])
         valid &= good & (abs(total - 1) < SURE)
         counts[i] = n
-        covered[i] = probs[i, labels[i]] >= least
+        covered[i] = probs[i, labels[i]] >= least[i if by_row else labels[i]]
     return valid
 
 

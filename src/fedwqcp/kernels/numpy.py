@@ -190,11 +190,15 @@ class RandomPart(NamedTuple):
     """Shape (n,), or (0,) where nothing is random."""
     penalties: Floats
     """Shape (C + 1,): the score at ranks 0 to C where all masses are 0."""
-    threshold: float
+    threshold: Floats | float
+    """One for all, or shape (n,)."""
 
     def of(self, rows: slice | Integers) -> RandomPart:
         """Return the part of some rows."""
-        return self._replace(u=self.u[rows]) if self.u.size else self
+        if not self.u.size:
+            return self
+        own = self.threshold[rows] if isinstance(self.threshold, np.ndarray) else self.threshold
+        return self._replace(u=self.u[rows], threshold=own)
 
     def fits(self, place: Ranked, by_top: bool) -> Bools:
         """Tell which labels are within the threshold: of one row each, or of one row a column.
@@ -294,6 +298,22 @@ def cross_by_order(
         out.covered[:] = p[labels, rows] > value - (labels < label)
     if out.mask.size:
         out.mask[:] = (p > value - (np.arange(C)[:, None] < label)).T
+
+
+def mask_by_label(probs: Probabilities, q: Floats, random: RandomPart, by_top: bool) -> Bools:
+    """Mark the labels of a block of checked rows that are within thresholds of their own."""
+    n, C = probs.shape  # arrays here have one column per row
+    p = fixed_point(np.ascontiguousarray(probs.T)) if C <= SHORT else fixed_point(probs).T
+    order, ordered = _descending(np.minimum(p, ONE))
+    upto = np.minimum(np.cumsum(ordered, axis=0), ONE)
+    upto[-1] = ONE
+    upto = _real(upto)
+    before = np.zeros_like(upto)
+    before[1:] = upto[:-1]
+    place = Ranked(before, upto, np.arange(1, C + 1)[:, None], _real(ordered[0]))
+    mask = np.empty((n, C), np.bool_)
+    mask[np.arange(n), order] = random._replace(threshold=q[order]).fits(place, by_top)
+    return mask
 
 
 def _descending(p: Integers) -> tuple[Integers, Integers]:

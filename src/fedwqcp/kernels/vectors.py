@@ -34,6 +34,7 @@ __all__ = [
     "as_uint32",
     "bit_or",
     "broadcast",
+    "compress",
     "convert_like",
     "even_lanes",
     "floor",
@@ -218,6 +219,14 @@ def store(builder: Any, pointer: Any, at: Any, vector: Any) -> None:
     if vector.type.element == ir.IntType(1):
         vector = builder.zext(vector, place.type.pointee)
     builder.store(vector, place, align=_bytes(pointer.type.pointee))
+
+
+@instruction(lambda *_: types.void)
+def compress(builder: Any, pointer: Any, at: Any, vector: Any, mask: Any) -> None:
+    """Write the numbers where a mask is true, one after the other."""
+    place = builder.gep(pointer, [at])
+    name = f"llvm.masked.compressstore.{_name(vector)}"
+    _call(builder, name, ir.VoidType(), vector, place, mask)
 
 
 @instruction(lambda *_: types.void)
@@ -503,8 +512,9 @@ def _added(builder: Any, rows: list[Any], distance: int) -> Any:
 
 
 def _name(vector: Any) -> str:
-    """Return what LLVM calls a vector of floats."""
-    return f"v{LANES}{'f32' if vector.type.element == ir.FloatType() else 'f64'}"
+    """Return what LLVM calls a vector of floats or int32."""
+    names = {ir.FloatType(): "f32", ir.DoubleType(): "f64", I32: "i32"}
+    return f"v{LANES}{names[vector.type.element]}"
 
 
 def _constant(of: Any, values: list[int]) -> Any:

@@ -28,7 +28,7 @@ from fedwqcp._validation import (
     shown,
 )
 from fedwqcp.errors import InputError
-from fedwqcp.kernels import Integers, Ranked, dispatch
+from fedwqcp.kernels import Integers, Ranked, Sets, dispatch
 from fedwqcp.kernels.dispatch import Crossing
 from fedwqcp.kernels.numpy import (
     NOT_RANDOM,
@@ -315,6 +315,8 @@ class RankedScore(LabelScore):
         )
 
     def _mask(self, p: Probabilities, q: Floats, rule: Rule, u: Floats | None) -> Bools:
+        if self._has_own_thresholds(p, q, rule):
+            return self._within_each(p, None, q, u).mask
         if q.ndim or self._leads is None:
             return super()._mask(p, q, rule, u)
         limit = _limits(self, float(q), p.shape[1])
@@ -329,6 +331,9 @@ class RankedScore(LabelScore):
     def _measure(
         self, p: Probabilities, y: Labels, q: Floats, rule: Rule, u: Floats | None
     ) -> tuple[Bools, Integers]:
+        if self._has_own_thresholds(p, q, rule):
+            sets = self._within_each(p, y, q, u)
+            return sets.covered, sets.sizes
         if q.ndim or self._leads is None:
             return super()._measure(p, y, q, rule, u)
         limit = _limits(self, float(q), p.shape[1])
@@ -338,6 +343,16 @@ class RankedScore(LabelScore):
         assert found.covered is not None  # labels were given
         more = self._lets_in(found, float(q), rule, u)
         return found.covered | (more & (found.label == y)), found.place.rank - 1 + more
+
+    def _has_own_thresholds(self, p: Probabilities, q: Floats, rule: Rule) -> bool:
+        """Tell whether each label, or each row, has a threshold that a loop can take."""
+        by_label_or_row = q.shape in ((p.shape[1],), (len(p), 1))
+        return by_label_or_row and rule == "leq" and self._leads is not None
+
+    def _within_each(self, p: Probabilities, y: Labels | None, q: Floats, u: Floats | None) -> Sets:
+        """Find the sets, or coverage and sizes, where thresholds differ by label or by row."""
+        random = self._random_part(np.nan, p.shape[1], np.ones(len(p)) if u is None else u)
+        return dispatch.within_each(p, q, random, self._leads == "top", y)
 
     def _random_part(self, q: float, n_classes: int, u: Floats | None) -> RandomPart:
         """Return what a random part needs: the formulas of both `Leads` have one shape each."""

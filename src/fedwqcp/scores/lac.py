@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from fedwqcp._validation import Bools, Floats, Labels, Probabilities
 from fedwqcp.kernels import Integers, dispatch
@@ -38,19 +39,24 @@ class LAC(LabelScore):
         del u  # nothing is random
         return np.maximum(0.0, 1.0 - p.astype(np.float64))
 
+    def _mask(self, p: Probabilities, q: Floats, rule: Rule, u: Floats | None) -> Bools:
+        if q.ndim == 0 or rule != "leq":
+            return super()._mask(p, q, rule, u)
+        dispatch.check(p)
+        return p >= _least_of(q, p.dtype == np.float32)
+
     def _block(self, p: Probabilities, q: Floats, rule: Rule, u: Floats | None) -> Bools:
-        if q.ndim:
-            return super()._block(p, q, rule, u)
-        mask = p >= _least(float(q), p.dtype == np.float32)
+        del u  # nothing is random
+        mask = p >= _least_of(q, p.dtype == np.float32)
         return mask | self._top(p) if rule == "leq_top1" else mask
 
     def _measure(
         self, p: Probabilities, y: Labels, q: Floats, rule: Rule, u: Floats | None
     ) -> tuple[Bools, Integers]:
-        if q.ndim:
+        by_label = q.shape == (p.shape[1],) and rule == "leq"
+        if q.ndim and not by_label and q.shape != (len(p), 1):
             return super()._measure(p, y, q, rule, u)
-        least = _least(float(q), p.dtype == np.float32)
-        covered, sizes = dispatch.count_from(p, y, least)
+        covered, sizes = dispatch.count_from(p, y, _least_of(q, p.dtype == np.float32))
         if rule == "leq_top1":
             empty = np.flatnonzero(sizes == 0)
             covered[empty] = p[empty].argmax(axis=1) == y[empty]
@@ -60,6 +66,32 @@ class LAC(LabelScore):
     def _of_labels(self, p: Probabilities, y: Labels, u: Floats | None) -> Floats:
         dispatch.check(p)
         return self._of_every_label(np.take_along_axis(p, y[:, None], axis=1), u)[:, 0]
+
+
+def _least_of(q: Floats, single: bool) -> npt.NDArray[np.floating[Any]]:
+    """Return the least probability for each of some thresholds, as `_least` does for one."""
+    if q.ndim == 0:
+        return np.asarray(_least(float(q), single))
+    kind: Any = np.float32 if single else np.float64
+    bits: Any = np.int32 if single else np.int64
+    guess = (1 - np.clip(q, 0, 1)).astype(kind).view(bits)  # mostly off by one float at most
+    low, high = np.maximum(guess - bits(2), bits(-1)), guess + bits(1)
+    near = _scores_within(high, kind, q) & ~_scores_within(low, kind, q)
+    for _ in range(2):
+        inside = _scores_within(low + bits(1), kind, q)
+        low = np.where(inside, low, low + bits(1))
+    least: npt.NDArray[np.floating[Any]] = (low + bits(1)).view(kind)
+    outside = (q < 0) | (q >= 1)
+    least[outside] = np.where(q[outside] < 0, np.inf, 0)
+    far = ~(near | outside)
+    least[far] = [_least(float(one), single) for one in q[far]]
+    return least
+
+
+def _scores_within(bits: npt.NDArray[Any], kind: type, q: Floats) -> Bools:
+    """Tell which probabilities, given as bits, have a score within the thresholds; -1 has none."""
+    within: Bools = (1.0 - bits.view(kind).astype(np.float64) <= q) & (q < 1)
+    return within
 
 
 @lru_cache(maxsize=64)
