@@ -16,6 +16,9 @@ first pass alone takes as long as the floor."""
 RANDOMISED = 1.3
 """With a random part, times as long as without, at most."""
 
+OWN_THRESHOLDS = 2.0
+"""With a threshold for each label or each row, times as long as with one for all, at most."""
+
 REGRESSION = {"calibrate": 4.0, "predict": 1.2}
 THREADS = 1.6
 SLOPES = (0.95, 1.05)
@@ -75,8 +78,14 @@ def beside_peers(case: str, entries: dict[str, Any], faster: float, memory: floa
 
 
 def check_randomised(results: dict[str, Any]) -> Iterator[Row]:
-    """Compare the minima of scores with a random part with those without, in one run."""
+    """Compare minima: with a random part and without, with own thresholds and with one for all."""
     for case, entries in results.items():
+        for end in (", by label", ", by row"):
+            if (shared := case.removesuffix(end)) != case:
+                shared = shared if shared in results else shared.removesuffix(" APS")
+                found = entries["fedwqcp"]["best"] / results[shared]["fedwqcp"]["best"]
+                label, met = f"{case}: beside one threshold for all", found <= OWN_THRESHOLDS
+                yield label, f"at most {OWN_THRESHOLDS:g}", f"{found:.2f}", met
         plain = case.removesuffix(", randomised")
         if plain == case:
             continue

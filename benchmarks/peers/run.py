@@ -40,6 +40,10 @@ PEERS = ("mapie==1.6.0", "puncc==0.9.3", "crepes==0.9.1", "torchcp==1.2.1")
 SHARED = 50_000_000
 """Numbers in the inputs of two threads."""
 
+SPREAD = 0.02
+"""Standard deviation of thresholds by label and by row, as a share: that of the 0.9-quantile of
+uniform scores at 250 points is 0.02."""
+
 TORCH = "torch==2.13.0"
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
@@ -197,6 +201,11 @@ def beside_each_other(kind: Any, p: Any, y: Any) -> dict[str, Callable[[], Any]]
         name = kind.__name__ + (", randomised" if randomized else "")
         works[f"sets {name}"] = partial(score.invert, p, q, **given)
         works[f"measure {name}"] = partial(score.measure, p, y, q, **given)
+        rng = np.random.default_rng(1)
+        for own, shape in (("by label", p.shape[1]), ("by row", (len(p), 1))):
+            qs = q * (1 + SPREAD * rng.standard_normal(shape))
+            works[f"sets {name}, {own}"] = partial(score.invert, p, qs, **given)
+            works[f"measure {name}, {own}"] = partial(score.measure, p, y, qs, **given)
     if kind is fw.APS:  # without a random part it stands in the table already
         del works["sets APS"], works["measure APS"]
     return works

@@ -46,6 +46,7 @@ def numbers_in_and_out(x, y, out, truth):
     vectors.write(to, 225, vectors.popcount(a <= b))
     vectors.write(to, 226, 0.1)
     vectors.write(to, 227, vectors.reduce_max(a))
+    vectors.compress(to, 240, a, a < b)
     vectors.store(vectors.pointer(truth), 0, vectors.sign_bit(a) & (a > vectors.full_like(a, -9.0)))
     vectors.write(vectors.pointer(truth), 3, vectors.read(p, 0) < vectors.read(q, 0))
     return (
@@ -63,6 +64,7 @@ def bits_and_back(x, whole, longs, doubles):
     )
     third = vectors.to_float64(vectors.as_float32(vectors.as_uint32(a))) * vectors.broadcast(1 / 3)
     vectors.store(to, 16, vectors.as_uint32(vectors.to_float32(third)))
+    vectors.compress(to, 32, vectors.lane_index(), a > vectors.full_like(a, 0.0))
     vectors.store(
         far,
         0,
@@ -115,13 +117,13 @@ def test_numbers(dtype: type) -> None:
         numbers_in_and_out,
         REAL[:32].astype(dtype),
         REAL[32:].astype(dtype),
-        np.zeros(240, dtype),
+        np.zeros(256, dtype),
         np.zeros(16, np.bool_),
     )
 
 
 def test_bits() -> None:
-    assert_same(bits_and_back, REAL, np.zeros(32, np.uint32), np.zeros(32, np.int64), np.zeros(50))
+    assert_same(bits_and_back, REAL, np.zeros(48, np.uint32), np.zeros(32, np.int64), np.zeros(50))
 
 
 def test_rows() -> None:

@@ -358,27 +358,27 @@ def _name(agent: str | None, round: Round, *, newcomer: bool = False) -> str:
     return agent
 
 
-def _labels(sets: LabelSets) -> Iterator[list[str]]:
-    """Yield the labels of each row by name, found for many rows at once."""
+def _labels(sets: LabelSets) -> Iterator[tuple[list[str], list[int]]]:
+    """Yield the labels of each row by name, and its 0s and 1s where classes have names."""
     names = sets.classes or [str(at) for at in range(sets.mask.shape[1])]
     for start in range(0, len(sets), ROWS):
         mask, end = sets.mask[start : start + ROWS], 0
         labels = [names[at] for at in mask.nonzero()[1].tolist()]
-        for size in mask.sum(axis=1).tolist():
+        each = mask.astype(int).tolist() if sets.classes else [[]] * len(mask)
+        for size, row in zip(mask.sum(axis=1).tolist(), each, strict=True):
             begin, end = end, end + size
-            yield labels[begin:end]
+            yield labels[begin:end], row
 
 
 def _table(sets: LabelSets | Intervals, outputs: Outputs) -> str:
     """Write sets as a table, one line for each row."""
-    ids = range(len(sets)) if outputs.ids is None else outputs.ids
+    ids = range(len(sets)) if outputs.ids is None else outputs.ids.tolist()
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     if isinstance(sets, LabelSets):
         between = "; " if sets.classes else " "  # names may hold spaces
         writer.writerow(["id", "size", "labels", *sets.classes])
-        for name, labels, row in zip(ids, _labels(sets), sets.mask, strict=True):
-            each = row.astype(int).tolist() if sets.classes else []
+        for name, (labels, each) in zip(ids, _labels(sets), strict=True):
             writer.writerow([name, len(labels), between.join(labels), *each])
     else:
         writer.writerow(["id", "size", "lower", "upper"])
