@@ -40,10 +40,6 @@ PEERS = ("mapie==1.6.0", "puncc==0.9.3", "crepes==0.9.1", "torchcp==1.2.1")
 SHARED = 50_000_000
 """Numbers in the inputs of two threads."""
 
-SPREAD = 0.02
-"""Standard deviation of thresholds by label and by row, as a share: that of the 0.9-quantile of
-uniform scores at 250 points is 0.02."""
-
 TORCH = "torch==2.13.0"
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
@@ -169,7 +165,7 @@ def aps_cases(n: int, C: int, dtype: str, options: argparse.Namespace) -> dict[s
         "measure LAC": lambda: fw.LAC().measure(p, y, 0.99),
     }
     for kind in (fw.APS, fw.RAPS, fw.SAPS) if single else (fw.APS,):
-        ours |= beside_each_other(kind, p, y)
+        ours |= beside_each_other(kind, p, y, options.spread)
     found = {}
     words = f"{n:,} x {C}" if single else f"{dtype} {n:,} x {C}"
     for case, work in ours.items():
@@ -186,8 +182,8 @@ def aps_cases(n: int, C: int, dtype: str, options: argparse.Namespace) -> dict[s
     return found
 
 
-def beside_each_other(kind: Any, p: Any, y: Any) -> dict[str, Callable[[], Any]]:
-    """Sets and `measure` of a score without and with its random part."""
+def beside_each_other(kind: Any, p: Any, y: Any, spread: float) -> dict[str, Callable[[], Any]]:
+    """Sets and `measure` of a score without and with its random part, and with own thresholds."""
     import numpy as np
     import peers
 
@@ -203,7 +199,7 @@ def beside_each_other(kind: Any, p: Any, y: Any) -> dict[str, Callable[[], Any]]
         works[f"measure {name}"] = partial(score.measure, p, y, q, **given)
         rng = np.random.default_rng(1)
         for own, shape in (("by label", p.shape[1]), ("by row", (len(p), 1))):
-            qs = q * (1 + SPREAD * rng.standard_normal(shape))
+            qs = q * (1 + spread * rng.standard_normal(shape))
             works[f"sets {name}, {own}"] = partial(score.invert, p, qs, **given)
             works[f"measure {name}, {own}"] = partial(score.measure, p, y, qs, **given)
     if kind is fw.APS:  # without a random part it stands in the table already
@@ -388,6 +384,14 @@ def main() -> None:
     )
     parser.add_argument("--peers", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
+    parser.add_argument(
+        "--spread",
+        type=float,
+        default=0.02,
+        help="standard deviation of thresholds by label and by row, as a share; that of the 0.9 "
+        "quantile of uniform scores at 250 points is 0.02",
+    )
+    parser.add_argument("--few", action="store_true", help="neither two threads nor growth")
     parser.add_argument("--page", action="store_true", help="put the table into the documentation")
     options = parser.parse_args()
     environment = os.environ | dict.fromkeys(ONE_THREAD, "1")
@@ -406,7 +410,10 @@ def main() -> None:
 
     fw.warm_up(classes=options.classes)
     threads = two_threads(  # before peers are loaded, which bring pools of their own
-        SHARED, [C for C in options.classes if C >= 100], options.scale, options.repeats
+        SHARED,
+        [C for C in options.classes if C >= 100 and not options.few],
+        options.scale,
+        options.repeats,
     )
     results: dict[str, Any] = {}
     for C in options.classes:
@@ -418,7 +425,7 @@ def main() -> None:
         *goals.check(results),
         *goals.check_randomised(results),
         *goals.check_threads(threads),
-        *goals.check_growth(growth(options.page)),
+        *goals.check_growth({} if options.few else growth(options.page)),
     ]
     text = f"{table(results)}\n### Goals\n\n{goals.table(rows)}"
     gpu = ROOT / "benchmarks" / "results" / "gpu_scores.txt"

@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from fedwqcp._validation import Bools, Floats, Labels, Probabilities
 from fedwqcp.kernels import LANES, Integers, Sets
+from fedwqcp.kernels.bracket import Row
 from fedwqcp.kernels.numba import SURE, Bool, Int, jit, jit_inline, jit_part, rank_row
 from fedwqcp.kernels.simd import grouped_rows
 from fedwqcp.kernels.vectors import (
@@ -180,7 +181,7 @@ def score_row(i: Int, probs: Probabilities, labels: Labels, given: Thresholds, o
     return valid
 
 
-class Terms(NamedTuple):
+class ScoreTerms(NamedTuple):
     """What scores of sixteen labels are made of, beside mass and rank."""
 
     u: Vector
@@ -196,17 +197,20 @@ class Terms(NamedTuple):
 
 
 @jit_inline
-def terms_of(given: Thresholds, u: Vector, top: Vector) -> Terms:
+def terms_of(given: Thresholds, u: Vector, top: Vector) -> ScoreTerms:
     """Return the terms of rows, or of one row."""
     free, each = given.line
     step = broadcast(np.float32(given.penalties[2]))
     ranked = given.by_top | (each > 0)
-    return Terms(u, top, step, broadcast(free), broadcast(each), given.by_top, ranked)
+    return ScoreTerms(u, top, step, broadcast(free), broadcast(each), given.by_top, ranked)
 
 
 @jit_inline
 def judge(
-    label: tuple[Vector, Vector, Vector], terms: Terms, limits: tuple[Vector, Vector], off: Vector
+    label: tuple[Vector, Vector, Vector],
+    terms: ScoreTerms,
+    limits: tuple[Vector, Vector],
+    off: Vector,
 ) -> tuple[Vector, Vector]:
     """Return where labels are surely within their limits, and where surely beyond.
 
@@ -237,15 +241,6 @@ BELOW, ABOVE, SCRATCH = 3 * PIVOTS + 2, 4 * PIVOTS + 3, 5 * PIVOTS + 4
 """Places in the scratch buffer: heights of the pivots, mass and number of the labels above each and
 of all, and bounds on the score of a label above each pivot but not above the one before: lower
 bounds without its own part, and upper bounds with its own mass; and its length."""
-
-
-class Row(NamedTuple):
-    """Where a row begins, how long it is, and which lanes its last vector uses."""
-
-    probs: Pointer
-    at: Int
-    C: Int
-    tail: Vector
 
 
 @jit_inline
@@ -354,7 +349,7 @@ class Lists(NamedTuple):
 def list_some(j: Int, fresh: Vector, work: Any, n: tuple[Int, Int]) -> tuple[Int, Int]:
     """List those of sixteen labels that lie in the open bins; mark those above as within."""
     row, ends, q, by_row, to, listed = work
-    x = load(row.probs, row.at + j)
+    x = load(row.probs, row.start + j)
     marked = x > ends[0]
     some = fresh & (x > ends[1]) & logical_not(marked)
     if not by_row:  # a label without a limit is in, and one that nothing fits is not
@@ -482,7 +477,7 @@ def score_sorted(
 
 @jit_inline
 def score_pairs(
-    m: Int, start: tuple[Any, Any], terms: Terms, limits: tuple[Bool, Any, Any, Any], work: Any
+    m: Int, start: tuple[Any, Any], terms: ScoreTerms, limits: tuple[Bool, Any, Any, Any], work: Any
 ) -> tuple[Int, Int]:
     """Mark which of a few listed labels are surely within; keep the places of those in doubt.
 
