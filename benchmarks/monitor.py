@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedwqcp.monitor.sequence import DropTest, advance
+from fedwqcp.monitor.sequential_tests import DropTest, advance
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "results" / "monitor" / "records.jsonl"

@@ -12,7 +12,8 @@ import numpy as np
 
 from fedwqcp import methods
 from fedwqcp.errors import InputError
-from fedwqcp.federation.agent import USUAL_LIMIT, Agent
+from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.disclosure import USUAL_LIMIT
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.messages import Choice, Round
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fedwqcp as fw
-from fedwqcp.federation.agent import thresholds
+from fedwqcp.federation.predict import thresholds
 
 SETTINGS = {"dp-fedcp": {"solver": "exact"}}
 METHODS = [fw.methods.get(name, **SETTINGS.get(name, {})) for name in fw.methods.available()]

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import fedwqcp as fw
-from fedwqcp.federation.agent import Agent, thresholds
+from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import Plan, choose_method
+from fedwqcp.federation.predict import thresholds
 from fedwqcp.federation.server import Server
 from fedwqcp.methods import Method
 from fedwqcp.wire.codec import decode

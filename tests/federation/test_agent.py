@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from fedwqcp import calibrate, methods
 from fedwqcp.errors import InputError, WrongRoundError
-from fedwqcp.federation.agent import Agent, DisclosureLimit, thresholds
+from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.disclosure import DisclosureLimit
 from fedwqcp.federation.plan import Plan
+from fedwqcp.federation.predict import thresholds
 from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.local import run

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import fedwqcp as fw
 from fedwqcp.errors import ClassesError, InputError
-from fedwqcp.federation.agent import DisclosureLimit
+from fedwqcp.federation.disclosure import DisclosureLimit
 
 A = np.arange(1, 11) / 10
 B = [0.05, 0.15, 0.25, 0.35, 0.45]

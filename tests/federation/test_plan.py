@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 import fedwqcp as fw
 from fedwqcp import APS, preset
 from fedwqcp.errors import InputError
-from fedwqcp.federation.agent import Agent, thresholds
+from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import Plan, Roster, load_roster
-from fedwqcp.federation.predict import calibration_of, predict
+from fedwqcp.federation.predict import calibration_of, predict, thresholds
 from fedwqcp.federation.server import Server
 from fedwqcp.methods.fcp import FCP
 from fedwqcp.wire.codec import brief, decode, encode

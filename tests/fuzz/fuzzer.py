@@ -42,9 +42,10 @@ import numpy as np
 
 import fedwqcp as fw
 from fedwqcp.errors import FedwqcpError, InputError, QuorumError, RecordError, RoundError
-from fedwqcp.federation.agent import Agent, thresholds
+from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.audit import audit
 from fedwqcp.federation.plan import Plan, choose_method, choose_score
+from fedwqcp.federation.predict import thresholds
 from fedwqcp.federation.record import Ledger, parse
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport import folder, local

@@ -11,7 +11,7 @@ from scipy.stats import multivariate_normal
 
 import fedwqcp as fw
 from fedwqcp.errors import InputError
-from fedwqcp.federation.agent import thresholds
+from fedwqcp.federation.predict import thresholds
 from fedwqcp.methods.cphet import CPhet, density_of
 from fedwqcp.methods.cphet.densities import (
     FeatureDensities,

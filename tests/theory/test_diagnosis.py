@@ -13,7 +13,7 @@ from scipy.stats import binom
 
 import fedwqcp as fw
 from fedwqcp.errors import InputError
-from fedwqcp.federation.agent import DisclosureLimit
+from fedwqcp.federation.disclosure import DisclosureLimit
 from fedwqcp.methods.private_fedwq_cp import REPLACED, PrivateQuantile
 from fedwqcp.quantile import (
     conformal_quantile,

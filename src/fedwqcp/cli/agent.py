@@ -17,7 +17,8 @@ from fedwqcp.cli.output import AsJson, Output, rates_of, say_rates
 from fedwqcp.errors import InputError
 from fedwqcp.federation import outputs as model_outputs
 from fedwqcp.federation.advice import promised_to_new_site
-from fedwqcp.federation.agent import USUAL_LIMIT, Agent, DisclosureLimit
+from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.disclosure import USUAL_LIMIT, DisclosureLimit
 from fedwqcp.federation.outputs import (
     Outputs,
     Temperature,

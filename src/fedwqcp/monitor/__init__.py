@@ -6,7 +6,7 @@ also after a long good time, and a confidence sequence that is valid at any time
 
 from fedwqcp.monitor.monitor import Monitor, MonitorTerms, Standing
 from fedwqcp.monitor.reading import CoverageBatch, read_batches
-from fedwqcp.monitor.sequence import calibration_slack, confidence_sequence
+from fedwqcp.monitor.sequential_tests import calibration_slack, confidence_sequence
 from fedwqcp.monitor.state import (
     LogEntry,
     append_log,

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from fedwqcp._validation import as_alpha
 from fedwqcp.errors import InputError
 from fedwqcp.monitor.reading import CoverageBatch, batch_of_counts, batch_of_rows
-from fedwqcp.monitor.sequence import Count, DropTest, advance, confidence_sequence
+from fedwqcp.monitor.sequential_tests import Count, DropTest, advance, confidence_sequence
 from fedwqcp.wire.messages import check_names
 
 MOST_CLASSES = 10_000

@@ -31,7 +31,7 @@ from fedwqcp._io import (
 )
 from fedwqcp.errors import InputError, RecordError
 from fedwqcp.monitor.monitor import REMEMBERED, AgentState, Monitor, MonitorTerms, Standing
-from fedwqcp.monitor.sequence import Count
+from fedwqcp.monitor.sequential_tests import Count
 
 VERSION = 1
 """Version of the state file and of the lines of the log."""

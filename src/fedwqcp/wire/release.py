@@ -341,7 +341,7 @@ class ReleaseRecord(Roll):
         ------
         InputError
             If the agent, level or group is not part of the round, or the agent's threshold needs
-            its own data (`fedwqcp.federation.agent.thresholds`).
+            its own data (`fedwqcp.federation.predict.thresholds`).
         """
 
         def _of_group(place: int) -> Floats:

@@ -19,8 +19,9 @@ import numpy as np
 
 from fedwqcp import methods
 from fedwqcp.errors import InputError, QuorumError, RecordError
-from fedwqcp.federation.agent import Agent, localize
+from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import Plan, choose_method, choose_score, new_id
+from fedwqcp.federation.predict import localize
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport import local
 from fedwqcp.methods import Calibration

@@ -30,7 +30,8 @@ from fedwqcp.errors import (
     QuorumError,
     warn,
 )
-from fedwqcp.federation.agent import Agent, DisclosureLimit, localize
+from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.disclosure import DisclosureLimit
 from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import (
     Plan,
@@ -41,7 +42,7 @@ from fedwqcp.federation.plan import (
     part_of,
     set_rule,
 )
-from fedwqcp.federation.predict import check_ids, note_calibrated, one_based_note, scored
+from fedwqcp.federation.predict import check_ids, localize, note_calibrated, one_based_note, scored
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.secure import SecureServer, run_masked, secure_round
 from fedwqcp.federation.server import Server

@@ -26,7 +26,8 @@ import numpy.typing as npt
 
 from fedwqcp._io import exists, read, read_toml, write_atomic
 from fedwqcp.errors import BudgetError, ClassesError, FedwqcpError, InputError, traced
-from fedwqcp.federation.agent import USUAL_LIMIT, Agent, DisclosureLimit
+from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.disclosure import USUAL_LIMIT, DisclosureLimit
 from fedwqcp.federation.outputs import Outputs, load_outputs
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.predict import calibration_of, check_terms

@@ -14,7 +14,7 @@ from scipy import stats
 from fedwqcp.errors import InputError
 from fedwqcp.metrics import Rate
 from fedwqcp.monitor import calibration_slack, confidence_sequence
-from fedwqcp.monitor.sequence import ODDS, DropTest, advance
+from fedwqcp.monitor.sequential_tests import ODDS, DropTest, advance
 from fedwqcp.quantile import conformal_rank
 
 

@@ -1,0 +1,130 @@
+"""How much of its own data an agent tells in one round: the limit that a site sets for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from fedwqcp._validation import PlainSettings
+from fedwqcp.errors import InputError
+from fedwqcp.federation.plan import Plan, part_of
+from fedwqcp.methods import Calibration
+
+
+@dataclass(frozen=True)
+class DisclosureLimit(PlainSettings):
+    """How much of its own data an agent tells in one round, whatever the round asks for.
+
+    Parameters
+    ----------
+    share : float, optional
+        Of a sample of n scores at most floor(share n) become known, and always one: a local
+        threshold is one score. The round cuts n points (strata of a feature) in no more places.
+    min_class : int, optional
+        No score is revealed of a class, stratum or group with fewer points. Where the round itself
+        cuts the points, no part has fewer, unless it has none.
+
+    Raises
+    ------
+    InputError
+        If the share is not above 0 and at most 1, or the size not at least 1.
+
+    Examples
+    --------
+    >>> [DisclosureLimit().scores_of(n) for n in (3, 31, 75)]
+    [1, 6, 15]
+    """
+
+    share: float = 0.2
+    min_class: int = 10
+
+    def __post_init__(self) -> None:
+        if type(self.share) not in (int, float) or not 0 < self.share <= 1:
+            raise InputError(f"share must be above 0 and at most 1, got {self.share!r}")
+        if type(self.min_class) is not int or self.min_class < 1:
+            raise InputError(f"min_class must be an integer of at least 1, got {self.min_class!r}")
+
+    def scores_of(self, size: int) -> int:
+        """Return how many of so many scores may become known."""
+        return max(1, int(Fraction(str(self.share)) * size))
+
+    def check(self, plan: Plan, cal: Calibration, steps: int) -> None:
+        """Refuse a round whose answers would tell more than the limit."""
+        name, private = plan.round.method.name, plan.method.hides_absence
+        for group in range(len(plan.round.group_names)) or (None,):
+            self._check_cells(name, plan.method.cells(part_of(plan.round, cal, group)))
+        for (group, part), (size, revealed) in _disclosed(plan, cal, steps).items():
+            whole = part is None and (group is None or private)
+            if revealed and not whole and size < self.min_class:
+                raise InputError(
+                    f"{name} with these settings sends scores of a class or group of which this "
+                    f"agent has {size} points; it reveals none of fewer than {self.min_class}. "
+                    "Choose settings that reveal less, or, if this site may, {cure}",
+                    cure=_WIDEN,
+                )
+            if revealed > self.scores_of(size):
+                raise InputError(
+                    f"{name} with these settings can reveal {revealed} of {size} scores of single "
+                    f"people; this agent reveals at most {self.scores_of(size)}, a share of "
+                    f"{self.share:g}. Choose settings that reveal less, or, if this site may, "
+                    "{cure}",
+                    cure=_WIDEN,
+                )
+
+    def _check_cells(self, name: str, cells: Sequence[int]) -> None:
+        """Refuse cuts of the points by the round that single out few of them."""
+        n, cuts = sum(cells), len(cells) - 1
+        if n and min(size for size in cells if size) < self.min_class:
+            raise InputError(
+                f"{name} with these settings cuts this agent's points into parts, one of which has "
+                f"fewer than {self.min_class}: each must have none or at least so many. Choose "
+                "settings that reveal less, or, if this site may, {cure}",
+                cure=_WIDEN,
+            )
+        if n and cuts > self.scores_of(n):
+            raise InputError(
+                f"{name} with these settings cuts {n} points of this agent in {cuts} places, each "
+                f"of which counts as a value of one person; this agent reveals at most "
+                f"{self.scores_of(n)}, a share of {self.share:g}. Choose settings that reveal "
+                "less, or, if this site may, {cure}",
+                cure=_WIDEN,
+            )
+
+
+PRIVATE_EPSILON = 10.0
+"""An answer that spends at most so much is limited by its noise, not by the number of scores.
+
+Counting would refuse by the true size of a group, which the noise is there to hide.
+"""
+USUAL_LIMIT = DisclosureLimit()
+"""Holds unless a site says otherwise; benchmarks/disclosure.py measures what it costs."""
+
+_WIDEN = (
+    "widen its limit with limit=DisclosureLimit(share, min_class), or lift it with "
+    "allow_samples=True",
+    "widen its limit with --max-share and --min-class, or lift it with --allow-samples",
+)
+
+
+def _disclosed(
+    plan: Plan, cal: Calibration, steps: int
+) -> dict[tuple[int | None, int | None], tuple[int, int]]:
+    """Return, for each group and class, its size and how many of its scores all levels tell."""
+    sizes: dict[tuple[int, int | None, int | None], int] = {}
+    once, added = dict[Any, int](), dict[Any, int]()
+    for task in plan.tasks:
+        own = part_of(plan.round, cal.column(task.column), task.group)
+        same = dict[Any, int]()
+        for found in plan.method.reveals(own, task.alpha, steps=steps):
+            key = (task.column, task.group, found.part)
+            sizes[key] = found.size
+            here = added if found.each_level else same
+            here[key] = here.get(key, 0) + found.scores
+        once.update({key: max(revealed, once.get(key, 0)) for key, revealed in same.items()})
+    most: dict[tuple[int | None, int | None], tuple[int, int]] = {}
+    for key, size in sizes.items():  # columns are different scores of the same people
+        revealed = min(size, once.get(key, 0) + added.get(key, 0))
+        most[key[1:]] = max(most.get(key[1:], (0, 0)), (size, revealed))
+    return most
