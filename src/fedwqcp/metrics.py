@@ -79,9 +79,9 @@ class Rate:
     n: int
     hits: int
     level: float = 0.95
-    coverage: float = field(init=False)
-    low: float = field(init=False)
-    high: float = field(init=False)
+    coverage: float = field(init=False, compare=False)  # NaN of no points equals nothing
+    low: float = field(init=False, compare=False)
+    high: float = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         if not 0 <= self.hits <= self.n:
