@@ -167,6 +167,14 @@ def test_test_rows_that_also_calibrated_are_counted(three_sites):
     assert printed["also_calibrated"] == 60
 
 
+def test_an_empty_calibration_file_holds_none_of_the_test_rows(three_sites):
+    released("fedwq-cp")
+    (three_sites / "none.csv").write_text("id,label,p0,p1,p2\n")
+    printed = json.loads(predict("--calibration", "none.csv", "--json"))
+    assert printed["also_calibrated"] == 0
+    assert printed["measured"]
+
+
 def test_notes_of_labels_from_one_and_of_missing_ids(one_agent):
     assert "label 0" not in answer("fedwq-cp")
     np.savez("cal.npz", probs=np.full((40, 3), 1 / 3), labels=1 + np.arange(40) % 2, ids=range(40))

@@ -588,6 +588,29 @@ def test_risk_and_intervals_on_rows_that_calibrated_are_warned_of_too(recwarn):
     assert [text[:11] for text in _caught(recwarn)] == ["a: 60 of 60", "a: 60 of 60"]
 
 
+@pytest.mark.parametrize("with_ids", [False, True])
+def test_an_agent_without_calibration_rows_is_measured(recwarn, tmp_path, with_ids):
+    """No row calibrated, whether the empty part is known from `calibrate` or given again."""
+    none = fw.Outputs(PROBS[:0], LABELS[:0], IDS[:0] if with_ids else None)
+    test = fw.Outputs(PROBS[:60], LABELS[:60], IDS[:60] if with_ids else None)
+    some = fw.Outputs(PROBS[60:], LABELS[60:], IDS[60:] if with_ids else None)
+    release = fw.calibrate({"a": none, "b": some}, alpha=0.2, method="fcp", score="lac")
+    alone = release.measure("a", test)
+    assert alone.n == 60
+    for again in (none, calibration_of(release.round, none)):
+        assert release.measure("a", test, calibration=again) == alone
+    assert release.report(tmp_path / "page.html", {"a": test}).exists()
+    line = fw.Outputs(PROBS[:0, 0], PROBS[:0, 1])
+    there = fw.Outputs(PROBS[:60, 0], PROBS[:60, 1])
+    band = fw.calibrate({"a": line, "b": there}, alpha=0.2, method="fcp", score="absolute-residual")
+    assert band.measure("a", there, calibration=line).n == 60
+    several = fw.Outputs(PROBS[:60], PROBS[:60] > 0.3)
+    risk = fw.calibrate({"a": several}, alpha=0.3, method="fed-crc", score="multi-label")
+    with pytest.raises(InputError):
+        risk.measure_risk("a", PROBS[:0], PROBS[:0] > 0.3, calibration=several)
+    assert not _caught(recwarn)
+
+
 def test_a_release_keeps_no_calibration_rows(recwarn):
     cal = fw.Outputs(PROBS[:60].copy(), LABELS[:60], IDS[:60])
     release = fw.calibrate({"a": cal}, alpha=0.2)

@@ -243,6 +243,8 @@ def calibrated_rows(
     These are given, or were used in this process. Rows are the same by id and outputs; where ids
     are not known, by outputs alone, or by scores where calibration data are scores.
     """
+    if not len(new.values):
+        return 0
     if isinstance(calibration, Calibration):
         own = scored(Plan.of(round).score, round.key, new.in_classes(round.classes))
         return _same_rows(own.scores, calibration.scores)
@@ -252,6 +254,8 @@ def calibrated_rows(
         return 0 if values is None else _same_rows(new.values, values)
     if new.ids is None or known.ids is None:
         return _same_rows(new.values, known.values)
+    if not len(known.values):
+        return 0
     at = {str(id): place for place, id in enumerate(known.ids.tolist())}
     places = [at.get(str(id), -1) for id in new.ids.tolist()]
     same = (known.values[places] == new.values).reshape(len(places), -1).all(axis=1)
@@ -272,8 +276,8 @@ def _same_rows(new: npt.NDArray[Any], known: npt.NDArray[Any]) -> int:
     Different people may have equal outputs, of a tree say: rows count that occur once on each
     side, and a few such rows may be chance.
     """
-    if new is known:
-        return len(new)
+    if new is known or not len(known):
+        return len(known)
     a, b = (np.asarray(part, np.float64).reshape(len(part), -1) for part in (new, known))
     if a.shape[1] != b.shape[1]:
         return 0
