@@ -6,6 +6,7 @@ from hypothesis import given
 
 from fedwqcp._validation import (
     as_alpha,
+    as_class_labels,
     as_classes,
     as_floats,
     as_groups,
@@ -109,13 +110,34 @@ def test_sound_labels_pass() -> None:
             [True, False],
             r"integers from 0 to 2, got an array of bool: pass labels.astype\(int\), so that False",
         ),
-        (["0", "1"], "got an array of <U1: name the classes .* or number them from 0"),
+        (["0", "1"], r"got an array of <U1, which holds whole numbers: pass labels.astype\(int\)$"),
+        (["a", "b"], "got an array of <U1: name the classes .* or number them from 0"),
+        ([0, None], "got an array of object with missing entries .*: take these rows out first$"),
         (1, r"got shape \(\)"),
     ],
 )
 def test_wrong_labels_are_refused(labels, message: str) -> None:
     with pytest.raises(InputError, match=message):
         as_labels(labels, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["flu", None], "row 1 is missing: take such rows out first$"),
+        (np.array(["flu", NAN], dtype=object), "row 1 is missing"),
+        (np.array(["flu", 2], dtype=object), "row 1 is no text: pass all labels by name, or all"),
+        (["flu", ""], "row 1 is empty"),
+        (["flu", "COLD"], "row 1 is spelled in another way: capital letters"),
+        (["flu", "2"], "row 1 is a number: give all labels by name"),
+        (["flu", "secret"], "row 1 is none of these$"),
+    ],
+)
+def test_a_label_that_is_no_class_is_named_by_row_and_by_what_is_wrong(labels, message) -> None:
+    with pytest.raises(InputError, match=f"one of the classes 'flu', 'cold', {message}") as caught:
+        as_class_labels(labels, ("flu", "cold"))
+    assert "COLD" not in str(caught.value)
+    assert "secret" not in str(caught.value)
 
 
 def test_floats_have_the_shape_asked_for() -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache, wraps
+from math import isnan
 from numbers import Integral, Real
 from sys import float_info
 from types import NoneType, UnionType
@@ -459,7 +460,7 @@ def as_labels(labels: npt.ArrayLike, n: int, n_classes: int) -> Labels:
         cure = _cure(array)
         raise InputError(
             f"labels must be {wanted}, got an array of {array.dtype}{cure}",
-            cure=_NAMES if array.dtype.kind in "OUST" else _INTEGERS,
+            cure=_NAMES if cure.startswith(": name the classes") else _INTEGERS,
         )
     whole = np.ascontiguousarray(array, np.int64)
     if whole.view(np.uint64).max() >= n_classes:  # without a sign, negative ones are the largest
@@ -491,11 +492,24 @@ def _cure(labels: npt.NDArray[Any]) -> str:
             return " with NaN or infinite entries: take these rows out first"
         return ": {cure}" if (labels == np.rint(labels)).all() else ""
     if labels.dtype.kind in "OUST":
+        texts = [str(label).strip() for label in labels.flat]
+        if any(map(_is_missing, labels.flat)):
+            return " with missing entries (None, NaN or empty): take these rows out first"
+        if all(text.isascii() and text.isdecimal() for text in texts):
+            return ", which holds whole numbers: {cure}"
         return (
             ": name the classes in the order of the columns of the probabilities ({cure}), or "
             "number them from 0 in this order"
         )
     return ""
+
+
+def _is_missing(label: object) -> bool:
+    """Tell whether an entry of a column stands for no value: None, NaN, pandas.NA or no text."""
+    if isinstance(label, str):
+        return not label.strip()
+    nan = isinstance(label, float | np.floating) and isnan(label)
+    return label is None or nan or type(label).__name__ in ("NAType", "NaTType")
 
 
 def as_classes(classes: Sequence[str]) -> tuple[str, ...]:
@@ -583,18 +597,40 @@ def as_class_labels(labels: npt.ArrayLike, classes: Sequence[str]) -> npt.ArrayL
     if not classes or np.ma.isMaskedArray(labels) or hasattr(labels, "detach"):
         return labels
     array = as_array(labels, "labels")
-    objects = array.dtype.kind in "OT" and all(isinstance(label, str) for label in array.flat)
-    if array.ndim != 1 or not (array.dtype.kind == "U" or objects):
+    named = np.ones(array.shape, np.bool_)
+    if array.dtype.kind in "OT":
+        named = np.array([isinstance(label, str) for label in array.flat], np.bool_)
+    if array.ndim != 1 or array.dtype.kind not in "UOT" or not named.any():
         return labels
+    if (bad := first_of(~named)) is not None:
+        what = "is missing: take such rows out first"
+        if not _is_missing(array[bad]):
+            what = "is no text: pass all labels by name, or all as integers"
+        raise InputError(
+            f"labels must be one of the classes {listed(classes)}, {{row}} {what}", row=bad
+        )
     at = {name: place for place, name in enumerate(classes)}
     names, inverse = np.unique(array.astype(np.str_), return_inverse=True)
     known = [at.get(unicodedata.normalize("NFC", str(name)).strip(), -1) for name in names]
     places = np.array(known, dtype=np.int64)[inverse]
     if (bad := first_of(places < 0)) is not None:
         raise InputError(
-            f"labels must be one of the classes {listed(classes)}, {{row}} is another", row=bad
+            f"labels must be one of the classes {listed(classes)}, {{row}} "
+            f"{_no_class(str(array[bad]), classes)}",
+            row=bad,
         )
     return places
+
+
+def _no_class(label: str, classes: Sequence[str]) -> str:
+    """Say how a label differs from every class, without the label."""
+    if not label.strip():
+        return "is empty: fill it in, or take the row out"
+    if _bare(label) in map(_bare, classes):
+        return "is spelled in another way: capital letters, spaces and signs must be the same"
+    if label.strip().lstrip("+-").isdecimal():
+        return "is a number: give all labels by name, or all as numbers"
+    return "is none of these"
 
 
 def as_indicators(labels: npt.ArrayLike, shape: tuple[int | None, ...]) -> Bools:

@@ -98,6 +98,15 @@ class InputError(FedwqcpError, ValueError):
         found._by_files = self._by_files
         return found
 
+    def from_row_one(self) -> InputError:
+        """Return the same error about rows that are counted from 1, as a monitor counts them."""
+        if self.row is None:
+            return self
+        named = f"row {self.row + 1}"
+        found = type(self)(self.reason.replace("{row}", named), self.field)
+        found._by_files = self._by_files.replace("{row}", named)
+        return found
+
 
 class BudgetError(InputError):
     """An answer would spend more than is left of the agent's privacy budget."""

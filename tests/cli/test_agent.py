@@ -215,7 +215,7 @@ def test_a_release_must_be_of_the_terms_that_were_answered(three_sites):
     error = predict("--round", "round.json", release="other.json")
     assert refused(error, f"this agent has {mine}", 3)
     error = predict("--round", "release.json", release="other.json")
-    assert refused(error, "release.json", 3)
+    assert refused(error, "release.json", 2)
 
 
 def test_calibration_labels_may_lie_in_a_file_of_their_own(three_sites):
@@ -593,4 +593,4 @@ def test_a_site_that_took_no_part_predicts_by_files(tmp_path, monkeypatch):
     wrong = ("agent", "predict", "--release", "max-cp.json", "--outputs", "new.npz")
     assert "is a round, not its release" in refusal(*wrong, code=2)
     wrong = ("agent", "calibrate", "--round", "max-cp.release.json", "--outputs", "new.npz")
-    assert "is a release, not the round that it ended" in refusal(*wrong, code=3)
+    assert "is a release, not the round that it ended" in refusal(*wrong, code=2)

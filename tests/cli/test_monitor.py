@@ -70,6 +70,14 @@ def test_sets_meet_their_labels(state, tmp_path):
     assert "rows of ids and labels need their sets: --sets FILE, which `agent predict`" in said
 
 
+def test_a_coverage_given_as_alpha_is_refused_unless_it_is_meant(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ("monitor", "open", "m.json", "--agent", "a", "--alpha", 0.9)
+    assert "pass --allow-large-alpha" in refusal(*words, code=2)
+    assert not (tmp_path / "m.json").exists()
+    assert "falls below 0.1000" in call(*words, "--allow-large-alpha")
+
+
 def test_one_agent_is_named_as_the_one_that_is_watched(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     said = monitor("open", "m.json", "--agent", "zurich", "--alpha", 0.1)

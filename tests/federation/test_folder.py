@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from threading import Barrier, Thread
 
 import numpy as np
@@ -66,6 +67,30 @@ def test_a_round_of_files_equals_one_in_process(tmp_path):
 def opened(tmp_path, round=ROUND):
     open_round(round, tmp_path / "round.json")
     return tmp_path / "round.json"
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("a.json", "a.json is an agent's answer, not the round that it answers: pass the file"),
+        ("release.json", "release.json is a release, not the round that it ended: pass the file"),
+        ("roster.toml", "roster.toml is a roster, not a round: pass the file that `server open`"),
+        ("notes.txt", "notes.txt is no round: pass the file"),
+    ],
+)
+def test_a_file_that_is_no_round_is_named_as_what_it_is(tmp_path, name, says):
+    close_round(opened(tmp_path), write_all(tmp_path), tmp_path / "release.json")
+    (tmp_path / "roster.toml").write_text("agents = ['a', 'b']\n")
+    (tmp_path / "notes.txt").write_text("notes")
+    with pytest.raises(InputError, match=says):
+        read_round(tmp_path / name)
+
+
+def test_a_damaged_round_is_named_as_a_file_whatever_it_is_called(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("round").write_text('{"quorum": 2}')
+    with pytest.raises(MalformedMessageError, match=r"^/.*/round: message: "):
+        read_round(Path("round"))
 
 
 def test_running_a_step_twice_changes_nothing(tmp_path):

@@ -507,7 +507,7 @@ def test_columns_and_labels_are_found_by_the_names_of_classes(tmp_path, text, kn
     ("text", "says"),
     [
         ("melanoma,wart,label\n0.7,0.3,0\n", "classes: .* this agent lacks 'nevus'"),
-        ("melanoma,nevus,label\n0.7,0.3,wart\n", "one of the classes .* line 2 is another"),
+        ("melanoma,nevus,label\n0.7,0.3,wart\n", "one of the classes .* line 2 is none of these"),
         ("melanoma,nevus,label\n0.7,0.3,melanoma\n0.7,0.3,\n", "line 3 is empty"),
         ("melanoma,nevus,label\n0.7,,melanoma\n", "'nevus' must hold numbers .* line 2 is empty"),
     ],

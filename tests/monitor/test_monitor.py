@@ -122,6 +122,18 @@ def test_tolerance_moves_the_floor():
     assert other.floor == pytest.approx(0.85)
 
 
+def test_a_large_alpha_is_monitored_where_it_is_meant():
+    assert monitor(alpha=0.9, allow_large_alpha=True).terms.limit() == 0.9
+
+
+def test_labels_counted_from_1_are_refused_where_classes_are_monitored():
+    watch = monitor(n_classes=3)
+    with pytest.raises(InputError, match="where classes are counted from 1, pass labels - 1"):
+        watch.update(AGENTS[0], [1, 0, 1], [1, 2, 3])
+    with pytest.raises(InputError, match="row 2 is outside"):  # a monitor's first row is row 1
+        watch.update(AGENTS[0], [1, 0], [0, 3])
+
+
 def test_class_alpha_is_one_number_or_one_for_each():
     assert monitor(n_classes=2, class_alpha=0.2).terms.limit(1) == 0.2
     each = monitor(n_classes=2, class_alpha=(0.2, 0.3), tolerance=0.01).terms
@@ -132,6 +144,8 @@ def test_class_alpha_is_one_number_or_one_for_each():
     ("terms", "says"),
     [
         ({"alpha": 5}, "for 95 % coverage write 0.05"),
+        ({"alpha": 0.9}, "must be at most 0.5, got 0.9 .*for 90 % coverage write 0.1"),
+        ({"n_classes": 2, "class_alpha": (0.1, 0.9)}, "must be at most 0.5, got 0.9"),
         ({"agents": ()}, "agent"),
         ({"agents": "north"}, "tuple of names"),
         ({"agents": ("a", "a")}, "once"),

@@ -53,6 +53,28 @@ def test_sets_with_names_of_classes_meet_labels_by_name_or_number():
         assert read("id,label\n" + labels, sets=sets)[1:] == ([1, 0, 0], [1, 1, 0])
 
 
+NAMED = "id,size,labels,flu,cold\nn1,1,flu,1,0\nn2,2,flu; cold,1,1\n"
+
+
+@pytest.mark.parametrize(
+    ("labels", "says"),
+    [
+        ("n1,1\nn2,2\n", "none is 0 and the largest is 2: where classes are counted from 1"),
+        ("n1,0\nn2,7\n", "integers from 0 to 1, row 2 is outside"),
+        ("n1,-1\nn2,0\n", "row 1 is outside"),
+        ("n1,0.5\nn2,0\n", "integers from 0 to 1"),
+        ("n1,Flu\nn2,cold\n", "classes 'flu', 'cold', row 1 is spelled in another way"),
+        ("n1,flu\nn2,\n", "classes 'flu', 'cold', row 2 is empty"),
+        ("n1,flu\nn2,asthma\n", "row 2 is none of these"),
+    ],
+)
+def test_labels_of_named_sets_must_be_classes_as_everywhere(labels, says):
+    with pytest.raises(InputError, match=says) as caught:
+        read("id,label\n" + labels, sets=NAMED)
+    assert "Flu" not in str(caught.value)
+    assert "asthma" not in str(caught.value)
+
+
 def test_a_column_tells_the_agents_apart_in_order():
     found = read_batches(b"agent,covered\nb,1\na,0\nb,0\n")
     assert list(found) == ["b", "a"]

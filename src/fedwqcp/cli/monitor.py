@@ -61,6 +61,9 @@ def open_state(
             "adds a tolerance for the chance in calibration."
         ),
     ] = None,
+    allow_large_alpha: Annotated[
+        bool, typer.Option("--allow-large-alpha", help="Accept a level above 0.5.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Start to monitor agents after a release."""
@@ -71,7 +74,15 @@ def open_state(
             f"{len(sizes)} numbers"
         )
     slack = max((calibration_slack(n, alpha, agents=len(agent)) for n in sizes), default=0.0)
-    terms = MonitorTerms(alpha, tuple(agent), classes, class_alpha, delta, tolerance + slack)
+    terms = MonitorTerms(
+        alpha,
+        tuple(agent),
+        classes,
+        class_alpha,
+        delta,
+        tolerance + slack,
+        allow_large_alpha=allow_large_alpha,
+    )
     save_monitor(Monitor(terms), state, replace=False)
     output, where = Output(as_json), f"one of {len(agent)} agents" if len(agent) > 1 else agent[0]
     output.say(

@@ -10,7 +10,7 @@ import msgspec
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from fedwqcp._validation import as_alpha
+from fedwqcp._validation import as_labels, as_usual_alpha
 from fedwqcp.errors import InputError
 from fedwqcp.monitor.reading import CoverageBatch, batch_of_counts, batch_of_rows
 from fedwqcp.monitor.sequential_tests import Count, DropTest, advance, confidence_sequence
@@ -46,6 +46,8 @@ class MonitorTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Probability that any alarm is ever false, between one calibration and the next.
     tolerance : float, optional
         How much less than 1 - alpha is still accepted, such as `calibration_slack` gives.
+    allow_large_alpha : bool, optional
+        Accept an alpha above 0.5; by default it is refused, as it is most likely a coverage.
 
     Raises
     ------
@@ -59,9 +61,10 @@ class MonitorTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     class_alpha: float | tuple[float, ...] | None = None
     delta: float = 0.05
     tolerance: float = 0.0
+    allow_large_alpha: bool = False
 
     def __post_init__(self) -> None:
-        as_alpha(self.alpha)
+        as_usual_alpha(self.alpha, allow_large=self.allow_large_alpha)
         if not isinstance(self.agents, tuple):
             raise InputError(f"agents must be a tuple of names, got {self.agents!r}")
         check_names(self.agents)
@@ -100,7 +103,7 @@ class MonitorTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """
         alpha = self.alpha if label is None or self.class_alpha is None else self.class_alpha
         own = alpha[label] if isinstance(alpha, tuple) and label is not None else alpha
-        return as_alpha(own) + self.tolerance
+        return as_usual_alpha(own, allow_large=self.allow_large_alpha) + self.tolerance
 
     def share(self, label: int | None = None) -> float:
         """Return the part of delta that one stream of an agent spends.
@@ -251,8 +254,11 @@ class Monitor:
         digest = () if name is None else (_digest(name),)
         if digest and digest[0] in site.batches:
             raise InputError(f"agent {agent!r}: this batch was already added; nothing is changed")
-        if terms.n_classes and (batch.classes >= terms.n_classes).any():
-            raise InputError(f"labels must be from 0 to {terms.n_classes - 1}, one is outside")
+        if terms.n_classes:
+            try:
+                as_labels(batch.classes, len(batch.classes), terms.n_classes)
+            except InputError as error:
+                raise error.from_row_one() from None
         self.sites[agent] = replace(
             site,
             rows=advance(site.rows, batch.sizes, batch.hits, terms.limit(), terms.share()),

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._validation import Labels
+from fedwqcp._validation import Labels, as_class_labels, as_labels
 from fedwqcp.errors import InputError
 
 _KINDS = ("n", "covered", "labels", "lower")
@@ -233,7 +233,8 @@ def _joined(
             {"id": row["id"], "labels": [at[name] for name in at if row[name] == "1"]}
             for row in sets
         ]
-        rows = [{**row, "label": at.get(str(row.get("label")), row.get("label"))} for row in rows]
+        labels = _class_labels(rows, tuple(at))
+        rows = [{**row, "label": label} for row, label in zip(rows, labels, strict=True)]
     known = {str(row.get("id")): row for row in sets}
     if len(known) < len(sets):
         raise InputError("sets: each row must have an id of its own")
@@ -262,6 +263,23 @@ def _class_names(sets: Sequence[Mapping[str, Any]]) -> list[str]:
         if row.get("labels") != "; ".join(str(name) for name in names if row.get(name) == "1"):
             return []
     return names
+
+
+def _class_labels(rows: Sequence[Mapping[str, Any]], classes: Sequence[str]) -> list[int]:
+    """Return the labels of rows, by name or all of them by number, as numbers of classes."""
+    texts = ["" if row.get("label") is None else str(row["label"]) for row in rows]
+    labels = np.array(texts, dtype=np.str_)
+    if not set(texts) <= set(classes):
+        try:
+            numbers = labels.astype(np.float64)
+            labels = numbers.astype(np.int64) if (numbers == np.rint(numbers)).all() else numbers
+        except (ValueError, OverflowError):  # names, or something else, which is refused below
+            pass
+    try:
+        checked = as_labels(as_class_labels(labels, classes), len(rows), len(classes))
+    except InputError as error:
+        raise error.from_row_one() from None
+    return [int(label) for label in checked]
 
 
 def _column(rows: Iterable[Mapping[str, Any]], name: str) -> list[float]:

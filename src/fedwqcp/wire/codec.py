@@ -436,14 +436,15 @@ def brief(release: R) -> R:
 
 
 class _Keys(msgspec.Struct):
-    """What tells a round from a release, without reading either."""
+    """What tells rounds, releases and answers apart, without reading any."""
 
     quorum: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     outcomes: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    answers: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
-def holds(data: bytes) -> Literal["round", "release"] | None:
-    """Tell whether bytes look like a round or a release; None for answers and anything else."""
+def holds(data: bytes) -> Literal["round", "release", "answer"] | None:
+    """Tell whether bytes look like a round, a release or an answer; None for anything else."""
     try:
         _check_extent(data, release=True)
         keys = msgspec.json.decode(data, type=_Keys)
@@ -451,6 +452,8 @@ def holds(data: bytes) -> Literal["round", "release"] | None:
         return None
     if keys.outcomes is not msgspec.UNSET:
         return "release"
+    if keys.answers is not msgspec.UNSET:
+        return "answer"
     return None if keys.quorum is msgspec.UNSET else "round"
 
 

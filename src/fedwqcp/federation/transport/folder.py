@@ -103,11 +103,18 @@ def open_round(round: Round, path: Path) -> None:
 def read_round(path: Path) -> Round:
     """Read the terms of a round."""
     data = read(path)
-    if holds(data) == "release":
-        raise MalformedMessageError(
-            str(path), "round", "this is a release, not the round that it ended: pass the round"
+    found = {
+        "release": "a release, not the round that it ended",
+        "answer": "an agent's answer, not the round that it answers",
+    }.get(str(holds(data)))
+    if found is None and not data.lstrip().startswith(b"{"):
+        found = "a roster, not a round" if path.suffix == ".toml" else "no round"
+    if found is not None:
+        raise InputError(
+            f"{path} is {found}: pass the file that `server open` wrote (round-ID.json)"
         )
-    return decode(data, Round, source=str(path))
+    # an error takes a bare name without .json for an agent's
+    return decode(data, Round, source=str(path if path.suffix == ".json" else path.absolute()))
 
 
 def write_answer(agent: Agent, path: Path, ask: Path | None = None) -> bool:
@@ -175,7 +182,7 @@ def answer_files(round: Path, given: Sequence[Path], out: Path) -> list[Path]:
 def _is_sent(file: Path) -> bool:
     """Tell whether a file is a round or a release, such as the copy that an agent was sent."""
     try:
-        return holds(read(file)) is not None
+        return holds(read(file)) in ("round", "release")
     except InputError:  # refused by its name when answers are read
         return False
 
