@@ -157,6 +157,7 @@ def test_experiments_as_json(tmp_path, monkeypatch):
 
 
 def test_tables_counts_the_published_cells_that_a_reading_gives(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")  # xdist's workers have 80, where names are cut
     results = Path(__file__).resolve().parents[2] / "results"
     monkeypatch.setattr(bench, "write", lambda source, out, against: (out / "explained.md",))
     found = facts("tables", results)
