@@ -246,7 +246,7 @@ class InfiniteThresholdWarning(UserWarning):
 
 
 class CalibrationRowsWarning(UserWarning):
-    """Coverage is measured on rows that also calibrated: it says nothing about new cases."""
+    """Measured test rows are like calibration rows, which say nothing about new cases."""
 
 
 class OneBasedLabelsWarning(UserWarning):

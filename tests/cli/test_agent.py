@@ -160,18 +160,18 @@ def test_empty_sets_are_counted_explained_and_can_be_forbidden(three_sites):
 def test_test_rows_that_also_calibrated_are_counted(three_sites):
     released("fedwq-cp")
     own = ("--calibration", "st-mary.npz")
-    assert "also calibrated" not in predict(*own)
+    assert "calibration row" not in predict(*own)
     said = predict(*own, "--outputs", "st-mary.npz")
-    assert "note: 60 of 60 test rows also calibrated: what they measure says nothing" in said
+    assert "note: 60 of 60 test rows look the same as calibration rows (equal outputs" in said
     printed = json.loads(predict(*own, "--outputs", "st-mary.npz", "--json"))
-    assert printed["also_calibrated"] == 60
+    assert printed["like_calibration"] == 60
 
 
 def test_an_empty_calibration_file_holds_none_of_the_test_rows(three_sites):
     released("fedwq-cp")
     (three_sites / "none.csv").write_text("id,label,p0,p1,p2\n")
     printed = json.loads(predict("--calibration", "none.csv", "--json"))
-    assert printed["also_calibrated"] == 0
+    assert printed["like_calibration"] == 0
     assert printed["measured"]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+from copy import copy
 from dataclasses import replace
 from fractions import Fraction
 from math import inf
@@ -497,6 +499,12 @@ def test_missing_ids_hide_no_other_mistake():
             call()
 
 
+@pytest.mark.parametrize("shape", [(60, 1), (60, 2)])
+def test_ids_are_one_for_each_row(shape):
+    with pytest.raises(InputError, match=r"ids must have shape \(60,\), got shape \(60, [12]\)"):
+        fw.Outputs(PROBS[:60], LABELS[:60], np.arange(np.prod(shape)).reshape(shape))
+
+
 def test_no_rows_need_no_ids_of_a_type():
     release = fw.calibrate({"a": SITE}, alpha=0.2)
     assert len(release.predict_set("a", NEW[:0], ids=[])) == 0
@@ -523,15 +531,15 @@ def test_coverage_on_rows_that_calibrated_is_warned_of_once(recwarn, method, cop
     tested = fw.Outputs(SITE.values.copy(), SITE.labels, SITE.ids) if copied else SITE
     release.measure("a", tested, alpha=[0.2, 0.4])
     assert _caught(recwarn) == [
-        "a: 60 of 60 test rows also calibrated: what they measure says nothing about new cases; "
-        "test on rows that were not used to calibrate"
+        "a: 60 of 60 test rows have the id and outputs of a calibration row: a measure on rows "
+        "that calibrated says nothing about new cases; test on rows that were not used to calibrate"
     ]
 
 
 def test_only_the_rows_that_calibrated_are_counted(recwarn):
     release = fw.calibrate({"a": SITE}, alpha=0.2)
     release.measure("a", PROBS[40:100], LABELS[40:100], ids=IDS[40:100])
-    assert _caught(recwarn)[0].startswith("a: 20 of 60 test rows also calibrated")
+    assert _caught(recwarn)[0].startswith("a: 20 of 60 test rows have the id and")
     release.measure("a", NEW, Y, ids=NEW_IDS)
     release.measure("a", NEW, Y, ids=IDS[:60])  # numbered anew: other people under the same ids
     assert len(_caught(recwarn)) == 1
@@ -543,13 +551,57 @@ def test_without_ids_rows_are_known_by_their_outputs_if_at_least_half_of_them_ca
     release.measure("a", PROBS[31:91], LABELS[31:91])
     assert not _caught(recwarn)
     release.measure("a", PROBS[30:90], LABELS[30:90])
-    assert _caught(recwarn)[0].startswith("a: 30 of 60 test rows also calibrated")
+    assert _caught(recwarn)[0].startswith("a: 30 of 60 test rows look the same as")
 
 
-def test_outputs_that_nobody_keeps_are_known_by_their_array(recwarn):
-    release = fw.calibrate({"a": fw.Outputs(PROBS, LABELS, IDS)}, alpha=0.2)
+@pytest.mark.parametrize("kept", [False, True])
+def test_rows_are_compared_with_what_calibrated_then_whoever_keeps_it(recwarn, kept):
+    """Neither a change of the arrays afterwards nor who keeps them alters what is said."""
+    buffer = PROBS.copy()
+    cal = fw.Outputs(buffer, LABELS, IDS)
+    release = fw.calibrate({"a": cal}, alpha=0.2)
+    buffer[:] = buffer[::-1].copy()
+    if not kept:
+        del cal
+    release.measure("a", buffer, LABELS, ids=IDS)
+    release.measure("a", PROBS, LABELS, ids=[f"new {id}" for id in IDS])
+    assert not _caught(recwarn)
     release.measure("a", PROBS, LABELS, ids=IDS)
-    assert _caught(recwarn)[0].startswith("a: 120 of 120 test rows also calibrated")
+    assert _caught(recwarn)[0].startswith("a: 120 of 120 test rows have the id and outputs")
+
+
+def test_rows_without_ids_are_alike_only_where_chance_cannot_make_them_so(recwarn):
+    """Rounded outputs of different people are often equal, and a few rows may be."""
+    cal, new = PROBS[:60], PROBS[60:]
+    for digits in (3, 6):
+        rounded = fw.Outputs(cal.round(digits), LABELS[:60])
+        release = fw.calibrate({"a": rounded}, alpha=0.2, score="lac")
+        release.measure("a", cal.round(digits), LABELS[:60])
+    release = fw.calibrate({"a": fw.Outputs(cal, LABELS[:60])}, alpha=0.2, score="lac")
+    release.measure("a", cal[:9], LABELS[:9])
+    release.measure("a", np.concatenate([cal[:20], cal[:20]]), LABELS[:40])
+    twice = fw.Outputs(np.concatenate([cal, cal]), LABELS)
+    release.measure("a", new, LABELS[60:])
+    fw.calibrate({"a": twice}, alpha=0.2, score="lac").measure("a", cal, LABELS[:60])
+    whole = fw.Outputs(np.arange(60.0), np.arange(60.0) + 1)
+    fw.calibrate({"a": whole}, alpha=0.2, score="absolute-residual").measure("a", whole)
+    assert not _caught(recwarn)
+    release.measure("a", cal[:10], LABELS[:10])
+    assert _caught(recwarn) == [
+        "a: 10 of 10 test rows look the same as calibration rows (equal outputs; no ids tell them "
+        "apart): a measure on rows that calibrated says nothing about new cases; test on rows that "
+        "were not used to calibrate"
+    ]
+
+
+def test_scores_that_calibrated_are_known_too(recwarn):
+    u = fw.uniforms("k", [str(id) for id in IDS[:60]])
+    scores = fw.APS().of(PROBS[:60], LABELS[:60], u=u)
+    own = fw.Calibration(scores, LABELS[:60], n_classes=3)
+    release = fw.calibrate({"a": own}, alpha=0.2, score="aps", key="k")
+    release.measure("a", PROBS[:60], LABELS[:60], ids=IDS[:60])
+    assert _caught(recwarn)[0].startswith("a: 60 of 60 test rows look the same as calibration rows")
+    assert "equal scores" in _caught(recwarn)[0]
 
 
 def test_equal_outputs_of_different_people_are_no_calibration_rows(recwarn):
@@ -563,7 +615,7 @@ def test_equal_outputs_of_different_people_are_no_calibration_rows(recwarn):
     assert not _caught(recwarn)
     again = fw.Outputs(leaves.copy(), LABELS[:60], IDS[:60])
     release.measure("a", again, calibration=cal)
-    assert _caught(recwarn)[0].startswith("a: 60 of 60 test rows also calibrated")
+    assert _caught(recwarn)[0].startswith("a: 60 of 60 test rows have the id and")
 
 
 @pytest.mark.parametrize("scored", [False, True])
@@ -575,7 +627,7 @@ def test_calibration_data_that_are_given_again_are_compared(recwarn, scored):
     other.measure("a", PROBS[20:80], LABELS[20:80])
     assert not _caught(recwarn)
     other.measure("a", PROBS[20:80], LABELS[20:80], calibration=own)
-    assert _caught(recwarn)[0].startswith("a: 40 of 60 test rows also calibrated")
+    assert _caught(recwarn)[0].startswith("a: 40 of 60 test rows look the same as")
 
 
 def test_risk_and_intervals_on_rows_that_calibrated_are_warned_of_too(recwarn):
@@ -611,11 +663,11 @@ def test_an_agent_without_calibration_rows_is_measured(recwarn, tmp_path, with_i
     assert not _caught(recwarn)
 
 
-def test_a_release_keeps_no_calibration_rows(recwarn):
-    cal = fw.Outputs(PROBS[:60].copy(), LABELS[:60], IDS[:60])
-    release = fw.calibrate({"a": cal}, alpha=0.2)
-    del cal
-    release.measure("a", PROBS[:60], LABELS[:60], ids=IDS[:60])
+def test_what_is_known_of_calibration_rows_stays_in_this_process(recwarn):
+    release = fw.calibrate({"a": SITE}, alpha=0.2)
+    copies = [pickle.loads(pickle.dumps(release)), copy(release), replace(release)]
+    for one in copies:
+        one.measure("a", SITE)
     assert not _caught(recwarn)
 
 

@@ -29,9 +29,8 @@ from fedwqcp.federation.outputs import (
 )
 from fedwqcp.federation.plan import Plan, part_of
 from fedwqcp.federation.predict import (
-    calibrated_note,
-    calibrated_rows,
     calibration_of,
+    calibration_rows,
     check_terms,
     one_based_note,
 )
@@ -215,7 +214,7 @@ def predict(
     ready = new if own is None else probabilities(new, own)
     sets = predict_sets(terms, who, ready, alpha=alpha, calibration=cal, allow_empty=allow_empty)
     found = rates_of(name, terms.round, sets, new)
-    rows = calibrated_rows(terms.round, who, ready, again) if found else 0
+    rows, note = calibration_rows(terms.round, ready, again) if found else (0, "")
     out = out or folder.default_name(terms.round, "sets", agent=name, end=".csv")
     keep_apart(out, release, outputs, calibration, calibration_labels, round, labels, kept)
     write_atomic(out, _table(sets, new).encode())
@@ -223,17 +222,17 @@ def predict(
     empty = float(sets.empty().mean()) if len(sets) else None
     said = "" if size is None else f"; mean size {size:.4g}, {empty:.1%} empty"
     output.say(f"{len(sets)} sets in {out}{said}")
-    for note in _without_ids(terms.round, new):
-        output.say(note, style="yellow")
+    for line in _without_ids(terms.round, new):
+        output.say(line, style="yellow")
     level = terms.round.alphas[0] if alpha is None else alpha
     if new_site:
         output.say(promised_to_new_site(terms, level)[0])
     if empty and isinstance(sets, LabelSets):
         output.say(_EMPTY)
     say_rates(found, level, output)
-    if rows:
-        output.say(f"note: {calibrated_note(rows, len(sets))}", style="yellow")
-    facts = {"size": size, "empty": empty, "measured": found, "also_calibrated": rows}
+    if note:
+        output.say(f"note: {note}", style="yellow")
+    facts = {"size": size, "empty": empty, "measured": found, "like_calibration": rows}
     output.done(agent=name, sets=out, n=len(sets), **facts)
 
 

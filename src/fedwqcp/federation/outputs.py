@@ -155,6 +155,8 @@ class Outputs:
                 raise InputError(
                     f"{what} must have one entry for each of the {len(array)} rows, got {len(part)}"
                 )
+            if part is not None and what == "ids" and part.ndim != 1:
+                raise InputError(f"ids must have shape ({len(part)},), got shape {part.shape}")
             fields[what] = part
         for name, value in fields.items():
             object.__setattr__(self, name, value)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+import math
+import os
+from collections.abc import Iterable
 from dataclasses import fields
-from typing import Any
-from weakref import WeakValueDictionary
+from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from fedwqcp._validation import Floats, as_floats, as_indicators
 from fedwqcp.errors import InputError, WrongRoundError
-from fedwqcp.federation.outputs import Outputs, named_by_line, row_uniforms
+from fedwqcp.federation.outputs import ROWS, Outputs, named_by_line, row_uniforms
 from fedwqcp.federation.plan import Plan, part_of, set_rule
 from fedwqcp.methods import Calibration
 from fedwqcp.scores import IntervalScore, LabelScore, Score, name_of
@@ -223,70 +224,88 @@ def localize(
     return plan.method.localize(outcome, own, release.position(agent, task), this.alpha, features)
 
 
-_CALIBRATED: WeakValueDictionary[tuple[str, str, str], Any] = WeakValueDictionary()
-"""What agents of this process calibrated on, by round and agent, while its owner keeps it."""
+ENOUGH = 10
+"""So many rows without ids must be alike before it is said: fewer may be chance."""
+_SECRET = int.from_bytes(os.urandom(8), "big")
+"""Key of the fingerprints of this process."""
 
 
-def note_calibrated(round: Round, agents: Mapping[str, object]) -> None:
-    """Remember which outputs calibrated, so that `calibrated_rows` knows them; none is kept."""
-    for name, data in agents.items():
-        if isinstance(data, Outputs):
-            _CALIBRATED[round.id, name, "outputs"] = data
-            _CALIBRATED[round.id, name, "values"] = data.values
+class Fingerprints(NamedTuple):
+    """Keyed hashes of an agent's rows, which tell equal rows of this process and show none."""
+
+    values: npt.NDArray[np.uint64]
+    ids: npt.NDArray[np.int64] | None
+    of_scores: bool
 
 
-def calibrated_rows(
-    round: Round, agent: str | None, new: Outputs, calibration: Outputs | Calibration | None = None
-) -> int:
-    """Count the test rows that also calibrated, where the calibration data are at hand.
+def fingerprints(data: Outputs | Calibration) -> Fingerprints:
+    """Return the hash of each row's outputs (of its scores in a `Calibration`), and of its id."""
+    rows = _table(data)
+    hashes, by = np.empty(len(rows), np.uint64), _multipliers(rows.shape[1])
+    for start in range(0, len(rows), ROWS):
+        words = np.ascontiguousarray(rows[start : start + ROWS]).view(np.uint64)
+        words = words ^ (words >> np.uint64(32))  # short numbers end in zeros
+        np.einsum("ij,j->i", words, by, out=hashes[start : start + ROWS])
+    ids = None if isinstance(data, Calibration) else data.ids
+    if ids is not None:  # str: 7 in one file, "7" in another
+        ids = np.fromiter((hash(str(id)) for id in ids.tolist()), np.int64, len(ids))
+    return Fingerprints(hashes, ids, isinstance(data, Calibration))
 
-    These are given, or were used in this process. Rows are the same by id and outputs; where ids
-    are not known, by outputs alone, or by scores where calibration data are scores.
+
+def calibration_rows(
+    round: Round, new: Outputs, known: Outputs | Calibration | Fingerprints | None
+) -> tuple[int, str]:
+    """Count the test rows that are like rows of an agent's calibration data, and say it.
+
+    With ids on both sides, rows are alike that have the same id and outputs. Without, nobody
+    knows: those count whose outputs (scores, where calibration data are scores) have more than six
+    decimals and occur once on each side, if they are half of the test rows and at least `ENOUGH`.
     """
-    if not len(new.values):
-        return 0
-    if isinstance(calibration, Calibration):
-        own = scored(Plan.of(round).score, round.key, new.in_classes(round.classes))
-        return _same_rows(own.scores, calibration.scores)
-    known = calibration or _CALIBRATED.get((round.id, str(agent), "outputs"))
-    if known is None:
-        values = _CALIBRATED.get((round.id, str(agent), "values"))
-        return 0 if values is None else _same_rows(new.values, values)
-    if new.ids is None or known.ids is None:
-        return _same_rows(new.values, known.values)
-    if not len(known.values):
-        return 0
-    at = {str(id): place for place, id in enumerate(known.ids.tolist())}
-    places = [at.get(str(id), -1) for id in new.ids.tolist()]
-    same = (known.values[places] == new.values).reshape(len(places), -1).all(axis=1)
-    return int(np.count_nonzero(same & (np.array(places) >= 0)))
-
-
-def calibrated_note(rows: int, n: int) -> str:
-    """Say what a measure on rows that calibrated is worth."""
-    return (
-        f"{rows} of {n} test rows also calibrated: what they measure says nothing about new cases; "
-        "test on rows that were not used to calibrate"
+    n = len(new.values)
+    if known is None or not n:
+        return 0, ""
+    if isinstance(known, Outputs):
+        known = known.in_classes(round.classes)
+    there = known if isinstance(known, Fingerprints) else fingerprints(known)
+    own: Outputs | Calibration = new.in_classes(round.classes)
+    if there.of_scores and isinstance(own, Outputs):
+        own = scored(Plan.of(round).score, round.key, own)
+    here = fingerprints(own)
+    if here.ids is not None and there.ids is not None:
+        pairs = here.values ^ here.ids.view(np.uint64), there.values ^ there.ids.view(np.uint64)
+        count = int(np.count_nonzero(np.isin(*pairs)))
+        how = "have the id and outputs of a calibration row"
+    else:
+        rows = _table(own)
+        long = (np.round(rows, 6) != rows).any(axis=1)
+        count = len(np.intersect1d(_once(here.values[long]), _once(there.values)))
+        count = count if count >= max(ENOUGH, n / 2) else 0
+        what = "scores" if there.of_scores else "outputs"
+        how = f"look the same as calibration rows (equal {what}; no ids tell them apart)"
+    return count, "" if not count else (
+        f"{count} of {n} test rows {how}: a measure on rows that calibrated says nothing about new "
+        "cases; test on rows that were not used to calibrate"
     )
 
 
-def _same_rows(new: npt.NDArray[Any], known: npt.NDArray[Any]) -> int:
-    """Count the rows of one array that are in another, if at least half of them are.
+def _table(data: Outputs | Calibration) -> Floats:
+    """Return what a model put out, or its scores, as a table."""
+    values = data.scores if isinstance(data, Calibration) else data.values
+    return np.asarray(values, np.float64).reshape(len(values), math.prod(values.shape[1:]))
 
-    Different people may have equal outputs, of a tree say: rows count that occur once on each
-    side, and a few such rows may be chance.
-    """
-    if new is known or not len(known):
-        return len(known)
-    a, b = (np.asarray(part, np.float64).reshape(len(part), -1) for part in (new, known))
-    if a.shape[1] != b.shape[1]:
-        return 0
-    near = np.isin(a[:, 0], b[:, 0])
-    if 2 * np.count_nonzero(near) < len(a):
-        return 0
-    here, there = (Counter(row.tobytes() for row in part) for part in (a[near], b))
-    shared = sum(here[row] == there[row] == 1 for row in here)
-    return shared if 2 * shared >= len(a) else 0
+
+@cache
+def _multipliers(columns: int) -> npt.NDArray[np.uint64]:
+    """Return a random odd number for each column, the same ones throughout the process."""
+    drawn = np.random.default_rng(_SECRET).integers(2**64, size=columns, dtype=np.uint64)
+    return drawn | np.uint64(1)
+
+
+def _once(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Return the values that occur once."""
+    found, counts = np.unique(values, return_counts=True)
+    alone: npt.NDArray[np.uint64] = found[counts == 1]
+    return alone
 
 
 def check_terms(release: ReleaseRecord, answered: Round) -> None:

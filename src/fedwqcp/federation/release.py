@@ -18,10 +18,11 @@ from fedwqcp.errors import CalibrationRowsWarning, InputError, warn
 from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.predict import (
-    calibrated_note,
-    calibrated_rows,
+    Fingerprints,
     calibration_of,
+    calibration_rows,
     check_ids,
+    fingerprints,
     predict,
 )
 from fedwqcp.methods import Calibration
@@ -36,6 +37,9 @@ NEW_SITE = "new site"
 """How measures call a site that took no part."""
 MOST_SHOWN = 10
 """Agents in a printed release."""
+
+_FINGERPRINTS = "_fingerprints"
+"""Where a release has those of its calibration rows: in this process, in no file and no copy."""
 
 T = TypeVar("T")
 
@@ -355,8 +359,8 @@ class Release(ReleaseRecord):
         Warns
         -----
         CalibrationRowsWarning
-            If rows also calibrated, as far as this process knows: the arrays that `calibrate` was
-            given are still there, or ``calibration`` is.
+            If rows have the id and outputs of calibration rows, or without ids look the same. These
+            are ``calibration``; or what `calibrate` was given, if it returned this release.
         """
         check_arguments(Release.measure, locals())
         if isinstance(self.score, MultiLabel):
@@ -491,9 +495,9 @@ class Release(ReleaseRecord):
         calibration: Calibration | Outputs | None = None,
     ) -> None:
         """Warn of test rows that also calibrated, where the calibration data are at hand."""
-        if rows := calibrated_rows(self.round, agent, new, calibration):
-            who = NEW_SITE if agent is None else agent
-            warn(f"{who}: {calibrated_note(rows, len(new.values))}", CalibrationRowsWarning)
+        _, note = known_rows(self, agent, new, calibration)
+        if note:
+            warn(f"{NEW_SITE if agent is None else agent}: {note}", CalibrationRowsWarning)
 
     def _truth(self, new: Outputs) -> npt.NDArray[Any]:
         """Return the labels of test points, as numbers where they are names of classes."""
@@ -543,6 +547,10 @@ class Release(ReleaseRecord):
         for level in given:
             self.tasks_of(as_alpha(level))
         return {float(level): work(float(level)) for level in given}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the fingerprints of calibration rows in this process."""
+        return {name: part for name, part in vars(self).items() if name != _FINGERPRINTS}
 
     def __repr__(self) -> str:
         head, *rows = self._rows()
@@ -636,6 +644,23 @@ class Release(ReleaseRecord):
             return "none" if isinstance(self.outcomes[0], PerAgentThresholds) else "own data"
         low, high = float(np.min(found)), float(np.max(found))
         return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
+
+
+def keep_fingerprints(release: Release, data: Mapping[str, Outputs | Calibration]) -> None:
+    """Let `known_rows` know the rows that calibrated, none of which is kept."""
+    vars(release)[_FINGERPRINTS] = {name: fingerprints(part) for name, part in data.items()}
+
+
+def known_rows(
+    release: Release,
+    agent: str | None,
+    new: Outputs,
+    calibration: Calibration | Outputs | None = None,
+) -> tuple[int, str]:
+    """Count test rows that are like calibration rows, given or of this process, and say it."""
+    known: dict[str | None, Fingerprints] = vars(release).get(_FINGERPRINTS, {})
+    there = known.get(agent) if calibration is None else calibration
+    return calibration_rows(release.round, new, there)
 
 
 def _wrapped(text: str) -> list[str]:

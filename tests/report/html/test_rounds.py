@@ -270,7 +270,7 @@ def test_a_report_says_that_test_rows_also_calibrated(tmp_path):
     probs = rng.dirichlet([1, 2, 3], size=60)
     site = fw.Outputs(probs, [rng.choice(3, p=p) for p in probs], ids=np.arange(60))
     release = fw.calibrate({"a": site, "b": site}, alpha=0.2)
-    with pytest.warns(fw.CalibrationRowsWarning, match="^a: 60 of 60 test rows also calibrated"):
+    with pytest.warns(fw.CalibrationRowsWarning, match="^a: 60 of 60 test rows have the id"):
         release.report(tmp_path / "page.html", {"a": site})
     said = " ".join(Read((tmp_path / "page.html").read_text()).words)
-    assert "a: 60 of 60 test rows also calibrated: what they measure says nothing about" in said
+    assert "a: 60 of 60 test rows have the id and outputs of a calibration row: a measure" in said

@@ -42,8 +42,8 @@ from fedwqcp.federation.plan import (
     part_of,
     set_rule,
 )
-from fedwqcp.federation.predict import check_ids, localize, note_calibrated, one_based_note, scored
-from fedwqcp.federation.release import Release
+from fedwqcp.federation.predict import check_ids, localize, one_based_note, scored
+from fedwqcp.federation.release import Release, keep_fingerprints
 from fedwqcp.federation.secure import SecureServer, run_masked, secure_round
 from fedwqcp.federation.server import Server
 from fedwqcp.methods import Calibration, Method
@@ -215,7 +215,9 @@ def calibrate(
     _warn_of_infinite(release, cals)
     if note := one_based_note(release.score, agents.values()):
         warn(note, OneBasedLabelsWarning)
-    note_calibrated(release.round, agents)
+    if release.round.score.name != "custom":  # of which nothing is measured here
+        given = {n: data if isinstance(data, Outputs) else cals[n] for n, data in agents.items()}
+        keep_fingerprints(release, given)
     return release
 
 

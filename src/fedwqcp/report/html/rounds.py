@@ -18,15 +18,13 @@ from fedwqcp.federation.advice import next_step, promised_to_new_site
 from fedwqcp.federation.outputs import Outputs, load_outputs
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.predict import (
-    calibrated_note,
-    calibrated_rows,
     calibration_of,
     check_ids,
     predict,
 )
 from fedwqcp.federation.predict import thresholds as agents_thresholds
 from fedwqcp.federation.record import load
-from fedwqcp.federation.release import Release
+from fedwqcp.federation.release import Release, known_rows
 from fedwqcp.methods import Calibration
 from fedwqcp.metrics import FEWEST
 from fedwqcp.quantile import conformal_quantile, conformal_rank
@@ -235,8 +233,8 @@ class _Case:
     sets: LabelSets | Intervals
     threshold: Floats
     calibration: Calibration | None
-    calibrated: int
-    """So many test points also calibrated, as far as is known here."""
+    calibrated: str
+    """Says how many test points are like calibration points, as far as is known here."""
 
 
 def _files(path: Path) -> list[Path]:
@@ -456,14 +454,13 @@ def _case(
     features = None if test.features is None else np.asarray(test.features, dtype=np.float64)
     group = test.groups if release.round.by == "group" else None
     threshold = agents_thresholds(release, agent, alpha, cal, features, group=group)
-    rows = calibrated_rows(release.round, agent, test, again)
-    return _Case(release, agent, alpha, test, sets, np.asarray(threshold), cal, rows)
+    _, note = known_rows(release, agent, test, again)
+    return _Case(release, agent, alpha, test, sets, np.asarray(threshold), cal, note)
 
 
 def _calibrated(case: _Case) -> str:
-    """Say that test points also calibrated, where any did."""
-    note = calibrated_note(case.calibrated, len(case.sets))
-    return f" {case.agent}: {note}." if case.calibrated else ""
+    """Say that test points are like calibration points, where any are."""
+    return f" {case.agent}: {case.calibrated}." if case.calibrated else ""
 
 
 def _coverage(case: _Case) -> AgentCoverage:
