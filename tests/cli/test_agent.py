@@ -543,6 +543,20 @@ def test_an_agent_with_too_few_points_hears_what_becomes_of_its_threshold(
     assert (threshold.threshold == inf) == (overflow != "clip")
 
 
+def test_a_method_without_a_mean_says_nothing_of_one_and_says_it_once(one_agent):
+    opened = ("server", "open", "--alpha", 0.01, "--agents", "roster.toml")
+    for method, says in (
+        ("guarded-median-cp", "it is +inf, and this agent's sets will exclude nothing"),
+        ("weighted-median-cp", "it is +inf, and counts as the largest"),
+    ):
+        call(*opened, "--method", method, "--by", "label", "--out", f"{method}.json")
+        said = call("agent", "calibrate", "--round", f"{method}.json", "--outputs", "cal.npz",
+                    "--out", f"answer-{method}.json")  # fmt: skip
+        assert said.count("are too few for a finite threshold") == 2
+        assert said.count(says) == 1
+        assert "mean" not in said
+
+
 def test_a_release_of_several_levels_asks_for_the_option(one_agent):
     call("server", "open", "--alpha", 0.1, "--alpha", 0.2, "--agents", "roster.toml")
     call("agent", "calibrate", "--round", "round.json", "--outputs", "cal.npz")

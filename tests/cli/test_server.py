@@ -400,6 +400,25 @@ def test_audit_says_whether_a_record_matches(tmp_path):
     assert facts["difference"].startswith("release.json")
 
 
+def test_audit_counts_the_agents_that_answered_of_all(folder):
+    call("server", "open", "--alpha", 0.1, "--score", "lac", "--agents", "roster.toml",
+         "--quorum", 1)  # fmt: skip
+    name = read_round(Path("round.json")).agents[0]
+    call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz", "--agent", name)
+    call("server", "close", "round.json", f"{name}.json")
+    said = call("audit", "round.record.json")
+    agents = len(read_round(Path("round.json")).agents)
+    assert f"1 accepted answers of 1 of the {agents} agents give the release" in said
+    assert said.count("no answer") == agents - 1
+
+
+def test_the_first_hour_quotes_what_close_prints(folder):
+    page = Path(__file__).parents[2] / "docs/tutorial/first-hour.md"
+    (quoted,) = re.findall(r'cannot show that: it prints "([^"]+)"', page.read_text())
+    said, _ = closed(folder, "--alpha", 0.2)
+    assert quoted in said[0]
+
+
 def test_several_records_and_folders_of_them(tmp_path):
     ids = [recorded(tmp_path / "records" / name).id for name in ("1", "2")]
     recorded(tmp_path / "other")

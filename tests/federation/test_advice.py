@@ -507,8 +507,8 @@ def test_of_several_levels_a_finite_threshold_decides_for_a_new_site():
 @pytest.mark.parametrize(
     ("method", "n", "says"),
     [
-        ("fedwq-cp", 4, ("Nothing is promised", "at least 9 agents; this round has 4")),
-        ("split-cp", 4, ("has no threshold", "--new-site")),
+        ("fedwq-cp", 4, ("Nothing is promised", "this round has 4.", "Advice: use max-cp")),
+        ("split-cp", 4, ("has no threshold", "at least 9 agents")),  # nothing to advise on
         ("new-agent-cp", 9, ("covered with probability at least 0.9, if agents,",)),
         ("new-agent-cp", 4, ("covered with", "Here the threshold is +inf")),
         (
@@ -522,3 +522,24 @@ def test_what_a_round_promises_to_a_new_site(method, n, says):
     said = promised_to_new_site(sites(n, method=method), 0.1)
     assert len(said) == len(says)
     assert all(words in sentence for words, sentence in zip(says, said, strict=True))
+
+
+def test_a_sketch_that_is_too_coarse_makes_its_agent_no_suspect():
+    rng = np.random.default_rng(0)
+    counts = {"general": (250, 250), "lakeside": (60, 60), "late": (75, 5)}  # 5 reveal no scores
+    cals = {
+        name: fw.Calibration(rng.uniform(size=sum(n)), np.repeat([0, 1], n), n_classes=2)
+        for name, n in counts.items()
+    }
+    record = fw.calibrate(cals, method="fedls-cp", alpha=0.05, score="lac")
+    read = thresholds_in(record, 0.05)
+    assert read["late"].threshold == inf  # its 80 points are enough for a finite one
+    found = advise_on(record)
+    assert (found.code, found.agents) == ("suspect", ("general",))
+    assert "late" not in str(found)
+    alike = {name: cals[name] for name in ("lakeside", "late")} | {"other": cals["lakeside"]}
+    record = fw.calibrate(alike, method="fedls-cp", alpha=0.05, score="lac")
+    assert thresholds_in(record, 0.05)["late"].threshold == inf
+    found = advise_on(record)
+    assert found.code != "suspect"
+    assert "sent +inf" not in found.why

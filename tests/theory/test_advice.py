@@ -311,3 +311,15 @@ def test_how_many_agents_a_promise_to_a_new_site_takes(agents, alpha, code, meth
     assert (found.code, found.method, found.settings) == (code, method, {})
     assert says in str(found)
     assert "for a site that joins later" in str(found)
+
+
+def test_an_agent_that_sent_nothing_is_not_said_to_have_sent_infinity():
+    parts = (*uniform(200, 120, 150), LocalQuantile(inf, 0))
+    found = advice_on(*parts, alpha=0.05, new_site=True)
+    assert "a3 sent no threshold, which counts as the largest" in found.why
+    assert "sent +inf" not in found.why
+    found = advice_on(*parts, *uniform(12), alpha=0.05, new_site=True)
+    assert "a4 sent +inf and a3 sent no threshold, which counts" in found.why
+    none = advice_on(*uniform(200), LocalQuantile(inf, 0), alpha=0.05, new_site=True)
+    assert none.code == "no-data"
+    assert "too few points" not in none.why

@@ -291,17 +291,25 @@ def _one_based(round: Round, outputs: Outputs) -> Iterator[str]:
         yield f"note: {note}"
 
 
-_OVERFLOW = {
-    "propagate": ": it is +inf, and so is a mean with it (overflow=propagate)",
-    "exclude": ": it is +inf, and a shared one is made without it (overflow=exclude)",
-    "clip": ": it is the largest score, which covers too little (overflow=clip)",
-}
-"""What becomes of the threshold of an agent with too few points."""
+def _fate(round: Round) -> str:
+    """Say what becomes of the threshold of an agent with too few points."""
+    settings = round.method.settings
+    method, overflow = settings.get("combine", round.method.name), str(settings.get("overflow"))
+    averaged = method in ("fedwq-cp", "fedavgq-cp")
+    also = "so is a mean with it" if averaged else "counts as the largest"
+    said = {
+        "propagate": f"it is +inf, and {also}",
+        "exclude": "it is +inf, and a shared one is made without it",
+        "clip": "it is the largest score, which covers too little",
+    }
+    if method == "guarded-median-cp" and overflow != "clip":
+        said[overflow] = "it is +inf, and this agent's sets will exclude nothing"
+    return f": {said[overflow]} (overflow={overflow})" if overflow in said else ""
 
 
 def _too_few_points(round: Round, cal: Calibration) -> Iterator[str]:
     """Say where there are too few calibration points."""
-    rule = _OVERFLOW.get(str(round.method.settings.get("overflow")), "")
+    rule = _fate(round)
     for group in range(len(round.group_names)) or (None,):
         n = part_of(round, cal, group).n
         of = "" if group is None else f" of {round.by} {round.group_names[group]}"
@@ -314,6 +322,7 @@ def _too_few_points(round: Round, cal: Calibration) -> Iterator[str]:
                     f"note: {n} calibration points{of} are too few for a finite threshold at "
                     f"alpha={alpha:g}, which takes {least_sample(alpha / cal.columns)}{rule}"
                 )
+                rule = ""  # said once
 
 
 def _spent_for_nothing(answer: Path, budget: Budget | None) -> Iterator[str]:

@@ -462,10 +462,11 @@ def _say(record: Path, found: Audit, output: Output) -> None:
     if release is None or not found.matches:
         output.say(f"{record} does not match: {found.difference}", style="bold red")
         return
-    agents = len(release.used)
-    given = f"{found.answers} accepted answers of {agents} agents give the release"
+    used, listed = len(release.used), len(release.agents)
+    agents = f"{used} agents" if used == listed else f"{used} of the {listed} agents"
+    given = f"{found.answers} accepted answers of {agents} give the release"
     if found.sums:
-        given = f"the sums over {agents} agents give the release"
+        given = f"the sums over {agents} give the release"
     elif not found.answers:
         given = "its terms alone give the release, no agent sends anything"
     if found.answers:

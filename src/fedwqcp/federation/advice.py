@@ -14,6 +14,7 @@ from fedwqcp.federation.release import Release
 from fedwqcp.federation.server import check_answers
 from fedwqcp.methods import Method
 from fedwqcp.methods.fedls_cp import FedLSCP
+from fedwqcp.methods.fedls_cp.class_sketches import ClassSketches
 from fedwqcp.methods.fedwq_cp import FedWQCP
 from fedwqcp.quantile import least_sample
 from fedwqcp.theory import Advice, advise, diagnose_release
@@ -179,18 +180,28 @@ def promised_to_new_site(release: Release, alpha: float) -> tuple[str, ...]:
     else:
         least = least_sample(alpha)
         shared = all(outcome.threshold(None) is not None for outcome in outcomes)
-        return (
+        lead = (
             "Nothing is promised to a site that took no part: the threshold is for those that did."
             if shared
-            else "A site that took no part has no threshold: each agent has its own.",
+            else "A site that took no part has no threshold: each agent has its own."
+        )
+        needs = (
             "new-agent-cp promises coverage at a new site that is exchangeable with the others. "
             f"At alpha={alpha:g} it needs at least {least} agents; this round has "
-            f"{len(release.round.agents)}. `fedwqcp advise RECORD --new-site` says what they can "
-            "promise.",
+            f"{len(release.round.agents)}."
         )
+        return lead, needs, *_advised_to_new_site(release, alpha)
     endless = any(outcome.threshold(None) == inf for outcome in outcomes)
     more = "Here the threshold is +inf, and its sets exclude nothing: more agents are needed."
     return (f"{said}, if {release.assumption}.", *((more,) if endless else ()))
+
+
+def _advised_to_new_site(record: Release, alpha: float) -> tuple[str, ...]:
+    """Return the advice for a new site; nothing where the agents sent nothing it could rest on."""
+    try:
+        return (f"Advice: {advise_on(record, alpha=alpha, new_site=True)}",)
+    except (InputError, RecordError):
+        return ()
 
 
 def _demand(advice: Advice) -> tuple[int, bool, float]:
@@ -264,6 +275,9 @@ def _on_points(
         diagnosis=diagnose_release(holding, task, alpha, bounds),
         target=terms.target,  # type: ignore[arg-type]  # checked before
         new_site=new_site,
+        exact=all(
+            type(sent) is not ClassSketches for sent in _sent(holding, alpha, group).values()
+        ),
     )
     if not counts or fitting is not None:
         return advice

@@ -111,6 +111,7 @@ def advise(
     diagnosis: Diagnosis | None = None,
     target: Literal["own", "mixture"] = "own",
     new_site: bool = False,
+    exact: bool = True,
 ) -> Advice:
     """Choose a method from what each agent sent to FedWQ-CP.
 
@@ -134,6 +135,9 @@ def advise(
     new_site : bool, optional
         Advise for an agent that took no part and has no labels. Every agent of the roster counts:
         one that sent nothing is ``LocalQuantile(inf, 0)``.
+    exact : bool, optional
+        Whether thresholds are as agents sent them. Those read from class sketches are not: +inf
+        then says that the sketch is too coarse, and nothing of the agent.
 
     Returns
     -------
@@ -196,9 +200,10 @@ def advise(
     found = diagnose(thresholds, alpha, bounds) if diagnosis is None else diagnosis
     evidence = Evidence(dict(thresholds), found.alpha, bounds, found.threshold, "", "")
     if new_site:
-        return _for_a_new_site(evidence, found, score, target)
+        return _for_a_new_site(evidence, found, score, target, exact=exact)
     shift = None if counts is None else label_shift(list(counts.values()))
-    code, method, settings, why, price, agents = _choose(evidence, found, shift, target)
+    chosen = _choose(evidence, found, shift, target, exact=exact)
+    code, method, settings, why, price, agents = chosen
     return Advice(
         method, score, code, why, found.verdict, settings, agents, price, found.alpha,
         notes=_notes(evidence, found, score, code, target, counted=counts is not None),
@@ -209,7 +214,9 @@ def advise(
 _Choice = tuple[str, str, dict[str, Setting], str, str, tuple[str, ...]]
 
 
-def _choose(evidence: Evidence, found: Diagnosis, shift: float | None, target: str) -> _Choice:
+def _choose(
+    evidence: Evidence, found: Diagnosis, shift: float | None, target: str, *, exact: bool
+) -> _Choice:
     """Return code, method, settings, reason, price and agents of the first rule that applies."""
     some, enough = evidence.some, {
         name: s for name, s in evidence.finite.items() if s.n >= evidence.needed
@@ -240,7 +247,7 @@ def _choose(evidence: Evidence, found: Diagnosis, shift: float | None, target: s
         if evidence.everything:
             why = "The mean of the thresholds is the largest score there is: nothing is missed."
         return "safe", "fedwq-cp", {}, why, "", ()
-    if (suspect := _suspect(evidence)) is not None:
+    if (suspect := _suspect(evidence, exact=exact)) is not None:
         why = (
             f"{suspect} would decide every averaged or pooled threshold, and whether its answer is "
             "right cannot be seen from here: ask it. guarded-median-cp limits every size, and each "
@@ -257,7 +264,7 @@ def _choose(evidence: Evidence, found: Diagnosis, shift: float | None, target: s
         own_suffices(s.n, alpha) for s in enough.values()
     )
     if corrected and not (own_enough and target == "own"):
-        seen = _seen(evidence, found)
+        seen = _seen(evidence, found, exact=exact)
         return "label-shift", "fedls-cp", {"floor": True}, (
             f"{seen}, and label distributions differ (total variation {shift:.2f}). "
             f"{_FOR_LABELS[target]} No agent is covered less than by FedWQ-CP."
@@ -271,7 +278,7 @@ def _choose(evidence: Evidence, found: Diagnosis, shift: float | None, target: s
         )
         return "few", "fedwq-cp", {"overflow": "exclude"}, why, "", tuple(few)
     code = "unsafe" if found.verdict == "unsafe" else "cannot-tell"
-    seen, concerned = _seen(evidence, found), found.findings[0].agents
+    seen, concerned = _seen(evidence, found, exact=exact), found.findings[0].agents
     if code == "unsafe" and own_enough:
         why = f"{seen}. Each agent's own threshold covers test data like its calibration data."
         return code, "split-cp", {}, why, _above(evidence), concerned
@@ -283,7 +290,9 @@ def _choose(evidence: Evidence, found: Diagnosis, shift: float | None, target: s
     return code, "fcp", settings, why, _raised(evidence), concerned
 
 
-def _for_a_new_site(evidence: Evidence, found: Diagnosis, score: str, target: str) -> Advice:
+def _for_a_new_site(
+    evidence: Evidence, found: Diagnosis, score: str, target: str, *, exact: bool
+) -> Advice:
     """Advise for an agent that took no part: the agents are the sample, whatever their sizes."""
     M, finite, alpha = len(evidence.sent), len(evidence.finite), found.alpha
     settings: dict[str, Setting] = {}
@@ -299,9 +308,10 @@ def _for_a_new_site(evidence: Evidence, found: Diagnosis, score: str, target: st
     elif 2 * finite <= M:
         code, method, price = "no-data", "new-agent-cp", ""
         why = (
-            f"Nothing can be promised to a new site: {M - finite} of {M} agents have too few "
-            f"points for a threshold at alpha={alpha}. Every set will hold every label: collect "
-            "more points first."
+            f"Nothing can be promised to a new site: of {M} agents only {finite} have a finite "
+            f"threshold at alpha={alpha}, and more than half are needed. "
+            f"{_without_threshold(evidence, exact=exact)}. Every set will hold every label: "
+            "collect more points first."
         )
     else:
         code, own = "few-sites", Fraction(finite, M + 1)
@@ -327,8 +337,7 @@ def _for_a_new_site(evidence: Evidence, found: Diagnosis, score: str, target: st
             method = "new-agent-cp"
             delta = ceil(10_000 * (1 - own)) / 10_000
             settings = {"form": "confident", "delta": delta}
-            few = [name for name in evidence.sent if name not in evidence.finite]
-            why = f"{lead}. {named(few)} sent +inf, which counts as the largest; {shared}."
+            why = f"{lead}. {_without_threshold(evidence, exact=exact)}; {shared}."
     notes = (
         "A new site that is unlike the others, or that borrows a model, is promised nothing. With "
         f"{evidence.needed} labelled points or more it has a threshold of its own: split-cp.",
@@ -337,6 +346,17 @@ def _for_a_new_site(evidence: Evidence, found: Diagnosis, score: str, target: st
         method, score, code, why, found.verdict, settings, (), price, alpha, notes=notes,
         target=target, new_site=True,
     )  # fmt: skip
+
+
+def _without_threshold(evidence: Evidence, *, exact: bool) -> str:
+    """Say who has no finite threshold: some sent +inf, some sent nothing or have no points."""
+    infinite = [name for name, s in evidence.some.items() if s.threshold == inf]
+    silent = [name for name, s in evidence.sent.items() if not s.n]
+    said = [f"{named(infinite)} sent +inf" if exact else f"{named(infinite)}: sketch too coarse"]
+    said = said if infinite else []
+    if silent:
+        said.append(f"{named(silent)} sent no threshold")
+    return f"{' and '.join(said)}, which counts as the largest"
 
 
 def marginal_is_finite(agents: int, present: int, alpha: float) -> bool:
@@ -380,19 +400,19 @@ def label_shift(counts: Sequence[Sequence[int]]) -> float | None:
     return float(np.abs(table - expected).sum() / 2 / table.sum())
 
 
-def _suspect(evidence: Evidence) -> str | None:
+def _suspect(evidence: Evidence, *, exact: bool) -> str | None:
     """Return the agent that alone would decide a mean or a pooled quantile."""
     if len(evidence.some) < 3:
         return None
     infinite = [
         name
         for name, s in evidence.some.items()
-        if s.threshold == inf and s.n >= evidence.needed and len(evidence.finite) >= 2
+        if exact and s.threshold == inf and s.n >= evidence.needed and len(evidence.finite) >= 2
     ]
     return infinite[0] if len(infinite) == 1 else dominant(evidence.some)
 
 
-def _seen(evidence: Evidence, found: Diagnosis) -> str:
+def _seen(evidence: Evidence, found: Diagnosis, *, exact: bool) -> str:
     """Say why averaging will not do, in a clause."""
     if not evidence.finite:
         return "No agent sent a finite threshold"
@@ -400,6 +420,8 @@ def _seen(evidence: Evidence, found: Diagnosis) -> str:
         return "Averaging is safe for people like those an agent calibrated on"
     if found.threshold == inf:
         few = [name for name, s in evidence.some.items() if s.threshold == inf]
+        if not exact:
+            return f"The class sketches of {named(few)} are too coarse to tell its own threshold"
         return f"No mean is finite: {named(few)} sent +inf"
     first = found.findings[0]
     if found.verdict == "unsafe" and first.code == "coverage":

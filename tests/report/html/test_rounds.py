@@ -238,6 +238,50 @@ def test_a_release_writes_its_report_from_python(tmp_path):
     )
 
 
+def test_an_infinite_threshold_is_named_as_the_cause_of_full_coverage(tmp_path):
+    rng = np.random.default_rng(5)
+
+    def outputs(n):
+        return fw.Outputs(rng.dirichlet([1, 1, 1, 1], size=n), rng.integers(0, 4, n))
+
+    sites = {"tiny": outputs(12), "small": outputs(12)}
+    with pytest.warns(fw.InfiniteThresholdWarning):
+        release = fw.calibrate(sites, method="fedwq-cp", alpha=0.05, score="lac")
+    for tests in ({"tiny": outputs(300)}, {"tiny": outputs(300), "small": outputs(300)}):
+        said = " ".join(Read(release.report(tmp_path / "p.html", tests).read_text()).words)
+        assert "is infinite, so that its sets exclude nothing" in said
+        assert "happened to give a high threshold" not in said
+    save_release(release, tmp_path / "release.json")
+    test = outputs(300)
+    np.savez(tmp_path / "test.npz", probs=test.values, labels=test.labels)
+    options = ReportOptions(agent="tiny", outputs=tmp_path / "test.npz")
+    (view,) = load_page(tmp_path / "release.json", options).views
+    (sizes,) = (b for s in view.sections if s.key == "sizes" for b in s.blocks)
+    assert [row.cells for row in sizes.rows] == [("4", "300", "100.0%")]
+
+
+def test_a_report_of_auto_says_that_it_chose_and_why(tmp_path):
+    rng = np.random.default_rng(5)
+    cals = {name: rng.uniform(size=n) for name, n in zip("abc", (900, 120, 80), strict=True)}
+    release = fw.calibrate(cals, method="auto", alpha=0.1, score="lac")
+    assert release.round.method.name == "guarded-median-cp"  # a holds most points
+    said = " ".join(Read(release.report(tmp_path / "page.html").read_text()).words)
+    assert "guarded-median-cp, chosen by auto" in said
+    assert "Why this method" in said
+    assert release.advice.partition(" ")[2] in said
+    named = fw.calibrate(cals, method="guarded-median-cp", alpha=0.1, score="lac")
+    assert "auto" not in " ".join(Read(named.report(tmp_path / "page.html").read_text()).words)
+
+
+def test_a_report_names_no_command_that_would_fail(tmp_path):
+    cals = {name: np.arange(1, 100) / 100 for name in NAMES}
+    for method, advised in (("split-cp", False), ("fedwq-cp", True)):
+        release = fw.calibrate(cals, method=method, alpha=0.1)
+        said = " ".join(Read(release.report(tmp_path / "page.html").read_text()).words)
+        assert "RECORD" not in said
+        assert ("for a site that joins later" in said) == advised
+
+
 def test_a_report_from_python_refuses_tests_that_do_not_fit(tmp_path):
     site = fw.Outputs([[0.2, 0.8], [0.7, 0.3]], [1, 0], ids=["a", "b"])
     release = fw.calibrate({"st-mary": site}, alpha=0.4, classes=["ill", "well"])

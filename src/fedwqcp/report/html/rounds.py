@@ -67,6 +67,13 @@ from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Answer, LocalQuantile
 from fedwqcp.wire.release import AgentRecord
 
+_CHOSEN = (
+    "auto assessed first rounds of the same agents and chose the method; of this round's own "
+    "answers no mean was taken that could be judged."
+)
+"""Stands before the advice that chose a method whose answers are not averaged."""
+
+
 _STATUS: dict[str, tuple[Tone, str]] = {
     "used": ("good", "used"),
     "left out": ("caution", "left out"),
@@ -129,6 +136,7 @@ def _page(release: Release, whose: str, views: Sequence[View]) -> Page:
         title=f"{round.method.name} with {len(round.agents)} agents",
         facts=(
             ("Round", round.id),
+            *((("Method", f"{round.method.name}, chosen by auto"),) if release.advice else ()),
             ("Score", round.score.name),
             *((("Classes", ", ".join(round.classes)),) if round.classes else ()),
             ("Quorum", f"{round.quorum} of {len(round.agents)}"),
@@ -184,6 +192,9 @@ def _server_view(release: Release, folder: Path | None, alpha: float) -> View:
     about.append(messages_section(totals, each, method))
     if found is not None:
         about.append(diagnosis_section(found, next_step(release)))
+    elif release.advice:
+        chosen = Text([sentence(release.advice)])
+        about.append(Section("diagnosis", "Why this method", _CHOSEN, [chosen]))
     promised = Text(promised_to_new_site(release, alpha))
     about.append(Section("new-site", "What is promised to a new site", "", [promised]))
     return View(
@@ -494,6 +505,7 @@ def _coverage(case: _Case) -> AgentCoverage:
             ("its answer", record.status),
         ),
         promise=(str(release.rounds), release.guarantee.in_words, release.assumption),
+        infinite=inf in flat,
     )
 
 
@@ -535,7 +547,9 @@ def _groups(sets: LabelSets | Intervals) -> list[tuple[str, int]]:
     for size, count in enumerate(counts):
         held += count
         if held >= FEWEST and (sum(counts[size + 1 :]) >= FEWEST or size + 1 == len(counts)):
-            found.append((str(size) if size == first else f"{first} to {size}", held))
+            only = held == max(counts[first : size + 1])  # all of them in one size
+            at = first + counts[first : size + 1].index(held) if only else size
+            found.append((str(at) if only else f"{first} to {size}", held))
             first, held = size + 1, 0
     return found
 

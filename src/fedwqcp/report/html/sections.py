@@ -34,7 +34,7 @@ class AgentCoverage:
     """What one method gave one agent: coverage with its interval (also in words) and mean size.
 
     ``facts`` stand on the agent's card; ``promise`` is rounds, guarantee and, where it is known,
-    assumption of the method.
+    assumption of the method; ``infinite`` is whether a threshold excludes nothing.
     """
 
     method: str
@@ -47,6 +47,7 @@ class AgentCoverage:
     size: float
     facts: Sequence[tuple[str, str]]
     promise: Sequence[str]
+    infinite: bool = False
 
 
 FIRST = ("fedwq-cp", "split-cp")
@@ -92,7 +93,8 @@ def coverage_verdict(method: str, found: Sequence[AgentCoverage], nominal: float
         )
         return ViewVerdict("bad", f"Too low at {len(below)} {of}", text)
     if above:
-        text = f"{said}. No interval lies below, those of {len(above)} {of} lie above: {_ABOVE}."
+        said += f". No interval lies below, those of {len(above)} {of} lie above"
+        text = f"{said}: {_why_above(above)}."
         return ViewVerdict("plain", f"Above nominal at {len(above)} {of}", text)
     text = f"{said}; no agent's interval excludes {nominal:g}."
     unsure = [m for m in found if against_nominal(m.low, m.high, nominal)[0] == "plain"]
@@ -144,13 +146,13 @@ def coverage_comparison(
         for m in found
     ]
     methods = list(dict.fromkeys(m.method for m in found))
+    choose = "; click it to choose its method and filter its agent" if len(methods) > 1 else ""
     chart = coverage_chart(rows, nominal=nominal, size=size, method=methods[0], title=title)
     return Section(
         "methods",
-        "Every method",
-        "Up is covered more, left is smaller sets. Point at a mark for its numbers; click it to "
-        "choose its method and filter its agent. The dashed line is what was asked for, the bars "
-        "are the intervals that the cards name.",
+        "Every method" if len(methods) > 1 else "Coverage and size",
+        f"Up is covered more, left is smaller sets. Point at a mark for its numbers{choose}. The "
+        "dashed line is what was asked for, the bars are the intervals that the cards name.",
         [chart, *_tables(found, methods, size)],
     )
 
@@ -254,10 +256,18 @@ def diagnosis_section(found: Diagnosis, advice: str) -> Section:
     )
 
 
-_ABOVE = (
-    "sets may be larger than needed, or the calibration points happened to give a high threshold, "
-    "as another sample of them would not"
-)
+def _why_above(above: Sequence[AgentCoverage]) -> str:
+    """Say what a coverage above the nominal one may come from."""
+    infinite = [m.agent for m in above if m.infinite]
+    if infinite:
+        return (
+            f"the threshold of {', '.join(infinite)} is infinite, so that its sets exclude nothing "
+            "and coverage says nothing about the model: a finite one needs more calibration points"
+        )
+    return (
+        "sets may be larger than needed, or the calibration points happened to give a high "
+        "threshold, as another sample of them would not"
+    )
 
 
 def _alone(method: str, m: AgentCoverage, nominal: float) -> ViewVerdict:
@@ -272,7 +282,7 @@ def _alone(method: str, m: AgentCoverage, nominal: float) -> ViewVerdict:
     }[tone]
     text = f"{said}: {where} the {nominal:g} that was asked for."
     if tone == "caution":
-        text += " " + sentence(_ABOVE)
+        text += " " + sentence(_why_above([m]), [m.agent])
     return ViewVerdict(tone, word[0].upper() + word[1:], text)
 
 
