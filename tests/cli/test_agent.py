@@ -557,6 +557,68 @@ def test_a_method_without_a_mean_says_nothing_of_one_and_says_it_once(one_agent)
         assert "mean" not in said
 
 
+def test_predicting_says_which_classes_columns_are_taken_for(three_sites):
+    Path("roster.toml").write_text(
+        f'agents = {json.dumps(SITES)}\nclasses = ["flu", "cold", "none"]\n'
+    )
+    released("split-cp")
+    said = predict("--calibration", "st-mary.npz")
+    assert "the outputs name no classes: their columns are taken to be 'flu', 'cold'" in said
+
+
+def test_predicting_says_what_is_promised_and_that_the_servers_record_stays(three_sites):
+    released("fedwq-cp")
+    said = predict()
+    assert "guarantee: none" in said
+    assert "stays at the server" not in said
+    said = predict(release="round.record.json")
+    assert "round.record.json is the server's record, with the answers of all agents" in said
+    assert "note: the threshold" not in said
+
+
+def test_an_infinite_threshold_is_named_where_one_predicts(three_sites):
+    released("fedwq-cp", "--alpha", 0.001)
+    said = predict("--alpha", 0.001)
+    assert "the threshold is +inf: every set holds every class" in said
+    assert "+inf" not in predict("--alpha", 0.1)
+
+
+def test_an_interval_below_the_level_is_called_so(three_sites):
+    released("fedwq-cp")
+    probs = np.load("new.npz")["probs"]
+    np.savez("wrong.npz", probs=probs, labels=probs.argmin(axis=1))
+    asked = "the whole interval lies below the 0.9 that was asked for"
+    assert asked in predict("--outputs", "wrong.npz")
+    np.savez("right.npz", probs=probs, labels=probs.argmax(axis=1))
+    assert asked not in predict("--outputs", "right.npz")
+
+
+def test_an_agent_that_did_not_answer_is_told_that_it_does_not_count(three_sites):
+    call("server", "open", "--method", "max-cp", "--alpha", 0.1, "--score", "lac", "--quorum", 2,
+         "--agents", "roster.toml")  # fmt: skip
+    for name in SITES[1:]:
+        call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz", "--agent",
+             name)  # fmt: skip
+    call("server", "close", "round.json", *(f"{name}.json" for name in SITES[1:]))
+    note = "the threshold does not rest on data of st-mary: it did not answer"
+    assert note in predict()
+    assert "does not rest" not in predict("--agent", "north")
+    said = call("report", "html", "release.json", "--agent", "st-mary", "--outputs", "new.npz")
+    assert f"note: {note[0].upper()}{note[1:]}" in said
+
+
+def test_a_report_on_calibration_rows_says_so_on_the_terminal(three_sites):
+    released("fedwq-cp")
+    for name in ("st-mary", "new"):
+        with np.load(f"{name}.npz") as held:
+            np.savez(f"{name}.npz", **held, ids=[f"{name}-{row}" for row in range(60)])
+    page = ("report", "html", "release.json", "--agent", "st-mary", "--calibration", "st-mary.npz")
+    said = call(*page, "--outputs", "st-mary.npz")
+    assert "note: st-mary: 60 of 60 test rows have the id and outputs of a calibration row" in said
+    assert "Test rows like calibration rows" in Path("report.html").read_text()
+    assert "note" not in call(*page, "--outputs", "new.npz")
+
+
 def test_a_release_of_several_levels_asks_for_the_option(one_agent):
     call("server", "open", "--alpha", 0.1, "--alpha", 0.2, "--agents", "roster.toml")
     call("agent", "calibrate", "--round", "round.json", "--outputs", "cal.npz")

@@ -173,7 +173,7 @@ def test_figures_and_pages(folder, monkeypatch):
     """The work itself is tested where it is done."""
     monkeypatch.setattr(report.figures, "draw", lambda name, source, out, known: out)
     assert call_json("report", "figure", "ecdf", "out", "-o", "f.svg")["files"] == ["f.svg"]
-    monkeypatch.setattr(report.pages, "write", lambda source, out, wanted: out)
+    monkeypatch.setattr(report.pages, "save", lambda make, out: out)
     assert call_json("report", "html", "out", "-o", "r.html")["files"] == ["r.html"]
 
 

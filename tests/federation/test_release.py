@@ -479,6 +479,10 @@ def test_missing_ids_hide_no_other_mistake():
     percent = fw.Outputs(100 * PROBS, LABELS)
     for call, says in (
         (lambda: release.predict_set("b", NEW), "for a site that took no part pass None"),
+        (
+            lambda: fw.calibrate({"a": SITE}, alpha=0.2, method="split-cp").predict_set("b", NEW),
+            "has no threshold in this round: with labelled points of its own it takes part",
+        ),
         (lambda: release.predict_set("a", NEW[0]), r"a table of one row, such as probs\[None"),
         (
             lambda: release.predict_set("a", 100 * NEW),

@@ -52,7 +52,7 @@ def test_a_personal_threshold_belongs_to_agents_that_answered():
     each = replace(RELEASE, outcomes=(PerAgentThresholds((0.1, (0.2, inf))),))
     assert each.threshold("a") == 0.1
     np.testing.assert_array_equal(each.threshold("c"), [0.2, inf])
-    with pytest.raises(InputError, match="'b' has no threshold: its answer was refused"):
+    with pytest.raises(InputError, match="its answer was refused; it gets one in the next round"):
         each.threshold("b")
 
 

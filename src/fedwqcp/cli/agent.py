@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from fedwqcp._io import exists, keep_apart, write_atomic
-from fedwqcp._validation import listed, nearest
-from fedwqcp.cli.output import AsJson, Output, rates_of, say_rates
+from fedwqcp._validation import Floats, listed, nearest
+from fedwqcp.cli.output import AsJson, Output, guarantee_line, rates_of, say_rates
 from fedwqcp.errors import InputError
 from fedwqcp.federation import outputs as model_outputs
 from fedwqcp.federation.advice import promised_to_new_site
@@ -33,10 +34,13 @@ from fedwqcp.federation.predict import (
     calibration_rows,
     check_terms,
     one_based_note,
+    unanswered_note,
 )
 from fedwqcp.federation.predict import predict as predict_sets
+from fedwqcp.federation.predict import thresholds as agents_thresholds
 from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.record import load
+from fedwqcp.federation.release import Release
 from fedwqcp.federation.signing import SigningKey
 from fedwqcp.federation.transport import folder
 from fedwqcp.methods import Calibration
@@ -222,18 +226,27 @@ def predict(
     empty = float(sets.empty().mean()) if len(sets) else None
     said = "" if size is None else f"; mean size {size:.4g}, {empty:.1%} empty"
     output.say(f"{len(sets)} sets in {out}{said}")
-    for line in _without_ids(terms.round, new):
+    group = new.groups if terms.round.by == "group" else None
+    features = None if ready.features is None else np.asarray(ready.features, dtype=np.float64)
+    threshold = agents_thresholds(terms, who, alpha, cal, features, group=group)
+    notes = [
+        *_servers_record(release, terms),
+        *(_unnamed(terms.round, new) if terms.round.classes else ()),
+        *_without_ids(terms.round, new),
+        *_excludes_nothing(terms.round, sets, np.asarray(threshold)),
+        *([f"note: {said}"] if who and (said := unanswered_note(terms, who)) else ()),
+    ]
+    for line in notes:
         output.say(line, style="yellow")
     level = terms.round.alphas[0] if alpha is None else alpha
-    if new_site:
-        output.say(promised_to_new_site(terms, level)[0])
+    output.say(promised_to_new_site(terms, level)[0] if new_site else guarantee_line(terms))
     if empty and isinstance(sets, LabelSets):
         output.say(_EMPTY)
     say_rates(found, level, output)
     if note:
         output.say(f"note: {note}", style="yellow")
     facts = {"size": size, "empty": empty, "measured": found, "like_calibration": rows}
-    output.done(agent=name, sets=out, n=len(sets), **facts)
+    output.done(agent=name, sets=out, n=len(sets), notes=notes, **facts)
 
 
 def _read_again(
@@ -283,6 +296,30 @@ def _without_ids(round: Round, outputs: Outputs) -> Iterator[str]:
             f"note: the outputs have no ids (a column id, or an array ids): the random part of "
             f"score {round.score.name!r} is a hash of each row's outputs instead"
         )
+
+
+def _servers_record(path: Path, release: Release) -> Iterator[str]:
+    """Say that a file is not the one that agents get."""
+    if release.received:
+        yield (
+            f"note: {path} is the server's record, with the answers of all agents: it stays at "
+            "the server, and agents get the release (release-ID.json)"
+        )
+
+
+def _excludes_nothing(
+    round: Round, sets: LabelSets | Intervals, threshold: Floats
+) -> Iterator[str]:
+    """Say where sets exclude nothing."""
+    if not len(sets) or not np.isinf(threshold).any():
+        return
+    what = "every set holds every class" if isinstance(sets, LabelSets) else "no interval ends"
+    if not np.isinf(threshold).all():
+        of = {"label": "some classes", "group": "some groups"}.get(str(round.by), "some rows")
+        held = "such a class is in every set" if round.by == "label" else "their sets hold all"
+        yield f"note: the threshold of {of} is +inf: {held}"
+        return
+    yield f"note: the threshold is +inf: {what}; a finite one takes more calibration points"
 
 
 def _one_based(round: Round, outputs: Outputs) -> Iterator[str]:

@@ -412,3 +412,9 @@ def say_rates(found: Sequence[SetRate], alpha: float, output: Output) -> None:
             f"{name}{each.what} {each.rate:.4f}{of}, {kind} 95 % interval {each.low:.4f} to "
             f"{each.high:.4f}  {bars.left:g} {bar} {bars.right:g}"
         )
+    for each in found:
+        of = "" if each.group is None else f" of {each.group}"
+        if each.what == "coverage" and each.high < nominal:
+            output.say(f"the whole interval{of} lies below the {nominal:g} that was asked for")
+        if each.what != "coverage" and each.low > nominal:
+            output.say(f"the whole interval{of} lies above the {nominal:g} that was allowed")

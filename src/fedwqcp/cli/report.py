@@ -12,6 +12,7 @@ from fedwqcp._io import keep_apart
 from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.report import figures
 from fedwqcp.report import html as pages
+from fedwqcp.report.html.page import Page
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -80,7 +81,16 @@ def page(
     keep_apart(out, source, outputs, labels, calibration)
     agent = None if agent is None else unicodedata.normalize("NFC", agent)
     options = pages.ReportOptions(examples, agent, outputs, labels, calibration)
-    written = pages.write(source, out, options)
+    notes: dict[str, None] = {}
+
+    def make() -> Page:
+        made = pages.load_page(source, options)
+        notes.update((note, None) for view in made.views for note in view.notes)
+        return made
+
+    written = pages.save(make, out)
     output = Output(as_json)
+    for note in notes:
+        output.say(f"note: {note}", style="yellow")
     output.say(f"Written: {written}")
-    output.done(files=[written])
+    output.done(files=[written], notes=list(notes))

@@ -89,7 +89,14 @@ def predict(
         try:
             release.record(agent)
         except InputError as error:
-            raise InputError(f"{error}; for a site that took no part pass None") from None
+            shared = all(outcome.threshold(None) is not None for outcome in release.outcomes)
+            cure = (
+                "for a site that took no part pass None"
+                if shared
+                else "a site that took no part has no threshold in this round: with labelled "
+                "points of its own it takes part in the next one"
+            )
+            raise InputError(f"{error}; {cure}") from None
     outputs = outputs.in_classes(round.classes)
     features = None
     if outputs.features is not None:
@@ -286,6 +293,18 @@ def calibration_rows(
         f"{count} of {n} test rows {how}: a measure on rows that calibrated says nothing about new "
         "cases; test on rows that were not used to calibrate"
     )
+
+
+def unanswered_note(release: ReleaseRecord, agent: str) -> str:
+    """Say that a shared threshold does not rest on an agent's data; empty where it may."""
+    if release.census:  # nobody knows whose answers those are
+        return ""
+    record = release.record(agent)
+    shared = all(outcome.threshold(None) is not None for outcome in release.outcomes)
+    if not shared or record.status == "used":
+        return ""
+    why = "it did not answer" if record.status == "missing" else "its answer was refused"
+    return f"the threshold does not rest on data of {agent}: {why}"
 
 
 def _table(data: Outputs | Calibration) -> Floats:

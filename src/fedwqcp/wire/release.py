@@ -482,7 +482,11 @@ class ReleaseRecord(Roll):
         if value is None and self.sat_out(agent, task):
             return inf
         if value is None and isinstance(self.outcomes[task], PerAgentThresholds):
-            raise InputError(f"agent {agent!r} has no threshold: its answer was {status}")
+            why = "it did not answer" if status == "missing" else f"its answer was {status}"
+            raise InputError(
+                f"agent {agent!r} has no threshold: {why}; it gets one in the next round that it "
+                "answers, or by itself with split-cp and its calibration data"
+            )
         if value is None:
             raise InputError(
                 f"{self.round.method.name} leaves the threshold to the agent's own calibration "

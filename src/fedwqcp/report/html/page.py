@@ -69,7 +69,7 @@ class View:
     """All about one dataset, or one level.
 
     ``method`` is the one that is chosen first; ``verdicts`` are by method. ``stand_in`` says what
-    the data are where they are not what their name says.
+    the data are where they are not what their name says; ``notes`` are repeated on the terminal.
     """
 
     title: str
@@ -80,6 +80,7 @@ class View:
     sections: Sequence[Section]
     stand_in: str = ""
     agents_title: str = "Agents"
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

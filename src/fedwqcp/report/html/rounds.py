@@ -21,6 +21,7 @@ from fedwqcp.federation.predict import (
     calibration_of,
     check_ids,
     predict,
+    unanswered_note,
 )
 from fedwqcp.federation.predict import thresholds as agents_thresholds
 from fedwqcp.federation.record import load
@@ -157,15 +158,23 @@ def _tested_view(release: Release, tests: Mapping[str, Outputs], alpha: float) -
     method = release.round.method.name
     size = "labels in a set" if isinstance(cases[0].sets, LabelSets) else "length of the interval"
     tested = f"Sets on {sum(len(case.sets) for case in cases):,} labelled test points."
-    tested += "".join(map(_calibrated, cases))
+    tested += "".join(_calibrated(case) + _unanswered(case) for case in cases)
     about = [
         coverage_cards(found, 1 - alpha, tested),
         coverage_comparison(found, 1 - alpha, size, f"alpha = {alpha:g}"),
         replace(view.sections[0], key="roster", title="What the server knows"),
         *view.sections[1:],
     ]
-    verdicts = {method: coverage_verdict(method, found, 1 - alpha)}
+    verdicts = {method: _judged(coverage_verdict(method, found, 1 - alpha), cases)}
     return replace(view, sections=about, verdicts=verdicts)
+
+
+def _judged(verdict: ViewVerdict, cases: Sequence[_Case]) -> ViewVerdict:
+    """Return the verdict on coverage; of rows that calibrated it is none."""
+    said = "".join(map(_calibrated, cases))
+    if not said:
+        return verdict
+    return ViewVerdict("caution", "Test rows like calibration rows", f"{verdict.text}{said}")
 
 
 def _server_view(release: Release, folder: Path | None, alpha: float) -> View:
@@ -214,7 +223,7 @@ def _agent_view(release: Release, alpha: float, options: ReportOptions) -> View:
     found = _coverage(case)
     size = "labels in a set" if isinstance(case.sets, LabelSets) else "length of the interval"
     tested = f"{case.agent}'s sets on its {len(case.sets):,} labelled test points."
-    tested += _calibrated(case)
+    tested += _calibrated(case) + _unanswered(case)
     about = [coverage_cards([found], 1 - alpha, tested)]
     if case.calibration is not None and case.calibration.columns == 1:
         about.append(_scores_section(case, method))
@@ -228,8 +237,9 @@ def _agent_view(release: Release, alpha: float, options: ReportOptions) -> View:
         methods=[method],
         agents=[case.agent],
         method=method,
-        verdicts={method: coverage_verdict(method, [found], 1 - alpha)},
+        verdicts={method: _judged(coverage_verdict(method, [found], 1 - alpha), [case])},
         sections=about,
+        notes=[said.strip() for said in (_calibrated(case), _unanswered(case)) if said],
     )
 
 
@@ -472,6 +482,12 @@ def _case(
 def _calibrated(case: _Case) -> str:
     """Say that test points are like calibration points, where any are."""
     return f" {case.agent}: {case.calibrated}." if case.calibrated else ""
+
+
+def _unanswered(case: _Case) -> str:
+    """Say that the threshold does not rest on the agent's data, where it does not."""
+    note = unanswered_note(case.release, case.agent)
+    return f" {sentence(note)}" if note else ""
 
 
 def _coverage(case: _Case) -> AgentCoverage:
