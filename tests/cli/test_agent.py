@@ -220,7 +220,11 @@ def test_a_release_must_be_of_the_terms_that_were_answered(three_sites):
 
 def test_calibration_labels_may_lie_in_a_file_of_their_own(three_sites):
     released("guarded-median-cp")
-    assert refused(predict("--calibration", "st-mary.npy"), "calibration needs labels", 2)
+    assert refused(
+        predict("--calibration", "st-mary.npy"),
+        "labels beside the outputs: in an .npy file (--labels, or --calibration-labels",
+        2,
+    )
     assert refused(predict("--calibration-labels", "new-y.npy"), "needs --calibration", 2)
     predict("--calibration", "st-mary.npz", "--out", "one.csv")
     predict("--calibration", "st-mary.npy", "--calibration-labels", "st-mary-y.npy")

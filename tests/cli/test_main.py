@@ -9,6 +9,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from command_line import refusal
 from fedwqcp.cli.main import app
 
 
@@ -57,6 +58,31 @@ def test_the_reference_names_every_command_once(heading):
     found = tabled(heading, known)
     assert len(found) > 15
     assert sorted(found) == sorted(known)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("10%", "'10%' is not a valid float. Write 0.1."),
+        ("2,5 %", "'2,5 %' is not a valid float. Write 0.025."),
+        ("0,1", "'0,1' is not a valid float. Write 0.1."),
+        ("x", "'x' is not a valid float."),
+    ],
+)
+def test_a_level_with_a_percent_sign_or_a_comma_gets_its_decimals(given, says, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    words = ["server", "open", "--agents", "roster.toml", "--alpha", given]
+    done = CliRunner().invoke(app, words, prog_name="fedwqcp")
+    assert done.exit_code == 2
+    said = " ".join(done.output.replace("│", " ").split())
+    assert says in said
+    assert ("Write" in said) == ("Write" in says)
+
+
+def test_a_figure_without_its_name_is_told_which_there_are():
+    said = refusal("report", "figure", "release.json", "-o", "f.pdf", code=2)
+    assert "needs a NAME, one of ecdf" in said
+    assert "and then the SOURCE; got release.json alone" in said
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from fedwqcp.report.html.page import ReportOptions
 from fedwqcp.report.html.rounds import round_page
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.raps import RAPS
+from fedwqcp.wire.codec import encode
 from fedwqcp.wire.messages import Round
 
 NAMES = ("a", "b", "c", "d")
@@ -453,6 +454,15 @@ def test_a_folder_of_rounds_by_files_is_audited(tmp_path):
     assert all(each["matches"] for each in facts)
 
 
+def test_agents_in_place_of_a_roster_get_the_line_of_the_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = refusal("server", "open", "--agents", "general,lakeside", "--alpha", 0.1, code=2)
+    assert "a TOML file that lists the agents, such as roster.toml" in said
+    assert said.endswith('with the line agents = ["general", "lakeside"]')
+    said = refusal("server", "open", "--agents", "roster.toml", "--alpha", 0.1, code=2)
+    assert "cannot read roster.toml: there is no such file" in said
+
+
 def test_what_can_be_audited_is_told(tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "round.json").write_text("{}")
@@ -463,7 +473,11 @@ def test_what_can_be_audited_is_told(tmp_path):
     ):
         with pytest.raises(InputError, match=rf"cannot read .*records/ID, with log\.jsonl.*{what}"):
             call("audit", tmp_path / name)
-    fw.save(fw.calibrate({"a": [0.1]}, alpha=0.5), tmp_path / "release.json")
+    release = fw.calibrate({"a": [0.1]}, alpha=0.5)
+    (tmp_path / "round.json").write_bytes(encode(release.round))
+    with pytest.raises(InputError, match="that is a round: its record is written beside it when"):
+        call("audit", tmp_path / "round.json")
+    fw.save(release, tmp_path / "release.json")
     with pytest.raises(InputError, match="that is the release that agents get, without their ans"):
         call("audit", tmp_path / "release.json")
     (tmp_path / "link.record.json").symlink_to("x" * 300)

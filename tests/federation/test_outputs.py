@@ -206,8 +206,24 @@ def test_an_archive_without_outputs_says_what_it_holds(tmp_path):
 def test_objects_are_never_unpickled(tmp_path):
     path = tmp_path / "cal.npz"
     np.savez(path, probs=np.array([{"a": 1}], dtype=object))
-    with pytest.raises(InputError, match="objects are not read"):
+    with pytest.raises(InputError, match="array 'probs' holds objects, which are not read"):
         load_outputs(path)
+
+
+def test_labels_of_pandas_as_objects_are_refused_with_what_to_save(tmp_path):
+    labels = np.array(["flu"] * len(PROBS), dtype=object)
+    np.savez(tmp_path / "cal.npz", probs=PROBS, labels=labels)
+    with pytest.raises(InputError, match=r"array 'labels' .* pandas .*save labels\.astype\(str\)"):
+        load_outputs(tmp_path / "cal.npz")
+    np.save(tmp_path / "cal.npy", PROBS)
+    np.save(tmp_path / "y.npy", labels, allow_pickle=True)
+    with pytest.raises(InputError, match=r"y\.npy holds objects, .*save array\.astype\(str\)"):
+        load_outputs(tmp_path / "cal.npy", tmp_path / "y.npy")
+
+
+def test_one_row_that_is_flat_is_told_its_shape():
+    with pytest.raises(InputError, match=r"each of the 4 rows, got 1; .* have shape \(1, 4\)$"):
+        Outputs(np.full(4, 0.25), ids=["x"])
 
 
 def test_lengths_must_agree():

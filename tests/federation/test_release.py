@@ -253,7 +253,7 @@ def test_wrong_calls_are_refused_with_the_cure():
             call("a", NEW)
     with pytest.raises(InputError, match=r"agent 'a': one number per row .* score='absolute-res"):
         fw.calibrate({"a": fw.Outputs([1.0], [1.0])}, alpha=0.2)
-    with pytest.raises(InputError, match="agent 'a': calibration needs labels"):
+    with pytest.raises(InputError, match=r"agent 'a': calibration needs labels .*: pass Outputs"):
         fw.calibrate({"a": fw.Outputs(PROBS, ids=IDS)}, alpha=0.2)
 
 

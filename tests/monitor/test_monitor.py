@@ -134,6 +134,16 @@ def test_labels_counted_from_1_are_refused_where_classes_are_monitored():
         watch.update(AGENTS[0], [1, 0], [0, 3])
 
 
+def test_a_line_says_what_its_numbers_are():
+    (standing,) = monitor(delta=0.06).update(AGENTS[0], [1] * 9 + [0])
+    interval = f"95 % interval, valid at every row: {standing.low:.4f} to {standing.high:.4f}"
+    evidence = f"below 0.9: {exp(standing.evidence):.3g} (at most 1 on average if it is not; alarm"
+    assert f"coverage 0.9000 of 10 rows ({interval}); evidence that it is {evidence}" in str(
+        standing
+    )
+    assert str(standing).endswith("alarm from 50 on)")
+
+
 def test_class_alpha_is_one_number_or_one_for_each():
     assert monitor(n_classes=2, class_alpha=0.2).terms.limit(1) == 0.2
     each = monitor(n_classes=2, class_alpha=(0.2, 0.3), tolerance=0.01).terms

@@ -109,6 +109,8 @@ def test_what_rows_and_sets_both_say_must_be_the_same():
         ('{"covered": 1}\nflu', "a", None, "JSON lines"),
         ('{"covered": 1}\n[1]', "a", None, "row 2"),
         ("id,label\nflu,1\n", "a", "id,labels\nn7,1\n", "row 1 must have an id"),
+        ("flu_id,label\nn7,1\n", "a", "id,labels\nn7,1\n", "rows must have a column 'id'"),
+        ("id,label\nn7,1\n", "a", "id,flu\nn7,1\n", "sets must be the table that `agent predict`"),
         ("id,label\nn7,1\nn7,1\n", "a", "id,labels\nn7,1\n", "some ids are repeated"),
         ("id,label\nn7,1\n", "a", "id,labels\nn7,1\nn7,2\n", "id of its own"),
         ('[{"covered": 1}, [0]]', "a", None, "row 2 must have a value"),

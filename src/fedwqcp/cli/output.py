@@ -148,6 +148,15 @@ def without_types(app: typer.Typer) -> None:
 class _Command(TyperCommand):
     """A command whose flags show no type."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments; of a number with a percent sign or a comma, say how it is written."""
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            if not (written := _as_decimal(error.message)):
+                raise
+            raise typer.BadParameter(error.message + written, error.ctx, error.param) from None
+
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters; the flag ``--help`` is among them."""
         return _bare(super().get_params(ctx))
@@ -161,6 +170,15 @@ class _Command(TyperCommand):
                 if parameter.param_type_name == "argument":
                     parameter.help = each.help
         super().format_help(ctx, formatter)
+
+
+def _as_decimal(message: str) -> str:
+    """Say how a percentage or a decimal comma, which an error quotes, is written."""
+    given = re.search(r"'(\d+)(?:[.,](\d+))? *(%?)' is not a valid float", message)
+    if given is None:
+        return ""
+    value = float(f"{given[1]}.{given[2] or 0}") / (100 if given[3] else 1)
+    return f" Write {value:g}."
 
 
 class _Group(TyperGroup):

@@ -10,6 +10,7 @@ import typer
 
 from fedwqcp._io import keep_apart
 from fedwqcp.cli.output import AsJson, Output
+from fedwqcp.errors import InputError
 from fedwqcp.report import figures
 from fedwqcp.report import html as pages
 from fedwqcp.report.html.page import Page
@@ -25,12 +26,15 @@ def report() -> None:
 @app.command()
 def figure(
     name: Annotated[str, typer.Argument(help=f"One of: {', '.join(figures.FIGURES)}.")],
-    source: Annotated[
-        Path, typer.Argument(help="The file that `server close` wrote, such as release-ID.json.")
-    ],
     out: Annotated[
         Path, typer.Option("--out", "-o", help="The figure; it ends in .pdf, .svg or .png.")
     ],
+    source: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="SOURCE", help="The file that `server close` wrote, such as release-ID.json."
+        ),
+    ] = None,
     agent: Annotated[
         str | None, typer.Option(envvar="FEDWQCP_AGENT", help="Whose scores, for a release's ecdf.")
     ] = None,
@@ -40,6 +44,11 @@ def figure(
     as_json: AsJson = False,
 ) -> None:
     """Draw one figure for a paper; the same records give the same bytes."""
+    if source is None:
+        raise InputError(
+            f"report figure needs a NAME, one of {', '.join(figures.FIGURES)}, and then the "
+            f"SOURCE; got {name} alone"
+        )
     keep_apart(out, source, outputs)
     asked = figures.FigureSource(source, agent=agent, outputs=outputs)
     written = figures.draw(name, asked, out, figures.FIGURES)

@@ -442,11 +442,14 @@ def _records(path: Path) -> list[Path]:
     within = [each for each in held if is_file(each / LOG) or each.name.endswith(".record.json")]
     if not within:
         what = "that is a file" if is_file(path) else "it holds none"
-        if is_file(path) and holds(read(path)) == "release":
-            what = (
-                "that is the release that agents get, without their answers: the record lies "
-                "beside the round that was closed"
-            )
+        found = {
+            "release": "that is the release that agents get, without their answers: the record "
+            "lies beside the round that was closed",
+            "round": "that is a round: its record is written beside it when it is closed",
+            "answer": "that is an agent's answer: the record lies beside the round",
+        }
+        if is_file(path):
+            what = found.get(str(holds(read(path))), what)
         what = what if exists(path) else "it does not exist"
         raise InputError(
             f"cannot read {path}: must be the record that `server close` wrote beside a round "

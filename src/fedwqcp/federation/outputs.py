@@ -152,8 +152,10 @@ class Outputs:
             if part is not None and part.ndim == 0:
                 raise InputError(f"{what} must have one entry for each row, got a single value")
             if part is not None and len(part) != len(array):
+                one = array.ndim == 1 and len(part) == 1
                 raise InputError(
                     f"{what} must have one entry for each of the {len(array)} rows, got {len(part)}"
+                    + f"; outputs of a single input have shape (1, {len(array)})" * one
                 )
             if part is not None and what == "ids" and part.ndim != 1:
                 raise InputError(f"ids must have shape ({len(part)},), got shape {part.shape}")
@@ -233,6 +235,14 @@ def load_outputs(
         return found.in_classes(classes)
     except InputError as error:
         raise error if found.first_line is None else error.at_line(found.first_line) from None
+
+
+LABELS_BESIDE = (
+    "pass Outputs(values, labels)",
+    "in an .npy file (--labels, or --calibration-labels beside --calibration), in an array "
+    "'labels' of the .npz, or in a column 'label' or 'y' of the table",
+)
+"""Where labels are given, in Python and by files."""
 
 
 VERSION = 1
@@ -369,9 +379,7 @@ def fitted(round: Round, agent: str, outputs: Outputs, share: float) -> Temperat
         raise InputError(f"the share for the temperature must be between 0 and 1, got {share:g}")
     _check_not_private(round)
     if outputs.labels is None:
-        raise InputError(
-            "calibration needs labels beside the outputs: an array labels, or a column label or y"
-        )
+        raise InputError("calibration needs labels beside the outputs: {cure}", cure=LABELS_BESIDE)
     logits = as_floats(outputs.values, "logits", (None, None))
     labels = as_labels(outputs.labels, *logits.shape)
     rows = held_out(round, outputs, share)
@@ -514,10 +522,12 @@ def _from_npz(path: Path, classes: tuple[str, ...] | None) -> Outputs:
     archive = _load_numpy(path)
     if not isinstance(archive, np.lib.npyio.NpzFile):
         raise InputError(f"{path} must be an archive of arrays; rename a single array to .npy")
-    try:
-        arrays = {key: archive[key] for key in archive.files}
-    except Exception:  # NumPy raises many kinds on bytes that it did not write
-        raise InputError(f"{path} must hold plain arrays; objects are not read") from None
+    arrays = {}
+    for key in archive.files:
+        try:
+            arrays[key] = archive[key]
+        except Exception as error:  # NumPy raises many kinds on bytes that it did not write
+            raise InputError(f"{path}: array {key!r} {_why_unread(error, key)}") from None
     kind = next((key for key in ("probs", "outputs", "logits") if key in arrays), None)
     if kind is None:
         known = ", ".join(sorted(arrays)) or "nothing"
@@ -746,10 +756,18 @@ def _load_numpy(path: Path) -> Any:
     data = read(path, OUTPUT_BYTES)
     try:
         return np.load(io.BytesIO(data), allow_pickle=False)
-    except Exception:  # NumPy raises many kinds on bytes that it did not write
-        raise InputError(
-            f"{path} must be a NumPy file without objects; it cannot be read"
-        ) from None
+    except Exception as error:  # NumPy raises many kinds on bytes that it did not write
+        raise InputError(f"{path} {_why_unread(error, 'array')}") from None
+
+
+def _why_unread(error: Exception, name: str) -> str:
+    """Say why NumPy does not read an array: objects could run code, and pandas has text so."""
+    if "Object arrays" in str(error):
+        return (
+            "holds objects, which are not read; a column of pandas with text is of objects: save "
+            f"{name}.astype(str), or {name}.astype(int) for whole numbers"
+        )
+    return "must be what NumPy saved; it cannot be read"
 
 
 def _check_not_private(round: Round) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import unicodedata
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from fedwqcp import methods, scores
-from fedwqcp._io import load_toml
+from fedwqcp._io import exists, load_toml
 from fedwqcp._validation import (
     Floats,
     as_classes,
@@ -310,6 +311,15 @@ def load_roster(path: Path) -> Roster:
     These are ``quorum``, ``max_n``, ``n_classes``, ``classes`` (a list of names), and a table
     ``[keys]`` of public keys by agent.
     """
+    if not exists(path):
+        names = [name.strip() for name in str(path).split(",")]
+        listed = json.dumps(
+            names if len(names) > 1 else ["st-mary", "lakeside"], ensure_ascii=False
+        )
+        raise InputError(
+            f"cannot read {path}: there is no such file; a roster is a TOML file that lists the "
+            f"agents, such as roster.toml with the line agents = {listed}"
+        )
     roster = load_toml(path, Roster)
     agents = tuple(unicodedata.normalize("NFC", name) for name in roster.agents)
     keys = {unicodedata.normalize("NFC", name): key for name, key in (roster.keys or {}).items()}

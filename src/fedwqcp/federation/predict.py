@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from fedwqcp._validation import Floats, as_floats, as_indicators
 from fedwqcp.errors import InputError, WrongRoundError
-from fedwqcp.federation.outputs import ROWS, Outputs, named_by_line, row_uniforms
+from fedwqcp.federation.outputs import LABELS_BESIDE, ROWS, Outputs, named_by_line, row_uniforms
 from fedwqcp.federation.plan import Plan, part_of, set_rule
 from fedwqcp.methods import Calibration
 from fedwqcp.scores import IntervalScore, LabelScore, Score, name_of
@@ -38,9 +38,7 @@ def calibration_of(round: Round, outputs: Outputs) -> Calibration:
 def scored(score: Score, key: str, outputs: Outputs) -> Calibration:
     """Score calibration points; the key is that of the uniforms of a randomised score."""
     if outputs.labels is None:
-        raise InputError(
-            "calibration needs labels beside the outputs: an array labels, or a column label or y"
-        )
+        raise InputError("calibration needs labels beside the outputs: {cure}", cure=LABELS_BESIDE)
     _check_kind(outputs)
     x, groups = outputs.features, outputs.groups
     if isinstance(score, LabelScore):

@@ -543,7 +543,10 @@ class Release(ReleaseRecord):
             self.tasks_of(given)  # refuses what is no level of the round
             return work(given)
         if not given:
-            raise InputError(f"alpha must name at least one level of {self.round.alphas}, got none")
+            levels = ", ".join(f"{each:g}" for each in self.round.alphas)
+            raise InputError(
+                f"alpha must name at least one level of the round ({levels}), got none"
+            )
         for level in given:
             self.tasks_of(as_alpha(level))
         return {float(level): work(float(level)) for level in given}

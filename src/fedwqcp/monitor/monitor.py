@@ -419,11 +419,15 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
         name = self.agent if self.label is None else f"{self.agent}, class {self.label}"
         if self.coverage is None or self.current is None:
             return f"{name}: no rows yet"
-        seen = f"{self.coverage:.4f} of {self.n} rows, sequence {self.low:.4f} to {self.high:.4f}"
+        seen = (
+            f"{self.coverage:.4f} of {self.n} rows (95 % interval, valid at every row: "
+            f"{self.low:.4f} to {self.high:.4f})"
+        )
         if self.alarm is None:
             return (
-                f"{name}: ok, coverage {seen}; evidence of a drop {exp(self.evidence):.3g}, "
-                f"alarm at {exp(self.bar):.4g}"
+                f"{name}: ok, coverage {seen}; evidence that it is below {self.floor:.4g}: "
+                f"{exp(self.evidence):.3g} (at most 1 on average if it is not; alarm from "
+                f"{exp(self.bar):.4g} on)"
             )
         return (
             f"{name}: ALARM at row {self.alarm}: coverage has dropped below {self.floor:.4g}; "

@@ -235,6 +235,13 @@ def _joined(
         ]
         labels = _class_labels(rows, tuple(at))
         rows = [{**row, "label": label} for row, label in zip(rows, labels, strict=True)]
+    elif sets and not {"labels", "lower"} & sets[0].keys():
+        raise InputError(
+            "sets must be the table that `agent predict` wrote, with columns id and labels, or id, "
+            "lower and upper"
+        )
+    if rows and not any("id" in row for row in rows):
+        raise InputError("rows must have a column 'id', with the ids of the sets; these have none")
     known = {str(row.get("id")): row for row in sets}
     if len(known) < len(sets):
         raise InputError("sets: each row must have an id of its own")
@@ -268,7 +275,7 @@ def _class_names(sets: Sequence[Mapping[str, Any]]) -> list[str]:
 def _class_labels(rows: Sequence[Mapping[str, Any]], classes: Sequence[str]) -> list[int]:
     """Return the labels of rows, by name or all of them by number, as numbers of classes."""
     texts = ["" if row.get("label") is None else str(row["label"]) for row in rows]
-    labels = np.array(texts, dtype=np.str_)
+    labels: npt.NDArray[Any] = np.array(texts, dtype=np.str_)
     if not set(texts) <= set(classes):
         try:
             numbers = labels.astype(np.float64)

@@ -390,15 +390,15 @@ class ReleaseRecord(Roll):
             If the level is not part of the round, or is left out where there are several.
         """
         alphas, alpha = self.round.alphas, plain(alpha)
+        levels = ", ".join(f"{each:g}" for each in alphas)
         if alpha is None and len(alphas) > 1:
-            levels = ", ".join(f"{each:g}" for each in alphas)
             raise InputError(
                 f"the round has several levels; pass {{cure}}, one of {levels}",
                 cure=("alpha", "--alpha"),
             )
         if alpha is not None and (not fits(alpha, float) or alpha not in alphas):
             raise InputError(
-                f"alpha must be a level of the round, one of {alphas}, got {shown(alpha)}"
+                f"alpha must be a level of the round, one of {levels}, got {shown(alpha)}"
             )
         at = 0 if alpha is None else alphas.index(alpha)
         groups = len(self.round.group_names) or 1
