@@ -11,9 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import stats
+from typer.main import get_command
 
 import fedwqcp as fw
 from command_line import call, call_process, refusal
+from fedwqcp.cli.monitor import app
 from fedwqcp.errors import InputError
 from fedwqcp.monitor import read_log
 
@@ -59,6 +61,18 @@ def test_a_repeated_batch_is_refused_whole(state, tmp_path):
     assert state.read_bytes() == before
     with pytest.raises(InputError, match="exists already"):
         monitor("open", state, "--agent", "a", "--alpha", 0.1)
+
+
+def test_rows_count_again_without_a_batch_or_under_another_name_and_the_help_says_so(
+    state, tmp_path
+):
+    (tmp_path / "rows.csv").write_text("covered\n1\n1\n")
+    words = ("update", state, "rows.csv", "--agent", "a")
+    for batch in ((), (), ("--batch", "monday"), ("--batch", "tuesday")):
+        facts = monitor(*words, *batch)
+    assert "a: ok, coverage 1.0000 of 8 rows" in facts
+    (told,) = [p.help for p in get_command(app).commands["update"].params if p.name == "batch"]
+    assert "without a name, or under another, count again" in told
 
 
 def test_sets_meet_their_labels(state, tmp_path):

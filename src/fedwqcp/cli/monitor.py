@@ -103,7 +103,11 @@ def update(
         Path | None, typer.Option(help="Sets of `agent predict`; rows then hold id and label.")
     ] = None,
     batch: Annotated[
-        str | None, typer.Option(help="Name of these rows; a repeated name is refused.")
+        str | None,
+        typer.Option(
+            help="Name of these rows; a repeated name is refused. Rows that are added again "
+            "without a name, or under another, count again."
+        ),
     ] = None,
     log: Annotated[
         Path | None, typer.Option(help="JSON lines, one for each update; by default STATE.log.")
