@@ -47,6 +47,17 @@ def test_an_input_error_carries_field_row_and_reason() -> None:
     assert copy.reason == error.reason
 
 
+def test_braces_in_the_callers_own_words_stay_as_they_are() -> None:
+    assert str(errors.InputError("unknown score '{cure}' {row}")) == "unknown score '{cure}' {row}"
+    named = errors.verbatim("['{row}', '{cure}']")
+    error = errors.InputError(f"{named}: {{row}} is none: {{cure}}", row=2, cure=("add", "write"))
+    for each in (error, pickle.loads(pickle.dumps(error))):
+        assert str(each) == "['{row}', '{cure}']: row 2 is none: add"
+        assert each.by_files == "['{row}', '{cure}']: row 2 is none: write"
+    assert str(error.at_line(2)) == "['{row}', '{cure}']: line 4 is none: add"
+    assert str(error.from_row_one()) == "['{row}', '{cure}']: row 3 is none: add"
+
+
 def test_an_input_error_says_what_to_do_in_python_and_by_files() -> None:
     cure = ("pass labels - 1", "subtract 1 in the file")
     error = errors.InputError("{row} is too large: {cure}", "labels", 2, cure=cure)

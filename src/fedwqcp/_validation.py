@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_typ
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp.errors import ClassesError, InputError
+from fedwqcp.errors import ClassesError, InputError, verbatim
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 """Real numbers in double precision."""
@@ -607,7 +607,8 @@ def as_class_labels(labels: npt.ArrayLike, classes: Sequence[str]) -> npt.ArrayL
         if not _is_missing(array[bad]):
             what = "is no text: pass all labels by name, or all as integers"
         raise InputError(
-            f"labels must be one of the classes {listed(classes)}, {{row}} {what}", row=bad
+            f"labels must be one of the classes {verbatim(listed(classes))}, {{row}} {what}",
+            row=bad,
         )
     at = {name: place for place, name in enumerate(classes)}
     names, inverse = np.unique(array.astype(np.str_), return_inverse=True)
@@ -615,8 +616,8 @@ def as_class_labels(labels: npt.ArrayLike, classes: Sequence[str]) -> npt.ArrayL
     places = np.array(known, dtype=np.int64)[inverse]
     if (bad := first_of(places < 0)) is not None:
         raise InputError(
-            f"labels must be one of the classes {listed(classes)}, {{row}} "
-            f"{_no_class(str(array[bad]), classes)}",
+            f"labels must be one of the classes {verbatim(listed(classes))}, {{row}} "
+            f"{verbatim(_no_class(str(array[bad]), classes))}",
             row=bad,
         )
     return places
@@ -668,8 +669,8 @@ def group_places(groups: npt.ArrayLike, known: Sequence[str], n: int | None = No
     places = np.array([at.get(str(name), -1) for name in names], dtype=np.int64)[inverse]
     if (bad := first_of(places < 0)) is not None:
         raise InputError(
-            f"the group of every row must be one of {', '.join(known)}; {{row}} is of another: "
-            "take such rows out, or calibrate with a group for them",
+            f"the group of every row must be one of {verbatim(', '.join(known))}; {{row}} is of "
+            "another: take such rows out, or calibrate with a group for them",
             row=bad,
         )
     return places

@@ -33,6 +33,15 @@ LONGEST = 200
 """Most characters of a sender's words that an error repeats."""
 
 
+_NOT_OURS = "\0("
+"""A brace of the caller's own words in a reason."""
+
+
+def verbatim(text: str) -> str:
+    """Return the caller's own words for a reason with ``{row}`` or ``{cure}``: as they are."""
+    return text.replace("{", _NOT_OURS)
+
+
 class FedwqcpError(Exception):
     """Base of every exception of this package."""
 
@@ -63,8 +72,8 @@ class InputError(FedwqcpError, ValueError):
         first_line: int | None = None,
         cure: tuple[str, str] = ("", ""),
     ) -> None:
-        self.reason = reason.replace("{cure}", cure[0])
-        self._by_files = reason.replace("{cure}", cure[1])
+        self.reason = reason.replace("{cure}", cure[0]) if any(cure) else reason
+        self._by_files = reason.replace("{cure}", cure[1]) if any(cure) else reason
         self.field = field
         self.row = row
         self.first_line = first_line
@@ -85,12 +94,12 @@ class InputError(FedwqcpError, ValueError):
     def _text(self, reason: str) -> str:
         """Return a reason with the field and the row."""
         text = f"{self.field}: {reason}" if self.field else reason
-        if self.row is None:
-            return text
-        named = f"row {self.row}"
-        if self.first_line is not None:
-            named = f"line {self.row + self.first_line}"
-        return text.replace("{row}", named)
+        if self.row is not None:
+            named = f"row {self.row}"
+            if self.first_line is not None:
+                named = f"line {self.row + self.first_line}"
+            text = text.replace("{row}", named)
+        return text.replace(_NOT_OURS, "{")
 
     def at_line(self, first_line: int) -> InputError:
         """Return the same error about rows of a text file, the first of them in a given line."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
@@ -88,6 +89,12 @@ def test_an_example_of_the_gallery_runs_and_draws_one_figure(example, tmp_path, 
     finally:
         plt.close("all")
     assert [len(figures) for figures in drawn] == [1]
+
+
+def test_five_models_take_under_forty_lines_of_code():
+    tree = ast.parse((ROOT / "docs/gallery/07_five_models.py").read_text())
+    code = tree.body[1:]  # the first is the page's title
+    assert sum(each.end_lineno - each.lineno + 1 for each in code) < 40
 
 
 def test_links_between_pages_lead_somewhere():

@@ -696,6 +696,16 @@ def test_answers_of_strangers_are_refused_by_name_whatever_the_method(tmp_path, 
         ]
 
 
+def test_an_answer_to_no_step_is_refused_once(tmp_path):
+    answers = write_all(tmp_path)
+    answers[2].write_text(answers[2].read_text().replace('"step":0', '"step":5'))
+    path = tmp_path / "round.json"
+    open_round(replace(ROUND, quorum=2), path)
+    closed = close_round(path, answers, tmp_path / "release.json")
+    assert closed.release.used == ("a", "b")
+    assert [refusal.agent for refusal in closed.refusals] == ["c"]
+
+
 def test_a_second_answer_to_a_step_that_nobody_asks_is_refused(tmp_path):
     answers = write_all(tmp_path)
     again = tmp_path / "more" / "a.json"

@@ -430,6 +430,7 @@ LINE = np.linspace(0, 1, 20)
         (fw.Outputs(LINE, LINE[:, None]), {"score": "absolute-residual"}, "call .squeeze.. on it"),
         (fw.Outputs(LINE[:, None], LINE), {"score": "absolute-residual"}, "call .squeeze.. on it"),
         ((LINE, LINE), {"score": "absolute-residual"}, "go into fw.Outputs"),
+        (([[0.1], [0.2, 0.3]], [0, 1]), {}, "go into fw.Outputs"),
         (
             fw.Outputs(LINE, LINE),
             {"score": "absolute-residual", "by": "label"},

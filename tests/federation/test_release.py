@@ -509,6 +509,29 @@ def test_ids_are_one_for_each_row(shape):
         fw.Outputs(PROBS[:60], LABELS[:60], np.arange(np.prod(shape)).reshape(shape))
 
 
+def test_classes_with_braces_are_named_as_they_are():
+    cal = fw.Outputs(PROBS[:3], ["b", "{row}", "c"], ids=IDS[:3])
+    with pytest.raises(InputError, match=r"'\{row\}', 'b', '\{cure\}'.*, row 2 "):
+        fw.calibrate({"a": cal}, alpha=0.2, classes=["{row}", "b", "{cure}"])
+    with pytest.raises(InputError, match=r"unknown score '\{cure\}'"):
+        fw.scores.get("{cure}")
+
+
+def test_a_release_draws_the_uniforms_of_ids_as_text():
+    """Scores made by hand need `uniforms` of the same texts, which integers are not."""
+    numbers = np.arange(60)
+    u = fw.uniforms("k", [str(i) for i in numbers])
+    by_hand = fw.calibrate(
+        {"a": fw.APS().of(PROBS[:60], LABELS[:60], u=u)}, alpha=0.2, score="aps", key="k"
+    )
+    site = fw.Outputs(PROBS[:60], LABELS[:60], numbers)
+    release = fw.calibrate({"a": site}, alpha=0.2, key="k")
+    assert release.threshold("a") == by_hand.threshold("a")
+    sets = fw.APS().invert(PROBS[:60], release.threshold("a"), "leq", u)
+    assert (release.predict_set("a", PROBS[:60], ids=numbers).mask == sets.mask).all()
+    assert (u != fw.uniforms("k", numbers)).any()
+
+
 def test_no_rows_need_no_ids_of_a_type():
     release = fw.calibrate({"a": SITE}, alpha=0.2)
     assert len(release.predict_set("a", NEW[:0], ids=[])) == 0

@@ -30,7 +30,7 @@ from fedwqcp._validation import (
     check_same_classes,
     listed,
 )
-from fedwqcp.errors import ClassesError, InputError, MissingExtraError, RecordError
+from fedwqcp.errors import ClassesError, InputError, MissingExtraError, RecordError, verbatim
 from fedwqcp.federation.plan import Plan
 from fedwqcp.scores import LabelScore, fit_temperature, row_ids, softmax, uniforms
 from fedwqcp.wire.messages import Round
@@ -469,7 +469,9 @@ def numbers(path: Path, columns: Mapping[str, Cells], name: str) -> npt.NDArray[
                     "name its classes (classes in the roster), so that labels may be names"
                 )
             raise InputError(
-                f"{path}: column {name!r} must hold numbers in every row, {{row}} {what}", row=row
+                verbatim(f"{path}: column {name!r}")
+                + f" must hold numbers in every row, {{row}} {what}",
+                row=row,
             ) from None
     return np.array(found, dtype=np.float64)
 
@@ -504,7 +506,8 @@ def texts(path: Path, columns: Mapping[str, Cells], name: str) -> npt.NDArray[An
     if row is not None:
         what = {"id": "an id", "group": "a group"}.get(name, "a label")
         raise InputError(
-            f"{path}: column {name!r} must hold {what} in every row, {{row}} {_missing('')}",
+            verbatim(f"{path}: column {name!r}")
+            + f" must hold {what} in every row, {{row}} {_missing('')}",
             row=row,
         )
     return np.array([str(value) for value in values], dtype=np.str_)

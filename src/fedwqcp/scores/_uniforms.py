@@ -26,7 +26,8 @@ def uniforms(key: str | int, ids: npt.ArrayLike | Sequence[str]) -> Floats:
     key : str or int
         Which family of uniforms.
     ids : array_like of int or sequence of str, shape (n,)
-        One id per row. The integer 7 and the text "7" are different ids.
+        One id per row. The integer 7 and the text "7" are different ids here; `Outputs`, files and
+        streams read every id as text. For the uniforms of a release pass ``[str(i) for i in ids]``.
 
     Returns
     -------

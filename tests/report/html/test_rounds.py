@@ -291,6 +291,7 @@ def test_a_report_from_python_refuses_tests_that_do_not_fit(tmp_path):
         ({"north": site}, "unknown agent 'north'; known: st-mary"),
         ({"st-mary": fw.Outputs([[0.2, 0.8]], ids=["a"])}, "tests of 'st-mary' must be labelled"),
         ({"st-mary": fw.Outputs([[0.2, 0.8]], [1])}, "'aps' is randomised"),
+        ({"st-mary": fw.Outputs(np.ones((0, 2)), [], [])}, "must have at least one row, got none"),
     ):
         with pytest.raises(InputError, match=why):
             release.report(tmp_path / "page.html", tests)

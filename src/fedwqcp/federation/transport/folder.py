@@ -245,6 +245,7 @@ def _take_steps(
         now = _in_time(path, server, now)
         heard = {reply.agent for reply in now}
         astray = [a for a in replies if a.agent not in heard and not 0 <= a.step <= server.step]
+        astray = [a for a in astray if a not in read]
         read += astray
         for reply in (*now, *astray):  # what is of no step so far is refused by name
             sender = reply.source if server.round.expects(reply.source) else None

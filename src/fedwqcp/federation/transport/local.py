@@ -114,7 +114,8 @@ def calibrate(
         ``"leq_top1"``): coverage and size can only grow.
     key : str, optional
         Key of the uniforms of a randomised score; random by default. Where the scores come from
-        ``score.of(..., u=uniforms(key, ids))``, pass the same key.
+        ``score.of(..., u=uniforms(key, texts))``, pass the same key; ``texts`` are the ids as text,
+        ``[str(i) for i in ids]``, as which a release reads them.
     by : {"label", "group"}, optional
         A threshold of its own for each class, or for each group that a `Calibration` names in
         ``groups``: coverage then holds within each, as the method promises it.
@@ -621,7 +622,10 @@ def _calibrations(
 
 def _are_parts(data: tuple[Any, ...]) -> bool:
     """Tell whether a tuple holds outputs and labels: a table first, or two columns."""
-    first = np.ndim(data[0]) if data else 0
+    try:
+        first = np.ndim(data[0]) if data else 0
+    except ValueError:  # rows of different lengths, which are no scores either
+        return True
     return first == 2 or (first == 1 and len(data) == 2 and len(data[0]) > 2)
 
 

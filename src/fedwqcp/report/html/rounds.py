@@ -121,8 +121,10 @@ def release_page(release: Release, tests: Mapping[str, Outputs]) -> Page:
     """Return the page of a release, with coverage at the agents whose labelled tests are given."""
     for agent, test in tests.items():
         release.record(agent)  # refuses an agent that is not of the round
-        if test.labels is None or not len(test.values):
+        if test.labels is None:
             raise InputError(f"tests of {agent!r} must be labelled: coverage needs true labels")
+        if not len(test.values):
+            raise InputError(f"tests of {agent!r} must have at least one row, got none")
         check_ids(release.score, test)
     named = {agent: test.in_classes(release.round.classes) for agent, test in tests.items()}
     views = [_tested_view(release, named, alpha) for alpha in release.round.alphas]
@@ -458,8 +460,10 @@ def _read_case(release: Release, alpha: float, options: ReportOptions) -> _Case:
     if options.agent is None or options.outputs is None:
         raise InputError("an agent's own report needs --agent and --outputs with labels")
     test = load_outputs(options.outputs, options.labels, release.round.classes)
-    if test.labels is None or not len(test.values):
+    if test.labels is None:
         raise InputError("--outputs must hold labelled test points: coverage needs true labels")
+    if not len(test.values):
+        raise InputError("--outputs must hold at least one row, got none")
     again = None
     if options.calibration is not None:
         again = load_outputs(options.calibration, classes=release.round.classes)
