@@ -179,6 +179,23 @@ def test_a_method_of_many_steps_goes_on_by_files(tmp_path):
     assert closed.release.rounds == direct.rounds == step + 1
 
 
+def test_a_strangers_file_is_refused_once_in_a_round_of_many_steps(tmp_path):
+    round = replace(ROUND, method=Choice("fcp", {"sketch": "bisection"}), score=Choice("lac"))
+    path, ask = opened(tmp_path, round), None
+    stranger = tmp_path / "zed.json"
+    write_answer(Agent("a", round, CALS["a"], limit=None), stranger)
+    text = stranger.read_text().replace('"agent":"a"', '"agent":"zed"')
+    stranger.write_text(text.replace('"step":0', '"step":99'))
+    answers = [stranger]
+    for step in range(3):
+        for name, cal in CALS.items():
+            answers.append(tmp_path / f"{name}.step-{step}.json")
+            write_answer(Agent(name, round, cal, limit=None), answers[-1], ask)
+        closed = close_round(path, answers, tmp_path / "release.json")
+        assert [refusal.agent for refusal in closed.refusals] == ["zed"]
+        (ask,) = closed.asks
+
+
 def test_a_question_that_was_sent_does_not_change(tmp_path):
     round = replace(ROUND, method=Choice("fcp"))
     path, answers, out = opened(tmp_path, round), write_all(tmp_path, round), tmp_path / "r.json"

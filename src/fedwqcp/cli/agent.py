@@ -176,7 +176,11 @@ def predict(
     ] = False,
     alpha: Annotated[float | None, typer.Option(help="Level to use, if there are several.")] = None,
     calibration: Annotated[
-        Path | None, typer.Option(help="Calibration outputs, for methods that need them again.")
+        Path | None,
+        typer.Option(
+            help="Calibration outputs, for methods that need them again; test rows like them are "
+            "counted."
+        ),
     ] = None,
     calibration_labels: Annotated[
         Path | None, typer.Option(help="Their labels in an .npy file, where they carry none.")

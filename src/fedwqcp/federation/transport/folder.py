@@ -236,7 +236,7 @@ def _take_steps(
             _check_unchanged(files)
             if not asked or not now:
                 for reply in () if asked else replies:  # nobody can answer what was not asked
-                    if reply.step >= server.step:
+                    if reply.step >= server.step and reply not in read:
                         server.refuse(_early(reply, server.step))
                 return files
         if not now and any(reply.step == 1 for reply in replies):

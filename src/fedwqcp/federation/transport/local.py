@@ -457,7 +457,7 @@ def _one_source(rng: SeedLike | None, seed: int | None) -> SeedLike | None:
         raise InputError("seed is the old name of rng: leave it out")
     if seed < 0:
         raise InputError(f"seed must be an integer of at least 0, got {shown(seed)}")
-    warn(f"seed is deprecated: write rng={seed!r}", DeprecationWarning)
+    warn(f"seed is deprecated: write rng={int(seed)}", DeprecationWarning)
     return seed
 
 
