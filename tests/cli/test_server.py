@@ -285,12 +285,12 @@ def test_the_old_setting_of_a_target_says_what_to_write(tmp_path):
 
 def test_a_round_says_how_to_find_out_and_then_does(tmp_path):
     two = call("advise", saved(made("lac"), tmp_path))
-    assert "use fcp, sketch=order, floor=true, own=true on lac" in two
+    assert "use fcp with sketch=order, floor=true, own=true for score lac" in two
     assert "open a round of fedwq-cp with tail=16" in two
     assert "predicts with --calibration" in two
     more = made("lac", methods.get("fedwq-cp", tail=16))
     found = call("advise", saved(more, tmp_path, "more.record.json"))
-    assert "use split-cp on lac. Averaging is unsafe" in found
+    assert "use split-cp for score lac. Averaging is unsafe" in found
 
 
 def test_what_is_in_use_needs_no_new_round(tmp_path):
@@ -299,7 +299,7 @@ def test_what_is_in_use_needs_no_new_round(tmp_path):
     method = methods.get("fedwq-cp", tail=16)
     path = saved(fw.calibrate(cals, method=method, alpha=0.1, score="aps"), tmp_path)
     output = call("advise", path)
-    assert "keep fedwq-cp on aps. Averaging is safe" in output
+    assert "keep fedwq-cp for score aps. Averaging is safe" in output
     assert "server open" not in output
     found = call_json("advise", path)
     assert (found["command"], found["advice"]["keep"]) == ([], True)
@@ -326,7 +326,7 @@ def test_a_round_of_split_cp_takes_no_answers_and_that_is_said(tmp_path):
     alone = fw.calibrate({"a": np.linspace(0, 1, 99), "b": []}, alpha=0.1, score="aps")
     path = saved(alone, tmp_path)
     output = call("advise", path)
-    assert "use split-cp on aps" in output
+    assert "use split-cp for score aps" in output
     assert "close the round without any" in output
     opened(output, tmp_path)
     closed = call("server", "close", tmp_path / "round-2.json", "--out", tmp_path / "release.json")
@@ -418,6 +418,14 @@ def test_the_first_hour_quotes_what_close_prints(folder):
     (quoted,) = re.findall(r'cannot show that: it prints "([^"]+)"', page.read_text())
     said, _ = closed(folder, "--alpha", 0.2)
     assert quoted in said[0]
+
+
+def test_close_names_agents_that_are_too_small_where_nothing_is_averaged(folder):
+    said, _ = closed(folder, "--alpha", 0.1, "--alpha", 0.01, "--method", "guarded-median-cp")
+    small = ", ".join(f"{name} (60 points)" for name in NAMES)
+    assert f"alpha=0.01: {small} sent +inf; a finite threshold takes 99 points" in said[0]
+    assert "alpha=0.1: a (60" not in said[0]
+    assert "threshold at 0.1" in said[0]
 
 
 def test_several_records_and_folders_of_them(tmp_path):
@@ -622,5 +630,5 @@ def test_who_sends_nothing_is_no_answer_and_the_quorum_can_be_set(folder, monkey
 def test_a_site_that_joins_later_gets_a_round_of_its_own_kind(tmp_path):
     path = saved(made(APS(), method=fw.methods.get("fedwq-cp", overflow="clip")), tmp_path)
     output = call("advise", path, "--new-site")
-    assert "use max-cp on aps for a site that joins later" in output
+    assert "use max-cp for score aps, for a site that joins later" in output
     assert opened(output, tmp_path).method == choose_method("max-cp")  # which refuses clip

@@ -121,7 +121,7 @@ def test_identical_agents_take_one_round_and_the_release_says_why():
     assert release.round.method.name == "fedwq-cp"
     assert release.threshold("a") == plain.threshold("a")
     assert (release.rounds, release.bytes_up("a")) == (1, sent.bytes_up("a"))
-    assert release.advice.startswith("use fedwq-cp on aps. Averaging is safe")
+    assert release.advice.startswith("use fedwq-cp for score aps. Averaging is safe")
     assert plain.advice == ""
 
 
@@ -226,7 +226,7 @@ def test_the_release_carries_the_score_that_was_used(score):
     release = auto(skewed_agents(FEW), score=score, target="mixture")
     plain = fw.calibrate(skewed_agents(FEW), alpha=0.1, score=score)
     assert release.round.score == plain.round.score
-    assert f" on {release.round.score.name} for target mixture." in release.advice
+    assert f" for score {release.round.score.name}, for target mixture." in release.advice
 
 
 # ---- groups
@@ -250,7 +250,9 @@ def test_auto_by_group_uses_what_the_most_demanding_group_needs(by, alike, apart
     record = fw.calibrate(cals, method=FedWQCP(tail=16), by=by, alpha=0.1, score="lac")
     advice = advise_on(record)
     assert (advice.method, advice.code, advice.verdict) == ("split-cp", "unsafe", "unsafe")
-    assert f"Decided by {by} {apart} ({alike}: safe): Averaging is unsafe" in str(advice)
+    assert f"Decided by {by} {apart} ({alike}: averaging is safe): Averaging is unsafe" in str(
+        advice
+    )
     release = auto(cals, by=by)
     assert (release.round.method.name, release.round.by) == ("split-cp", by)
     for name, cal in cals.items():
@@ -280,7 +282,7 @@ def test_sketches_alone_are_enough():
     floored = fw.calibrate(cals, method=FedLSCP(floor=True), alpha=0.1, score="lac")
     advice = advise_on(floored)
     assert advice.keep  # what is advised is in use
-    assert str(advice).startswith("keep fedls-cp, floor=True")
+    assert str(advice).startswith("keep fedls-cp with floor=True")
     assert not alone.keep  # without a floor it is not
 
 
@@ -288,7 +290,7 @@ def test_what_is_in_use_is_not_advised_again():
     rng = np.random.default_rng(0)
     cals = {name: rng.uniform(size=3000) for name in "abc"}
     record = fw.calibrate(cals, method=FedWQCP(tail=16), alpha=0.1, score="aps")
-    assert str(advise_on(record)).startswith("keep fedwq-cp on aps. Averaging is safe")
+    assert str(advise_on(record)).startswith("keep fedwq-cp for score aps. Averaging is safe")
     two = advise_on(fw.calibrate(cals, alpha=0.1, score="aps"))
     assert (two.method, two.keep, two.verdict) == ("fcp", False, "cannot tell")
 
@@ -312,10 +314,10 @@ def test_every_level_is_judged_and_the_most_demanding_decides(levels):
     both = advise_on(record)
     assert (both.code, both.alpha) == ("unsafe", 0.3)
     assert both.levels == {0.05: "safe", 0.3: "unsafe"}
-    assert "decided at alpha=0.3 (0.05: safe)." in str(both)
+    assert "decided at alpha=0.3 (0.05: averaging is safe)." in str(both)
     release = auto(cals, alpha=levels, score="aps")
     assert release.round.method.name == "split-cp"
-    assert "decided at alpha=0.3 (0.05: safe)." in release.advice
+    assert "decided at alpha=0.3 (0.05: averaging is safe)." in release.advice
 
 
 def test_a_level_without_data_does_not_hide_another():
@@ -324,7 +326,7 @@ def test_a_level_without_data_does_not_hide_another():
     record = fw.calibrate(cals, alpha=(0.2, 0.01), score="aps")
     assert advise_on(record, alpha=0.01).code == "no-data"
     assert (advise_on(record).code, advise_on(record).method) == ("cannot-tell", "fcp")
-    assert "decided at alpha=0.2 (0.01: no-data)" in str(advise_on(record))
+    assert "decided at alpha=0.2 (0.01: too few points)" in str(advise_on(record))
 
 
 def test_what_was_sent_is_not_asked_for_again():

@@ -123,7 +123,7 @@ def test_label_shift_is_corrected_where_counts_are_sent():
     )
     assert "total variation 0.56" in found.why
     assert "people of all agents" in found.why
-    assert str(found).startswith("use fedls-cp, floor=True on aps for target mixture. ")
+    assert str(found).startswith("use fedls-cp with floor=True for score aps, for target mixture. ")
     many = advice_on(*parts * 7, counts=counts * 7, target="mixture")
     assert many.method != "fedls-cp"  # of 21 agents it would serve the worst one less than fcp
     for counted in (counts, [[300, 300, 300]] * 3):
@@ -166,6 +166,8 @@ def test_an_agent_that_dominates_is_named_and_decides_for_nobody_else(claim, tai
 def test_agents_too_small_for_a_threshold_are_named_beside_one_that_dominates():
     found = advice_on(*uniform(200, 120, 12), alpha=0.05)
     assert (found.code, found.agents) == ("suspect", ("a0",))
+    assert str(found).startswith("use guarded-median-cp with slack=0.5 for score aps. a0 alone")
+    assert "ask a0 to check its model outputs and labels" in found.why
     assert "Sets of a2 will still hold every label, with fewer than the 19 points" in found.why
     new = advice_on(*uniform(200, 120, 12), alpha=0.05, new_site=True)
     assert new.price.endswith("of the agents that sent a finite one")

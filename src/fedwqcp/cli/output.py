@@ -333,7 +333,9 @@ def agents_table(release: Release, console: Console) -> Table:
     roomy = console.width >= 100 or not reasons
     scale = _scale(release, local, console.options.ascii_only) if roomy else None
     table = Table(title=release.round.method.name)
-    for heading in ("agent", "status", *(("points", "threshold") if local else ())):
+    several = len(release.round.alphas) > 1
+    own_one = f"threshold at {release.round.alphas[0]:g}" if several else "threshold"
+    for heading in ("agent", "status", *(("points", own_one) if local else ())):
         table.add_column(heading, overflow="fold")
     if scale is not None:
         table.add_column(f"{scale.left:.3g} to {scale.right:.3g}", no_wrap=True)

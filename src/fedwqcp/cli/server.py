@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
+from math import inf
 from pathlib import Path
 from typing import Annotated
 
@@ -46,11 +47,12 @@ from fedwqcp.federation.plan import preset as find_preset
 from fedwqcp.federation.record import LOG, load
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.transport import folder
+from fedwqcp.quantile import least_sample
 from fedwqcp.report.terminal import always_left_out, released
 from fedwqcp.scores import Score
 from fedwqcp.theory import Advice, Diagnosis, GroupDiagnosis, diagnose_groups, diagnose_release
 from fedwqcp.wire.codec import holds
-from fedwqcp.wire.messages import PerAgentThresholds, Round, Setting, SharedThreshold
+from fedwqcp.wire.messages import LocalQuantile, PerAgentThresholds, Round, Setting, SharedThreshold
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -242,7 +244,7 @@ def close(
         output.say(reason)
     output.say(guarantee_line(release))
     thresholds, found = released(release), list(_diagnoses(release))
-    for line in (*thresholds, *found):
+    for line in (*thresholds, *found, *_too_small(release, found)):
         output.say(as_typed(line))
     advice = as_typed(next_step(release)) if found else ""
     if advice:
@@ -295,6 +297,24 @@ def _diagnoses(release: Release) -> Iterator[Diagnosis | GroupDiagnosis]:
         for task in tasks:
             if found := diagnose_release(release, task, alpha / len(tasks), bounds):
                 yield found
+
+
+def _too_small(release: Release, found: Sequence[Diagnosis | GroupDiagnosis]) -> Iterator[str]:
+    """Name the agents that sent +inf at each level, where no diagnosis does."""
+    private = Plan.of(release.round).method.private  # noise takes more points
+    for alpha in () if found or private else release.round.alphas:
+        task, *others = release.tasks_of(alpha)
+        sent = {name: answers[task] for name, answers in release.received.items()}
+        few = [
+            f"{name} ({own.n} points)"
+            for name, own in sent.items()
+            if isinstance(own, LocalQuantile) and own.n and own.threshold == inf
+        ]
+        if few:
+            yield (
+                f"alpha={alpha:g}: {', '.join(few)} sent +inf; a finite threshold takes "
+                f"{least_sample(alpha / (1 + len(others)))} points"
+            )
 
 
 def advise(

@@ -18,6 +18,7 @@ from fedwqcp.methods.fedls_cp.class_sketches import ClassSketches
 from fedwqcp.methods.fedwq_cp import FedWQCP
 from fedwqcp.quantile import least_sample
 from fedwqcp.theory import Advice, advise, diagnose_release
+from fedwqcp.theory.advice import RULES
 from fedwqcp.theory.diagnosis import Verdict
 from fedwqcp.wire.messages import (
     MOST_TAIL,
@@ -226,7 +227,7 @@ def _at_level(records: Sequence[Release], alpha: float, *, new_site: bool) -> Ad
         raise InputError(NEEDED)
     name = min(by_group, key=lambda each: _demand(by_group[each]))
     verdict = _worst(each.verdict for each in by_group.values())
-    others = ", ".join(f"{n}: {each.code}" for n, each in by_group.items() if n != name)
+    others = ", ".join(f"{n}: {RULES[each.code]}" for n, each in by_group.items() if n != name)
     why = f"Decided by {terms.by} {name}" + (f" ({others}): " if others else ": ")
     first = by_group[name]
     notes = first.notes

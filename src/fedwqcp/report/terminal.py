@@ -210,7 +210,8 @@ def closing(results: Results) -> str:
 
 def _settings(results: Results) -> str:
     """Name the settings that the advice has, in brackets; nothing where it has none."""
-    named = results.advice("four").text.split(" on ")[0].split(", ")[1:]
+    head = results.advice("four").text.split(" for score ")[0]
+    named = head.partition(" with ")[2].split(", ") if " with " in head else []
     return f" ({', '.join(named)})" if named else ""
 
 

@@ -36,6 +36,21 @@ GUARDED: dict[str, Setting] = {"sketch": "order", "floor": True, "own": True}
 FedWQ-CP's nor below the agent's own."""
 
 
+RULES = {
+    "no-data": "too few points",
+    "single": "one agent has points",
+    "safe": "averaging is safe",
+    "suspect": "one agent outweighs the others",
+    "label-shift": "labels differ",
+    "few": "some agents have too few points",
+    "unsafe": "averaging is unsafe",
+    "cannot-tell": "not known whether averaging is safe",
+    "new-site": "enough agents",
+    "few-sites": "too few agents",
+}
+"""What each rule saw, in words."""
+
+
 @dataclass(frozen=True)
 class Advice:
     """What to use, and why; it prints as what to use, the reason and the price.
@@ -89,16 +104,17 @@ class Advice:
     new_site: bool = False
 
     def __str__(self) -> str:
-        settings = "".join(f", {name}={value}" for name, value in self.settings.items())
-        others = [f"{level}: {code}" for level, code in self.levels.items() if level != self.alpha]
+        named = ", ".join(f"{name}={value}" for name, value in self.settings.items())
+        settings = f" with {named}" if named else ""
+        others = [f"{q}: {RULES[code]}" for q, code in self.levels.items() if q != self.alpha]
         at = f" at alpha={self.alpha}" if others else ""
         decided = f"; decided{at} ({', '.join(others)})" if others else ""
         price = [f"Price{at}: {self.price}."] if self.price and not self.keep else []
         said = " ".join([self.why, *price, *self.notes])
         verb = "keep" if self.keep else "use"
-        aim = "" if self.target == "own" else f" for target {self.target}"
-        aim = " for a site that joins later" if self.new_site else aim
-        return f"{verb} {self.method}{settings} on {self.score}{aim}{decided}. {said}"
+        aim = "" if self.target == "own" else f", for target {self.target}"
+        aim = ", for a site that joins later" if self.new_site else aim
+        return f"{verb} {self.method}{settings} for score {self.score}{aim}{decided}. {said}"
 
 
 def advise(
@@ -249,16 +265,20 @@ def _choose(
         return "safe", "fedwq-cp", {}, why, "", ()
     if (suspect := _suspect(evidence, exact=exact)) is not None:
         why = (
-            f"{suspect} would decide every averaged or pooled threshold, and whether its answer is "
-            "right cannot be seen from here: ask it. guarded-median-cp limits every size, and each "
-            "agent keeps at least the coverage of its own threshold, whatever the others send."
+            f"{suspect} alone would decide an averaged or pooled threshold, and the server cannot "
+            f"see whether its answer is right: ask {suspect} to check its model outputs and "
+            "labels. guarded-median-cp limits how much one agent's size counts, and each agent "
+            "keeps at least the coverage of its own threshold, whatever the others send."
         )
         if short := [name for name, s in some.items() if s.n < evidence.needed]:
             why += (
                 f" Sets of {named(short)} will still hold every label, with fewer than the "
                 f"{evidence.needed} points that a finite threshold takes at alpha={alpha}."
             )
-        price = "no agent's threshold is below its own; a higher median raises it within the slack"
+        price = (
+            "no agent's threshold is below its own at alpha; a higher median raises it, at most to "
+            "its own at alpha/2"
+        )
         return "suspect", "guarded-median-cp", {"slack": 0.5}, why, price, (suspect,)
     own_enough = len(enough) == len(evidence.sent) and all(
         own_suffices(s.n, alpha) for s in enough.values()

@@ -233,6 +233,8 @@ def test_a_release_writes_its_report_from_python(tmp_path):
             assert f"{found.empty:.1%}" in said
     assert "empty sets" in said
     assert "What the server knows" in said
+    assert "Only the agent can measure" not in said  # this page did
+    assert "Every method" not in said  # there is one
     assert "the server has no test data" in " ".join(
         Read(release.report(str(tmp_path / "plain.html")).read_text()).words
     )
@@ -258,6 +260,16 @@ def test_an_infinite_threshold_is_named_as_the_cause_of_full_coverage(tmp_path):
     (view,) = load_page(tmp_path / "release.json", options).views
     (sizes,) = (b for s in view.sections if s.key == "sizes" for b in s.blocks)
     assert [row.cells for row in sizes.rows] == [("4", "300", "100.0%")]
+
+
+def test_one_bin_is_counted_as_one(rounds):
+    own = np.load(rounds / "north-cal.npz")
+    np.savez(rounds / "few.npz", **{name: own[name][:12] for name in own})
+    options = ReportOptions(
+        agent="north", outputs=rounds / "north-test.npz", calibration=rounds / "few.npz"
+    )
+    html = write(rounds / "release.json", rounds / "page.html", options).read_text()
+    assert "in 1 bin of 12 people" in html
 
 
 def test_a_report_of_auto_says_that_it_chose_and_why(tmp_path):

@@ -136,7 +136,7 @@ def score_chart(
     return Chart(
         name=f"scores-{agent}",
         title=agent,
-        alt=f"Scores of {agent} in {len(bins)} bins of {total} people. "
+        alt=f"Scores of {agent} in {counted(len(bins), 'bin')} of {total} people. "
         + ("" if local is None else f"Own threshold {number(local)}. ")
         + f"Released: {said}.",
         spec=_spec(alt.layer(*layers), height=110, method=method),

@@ -68,6 +68,9 @@ from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Answer, LocalQuantile
 from fedwqcp.wire.release import AgentRecord
 
+_EXCHANGED = "What each agent sent and received."
+
+
 _CHOSEN = (
     "auto assessed first rounds of the same agents and chose the method; of this round's own "
     "answers no mean was taken that could be judged."
@@ -164,7 +167,7 @@ def _tested_view(release: Release, tests: Mapping[str, Outputs], alpha: float) -
     about = [
         coverage_cards(found, 1 - alpha, tested),
         coverage_comparison(found, 1 - alpha, size, f"alpha = {alpha:g}"),
-        replace(view.sections[0], key="roster", title="What the server knows"),
+        replace(view.sections[0], key="roster", title="What the server knows", lead=_EXCHANGED),
         *view.sections[1:],
     ]
     verdicts = {method: _judged(coverage_verdict(method, found, 1 - alpha), cases)}
@@ -347,8 +350,8 @@ def _agents_section(
     return Section(
         "agents",
         "Agents",
-        "What each agent sent and received. Only the agent can measure its coverage: "
-        "fedwqcp report html with --agent and --outputs, where its data are.",
+        f"{_EXCHANGED} Only the agent can measure its coverage: fedwqcp report html with --agent "
+        "and --outputs, where its data are.",
         [Cards({release.round.method.name: cards})],
     )
 
