@@ -13,7 +13,13 @@ from scipy.special import expit, logit, ndtr
 
 import fedwqcp as fw
 from fedwqcp.errors import InputError, RecordError
-from fedwqcp.federation.advice import advise_on, check_record, promised_to_new_site, thresholds_in
+from fedwqcp.federation.advice import (
+    advise_on,
+    check_record,
+    next_step,
+    promised_to_new_site,
+    thresholds_in,
+)
 from fedwqcp.methods import Terms
 from fedwqcp.methods.fcp import Counts
 from fedwqcp.methods.fedls_cp import FedLSCP
@@ -545,3 +551,13 @@ def test_a_sketch_that_is_too_coarse_makes_its_agent_no_suspect():
     found = advise_on(record)
     assert found.code != "suspect"
     assert "sent +inf" not in found.why
+
+
+def test_after_auto_a_report_advises_what_advise_says():
+    """The method that auto chose is in use: the advice is to keep it, not to use it."""
+    rng = np.random.default_rng(1)
+    sites = {name: rng.uniform(size=300) for name in "abc"}
+    release = fw.calibrate(sites, alpha=0.1, method="auto")
+    assert release.advice.startswith("use fedwq-cp")
+    assert next_step(release) == str(advise_on(release))
+    assert next_step(release).startswith("keep fedwq-cp")

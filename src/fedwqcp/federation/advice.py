@@ -96,8 +96,6 @@ def next_step(record: Release) -> str:
     str
         The advice; empty where agents send nothing that it could rest on.
     """
-    if record.advice:
-        return record.advice
     try:
         return str(advise_on(record))
     except InputError as error:
