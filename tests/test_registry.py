@@ -76,7 +76,7 @@ def test_settings_reach_the_object() -> None:
         (lambda: methods.find("auto"), "method 'auto' is for fw.calibrate alone"),
         (
             lambda: scores.get("raps", penalti=0.1),
-            "score 'raps' has no setting 'penalti'; did you mean 'penalty'?; known: penalty, ",
+            "no setting 'penalti'; known: penalty, k_reg, randomized; did you mean 'penalty'?",
         ),
         (lambda: scores.get("lac", zzz=1), "score 'lac' has no setting 'zzz'; known: none"),
         (lambda: scores.get("raps", penalty=-1), "penalty must be a finite number of at least 0"),

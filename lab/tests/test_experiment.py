@@ -70,7 +70,7 @@ def test_a_file_is_read(tmp_path):
         (('name = "mnist"', 'name = "mnist", bach = 3'), "'mnist'.*did you mean 'batch'"),
         (
             ("sketch", "sketsch"),
-            "'fcp': method 'fcp' has no setting 'sketsch'; did you mean 'sketch'",
+            "'fcp': method 'fcp' has no setting 'sketsch'; known: .*did you mean 'sketch'",
         ),
         (('method = "fcp"', 'method = "fpc"'), "unknown method 'fpc'"),
         (("beta = 0.5\n", ""), "beta is missing"),

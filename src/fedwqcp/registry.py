@@ -80,9 +80,9 @@ class Registry(Generic[T]):
             if key not in known:
                 near = difflib.get_close_matches(key, known, n=1)
                 raise InputError(
-                    f"{self._kind} {name!r} has no setting {key!r}"
+                    f"{self._kind} {name!r} has no setting {key!r}; "
+                    f"known: {', '.join(known) or 'none'}"
                     + (f"; did you mean {near[0]!r}?" if near else "")
-                    + f"; known: {', '.join(known) or 'none'}"
                 )
             sent = isinstance(value, bool | int | float | str | tuple | None)  # it must travel
             if not sent or not fits(value, hints[key]):
