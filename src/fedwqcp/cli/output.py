@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, is_dataclass
 from difflib import get_close_matches
 from enum import Enum
 from inspect import unwrap
+from itertools import pairwise
 from math import isfinite, isinf, isnan
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -150,12 +151,14 @@ class _Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the arguments; of a number with a percent sign or a comma, say how it is written."""
+        given = list(args)
         try:
             return super().parse_args(ctx, args)
         except typer.BadParameter as error:
-            if not (written := _as_decimal(error.message)):
+            if not (written := _as_decimal(given, getattr(error.param, "opts", ()))):
                 raise
-            raise typer.BadParameter(error.message + written, error.ctx, error.param) from None
+            said = error.message.rstrip(".") + written
+            raise typer.BadParameter(said, error.ctx, error.param) from None
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters; the flag ``--help`` is among them."""
@@ -164,7 +167,8 @@ class _Command(TyperCommand):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Show what is written of arguments, which some pairs of typer and click drop."""
         hints = get_type_hints(unwrap(self.callback), include_extras=True) if self.callback else {}
-        for parameter in self.params:
+        parameters: list[Any] = list(self.params)  # typer's types of them differ by version
+        for parameter in parameters:
             written = getattr(hints.get(str(parameter.name)), "__metadata__", ())
             for each in written:
                 if parameter.param_type_name == "argument":
@@ -172,13 +176,15 @@ class _Command(TyperCommand):
         super().format_help(ctx, formatter)
 
 
-def _as_decimal(message: str) -> str:
-    """Say how a percentage or a decimal comma, which an error quotes, is written."""
-    given = re.search(r"'(\d+)(?:[.,](\d+))? *(%?)' is not a valid float", message)
-    if given is None:
-        return ""
-    value = float(f"{given[1]}.{given[2] or 0}") / (100 if given[3] else 1)
-    return f" Write {value:g}."
+def _as_decimal(args: Sequence[str], flags: Sequence[str]) -> str:
+    """Say how a percentage or a decimal comma, which follows one of the flags, is written."""
+    pairs = [*pairwise(args), *(tuple(word.split("=", 1)) for word in args if "=" in word)]
+    for flag, value in pairs:
+        number = re.fullmatch(r"(\d+)(?:([.,])(\d+))? *(%?)", value)
+        if flag in flags and number and (number[4] or number[2] == ","):
+            share = float(f"{number[1]}.{number[3] or 0}") / (100 if number[4] else 1)
+            return f". Write {share:g}."
+    return ""
 
 
 class _Group(TyperGroup):
