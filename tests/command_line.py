@@ -23,6 +23,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import typer.main
+import typer.testing
 from typer.testing import CliRunner
 
 from fedwqcp.cli.main import app, main
@@ -30,6 +32,9 @@ from fedwqcp.cli.output import VERSION, exit_code, said_by
 from fedwqcp.errors import FedwqcpError
 from fedwqcp.federation.record import load
 from fedwqcp.federation.transport.deployment import round_ended, wait_until
+
+# Commands are built from type hints at every call, which takes longer than most of them run.
+typer.main.get_command = typer.testing._get_command = cache(typer.main.get_command)
 
 
 def call(*words, code=0, stdin=None, plain=True):
@@ -168,6 +173,7 @@ def programs():
 
 def serve(address):
     """Fork a process for each command that a client asks for, until standard input ends."""
+    typer.main.get_command(app)
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(address)
     listener.listen(16)
