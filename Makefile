@@ -14,7 +14,7 @@ demo: $(VENV)/.demo  ## the main job, on data that needs no download
 
 test test-lowest test-torch slow: export OMP_NUM_THREADS = 1  # two workers, one core each: threads of a model only wait
 test: $(VENV)/.dev  ## the quick suite
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not flower and not nvflare and not nightly" \
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not flower and not nvflare and not nightly" \
 	  --ignore lab/tests/models --ignore tests/flower --ignore tests/nvflare --ignore tests/test_torch.py --ignore tests/browser \
 	  --ignore lab/src/fedwqcp_lab/models --ignore src/fedwqcp/torch.py --ignore src/fedwqcp/federation/transport/flower \
 	  --ignore src/fedwqcp/federation/transport/nvflare
