@@ -98,8 +98,10 @@ def next_step(record: Release) -> str:
     """
     try:
         return str(advise_on(record))
+    except _NothingSentError:
+        return ""
     except InputError as error:
-        return "" if str(error) == NEEDED else f"no advice: {error}"
+        return f"no advice: {error}"
 
 
 def calibrate_as_advised(
@@ -214,7 +216,7 @@ def _at_level(records: Sequence[Release], alpha: float, *, new_site: bool) -> Ad
     if terms.by is None:
         found = _on_points(records, alpha, new_site=new_site)
         if found is None:
-            raise InputError(NEEDED)
+            raise _NothingSentError(NEEDED)
         return found
     by_group = {
         name: advice
@@ -222,7 +224,7 @@ def _at_level(records: Sequence[Release], alpha: float, *, new_site: bool) -> Ad
         if (advice := _on_points(records, alpha, place, new_site=new_site)) is not None
     }
     if not by_group:
-        raise InputError(NEEDED)
+        raise _NothingSentError(NEEDED)
     name = min(by_group, key=lambda each: _demand(by_group[each]))
     verdict = _worst(each.verdict for each in by_group.values())
     others = ", ".join(f"{n}: {RULES[each.code]}" for n, each in by_group.items() if n != name)
@@ -302,6 +304,10 @@ NEEDED = (
 """The error for a record without thresholds."""
 
 
+class _NothingSentError(InputError):
+    """A record holds nothing that advice could rest on."""
+
+
 def check_record(record: Release) -> None:
     """Refuse a record that nothing can be advised on.
 
@@ -335,7 +341,7 @@ def check_record(record: Release) -> None:
     if plan.score.columns > 1:
         raise InputError("advice needs a score of one column")
     if not record.received:
-        raise InputError(NEEDED)
+        raise _NothingSentError(NEEDED)
     _check_received(record, plan)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from math import ceil, inf
 from typing import Any
 
@@ -17,7 +16,7 @@ import numpy as np
 
 from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError, MissingExtraError
-from fedwqcp.wire.messages import Summary, check_score, check_size
+from fedwqcp.wire.messages import Summary, check_increasing, check_score, check_size
 
 
 @dataclass(frozen=True)
@@ -47,8 +46,7 @@ class WeightedPoints(Summary):
             )
         for value in self.values:
             check_score(value, "values")
-        if any(after <= before for before, after in pairwise(self.values)):
-            raise InputError("must be strictly increasing", field="values")
+        check_increasing(self.values, "values")
         for weight in self.weights:
             check_size(weight, "weights")
         if 0 in self.weights or sum(self.weights) != self.n:

@@ -51,6 +51,7 @@ from fedwqcp.wire.messages import (
     SharedThreshold,
     Summary,
     Target,
+    check_increasing,
     check_size,
 )
 from fedwqcp.wire.release import Guarantee
@@ -232,8 +233,7 @@ class CountsAt(Question):
     def __post_init__(self) -> None:
         if self.size is not None:
             check_size(self.size, "size")
-        if any(a >= b for a, b in zip(self.probes, self.probes[1:], strict=False)):
-            raise InputError("must be strictly increasing", field="probes")
+        check_increasing(self.probes, "probes")
 
 
 @dataclass(frozen=True)

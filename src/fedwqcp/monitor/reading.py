@@ -12,6 +12,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from math import isnan
 from typing import Any
@@ -277,11 +278,9 @@ def _class_labels(rows: Sequence[Mapping[str, Any]], classes: Sequence[str]) -> 
     texts = ["" if row.get("label") is None else str(row["label"]) for row in rows]
     labels: npt.NDArray[Any] = np.array(texts, dtype=np.str_)
     if not set(texts) <= set(classes):
-        try:
+        with suppress(ValueError, OverflowError):  # names, or what is refused below
             numbers = labels.astype(np.float64)
             labels = numbers.astype(np.int64) if (numbers == np.rint(numbers)).all() else numbers
-        except (ValueError, OverflowError):  # names, or something else, which is refused below
-            pass
     try:
         checked = as_labels(as_class_labels(labels, classes), len(rows), len(classes))
     except InputError as error:

@@ -311,6 +311,12 @@ def check_size(n: object, what: str) -> None:
         SIZE.whole(n, what)
 
 
+def check_increasing(values: tuple[float, ...], what: str) -> None:
+    """Refuse numbers that do not increase from each to the next."""
+    if any(after <= before for before, after in pairwise(values)):
+        raise InputError("must be strictly increasing", field=what)
+
+
 def check_score(score: object, what: str) -> None:
     """Refuse what is not a score.
 

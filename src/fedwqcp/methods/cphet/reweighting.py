@@ -35,6 +35,7 @@ from fedwqcp.wire.messages import (
     SharedThreshold,
     Summary,
     Target,
+    check_increasing,
     check_score,
 )
 
@@ -71,8 +72,7 @@ class SumsAt(Question):
     densities: FeatureDensities
 
     def __post_init__(self) -> None:
-        if any(a >= b for a, b in zip(self.probes, self.probes[1:], strict=False)):
-            raise InputError("must be strictly increasing", field="probes")
+        check_increasing(self.probes, "probes")
 
 
 @dataclass(frozen=True)
