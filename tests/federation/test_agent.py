@@ -276,8 +276,15 @@ def test_a_private_answer_depends_on_no_size_of_a_group():
         assert Agent("a", round, Calibration(HUNDRED, labels, n_classes=2)).answer()
     weak = replace(terms("private-fedwq-cp", levels, epsilon=2.6), by="label")
     nine = Calibration(HUNDRED, np.repeat([0, 1], [9, 91]), n_classes=2)
-    with pytest.raises(InputError, match="can reveal 4 of 9 scores"):
+    with pytest.raises(InputError, match="has 9 points; it reveals none of fewer than 10"):
         Agent("a", weak, nine).answer()
+    one = replace(terms("private-fedwq-cp", (0.5,), epsilon=1000.0), by="label")
+    with pytest.raises(InputError, match="has 9 points; it reveals none of fewer than 10"):
+        Agent("a", one, nine).answer()
+    fifteen = Calibration(HUNDRED, np.repeat([0, 1], [15, 85]), n_classes=2)
+    with pytest.raises(InputError, match="can reveal 4 of 15 scores"):
+        Agent("a", weak, fifteen).answer()
+    assert Agent("a", one, fifteen).answer()
 
 
 def test_of_a_small_class_only_its_size_is_sent():
@@ -347,6 +354,9 @@ def test_a_density_of_few_points_stays_home_with_and_without_labels():
         with pytest.raises(InputError, match="has 9 points; it reveals none of fewer than 10"):
             Agent("a", round, cal).answer()
     assert Agent("a", round, Calibration(HUNDRED, features=np.arange(100.0)[:, None])).answer()
+    alone = Calibration(HUNDRED, [1] + [0] * 99, np.arange(100.0)[:, None], n_classes=2)
+    with pytest.raises(InputError, match="has 1 points; it reveals none of fewer than 10"):
+        Agent("a", round, alone).answer()  # 100 times the mean of all, less 99 times the other's
 
 
 def test_no_weights_that_the_server_names_single_out_a_small_class():

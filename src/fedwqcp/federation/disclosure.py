@@ -52,11 +52,11 @@ class DisclosureLimit(PlainSettings):
 
     def check(self, plan: Plan, cal: Calibration, steps: int) -> None:
         """Refuse a round whose answers would tell more than the limit."""
-        name, private = plan.round.method.name, plan.method.hides_absence
+        name = plan.round.method.name
         for group in range(len(plan.round.group_names)) or (None,):
             self._check_cells(name, plan.method.cells(part_of(plan.round, cal, group)))
         for (group, part), (size, revealed) in _disclosed(plan, cal, steps).items():
-            whole = part is None and (group is None or private)
+            whole = part is None and group is None
             if revealed and not whole and size < self.min_class:
                 raise InputError(
                     f"{name} with these settings sends scores of a class or group of which this "

@@ -210,8 +210,10 @@ class CPhet(Method[Summary]):
         if self.scope == "local" and self.target != "mixture":
             return ()
         sizes = [cal.n] if cal.labels is None else np.bincount(cal.labels).tolist()
-        # mean and covariance of a class are of its points, as one of its scores would be
-        densities = [Disclosure(n, int(n >= FEWEST), part) for part, n in enumerate(sizes)]
+        # mean and covariance of a class are of its points, as one of its scores would be; a class
+        # of one point has none of its own, but they follow from those of all points
+        some = cal.n >= FEWEST
+        densities = [Disclosure(n, int(n > 0 and some), part) for part, n in enumerate(sizes)]
         if self.scope == "local":
             return tuple(densities)
         # some hundred sums a question, or numbers for as many targets as the server says
