@@ -22,6 +22,19 @@ def test_lines_are_appended_and_a_torn_one_goes_first(tmp_path: Path) -> None:
     assert path.read_bytes() == b"first\nsecond\n"
 
 
+@pytest.mark.parametrize(("umask", "mode"), [(0o077, 0o600), (0o022, 0o644)])
+def test_the_umask_decides_who_can_read_a_file(tmp_path: Path, umask: int, mode: int) -> None:
+    before = os.umask(umask)
+    try:
+        _io.write_atomic(tmp_path / "a.json", b"{}")
+        append_line(tmp_path / "log.jsonl", b"{}")
+        with _io.locked(tmp_path):
+            pass
+    finally:
+        os.umask(before)
+    assert {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {mode}
+
+
 def test_a_disk_that_takes_a_part_of_a_line_is_full(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     append_line(path, b"first")

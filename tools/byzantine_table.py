@@ -237,7 +237,7 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         "if it looks honest in the histogram, the threshold moves within one bin, of which the "
         "outer two have no end; else it is left out, or an odd honest agent in its place",
         "two quantiles, a histogram, then counts",
-        "the threshold, who was left out",
+        "the threshold, who was left out and how much coverage that can cost, the values asked for",
         (
             "methods/test_rob_fcp.py::test_an_agent_is_bound_to_its_histogram",
             "federation/test_byzantine.py::"
@@ -265,7 +265,7 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         "of n = 1 leaves one random score of each agent, which is +inf for all unless "
         "M / (M + 1) >= 1 - alpha",
         "one order statistic and n_k",
-        "the threshold and its rank",
+        "the threshold, its rank and its coverage",
         (
             "federation/test_byzantine.py::"
             "test_a_quantile_of_quantiles_stays_between_its_honest_neighbours",
@@ -276,7 +276,7 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     "fcp": (
         "the threshold moves by at most n ranks",
         "n_k and counts, or points of a sketch",
-        "the threshold, which is one person's score",
+        "the threshold, which is one person's score, and the values asked for",
         (
             "federation/test_byzantine.py::test_fcp_moves_by_at_most_n_ranks_of_the_honest_scores",
             "federation/test_byzantine.py::test_admitted_counts_are_those_of_one_sample",
@@ -318,8 +318,8 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         "n N / N_t of weight towards one agent, or n towards each; with `solver=rounds` the start, "
         "a mean, moves by its share of the range; **towards a named density anything**",
         "class shares, means and covariances of features, then weighted counts",
-        "class shares, means and covariances of **every** agent's features; with `form=oracle` "
-        "all scores",
+        "class shares, means and covariances of **every** agent's features, every agent's "
+        "threshold and effective sample size; with `form=oracle` all scores",
         (
             "federation/test_byzantine.py::"
             "test_cphet_moves_by_at_most_n_weights_of_which_other_targets_lack_what_one_has",

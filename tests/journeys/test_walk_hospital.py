@@ -113,6 +113,34 @@ def test_every_hospital_predicts_with_its_own_model(closed):
         assert 0.8 < sets.cover(data["labels"]).mean() < 0.97
 
 
+def test_a_site_s_commands_open_no_connection_start_no_process_and_unpickle_nothing(closed):
+    root, _ = closed
+    home = root / "lakeside"
+    shutil.copy(root / "server" / "release.json", home)
+    script = """
+import sys
+
+def check(event, args):
+    if event.startswith(("socket.", "subprocess.", "os.fork", "os.exec", "os.posix_spawn",
+                         "os.system", "pickle.")):
+        raise SystemExit(event)
+
+sys.addaudithook(check)
+from fedwqcp.cli.main import main
+main()
+"""
+    for words in (
+        ["calibrate", "--round", "round.json", "--outputs", "cal.npz", "--out", "again.json"],
+        ["predict", "--release", "release.json", "--outputs", "test.npz", "--out", "again.csv"],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", script, "agent", *words, "--agent", "lakeside"],
+            cwd=home, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+    assert (home / "again.json").read_bytes() == (home / "lakeside.json").read_bytes()
+
+
 def test_closing_again_changes_nothing(closed):
     root, _ = closed
     server = root / "server"

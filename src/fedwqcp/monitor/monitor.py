@@ -29,7 +29,7 @@ Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 class MonitorTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """MonitorTerms of a monitor.
+    """What a monitor watches, and how seldom it may alarm falsely.
 
     Parameters
     ----------
