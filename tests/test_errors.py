@@ -56,6 +56,7 @@ def test_braces_in_the_callers_own_words_stay_as_they_are() -> None:
         assert each.by_files == "['{row}', '{cure}']: row 2 is none: write"
     assert str(error.at_line(2)) == "['{row}', '{cure}']: line 4 is none: add"
     assert str(error.from_row_one()) == "['{row}', '{cure}']: row 3 is none: add"
+    assert str(error.within("agent '{row}'")).startswith("agent '{row}': ['{row}', '{cure}']: row")
 
 
 def test_an_input_error_says_what_to_do_in_python_and_by_files() -> None:
@@ -67,6 +68,20 @@ def test_an_input_error_says_what_to_do_in_python_and_by_files() -> None:
         assert each.by_files == "labels: line 4 is too large: subtract 1 in the file"
         assert each.reason == "{row} is too large: pass labels - 1"
     assert errors.InputError("no").by_files == "no"
+
+
+def test_an_input_error_of_a_part_of_the_data_keeps_what_it_carries() -> None:
+    cure = ("pass labels - 1", "subtract 1 in the file")
+    error = errors.ClassesError("{row} is too large: {cure}", "labels", 2, cure=cure)
+    found = error.within("agent 'a'").shifted(4096)
+    assert str(found) == "agent 'a': labels: row 4098 is too large: pass labels - 1"
+    assert found.by_files == "agent 'a': labels: row 4098 is too large: subtract 1 in the file"
+    assert (type(found), found.field, found.row) == (errors.ClassesError, "labels", 4098)
+    assert (found.reason, found.where) == (error.reason, "agent 'a'")
+    assert str(found.from_row_one().within("file")).startswith("file: agent 'a': labels: row 4099 ")
+    assert found.from_row_one().row == 4098
+    assert (error.row, error.where) == (2, "")  # the first one stays as it is
+    assert errors.InputError("no").shifted(5).row is None
 
 
 @pytest.mark.parametrize(

@@ -25,9 +25,11 @@ people appear in none of them.
 
 from __future__ import annotations
 
+import copy
 import sys
 import traceback
 import warnings
+from typing import Self
 
 LONGEST = 200
 """Most characters of a sender's words that an error repeats."""
@@ -44,6 +46,15 @@ def verbatim(text: str) -> str:
 
 class FedwqcpError(Exception):
     """Base of every exception of this package."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # copied and pickled by its attributes: a constructor takes other arguments than `args`
+        return _without_init, (type(self), *self.args), vars(self)
+
+
+def _without_init(kind: type[FedwqcpError], *args: object) -> FedwqcpError:
+    """Make an exception that gets its attributes afterwards."""
+    return kind.__new__(kind, *args)
 
 
 class InputError(FedwqcpError, ValueError):
@@ -77,11 +88,9 @@ class InputError(FedwqcpError, ValueError):
         self.field = field
         self.row = row
         self.first_line = first_line
+        self.where = ""
+        self._first_row = 0
         super().__init__(self.reason)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        state = {"_by_files": self._by_files}
-        return type(self), (self.reason, self.field, self.row, self.first_line), state
 
     def __str__(self) -> str:
         return self._text(self.reason)
@@ -92,28 +101,35 @@ class InputError(FedwqcpError, ValueError):
         return self._text(self._by_files)
 
     def _text(self, reason: str) -> str:
-        """Return a reason with the field and the row."""
-        text = f"{self.field}: {reason}" if self.field else reason
+        """Return a reason with where it is, the field and the row."""
         if self.row is not None:
-            named = f"row {self.row}"
+            named = f"row {self.row + self._first_row}"
             if self.first_line is not None:
                 named = f"line {self.row + self.first_line}"
-            text = text.replace("{row}", named)
-        return text.replace(_NOT_OURS, "{")
+            reason = reason.replace("{row}", named)
+        parts = (self.where, self.field, reason.replace(_NOT_OURS, "{"))
+        return ": ".join(part for part in parts if part)
 
-    def at_line(self, first_line: int) -> InputError:
+    def within(self, where: str) -> Self:
+        """Return the same error of a part of the data, as an agent: the text begins with it."""
+        return self._changed(where=f"{where}: {self.where}" if self.where else where)
+
+    def at_line(self, first_line: int) -> Self:
         """Return the same error about rows of a text file, the first of them in a given line."""
-        found = type(self)(self.reason, self.field, self.row, first_line)
-        found._by_files = self._by_files
-        return found
+        return self._changed(first_line=first_line)
 
-    def from_row_one(self) -> InputError:
+    def shifted(self, rows: int) -> Self:
+        """Return the same error about rows that follow a number of others, as those of a batch."""
+        return self if self.row is None else self._changed(row=self.row + rows)
+
+    def from_row_one(self) -> Self:
         """Return the same error about rows that are counted from 1, as a monitor counts them."""
-        if self.row is None:
-            return self
-        named = f"row {self.row + 1}"
-        found = type(self)(self.reason.replace("{row}", named), self.field)
-        found._by_files = self._by_files.replace("{row}", named)
+        return self._changed(_first_row=1)
+
+    def _changed(self, **attributes: object) -> Self:
+        """Return a copy with other attributes."""
+        found = copy.copy(self)
+        vars(found).update(attributes)
         return found
 
 
@@ -147,9 +163,6 @@ class MessageError(FedwqcpError):
         self.field = _plain(field)
         self.reason = _plain(reason)
         super().__init__(f"{_sender(self.agent)}: {self.field}: {self.reason}")
-
-    def __reduce__(self) -> tuple[type[MessageError], tuple[str, str, str]]:
-        return type(self), (self.agent, self.field, self.reason)
 
 
 def _sender(agent: str) -> str:

@@ -381,8 +381,10 @@ def test_what_nobody_foresaw_in_one_file_refuses_that_agent_alone(tmp_path, monk
     assert closed.release.used == ("a", "c")
     assert closed.release.refused["b"].startswith("internal: KeyError while the message")
     assert [refusal.field for refusal in closed.refusals] == ["internal"]
-    with pytest.raises(InputError, match="agent 'b': internal: KeyError while the message"):
+    says = "agent 'b': internal: KeyError while the message"
+    with pytest.raises(InputError, match=says) as caught:
         calibrate(CALS, alpha=0.2)
+    assert (caught.value.where, caught.value.field) == ("agent 'b'", "internal")
 
 
 def test_the_answer_to_a_secure_round_does_not_leave_as_a_file(tmp_path):

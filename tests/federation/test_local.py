@@ -297,6 +297,26 @@ def test_a_quantile_of_nothing_sound_is_refused(values, q, says):
         fw.federated_quantile(values, q)
 
 
+def test_an_error_of_one_agents_data_still_carries_row_field_and_cures():
+    probs, few = fw.Outputs([[0.2, 0.8], [0.5, 0.5]]), {name: [0.1, 0.2, 0.3] for name in "abc"}
+    calls = {
+        "row": lambda: fw.calibrate({"a": [0.1, np.nan]}, alpha=0.4),
+        "values": lambda: fw.federated_quantile({"a": [0.1, np.nan]}, 0.5),
+        "labels": lambda: fw.calibrate({"a": probs}, alpha=0.4, score="lac"),
+        "range": lambda: fw.calibrate(few, alpha=0.3, secure=(1, 2)),
+    }
+    found = {}
+    for name, call in calls.items():
+        with pytest.raises(InputError, match=r"^agent 'a': ") as caught:
+            call()
+        found[name] = caught.value
+    assert {error.where for error in found.values()} == {"agent 'a'"}
+    assert (found["row"].row, found["values"].row) == (1, 1)
+    assert found["row"].reason == "scores must be numbers or +inf, {row} is NaN or -inf"
+    assert "array 'labels' of the .npz" in found["labels"].by_files
+    assert found["range"].field == "threshold"
+
+
 CLASSES = ("melanoma", "nevus", "other")
 
 

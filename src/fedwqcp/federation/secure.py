@@ -322,7 +322,7 @@ def masked_vectors(agents: Mapping[str, Agent], ask: bytes) -> Iterator[tuple[st
         try:
             words = words_of(agent.plan, ask, agent.answer(plain_ask(agent.plan, ask)))
         except InputError as error:
-            raise InputError(f"agent {name!r}: {error}") from None
+            raise error.within(f"agent {name!r}") from None
         add = [seed for (first, _), seed in seeds.items() if first == name]
         subtract = [seed for (_, second), seed in seeds.items() if second == name]
         yield name, mask_words(words, add, subtract)

@@ -294,7 +294,7 @@ def federated_quantile(
         try:
             cals[name] = Calibration(as_floats(own, "values", (None,)))
         except InputError as error:
-            raise InputError(f"agent {name!r}: {error}") from None
+            raise error.within(f"agent {name!r}") from None
     if not sum(cal.n for cal in cals.values()):
         raise InputError("a quantile needs at least one value, got none of any agent")
     alphas = tuple(float(1 - level) for level in levels)
@@ -416,7 +416,8 @@ def run(
             if not (strict and server.refusals):  # else the refusal below says more
                 raise
         if strict and server.refusals:
-            raise InputError(str(server.refusals[0]))
+            refusal = server.refusals[0]
+            raise InputError(refusal.reason, refusal.field).within(f"agent {refusal.agent!r}")
     return server.release()
 
 
@@ -612,7 +613,7 @@ def _calibrations(
             if classes and found[name].classes:
                 check_same_classes(found[name].classes, classes)
         except InputError as error:
-            raise type(error)(f"agent {name!r}: {error}") from None
+            raise error.within(f"agent {name!r}") from None
     same = _same_classes(found, classes)
     for name, data in agents.items():  # last, so that no other mistake hides behind it
         if isinstance(data, Outputs) and chosen is not None:
