@@ -100,7 +100,7 @@ def _first(name: str, settings: dict[str, object]) -> str:
         return "any n"
     terms = dict(settings)
     more = {"target": terms.pop("target", "own"), "max_n": 10**6, "n_classes": 2}
-    choice = Choice(name, terms)  # type: ignore[arg-type]  # checked there
+    choice = Choice(name, terms)
     round = Round("r", choice, Choice("custom"), (0.1,), ("a", "b"), 2, **more)  # type: ignore[arg-type]  # as its fields
 
     def answers(n: int) -> bool:

@@ -12,7 +12,7 @@ import importlib
 import pkgutil
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, get_type_hints
 
 from fedwqcp._validation import fits, nearest, plain, shown, words
 from fedwqcp.errors import InputError
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
+
+Setting: TypeAlias = bool | int | float | str | tuple[float, ...] | None
+"""What a setting of a method or score may be: all of these can be sent."""
 
 TERM = {"term": True}
 """Metadata of a field that the terms of a round fill in, so that it is no setting."""

@@ -18,8 +18,8 @@ import msgspec
 from fedwqcp import methods, scores
 from fedwqcp.errors import InputError
 from fedwqcp.quantile import Overflow, check_overflow, conformal_rank
+from fedwqcp.registry import Setting
 from fedwqcp.scores import Rule, Score
-from fedwqcp.wire.messages import Setting
 
 T = TypeVar("T")
 
@@ -218,7 +218,7 @@ class PresetPlan:
         name = chosen.pop("name", None)
         if name is None:
             return None
-        return scores.get(str(name), **chosen)  # type: ignore[arg-type]  # checked there
+        return scores.get(str(name), **chosen)
 
 
 @dataclass(frozen=True, kw_only=True)

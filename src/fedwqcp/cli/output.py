@@ -35,9 +35,10 @@ from fedwqcp.errors import (
 )
 from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.release import Release
+from fedwqcp.registry import Setting
 from fedwqcp.report.terminal import Scale, always_left_out, released, scale
 from fedwqcp.sets import Intervals, LabelSets
-from fedwqcp.wire.messages import LocalQuantile, Round, Setting, SharedThreshold
+from fedwqcp.wire.messages import LocalQuantile, Round, SharedThreshold
 
 VERSION = 1
 """Version of the objects; a field may be added to one without a new version."""

@@ -48,11 +48,12 @@ from fedwqcp.federation.record import LOG, load
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.transport import folder
 from fedwqcp.quantile import least_sample
+from fedwqcp.registry import Setting
 from fedwqcp.report.terminal import always_left_out, released
 from fedwqcp.scores import Score
 from fedwqcp.theory import Advice, Diagnosis, GroupDiagnosis, diagnose_groups, diagnose_release
 from fedwqcp.wire.codec import holds
-from fedwqcp.wire.messages import LocalQuantile, PerAgentThresholds, Round, Setting, SharedThreshold
+from fedwqcp.wire.messages import LocalQuantile, PerAgentThresholds, Round, SharedThreshold
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -163,7 +164,7 @@ def open_(
         if "overflow" in methods.find(method).settings():
             settings = {"overflow": chosen.overflow, **settings}
     else:
-        chosen_score = scores.get(score or "aps", **parse_settings(score_setting or []))  # type: ignore[arg-type]  # checked there
+        chosen_score = scores.get(score or "aps", **parse_settings(score_setting or []))
     given = [name.strip() for name in classes.split(",")] if classes else roster.classes
     if roster.classes and given and list(given) != list(roster.classes):
         raise InputError(
@@ -287,8 +288,7 @@ def _first_given(*values: int | None) -> int:
 
 def _diagnoses(release: Release) -> Iterator[Diagnosis | GroupDiagnosis]:
     """Assess from the summaries whether averaging was safe, where thresholds were averaged."""
-    score = scores.get(release.round.score.name, **release.round.score.settings)  # type: ignore[arg-type]  # checked there
-    bounds = score.bounds(release.round.n_classes)
+    bounds = release.score.bounds(release.round.n_classes)
     for alpha in release.round.alphas:
         if release.round.by is not None:
             yield diagnose_groups(release, alpha, bounds)

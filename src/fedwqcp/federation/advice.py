@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
-from fedwqcp import methods, scores
+from fedwqcp import methods
 from fedwqcp.errors import InputError, MessageError, RecordError
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.release import Release
@@ -264,8 +264,7 @@ def _on_points(
         counts, fitting = [], None  # labels of those who took part tell nothing of the new one
         silent = [name for name in holding.round.agents if name not in thresholds]
         thresholds |= dict.fromkeys(silent, LocalQuantile(inf, 0))
-    score = scores.get(terms.score.name, **terms.score.settings)  # type: ignore[arg-type]  # checked there
-    bounds = score.bounds(terms.n_classes)
+    bounds = records[0].score.bounds(terms.n_classes)
     (task,) = holding.tasks_of(alpha, group)
     advice = advise(
         thresholds,

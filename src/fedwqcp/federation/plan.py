@@ -69,7 +69,7 @@ class Plan:
     @classmethod
     def of(cls, round: Round) -> Plan:
         """Look up the objects that the terms name."""
-        score = scores.get(round.score.name, **round.score.settings)  # type: ignore[arg-type]  # checked there
+        score = scores.get(round.score.name, **round.score.settings)
         method = methods.get(round.method.name, **round.method.settings).toward(round.target)
         check_choices(round, method, score)
         groups = len(round.group_names) or 1

@@ -23,8 +23,7 @@ from fedwqcp.methods._byzantine import RobustSharedThreshold
 from fedwqcp.methods._sums import Summed, Total
 from fedwqcp.methods.guarded_median_cp import Proposal
 from fedwqcp.methods.rob_fcp import RobustThreshold
-from fedwqcp.registry import Registry
-from fedwqcp.wire.messages import Setting
+from fedwqcp.registry import Registry, Setting
 
 _registry: Registry[Method[Any]] = Registry(Method, "fedwqcp.methods", "method")  # type: ignore[type-abstract]  # only searched for
 

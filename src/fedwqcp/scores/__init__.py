@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
-from fedwqcp.registry import Registry
+from fedwqcp.registry import Registry, Setting
 from fedwqcp.scores._base import IntervalScore, LabelScore, Rule, Score
 from fedwqcp.scores._temperature import fit_temperature, softmax
 from fedwqcp.scores._uniforms import row_ids, uniforms
 
 _registry: Registry[Score] = Registry(Score, "fedwqcp.scores", "score")  # type: ignore[type-abstract]  # only searched for
-
-Setting: TypeAlias = bool | int | float | str | None
-"""What a setting of a score may be."""
 
 
 def available() -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from fedwqcp.errors import InputError
 from fedwqcp.quantile import conformal_rank, exact_level
+from fedwqcp.registry import Setting
 from fedwqcp.theory.diagnosis import (
     Diagnosis,
     Evidence,
@@ -23,7 +24,7 @@ from fedwqcp.theory.diagnosis import (
     named,
     noise,
 )
-from fedwqcp.wire.messages import TARGETS, LocalQuantile, Setting
+from fedwqcp.wire.messages import TARGETS, LocalQuantile
 
 FINE = 1 / 4
 """Agents use thresholds of their own where their coverage varies by at most this share of alpha."""

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from fedwqcp._validation import Floats, Labels, as_alpha, as_classes, group_places, shown
 from fedwqcp.errors import InputError, OutOfRangeError
+from fedwqcp.registry import Setting
 from fedwqcp.wire.limits import (
     AGENTS,
     ALPHAS,
@@ -346,9 +347,6 @@ def _check_number(value: Number) -> None:
 
 VERSION = 2
 """Version of the wire format; a message of another version is refused."""
-
-Setting: TypeAlias = bool | int | float | str | tuple[float, ...] | None
-"""What a setting of a method or score may be."""
 
 Target: TypeAlias = str | tuple[float, ...]
 """Whom each agent will predict: ``"own"``, ``"mixture"``, or a distribution in numbers."""

@@ -18,7 +18,8 @@ from fedwqcp.federation.plan import (
     set_rule,
 )
 from fedwqcp.federation.transport.session import Timeouts
-from fedwqcp.wire.messages import Round, Setting
+from fedwqcp.registry import Setting
+from fedwqcp.wire.messages import Round
 
 N = TypeVar("N")
 
@@ -68,7 +69,7 @@ def round_of(config: Mapping[str, object]) -> Round:
         _split(config.get("classes", "")), _whole("n-classes", config.get("n-classes", 0)) or None
     )
     method = methods.get(str(config.get("method", "fedwq-cp")), **_settings(config, _PREFIXES[0]))
-    score = scores.get(str(config.get("score", "aps")), **_settings(config, _PREFIXES[1]))  # type: ignore[arg-type]  # checked there
+    score = scores.get(str(config.get("score", "aps")), **_settings(config, _PREFIXES[1]))
     return Round(
         id=new_id(),
         method=choose_method(method),
