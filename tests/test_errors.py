@@ -1,9 +1,14 @@
+import ast
+import inspect
 import pickle
 import re
+from pathlib import Path
 
 import pytest
 
 from fedwqcp import errors
+
+SOURCE = Path(errors.__file__).parent
 
 MESSAGES = (errors.MalformedMessageError, errors.WrongRoundError, errors.ImplausibleValueError)
 
@@ -16,6 +21,29 @@ def test_all_are_of_one_tree() -> None:
     assert len(drawn) > 10
     assert all(issubclass(e, errors.FedwqcpError) for e in raised)
     assert all(issubclass(e, errors.MessageError) for e in MESSAGES)
+
+
+def exceptions_of(path: Path) -> list[str]:
+    """The exceptions and warnings that a file defines."""
+    classes = (node for node in ast.walk(ast.parse(path.read_text())) if type(node) is ast.ClassDef)
+    return [each.name for each in classes if re.search("(Error|Warning)$", each.name)]
+
+
+EVERY = [(name, path) for path in sorted(SOURCE.rglob("*.py")) for name in exceptions_of(path)]
+
+
+@pytest.mark.parametrize(("name", "path"), EVERY, ids=[name for name, _ in EVERY])
+def test_every_exception_can_be_sent_to_another_process(name: str, path: Path) -> None:
+    module = ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts)
+    kind = getattr(pytest.importorskip(module, exc_type=ImportError), name)
+    takes = inspect.signature(kind.__init__).parameters.values()
+    needed = [p for p in takes if p.default is p.empty and p.annotation is not p.empty]
+    error = kind(*(3 if p.annotation == "int" else p.name for p in needed) if needed else ("text",))
+    for each in (error, error.at_line(2).within("x")) if hasattr(error, "at_line") else (error,):
+        copy = pickle.loads(pickle.dumps(each))
+        assert (type(copy), str(copy), copy.args) == (kind, str(each), error.args)
+        assert vars(copy) == vars(each)
+        assert getattr(copy, "msg", None) == getattr(error, "msg", None)  # an ImportError's
 
 
 def test_common_handlers_catch_ours() -> None:

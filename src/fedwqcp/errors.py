@@ -252,11 +252,14 @@ class MissingExtraError(FedwqcpError, ImportError):
     """
 
     def __init__(self, what: str, extra: str) -> None:
-        self.extra = extra
+        self.what, self.extra = what, extra
         super().__init__(
             f"{what} needs an optional dependency: pip install 'fedwqcp[{extra}]' "
             f"(in a checkout: pip install '.[{extra}]')"
         )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.what, self.extra)  # ImportError keeps its text beside the others
 
 
 class RecordError(FedwqcpError):
