@@ -1,4 +1,4 @@
-"""Every exception this package raises on purpose.
+"""Every exception that leaves this package.
 
 ::
 
@@ -6,7 +6,9 @@
     ├── InputError (also ValueError)        an argument, array, file or setting is wrong
     │   ├── BudgetError                     an answer would pass the agent's privacy budget
     │   ├── ClassesError                    classes are others than the round's, or in another order
-    │   └── OutOfRangeError                 a size or score lies outside the range of the round
+    │   ├── OutOfRangeError                 a size or score lies outside the range of the round
+    │   ├── UnfitAnswerError                an agent's answer does not fit a method's question
+    │   └── NotReadyError (also NotFittedError) of `fedwqcp.sklearn`: nothing is fitted yet
     ├── MessageError                        what an agent or the server sent is wrong
     │   ├── MalformedMessageError           it cannot be read, or breaks its own invariants
     │   ├── WrongRoundError                 it belongs to another round, agent, step or setting
@@ -18,6 +20,8 @@
 
 Beside it three warnings, each a UserWarning: `InfiniteThresholdWarning` and `OneBasedLabelsWarning`
 of `calibrate`, `CalibrationRowsWarning` of measures and reports.
+
+`RefusedError` and `LostSitesError` end one request and one masked sum; a transport catches both.
 
 A message says what must hold, what came and what to do. Scores, labels and features of single
 people appear in none of them.
@@ -143,6 +147,24 @@ class ClassesError(InputError):
 
 class OutOfRangeError(InputError):
     """A sample size, score or threshold of an agent lies outside the range of the round."""
+
+
+class UnfitAnswerError(InputError):
+    """An agent's answer does not fit the question, or the answers of the others.
+
+    A dialogue raises it; the server then refuses that agent by name and goes on without it.
+
+    Parameters
+    ----------
+    position : int
+        Place of the agent among the answers.
+    reason : str
+        What must hold.
+    """
+
+    def __init__(self, position: int, reason: str) -> None:
+        self.position = position
+        super().__init__(reason)
 
 
 class MessageError(FedwqcpError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedwqcp.errors import InputError
+from fedwqcp.errors import InputError, UnfitAnswerError
 from fedwqcp.methods._averages import AtLeast
 from fedwqcp.methods._base import (
     Calibration,
@@ -17,7 +17,6 @@ from fedwqcp.methods._base import (
     Method,
     OneShot,
     Terms,
-    UnfitAnswerError,
 )
 from fedwqcp.methods._byzantine import RobustSharedThreshold
 from fedwqcp.methods._sums import Summed, Total

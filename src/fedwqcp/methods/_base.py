@@ -32,7 +32,7 @@ from fedwqcp._validation import (
     plain,
     real_array,
 )
-from fedwqcp.errors import InputError
+from fedwqcp.errors import InputError, UnfitAnswerError
 from fedwqcp.quantile import Overflow, conformal_rank
 from fedwqcp.registry import settings_of
 from fedwqcp.wire.messages import (
@@ -276,24 +276,6 @@ class Terms:
     n_classes: int | None = None
     low: float = -inf
     high: float = inf
-
-
-class UnfitAnswerError(InputError):
-    """An agent's answer does not fit the question, or the answers of the others.
-
-    A dialogue raises it; the server then refuses that agent by name and goes on without it.
-
-    Parameters
-    ----------
-    position : int
-        Place of the agent among the answers.
-    reason : str
-        What must hold.
-    """
-
-    def __init__(self, position: int, reason: str) -> None:
-        self.position = position
-        super().__init__(reason)
 
 
 class Method(PlainSettings, ABC, Generic[S]):

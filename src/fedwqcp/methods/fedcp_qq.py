@@ -23,8 +23,8 @@ import numpy.typing as npt
 from numpy.random import Generator as Random
 
 from fedwqcp._validation import Floats
-from fedwqcp.errors import InputError
-from fedwqcp.methods._base import Calibration, Disclosure, Each, Method, UnfitAnswerError, of_kind
+from fedwqcp.errors import InputError, UnfitAnswerError
+from fedwqcp.methods._base import Calibration, Disclosure, Each, Method, of_kind
 from fedwqcp.quantile import conformal_rank, exact_level, order_statistic
 from fedwqcp.wire.messages import (
     Begin,

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fedwqcp._validation import Bools, Floats, Labels, as_floats, as_labels
-from fedwqcp.errors import InputError
-from fedwqcp.methods._base import UnfitAnswerError, usual
+from fedwqcp.errors import InputError, UnfitAnswerError
+from fedwqcp.methods._base import usual
 from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level
 from fedwqcp.wire.messages import Payload, Summary, Target, check_size
 

@@ -13,8 +13,8 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from fedwqcp._validation import Bools, Floats
-from fedwqcp.errors import InputError
-from fedwqcp.methods._base import Calibration, Each, UnfitAnswerError, check_probes, stacked, summed
+from fedwqcp.errors import InputError, UnfitAnswerError
+from fedwqcp.methods._base import Calibration, Each, check_probes, stacked, summed
 from fedwqcp.methods._search import ANSWER_SIZE, LARGEST_ANSWER, most_probes, search
 from fedwqcp.methods.cphet.densities import (
     FeatureDensities,

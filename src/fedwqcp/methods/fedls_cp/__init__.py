@@ -11,14 +11,13 @@ from typing import Any, Literal
 import numpy as np
 
 from fedwqcp._validation import Floats, Labels
-from fedwqcp.errors import InputError
+from fedwqcp.errors import InputError, UnfitAnswerError
 from fedwqcp.methods._averages import ADDS, mean_threshold
 from fedwqcp.methods._base import (
     Calibration,
     Disclosure,
     OneShot,
     Terms,
-    UnfitAnswerError,
     expect,
     of_kind,
     one_score,
