@@ -568,6 +568,25 @@ def test_coinciding_points_keep_a_width():
     assert fit_mixture(np.full((3, 2), 5.0)).covariances[0] == pytest.approx(1e-3 * np.eye(2))
 
 
+@pytest.mark.parametrize("n", [1, 7, 3000])
+@pytest.mark.parametrize("d", [1, 2, 9])
+def test_densities_of_many_agents_are_those_of_each_to_the_last_bit(n, d):
+    rng = np.random.default_rng(n * d)
+    fitted = [fit_mixture(rng.normal(size=(40, d)), rng.integers(0, k, 40)) for k in (1, 2, 3) * 4]
+    numbers = ((), *(mixture.numbers() for mixture in fitted))
+    x = 3 * rng.normal(size=(n, d))
+    logs = FeatureDensities((40,) * len(numbers), numbers).log_densities(x)
+    assert (logs[0] == -inf).all()
+    for log, mixture in zip(logs[1:], numbers[1:], strict=True):
+        k, read = int(mixture[0]), read_mixture(mixture)
+        assert np.array_equal(log, read.log_density(x))
+        alone = [
+            multivariate_normal(read.means[i], read.covariances[i]).logpdf(x) for i in range(k)
+        ]
+        mixed = np.logaddexp.reduce(np.reshape(alone, (k, n)) + np.log(read.weights)[:, None])
+        assert log == pytest.approx(mixed, rel=1e-9)
+
+
 def test_too_few_points_have_no_density():
     assert fit_mixture(np.zeros((1, 2))) is None
     assert fit_mixture(np.zeros((0, 2))) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from decimal import Decimal
+from functools import lru_cache
 from hashlib import sha256
 
 from numpy.random import PCG64
@@ -15,7 +16,7 @@ from fedwqcp.federation.plan import Plan, Task, part_of
 from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.signing import SigningKey
 from fedwqcp.methods import Calibration
-from fedwqcp.wire.codec import decode, encode
+from fedwqcp.wire.codec import Kinds, decode, encode
 from fedwqcp.wire.messages import Answer, Ask, Begin, Question, Round, Summary
 
 
@@ -102,7 +103,7 @@ class Agent:
         first = Ask(id, 0, tuple(Begin() for _ in self.plan.tasks))
         if ask is None:
             return first
-        asked = decode(ask, Ask, self.plan.kinds, "server")
+        asked = _read(ask, self.plan.kinds)
         if asked.round != id:
             raise WrongRoundError(
                 "server", "round", f"the question is of round {asked.round}, not {id}"
@@ -203,6 +204,12 @@ class Agent:
                 cure=("allow_samples=True", "--allow-samples"),
             )
         return summary
+
+
+@lru_cache(maxsize=1)
+def _read(ask: bytes, kinds: Kinds) -> Ask:
+    """Read a question; agents of one process that are all asked the same share what is read."""
+    return decode(ask, Ask, kinds, "server")
 
 
 class _SystemRandom(Random):

@@ -74,6 +74,7 @@ class Server:
         self._seats = {name: _Seat() for name in self.round.agents}
         self._positions = {name: at for at, name in enumerate(self.round.agents)}  # who takes part
         self._dialogue = Dialogue(self.plan)
+        self._encoded: tuple[int, tuple[Question | None, ...], bytes] | None = None
 
     @property
     def ended(self) -> bool:
@@ -254,8 +255,12 @@ class Server:
         return False
 
     def _ask(self, position: int) -> bytes:
-        """Encode what one agent is asked after the first step."""
-        return encode(Ask(self.round.id, self.step, self._dialogue.questions(position)))
+        """Encode what one agent is asked after the first step, once if all are asked the same."""
+        questions, last = self._dialogue.questions(position), self._encoded
+        if last is None or last[0] != self.step or last[1] is not questions:
+            data = encode(Ask(self.round.id, self.step, questions))
+            self._encoded = last = self.step, questions, data
+        return last[2]
 
     def _record(self, name: str) -> AgentRecord:
         """Return what became of one agent."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 from enum import Enum
 from functools import lru_cache
 from hashlib import blake2b, sha256
-from math import inf
+from math import inf, isfinite
 from operator import attrgetter
 from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -82,6 +82,9 @@ def plain(thing: object) -> object:
     if isinstance(thing, Enum):
         return thing.value
     if isinstance(thing, tuple):
+        # long lists of numbers are most of a long message
+        if set(map(type, thing)) == {float} and all(map(isfinite, thing)):
+            return list(thing)
         return [plain(part) for part in thing]
     if isinstance(thing, dict):
         return {key: plain(part) for key, part in thing.items()}

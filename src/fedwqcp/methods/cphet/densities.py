@@ -31,6 +31,9 @@ RIDGE = 1e-3
 FEWEST = 2
 """A component has at least this many points; the mean of one would be that person's features."""
 
+_BLOCK = 2**16
+"""Numbers that are held for the densities of several agents at once, unless one has more."""
+
 
 @dataclass(frozen=True, eq=False)
 class GaussianMixture:
@@ -55,18 +58,20 @@ class GaussianMixture:
         """Inverses of the covariances' lower Cholesky factors, shape (k, d, d)."""
         return np.asarray(np.linalg.inv(np.linalg.cholesky(self.covariances)))
 
+    @cached_property
+    def constants(self) -> Floats:
+        """Logarithm of each component's weight and of its density at its mean, shape (k,)."""
+        halves = np.log(np.diagonal(self.inverses, axis1=1, axis2=2)).sum(axis=1)
+        scale = 0.5 * self.means.shape[1] * np.log(2 * np.pi)
+        return np.asarray(np.log(self.weights) + halves - scale)
+
     def log_density(self, x: Floats) -> Floats:
         """Return the logarithm of the density.
 
         Shapes: x (n, d) -> (n,).
         """
-        halves = np.log(np.diagonal(self.inverses, axis1=1, axis2=2)).sum(axis=1)
-        constants = np.log(self.weights) + halves - 0.5 * x.shape[1] * np.log(2 * np.pi)
-        terms = [
-            constant - 0.5 * np.square((x - mean) @ inverse.T).sum(axis=1)
-            for constant, mean, inverse in zip(constants, self.means, self.inverses, strict=True)
-        ]
-        return np.asarray(np.logaddexp.reduce(terms, axis=0))
+        parts = self.constants[None], self.means[None], self.inverses[None]
+        return np.asarray(_log_densities(*parts, x)[0])
 
     def numbers(self) -> tuple[float, ...]:
         """Write the mixture down: k, d, weights, means, upper triangles of the covariances."""
@@ -74,6 +79,22 @@ class GaussianMixture:
         upper = self.covariances[:, *np.triu_indices(d)]
         parts = (np.array([k, d]), self.weights, self.means.ravel(), upper.ravel())
         return tuple(np.concatenate(parts).tolist())
+
+
+def _log_densities(constants: Floats, means: Floats, inverses: Floats, x: Floats) -> Floats:
+    """Return the log densities of M mixtures of k components each.
+
+    Shapes: constants (M, k), means (M, k, d), inverses (M, k, d, d), x (n, d) -> (M, n).
+    """
+    (M, k), (n, d) = constants.shape, x.shape
+    found = np.empty((M, n))
+    at_once = max(1, _BLOCK // max(1, k * n * d))
+    for i in range(0, M, at_once):
+        block = slice(i, i + at_once)
+        z = (x - means[block, :, None]) @ inverses[block].swapaxes(2, 3)  # (block, k, n, d)
+        terms = constants[block, :, None] - 0.5 * np.square(z).sum(axis=3)
+        found[block] = np.logaddexp.reduce(terms, axis=1)
+    return found
 
 
 def fit_mixture(features: Floats, labels: Labels | None = None) -> GaussianMixture | None:
@@ -237,14 +258,37 @@ class FeatureDensities(Payload):
                 field="mixtures",
             )
 
+    @cached_property
+    def numbers(self) -> int:
+        """How many numbers the densities of all agents are."""
+        return sum(map(len, self.mixtures))
+
+    @cached_property
+    def _by_components(self) -> list[tuple[list[int], Floats, Floats, Floats]]:
+        """The agents whose mixtures have equally many components, with these side by side."""
+        groups: dict[int, list[tuple[int, GaussianMixture]]] = {}
+        for at, mixture in enumerate(_read_mixtures(self.mixtures)):
+            if mixture is not None:
+                groups.setdefault(len(mixture.weights), []).append((at, mixture))
+        return [
+            (
+                [at for at, _ in group],
+                np.stack([mixture.constants for _, mixture in group]),
+                np.stack([mixture.means for _, mixture in group]),
+                np.stack([mixture.inverses for _, mixture in group]),
+            )
+            for group in groups.values()
+        ]
+
     def log_densities(self, x: Floats) -> Floats:
         """Return every agent's log density; -inf for an agent without one.
 
         Shapes: x (n, d) -> (M, n).
         """
-        none = np.full(len(x), -inf)
-        read = _read_mixtures(self.mixtures)
-        return np.stack([none if mixture is None else mixture.log_density(x) for mixture in read])
+        found = np.full((len(self.mixtures), len(x)), -inf)
+        for agents, constants, means, inverses in self._by_components:
+            found[agents] = _log_densities(constants, means, inverses, x)
+        return found
 
     def log_mixture(self, log_densities: Floats) -> Floats:
         """Return the log density of the agents' mixture with shares N_i / N; -inf without any.

@@ -260,15 +260,7 @@ class Reweighting:
         """Fit an agent's features; None where no density is needed, or there are too few points."""
         if self.uniform or cal.n == 0:
             return None
-        if cal.features is None:
-            raise InputError(
-                "cphet needs the features of the calibration points: {cure}",
-                cure=(
-                    "pass Calibration(scores, features=...)",
-                    "add columns x0, x1, ... to the file (in an .npz file an array features)",
-                ),
-            )
-        return fit_mixture(cal.features, cal.labels)
+        return fit_mixture(_features(cal), cal.labels)
 
     def ratios(
         self, x: Floats, densities: FeatureDensities | None, own: GaussianMixture | None
@@ -285,11 +277,11 @@ class Reweighting:
 
     def weights(self, cal: Calibration, densities: FeatureDensities | None) -> Floats:
         """Return the weights of an agent's points, cut at its own quantile, shape (T, n)."""
-        own = self.density(cal)
-        if self.uniform or cal.n == 0 or cal.features is None:
+        if self.uniform or cal.n == 0:
             rows = len(densities.sizes) if densities and self.target == "own" else 1
             return np.ones((rows, cal.n))
-        return clip_weights(self.ratios(cal.features, densities, own), self.clip)
+        own = self.density(cal) if self.local else None
+        return clip_weights(self.ratios(_features(cal), densities, own), self.clip)
 
     def own_thresholds(
         self,
@@ -319,6 +311,19 @@ class Reweighting:
         if ratios is None:
             return quantiles_at(scores, weights, alpha, np.array(largest))
         return quantiles_at(scores, weights, alpha, np.minimum(ratios, largest))[:, None]
+
+
+def _features(cal: Calibration) -> Floats:
+    """Return the features of the calibration points, which must be there."""
+    if cal.features is None:
+        raise InputError(
+            "cphet needs the features of the calibration points: {cure}",
+            cure=(
+                "pass Calibration(scores, features=...)",
+                "add columns x0, x1, ... to the file (in an .npz file an array features)",
+            ),
+        )
+    return cal.features
 
 
 def check_weights(
@@ -474,6 +479,4 @@ def check_extent(question: Question, targets: int) -> None:
 
 def _answer_size(densities: FeatureDensities) -> int:
     """About how many sums to ask for: more, in fewer questions, where densities are long."""
-    return min(
-        LARGEST_ANSWER, max(ANSWER_SIZE, sum(len(density) for density in densities.mixtures) // 4)
-    )
+    return min(LARGEST_ANSWER, max(ANSWER_SIZE, densities.numbers // 4))
