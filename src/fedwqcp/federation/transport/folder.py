@@ -226,7 +226,7 @@ def _take_steps(
     path: Path, server: Server, replies: Sequence[_AnswerFile], counted: list[str]
 ) -> dict[Path, bytes] | None:
     """Take the steps that the answers allow; return the next questions, or None at the end."""
-    read: list[_AnswerFile] = []
+    read: set[_AnswerFile] = set()
     while not server.ended:
         asks = server.asks()
         now = [reply for reply in replies if reply.step == server.step]
@@ -241,12 +241,12 @@ def _take_steps(
                 return files
         if not now and any(reply.step == 1 for reply in replies):
             raise QuorumError(f"no answer to step {server.step}: pass the answers of all steps")
-        read += now
+        read.update(now)
         now = _in_time(path, server, now)
         heard = {reply.agent for reply in now}
         astray = [a for a in replies if a.agent not in heard and not 0 <= a.step <= server.step]
         astray = [a for a in astray if a not in read]
-        read += astray
+        read.update(astray)
         for reply in (*now, *astray):  # what is of no step so far is refused by name
             sender = reply.source if server.round.expects(reply.source) else None
             if reply.unread is not None:
