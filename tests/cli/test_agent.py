@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from math import inf
@@ -55,6 +56,40 @@ def test_of_a_long_answer_the_beginning_is_shown_and_where_the_rest_is(one_agent
 
 
 # ---- agent predict: what an agent takes from a release, and what it takes from its own data
+
+
+IDS = {
+    "none": None,
+    "numbers": np.arange(700) - 3,
+    "text": np.array([f"a-{k}.{k}" for k in range(700)]),
+    "in quotes": np.array([f'"{k}"' if k % 3 else f"{k},\n" for k in range(700)]),
+    "words": np.array([f"ward ä {k}" for k in range(700)]),
+}
+
+
+@pytest.mark.parametrize("ids", IDS.values(), ids=IDS)
+@pytest.mark.parametrize("C", [8, 19])
+def test_tables_of_many_rows_are_what_csv_writes(tmp_path, monkeypatch, ids, C):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("fedwqcp.cli.agent.ROWS", 300)
+    Path("roster.toml").write_text(f'agents = ["st-mary"]\nn_classes = {C}\n')
+    probs = np.random.default_rng(C).dirichlet(np.full(C, 0.3), size=700)
+    rows = {"probs": probs} if ids is None else {"probs": probs, "ids": ids}
+    np.savez("rows.npz", **rows, labels=probs.argmax(1))
+    call("server", "open", "--alpha", 0.4, "--agents", "roster.toml", "--out", "r.json")
+    call("agent", "calibrate", "--round", "r.json", "--outputs", "rows.npz", "--out", "a.json")
+    call("server", "close", "r.json", "a.json", "--out", "release.json")
+    call("agent", "predict", "--release", "release.json", "--outputs", "rows.npz", "--out", "s.csv")
+    used = fw.scores.row_ids(probs) if ids is None else ids
+    sets = fw.load("release.json").predict_set("st-mary", probs, ids=used)
+    assert sets.empty().any()
+    with Path("by-csv.csv").open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["id", "size", "labels"])
+        for name, labels in zip(range(700) if ids is None else ids, sets, strict=True):
+            writer.writerow([name, len(labels), " ".join(map(str, labels))])
+    assert Path("s.csv").read_bytes() == Path("by-csv.csv").read_bytes()
+
 
 SITES = ("st-mary", "lakeside", "north")
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +15,7 @@ import numpy as np
 import typer
 
 from fedwqcp._io import exists, keep_apart, write_atomic
-from fedwqcp._validation import Floats, listed, nearest
+from fedwqcp._validation import Bools, Floats, listed, nearest
 from fedwqcp.cli.output import AsJson, Output, guarantee_line, rates_of, say_rates
 from fedwqcp.errors import InputError
 from fedwqcp.federation import outputs as model_outputs
@@ -50,6 +52,8 @@ from fedwqcp.wire.messages import Round
 
 ROWS = 2**14
 """Labels of so many rows are written at a time."""
+_QUOTABLE = re.compile(r"[^\w.\-]", re.ASCII)
+"""What an id of a table may need quotes for."""
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -420,9 +424,41 @@ def _labels(sets: LabelSets) -> Iterator[tuple[list[str], list[int]]]:
             yield labels[begin:end], row
 
 
+def _many_lines(ids: Sequence[object], mask: Bools) -> str:
+    """Write lines without quotes of sets without names, eight labels at a time.
+
+    Each byte of the packed mask stands for one of 256 texts, which begins with a space unless it is
+    the first of its row.
+    """
+    numbers = [[at + bit for bit in range(8)] for at in range(0, mask.shape[1], 8)]
+    bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(bool).tolist()
+    first = np.array([[" ".join(map(str, compress(g, b))) for b in bits] for g in numbers], object)
+    texts = np.stack([" " + first, first])
+    lines = []
+    for start in range(0, len(mask), ROWS):
+        part = mask[start : start + ROWS]
+        packed, count = np.packbits(part, axis=1), np.arange(len(part))
+        row, at = packed.nonzero()
+        heads = zip(ids[start : start + ROWS], part.sum(axis=1).tolist(), strict=True)
+        pieces = np.empty(len(part) + len(row), object)
+        pieces[np.searchsorted(row, count) + count] = [f"\n{id},{size}," for id, size in heads]
+        is_first = np.minimum(np.diff(row, prepend=-1), 1)
+        pieces[np.arange(len(row)) + row + 1] = texts[is_first, at, packed[row, at]]
+        lines.append("".join(pieces.tolist()))
+    return "".join(lines)
+
+
 def _table(sets: LabelSets | Intervals, outputs: Outputs) -> str:
     """Write sets as a table, one line for each row."""
     ids = range(len(sets)) if outputs.ids is None else outputs.ids.tolist()
+    if (
+        isinstance(sets, LabelSets)
+        and not sets.classes
+        and len(sets) >= 32 * sets.mask.shape[1]  # as many as texts are made for
+        and (outputs.ids is None or outputs.ids.dtype.kind in "iuU")
+        and not _QUOTABLE.search("".join(map(str, ids)))
+    ):
+        return f"id,size,labels{_many_lines(ids, sets.mask)}\n"
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     if isinstance(sets, LabelSets):

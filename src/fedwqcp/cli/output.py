@@ -25,7 +25,7 @@ from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
 from fedwqcp import metrics
-from fedwqcp._validation import as_groups
+from fedwqcp._validation import Bools, as_groups
 from fedwqcp.errors import (
     FedwqcpError,
     InputError,
@@ -400,7 +400,7 @@ def rates_of(
     if new.labels is None or not len(sets):
         return ()
     groups = new.labels if round.by == "label" else new.groups if round.by == "group" else None
-    parts: list[tuple[str | None, np.ndarray]] = [(None, np.full(len(sets), True))]
+    parts: list[tuple[str | None, Bools | slice]] = [(None, slice(None))]
     if groups is not None:
         names = as_groups(groups, len(sets))
         shown = dict(enumerate(round.classes)) if round.by == "label" else {}

@@ -41,7 +41,7 @@ Cells: TypeAlias = Sequence[Any] | npt.NDArray[Any]
 OUTPUT_BYTES = 2**34
 """Largest file of a site's own outputs. Messages of others are limited far below."""
 
-ROWS = 2**12
+ROWS = 2**10
 """So many rows of a table are put together at a time."""
 
 _REGRESSION = (("prediction", "sigma"), ("lower", "upper"), ("prediction",))
@@ -487,7 +487,11 @@ def _side_by_side(
     path: Path, columns: Mapping[str, Cells], names: tuple[str, ...]
 ) -> npt.NDArray[Any]:
     """Read columns as numbers, into rows; some rows at a time, which stay in cache."""
-    read = [numbers(path, columns, name) for name in names]
+    cells = [columns[name] for name in names]
+    read = [
+        each if isinstance(each, np.ndarray) else numbers(path, columns, name)
+        for name, each in zip(names, cells, strict=True)
+    ]
     found = np.empty((len(read[0]), len(names)))
     for start in range(0, len(found), ROWS):
         for k, column in enumerate(read):

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import fields
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -248,12 +248,12 @@ def fingerprints(data: Outputs | Calibration) -> Fingerprints:
     rows = _table(data)
     hashes, by = np.empty(len(rows), np.uint64), _multipliers(rows.shape[1])
     for start in range(0, len(rows), ROWS):
-        words = np.ascontiguousarray(rows[start : start + ROWS]).view(np.uint64)
+        words = np.ascontiguousarray(rows[start : start + ROWS], np.float64).view(np.uint64)
         words = words ^ (words >> np.uint64(32))  # short numbers end in zeros
         np.einsum("ij,j->i", words, by, out=hashes[start : start + ROWS])
     ids = None if isinstance(data, Calibration) else data.ids
     if ids is not None:  # str: 7 in one file, "7" in another
-        ids = np.fromiter((hash(str(id)) for id in ids.tolist()), np.int64, len(ids))
+        ids = np.fromiter(map(hash, map(str, ids.tolist())), np.int64, len(ids))
     return Fingerprints(hashes, ids, isinstance(data, Calibration))
 
 
@@ -281,7 +281,7 @@ def calibration_rows(
         count = int(np.count_nonzero(np.isin(*pairs)))
         how = "have the id and outputs of a calibration row"
     else:
-        rows = _table(own)
+        rows = _table(own).astype(np.float64, copy=False)
         long = (np.round(rows, 6) != rows).any(axis=1)
         count = len(np.intersect1d(_once(here.values[long]), _once(there.values)))
         count = count if count >= max(ENOUGH, n / 2) else 0
@@ -305,10 +305,10 @@ def unanswered_note(release: ReleaseRecord, agent: str) -> str:
     return f"the threshold does not rest on data of {agent}: {why}"
 
 
-def _table(data: Outputs | Calibration) -> Floats:
+def _table(data: Outputs | Calibration) -> npt.NDArray[Any]:
     """Return what a model put out, or its scores, as a table."""
     values = data.scores if isinstance(data, Calibration) else data.values
-    return np.asarray(values, np.float64).reshape(len(values), math.prod(values.shape[1:]))
+    return values.reshape(len(values), math.prod(values.shape[1:]))
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -55,7 +55,7 @@ def uniforms(key: str | int, ids: npt.ArrayLike | Sequence[str]) -> Floats:
     salt = blake2b(f"{type(key).__name__}:{key}".encode(), digest_size=16).digest()
     if array.size and array.dtype.kind in "US":
         try:
-            words = b"".join(_keyed_hashes(salt, array))
+            words = _keyed_hashes(salt, array)
         except UnicodeEncodeError:
             raise InputError("ids must be text that can be written as UTF-8") from None
         bits = np.frombuffer(words, dtype="<u8").astype(_U64)
@@ -96,13 +96,14 @@ def row_ids(outputs: npt.ArrayLike) -> npt.NDArray[np.int64]:
     return np.frombuffer(b"".join(words), dtype="<i8").astype(np.int64)
 
 
-def _keyed_hashes(salt: bytes, texts: npt.NDArray[Any]) -> Iterator[bytes]:
-    """Yield eight bytes for each text; the key is worked in once."""
-    keyed = blake2b(digest_size=8, key=salt)
-    for text in texts.tolist():
-        each = keyed.copy()
-        each.update(str(text).encode())
-        yield each.digest()
+def _keyed_hashes(salt: bytes, texts: npt.NDArray[Any]) -> bytes:
+    """Return eight bytes for each text; the key is worked in once."""
+    keyed, words = blake2b(digest_size=8, key=salt).copy, []
+    for text in map(str.encode, map(str, texts.tolist())):
+        each = keyed()
+        each.update(text)
+        words.append(each.digest())
+    return b"".join(words)
 
 
 def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
