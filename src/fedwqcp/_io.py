@@ -7,19 +7,19 @@ half-written, none is read without a limit, and every fault is an error that nam
 from __future__ import annotations
 
 import contextlib
-import difflib
 import errno
 import fnmatch
 import os
 import stat
 import sys
 import tomllib
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO, TypeVar, get_type_hints
+from typing import BinaryIO, TypeVar
 
 import msgspec
 
+from fedwqcp._validation import nearest, shown
 from fedwqcp.errors import InputError
 
 T = TypeVar("T")
@@ -229,33 +229,40 @@ def to_json(value: object, *, indent: int = 0) -> bytes:
     return (msgspec.json.format(data, indent=indent) if indent else data) + b"\n"
 
 
-def read_toml(path: Path, known: Collection[str]) -> dict[str, object]:
-    """Read a TOML file that has these keys and no others."""
+def read_toml(path: Path) -> dict[str, object]:
+    """Read a TOML file."""
     try:
-        table = tomllib.loads(read(path).decode())
+        return tomllib.loads(read(path).decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} must be a TOML file: {error}") from None
-    for key in table.keys() - set(known):
-        near = difflib.get_close_matches(key, known, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise InputError(f"{path}: unknown key {key!r}{hint}; known: {', '.join(known)}")
-    return table
 
 
 def load_toml(path: Path, kind: type[T]) -> T:
-    """Read a TOML file into a struct; the description of a field says what it must hold."""
-    hints = get_type_hints(kind, include_extras=True)
-    table = read_toml(path, hints)
+    """Read a TOML file into a struct."""
+    return to_struct(read_toml(path), kind, str(path))
+
+
+def to_struct(table: Mapping[str, object], kind: type[T], source: str) -> T:
+    """Return a struct with the values of a table; an error names the table by its source.
+
+    The description of a field says what it must hold.
+    """
+    types = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}  # type: ignore[arg-type]  # a struct
+    for key in table.keys() - types.keys():
+        near = nearest(key, tuple(types))
+        hint = f"; did you mean {near!r}?" if near else ""
+        raise InputError(f"{source}: unknown key {key!r}{hint}; known: {', '.join(types)}")
     try:
         return msgspec.convert(table, kind)
     except msgspec.ValidationError as error:
         reason, place = reason_and_place(error)
     key = place.partition("[")[0]
     if key not in table:
-        raise InputError(f"{path}: {reason}")
-    (about,) = (part for part in hints[key].__metadata__ if isinstance(part, msgspec.Meta))
-    got = f", got {type(table[key]).__name__}" if place == key else ""
-    raise InputError(f"{path}: {key} must be {about.description}{got}")
+        raise InputError(f"{source}: {reason}")
+    (about,) = filter(None, (getattr(part, "description", "") for part in types[key].__metadata__))
+    got = dict.fromkeys((type(table[key]).__name__, shown(table[key])))  # such as "str 'ten'"
+    told = f", got {' '.join(got)}" if place == key else ""
+    raise InputError(f"{source}: {key} must be {about}{told}")
 
 
 def reason_and_place(error: msgspec.ValidationError) -> tuple[str, str]:

@@ -254,10 +254,10 @@ def as_array(values: npt.ArrayLike, what: str) -> npt.NDArray[Any]:
         raise InputError(f"{what} must be a rectangular array: one entry for each row") from None
 
 
-def nearest(name: object, known: Sequence[str]) -> str | None:
+def nearest(name: object, known: Sequence[str], cutoff: float = 0.6) -> str | None:
     """Return the known name that was meant: papers write "FedWQ-CP", classes `FedWQCP`."""
     bare = {_bare(each): each for each in known}
-    near = difflib.get_close_matches(_bare(shown(name)), bare, n=1)
+    near = difflib.get_close_matches(_bare(shown(name)), bare, n=1, cutoff=cutoff)
     return bare[near[0]] if near else None
 
 

@@ -63,9 +63,42 @@ def is_gone(process):
     return False
 
 
-@pytest.mark.parametrize(("stated", "only_secure"), [(False, False), ("true", True), (1, True)])
-def test_a_doubtful_secure_only_is_a_yes(stated, only_secure):
-    assert Site.of({"agent": "north", "secure-only": stated}).secure_only is only_secure
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("max-seconds", "ten", "must be a number above 0, got str 'ten'"),
+        ("max-seconds", float("nan"), "must be a number above 0, got float nan"),
+        ("max-share", float("nan"), "must be a number above 0, at most 1, got float nan"),
+        ("max-share", 1.5, "must be a number above 0, at most 1, got float 1.5"),
+        ("privacy-budget", float("nan"), "must be a number above 0"),
+        ("min-class", 10.5, "must be an integer of at least 1, got float 10.5"),
+        ("allow-samples", "true", "must be true or false, got str 'true'"),
+        ("secure-only", "false", "must be true or false, got str 'false'"),
+        ("secure-only", 1, "must be true or false, got int 1"),
+        ("agent", True, "must be a name, got bool True"),
+        ("folder", 3, "must be text"),
+    ],
+)
+def test_a_setting_of_another_kind_is_refused(key, value, says):
+    with pytest.raises(InputError, match=f"the site's settings: {key} {says}"):
+        Site.of({"agent": "north", key: value})
+
+
+def test_a_limit_that_is_misspelled_is_refused_and_other_keys_are_the_app_s_own():
+    own = {"partition-id": 3, "num-partitions": 5, "data-folder": "x", "label": "diagnosis"}
+    assert Site.of(own) == Site.of({"agent": "agent-3"})
+    for wrong, meant in (("max_seconds", "max-seconds"), ("secure-onyl", "secure-only")):
+        with pytest.raises(InputError, match=f"unknown key '{wrong}'; did you mean '{meant}'"):
+            Site.of({**own, wrong: 1})
+
+
+def test_settings_as_they_are_written():
+    stated = {"agent": 7, "folder": "", "max-seconds": 20, "max-share": 1, "min-class": 1}
+    site = Site.of({**stated, "secure-only": True, "allow-samples": True, "privacy-budget": 2})
+    assert (site.agent, site.folder, site.max_seconds, site.privacy_budget) == ("7", None, 20, 2)
+    assert (site.limit.share, site.limit.min_class) == (1, 1)
+    assert site.secure_only
+    assert site.allow_samples
 
 
 def test_a_budget_needs_a_folder():

@@ -78,6 +78,11 @@ def test_a_refusal_is_a_fixed_code(ask, config, code):
     assert reply_to(ASK, ask, {**config, "folder": ""}) == (code, b"")
 
 
+def test_a_site_with_wrong_settings_says_so_in_its_own_log(caplog):
+    assert reply_to(ASK, first(terms()), {**NORTH, "max-seconds": "ten"}) == ("failed", b"")
+    assert "max-seconds must be a number above 0, got str 'ten'" in caplog.text
+
+
 def test_a_message_that_is_no_question_gets_a_code():
     app = client_app(watchdog=False)
     where = InProcessGrid({7: app}, {7: NORTH})

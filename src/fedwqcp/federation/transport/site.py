@@ -19,12 +19,15 @@ from functools import lru_cache
 from hashlib import sha256
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta
 
-from fedwqcp._io import exists, read, read_toml, write_atomic
+from fedwqcp._io import exists, read, read_toml, to_struct, write_atomic
+from fedwqcp._validation import nearest
 from fedwqcp.errors import BudgetError, ClassesError, FedwqcpError, InputError, traced
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.disclosure import USUAL_LIMIT, DisclosureLimit
@@ -45,12 +48,38 @@ SiteOutputs: TypeAlias = Outputs | Calibration | tuple[npt.ArrayLike, npt.ArrayL
 Work: TypeAlias = Callable[[], tuple[str, bytes]]
 """Returns a status and the bytes that go with it."""
 _FILES = ("outputs", "labels", "folder", "sign-key")
-_KEYS = (
-    *_FILES, "agent", "allow-samples", "max-share", "min-class", "max-seconds", "privacy-budget",
-    "secure-only",
-)  # fmt: skip
-"""What a site may set; `Site.of` and `read_outputs` read it."""
 _ROUND_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+_Positive: TypeAlias = Annotated[float, Meta(gt=0)]
+_Text: TypeAlias = Annotated[str | None, Meta(description="text")]
+_Flag: TypeAlias = Annotated[bool, Meta(description="true or false")]
+
+
+class SiteSettings(msgspec.Struct, frozen=True, rename="kebab"):
+    """What a site may set, in its file of settings or its node's configuration."""
+
+    agent: Annotated[str | int | None, Meta(description="a name")] = None
+    outputs: _Text = None
+    labels: _Text = None
+    folder: _Text = None
+    sign_key: _Text = None
+    allow_samples: _Flag = False
+    secure_only: _Flag = False
+    max_share: Annotated[_Positive, Meta(le=1, description="a number above 0, at most 1")] = (
+        USUAL_LIMIT.share
+    )
+    min_class: Annotated[int, Meta(ge=1, description="an integer of at least 1")] = (
+        USUAL_LIMIT.min_class
+    )
+    max_seconds: Annotated[_Positive, Meta(description="a number above 0")] = 600.0
+    privacy_budget: Annotated[_Positive | None, Meta(description="a number above 0")] = None
+
+
+_KEYS = SiteSettings.__struct_encode_fields__
+_LIMITS = tuple(key for key in _KEYS if "-" in key)
+"""What a typing mistake must not switch off."""
+_HERE = "the site's settings"
 
 
 @dataclass(frozen=True)
@@ -77,31 +106,34 @@ class Site:
     def of(cls, config: Mapping[str, object]) -> Site:
         """Read the site's own settings.
 
-        ``agent`` (by default ``agent-`` and the partition id), ``folder`` (by default
-        ``fedwqcp-site/AGENT`` where the node was started; empty keeps nothing), ``allow-samples``,
-        ``max-share``, ``min-class``, ``max-seconds``, ``privacy-budget``, ``sign-key`` (a file) and
-        ``secure-only`` (anything but false switches it on).
+        ``agent`` is by default ``agent-`` and the partition id; ``folder``, where the node was
+        started, ``fedwqcp-site/AGENT``, and an empty one keeps nothing. Other keys are those of the
+        site's own function, but for one that is nearly a limit.
         """
-        agent = config.get("agent")
+        for key in config.keys() - set(_KEYS):
+            if near := nearest(key, _LIMITS, cutoff=0.8):
+                raise InputError(f"{_HERE}: unknown key {key!r}; did you mean {near!r}?")
+        own = {key: value for key, value in config.items() if key in _KEYS}
+        given = to_struct(own, SiteSettings, _HERE)
+        agent = given.agent
         if agent is None and "partition-id" in config:
             agent = f"agent-{config['partition-id']}"
         if agent is None:
             raise InputError("name this agent in the site's settings: agent='st-mary'")
-        check_names((str(agent),))
-        budget = config.get("privacy-budget")
-        folder = str(config.get("folder", Path("fedwqcp-site") / str(agent)))
+        agent = str(agent)
+        check_names((agent,))
+        folder = given.folder
+        if folder is None:
+            folder = str(Path("fedwqcp-site") / agent)
         return cls(
-            str(agent),
+            agent,
             Path(folder) if folder else None,
-            config.get("allow-samples", False) is True,
-            float(str(config.get("max-seconds", 600.0))),
-            None if budget is None else float(str(budget)),
-            config.get("secure-only", False) is not False,
-            DisclosureLimit(
-                float(str(config.get("max-share", USUAL_LIMIT.share))),
-                int(str(config.get("min-class", USUAL_LIMIT.min_class))),
-            ),
-            Path(str(config["sign-key"])) if "sign-key" in config else None,
+            given.allow_samples,
+            given.max_seconds,
+            given.privacy_budget,
+            given.secure_only,
+            DisclosureLimit(given.max_share, given.min_class),
+            None if given.sign_key is None else Path(given.sign_key),
         )
 
     @property
@@ -268,7 +300,9 @@ def read_outputs(config: Mapping[str, object]) -> Outputs:
 
 def load_settings(path: Path, home: Path) -> dict[str, object]:
     """Read a site's settings from a TOML file; files that it names lie below `home`."""
-    found = {"folder": "fedwqcp-site", **read_toml(path, _KEYS)}
+    table = read_toml(path)
+    to_struct(table, SiteSettings, str(path))
+    found = {"folder": "fedwqcp-site", **table}
     files = {key: str(home / str(found[key])) for key in _FILES if found.get(key)}
     return {**found, **files}
 

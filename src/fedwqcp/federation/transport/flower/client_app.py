@@ -14,6 +14,7 @@ from fedwqcp.federation.transport.flower.messages import (
     MODEL,
     READY,
     SUM,
+    log_unanswered,
     read_request,
     write_reply,
 )
@@ -134,7 +135,8 @@ def _reply(
         site = Site.of(context.node_config)
         agent = site.agent
         status, body = site.perform(lambda: work(site, request), request.seconds, watchdog)
-    except Exception:
+    except Exception as error:
+        log_unanswered(error)
         status, body = "failed", b""
     return write_reply(message, nonce, agent, status, body)
 

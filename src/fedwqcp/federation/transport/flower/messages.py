@@ -113,6 +113,11 @@ def read_reply(message: Message, node: NodeId, nonce: str) -> Reply:
         return Reply(node, "", "internal")
 
 
+def log_unanswered(error: Exception) -> None:
+    """Say in the site's own log why it cannot answer, as where its settings are wrong."""
+    _log.warning("no answer: %s", traced(error))
+
+
 def _record(fields: Mapping[str, ConfigRecordValues]) -> ConfigRecord:
     return ConfigRecord(dict(fields))
 

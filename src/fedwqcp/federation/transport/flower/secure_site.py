@@ -23,7 +23,12 @@ from flwr.compat.common.recorddict_compat import fitres_to_recorddict
 from fedwqcp.errors import InputError, OutOfRangeError
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.secure import plain_ask, scale_of, words_of, words_out_of_range
-from fedwqcp.federation.transport.flower.messages import RECORD, read_request, write_reply
+from fedwqcp.federation.transport.flower.messages import (
+    RECORD,
+    log_unanswered,
+    read_request,
+    write_reply,
+)
 from fedwqcp.federation.transport.flower.secagg import (
     CHECK,
     are_shares,
@@ -114,7 +119,8 @@ def take_part(message: Message, context: Context, outputs: OwnOutputs, watchdog:
         except Exception as error:
             site.keep_error(error)
             return _refusal("failed")
-    except Exception:
+    except Exception as error:
+        log_unanswered(error)
         return _refusal("failed")
     reply.content[RECORD] = ConfigRecord(dict(reply_fields(nonce, agent, OK, b"")))
     message.metadata.message_type = reply.metadata.message_type = action
