@@ -11,7 +11,7 @@ from fedwqcp.kernels import numba as loops
 def test_without_a_folder_to_write_to_it_is_compiled_in_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def njit(nogil: bool, error_model: str, fastmath: object, cache: bool = False):
+    def njit(fastmath: object, nogil: bool, cache: bool = False, **_: object):
         assert nogil
         if cache:
             raise RuntimeError("no locator available")

@@ -16,6 +16,8 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numba import njit
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 
 from fedwqcp._validation import Bools, Floats, Labels, Probabilities
 from fedwqcp.kernels import Crossings, Integers, Ranked
@@ -29,21 +31,127 @@ Bool: TypeAlias = Any
 """A truth value of either kind."""
 
 
+# Compiling ----------------------------------------------------------------------------------------
+#
+# A loop is made of dozens of small functions. By itself, numba optimises each of them and makes
+# machine code of it, though only the loop is called; that took most of the compile time. Here the
+# parts are only translated, and optimised once, as parts of their loop.
+
+
+class Part(JITCodeLibrary):
+    """The code of a function that only loops call: all that it needs is linked into the loop."""
+
+    inlined = False
+
+    def add_linking_library(self, library: Any) -> None:
+        """Remember another part with all its parts, which come before those that call them."""
+        library._ensure_finalized()
+        parts = library._linking_libraries if isinstance(library, Part) else []
+        for one in (*parts, library):
+            if one not in self._linking_libraries:
+                self._linking_libraries.append(one)
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        """Leave to the loop what is inlined there; what is not gets its loops vectorised."""
+        if self.inlined:
+            ll_module.data_layout = self._codegen._data_layout
+        else:
+            whole: Any = super()
+            whole._optimize_functions(ll_module)
+
+    def finalize(self) -> None:
+        """Make no machine code."""
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:  # noqa: ARG002
+        """Return no address."""
+        return 0
+
+    @property
+    def codegen(self) -> Any:
+        """Return what numba asks to keep the globals of the function: there are none."""
+        return self
+
+    def set_env(self, name: str, env: object) -> None:
+        """Keep nothing."""
+
+
+class Loop(Part):
+    """The code of a loop, with that of all its parts."""
+
+    codegen = JITCodeLibrary.codegen
+    get_pointer_to_function = JITCodeLibrary.get_pointer_to_function
+
+    def finalize(self) -> None:
+        """Link the parts, callers first: LLVM drops what nothing calls yet."""
+        self._linking_libraries.reverse()
+        whole: Any = super(Part, self)
+        whole.finalize()
+
+
+class LoopCompiler(Compiler):
+    """numba's compiler, with a library of our own."""
+
+    library: type[Part] = Loop
+
+    def define_pipelines(self) -> Any:
+        """Return numba's passes."""
+        state = self.state
+        state.library = self.library(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.inlined = bool(state.flags.forceinline)
+        state.library.enable_object_caching()
+        numbas: Any = super()
+        return numbas.define_pipelines()
+
+
+class PartCompiler(LoopCompiler):
+    """The same for parts, without what they have no use for."""
+
+    library = Part
+    unused = frozenset(
+        {
+            "with_lifting",
+            "inline_closure_likes",
+            "rewrite_semantic_constants",
+            "dead_branch_prune",
+            "Rewrite dynamic raises",
+            "make_function_op_code_to_jit_function",
+            "inline_inlinables",
+            "find_literally",
+            "literal_unroll",
+            "LiteralPropagation",
+            "inline_overloads",
+            "nopython_rewrites",
+            "nopython_supported_feature_validation",
+            "dump_parfor_diagnostics",
+        }
+    )
+    """Passes for closures, generators, array expressions and the like: a tenth of the time."""
+
+    def define_pipelines(self) -> Any:
+        """Return numba's passes but for some."""
+        pipelines = super().define_pipelines()
+        for one in pipelines:
+            one.passes = [each for each in one.passes if each[0].name() not in self.unused]
+            one.finalize()
+        return pipelines
+
+
 def jit(function: F) -> F:
     """Compile when first called, for each type and layout; without Python's lock; kept on disk."""
     return _compiled(function, False)
 
 
-def jit_part(function: F, *, forceinline: bool = False) -> F:
+def jit_part(function: F, **given: Any) -> F:
     """Compile as part of the loops that call it: nothing to keep, nothing that Python calls."""
-    flags: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # a third of the time
-    compiler = njit(nogil=True, error_model="numpy", forceinline=forceinline, **flags)
+    flags: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **given}
+    compiler = njit(nogil=True, error_model="numpy", pipeline_class=PartCompiler, **flags)
     return cast(F, compiler(function))
 
 
 def jit_inline(function: F) -> F:
-    """Do so in place of every call."""
-    return jit_part(function, forceinline=True)
+    """Do so in place of every call; such functions own no memory, so no reference is counted."""
+    return jit_part(function, forceinline=True, _nrt=False)
 
 
 def jit_sums(function: F) -> F:
@@ -53,7 +161,8 @@ def jit_sums(function: F) -> F:
 
 def _compiled(function: F, fastmath: set[str] | bool) -> F:
     """Compile with a cache on disk, or in memory where no folder can be written to."""
-    compiler = partial(njit, nogil=True, error_model="numpy", fastmath=fastmath)
+    given: Any = {"nogil": True, "error_model": "numpy", "pipeline_class": LoopCompiler}
+    compiler = partial(njit, fastmath=fastmath, **given)
     try:
         return cast(F, compiler(cache=True)(function))
     except RuntimeError:  # there is no folder to keep it in

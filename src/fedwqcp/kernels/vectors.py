@@ -21,6 +21,7 @@ from llvmlite import ir
 from numba import types
 from numba.core.cgutils import get_or_insert_function, pack_array
 from numba.core.errors import TypingError
+from numba.core.registry import cpu_target
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic, lower_builtin, models, register_model
 
@@ -136,6 +137,16 @@ def _operator(op: Any, whole: str, real: str, compares: bool = False) -> None:
 
     infer_global(op)(Template)
     lower_builtin(op, Vector, Vector)(lower)
+    _try_first(op, Template)
+
+
+def _try_first(op: Any, ours: type[AbstractTemplate]) -> None:
+    """Let numba try vectors before its own types of operands, of which there are dozens."""
+    context = cpu_target.typing_context
+    context.refresh()
+    templates = sorted(context._lookup_global(op).templates, key=lambda t: not issubclass(t, ours))
+    context._remove_global(op)
+    context._insert_global(op, types.Function(tuple(templates)))
 
 
 _operator(operator.add, "add", "fadd")
