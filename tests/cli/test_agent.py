@@ -16,6 +16,7 @@ from command_line import call, call_process, refusal
 from fedwqcp.cli import server as commands
 from fedwqcp.cli.output import exit_code, said_by
 from fedwqcp.errors import ClassesError, FedwqcpError, InputError
+from fedwqcp.methods.private_fedwq_cp import PrivateQuantile
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Answer, LocalQuantile, Round
 
@@ -421,6 +422,14 @@ def test_too_few_points_for_epsilon_are_named(rounds):
     assert "ask the server for a larger epsilon" in said
 
 
+def test_an_agent_called_inf_has_a_finite_threshold(rounds):
+    (rounds / "roster.toml").write_text('agents = ["inf"]\nn_classes = 3\n')
+    run_there(rounds, "server", "open", "--method", "private-fedwq-cp", "--score", "aps",
+              "--setting", "epsilon=0.75", "--alpha", "0.1", "--agents", "roster.toml",
+              "--out", "three.json")  # fmt: skip
+    assert "too few" not in calibrate_privately(rounds, "three", "--privacy-budget", "1")
+
+
 # ---- agent calibrate --temperature-share: fitted and kept here, used by ``agent predict``
 
 
@@ -580,6 +589,16 @@ def test_an_agent_with_too_few_points_hears_what_becomes_of_its_threshold(
     assert f"a finite threshold at alpha=0.01, which takes 99: {says}" in said
     threshold = decode(Path("st-mary.json").read_bytes(), Answer, (LocalQuantile,)).answers[0]
     assert (threshold.threshold == inf) == (overflow != "clip")
+
+
+def test_a_clipped_private_threshold_is_no_score(one_agent):
+    call("server", "open", "--alpha", 0.01, "--agents", "roster.toml", "--method",
+         "private-fedwq-cp", "--setting", "epsilon=1", "--setting", "overflow=clip")  # fmt: skip
+    said = call("agent", "calibrate", "--round", "round.json", "--outputs", "cal.npz",
+                "--privacy-budget", 1)  # fmt: skip
+    assert "it is the upper end of the range of scores (overflow=clip)" in said
+    own = decode(Path("st-mary.json").read_bytes(), Answer, (PrivateQuantile,)).answers[0]
+    assert own.threshold == 1
 
 
 def test_a_method_without_a_mean_says_nothing_of_one_and_says_it_once(one_agent):

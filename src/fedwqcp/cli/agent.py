@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import compress
+from math import inf
 from pathlib import Path
 from typing import Annotated
 
@@ -48,7 +49,8 @@ from fedwqcp.federation.transport import folder
 from fedwqcp.methods import Calibration
 from fedwqcp.quantile import conformal_rank, least_sample
 from fedwqcp.sets import Intervals, LabelSets
-from fedwqcp.wire.messages import Round
+from fedwqcp.wire.codec import decode
+from fedwqcp.wire.messages import Answer, Round
 
 ROWS = 2**14
 """Labels of so many rows are written at a time."""
@@ -147,8 +149,8 @@ def calibrate(
         *_unnamed(terms, read),
         *_without_ids(terms, read),
         *_one_based(terms, read),
-        *_too_few_points(terms, cal),
-        *_spent_for_nothing(path, budget),
+        *_too_few_points(side.plan, cal),
+        *(_spent_for_nothing(side.plan, path) if budget is not None else ()),
     ]
     if not written:
         output.say(f"{path} holds this answer already")
@@ -336,25 +338,10 @@ def _one_based(round: Round, outputs: Outputs) -> Iterator[str]:
         yield f"note: {note}"
 
 
-def _fate(round: Round) -> str:
-    """Say what becomes of the threshold of an agent with too few points."""
-    settings = round.method.settings
-    method, overflow = settings.get("combine", round.method.name), str(settings.get("overflow"))
-    averaged = method in ("fedwq-cp", "fedavgq-cp")
-    also = "so is a mean with it" if averaged else "counts as the largest"
-    said = {
-        "propagate": f"it is +inf, and {also}",
-        "exclude": "it is +inf, and a shared one is made without it",
-        "clip": "it is the largest score, which covers too little",
-    }
-    if method == "guarded-median-cp" and overflow != "clip":
-        said[overflow] = "it is +inf, and this agent's sets will exclude nothing"
-    return f": {said[overflow]} (overflow={overflow})" if overflow in said else ""
-
-
-def _too_few_points(round: Round, cal: Calibration) -> Iterator[str]:
+def _too_few_points(plan: Plan, cal: Calibration) -> Iterator[str]:
     """Say where there are too few calibration points."""
-    rule = _fate(round)
+    round, said = plan.round, plan.method.overflow_note
+    rule = f": {said}" if said else ""
     for group in range(len(round.group_names)) or (None,):
         n = part_of(round, cal, group).n
         of = "" if group is None else f" of {round.by} {round.group_names[group]}"
@@ -370,9 +357,11 @@ def _too_few_points(round: Round, cal: Calibration) -> Iterator[str]:
                 rule = ""  # said once
 
 
-def _spent_for_nothing(answer: Path, budget: Budget | None) -> Iterator[str]:
+def _spent_for_nothing(plan: Plan, answer: Path) -> Iterator[str]:
     """Say where a private answer tells nothing."""
-    if budget is not None and '"inf"' in answer.read_text():
+    sent = zip(plan.tasks, decode(answer.read_bytes(), Answer, plan.kinds).answers, strict=True)
+    own = [plan.method.read_threshold(each, task.alpha) for task, each in sent if each is not None]
+    if any(each is not None and each.threshold == inf for each in own):
         yield (
             "note: with this epsilon the points are too few for a finite threshold, and the answer "
             "spends the budget all the same: ask the server for a larger epsilon, or bring more"

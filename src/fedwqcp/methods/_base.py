@@ -323,6 +323,18 @@ class Method(PlainSettings, ABC, Generic[S]):
         """How it weighs agents whose thresholds it averages; None where it takes no such mean."""
         return None
 
+    @property
+    def overflow_note(self) -> str:
+        """What becomes of the threshold of an agent with too few points; may be empty."""
+        also = "so is a mean with it" if self.averages else "counts as the largest"
+        rule = getattr(self, "overflow", None)
+        said = {
+            "propagate": f"it is +inf, and {also}",
+            "exclude": "it is +inf, and a shared one is made without it",
+            "clip": "it is the largest score, which covers too little",
+        }
+        return f"{said[rule]} (overflow={rule})" if rule in said else ""
+
     def least_agents(self, alpha: float) -> int | None:
         """Return how few agents can give a finite threshold; None where their points decide."""
         del alpha

@@ -120,6 +120,13 @@ class GuardedMedianCP(OneShot[LocalQuantile]):
         check_overflow(self.overflow)
 
     @property
+    def overflow_note(self) -> str:
+        """An agent's own +inf bounds what it takes of the others."""
+        if self.overflow == "clip":
+            return super().overflow_note
+        return f"it is +inf, and this agent's sets will exclude nothing (overflow={self.overflow})"
+
+    @property
     def _median(self) -> WeightedMedianCP:
         """What the server does with the answers."""
         return WeightedMedianCP(cap=self.cap, overflow=self.overflow)

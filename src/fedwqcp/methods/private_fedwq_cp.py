@@ -250,6 +250,13 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
         """As the method that combines the thresholds does."""
         return self._rule().averages
 
+    @property
+    def overflow_note(self) -> str:
+        """As the method that combines the thresholds does, but no score takes the place of +inf."""
+        if self.overflow == "clip":
+            return "it is the upper end of the range of scores (overflow=clip)"
+        return self._rule().overflow_note
+
     def _rule(self) -> OneShot[Any]:
         """Return the method that combines thresholds; one that needs more than these is refused."""
         from fedwqcp.methods import available, find
