@@ -18,7 +18,6 @@ from fedwqcp_lab.datasets import catalog, files
 from fedwqcp_lab.experiment import parse_seeds
 from fedwqcp_lab.pipeline import Folder
 from fedwqcp_lab.studies import byzantine
-from fedwqcp_lab.studies.byzantine import read_records
 from made_data import arrays, entry, npz, remote
 from units import experiment, labels_unit, lines_unit
 
@@ -339,7 +338,7 @@ def test_it_writes_records_tables_and_figure(tmp_path, monkeypatch) -> None:
     result = call(bench.app, *words, "--seeds", 0)
     assert result.exit_code == 0, result.output
     assert "100%  lines: seed 0 done" in result.output
-    records = read_records(out / "records.jsonl.xz")
+    records = byzantine.journal_of(out).read()
     assert {record.byzantine for record in records} == {0, 1, 2}  # of three agents one is honest
     assert {path.name for path in out.iterdir()} == {
         "records.jsonl.xz",

@@ -44,6 +44,16 @@ def test_a_run_on_saved_outputs_trains_nothing(tmp_path):
     assert run(SMALL, Where(out=folder.root), resume=True) == 0
 
 
+@pytest.mark.parametrize("text", ["{bad", "[]", '{"0123": {"alpha": 0.1}}', '{"0123": 5}'])
+def test_settings_that_were_not_written_by_a_run_are_refused(tmp_path, text):
+    folder = Folder(tmp_path / "out")
+    fill(folder)
+    folder.configs.write_text(text)
+    with pytest.raises(RecordError, match=r"configs\.json must hold settings.*another folder"):
+        run(SMALL, Where(out=folder.root))
+    assert folder.configs.read_text() == text
+
+
 def test_what_a_kill_left_is_completed(tmp_path):
     folder = Folder(tmp_path / "out")
     fill(folder)

@@ -8,7 +8,9 @@ import lzma
 import re
 import resource
 import runpy
+from dataclasses import replace
 from functools import cache
+from math import inf, nan
 from pathlib import Path
 
 import pytest
@@ -208,7 +210,7 @@ def test_damage_elsewhere_is_refused(tmp_path, results):
     with pytest.raises(RecordError, match="occurs twice"):
         journal.read()
     path.write_bytes(b"\xff\xfe\n")
-    with pytest.raises(RecordError, match="cannot be read"):
+    with pytest.raises(RecordError, match="line 1: must be one JSON object"):
         journal.read()
 
 
@@ -255,6 +257,32 @@ def test_a_packed_file_is_read_and_appended_to(tmp_path, results):
     packed.write_bytes(packed.read_bytes()[:-9])
     with pytest.raises(RecordError, match="cannot be read"):
         journal.mend()
+
+
+def test_infinite_thresholds_come_back_and_nan_is_refused(tmp_path, results):
+    journal = Journal(tmp_path / "r.jsonl", Result)
+    odd = (
+        replace(results[0], threshold=inf, local=-inf),
+        replace(results[1], threshold=(0.5, inf), title='says "inf"'),
+    )
+    journal.append(odd)
+    assert journal.read() == odd
+    with pytest.raises(InputError, match="NaN must not stand in a record"):
+        journal.append([replace(results[2], size=nan)])
+    text = journal.path.read_bytes()
+    for wrong in (b"{bad", b"[1]", b'{"size": NaN}', b'{"size": 1e999}'):
+        journal.path.write_bytes(text + wrong + b"\n")
+        with pytest.raises(RecordError, match="line 3: must be one JSON object of finite numbers"):
+            journal.read()
+
+
+def test_a_torn_line_is_cut_off_by_the_next_append_too(tmp_path, results):
+    journal = Journal(tmp_path / "r.jsonl", Result)
+    journal.append(results[:1])
+    with journal.path.open("ab") as file:
+        file.write(b'{"dataset": "bl')
+    journal.append(results[1:3])
+    assert journal.read() == results[:3]
 
 
 def test_hits_must_fit(results):

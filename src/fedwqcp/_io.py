@@ -13,7 +13,7 @@ import os
 import stat
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
@@ -237,6 +237,13 @@ def read_toml(path: Path) -> dict[str, object]:
         raise InputError(f"{path} must be a TOML file: {error}") from None
 
 
+def known_hint(name: str, known: Iterable[str]) -> str:
+    """Return the end of an error about an unknown name: the nearest known one, and all of them."""
+    names = tuple(known)
+    near = nearest(name, names)
+    return (f"; did you mean {near!r}?" if near else "") + f"; known: {', '.join(names)}"
+
+
 def load_toml(path: Path, kind: type[T]) -> T:
     """Read a TOML file into a struct."""
     return to_struct(read_toml(path), kind, str(path))
@@ -249,9 +256,7 @@ def to_struct(table: Mapping[str, object], kind: type[T], source: str) -> T:
     """
     types = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}  # type: ignore[arg-type]  # a struct
     for key in table.keys() - types.keys():
-        near = nearest(key, tuple(types))
-        hint = f"; did you mean {near!r}?" if near else ""
-        raise InputError(f"{source}: unknown key {key!r}{hint}; known: {', '.join(types)}")
+        raise InputError(f"{source}: unknown key {key!r}{known_hint(key, types)}")
     try:
         return msgspec.convert(table, kind)
     except msgspec.ValidationError as error:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -17,6 +14,8 @@ import msgspec
 
 from fedwqcp import methods, scores
 from fedwqcp.errors import InputError
+from fedwqcp.files import known_hint
+from fedwqcp.files import read_toml as read_table
 from fedwqcp.quantile import Overflow, check_overflow, conformal_rank
 from fedwqcp.registry import Setting
 from fedwqcp.scores import Rule, Score
@@ -112,7 +111,9 @@ class Experiment:
         chosen = tuple(known) if datasets is None else tuple(datasets)
         for name in chosen:
             if name not in known:
-                raise InputError(f"dataset {name!r} is not in the experiment{nearest(name, known)}")
+                raise InputError(
+                    f"dataset {name!r} is not in the experiment{known_hint(name, known)}"
+                )
         return replace(
             self,
             datasets=tuple(known[name] for name in chosen),
@@ -281,7 +282,7 @@ class MethodPlan:
 
 def load(path: Path) -> Experiment:
     """Read an experiment; ``paper.toml`` and ``beyond.toml`` come with the software."""
-    return build(Experiment, read_toml(path, "an experiment"), path.name)
+    return build(Experiment, read_toml(path), path.name)
 
 
 def paper() -> Experiment:
@@ -305,14 +306,10 @@ def digest(config: object) -> str:
     return blake2b(json.dumps(config, sort_keys=True).encode(), digest_size=6).hexdigest()
 
 
-def read_toml(path: Path, what: str) -> dict[str, Any]:
+def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file; a shipped one where there is no file of that name."""
     shipped = str(path) in SHIPPED and not path.exists()
-    source = files("fedwqcp_lab") / str(path) if shipped else path
-    try:
-        return tomllib.loads(source.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(f"{path} cannot be read as {what}: {error}") from None
+    return read_table(Path(__file__).parent / path if shipped else path)
 
 
 def build(kind: type[T], table: Mapping[str, Any], where: str) -> T:
@@ -321,7 +318,7 @@ def build(kind: type[T], table: Mapping[str, Any], where: str) -> T:
     fields = {f.name: f for f in dataclasses.fields(kind)}  # type: ignore[arg-type]  # all are dataclasses
     for key in table:
         if key not in fields:
-            raise InputError(f"{where}: unknown key {key!r}{nearest(key, fields)}")
+            raise InputError(f"{where}: unknown key {key!r}{known_hint(key, fields)}")
     for name, own in fields.items():
         if name not in table and own.default is own.default_factory:
             raise InputError(f"{where}: {name} is missing")
@@ -339,13 +336,6 @@ def build_each(kind: type[T], value: Any, where: str) -> tuple[T, ...]:
     return tuple(
         build(kind, item, f"{where} {item.get('name', at)!r}") for at, item in enumerate(value)
     )
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the end of an error: the nearest known name, and all of them."""
-    names = list(known)
-    near = difflib.get_close_matches(name, names, n=1)
-    return (f"; did you mean {near[0]!r}?" if near else "") + f"; known: {', '.join(names)}"
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:

@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from fedwqcp.errors import InputError, MissingExtraError, RecordError
+from fedwqcp.files import from_json, read, write_atomic
 from fedwqcp_lab import unit as units
 from fedwqcp_lab.evaluation import applicable, evaluate, partitions
 from fedwqcp_lab.experiment import Experiment, digest
-from fedwqcp_lab.results import AgentPartition, Journal, Result, write_atomic
+from fedwqcp_lab.results import AgentPartition, Journal, Result, make_out
 from fedwqcp_lab.training import check_data, train_units
 
 Executor: TypeAlias = Literal["processes", "ray"]
@@ -164,6 +165,11 @@ class Folder:
         return Journal(self.root / "records.jsonl", Result)
 
     @property
+    def configs(self) -> Path:
+        """The settings of the run, ``configs.json``."""
+        return self.root / "configs.json"
+
+    @property
     def partitions(self) -> Journal[AgentPartition]:
         """The partitions, ``partitions.jsonl``."""
         return Journal(self.root / "partitions.jsonl", AgentPartition)
@@ -176,13 +182,8 @@ class Folder:
         return root / f"{dataset}-{digest(settings)}" / f"seed-{seed}"
 
     def begin(self, *journals: Journal[Any], resume: bool) -> None:
-        """Make the folder, and refuse records of before unless the run goes on from them."""
-        try:
-            self.root.mkdir(parents=True, exist_ok=True)
-        except OSError:
-            raise InputError(
-                f"--out must be a folder that can be written, got {self.root}"
-            ) from None
+        """Make the folder, and refuse earlier records unless the run goes on from them."""
+        make_out(self.root)
         for journal in journals:
             if journal.exists and not resume:
                 raise InputError(
@@ -226,10 +227,23 @@ def training_settings(experiment: Experiment, dataset: str) -> dict[str, object]
 
 def write_configs(experiment: Experiment, folder: Folder) -> None:
     """Write down the settings behind every fingerprint."""
-    path = folder.root / "configs.json"
-    known = json.loads(path.read_bytes()) if path.exists() else {}
+    known = read_configs(folder)
     known |= {digest(config): config for _, config in _configs(experiment)}
-    write_atomic(path, (json.dumps(known, indent=1, sort_keys=True) + "\n").encode())
+    text = json.dumps(known, indent=1, sort_keys=True) + "\n"
+    write_atomic(folder.configs, text.encode())
+
+
+def read_configs(folder: Folder) -> dict[str, Any]:
+    """Return the settings behind every fingerprint of a run, none before it began."""
+    if not folder.configs.exists():
+        return {}
+    known = from_json(read(folder.configs), dict[str, dict[str, Any]])
+    if known is None or any(digest(config) != key for key, config in known.items()):
+        raise RecordError(
+            f"{folder.configs} must hold settings under their fingerprints, as it was written: "
+            "restore it, or choose another folder with --out"
+        )
+    return known
 
 
 def evaluate_saved(path: Path, experiment: Experiment) -> Evaluated:

@@ -8,8 +8,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import lzma
-import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -20,6 +18,7 @@ from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from fedwqcp.errors import InputError, RecordError
+from fedwqcp.files import LOG_BYTES, append_line, from_json, make_folder, read, write_atomic
 from fedwqcp.wire.messages import Number
 
 VERSION = 1
@@ -184,8 +183,20 @@ def read_results(folder: Path) -> tuple[Result, ...]:
     return results
 
 
+def make_out(folder: Path) -> None:
+    """Make the folder that a command writes into."""
+    try:
+        make_folder(folder)
+    except InputError:
+        raise InputError(f"--out must be a folder that can be written, got {folder}") from None
+
+
 class Keyed(Protocol):
     """A record: a frozen dataclass with a key that no other record of its file has."""
+
+    @property
+    def version(self) -> int:
+        """Version of its format; the default of the class is the one that is read."""
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -194,16 +205,6 @@ class Keyed(Protocol):
 
 R = TypeVar("R", bound=Keyed)
 T = TypeVar("T")
-
-
-def write_atomic(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all."""
-    part = path.with_name(f".{path.name}.part")
-    try:
-        part.write_bytes(data)
-        os.replace(part, path)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from None
 
 
 class Journal(Generic[R]):
@@ -232,13 +233,9 @@ class Journal(Generic[R]):
         if not self.exists:
             return ()
         text = self._text()
-        try:
-            lines = text[: _whole(text)].decode("utf-8").splitlines()
-        except UnicodeDecodeError as error:
-            raise RecordError(f"{self.path} cannot be read as records: {error}") from error
         records = tuple(
-            from_line(line, self._kind, VERSION, f"{self.path}, line {number}")
-            for number, line in enumerate(lines, 1)
+            _from_line(line, self._kind, f"{self.path}, line {number}")
+            for number, line in enumerate(text[: _whole(text)].splitlines(), 1)
         )
         if len({record.key for record in records}) < len(records):
             raise RecordError(f"{self.path}: the same row occurs twice; run the experiment again")
@@ -249,36 +246,36 @@ class Journal(Generic[R]):
         if not self.exists:
             return False
         text = self._text()
-        if not self.path.exists():  # an appended plain file would hide the packed one
-            write_atomic(self.path, text)
         whole = _whole(text)
-        if whole == self.path.stat().st_size:
-            return False
-        os.truncate(self.path, whole)
-        return True
+        if whole < len(text) or not self.path.exists():  # a new plain file would hide the packed
+            write_atomic(self.path, text[:whole])
+        return whole < len(text)
 
     def append(self, records: Sequence[R]) -> None:
         """Write records behind the others, and wait until the disk has them."""
         if not records:
             return
+        lines = b"\n".join(_to_line(record) for record in records)
         try:
-            with self.path.open("ab") as file:
-                file.write("".join(to_line(record) for record in records).encode())
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
+            append_line(self.path, lines)
+        except InputError as error:
             raise InputError(
-                f"cannot write {self.path}: {error.strerror}; make room, then run the same command "
-                "with --resume"
+                f"{error}; make room, then run the same command with --resume"
             ) from None
+
+    def pack(self, records: Sequence[R]) -> Path:
+        """Write all records of a finished study, sorted by their keys and packed."""
+        lines = (_to_line(record) + b"\n" for record in sorted(records, key=lambda own: own.key))
+        write_atomic(self._packed, lzma.compress(b"".join(lines)))
+        return self._packed
 
     def _text(self) -> bytes:
         """Read the file, packed or not."""
         try:
             if self.path.exists():
-                return self.path.read_bytes()
-            return lzma.decompress(self._packed.read_bytes())
-        except (OSError, EOFError, lzma.LZMAError) as error:
+                return read(self.path, LOG_BYTES)
+            return lzma.decompress(read(self._packed))
+        except (EOFError, lzma.LZMAError) as error:
             raise RecordError(f"{self.path} cannot be read as records: {error}") from error
 
 
@@ -287,36 +284,29 @@ def _whole(text: bytes) -> int:
     return text.rfind(b"\n") + 1
 
 
-def to_line(record: Any) -> str:
+def _to_line(record: Any) -> bytes:
     """Return a record as one line of JSON; infinities are written as text."""
     try:
-        return json.dumps(_without_infinities(dataclasses.asdict(record)), allow_nan=False) + "\n"
+        return json.dumps(_infinities_as_text(dataclasses.asdict(record)), allow_nan=False).encode()
     except ValueError:
         raise InputError(f"NaN must not stand in a record ({type(record).__name__})") from None
 
 
-_INFINITE = re.compile(r'"(-?)inf"(?!\s*:)')
-"""An infinity as `to_line` writes it; JSON reads a number beyond all floats as one."""
-
-
-def from_line(line: str, kind: type[T], version: int, where: str) -> T:
-    """Read what `to_line` wrote; a field that is younger than the line takes its default."""
-    try:
-        values = json.loads(_INFINITE.sub(r"\g<1>1e999", line), parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        raise RecordError(f"{where}: must be one JSON object of finite numbers") from None
-    if not isinstance(values, dict):
-        raise RecordError(f"{where}: must be one JSON object")
-    if values.get("version") != version:
+def _from_line(line: bytes, kind: type[R], where: str) -> R:
+    """Read what `_to_line` wrote; a field that is younger than the line takes its default."""
+    values = from_json(line, dict[str, Any])
+    if values is None:
+        raise RecordError(f"{where}: must be one JSON object of finite numbers")
+    if values.get("version") != kind.version:
         raise RecordError(
-            f"{where}: this software reads version {version}, the record has version "
+            f"{where}: this software reads version {kind.version}, the record has version "
             f"{values.get('version')!r}; run the experiment again"
         )
-    needed, known = _fields(kind)  # type: ignore[arg-type]  # a class is hashable
+    needed, known = _fields(kind)
     if wrong := sorted((needed - values.keys()) | (values.keys() - known)):
         raise RecordError(f"{where}: missing or unknown: {', '.join(wrong)}")
     try:
-        return msgspec.convert(values, kind)
+        return msgspec.convert(_text_as_infinities(values) if b'inf"' in line else values, kind)
     except (msgspec.ValidationError, InputError) as error:
         raise RecordError(f"{where}: {error}") from None
 
@@ -329,15 +319,19 @@ def _fields(kind: type) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(needed), frozenset(f.name for f in own)
 
 
-def _without_infinities(value: Any) -> Any:
+def _infinities_as_text(value: Any) -> Any:
     """Write infinities as text, since JSON has none."""
     if isinstance(value, dict):
-        return {key: _without_infinities(item) for key, item in value.items()}
+        return {key: _infinities_as_text(item) for key, item in value.items()}
     if isinstance(value, tuple):
-        return [_without_infinities(item) for item in value]
+        return [_infinities_as_text(item) for item in value]
     return str(value) if isinstance(value, float) and abs(value) == inf else value
 
 
-def _refuse(constant: str) -> None:
-    """Refuse NaN and bare infinities, which are no JSON."""
-    raise ValueError(constant)
+def _text_as_infinities(value: Any) -> Any:
+    """Undo `_infinities_as_text`."""
+    if isinstance(value, dict):
+        return {key: _text_as_infinities(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_text_as_infinities(item) for item in value]
+    return float(value) if value in ("inf", "-inf") else value

@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from fedwqcp.errors import InputError
+from fedwqcp.files import write_atomic
 from fedwqcp.report.terminal import scale
 from fedwqcp_lab.comparison import (
     ALL,
@@ -33,7 +33,7 @@ from fedwqcp_lab.comparison import (
     size_rows,
 )
 from fedwqcp_lab.figures import draw_ablation, draw_partition
-from fedwqcp_lab.results import AgentPartition, Journal, read_results, write_atomic
+from fedwqcp_lab.results import AgentPartition, Journal, make_out, read_results
 
 COLUMNS = (
     "preset",
@@ -87,10 +87,7 @@ def write(folder: Path, out: Path, *, against: bool = True) -> tuple[Path, ...]:
     """Write all tables and figures of a run; the same records give the same bytes."""
     results = read_results(folder)
     found = cells(results, against=against)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        raise InputError(f"--out must be a folder that can be written, got {out}") from None
+    make_out(out)
     texts = {
         "tables.md": markdown_page(found, ablation_rows(found)),
         "tables.tex": latex_page(found),

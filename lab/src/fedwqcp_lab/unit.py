@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fedwqcp.errors import InputError, RecordError
+from fedwqcp.files import make_folder, write_atomic
 from fedwqcp_lab.datasets.embedded import Indices
-from fedwqcp_lab.results import write_atomic
 
 Numbers: TypeAlias = npt.NDArray[Any]
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -223,10 +223,7 @@ class ModelOutputs:
 def write_outputs(path: Path, outputs: ModelOutputs) -> None:
     """Write one model's outputs whole or not at all."""
     arrays = {f"cal_{outputs.kind}": outputs.cal, f"test_{outputs.kind}": outputs.test}
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from None
+    make_folder(path.parent)
     write_atomic(path, _npz(arrays))
 
 

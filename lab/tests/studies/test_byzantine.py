@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import lzma
 from dataclasses import replace
 from math import inf
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,8 +30,6 @@ from fedwqcp_lab.studies.byzantine import (
     TIMES,
     AttackResult,
     attacked,
-    read_records,
-    write_records,
 )
 from units import experiment, labels_unit, lines_unit
 
@@ -163,17 +163,27 @@ def test_bounds_hold_for_what_the_robust_methods_send() -> None:
 
 
 def test_records_come_back(made: tuple[AttackResult, ...], tmp_path) -> None:
-    write_records(made, tmp_path / "records.jsonl.xz")
-    assert sorted(read_records(tmp_path / "records.jsonl.xz"), key=lambda r: r.key) == sorted(
-        made, key=lambda r: r.key
+    packed = byzantine.journal_of(tmp_path).pack(made)
+    assert packed == tmp_path / "records.jsonl.xz"
+    assert byzantine.journal_of(tmp_path).read() == tuple(sorted(made, key=lambda r: r.key))
+
+
+def test_the_committed_records_are_packed_again_byte_for_byte(tmp_path) -> None:
+    committed = Path(__file__).resolve().parents[3] / "results" / "byzantine"
+    records = byzantine.journal_of(committed).read()
+    packed = byzantine.journal_of(tmp_path).pack(records)
+    again, before = (
+        lzma.decompress(path.read_bytes()) for path in (packed, committed / packed.name)
     )
+    assert again == before
 
 
 def test_records_that_cannot_be(made: tuple[AttackResult, ...], tmp_path) -> None:
     with pytest.raises(InputError, match="one for each choice"):
         replace(made[0], size=())
+    (tmp_path / "records.jsonl.xz").write_bytes(b"no archive")
     with pytest.raises(RecordError, match="cannot be read as records"):
-        read_records(tmp_path / "none.jsonl.xz")
+        byzantine.journal_of(tmp_path).read()
 
 
 def test_saved_units_are_found_and_tried(tmp_path, monkeypatch) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fedwqcp_lab.studies import byzantine_tables
-from fedwqcp_lab.studies.byzantine import NOBODY, AttackResult, read_records
+from fedwqcp_lab.studies.byzantine import NOBODY, AttackResult, journal_of
 from fedwqcp_lab.studies.byzantine_tables import (
     attacks_of,
     cost,
@@ -108,7 +108,7 @@ def test_who_keeps_it() -> None:
 
 def test_the_page_and_the_tables_show_what_the_records_give(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    records = read_records(RESULTS / "records.jsonl.xz")
+    records = journal_of(RESULTS).read()
     page, figure = byzantine_tables.write_tables(records, tmp_path)
     assert page.read_bytes() == (RESULTS / "tables.md").read_bytes()
     shown = PAGE.read_text(encoding="utf-8")
@@ -133,6 +133,6 @@ def test_the_page_and_the_tables_show_what_the_records_give(tmp_path: Path) -> N
     ],
 )
 def test_two_of_six_are_withstood_on_every_dataset(preset: str, expected: list[str]) -> None:
-    records = read_records(RESULTS / "records.jsonl.xz")
+    records = journal_of(RESULTS).read()
     assert {r.dataset for r in records} >= {"retinamnist", "dermamnist", "bloodmnist"}
     assert methods_that_keep(records, preset, 2, attacks_of(records)) == expected

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedwqcp.errors import InputError
+from fedwqcp.files import write_atomic
 
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 """Arrays by name."""
@@ -51,7 +52,7 @@ def write(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     }
     plain = io.BytesIO()
     np.savez(plain, allow_pickle=False, **stored)
-    path.write_bytes(lzma.compress(plain.getbuffer(), preset=6))
+    write_atomic(path, lzma.compress(plain.getbuffer(), preset=6))
 
 
 def residuals(images: npt.NDArray[Any]) -> Bytes:

@@ -7,7 +7,6 @@ labels and features stay the agent's own. The study reads model outputs that an 
 
 from __future__ import annotations
 
-import lzma
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -18,7 +17,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from fedwqcp import methods
-from fedwqcp.errors import InputError, QuorumError, RecordError
+from fedwqcp.errors import InputError, QuorumError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import Plan, choose_method, choose_score, new_id
 from fedwqcp.federation.predict import localize
@@ -39,14 +38,11 @@ from fedwqcp_lab.evaluation import (
 )
 from fedwqcp_lab.experiment import Experiment, MethodPlan, PresetPlan, embedded, paper
 from fedwqcp_lab.pipeline import Folder, workers
-from fedwqcp_lab.results import from_line, to_line, write_atomic
+from fedwqcp_lab.results import Journal, make_out
 from fedwqcp_lab.unit import Floats, Unit, UnitSetting
 
 PRESETS = ("sound", "paper")
 """The presets that the study uses, in this order."""
-
-RECORDS = "records.jsonl.xz"
-"""The file of the records."""
 
 VERSION = 2
 """Version of the records; a file of another version is refused."""
@@ -208,8 +204,8 @@ def run(
             records += made
             if on_step is not None:
                 on_step(f"{made[0].dataset}: seed {made[0].seed} done", done / len(found))
-    out.mkdir(parents=True, exist_ok=True)
-    write_records(records, out / RECORDS)
+    make_out(out)
+    journal_of(out).pack(records)
     return tuple(records)
 
 
@@ -287,22 +283,9 @@ def attacked(
     }
 
 
-def write_records(records: Sequence[AttackResult], path: Path) -> None:
-    """Write records, sorted and packed."""
-    lines = "".join(to_line(record) for record in sorted(records, key=lambda each: each.key))
-    write_atomic(path, lzma.compress(lines.encode()))
-
-
-def read_records(path: Path) -> tuple[AttackResult, ...]:
-    """Read records."""
-    try:
-        lines = lzma.decompress(path.read_bytes()).decode("utf-8").splitlines()
-    except (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError) as error:
-        raise RecordError(f"{path} cannot be read as records: {error}") from error
-    return tuple(
-        from_line(line, AttackResult, VERSION, f"{path}, line {number}")
-        for number, line in enumerate(lines, 1)
-    )
+def journal_of(folder: Path) -> Journal[AttackResult]:
+    """Return the records of a study in a folder."""
+    return Journal(folder / "records.jsonl", AttackResult)
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from fedwqcp.files import write_atomic
 from fedwqcp.report.figures import COLOURS, MARKERS, STYLE, require_matplotlib, save
 from fedwqcp_lab.comparison import display_title, markdown_table
-from fedwqcp_lab.results import write_atomic
 from fedwqcp_lab.studies.byzantine import NOBODY, AttackResult
 
 LEGEND = """\

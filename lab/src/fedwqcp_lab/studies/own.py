@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from fedwqcp.errors import InputError, RecordError
+from fedwqcp.files import write_atomic
 from fedwqcp.methods.cphet import density_of
 from fedwqcp.quantile import conformal_rank
 from fedwqcp.sets import Intervals
@@ -40,7 +41,7 @@ from fedwqcp_lab.experiment import (
     read_toml,
 )
 from fedwqcp_lab.pipeline import Folder, OnStep, Where, evaluate_units, silent, workers
-from fedwqcp_lab.results import VERSION, Journal, write_atomic
+from fedwqcp_lab.results import VERSION, Journal, make_out
 from fedwqcp_lab.unit import AgentOutputs, Floats, Labels, Unit, UnitSetting
 
 Mix: TypeAlias = Literal["own", "shared", "balanced", "neighbour"]
@@ -217,7 +218,7 @@ class Hospitals:
 
 def load(path: Path = Path("own.toml")) -> OwnStudy:
     """Read a study: an experiment and a table ``[hospitals]``."""
-    table = read_toml(path, "a study of own distributions")
+    table = read_toml(path)
     if "hospitals" not in table:
         raise InputError(f"{path.name}: a table [hospitals] with alpha and seeds is missing")
     hospitals = build(Hospitals, table.pop("hospitals"), f"{path.name}: hospitals")
@@ -394,7 +395,7 @@ def scale_table(studies: Sequence[Sequence[GroupedResult]]) -> str:
 def write_tables(folder: Path, out: Path) -> tuple[Path, ...]:
     """Write the tables of a study as one page."""
     page = "\n\n".join(f"## {name}\n\n{table}" for name, table in tables(journal_of(folder).read()))
-    out.mkdir(parents=True, exist_ok=True)
+    make_out(out)
     write_atomic(out / "own.md", f"# Each agent on its own distribution\n\n{page}\n".encode())
     return (out / "own.md",)
 

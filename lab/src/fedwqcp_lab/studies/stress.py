@@ -10,7 +10,6 @@ federation, preset, method, level and test mix, become tables and figures.
 from __future__ import annotations
 
 import csv
-import json
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,6 +25,7 @@ import numpy as np
 
 from fedwqcp import methods
 from fedwqcp.errors import InputError, RecordError
+from fedwqcp.files import write_atomic
 from fedwqcp.quantile import conformal_rank
 from fedwqcp.report.figures import COLOURS, MARKERS, STYLE, require_matplotlib, save_all
 from fedwqcp_lab import unit as units
@@ -49,11 +49,12 @@ from fedwqcp_lab.pipeline import (
     Task,
     Where,
     evaluate_units,
+    read_configs,
     silent,
     workers,
     write_configs,
 )
-from fedwqcp_lab.results import VERSION, Journal, Result, write_atomic
+from fedwqcp_lab.results import VERSION, Journal, Result, make_out
 from fedwqcp_lab.studies.own import (
     HEART,
     HOSPITALS,
@@ -443,7 +444,7 @@ def run(
 
 def load(path: Path = Path("stress.toml")) -> StressStudy:
     """Read a stress study: an experiment and tables ``[[factors]]``."""
-    table = read_toml(path, "a stress study")
+    table = read_toml(path)
     factors = build_each(Factor, table.pop("factors", []), f"{path.name}: factors")
     levels = tuple(float(level) for level in table.pop("levels", ()))
     distinct = None
@@ -669,7 +670,7 @@ def write_scale(lines: Sequence[StressResult], out: Path) -> tuple[Path, ...]:
     """Write the tables and the figure of a study with distinct models."""
     require_matplotlib()
     page = "\n\n".join(f"## {name}\n\n{table}" for name, table in scale_tables(lines))
-    out.mkdir(parents=True, exist_ok=True)
+    make_out(out)
     write_atomic(out / "scale.md", f"# Distinct models, own distributions\n\n{page}\n".encode())
     own = [line for line in lines if line.preset == MAIN]
     return out / "scale.md", *draw_scale(own, out / "scale")
@@ -907,10 +908,9 @@ def _named(point: Point) -> str:
 
 
 def _check_settings(experiment: Experiment, folder: Folder) -> None:
-    """Refuse to mix lines of different settings; what those of before had is written down."""
-    path = folder.root / "configs.json"
-    known = json.loads(path.read_bytes()) if path.exists() else {}
+    """Refuse to mix lines of different settings; what the earlier ones had is written down."""
     parts = "dataset", "preset", "method"
+    known = read_configs(folder)
     before = {tuple(own[part]["name"] for part in parts): key for key, own in known.items()}
     for row in product(experiment.datasets, experiment.presets, experiment.methods):
         dataset, preset, method = names = tuple(plan.name for plan in row)
