@@ -50,7 +50,23 @@ def call_json(*words, code=0, plain=True):
     (line,) = _invoke((*words, "--json"), code, plain=plain).stdout.splitlines()
     facts = json.loads(line)
     assert facts["version"] == VERSION
+    known = _documented().get(" ".join(map(str, words[:2]))) or _documented()[words[0]]
+    assert set(facts) - {"version"} <= known, "docs/reference/cli.md names every field"
     return facts
+
+
+@cache
+def _documented():
+    """Return the fields of each command that the page on the command line names for scripts."""
+    page = Path(__file__).parents[1] / "docs" / "reference" / "cli.md"
+    section = page.read_text().partition("## For scripts")[2].partition("\n## ")[0]
+    found = {}
+    for row in re.findall(r"^\| (`.*?) \| (.*) \|$", section, re.MULTILINE):
+        commands, fields = (re.findall(r"`([^`]+)`", cell) for cell in row)
+        group = commands[0].partition(" ")[0]  # `monitor open`, `recalibrated`
+        for command in commands:
+            found[command] = found[f"{group} {command}"] = set(fields)
+    return found
 
 
 def refusal(*words, code):

@@ -383,8 +383,8 @@ class Stratum(Rate):
     Parameters
     ----------
     smallest, largest : float
-        The range: ``smallest <= size < largest``, or one size where both are equal. The last
-        range between cuts holds +inf too.
+        The range: ``smallest <= size < largest``, or one size where both are equal. A range that
+        ends at +inf holds +inf too.
     """
 
     smallest: float
@@ -646,7 +646,7 @@ class Histogram:
     Parameters
     ----------
     edges : tuple of float
-        One more than bins, rising; empty where there are fewer people than one bin needs.
+        One more than bins, increasing; empty where there are fewer people than one bin needs.
     people : tuple of int
         How many scores lie in each bin; the last one holds its upper edge too.
     """
@@ -658,7 +658,8 @@ class Histogram:
 def histogram(scores: npt.ArrayLike, *, bins: int = 20, fewest: int = FEWEST) -> Histogram:
     """Count finite scores in equal bins, merged from the left until each holds enough people.
 
-    The range is rounded outward to one digit, so that its ends tell nobody's score.
+    The range is rounded outward to one digit of its width, so that its ends do not tell the lowest
+    and the highest score more exactly than that.
 
     Parameters
     ----------
@@ -677,7 +678,7 @@ def histogram(scores: npt.ArrayLike, *, bins: int = 20, fewest: int = FEWEST) ->
     Raises
     ------
     InputError
-        If a score is NaN, or there is to be no bin.
+        If a score is NaN or -inf, or bins or fewest is below 1.
 
     Examples
     --------

@@ -418,6 +418,11 @@ class ConformalClassifier(_Conformal):
         -------
         float
             Between 0 and 1.
+
+        Raises
+        ------
+        InputError
+            If thresholds are by group: it takes no groups. Measure what `predict_set` returns.
         """
         return float(self.predict_set(X).cover(self._labels(y)).mean())
 
@@ -545,6 +550,11 @@ class ConformalRegressor(_Conformal):
         -------
         float
             Between 0 and 1.
+
+        Raises
+        ------
+        InputError
+            If thresholds are by group: it takes no groups. Measure what `predict_interval` returns.
         """
         return float(self.predict_interval(X).cover(_numbers(y)).mean())
 

@@ -64,9 +64,9 @@ class SetMeasures(NamedTuple):
     Parameters
     ----------
     covered : Tensor, shape (n,)
-        Whether each set holds its label.
+        Whether each set holds its label, or each interval its value.
     sizes : Tensor, shape (n,)
-        How many labels each set holds.
+        How many labels each set holds, or how long each interval is.
     """
 
     covered: Tensor
@@ -80,7 +80,8 @@ class TensorLabelScore:
     Parameters
     ----------
     score : LabelScore
-        LAC, APS, RAPS or SAPS; on tensors of the CPU any score of labels.
+        LAC, APS (of ``precision="exact"``), RAPS or SAPS; on tensors of the CPU any score of
+        labels.
     """
 
     score: LabelScore

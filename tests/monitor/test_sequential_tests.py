@@ -37,6 +37,7 @@ def ever_wrong(chances, level):
     "fedwqcp.monitor.confidence_sequence",
     "it never reaches 1/(1 - level) but with probability 1 - level",
 )
+@pytest.mark.guarantee("fedwqcp.monitor.confidence_sequence", "With probability at least `level`")
 @pytest.mark.parametrize(
     "chances",
     [[0.5] * 30, [0.9] * 40, [0.02] * 60, [0.99] * 10 + [0.4] * 20, [0.2, 0.9] * 15],

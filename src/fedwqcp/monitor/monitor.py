@@ -177,7 +177,7 @@ class Monitor:
         labels : array_like, shape (n,), optional
             The labels, for the classes; nothing but counts is kept of them.
         batch : str, optional
-            Name of these rows; a name that was used before is refused.
+            Name of these rows; one of the agent's latest 1000 names is refused.
 
         Returns
         -------
@@ -212,7 +212,7 @@ class Monitor:
         classes : array_like, optional
             The class of each entry; all entries then arrived together.
         batch : str, optional
-            Name of these rows; a name that was used before is refused.
+            Name of these rows; one of the agent's latest 1000 names is refused.
 
         Returns
         -------
@@ -238,7 +238,7 @@ class Monitor:
         batch : CoverageBatch
             The rows.
         name : str, optional
-            Name of the batch.
+            Name of the batch, as of `update`.
 
         Returns
         -------
@@ -350,7 +350,7 @@ class Monitor:
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of one stream, as far as people need it; class counts and no more of anybody.
+    """The state of one stream of rows, in counts: nothing of a single row is in it.
 
     Parameters
     ----------

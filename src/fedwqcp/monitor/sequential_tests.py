@@ -59,8 +59,8 @@ Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
 def confidence_sequence(n: int, hits: int, level: float = 0.95) -> tuple[float, float]:
     r"""Return the confidence sequence of the mean coverage so far.
 
-    With probability `level` the interval holds the mean coverage of the rows so far after every
-    row, for all n together: it may be looked at daily, and one may stop when one likes.
+    With probability at least `level` the interval holds the mean coverage of the rows so far after
+    every row, for all n together: it may be looked at daily, and one may stop at any time.
 
     Parameters
     ----------
@@ -90,8 +90,8 @@ def confidence_sequence(n: int, hits: int, level: float = 0.95) -> tuple[float, 
     .. math:: \exp(\lambda h)\,/\,(1 - p + p e^\lambda)^n, \quad p = (p_1 + \dots + p_n)/n
 
     is at most that product; so is the mean over the tilts at most a martingale, and by Ville's
-    inequality it never reaches 1/(1 - level) but with probability 1 - level. The interval holds all
-    p at which it stays below. The p_i may change from row to row.
+    inequality it never reaches 1/(1 - level) but with probability 1 - level at most. The interval
+    holds all p at which it stays below. The p_i may change from row to row.
 
     Examples
     --------

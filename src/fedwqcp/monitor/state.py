@@ -136,6 +136,13 @@ def changing(path: Path, log: Path | None = None) -> Iterator[Monitor]:
     ------
     Monitor
         To be updated.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, or one cannot be read or written.
+    RecordError
+        If the state is damaged, or of another version.
     """
     if not is_file(path):
         raise InputError(f"cannot read {path}: open it first with `fedwqcp monitor open`")

@@ -300,8 +300,8 @@ def scores_of(
     Returns
     -------
     iterable of Floats
-        Scores of each batch, for `conformal_quantiles`, `Tail`, `RankSketch` or `Calibration`. It
-        can be read again if the source can.
+        Scores of each batch, for `conformal_quantiles`, `Tail` and `RankSketch`, or concatenated
+        for `Calibration`. It can be read again if the source can.
 
     Raises
     ------

@@ -22,7 +22,7 @@ class Tail:
     Parameters
     ----------
     capacity : int, optional
-        How many of the largest scores are kept. Memory is at most twice that, 8 bytes each.
+        How many of the largest scores are kept; up to twice as many are held, 8 bytes each.
 
     Notes
     -----
@@ -177,8 +177,8 @@ def order_statistics(
 
     A score is a word of 64 bits that is ordered as the scores are. The first pass counts the
     highest 16 bits; each further pass keeps the scores that share the bits known so far, if they
-    fit the room, or counts their next 16 bits. Two passes are enough unless very many scores are
-    close together, and four always.
+    fit the room, or counts their next 16 bits. For each rank two passes are enough unless very many
+    scores are close together, and four always.
 
     Parameters
     ----------
@@ -297,7 +297,8 @@ class RankSketch:
         Scores so far.
     error : int
         Bound on the error of a rank: a threshold of rank r lies between the r-th and the
-        (r + error)-th smallest score. It is at most n log2(n / size) / (2 size), and known exactly.
+        (r + error)-th smallest score. It is 0 below 2 ``size`` scores, and at most
+        n log2(n / size) / (2 size) from there on.
 
     Examples
     --------
@@ -419,8 +420,8 @@ def conformal_quantiles(
 
     One pass is enough while floor((n + 1) alpha) is at most ``capacity`` for every level; see
     `Tail`. Beyond that, a source that can be read again (a list, or `scores_of` a source that can)
-    is read a second time; an iterator that is spent is refused with the capacity that would have
-    been enough.
+    is read again, two to four times for each such level; an iterator that is spent is refused with
+    the capacity that would have been enough.
 
     Parameters
     ----------
@@ -431,7 +432,7 @@ def conformal_quantiles(
     overflow : {"propagate", "clip", "exclude"}, optional
         The value where the rank passes n, as `conformal_quantile` has it.
     capacity : int, optional
-        How many of the largest scores are kept; memory is at most 16 bytes for each.
+        How many of the largest scores are kept, in 16 bytes each at most.
     progress : callable, optional
         Called after each batch with the number of scores so far.
 

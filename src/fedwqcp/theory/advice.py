@@ -176,16 +176,18 @@ def advise(
     - **single**: one agent has points. ``split-cp``.
     - **safe**: no agent's coverage falls short by more than alpha/2. ``fedwq-cp``; with the target
       ``"mixture"`` only where class counts do not show that labels differ.
-    - **suspect**: of three agents or more, one holds more than half of all points, or sent +inf
-      though it has enough points. Whether it is right cannot be known. ``guarded-median-cp``, where
-      each agent keeps at least the coverage of its own threshold whatever the others send.
+    - **suspect**: of three agents or more with points, one holds more than half of all points, or
+      it alone sent +inf though it has enough of them. Whether it is right cannot be known.
+      ``guarded-median-cp``, where each agent keeps at least the coverage of its own threshold
+      whatever the others send.
     - **label-shift**: class counts of fewer than 20 agents differ by more than chance. ``fedls-cp``
       with ``floor=True``, for the target; with the target ``"own"`` only where some agent has too
       few points for ``split-cp`` (below).
     - **few**: some agents have a finite threshold, but all points together are too few for FCP.
       ``fedwq-cp`` with ``overflow="exclude"``.
     - **unsafe**, and every agent has 16 (1 - alpha)/alpha points, 304 at alpha = 0.05.
-      ``split-cp``: each its own threshold, whose coverage has a standard deviation of alpha/4.
+      ``split-cp``: each its own threshold, whose coverage has a standard deviation of alpha/4 or
+      less.
     - **unsafe** otherwise, and **cannot-tell**: ``fcp`` with ``sketch="order"`` (one round),
       ``floor=True`` and ``own=True``. The threshold of an agent is the largest of its own, the
       pooled one and FedWQ-CP's, so no agent is covered less than by any of the three; sets are
@@ -197,9 +199,9 @@ def advise(
       ``new-agent-cp``, whose marginal form covers a new agent's point if agents are exchangeable.
     - **few-sites**: fewer agents. ``max-cp``: its coverage is promised to those that took part
       alone. Among M exchangeable agents and a new one, the new one's own threshold is no larger
-      with probability M/(M + 1), 0.8 for four. Where i agents sent +inf, ``new-agent-cp`` with
-      ``form="confident"``, and (M - i)/(M + 1) in its place.
-    - **no-data**: half of the agents or more sent +inf. ``new-agent-cp``, +inf.
+      with probability M/(M + 1), 0.8 for four. Where i agents have no finite threshold,
+      ``new-agent-cp`` with ``form="confident"``, and (M - i)/(M + 1) in its place.
+    - **no-data**: half of the agents or more have no finite threshold. ``new-agent-cp``, +inf.
 
     Examples
     --------

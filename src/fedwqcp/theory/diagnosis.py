@@ -44,7 +44,8 @@ def judge(
 ) -> npt.NDArray[np.str_]:
     """Return the verdict on a shared threshold t from how many scores of each agent lie below it.
 
-    With F_k(t) agent k's coverage and b = 1 - alpha - alpha/2: **safe** if for every agent the
+    With F_k(t) agent k's coverage and b = 1 - alpha - alpha/2 (for an alpha above one half
+    1 - alpha - (1 - alpha)/2): **safe** if for every agent the
     one-sided 95 % Clopper-Pearson bound from below on F_k(t), taken at the least count, is at least
     b; **unsafe** if for some of M agents the bound from above at level 1 - 0.02/M, taken at the
     most, is below b; otherwise **cannot tell**.
@@ -201,27 +202,30 @@ def diagnose(
     v > t, at most r - 1 do. These counts bound F_k(t), and 1 minus the bound from below is shown as
     what the agent misses. Where q_k > t and nothing else was sent, the least count is 0 and there
     is no such bound: two numbers an agent say nothing of its scores below q_k. So from two
-    numbers the verdict is "cannot tell", unless all q_k are equal: then r_k scores of each agent
+    numbers the tests cannot tell, unless all q_k are equal: then r_k scores of each agent
     lie at or below t, which shows enough where agents have enough points. Equal q_k alone show
     little: tied scores make them equal also where an agent's q_k is too low by chance. One agent
     alone keeps its own threshold, and a threshold at the top of the score's range covers
     everything; both are safe.
 
-    Certain facts come first, with r_k = r(n_k, alpha):
+    The findings, with r_k = r(n_k, alpha); one that is unsafe decides the verdict:
 
     - **no-data** (unsafe): no agent has a calibration point.
     - **overflow** (unsafe): an agent sent +inf. A finite threshold needs (1 - alpha) / alpha
       points, 19 at alpha = 0.05; one +inf makes the mean +inf, and every set holds everything.
+      Where the shared threshold is finite all the same, the agent was left out of it:
+      **excluded** (caution).
     - **clipped**: an agent with fewer points than that sent a finite threshold, so it was clipped
       to its largest score and covers n_k / (n_k + 1) on average. Unsafe where the mean level
       sum_k (n_k / N) min(r_k, n_k) / (n_k + 1), which is the coverage of identical agents with
       uniform scores, falls short of 1 - alpha by more than alpha / 2; otherwise a caution.
-    - **coverage**: the verdict of the tests.
+    - **coverage**: the verdict of the tests; **single** (ok) where one agent alone has points.
     - **tiny** (caution): the agent's own coverage, Beta(r_k, n_k + 1 - r_k), has a standard
       deviation above alpha / 2, about n_k < 4 (1 - alpha) / alpha: q_k is largely noise.
     - **saturated** (caution): with finite bounds, q_k is the upper bound and t lies below it: many
       scores are tied there, as deterministic APS has them, and t covers none of these.
-    - **dominance** (caution): one of several agents holds more than half of N.
+    - **dominance** (caution): one of several agents holds more than half of N, and agents are
+      weighed by size.
     - **empty** (caution): an agent has no points and takes no part in the mean.
 
     A private threshold is drawn, not read off the scores: its rank is not known, so nothing is

@@ -66,7 +66,9 @@ MESSAGE_BYTES = Limit("message, bytes", 0, 32 * 2**20, "a round, a question, an 
 RELEASE_BYTES = Limit(
     "release, bytes", 0, _io.FILE_BYTES, "a release, a record, any file read whole"
 )
-LOG_BYTES = Limit("log, bytes", 0, _io.LOG_BYTES, "`log.jsonl` of a record")
+LOG_BYTES = Limit(
+    "log, bytes", 0, _io.LOG_BYTES, "`log.jsonl` of a record, log and rounds of a monitor"
+)
 MESSAGE_VALUES = Limit("message, values", 0, 2**20, "commas and opening brackets in its bytes")
 RELEASE_VALUES = Limit("release, values", 0, 2**22, "the same of a release or record")
 AGENTS = Limit("agents", 1, 10**6, "names in a roster")
