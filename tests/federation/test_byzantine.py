@@ -531,6 +531,17 @@ def test_two_agents_do_what_one_with_both_their_points_does(method):
         assert one.threshold("a") <= two.threshold("a")
 
 
+def test_where_agents_weigh_alike_two_count_as_two():
+    honest = cals()
+    found = []
+    for names in (("m",), ("m", "o")):
+        round = replace(opened("fedavgq-cp"), agents=(*HONEST, *names))
+        release = play(round, honest, lambda step, question: LocalQuantile(0.0, 20)).release()
+        found.append(release.threshold("a") * len(round.agents))
+        assert release.refused == {}
+    assert found[0] == pytest.approx(found[1])  # the sum of honest thresholds over 6 and over 7
+
+
 def test_a_wrong_agent_costs_the_round_its_steps_and_nothing_else():
     """Every lost agent makes the dialogue begin again: so many agents, so many times at most."""
     server = play(opened("fcp"), cals(), changes_its_mind)
