@@ -539,7 +539,7 @@ def test_where_agents_weigh_alike_two_count_as_two():
         release = play(round, honest, lambda step, question: LocalQuantile(0.0, 20)).release()
         found.append(release.threshold("a") * len(round.agents))
         assert release.refused == {}
-    assert found[0] == pytest.approx(found[1])  # the sum of honest thresholds over 6 and over 7
+    assert found[0] == pytest.approx(found[1])  # the sum of honest thresholds, over 4 and over 5
 
 
 def test_a_wrong_agent_costs_the_round_its_steps_and_nothing_else():
