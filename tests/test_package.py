@@ -45,8 +45,20 @@ def test_importing_stays_light():
     assert "fedwqcp.methods.cphet" not in loaded
 
 
-def test_the_version_is_the_same_everywhere():
-    assert f"version: {fedwqcp.__version__}" in (ROOT / "CITATION.cff").read_text()
+@pytest.mark.parametrize(
+    ("file", "pattern"),
+    [
+        ("CITATION.cff", r"^version: (.+)$"),
+        ("codemeta.json", r'"version": "(.+)"'),
+        ("deploy/conda/recipe.yaml", r'^  version: "(.+)"$'),
+        ("lab/src/fedwqcp_lab/__init__.py", r'^__version__ = "(.+)"$'),
+        ("lab/pyproject.toml", r'"fedwqcp\[demo\]==(.+?)"'),
+        ("docs/evidence.md", r"\*fedwqcp (\S+): federated conformal prediction\*"),
+    ],
+)
+def test_the_version_is_the_same_everywhere(file, pattern):
+    found = re.findall(pattern, (ROOT / file).read_text(), re.MULTILINE)
+    assert found == [fedwqcp.__version__]
 
 
 def test_warnings_of_the_package_are_errors():
@@ -244,7 +256,6 @@ def test_the_conda_recipe_needs_what_the_package_needs():
     assert declared["project"]["requires-python"] == ">=3.11"
     text = RECIPE.read_text()
     assert 'python_min: "3.11"' in text
-    assert f'version: "{fedwqcp.__version__}"' in text
     assert set(declared["build-system"]["requires"]) == {"hatchling>=1.25"}
     assert "hatchling >=1.25" in recipe_section("host")
 
