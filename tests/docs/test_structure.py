@@ -25,6 +25,18 @@ def test_the_workflow_runs_what_ci_runs():
     assert [t for t in targets if not re.search(rf"\bmake {t}\b(?!-)", workflow)] == []
 
 
+def test_the_laboratory_imports_nothing_private():
+    found = [
+        f"{path.name}: {node.module}.{alias.name}"
+        for path in sorted((ROOT / "lab" / "src").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and re.match(r"fedwqcp\b", node.module or "")
+        for alias in node.names
+    ]
+    assert len(found) > 100
+    assert [each for each in found if re.search(r"\._", each)] == []
+
+
 def test_no_class_name_stands_in_two_files():
     where: dict[str, list[str]] = defaultdict(list)
     for root in (ROOT / "src", ROOT / "lab" / "src"):
