@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import fnmatch
+import json
 import os
 import stat
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
@@ -221,6 +222,18 @@ def from_json(data: bytes, kind: type[T]) -> T | None:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
+
+
+def parse_json(data: str | bytes, field: str = "") -> Any:
+    """Read JSON whose objects have each key once; an error names the field."""
+
+    def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise InputError("each key may occur once", field=field)
+        return found
+
+    return json.loads(data, object_pairs_hook=_once)
 
 
 def to_json(value: object, *, indent: int = 0) -> bytes:

@@ -120,8 +120,8 @@ def test_what_rows_and_sets_both_say_must_be_the_same():
         ("id,label\nn7,1\n", "a", "flu,1\n", "sets: the first line must name the columns"),
         ("covered,covered\n0,1\n", "a", None, "rows: each column name may occur once"),
         ("id,label\nn7,1\n", "a", "id,labels,labels\nn7,1,2\n", "sets: each column name"),
-        ('{"covered": 0, "covered": 1}', "a", None, "rows: each key of a row may occur once"),
-        ('[{"covered": 0, "covered": 1}]', "a", None, "rows: each key of a row may occur once"),
+        ('{"covered": 0, "covered": 1}', "a", None, "rows: each key may occur once"),
+        ('[{"covered": 0, "covered": 1}]', "a", None, "rows: each key may occur once"),
         ("id,label,covered\nn7,0,1\n", "a", "id,labels\nn7,1\n", "have covered and labels"),
         ("id,label,n,hits\nn7,0,1,1\n", "a", "id,labels\nn7,1\n", "have n and labels"),
         ("id,label,labels\nn7,0,0\n", "a", "id,labels\nn7,1\n", "row 1 and its set must say the"),
@@ -133,6 +133,21 @@ def test_what_is_refused_tells_no_value(text, agent, sets, says):
     with pytest.raises(InputError, match=says) as caught:
         read_batches(text.encode(), agent, None if sets is None else sets.encode())
     assert "flu" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("agent,covered\na,1\na,1\nb,1\nb,x\n", "row 4 must have a number in 'covered'"),
+        ("agent,covered\na,1\nb,1\na,1\nb,2\n", "covered must be from 0 to 1, row 4 is outside"),
+        ("agent,labels,label\na,0,0\nb,0,0\nb,x,0\n", "row 3 must have a set of labels"),
+        ("agent,n,hits\na,3,3\nb,3,2\nb,2,3\n", "hits must be at most n, row 3 has more"),
+    ],
+)
+def test_a_row_of_several_agents_is_named_by_its_place_in_the_file(text, says):
+    with pytest.raises(InputError, match=says) as caught:
+        read_batches(text.encode())
+    assert f"row {caught.value.row + 1} " in says
 
 
 @given(st.binary(max_size=80))

@@ -204,19 +204,25 @@ def test_a_pytorch_loader():
     np.testing.assert_array_equal(found, fw.LAC().of(STREAMED_PROBS, STREAMED_LABELS))
 
 
-def test_an_error_says_where_its_batch_begins():
+def test_an_error_names_the_row_of_the_whole_source():
     probs = STREAMED_PROBS.copy()
     probs[40, 2] = np.nan
     source = Arrays(probs, STREAMED_LABELS, rows=17)
-    message = "in the batch that begins with row 34: .*row 6 holds NaN"
     lac = fw.LAC()
     for work in (
         lambda: list(scores_of(source, lac)),
         lambda: list(predict(source, lac, 0.5)),
         lambda: evaluate(source, lac, 0.5),
     ):
-        with pytest.raises(InputError, match=message):
+        with pytest.raises(InputError, match="row 40 holds NaN") as caught:
             work()
+        assert caught.value.row == 40
+
+
+def test_an_error_without_a_row_says_where_its_batch_begins():
+    source = [(STREAMED_PROBS[:17], STREAMED_LABELS[:17]), (STREAMED_PROBS[17:], [0])]
+    with pytest.raises(InputError, match=r"^in the batch that begins with row 17: labels must"):
+        list(scores_of(source, fw.LAC()))
 
 
 def test_scores_can_be_read_again_if_their_source_can():

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,7 +19,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._validation import Labels, as_class_labels, as_labels
+from fedwqcp._io import parse_json
+from fedwqcp._validation import Labels, as_class_labels, as_labels, first_of
 from fedwqcp.errors import InputError
 
 _KINDS = ("n", "covered", "labels", "lower")
@@ -101,16 +101,24 @@ def read_batches(
     rows = _rows(data, "rows", _KINDS if sets is None else ("id",))
     if sets is not None:
         rows = _joined(rows, _rows(sets, "sets", ("id",)))
-    by_agent: dict[str, list[Mapping[str, Any]]] = {}
-    for number, row in enumerate(rows, 1):
+    by_agent: dict[str, list[int]] = {}
+    for place, row in enumerate(rows):
         name = row.get("agent", agent)
         if not name or (agent is not None and name != agent):
             raise InputError(
-                f"row {number} must belong to one agent: name it with --agent, or in a column "
+                f"row {place + 1} must belong to one agent: name it with --agent, or in a column "
                 "'agent' of every row"
             )
-        by_agent.setdefault(str(name), []).append(row)
-    return {name: _batch(own) for name, own in by_agent.items()}
+        by_agent.setdefault(str(name), []).append(place)
+    batches = {}
+    for name, places in by_agent.items():
+        try:
+            batches[name] = _batch([rows[place] for place in places])
+        except InputError as error:
+            if error.row is None:
+                raise
+            raise error.shifted(places[error.row] - error.row).from_row_one() from None
+    return batches
 
 
 def batch_of_rows(covered: npt.ArrayLike, labels: npt.ArrayLike | None = None) -> CoverageBatch:
@@ -137,9 +145,8 @@ def batch_of_counts(
     )
     if sizes.ndim != 1 or sizes.shape != covered.shape:
         raise InputError(f"n and hits must be of one length, got {sizes.shape}, {covered.shape}")
-    if (covered > sizes).any():
-        step = int(np.argmax(covered > sizes)) + 1
-        raise InputError(f"hits must be at most n, count {step} has more")
+    if (bad := first_of(covered > sizes)) is not None:
+        raise InputError("hits must be at most n, {row} has more", row=bad).from_row_one()
     if classes is None:
         return CoverageBatch(sizes, covered, *_NO_CLASSES)
     of = np.atleast_1d(_whole(classes, "classes"))
@@ -164,7 +171,7 @@ def _batch(rows: Sequence[Mapping[str, Any]]) -> CoverageBatch:
         return batch_of_rows(covered, _column(rows, "label") if "label" in rows[0] else None)
     if "labels" in rows[0]:
         labels = _column(rows, "label")
-        held = [_set(row, number) for number, row in enumerate(rows, 1)]
+        held = [_set(row, place) for place, row in enumerate(rows)]
         return batch_of_rows([y in own for y, own in zip(labels, held, strict=True)], labels)
     if "lower" in rows[0]:
         y, lower, upper = (_column(rows, name) for name in ("y", "lower", "upper"))
@@ -181,13 +188,13 @@ def _rows(data: bytes, what: str, known: Sequence[str]) -> list[Mapping[str, Any
     try:
         text = data.decode("utf-8-sig")
         if text.lstrip().startswith("{"):
-            rows = [_json(line) for line in text.splitlines() if line.strip()]
+            rows = [parse_json(line) for line in text.splitlines() if line.strip()]
         elif text.lstrip().startswith("["):
-            rows = _json(text)
+            rows = parse_json(text)
         else:
             rows = _table(text, known)
     except InputError as error:
-        raise InputError(f"{what}: {error}") from None
+        raise error.within(what) from None
     except (UnicodeDecodeError, ValueError, csv.Error, RecursionError):
         raise InputError(
             f"{what} must be a CSV table with a header line, or JSON lines, or one JSON array"
@@ -197,19 +204,6 @@ def _rows(data: bytes, what: str, known: Sequence[str]) -> list[Mapping[str, Any
         if not whole:
             raise InputError(f"{what}: row {number} must have a value for every column, no more")
     return rows
-
-
-def _json(text: str) -> Any:
-    """Read JSON whose objects have every key once."""
-    return json.loads(text, object_pairs_hook=_once)
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse an object that has one key twice."""
-    row = dict(pairs)
-    if len(row) < len(pairs):
-        raise InputError("each key of a row may occur once")
-    return row
 
 
 def _table(text: str, known: Sequence[str]) -> list[Any]:
@@ -291,7 +285,7 @@ def _class_labels(rows: Sequence[Mapping[str, Any]], classes: Sequence[str]) -> 
 def _column(rows: Iterable[Mapping[str, Any]], name: str) -> list[float]:
     """Return one column as numbers."""
     found = []
-    for number, row in enumerate(rows, 1):
+    for place, row in enumerate(rows):
         value = row.get(name)
         try:
             if value is None or isinstance(value, list | dict):
@@ -300,17 +294,17 @@ def _column(rows: Iterable[Mapping[str, Any]], name: str) -> list[float]:
             if isnan(found[-1]):  # an outcome that is missing is no miss
                 raise ValueError
         except (ValueError, OverflowError):
-            raise InputError(f"row {number} must have a number in {name!r}") from None
+            raise InputError(f"{{row}} must have a number in {name!r}", row=place) from None
     return found
 
 
-def _set(row: Mapping[str, Any], number: int) -> set[float]:
+def _set(row: Mapping[str, Any], place: int) -> set[float]:
     """Return the labels of a set: text with spaces, or a list."""
     held = row.get("labels")
     try:
         return {float(label) for label in (held.split() if isinstance(held, str) else held or ())}
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"row {number} must have a set of labels in 'labels'") from None
+        raise InputError("{row} must have a set of labels in 'labels'", row=place) from None
 
 
 def _whole(values: npt.ArrayLike, what: str, highest: int = 2**53) -> Labels:
@@ -325,5 +319,7 @@ def _whole(values: npt.ArrayLike, what: str, highest: int = 2**53) -> Labels:
         raise InputError(f"{what} must be whole numbers, got an array of {array.dtype}")
     if array.min() < 0 or array.max() > highest:
         limit = "at least 0" if array.min() < 0 else f"from 0 to {highest}"
-        raise InputError(f"{what} must be {limit}, an entry is outside")
+        outside = np.atleast_1d((array < 0) | (array > highest))
+        bad = first_of(np.asarray(outside.reshape(len(outside), -1).any(axis=1)))
+        raise InputError(f"{what} must be {limit}, {{row}} is outside", row=bad).from_row_one()
     return array.astype(np.int64)

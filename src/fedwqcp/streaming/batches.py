@@ -421,13 +421,15 @@ def _counted(source: Iterable[object], progress: Progress | None) -> Iterator[tu
 
 @contextmanager
 def _from_row(first: int) -> Iterator[None]:
-    """Say where a batch began when something is wrong with it."""
+    """Name a row by its place in the whole source, and the batch where no row is named."""
     try:
         yield
     except InputError as error:
         if first == 0:
             raise
-        raise InputError(f"in the batch that begins with row {first}: {error}") from None
+        if error.row is not None:
+            raise error.shifted(first) from None
+        raise error.within(f"in the batch that begins with row {first}") from None
 
 
 def _interval(score: Score) -> IntervalScore:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import types
 from collections import Counter
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
-from fedwqcp._io import reason_and_place
+from fedwqcp._io import parse_json, reason_and_place
 from fedwqcp.errors import InputError, MalformedMessageError, RecordError
 from fedwqcp.wire.limits import (
     MESSAGE_BYTES,
@@ -530,15 +529,7 @@ def _read(data: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
             return struct
     except (msgspec.MsgspecError, ValueError):
         if data.count(b"[") < _FEW:  # the reason of a repeated key comes first, where it is cheap
-            json.loads(data, object_pairs_hook=_refuse_repeated)
+            parse_json(data, "message")
         raise
-    json.loads(data, object_pairs_hook=_refuse_repeated)
+    parse_json(data, "message")
     return struct
-
-
-def _refuse_repeated(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Refuse an object that has one key twice."""
-    keys = dict(pairs)
-    if len(keys) != len(pairs):
-        raise InputError("an object has one key twice", field="message")
-    return keys
