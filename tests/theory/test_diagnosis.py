@@ -14,8 +14,10 @@ from scipy.stats import binom
 import fedwqcp as fw
 from fedwqcp.errors import InputError
 from fedwqcp.federation.disclosure import DisclosureLimit
+from fedwqcp.methods.fedwq_cp import FedWQCP
 from fedwqcp.methods.private_fedwq_cp import REPLACED, PrivateQuantile
 from fedwqcp.quantile import (
+    Overflow,
     conformal_quantile,
     conformal_rank,
     insufficient_count,
@@ -371,6 +373,14 @@ def test_order_and_unit_do_not_matter(agents: list[Q], alpha: float, random: obj
     random.shuffle(named)
     again = diagnose(dict(named), alpha, (0.0, 1.0))
     assert (again.verdict, codes(again)) == (found.verdict, codes(found))
+
+
+@given(st.lists(summaries, max_size=6), st.sampled_from(["propagate", "exclude"]))
+def test_the_threshold_that_is_judged_is_the_one_that_a_round_releases(
+    agents: list[Q], overflow: Overflow
+) -> None:
+    judged = diagnose({f"a{k}": s for k, s in enumerate(agents)}, 0.1, overflow=overflow)
+    assert judged.threshold == FedWQCP(overflow).aggregate(agents, 0.1).value  # to the last bit
 
 
 def test_what_is_refused() -> None:

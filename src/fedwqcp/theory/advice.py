@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import ceil, fsum, inf, nan, sqrt
+from math import ceil, inf, nan, sqrt
 from typing import Literal
 
 import numpy as np
@@ -217,7 +217,7 @@ def advise(
     if counts is not None and set(counts) != set(thresholds):
         raise InputError("counts must be of the same agents as thresholds")
     found = diagnose(thresholds, alpha, bounds) if diagnosis is None else diagnosis
-    evidence = Evidence(dict(thresholds), found.alpha, bounds, found.threshold, "", "")
+    evidence = Evidence(dict(thresholds), found.alpha, bounds, found.threshold, "")
     if new_site:
         return _for_a_new_site(evidence, found, score, target, exact=exact)
     shift = None if counts is None else label_shift(list(counts.values()))
@@ -349,7 +349,7 @@ def _for_a_new_site(
             "of the coverage of a new site nothing is promised; if sites are exchangeable, its own "
             f"threshold would have been no larger with probability at least {own}"
         )
-        before = f"FedWQ-CP's {_before(evidence):.4g}"
+        before = f"FedWQ-CP's {evidence.mean:.4g}"
         if finite < M:
             before += " of the agents that sent a finite one"
         price = f"larger sets: the threshold is {largest:.4g} in place of {before}"
@@ -496,7 +496,7 @@ def _raised(evidence: Evidence) -> str:
     """
     if not evidence.finite:
         return "how large sets become is unknown, since no agent sent a finite threshold"
-    before = f"{_before(evidence):.4g}"
+    before = f"{evidence.mean:.4g}"
     if len(evidence.finite) < len(evidence.some):
         return (
             f"larger sets: thresholds rise from {before}, the mean of those that are finite, and "
@@ -513,17 +513,10 @@ def _above(evidence: Evidence) -> str:
     """Say how many agents lie above the mean, and by how much."""
     if not evidence.finite:
         return "how large sets become is unknown, since no agent sent a finite threshold"
-    before = _before(evidence)
+    before = evidence.mean
     own = [s.threshold for s in evidence.finite.values()]
     higher = [q - before for q in own if q > before]
     return (
         f"larger sets at some agents: beside FedWQ-CP's {before:.4g}, {len(higher)} of {len(own)} "
         f"agents sent a higher threshold, by up to {max(higher, default=0.0):.4g}"
     )
-
-
-def _before(evidence: Evidence) -> float:
-    """Return FedWQ-CP's threshold, of those that sent a finite one."""
-    own = evidence.finite.values()
-    total = sum(s.n for s in own)
-    return fsum(s.threshold * (s.n / total) for s in own)

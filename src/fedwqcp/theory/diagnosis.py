@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
-from math import ceil, inf, isfinite, sqrt
+from math import inf, isfinite, sqrt
 from typing import Literal, TypeAlias, cast
 
 import numpy as np
@@ -19,13 +18,15 @@ import numpy.typing as npt
 from fedwqcp import methods
 from fedwqcp._validation import as_alpha
 from fedwqcp.errors import InputError
+from fedwqcp.methods.fedwq_cp import FedWQCP
 from fedwqcp.quantile import (
     SAFE_ERROR,
     UNSAFE_ERROR,
+    Overflow,
     conformal_rank,
-    exact_level,
     insufficient_count,
     least_coverage,
+    least_sample,
     sufficient_count,
 )
 from fedwqcp.wire.messages import LocalQuantile, QuantileAndTail
@@ -36,7 +37,6 @@ Severity: TypeAlias = Literal["ok", "caution", "unsafe"]
 
 _ORDER = ("unsafe", "caution", "ok")
 _NAMED = 5  # how many agents a sentence names
-_SMALLEST_ALPHA = Fraction(1, 10**9)  # smaller levels are read as zero by `exact_level`
 
 
 def judge(
@@ -160,7 +160,7 @@ def diagnose(
     *,
     threshold: float | None = None,
     weights: Literal["by size", "equally"] = "by size",
-    overflow: str = "propagate",
+    overflow: Overflow = "propagate",
 ) -> Diagnosis:
     """Assess from the summaries alone whether their thresholds may be averaged.
 
@@ -247,8 +247,8 @@ def diagnose(
     """
     if bounds is not None and not bounds[0] < bounds[1]:
         raise InputError(f"bounds must be a range, lowest before highest, got {bounds}")
-    t = _mean(thresholds, overflow) if threshold is None else threshold
-    evidence = Evidence(dict(thresholds), as_alpha(alpha), bounds, t, weights, overflow)
+    t = _mean(thresholds.values(), alpha, overflow) if threshold is None else threshold
+    evidence = Evidence(dict(thresholds), as_alpha(alpha), bounds, t, weights)
     found = [finding for check in _CHECKS if (finding := check(evidence)) is not None]
     found.sort(key=lambda finding: _ORDER.index(finding.severity))
     unsafe = any(finding.severity == "unsafe" for finding in found)
@@ -284,14 +284,13 @@ def diagnose_release(
     Diagnosis or None
         None also where the server has no summaries.
     """
-    settings = release.round.method.settings
-    weights = methods.get(release.round.method.name, **settings).averages
+    method = release.round.method
+    weights = methods.get(method.name, **method.settings).averages
     local = local_thresholds(release, task)
     shared = release.outcomes[task].threshold(None)
     if weights is None or not local or not isinstance(shared, float):
         return None
-    rule = str(settings.get("overflow", "propagate"))
-    return diagnose(local, alpha, bounds, threshold=shared, weights=weights, overflow=rule)
+    return diagnose(local, alpha, bounds, threshold=shared, weights=weights)
 
 
 def excluded(release: ReleaseRecord, task: int) -> tuple[str, ...]:
@@ -428,7 +427,6 @@ class Evidence:
     bounds: tuple[float, float] | None
     threshold: float
     weights: str
-    overflow: str
 
     @cached_property
     def some(self) -> dict[str, LocalQuantile]:
@@ -454,8 +452,12 @@ class Evidence:
     @cached_property
     def needed(self) -> int:
         """Fewest points that give a finite threshold."""
-        level = exact_level(self.alpha)
-        return ceil(level / max(1 - level, _SMALLEST_ALPHA))
+        return least_sample(self.alpha)
+
+    @cached_property
+    def mean(self) -> float:
+        """FedWQ-CP's threshold among the agents that sent a finite one."""
+        return _mean(self.finite.values(), self.alpha)
 
     @cached_property
     def tails(self) -> bool:
@@ -545,16 +547,9 @@ def listed(agents: Mapping[str, LocalQuantile]) -> str:
     return named(f"{name} (n={s.n})" for name, s in agents.items())
 
 
-def _mean(sent: Mapping[str, LocalQuantile], overflow: str) -> float:
-    """Return FedWQ-CP's threshold."""
-    some = [s for s in sent.values() if s.n]
-    if overflow == "exclude":
-        some = [s for s in some if s.threshold < inf] or some
-    if not some or any(s.threshold == inf for s in some):
-        return inf
-    first = some[0].threshold  # deviations from it are summed, so that equal thresholds stay
-    N = sum(s.n for s in some)
-    return first + sum(s.n * (s.threshold - first) for s in some) / N
+def _mean(sent: Iterable[LocalQuantile], alpha: float, overflow: Overflow = "propagate") -> float:
+    """Return FedWQ-CP's threshold, to the last bit as a round releases it."""
+    return cast(float, FedWQCP(overflow).aggregate(list(sent), alpha).value)
 
 
 # ---- the checks; `diagnose` states their rules
