@@ -34,6 +34,13 @@ def settings_of(thing: Any) -> tuple[str, ...]:
     return tuple(f.name for f in dataclasses.fields(thing) if not f.metadata.get("term"))
 
 
+def typed(value: Setting) -> str:
+    """Write one value of a setting as the command line reads it."""
+    if isinstance(value, tuple):
+        return ",".join(map(repr, value))
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+
+
 class Registry(Generic[T]):
     """The classes of one kind, by name."""
 

@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
-from command_line import call_json
+from command_line import call_json, refusal
 from fedwqcp import methods
 from fedwqcp.cli import demo, report
 from fedwqcp.cli.main import app
@@ -320,3 +320,7 @@ def test_the_example_of_every_method_and_score_runs_as_it_is_shown(what):
         assert not runner.run(example).failed, each["name"]
         tried += bool(example.examples)
     assert tried >= 10
+
+
+def test_an_error_is_printed_as_it_is():
+    assert "cannot write kept=True/" in refusal("server", "close", "kept=True/round.json", code=2)

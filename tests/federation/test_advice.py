@@ -288,7 +288,7 @@ def test_sketches_alone_are_enough():
     floored = fw.calibrate(cals, method=FedLSCP(floor=True), alpha=0.1, score="lac")
     advice = advise_on(floored)
     assert advice.keep  # what is advised is in use
-    assert str(advice).startswith("keep fedls-cp with floor=True")
+    assert str(advice).startswith("keep fedls-cp with floor=true")
     assert not alone.keep  # without a floor it is not
 
 

@@ -222,7 +222,7 @@ def test_the_closing_names_what_holds_at_all_four():
     assert f"sends nothing, where {chosen} leaves Zurich-Basel at 80 %" in said
     assert with_means(auto=(bad, 0.5), split_cp=(bad, 0.6)).startswith(f"Use {chosen} here")
     alone = closing(replace(found, spread=()))
-    assert alone == f"Use {chosen} here (floor=True), because it was advised."
+    assert alone == f"Use {chosen} here (floor=true), because it was advised."
     both = with_means(auto=(good, 0.5), split_cp=(good, 0.6))
     said = "split-cp, which sends nothing, covers 90, 90, 90, 90 %"
     assert both.endswith(f"{said} with one answer more often.")  # and varies as much

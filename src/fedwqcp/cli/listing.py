@@ -15,10 +15,10 @@ from rich.text import Text
 
 from fedwqcp import methods as all_methods
 from fedwqcp import scores as all_scores
-from fedwqcp.cli.output import AsJson, Output, typed
+from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.errors import MissingExtraError
 from fedwqcp.kernels import compilation, dispatch
-from fedwqcp.registry import settings_of
+from fedwqcp.registry import settings_of, typed
 
 Which = Annotated[str | None, typer.Argument(help="Show one of them in full.")]
 

@@ -121,7 +121,7 @@ def run(app: typer.Typer) -> None:
 
 def said_by(error: FedwqcpError) -> str:
     """Return the text of an error, with what to do at the command line."""
-    return as_typed(error.by_files if isinstance(error, InputError) else error)
+    return error.by_files if isinstance(error, InputError) else str(error)
 
 
 def exit_code(error: FedwqcpError) -> int:
@@ -232,24 +232,6 @@ def _bare(parameters: list[Any]) -> list[Any]:
         if getattr(parameter, "is_flag", False) and parameter.metavar is None:
             parameter.metavar = ""
     return parameters
-
-
-def typed(value: Setting) -> str:
-    """Write one value as `parse_settings` reads it."""
-    if isinstance(value, tuple):
-        return ",".join(map(repr, value))
-    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
-
-
-def as_typed(text: object) -> str:
-    """Write settings within a text as they are typed.
-
-    Examples
-    --------
-    >>> as_typed("fcp with sketch=order and own=True")
-    'fcp with sketch=order and own=true'
-    """
-    return re.sub(r"(?<=\w=)(True|False|None)\b", lambda found: found[0].lower(), str(text))
 
 
 def parse_settings(given: Sequence[str]) -> dict[str, Setting]:

@@ -20,11 +20,9 @@ from fedwqcp.cli.output import (
     AsJson,
     Output,
     agents_table,
-    as_typed,
     guarantee_line,
     parse_settings,
     refused_for,
-    typed,
 )
 from fedwqcp.errors import InputError
 from fedwqcp.federation.advice import advise_on, next_step
@@ -48,7 +46,7 @@ from fedwqcp.federation.record import LOG, load
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.transport import folder
 from fedwqcp.quantile import least_sample
-from fedwqcp.registry import Setting
+from fedwqcp.registry import Setting, typed
 from fedwqcp.report.terminal import always_left_out, released
 from fedwqcp.scores import Score
 from fedwqcp.theory import Advice, Diagnosis, GroupDiagnosis, diagnose_groups, diagnose_release
@@ -246,8 +244,8 @@ def close(
     output.say(guarantee_line(release))
     thresholds, found = released(release), list(_diagnoses(release))
     for line in (*thresholds, *found, *_too_small(release, found)):
-        output.say(as_typed(line))
-    advice = as_typed(next_step(release)) if found else ""
+        output.say(line)
+    advice = next_step(release) if found else ""
     if advice:
         output.say(f"what to do: {advice}")
     if advice.startswith("use "):
@@ -352,14 +350,14 @@ def advise(
     advice = advise_on(*rounds, alpha=alpha, new_site=new_site)
     terms, output = rounds[0].round, Output(as_json)
     if advice.keep:
-        output.say(as_typed(advice))
+        output.say(advice)
         output.say("this method is in use already: no new round is needed")
         output.done(advice=advice, command=[], roster="")
         return
     out = _next(records[0])
     path = out.with_name(f"{out.stem}.roster.toml")
     command, roster = _command(terms, advice, out, path), _roster(terms)
-    output.say(as_typed(advice))
+    output.say(advice)
     output.say("next round, on the same terms; these lines can be pasted into a shell:")
     output.say(f"cat > {shlex.quote(str(path))} <<'TOML'\n{roster}\nTOML\n{shlex.join(command)}")
     method = methods.get(advice.method, **advice.settings)

@@ -12,7 +12,7 @@ import numpy as np
 
 from fedwqcp.errors import InputError
 from fedwqcp.quantile import conformal_rank, exact_level
-from fedwqcp.registry import Setting
+from fedwqcp.registry import Setting, typed
 from fedwqcp.theory.diagnosis import (
     Diagnosis,
     Evidence,
@@ -105,7 +105,7 @@ class Advice:
     new_site: bool = False
 
     def __str__(self) -> str:
-        named = ", ".join(f"{name}={value}" for name, value in self.settings.items())
+        named = ", ".join(f"{name}={typed(value)}" for name, value in self.settings.items())
         settings = f" with {named}" if named else ""
         others = [f"{q}: {RULES[code]}" for q, code in self.levels.items() if q != self.alpha]
         at = f" at alpha={self.alpha}" if others else ""
