@@ -248,7 +248,7 @@ def close(
     advice = next_step(release) if found else ""
     if advice:
         output.say(f"what to do: {advice}")
-    if advice.startswith("use "):
+    if isinstance(advice, Advice) and not advice.keep:
         output.say(f"`fedwqcp advise {folder.record_file(round)}` prints the command for it")
     output.done(
         closed=True,
@@ -262,7 +262,7 @@ def close(
         agents=release.agents,
         thresholds=thresholds,
         diagnoses=found,
-        advice=advice,
+        advice=str(advice),
     )
 
 

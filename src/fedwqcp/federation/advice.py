@@ -83,7 +83,7 @@ def advise_on(*records: Release, alpha: float | None = None, new_site: bool = Fa
     return replace(first, levels={each.alpha: each.code for each in found}, keep=keep)
 
 
-def next_step(record: Release) -> str:
+def next_step(record: Release) -> Advice | str:
     """Say what to do after a round, as `advise_on` does, or why nothing can be advised.
 
     Parameters
@@ -93,11 +93,11 @@ def next_step(record: Release) -> str:
 
     Returns
     -------
-    str
-        The advice; empty where agents send nothing that it could rest on.
+    Advice or str
+        The advice, or why there is none; empty where agents send nothing that it could rest on.
     """
     try:
-        return str(advise_on(record))
+        return advise_on(record)
     except _NothingSentError:
         return ""
     except InputError as error:

@@ -205,7 +205,7 @@ def _server_view(release: Release, folder: Path | None, alpha: float) -> View:
     each = {} if folder is None else _message_bytes(release, plan, folder)
     about.append(messages_section(totals, each, method))
     if found is not None:
-        about.append(diagnosis_section(found, next_step(release)))
+        about.append(diagnosis_section(found, str(next_step(release))))
     elif release.advice:
         chosen = Text([sentence(release.advice)])
         about.append(Section("diagnosis", "Why this method", _CHOSEN, [chosen]))
