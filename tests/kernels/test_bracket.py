@@ -54,13 +54,18 @@ def test_what_two_pivots_settle_is_so(steps, row, share, fall, heights, rest) ->
     limits = [np.inf, *(share * sum(row) - fall * np.arange(C - 1)), -np.inf, -np.inf]
     everywhere, zero = np.ones(LANES, bool), np.zeros(LANES)
     size, all_of = fitting(row, limits, rest), np.full(LANES, float(C))
-    bounds = steps.Bounds(np.array(limits), fall == 0, np.full(LANES, limits[1]), zero, zero + rest)
+    one = limits[1] if fall == 0 else 0.0
+    bounds = steps.Bounds(np.array(limits), fall == 0, zero + one, zero, zero + rest)
     ends = steps.Bracket(pivot(steps, row, 50.0), steps.Pivot(zero - 1, all_of, zero + sum(row)))
     with np.errstate(all="ignore"):
-        for height in heights:
+        above = ends.upper
+        for height in sorted(heights, reverse=True):
             tried = pivot(steps, row, height)
-            verdict = steps.judge(tried, ends.upper, everywhere, all_of, bounds)
-            ends = steps.tighten(ends, tried, verdict)
+            for other in (above, ends.upper):  # any pivot that is not lower
+                if other.height[0] >= height:
+                    verdict = steps.judge(tried, other, everywhere, all_of, bounds)
+                    ends = steps.tighten(ends, tried, verdict)
+            above = tried
         assert ends.upper.count[0] <= size < ends.lower.count[0]
         k, settled, about = steps.settle(ends, all_of, bounds)
         if settled[0]:
@@ -83,14 +88,21 @@ def test_a_pivot_between_two_labels_settles_them(steps) -> None:
 
 
 def undecided(
-    p: Rows, q: float, masked: bool = False, u: npt.NDArray[np.float64] = NOT_RANDOM.u
+    p: Rows,
+    q: float,
+    masked: bool = False,
+    u: npt.NDArray[np.float64] = NOT_RANDOM.u,
+    penalty: float = 0.0,
 ) -> list[int]:
     """How many rows the search leaves undecided with sums of float32 and of float64."""
-    limits, found = _limits(APS(randomized=False), q, p.shape[1]), []
+    limits, found = _limits(RAPS(penalty=penalty, k_reg=0, randomized=False), q, p.shape[1]), []
     y = np.zeros(0 if masked else len(p), np.int64)
     for dtype in (np.float32, np.float64)[p.dtype == np.float64 :]:
         out = Crossings.allocate(len(p), p.shape[1] if masked else 0, False, not masked)
-        left = bracket.cross(p, y, limits, u, out, bracket.first_pivots(p.shape[1]), dtype)
+        penalties = penalty * np.arange(p.shape[1] + 1)
+        random = NOT_RANDOM._replace(u=u, penalties=penalties, threshold=q)
+        pivots = bracket.first_pivots(p.shape[1])
+        left = bracket.cross(p, y, limits, random, out, pivots, dtype)
         assert left.tolist() == np.flatnonzero(out.sizes < 0).tolist()
         found.append(len(left))
     return found
@@ -115,7 +127,7 @@ def test_first_pivots_come_back_from_rows_that_all_cross_at_the_top() -> None:
     for p in (sure, spread):
         out = Crossings.allocate(len(p), 0, False, True)
         y = np.zeros(len(p), np.int64)
-        bracket.cross(p, y, limits, np.empty(0), out, pivots, np.float32)
+        bracket.cross(p, y, limits, NOT_RANDOM, out, pivots, np.float32)
         assert (pivots > 0).all()
         assert (pivots <= 1).all()
     crossing_at = np.sort(spread, axis=1)[np.arange(3200), -1 - out.sizes]
@@ -130,6 +142,22 @@ def test_sums_that_float32_cannot_tell_from_a_limit_are_weighed_exactly() -> Non
         for limit in (q, np.nextafter(q, 0), np.nextafter(q, 1)):
             assert undecided(p, limit) == [0, 0]
             assert_sets_by_sorting(APS(randomized=False), p, float(limit))
+
+
+@pytest.mark.usefixtures("always_compiled")
+def test_a_score_that_equals_the_threshold_needs_no_other_loop() -> None:
+    p, u = rows("spread", 160, 100).astype(np.float32), np.linspace(0, 1, 160)
+    for y, penalty in product((3, 30, 60), (0.0, 0.003)):
+        q = float(RAPS(penalty=penalty, k_reg=0).of(p[5:6], [y], u=u[5:6])[0])
+        for threshold in (q, np.nextafter(q, 0), np.nextafter(q, 9)):
+            assert undecided(p, float(threshold), u=u, penalty=penalty) == [0, 0]
+
+
+@pytest.mark.usefixtures("always_compiled")
+def test_limits_beyond_mass_one_tell_where_rows_cross() -> None:
+    p = rows("spread", 160, 1000).astype(np.float32)
+    for u in (np.empty(0), np.linspace(0, 1, 160)):
+        assert undecided(p, 3.4, u=u, penalty=0.01) == [0, 0]
 
 
 @pytest.mark.usefixtures("always_compiled")

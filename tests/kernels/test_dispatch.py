@@ -367,6 +367,13 @@ def test_own_thresholds_of_any_rows(kind: str, n_classes: int) -> None:
 
 
 @pytest.mark.parametrize("n_classes", [10, 60])
+def test_one_row_with_its_own_threshold(backend: str, n_classes: int) -> None:
+    for probs in many_rows(n_classes, 1):
+        for score in RANKED:
+            assert_own_thresholds(score, Labelled(probs, np.array([4]), np.array([0.3])))
+
+
+@pytest.mark.parametrize("n_classes", [10, 60])
 def test_wrong_rows_are_refused_with_thresholds_by_label(backend: str, n_classes: int) -> None:
     probs = next(many_rows(n_classes, 40))
     for wrong in (-1e-30, np.nan, np.inf):

@@ -161,6 +161,8 @@ class ScratchLayout(NamedTuple):
     """For two pivots, the exact mass above them less the limit."""
     rest: int
     """1 - u of each row at hand."""
+    limit: int
+    """Their thresholds, where each row has its own."""
     sizes: int
     """How many labels of each row fit; -1 where undecided."""
     state: int
@@ -190,6 +192,7 @@ _LENGTHS = ScratchLayout(
     totals=4 * LANES,
     excess=2 * LANES,
     rest=LANES,
+    limit=LANES,
     sizes=LANES,
     state=STATE * LANES,
     queue=STATE * QUEUE,

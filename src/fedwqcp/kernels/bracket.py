@@ -8,7 +8,8 @@ between, and at most what the others leave. Mostly no further pass is needed.
 
 A random part u counts as a part of a label: of the last label that fits, all but ``1 - u`` (called
 ``rest``) must fit. So k labels weigh as much as ``k - rest`` do, in the same bounds, and a pivot is
-judged by bounds on the least label above it. Without a random part, ``rest`` is 0.
+judged by bounds on the least label above it. Without a random part, ``rest`` is 0. A threshold of
+each row shifts all limits of that row.
 
 1. The first pass over a row tries four pivots, which follow where earlier rows crossed, and checks
    the row. Sixteen rows are passed over one after the other, sixteen labels at a time; then their
@@ -34,7 +35,7 @@ import numpy as np
 from fedwqcp._validation import Floats, Labels, Probabilities
 from fedwqcp.kernels import LANES, PIVOTS, QUEUE, SCRATCH, STATE, Crossings, Integers
 from fedwqcp.kernels.numba import SURE, Bool, Int, jit, jit_inline
-from fedwqcp.kernels.numpy import Limits
+from fedwqcp.kernels.numpy import Limits, RandomPart
 from fedwqcp.kernels.vectors import (
     bit_or,
     broadcast,
@@ -85,9 +86,6 @@ NEXT_UPPER, NEXT_LOWER, PASSES, SLACK = 6, 7, 8, 9
 EXACT = 2.0**-29
 """float32 up to this may be equal in fixed point."""
 
-ROUNDING = 2.0**-50
-"""A score with a random part is rounded, by less than this."""
-
 CACHED = 64
 """For so many thresholds the limits are kept as the loop takes them."""
 
@@ -104,20 +102,27 @@ def cross(
     probs: Probabilities,
     labels: Labels,
     limits: Limits,
-    u: Floats,
+    random: RandomPart,
     out: Crossings,
     pivots: Floats,
     dtype: Any,
 ) -> Integers:
     """Fill in crossings of contiguous rows, masses apart, by sums of one type of floats.
 
-    Return which rows are undecided.
+    Where each row has a threshold of its own, it comes with the random part, and the limits count
+    for nothing. Return which rows are undecided.
     """
     out = out._replace(masses=NO_MASSES)
     scratch, ids = np.zeros(SCRATCH.end, dtype), np.zeros(IDS, np.int64)
     scratch[:PIVOTS] = pivots
-    given = long_limits(limits, dtype, u.size > 0)
-    undecided = cross_rows(probs, labels, given, u, out, (scratch, ids))
+    u, penalties, q = random
+    if isinstance(q, np.ndarray):
+        given = own_limits(penalties, q, dtype)
+    else:
+        given = long_limits(limits, dtype, u.size > 0)
+    if u.size:
+        given = given._replace(exact=np.array(penalties))
+    undecided = cross_rows(probs, labels, given, (u, np.array(q, ndmin=1)), out, (scratch, ids))
     pivots[:] = scratch[:PIVOTS]  # whichever thread comes last: any pivots will do
     return np.flatnonzero(out.sizes < 0) if undecided else NO_ROWS
 
@@ -126,7 +131,8 @@ class LongLimits(NamedTuple):
     """What a threshold allows, for a search in one type of floats."""
 
     at: Any
-    """Shape (C + 3,): what the n most probable labels may weigh, for n from 0 on."""
+    """Shape (C + 3,): what the n most probable labels may weigh, for n from 0 on; less the
+    threshold, where each row has its own."""
     slack: Any
     """How far a rounded sum may be off."""
     uniform: bool
@@ -134,25 +140,55 @@ class LongLimits(NamedTuple):
     least: Any
     """Up to this, labels may be in another order than in fixed point."""
     exact: Floats
-    """The limits as float64."""
+    """The limits as float64; with a random part the penalties, by which scores are computed."""
+    own: bool = False
+    """Whether each row has a threshold of its own."""
 
 
 @lru_cache(maxsize=CACHED)
 def long_limits(limits: Limits, dtype: type[np.floating[Any]], randomized: bool) -> LongLimits:
-    """Return the limits as a search in one type of floats needs them.
+    """Return the limits as a search in one type of floats needs them."""
+    n_classes = len(limits.at) - 1
+    exact = np.append(limits.reals(randomized), [-np.inf] * 2)  # `settle` asks for two more labels
+    at, first = exact.astype(dtype), int(np.argmax(exact < np.inf))
+    if first > 1 and exact[first + 1] >= 0:
+        # Beyond mass 1 any limit will do: a line of finite ones tells where limits will be passed.
+        rise = (exact[first] - exact[first + 1]) * (first - np.arange(1, first))
+        at[1:first] = np.maximum(exact[first] + rise, 1) + 4 * SURE
+    uniform = bool((at[1 : n_classes + randomized] == at[1]).all())
+    slack = _slack(n_classes, dtype) * (5 if randomized else 1)
+    return LongLimits(at, dtype(slack), uniform, _least(dtype), exact)
+
+
+def own_limits(penalties: Floats, q: Floats, dtype: type[np.floating[Any]]) -> LongLimits:
+    """Return the same where each row has a threshold of its own.
+
+    Threshold, penalty and their difference are rounded. Labels fit only where no penalty is larger
+    than the threshold, so that takes less than four units of it.
+    """
+    at = np.concatenate([[np.inf], -penalties[1:], [-np.inf] * 2]).astype(dtype)
+    slack = 5 * _slack(len(penalties) - 1, dtype) + 4 * np.finfo(dtype).eps * np.abs(q).max(
+        initial=0
+    )
+    return LongLimits(at, dtype(slack), not penalties.any(), _least(dtype), penalties, True)
+
+
+def _least(dtype: type[np.floating[Any]]) -> Any:
+    """Return up to where labels may be in another order than in fixed point."""
+    return dtype(EXACT if dtype == np.float32 else 0)
+
+
+def _slack(n_classes: int, dtype: type[np.floating[Any]]) -> float:
+    """Return how far a rounded sum may be off; with a random part it is five times as much.
 
     Up to PART / LANES labels are added in each lane, then such parts, then lanes (four times) and
     what is left of the row: each time, less than a unit of a sum of at most 1 is lost. What
     `settle` computes from sums loses less than seven more. With a random part, `judge` subtracts a
     part of the difference of two sums, and all that is rounded once more.
     """
-    n_classes, unit = len(limits.at) - 1, float(np.finfo(dtype).eps) / 2
-    exact = np.append(limits.reals(randomized), [-np.inf] * 2)  # `settle` asks for two more labels
-    at = exact.astype(dtype)
+    unit = float(np.finfo(dtype).eps) / 2
     added = min(n_classes, PART) / 16 + n_classes / PART + 16
-    slack = dtype((added * 1.02 * unit + n_classes * 2.0**-52) * (5 if randomized else 1))
-    uniform = bool((at[1 : n_classes + randomized] == at[1]).all())
-    return LongLimits(at, slack, uniform, dtype(EXACT if dtype == np.float32 else 0), exact)
+    return added * 1.02 * unit + n_classes * 2.0**-52
 
 
 # The search, one step for sixteen rows ------------------------------------------------------------
@@ -174,8 +210,8 @@ class Bracket(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """`LongLimits` inside the loop: a pointer to the limits, the one limit; and of each row, how
-    far its sums may be off, and 1 - u."""
+    """`LongLimits` inside the loop: a pointer to the limits, and what is added to them (the one
+    limit, or a row's threshold); and of each row, how far its sums may be off, and 1 - u."""
 
     at: Pointer
     uniform: Bool
@@ -193,9 +229,12 @@ STEEP = 5.0
 
 
 @jit_inline
-def of_rows(bounds: Bounds, slack: Vector, rest: Vector) -> Bounds:
-    """Return the bounds of other rows."""
-    return Bounds(bounds.at, bounds.uniform, bounds.limit, slack, rest)
+def of_rows(search: Search, scratch: Pointer, slack: Vector) -> Bounds:
+    """Return the bounds of the rows at hand."""
+    bounds, limit = search.bounds, search.bounds.limit
+    if search.rows.own_limits:
+        limit = limit + load(scratch, SCRATCH.limit)
+    return Bounds(bounds.at, bounds.uniform, limit, slack, load(scratch, SCRATCH.rest))
 
 
 @jit_inline
@@ -207,7 +246,7 @@ def allowed(n: Vector, C: Vector, bounds: Bounds) -> Vector:
     if bounds.uniform:
         some = select(n < C, bounds.limit, full_like(C, -inf))
         return select(n > full_like(C, 0.0), some, full_like(C, inf))
-    return gather(bounds.at, truncate(n))
+    return gather(bounds.at, truncate(n)) + bounds.limit
 
 
 @jit_inline
@@ -226,13 +265,15 @@ def judge(
 ) -> tuple[Vector, Vector]:
     """Return where the labels above a pivot fit, and where they do not; neither where unsure.
 
-    The least of them lies above the pivot, and is at most the mean of those that do not lie above
-    another pivot too.
+    The least of them lies above the pivot, and weighs at least what the others that do not lie
+    above another pivot leave of their mass. It is at most their mean.
     """
     most, rest = allowed(pivot.count, C, bounds), bounds.rest
-    fits = rows & ((pivot.mass + bounds.slack - rest * pivot.height) <= most)
-    excess, more = pivot.mass - most - bounds.slack, pivot.count - above.count
-    passes = (excess * more) > (rest * (pivot.mass - above.mass))
+    more, weight = pivot.count - above.count, pivot.mass - above.mass
+    least = weight - (more - full_like(more, 1.0)) * above.height
+    least = select(least > pivot.height, least, pivot.height)
+    fits = rows & ((pivot.mass + bounds.slack - rest * least) <= most)
+    passes = ((pivot.mass - most - bounds.slack) * more) > (rest * weight)
     return fits, rows & passes & (more > full_like(more, 0.0))
 
 
@@ -252,6 +293,12 @@ def is_narrower(bracket: Bracket, before: Bracket) -> Vector:
     return (bracket.upper.height < before.upper.height) | (
         bracket.lower.height > before.lower.height
     )
+
+
+@jit_inline
+def has_fewer(bracket: Bracket, before: Bracket) -> Vector:
+    """Tell of which rows fewer labels lie in the bracket."""
+    return (bracket.lower.count - bracket.upper.count) < (before.lower.count - before.upper.count)
 
 
 @jit_inline
@@ -276,8 +323,8 @@ def settle(bracket: Bracket, C: Vector, bounds: Bounds) -> tuple[Vector, Vector,
     first, second = allowed(n + one, C, bounds), allowed(n + one + one, C, bounds)
     fall = first - second  # limits of some scores fall from one rank to the next
     fall = select(fall < one, fall, zero)
-    about = (first - mass + fall) * between / (weight + fall * between)
-    about = about + bounds.rest
+    about = (first - mass + fall) * between + bounds.rest * weight
+    about = about / (weight + fall * between)
     k = floor(about)
     k = clip(k, zero, between - one)
     left = allowed(n + k, C, bounds) - mass - slack
@@ -320,8 +367,8 @@ def place_pivots(
 
 
 class Rows(NamedTuple):
-    """The probabilities, how many a row has, which lanes its last vector uses; the true labels, and
-    the random parts."""
+    """The probabilities, how many a row has, which lanes its last vector uses; the true labels, the
+    random parts, and one threshold or one for each row."""
 
     probs: Pointer
     C: Int
@@ -330,6 +377,8 @@ class Rows(NamedTuple):
     labelled: Bool
     u: Pointer
     randomized: Bool
+    q: Pointer
+    own_limits: Bool
 
 
 class Row(NamedTuple):
@@ -367,11 +416,13 @@ def row_of(rows: Rows, i: Int) -> Row:
 
 @jit_inline
 def keep_own(rows: Rows, n: Int, scratch: Pointer, i: Int) -> None:
-    """Keep the probability of the true label of row n, while it is in cache, and 1 - u."""
+    """Keep the probability of the true label of row n, while it is in cache, 1 - u, its limit."""
     if rows.labelled:
         write(scratch, SCRATCH.own + i, read(rows.probs, n * rows.C + read(rows.labels, n)))
     if rows.randomized:
         write(scratch, SCRATCH.rest + i, 1.0 - read(rows.u, n))
+    if rows.own_limits:
+        write(scratch, SCRATCH.limit + i, read(rows.q, n))
 
 
 @jit_inline
@@ -687,14 +738,19 @@ def exact_mass(row: Row, height: Any) -> tuple[Any, Any]:
 
 @jit_inline
 def exact_excess(rows: Rows, n: Int, height: Any, count: Int, exact: Pointer) -> Any:
-    """Return by how much the labels of row n above a height pass their limit; NaN if unsure."""
+    """Return by how much the labels of row n above a height pass their limit.
+
+    With a random part, that is the score of the last of them less the threshold.
+    """
     mass, least = exact_mass(row_of(rows, n), height)
-    if not rows.randomized or count == 0:
+    if not rows.randomized:
         return mass - read(exact, count)
+    if count == 0:
+        return -1.0
     before = min(mass - least, 1.0)
     upto = 1.0 if count == rows.C else min(mass, 1.0)
-    excess = before + read(rows.u, n) * (upto - before) - read(exact, count)
-    return excess if abs(excess) > ROUNDING else nan  # limits are those of multiples of 2^-52
+    score = before + read(rows.u, n) * (upto - before) + read(exact, count)
+    return score - read(rows.q, n if rows.own_limits else 0)
 
 
 @jit_inline
@@ -785,7 +841,7 @@ def first_step(search: Search, queue: Queue, first: Int, n: Int) -> SearchStep:
     if search.rows.randomized:  # what a label lacks that is capped at mass 1, or ranked last
         off = total - full_like(total, 1.0)
         off = select(off < full_like(off, 0.0), full_like(off, 0.0) - off, off)
-        bounds = of_rows(bounds, bounds.slack + off, load(scratch, SCRATCH.rest))
+        bounds = of_rows(search, scratch, bounds.slack + off)
     bracket = first_bracket(scratch, search.C, bounds, valid)
     move_pivots(scratch, bracket.upper.height)
     return SearchStep(bracket, present, valid, full_like(search.C, 0.0), bounds)
@@ -813,12 +869,12 @@ def next_step(search: Search, queue: Queue, queued: Int) -> SearchStep:
     )
     upper = pivot_at(load(scratch, here + NEXT_UPPER * QUEUE), scratch, 0)
     lower = pivot_at(load(scratch, here + NEXT_LOWER * QUEUE), scratch, 1)
-    bounds = of_rows(
-        search.bounds, load(scratch, here + SLACK * QUEUE), load(scratch, SCRATCH.rest)
-    )
-    bracket = tighten(before, upper, judge(upper, before.upper, rows, C, bounds))
-    bracket = tighten(bracket, lower, judge(lower, bracket.upper, rows, C, bounds))
-    stuck = rows & logical_not(is_narrower(bracket, before))
+    bounds = of_rows(search, scratch, load(scratch, here + SLACK * QUEUE))
+    first = judge(upper, before.upper, rows, C, bounds)
+    second = judge(lower, upper, rows, C, bounds)
+    bracket = tighten(tighten(before, upper, first), lower, second)
+    judged = first[1] | second[0] | (first[0] & second[1])
+    stuck = rows & logical_not(judged | has_fewer(bracket, before))
     stuck = stuck & (lower.height >= broadcast(search.least))
     if movemask(stuck):
         write_excess(search.rows, queue, at, movemask(stuck), search.exact)
@@ -961,15 +1017,16 @@ def cross_rows(
     probs: Probabilities,
     labels: Labels,
     limits: LongLimits,
-    u: Floats,
+    random: tuple[Floats, Floats],
     out: Crossings,
     buffers: tuple[Any, Integers],
 ) -> Int:
     """Fill in crossings of contiguous rows; return how many rows are undecided, with size -1.
 
-    The scratch buffer begins with the first pivots, and its type is that of the sums.
+    With the random parts, or none, comes the threshold, or that of each row. The scratch buffer
+    begins with the first pivots, and its type is that of the sums.
     """
-    n, C = probs.shape
+    (n, C), (u, q) = probs.shape, random
     queue = Queue(pointer(buffers[0]), pointer(buffers[1]))
     clear_queue(queue, C)
     tail = lane_index() < broadcast(np.int32(C % LANES))
@@ -981,12 +1038,14 @@ def cross_rows(
     # How many labels surely do not fit: all of them, or one more where only a part of each counts.
     beyond = broadcast(buffers[0].dtype.type(C + (u.size > 0)))
     none = full_like(beyond, 0.0)
+    limit = broadcast(read(at, 1)) if limits.uniform else none
+    given = pointer(labels), labels.size > 0, pointer(u), u.size > 0, pointer(q), limits.own
     search = Search(
-        Rows(pointer(probs), C, tail, pointer(labels), labels.size > 0, pointer(u), u.size > 0),
+        Rows(pointer(probs), C, tail, *given),
         outputs,
         requested,
         beyond,
-        Bounds(at, limits.uniform, broadcast(read(at, 1)), broadcast(limits.slack), none),
+        Bounds(at, limits.uniform, limit, broadcast(limits.slack), none),
         limits.least,
         pointer(limits.exact),
     )

@@ -19,6 +19,8 @@ SAPS (limits by top)   as above                 numba.cross_short_rows or numba.
 =====================  =======================  =================================================
 
 Where two loops are named, the first is quick and leaves some rows undecided; the second is exact.
+Thresholds by label go to ``each.py``. So do thresholds by row, but for limits on the mass of long
+rows, where `bracket.cross` takes them and numpy decides the rest.
 """
 
 from __future__ import annotations
@@ -444,7 +446,7 @@ class _Search(NamedTuple):
             scratch = _scratch(loops, p.shape[1])
             undecided = loops.simd.cross(p, y, self.limits, random.u, part, scratch)
         else:
-            given = p, y, self.limits, random.u, part, pivots
+            given = p, y, self.limits, random, part, pivots
             undecided = loops.bracket.cross(*given, p.dtype.type)
         if undecided.size:
             self._decide(rows.start + undecided, pivots)
@@ -475,8 +477,9 @@ class _Search(NamedTuple):
             for some in self._copied(undecided[part]):
                 y, out = self._copies(some)
                 p = _contiguous(self.probs[some])
-                u = _read_only(self.random.of(some).u)
-                left = loops.bracket.cross(p, y, self.limits, u, out, pivots, np.float64)
+                random = self.random.of(some)
+                random = random._replace(u=_read_only(random.u))
+                left = loops.bracket.cross(p, y, self.limits, random, out, pivots, np.float64)
                 self.out.put(some, out)
                 self._decide_exactly(some[left])
             return True
@@ -491,7 +494,7 @@ class _Search(NamedTuple):
             in_turns("bracket again", undecided.size, size, again, exactly)
 
     def _decide_exactly(self, undecided: Integers) -> None:
-        """Fill in some rows by the exact loop."""
+        """Fill in some rows by the exact loop, or by numpy where rows have own thresholds."""
 
         def compiled(loops: Loops, part: slice) -> bool:
             valid = True
@@ -510,7 +513,10 @@ class _Search(NamedTuple):
             self.out.put(some, out)
 
         n, n_classes = undecided.size, self.probs.shape[1]
-        in_turns(_exact_kind(self.probs), n, n * n_classes, compiled, plain)
+        if isinstance(self.random.threshold, np.ndarray):
+            plain(slice(0, n))
+        else:
+            in_turns(_exact_kind(self.probs), n, n * n_classes, compiled, plain)
 
     def _copied(self, rows: Integers) -> Iterator[Integers]:
         """Yield row numbers, so many at a time as are copied together."""
@@ -588,6 +594,8 @@ def within_each(
     a u for every row, which is 1 where nothing is random.
     """
     n, n_classes = probs.shape
+    if q.ndim == 2 and not by_top and SHORT < n_classes <= LONG:
+        return _within_rows(probs, q[:, 0], random, labels)
     probs, y = _read_only(probs), np.empty(0, np.int64) if labels is None else _read_only(labels)
     mask = np.empty((n, n_classes) if labels is None else (0, 0), np.bool_)
     out = Sets(mask, np.empty(y.size, np.bool_), np.empty(n, np.int64))
@@ -632,6 +640,31 @@ def within_each(
 
     in_turns(_kind("each", probs, n_classes if short else None), n, probs.size, compiled, plain)
     return out
+
+
+def _within_rows(
+    probs: Probabilities, q: Floats, random: RandomPart, labels: Labels | None
+) -> Sets:
+    """Do so where each row has its threshold: a set is the first few labels of its row.
+
+    Rows whose threshold no score passes are searched with another one, which checks them.
+    """
+    n, n_classes = probs.shape
+    all_fit = np.flatnonzero(q >= 1 + random.penalties[-1])
+    q = np.maximum(q, -1.0)
+    q[all_fit] = 0.5
+    out = Crossings.allocate(n, n_classes if labels is None else 0, False, labels is not None)
+    y = np.empty(0, np.int64) if labels is None else labels
+    random = random._replace(u=_contiguous(random.u), threshold=q)
+    no_limits = Limits(np.zeros(n_classes + 1, np.int64), False)
+    search = _Search(_read_only(probs), _read_only(y), no_limits, random, out)
+    in_turns(search.kind, n, probs.size, search.compiled, search.plain)
+    found = Sets(out.mask, out.covered, out.sizes)
+    found.sizes[all_fit] = n_classes
+    for filled in (found.mask, found.covered):
+        if filled.size:
+            filled[all_fit] = True
+    return found
 
 
 # Intervals ----------------------------------------------------------------------------------------

@@ -1,5 +1,8 @@
 """Sets where labels, or rows, have thresholds of their own: every label is bounded, few are scored.
 
+Long rows with one threshold each are searched for their crossing instead (``bracket.py``), unless
+the largest probability leads (SAPS).
+
 With one threshold for each label a set is not the first few labels of its row, so there is no
 crossing to look for. Still few labels need their exact rank. One pass over a row with eight pivots
 gives the number and the mass of the labels above each; a label between two pivots ranks behind all
