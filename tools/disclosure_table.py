@@ -96,7 +96,7 @@ def _disclosed(name: str, settings: dict[str, object], n: int) -> int:
 
 def _first(name: str, settings: dict[str, object]) -> str:
     """From which size on an agent answers without a word of its site."""
-    if name == "split-cp":
+    if not methods.find(name).questions:
         return "any n"
     terms = dict(settings)
     more = {"target": terms.pop("target", "own"), "max_n": 10**6, "n_classes": 2}

@@ -161,8 +161,8 @@ def unexplained_rows(found: Sequence[TableCell]) -> list[list[str]]:
 def tried_rows(found: Sequence[TableCell]) -> list[list[str]]:
     """Return how every row of ours stands to the published row of its method."""
     rows = [["published row", "our row", "cells", *VERDICTS]]
-    for method in ("fedcp-qq", "cphet", "dp-fedcp"):
-        for row in tried(found, method):
+    for method, chosen, _ in READINGS:
+        for row in tried(found, method) if chosen != method else ():
             tally: Counter[str] = Counter(
                 cell.verdict for cell in against_published(found, method, row)
             )
@@ -172,8 +172,10 @@ def tried_rows(found: Sequence[TableCell]) -> list[list[str]]:
 
 def tried(found: Sequence[TableCell], method: str) -> list[str]:
     """Return the rows of ours that were held against the published row of a method."""
+    others = {row.partition(" (")[0]: row for published, row, _ in READINGS if published == method}
+    others.pop(method, None)
     own = dict.fromkeys(c.method for c in found if c.method.partition(" (")[0] == method)
-    return [*(["split-cp"] if method == "cphet" else []), *own]
+    return [*others.values(), *own]
 
 
 def cells_csv(found: Sequence[TableCell]) -> str:
