@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache, wraps
@@ -674,3 +675,34 @@ def group_places(groups: npt.ArrayLike, known: Sequence[str], n: int | None = No
             row=bad,
         )
     return places
+
+
+_REGRESSION = (("prediction", "sigma"), ("lower", "upper"), ("prediction",))
+
+
+def output_columns(columns: Collection[str]) -> tuple[str, ...]:
+    """Return the columns of a table with probabilities or a regressor's outputs, if any."""
+    of_regressor = (group for group in _REGRESSION if all(name in columns for name in group))
+    return classifier_columns("p", columns) or next(of_regressor, ())
+
+
+def classifier_columns(prefix: str, columns: Collection[str]) -> tuple[str, ...]:
+    """Return the columns of a classifier's outputs, of which there are two or none."""
+    names = numbered(prefix, columns)
+    if len(names) == 1:
+        raise InputError(f"columns {prefix}0, {prefix}1, ... must be at least two")
+    return names
+
+
+def numbered(prefix: str, columns: Collection[str]) -> tuple[str, ...]:
+    """Return the columns p0, p1, ... in order."""
+    found = sorted(int(n[1:]) for n in columns if re.fullmatch(prefix + r"(0|[1-9]\d{0,5})", n))
+    if prefix == "p" and found in ([0], [1]):
+        other = 1 - found[0]
+        raise InputError(
+            f"column p{found[0]} alone: of two classes both are needed, add a column p{other} = "
+            f"1 - p{found[0]}"
+        )
+    if found != list(range(len(found))):
+        raise InputError(f"columns {prefix}0, {prefix}1, ... must be numbered without a gap")
+    return tuple(f"{prefix}{i}" for i in found)

@@ -577,6 +577,7 @@ def test_a_table_of_pandas_must_have_its_columns_in_the_order_of_the_classes():
             r"column p1 alone: of two classes both are needed, add a column p0 = 1 - p1",
         ),
         ("id,prob_0,prob_1,label", "got id, prob_0, prob_1, label; did you mean 'p0' by 'prob_0'"),
+        ("id,p00,p01,label", "got id, p00, p01, label; did you mean 'p0' by 'p00'"),
         ("patient_id,p0,p1,label", "'patient_id' would not be read: name it 'id' if that is what"),
         ("id,p0,p1,Label", "column 'Label' would not be read: name it 'label'"),
         ("id,p0,p1,label,Group", "column 'Group' would not be read: name it 'group'"),

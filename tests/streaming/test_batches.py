@@ -111,6 +111,8 @@ def test_a_table_without_outputs_is_refused(tmp_path: Path):
     for columns, reason in (
         ({"x": [1.0]}, "must have columns p0"),
         ({"p0": [1.0], "p2": [0.0]}, "without a gap"),
+        ({"p00": [1.0], "p01": [0.0]}, "must have columns p0, p1, .*; got p00, p01"),
+        ({"p1": [1.0]}, "column p1 alone: of two classes both are needed"),
         ({"p0": ["a"], "p1": ["b"]}, "must hold numbers"),
     ):
         with pytest.raises(InputError, match=reason):

@@ -28,7 +28,10 @@ from fedwqcp._validation import (
     as_optional_classes,
     check_arguments,
     check_same_classes,
+    classifier_columns,
     listed,
+    numbered,
+    output_columns,
 )
 from fedwqcp.errors import ClassesError, InputError, MissingExtraError, RecordError, verbatim
 from fedwqcp.federation.plan import Plan
@@ -44,7 +47,6 @@ OUTPUT_BYTES = 2**34
 ROWS = 2**10
 """So many rows of a table are put together at a time."""
 
-_REGRESSION = (("prediction", "sigma"), ("lower", "upper"), ("prediction",))
 _MEANING = re.compile(r"id|label|y|group|prediction|sigma|lower|upper|[pzxy](0|[1-9]\d{0,5})")
 """Columns of a table that are no names of classes, where the classes are not known."""
 _MEANT = {
@@ -439,20 +441,6 @@ def _repeated(ids: npt.NDArray[np.str_], values: npt.NDArray[Any]) -> int:
     return int(np.count_nonzero(~same.reshape(len(ids), -1).all(axis=1)))
 
 
-def numbered(prefix: str, columns: Mapping[str, object]) -> tuple[str, ...]:
-    """Return the columns p0, p1, ... in order."""
-    found = sorted(int(n[1:]) for n in columns if re.fullmatch(prefix + r"(0|[1-9]\d{0,5})", n))
-    if prefix == "p" and found in ([0], [1]):
-        other = 1 - found[0]
-        raise InputError(
-            f"column p{found[0]} alone: of two classes both are needed, add a column p{other} = "
-            f"1 - p{found[0]}"
-        )
-    if found != list(range(len(found))):
-        raise InputError(f"columns {prefix}0, {prefix}1, ... must be numbered without a gap")
-    return tuple(f"{prefix}{i}" for i in found)
-
-
 def numbers(path: Path, columns: Mapping[str, Cells], name: str) -> npt.NDArray[Any]:
     """Read one column as numbers."""
     values, found = columns[name], []
@@ -620,8 +608,7 @@ def _from_columns(
 ) -> Outputs:
     """Sort the columns of a table into outputs, labels, ids and features."""
     columns = {unicodedata.normalize("NFC", name): values for name, values in columns.items()}
-    groups = [_several("p", columns), *[g for g in _REGRESSION if all(c in columns for c in g)]]
-    names = next((group for group in groups if group), None) or _several("z", columns)
+    names = output_columns(columns) or classifier_columns("z", columns)
     by_class = _class_columns(columns, classes)
     if classes and names and len(by_class) == len(classes):
         raise InputError(
@@ -670,7 +657,7 @@ _RESERVED = ("id", "label", "y", "group")
 def _meant_by(columns: Mapping[str, Cells], classes: tuple[str, ...] | None) -> str:
     """Say how columns that are not read are to be named; empty where none is near."""
     if meant := next((match for name in columns if (match := _MEANT_P.fullmatch(name))), None):
-        return f"; did you mean 'p{meant[1]}' by {meant[0]!r}?"
+        return f"; did you mean 'p{int(meant[1])}' by {meant[0]!r}?"
     for name in classes or ():
         for column in columns:
             if re.fullmatch(rf"({_PREFIX}[ _-]?)?{re.escape(name)}", column, re.I):
@@ -720,14 +707,6 @@ def _class_columns(
         if not _MEANING.fullmatch(name)
         and all(_is_number(value) or _missing(value) for value in values[:1])
     )
-
-
-def _several(prefix: str, columns: Mapping[str, object]) -> tuple[str, ...]:
-    """Return the columns of a classifier's outputs, of which there are two or none."""
-    names = numbered(prefix, columns)
-    if len(names) == 1:
-        raise InputError(f"columns {prefix}0, {prefix}1, ... must be at least two")
-    return names
 
 
 def _is_number(value: object) -> bool:

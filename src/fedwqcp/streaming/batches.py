@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._validation import Floats
+from fedwqcp._validation import Floats, output_columns
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.metrics import Rate
 from fedwqcp.scores import IntervalScore, LabelScore, Rule, Score, row_ids, uniforms
@@ -20,8 +19,6 @@ from fedwqcp.sets import Intervals, LabelSets
 
 ROWS = 2**16
 """How many rows a batch has where nothing else decides."""
-
-_REGRESSION = (("prediction", "sigma"), ("lower", "upper"), ("prediction",))
 
 
 class Batch(NamedTuple):
@@ -138,7 +135,12 @@ class ParquetFile:
     def __iter__(self) -> Iterator[Batch]:
         file = self._open()
         names = file.schema_arrow.names
-        columns = _outputs(names, self.path)
+        columns = output_columns(names)
+        if not columns:
+            raise InputError(
+                f"{self.path} must have columns p0, p1, ... or prediction, or lower and upper; "
+                f"got {', '.join(names)}"
+            )
         label = next((name for name in ("label", "y") if name in names), None)
         wanted = [*columns, *([label] if label else []), *(["id"] if "id" in names else [])]
         for part in file.iter_batches(batch_size=self.rows, columns=wanted):
@@ -206,22 +208,6 @@ def _mapped(path: Path) -> npt.NDArray[Any]:
     if not isinstance(found, np.ndarray):
         raise InputError(f"{path} must be a .npy file: an archive cannot be mapped into memory")
     return found
-
-
-def _outputs(names: list[str], path: Path) -> tuple[str, ...]:
-    """Return the columns that hold the outputs."""
-    numbers = sorted(int(name[1:]) for name in names if re.fullmatch(r"p\d{1,6}", name))
-    if numbers:
-        if numbers != list(range(len(numbers))):
-            raise InputError("columns p0, p1, ... must be numbered without a gap")
-        return tuple(f"p{i}" for i in numbers)
-    for group in _REGRESSION:
-        if all(name in names for name in group):
-            return group
-    raise InputError(
-        f"{path} must have columns p0, p1, ... or prediction, or lower and upper; "
-        f"got {', '.join(names)}"
-    )
 
 
 def _numbers(part: Any, name: str, path: Path) -> npt.NDArray[Any]:
