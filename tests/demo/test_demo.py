@@ -115,6 +115,12 @@ def test_a_hospital_that_took_no_part_gets_the_threshold_of_the_other_three():
         assert found.covered == np.count_nonzero(tested <= release.threshold(next(iter(others))))
 
 
+def test_a_newcomer_never_gets_the_threshold_of_another_hospital(monkeypatch):
+    monkeypatch.setattr("fedwqcp.demo.demo.NEWCOMER", ("fedls-cp",))  # each agent has its own
+    with pytest.raises(InputError, match="took no part"):
+        run(methods=("split-cp",))
+
+
 def test_simulated_sites_are_covered_as_the_methods_promise_and_the_worked_check_says():
     """Over agents and points: FedWQ-CP 0.822, marginal 0.940, confident at 91.5 to 91.7 %."""
     found = {s.method: s for s in committed_spread() if s.act == "simulated"}

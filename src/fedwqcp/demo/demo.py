@@ -334,9 +334,9 @@ class _Rounds:
             )
 
     def test(self, act: str, method: str, release: fw.Release, site: Hospital) -> None:
-        """Turn a hospital's test patients into sets, and count; a newcomer takes what all have."""
+        """Turn a hospital's test patients into sets, and count; a newcomer takes what all share."""
         took_part = site.name in release.round.agents
-        agent = site.name if took_part else release.round.agents[0]
+        agent = site.name if took_part else None
         sets = _predict(release, agent, site.test)
         if act == "four" and isinstance(sets, LabelSets):
             self.sets.setdefault(method, {})[site.name] = sets
@@ -364,7 +364,7 @@ class _Rounds:
         )
 
 
-def _predict(release: fw.Release, agent: str, test: fw.Outputs) -> LabelSets | Intervals:
+def _predict(release: fw.Release, agent: str | None, test: fw.Outputs) -> LabelSets | Intervals:
     """Return the sets of a hospital's patients."""
     if test.values.ndim == 2:
         return release.predict_set(agent, test.values, ids=test.ids)
