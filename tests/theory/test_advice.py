@@ -123,7 +123,7 @@ def test_label_shift_is_corrected_where_counts_are_sent():
     )
     assert "total variation 0.56" in found.why
     assert "people of all agents" in found.why
-    assert str(found).startswith("use fedls-cp with floor=True for score aps, for target mixture. ")
+    assert str(found).startswith("use fedls-cp with floor=true for score aps, for target mixture. ")
     many = advice_on(*parts * 7, counts=counts * 7, target="mixture")
     assert many.method != "fedls-cp"  # of 21 agents it would serve the worst one less than fcp
     for counted in (counts, [[300, 300, 300]] * 3):
