@@ -13,7 +13,6 @@ import json
 import os
 import stat
 import sys
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -244,6 +243,8 @@ def to_json(value: object, *, indent: int = 0) -> bytes:
 
 def read_toml(path: Path) -> dict[str, object]:
     """Read a TOML file."""
+    import tomllib
+
     try:
         return tomllib.loads(read(path).decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -7,7 +7,6 @@ label, a score or a feature.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -257,6 +256,8 @@ def as_array(values: npt.ArrayLike, what: str) -> npt.NDArray[Any]:
 
 def nearest(name: object, known: Sequence[str], cutoff: float = 0.6) -> str | None:
     """Return the known name that was meant: papers write "FedWQ-CP", classes `FedWQCP`."""
+    import difflib
+
     bare = {_bare(each): each for each in known}
     near = difflib.get_close_matches(_bare(shown(name)), bare, n=1, cutoff=cutoff)
     return bare[near[0]] if near else None

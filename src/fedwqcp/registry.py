@@ -7,7 +7,6 @@ underscore hold none. Other distributions register theirs through an entry-point
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import importlib
 import pkgutil
 from collections.abc import Mapping
@@ -88,6 +87,8 @@ class Registry(Generic[T]):
                     f"calibrate(..., {key}={value!r}) or `server open --{key} {typed}`"
                 )
             if key not in known:
+                import difflib
+
                 near = difflib.get_close_matches(key, known, n=1)
                 raise InputError(
                     f"{self._kind} {name!r} has no setting {key!r}; "

@@ -26,6 +26,7 @@ from fedwqcp.federation.plan import choose_method, choose_score, new_id
 from fedwqcp.federation.record import Ledger
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.local import calibrate
+from fedwqcp.report import html
 from fedwqcp.wire.messages import Round
 from four_hospitals import results
 
@@ -173,7 +174,7 @@ def test_figures_and_pages(folder, monkeypatch):
     """The work itself is tested where it is done."""
     monkeypatch.setattr(report.figures, "draw", lambda name, source, out, known: out)
     assert call_json("report", "figure", "ecdf", "out", "-o", "f.svg")["files"] == ["f.svg"]
-    monkeypatch.setattr(report.pages, "save", lambda make, out: out)
+    monkeypatch.setattr(html, "save", lambda make, out: out)
     assert call_json("report", "html", "out", "-o", "r.html")["files"] == ["r.html"]
 
 
@@ -223,8 +224,8 @@ def test_the_demo(folder, monkeypatch):
     pytest.importorskip("matplotlib")
     pytest.importorskip("sklearn")
     monkeypatch.setattr(demo, "run", lambda *settings: results())
-    monkeypatch.setattr(demo.html, "require_report", lambda: None)
-    monkeypatch.setattr(demo.html, "write", lambda source, out: out)
+    monkeypatch.setattr(html, "require_report", lambda: None)
+    monkeypatch.setattr(html, "write", lambda source, out: out)
     facts = call_json("demo", "--out", "out")
     assert facts["report"] == "out/report.html"
     assert "out/demo.json" in facts["files"]

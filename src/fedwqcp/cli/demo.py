@@ -8,7 +8,6 @@ from typing import Annotated, TypeVar
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from fedwqcp import methods
 from fedwqcp.cli.output import AsJson, Output
@@ -23,7 +22,6 @@ from fedwqcp.demo.demo import (
     save_spread,
 )
 from fedwqcp.errors import InputError
-from fedwqcp.report import html
 from fedwqcp.report.figures import draw_demo, require_matplotlib
 from fedwqcp.report.terminal import demo_text, spread_table
 
@@ -55,6 +53,8 @@ def demo(
         output.say(spread_table(spread))
         output.done(files=[out / "splits.json"], spread=spread)
         return
+    from fedwqcp.report import html
+
     require_matplotlib()
     html.require_report()
     _make_folder(out)
@@ -76,6 +76,8 @@ def demo(
 
 def _watched(work: Callable[[OnStep], T], console: Console) -> T:
     """Do some work with a line that shows how far it is."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     quiet = not console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=quiet) as progress:

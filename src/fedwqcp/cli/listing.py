@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import doctest
 import inspect
 import re
 import sys
@@ -65,6 +64,8 @@ def _show(name: str, kind: type, output: Output) -> None:
 
 def _with_imports(kind: type, text: str) -> str:
     """Put the imports before a docstring's example that its file makes for it, so that it runs."""
+    import doctest
+
     code = "".join(example.source for example in doctest.DocTestParser().get_examples(text))
     used = {node.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)}
     known = vars(sys.modules[kind.__module__])

@@ -8,7 +8,6 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
-from difflib import get_close_matches
 from enum import Enum
 from inspect import unwrap
 from itertools import pairwise
@@ -208,6 +207,8 @@ def meant(word: str, path: str, root: Any) -> str:
 
     A file in place of a command is most likely the argument of ``report html``.
     """
+    from difflib import get_close_matches
+
     commands, groups = [], [(root.name or "fedwqcp", root)]
     while groups:
         at, group = groups.pop()

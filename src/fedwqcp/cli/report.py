@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,8 +12,9 @@ from fedwqcp._io import keep_apart
 from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.errors import InputError
 from fedwqcp.report import figures
-from fedwqcp.report import html as pages
-from fedwqcp.report.html.page import Page
+
+if TYPE_CHECKING:
+    from fedwqcp.report.html.page import Page
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -87,6 +88,8 @@ def page(
     as_json: AsJson = False,
 ) -> None:
     """Write one page that shows who is covered, how large the sets are and what was sent."""
+    from fedwqcp.report import html as pages
+
     keep_apart(out, source, outputs, labels, calibration)
     agent = None if agent is None else unicodedata.normalize("NFC", agent)
     options = pages.ReportOptions(examples, agent, outputs, labels, calibration)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from importlib.resources import files
 from math import inf
 from pathlib import Path
@@ -485,5 +484,7 @@ def _simulated(method: str, covered: Floats, alpha: float) -> Spread:
 
 def _code() -> str:
     """Return the versions that the numbers depend on."""
+    from importlib.metadata import version
+
     others = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "scikit-learn"))
     return f"fedwqcp {fw.__version__}, {others}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from html import escape
 from importlib import import_module
 from pathlib import Path
 from textwrap import wrap
@@ -571,6 +570,8 @@ class Release(ReleaseRecord):
         )
 
     def _repr_html_(self) -> str:
+        from html import escape
+
         head, *rows = self._rows()
 
         def _cells(row: Sequence[str], tag: str) -> str:

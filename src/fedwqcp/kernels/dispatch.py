@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -104,6 +103,8 @@ def over_rows(rows: slice, size: int, work: Callable[[slice], bool]) -> bool:
     workers = min(threads(), n) if size >= SHARED else 1
     if workers == 1:
         return bool(work(rows))
+    from concurrent.futures import ThreadPoolExecutor
+
     parts = min(workers * PARTS, n)
     edges = [rows.start + n * part // parts // LANES * LANES for part in range(parts)]
     edges.append(rows.stop)
