@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -69,43 +68,19 @@ class LAC(LabelScore):
 
 
 def _least_of(q: Floats, single: bool) -> npt.NDArray[np.floating[Any]]:
-    """Return the least probability for each of some thresholds, as `_least` does for one."""
-    if q.ndim == 0:
-        return np.asarray(_least(float(q), single))
-    kind: Any = np.float32 if single else np.float64
-    bits: Any = np.int32 if single else np.int64
-    guess = (1 - np.clip(q, 0, 1)).astype(kind).view(bits)  # mostly off by one float at most
-    low, high = np.maximum(guess - bits(2), bits(-1)), guess + bits(1)
-    near = _scores_within(high, kind, q) & ~_scores_within(low, kind, q)
-    for _ in range(2):
-        inside = _scores_within(low + bits(1), kind, q)
-        low = np.where(inside, low, low + bits(1))
-    least: npt.NDArray[np.floating[Any]] = (low + bits(1)).view(kind)
-    outside = (q < 0) | (q >= 1)
-    least[outside] = np.where(q[outside] < 0, np.inf, 0)
-    far = ~(near | outside)
-    least[far] = [_least(float(one), single) for one in q[far]]
-    return least
+    """Return the least probability, float32 or not, whose score is within each threshold.
+
+    From 0.5 on, scores are multiples of 2^-53: the least one within q is 2^-54 below 1 - q, or the
+    next float where that is rounded to another score than q. Below, 1 - p is exact.
+    """
+    least = np.asarray(1.0 - q - (q >= 0.5) * 2.0**-54)
+    least = _next_where(1.0 - least > q, least)
+    if single:
+        near = np.asarray(least.astype(np.float32))
+        least = _next_where(near < least, near)
+    return np.where(q < 0, least.dtype.type(np.inf), least)
 
 
-def _scores_within(bits: npt.NDArray[Any], kind: type, q: Floats) -> Bools:
-    """Tell which probabilities, given as bits, have a score within the thresholds; -1 has none."""
-    within: Bools = (1.0 - bits.view(kind).astype(np.float64) <= q) & (q < 1)
-    return within
-
-
-@lru_cache(maxsize=64)
-def _least(q: float, single: bool) -> np.floating[Any]:
-    """Return the least probability, float32 or not, whose score is within q; +inf if none is."""
-    kind, bits = (np.float32, np.int32) if single else (np.float64, np.int64)
-    if not 0 <= q < 1:
-        return kind(0 if q >= 1 else np.inf)
-    low, high = (
-        0,
-        int(kind(1).view(bits)),
-    )  # bits are in the order of numbers; 0 scores 1, 1 scores 0
-    while high - low > 1:
-        middle = (low + high) // 2
-        inside = 1.0 - float(bits(middle).view(kind)) <= q
-        low, high = (low, middle) if inside else (middle, high)
-    return kind(bits(high).view(kind))
+def _next_where(some: Bools, x: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.floating[Any]]:
+    """Return floats, some of them replaced by the next larger one."""
+    return (x.view(f"i{x.itemsize}") + some).view(x.dtype)
