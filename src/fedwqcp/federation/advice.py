@@ -169,16 +169,9 @@ def promised_to_new_site(release: Release, alpha: float) -> tuple[str, ...]:
     tuple of str
         Sentences; the first says what is promised.
     """
-    kind, outcomes = release.guarantee.kind, [release.outcomes[t] for t in release.tasks_of(alpha)]
-    if kind == "new-agent-marginal":
-        said = f"A point of a new site is covered with probability at least {1 - alpha:g}"
-    elif kind == "new-agent-confident":
-        confidence = 1 - release.round.method.settings["delta"]  # type: ignore[operator]  # a number
-        said = (
-            f"With probability at least {confidence:g} over sites, a new site's own threshold "
-            "would have been no larger; of its coverage nothing is promised"
-        )
-    else:
+    outcomes = [release.outcomes[task] for task in release.tasks_of(alpha)]
+    said = Plan.of(release.round).method.new_agent_promise(alpha)
+    if not said:
         least = least_sample(alpha)
         shared = all(outcome.threshold(None) is not None for outcome in outcomes)
         lead = (

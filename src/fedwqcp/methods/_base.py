@@ -335,10 +335,18 @@ class Method(PlainSettings, ABC, Generic[S]):
         }
         return f"{said[rule]} (overflow={rule})" if rule in said else ""
 
-    def least_agents(self, alpha: float) -> int | None:
-        """Return how few agents can give a finite threshold; None where their points decide."""
-        del alpha
+    def least_agents(self, alpha: float, roster: int | None = None) -> int | None:
+        """Return how few agents can give a finite threshold; None where their points decide.
+
+        Of a roster of so many, how few must have points; by default all of them have.
+        """
+        del alpha, roster
         return None
+
+    def new_agent_promise(self, alpha: float) -> str:
+        """Say what is proved for an agent that took no part; empty where nothing is."""
+        del alpha
+        return ""
 
     @property
     def needs_labels(self) -> bool:

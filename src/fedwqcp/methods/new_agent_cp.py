@@ -156,8 +156,17 @@ class NewAgentCP(Summed, Method[Summary]):
             "and none was left out for its size or its scores"
         )
 
-    def least_agents(self, alpha: float) -> int:
-        return least_sample(alpha if self.form == "marginal" else self.delta)
+    def least_agents(self, alpha: float, roster: int | None = None) -> int:
+        level = alpha if self.form == "marginal" else self.delta
+        return least_sample(level) if roster is None else conformal_rank(roster, level)
+
+    def new_agent_promise(self, alpha: float) -> str:
+        if self.form == "marginal":
+            return f"A point of a new site is covered with probability at least {1 - alpha:g}"
+        return (
+            f"With probability at least {1 - self.delta:g} over sites, a new site's own threshold "
+            "would have been no larger; of its coverage nothing is promised"
+        )
 
     def absent(self, question: Question) -> Summary:
         """Return what stands for an agent that sends nothing: no scores, and still one of M."""
@@ -210,7 +219,7 @@ class NewAgentCP(Summed, Method[Summary]):
         if self.sketch == "order":
             return SharedThreshold(_smallest(of_kind(answers, WeightedPoints), least))
         sizes = [answer.n for answer in of_kind(answers, Counts)]
-        if sum(n > 0 for n in sizes) < least:
+        if sum(n > 0 for n in sizes) < self.least_agents(alpha, len(sizes)):
             return SharedThreshold(inf)
         bracket = ScoreBracket()
         while bracket.open:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from math import ceil, inf, nan, sqrt
 from typing import Literal
 
 import numpy as np
 
 from fedwqcp.errors import InputError
-from fedwqcp.quantile import conformal_rank, exact_level
+from fedwqcp.methods.new_agent_cp import NewAgentCP
+from fedwqcp.quantile import conformal_rank
 from fedwqcp.registry import Setting, typed
 from fedwqcp.theory.diagnosis import (
     Diagnosis,
@@ -221,26 +223,23 @@ def advise(
     if new_site:
         return _for_a_new_site(evidence, found, score, target, exact=exact)
     shift = None if counts is None else label_shift(list(counts.values()))
-    chosen = _choose(evidence, found, shift, target, exact=exact)
-    code, method, settings, why, price, agents = chosen
-    return Advice(
-        method, score, code, why, found.verdict, settings, agents, price, found.alpha,
-        notes=_notes(evidence, found, score, code, target, counted=counts is not None),
-        target=target,
-    )  # fmt: skip
-
-
-_Choice = tuple[str, str, dict[str, Setting], str, str, tuple[str, ...]]
+    chosen = _choose(evidence, found, shift, score, target, exact=exact)
+    return replace(chosen, notes=_notes(evidence, found, chosen, counted=counts is not None))
 
 
 def _choose(
-    evidence: Evidence, found: Diagnosis, shift: float | None, target: str, *, exact: bool
-) -> _Choice:
-    """Return code, method, settings, reason, price and agents of the first rule that applies."""
-    some, enough = evidence.some, {
-        name: s for name, s in evidence.finite.items() if s.n >= evidence.needed
-    }  # fmt: skip
-    M, N, alpha = len(some), evidence.N, found.alpha
+    evidence: Evidence,
+    found: Diagnosis,
+    shift: float | None,
+    score: str,
+    target: str,
+    *,
+    exact: bool,
+) -> Advice:
+    """Return what the first rule that applies advises, without notes."""
+    some, M, N, alpha = evidence.some, len(evidence.some), evidence.N, found.alpha
+    enough = [s for s in evidence.finite.values() if s.n >= evidence.needed]
+    use = partial(Advice, score=score, verdict=found.verdict, alpha=alpha, target=target)
     pooled = conformal_rank(N, alpha, extra=M) <= N
     if not enough and not pooled:
         why = (
@@ -248,14 +247,14 @@ def _choose(
             f"threshold at alpha={alpha}. Every set will hold every label: collect more points "
             "first."
         )
-        return "no-data", "fedwq-cp", {}, why, "", ()
+        return use("fedwq-cp", code="no-data", why=why)
     if M == 1:
         (name,) = some
         why = (
             f"{name} alone has calibration points, so a round gains nothing. Its own "
             "threshold covers test data like its calibration data; others have none."
         )
-        return "single", "split-cp", {}, why, "", (name,)
+        return use("split-cp", code="single", why=why, agents=(name,))
     corrected = shift is not None and M < MANY
     if found.verdict == "safe" and not (corrected and target == "mixture"):
         missed = 1 - min(least for least, _ in found.coverage.values())
@@ -265,7 +264,7 @@ def _choose(
         )
         if evidence.everything:
             why = "The mean of the thresholds is the largest score there is: nothing is missed."
-        return "safe", "fedwq-cp", {}, why, "", ()
+        return use("fedwq-cp", code="safe", why=why)
     if (suspect := _suspect(evidence, exact=exact)) is not None:
         why = (
             f"{suspect} alone would decide an averaged or pooled threshold, and the server cannot "
@@ -278,20 +277,24 @@ def _choose(
                 f" Sets of {named(short)} will still hold every label, with fewer than the "
                 f"{evidence.needed} points that a finite threshold takes at alpha={alpha}."
             )
-        price = (
-            "no agent's threshold is below its own at alpha; a higher median raises it, at most to "
-            "its own at alpha/2"
+        return use(
+            "guarded-median-cp",
+            code="suspect",
+            why=why,
+            settings={"slack": 0.5},
+            agents=(suspect,),
+            price="no agent's threshold is below its own at alpha; a higher median raises it, at "
+            "most to its own at alpha/2",
         )
-        return "suspect", "guarded-median-cp", {"slack": 0.5}, why, price, (suspect,)
-    own_enough = len(enough) == len(evidence.sent) and all(
-        own_suffices(s.n, alpha) for s in enough.values()
-    )
+    own_enough = len(enough) == len(evidence.sent) and all(own_suffices(s.n, alpha) for s in enough)
     if corrected and not (own_enough and target == "own"):
-        seen = _seen(evidence, found, exact=exact)
-        return "label-shift", "fedls-cp", {"floor": True}, (
-            f"{seen}, and label distributions differ (total variation {shift:.2f}). "
-            f"{_FOR_LABELS[target]} No agent is covered less than by FedWQ-CP."
-        ), _above(evidence), ()  # fmt: skip
+        why = (
+            f"{_seen(evidence, found, exact=exact)}, and label distributions differ (total "
+            f"variation {shift:.2f}). {_FOR_LABELS[target]} No agent is covered less than by "
+            "FedWQ-CP."
+        )
+        price = _above(evidence)
+        return use("fedls-cp", code="label-shift", why=why, settings={"floor": True}, price=price)
     if not pooled:
         few = {name: s for name, s in some.items() if s.n < evidence.needed}
         why = (
@@ -299,18 +302,20 @@ def _choose(
             "to pool: those with enough decide for all. Coverage at the others depends on "
             "how similar they are to these."
         )
-        return "few", "fedwq-cp", {"overflow": "exclude"}, why, "", tuple(few)
+        exclude: dict[str, Setting] = {"overflow": "exclude"}
+        return use("fedwq-cp", code="few", why=why, settings=exclude, agents=tuple(few))
     code = "unsafe" if found.verdict == "unsafe" else "cannot-tell"
-    seen, concerned = _seen(evidence, found, exact=exact), found.findings[0].agents
+    use = partial(use, code=code, agents=found.findings[0].agents)
+    seen = _seen(evidence, found, exact=exact)
     if code == "unsafe" and own_enough:
         why = f"{seen}. Each agent's own threshold covers test data like its calibration data."
-        return code, "split-cp", {}, why, _above(evidence), concerned
+        return use("split-cp", why=why, price=_above(evidence))
     settings = GUARDED if len(evidence.sent) == M else {**GUARDED, "count_empty": False}
     why = (
         f"{seen}. The pooled threshold covers the mixture of all agents; an agent whose own "
         "threshold is higher uses that, and none is covered less than by FedWQ-CP."
     )
-    return code, "fcp", settings, why, _raised(evidence), concerned
+    return use("fcp", why=why, settings=settings, price=_raised(evidence))
 
 
 def _for_a_new_site(
@@ -319,7 +324,7 @@ def _for_a_new_site(
     """Advise for an agent that took no part: the agents are the sample, whatever their sizes."""
     M, finite, alpha = len(evidence.sent), len(evidence.finite), found.alpha
     settings: dict[str, Setting] = {}
-    if marginal_is_finite(M, len(evidence.some), alpha):
+    if len(evidence.some) >= NewAgentCP().least_agents(alpha, M):
         code, method = "new-site", "new-agent-cp"
         why = (
             f"{M} agents are enough for a promise to a new site (at least {evidence.needed} at "
@@ -366,9 +371,18 @@ def _for_a_new_site(
         f"{evidence.needed} labelled points or more it has a threshold of its own: split-cp.",
     )
     return Advice(
-        method, score, code, why, found.verdict, settings, (), price, alpha, notes=notes,
-        target=target, new_site=True,
-    )  # fmt: skip
+        method,
+        score,
+        code,
+        why,
+        found.verdict,
+        settings,
+        price=price,
+        alpha=alpha,
+        notes=notes,
+        target=target,
+        new_site=True,
+    )
 
 
 def _without_threshold(evidence: Evidence, *, exact: bool) -> str:
@@ -380,11 +394,6 @@ def _without_threshold(evidence: Evidence, *, exact: bool) -> str:
     if silent:
         said.append(f"{named(silent)} sent no threshold")
     return f"{' and '.join(said)}, which counts as the largest"
-
-
-def marginal_is_finite(agents: int, present: int, alpha: float) -> bool:
-    """Tell whether ``new-agent-cp`` has a finite threshold: so many of the agents have points."""
-    return present >= exact_level(alpha) * (agents + 1)
 
 
 _FOR_LABELS = {
@@ -459,17 +468,17 @@ def _seen(evidence: Evidence, found: Diagnosis, *, exact: bool) -> str:
 
 
 def _notes(
-    evidence: Evidence, found: Diagnosis, score: str, code: str, target: str, *, counted: bool
+    evidence: Evidence, found: Diagnosis, chosen: Advice, *, counted: bool
 ) -> tuple[str, ...]:
     """Say what could be found out, and what else would help."""
     notes = []
-    if target == "mixture" and code not in ("label-shift", "no-data"):
+    if chosen.target == "mixture" and chosen.code not in ("label-shift", "no-data"):
         notes.append(
             "The target is mixture, and this method does not use it: statements about coverage "
             "are for people like those an agent calibrated on."
             + ("" if counted else " A round of fedls-cp shows whether label distributions differ.")
         )
-    if code == "cannot-tell" and not evidence.tails:
+    if chosen.code == "cannot-tell" and not evidence.tails:
         notes.append(
             "To find out, open a round of fedwq-cp with tail=16: each agent then sends up to "
             "sixteen more order statistics of its scores, as far as its limits allow."
@@ -479,7 +488,7 @@ def _notes(
             f"Scores of {named(tied)} are tied at the largest there is: a score without ties, such "
             "as randomised APS, tells them apart."
         )
-    if score == "lac" and code in ("unsafe", "cannot-tell"):
+    if chosen.score == "lac" and chosen.code in ("unsafe", "cannot-tell"):
         notes.append(
             "LAC's scale is the model's confidence; randomised APS is uniform under every "
             "calibrated model, so its thresholds can be averaged where models are calibrated."
