@@ -20,9 +20,12 @@ from fedwqcp._io import write_atomic
 from fedwqcp._validation import Floats, as_alpha
 from fedwqcp.demo.hospitals import CLASSES, Hospital, clinics, hospitals
 from fedwqcp.errors import InfiniteThresholdWarning, InputError, MissingExtraError, RecordError
-from fedwqcp.federation.advice import advise_on
+from fedwqcp.federation.advice import advise_on, calibrate_as_advised
+from fedwqcp.methods import Method
 from fedwqcp.metrics import Rate
+from fedwqcp.registry import Setting
 from fedwqcp.sets import Intervals, LabelSets
+from fedwqcp.theory import Advice
 
 ALPHA = 0.1
 """The miscoverage level of the committed splits."""
@@ -53,7 +56,7 @@ EXAMPLES = 3
 RESULTS_FILE = "demo.json"
 """Name of the file of results."""
 
-VERSION = 1
+VERSION = 2
 """Its version."""
 
 OnStep: TypeAlias = Callable[[str, float], None]
@@ -117,10 +120,12 @@ class Patient:
 
 @dataclass(frozen=True, kw_only=True)
 class Advised:
-    """What the library advised in one act, and why, from what was sent."""
+    """What the library advised in one act from what was sent: by which rule, and all it says."""
 
     act: str
     method: str
+    settings: dict[str, Setting]
+    code: str
     text: str
 
 
@@ -276,6 +281,11 @@ def load_results(path: Path) -> Results:
     return found
 
 
+def _has_classes(sites: Sequence[Hospital]) -> bool:
+    """Tell classification from regression."""
+    return sites[0].test.values.ndim == 2
+
+
 class _Rounds:
     """Runs rounds between hospitals, and keeps what came of them."""
 
@@ -294,13 +304,11 @@ class _Rounds:
             if self.on_step is not None:
                 self.on_step(f"{act}: {method}", len(self.found) / 60)
             try:
-                release = self.calibrate(sites, method)
+                auto = method == "auto"
+                release = self.as_advised(act, sites) if auto else self.calibrate(sites, method)
             except (InputError, MissingExtraError) as error:
                 self.skipped[method] = str(error)
                 continue
-            if method == "auto":
-                chosen = release.round.method.name
-                self.advised.append(Advised(act=act, method=chosen, text=release.advice))
             for site in sites:
                 self.test(act, method, release, site)
 
@@ -313,13 +321,32 @@ class _Rounds:
 
     def advise_newcomer(self, sites: Sequence[Hospital]) -> None:
         """Ask what these hospitals can promise to one more."""
-        advice = advise_on(self.calibrate(sites, "fedwq-cp"), new_site=True)
-        self.advised.append(Advised(act="joins", method=advice.method, text=str(advice)))
+        self.keep("joins", advise_on(self.calibrate(sites, "fedwq-cp"), new_site=True))
 
-    def calibrate(self, sites: Sequence[Hospital], method: str) -> fw.Release:
+    def as_advised(self, act: str, sites: Sequence[Hospital]) -> fw.Release:
+        """Calibrate as ``method="auto"`` does, and keep the advice."""
+        release, advice = calibrate_as_advised(
+            lambda method: self.calibrate(sites, method), labelled=_has_classes(sites)
+        )
+        self.keep(act, advice)
+        return release
+
+    def keep(self, act: str, advice: Advice) -> None:
+        """Keep what was advised."""
+        self.advised.append(
+            Advised(
+                act=act,
+                method=advice.method,
+                settings=advice.settings,
+                code=advice.code,
+                text=str(advice),
+            )
+        )
+
+    def calibrate(self, sites: Sequence[Hospital], method: str | Method[Any]) -> fw.Release:
         """Run one round: this is all that a user writes."""
         agents = {site.name: site.calibration for site in sites}
-        labels = sites[0].test.values.ndim == 2  # else a regression
+        labels = _has_classes(sites)  # else a regression
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InfiniteThresholdWarning)  # the tables show it
             return fw.calibrate(

@@ -35,6 +35,12 @@ DEMAND = (
 """What `advise` chooses from; of several levels the one whose method stands first decides."""
 
 
+_CHOSEN = (
+    "; the method was chosen by the thresholds of these same data, which no proof accounts for"
+)
+"""What is added to the assumption of a method that was chosen."""
+
+
 def advise_on(*records: Release, alpha: float | None = None, new_site: bool = False) -> Advice:
     """Choose a method from the records of one or more rounds with the same agents.
 
@@ -106,7 +112,7 @@ def next_step(record: Release) -> Advice | str:
 
 def calibrate_as_advised(
     attempt: Callable[[Method[Any]], Release], *, labelled: bool, target: str = "own"
-) -> Release:
+) -> tuple[Release, Advice]:
     """Assess a first round, then calibrate with the method that is advised.
 
     Parameters
@@ -120,8 +126,8 @@ def calibrate_as_advised(
 
     Returns
     -------
-    Release
-        Of the method chosen, with the advice; rounds and bytes count the first rounds too.
+    tuple of Release and Advice
+        Of the method chosen, where rounds and bytes count the first rounds too; and why it was.
     """
     first = FedWQCP(tail=MOST_TAIL)
     done: dict[Method[Any], Release] = {first: attempt(first)}
@@ -138,10 +144,12 @@ def calibrate_as_advised(
         chosen = first  # its threshold is the same, and nothing more is sent
     if chosen not in done:
         done[chosen] = attempt(chosen)
-    last = done[chosen]
-    return replace(
+    last, advice = done[chosen], replace(advice, keep=False)
+    release = replace(
         last,
-        advice=str(replace(advice, keep=False)),
+        advice=str(advice),
+        guarantee=last.guarantee.after_a_choice(),
+        assumption=f"{last.assumption}{_CHOSEN}",
         rounds=sum(each.rounds for each in done.values()),
         agents=tuple(
             replace(
@@ -152,6 +160,7 @@ def calibrate_as_advised(
             for agent in last.agents
         ),
     )
+    return release, advice
 
 
 def promised_to_new_site(release: Release, alpha: float) -> tuple[str, ...]:

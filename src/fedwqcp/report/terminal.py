@@ -13,6 +13,8 @@ from fedwqcp.demo.demo import ACTS, FEW, SIMULATED, Found, Results, Spread
 from fedwqcp.federation.release import Release
 from fedwqcp.methods import AtLeast, Proposal, RobustSharedThreshold, RobustThreshold
 from fedwqcp.quantile import least_sample
+from fedwqcp.registry import typed
+from fedwqcp.theory.advice import RULES
 from fedwqcp.theory.diagnosis import excluded
 from fedwqcp.wire.messages import Number, PerAgentThresholds
 
@@ -170,10 +172,9 @@ def demo_text(results: Results) -> str:
 
 
 def advised(results: Results, act: str = "four") -> str:
-    """Say what the library advised from what was sent, and the first reason it gave."""
+    """Say what the library advised from what was sent, and what decided."""
     advice = results.advice(act)
-    reason = ": ".join(advice.text.split(". ")[1].split(": ")[:2])
-    return f"Advised from what was sent: {advice.method}, because {reason[:1].lower()}{reason[1:]}."
+    return f"Advised from what was sent: {advice.method} ({RULES[advice.code]})."
 
 
 def closing(results: Results) -> str:
@@ -210,9 +211,9 @@ def closing(results: Results) -> str:
 
 def _settings(results: Results) -> str:
     """Name the settings that the advice has, in brackets; nothing where it has none."""
-    head = results.advice("four").text.split(" for score ")[0]
-    named = head.partition(" with ")[2].split(", ") if " with " in head else []
-    return f" ({', '.join(named)})" if named else ""
+    settings = results.advice("four").settings
+    named = ", ".join(f"{name}={typed(value)}" for name, value in settings.items())
+    return f" ({named})" if named else ""
 
 
 def _useful(results: Results, method: str, own: Sequence[Spread]) -> tuple[float, int]:

@@ -6,9 +6,9 @@ import pytest
 
 pytest.importorskip("sklearn")
 
-from fedwqcp.demo.demo import METHODS, RESULTS_FILE, save_results
+from fedwqcp.demo.demo import ACTS, METHODS, RESULTS_FILE, save_results
 from fedwqcp.report.html import ReportOptions, load_page, write
-from fedwqcp.report.html.page import Cards, Gallery, Table
+from fedwqcp.report.html.page import Cards, Gallery, Table, Text
 from fedwqcp.report.terminal import advised, closing
 from four_hospitals import results
 from pages import Read
@@ -35,6 +35,12 @@ def test_each_act_is_a_view_that_opens_with_the_best_method(page):
     ]  # fmt: skip
     assert page.views[0].sections[0].blocks[0].lines == [closing(results()), advised(results())]
     assert page.views[0].method == f"{results().advice().method} (advised)"
+
+
+@pytest.mark.parametrize(("view", "act"), enumerate(ACTS))
+def test_the_page_holds_the_advice_as_the_library_gave_it(page, view, act):
+    text = results().advice(act).text
+    assert [text[:1].upper() + text[1:]] in [b.lines for b in blocks(page.views[view], Text)]
 
 
 def test_cards_hold_the_coverage_its_interval_and_the_shares_of_answers(page):

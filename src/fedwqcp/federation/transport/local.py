@@ -61,12 +61,6 @@ OnExchange: TypeAlias = Callable[[int, str, int, int], None]
 """Called with every question and its answer: step, agent, bytes down and bytes up."""
 
 
-_CHOSEN = (
-    "; the method was chosen by the thresholds of these same data, which no proof accounts for"
-)
-"""What ``method="auto"`` adds to the assumption of the method that it chose."""
-
-
 def calibrate(
     agents: Mapping[str, npt.ArrayLike | Calibration | Outputs],
     *,
@@ -208,9 +202,7 @@ def calibrate(
             raise InputError(
                 'method="auto" needs the thresholds of all agents: name a method for masked sums'
             )
-        advised = _as_advised(cals, by=by, groups=groups, **options)
-        left = advised.guarantee.after_a_choice()
-        release = replace(advised, guarantee=left, assumption=f"{advised.assumption}{_CHOSEN}")
+        release = _as_advised(cals, by=by, groups=groups, **options)
     else:
         release = _one_round(cals, method, by=by, groups=groups, secure=secure, **options)
     _warn_of_infinite(release, cals)
@@ -388,9 +380,10 @@ def _as_advised(cals: Mapping[str, Calibration], **terms: Any) -> Release:
         )
     known = all(cal.labels is not None or not cal.n for cal in cals.values())
     labelled = known and terms["by"] != "label"  # a class by itself has no label distribution
-    return calibrate_as_advised(
+    release, _ = calibrate_as_advised(
         lambda chosen: _one_round(cals, chosen, **terms), labelled=labelled, target=target
     )
+    return release
 
 
 def run(

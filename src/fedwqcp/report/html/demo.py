@@ -37,6 +37,7 @@ from fedwqcp.report.html.page import (
     distinct,
     name_list,
     number,
+    sentence,
     verdict_rule,
 )
 from fedwqcp.report.terminal import advised, closing, row_name, simulated_cells
@@ -139,8 +140,6 @@ def _meaning(results: Results) -> Section:
 
 def _best(results: Results, act: str) -> Section:
     """Say what to use, why, and what all methods gave."""
-    advice = results.advice(act)
-    lines = advice.text.split(". ")[2:]
     said = [closing(results), advised(results)] if act == "four" else [advised(results, act)]
     word = "Best method here" if act == "four" else "Advised here"
     blocks: list[Block] = [Text(said, "plain", word)]
@@ -159,16 +158,14 @@ def _best(results: Results, act: str) -> Section:
     if act == "clinics":
         says = "The advice knows what was sent, and no test patient: compare the lengths below."
         blocks.append(Text([says]))
-    blocks += [
-        _comparison(results, act),
-        Text([f"{line.rstrip('.')}." for line in lines], title="What else the library says"),
-    ]
+    said_by_library = Text([sentence(results.advice(act).text)], title="What the library says")
+    blocks += [_comparison(results, act), said_by_library]
     return Section("best", "Which method?", "", blocks)
 
 
 def _newcomer(results: Results) -> Section:
     """Say what can be promised to a hospital that joins without labels."""
-    least, advice = round(1 / results.alpha) - 1, results.advice("joins").text
+    least, advice = round(1 / results.alpha) - 1, sentence(results.advice("joins").text)
     lines = [
         "Each hospital is left out in turn: it has a model and no labelled calibration patients, "
         "and uses the threshold of the other three.",
@@ -182,7 +179,7 @@ def _newcomer(results: Results) -> Section:
     blocks: list[Block] = [
         Text([labels], "plain", "Best method here"),
         Text(lines),
-        Text([advice[:1].upper() + advice[1:]], title="Advised if a fifth hospital joins"),
+        Text([advice], title="Advised if a fifth hospital joins"),
         _comparison(results, "joins"),
         *_simulated(results),
     ]
