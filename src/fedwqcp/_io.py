@@ -279,8 +279,7 @@ def to_struct(table: Mapping[str, object], kind: type[T], source: str) -> T:
     if key not in table:
         raise InputError(f"{source}: {reason}")
     (about,) = filter(None, (getattr(part, "description", "") for part in types[key].__metadata__))
-    got = dict.fromkeys((type(table[key]).__name__, shown(table[key])))  # such as "str 'ten'"
-    told = f", got {' '.join(got)}" if place == key else ""
+    told = f", got {shown(table[key])}" if place == key else ""
     raise InputError(f"{source}: {key} must be {about}{told}")
 
 

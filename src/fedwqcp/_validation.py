@@ -336,7 +336,13 @@ def as_alpha(alpha: object) -> float:
     return value
 
 
-def as_usual_alpha(alpha: object, *, allow_large: bool = False) -> float:
+ALLOW_LARGE = ("allow_large_alpha=True", "--allow-large-alpha")
+"""How a level above 0.5 is allowed, in Python and at the command line."""
+
+
+def as_usual_alpha(
+    alpha: object, *, allow_large: bool = False, cure: tuple[str, str] = ALLOW_LARGE
+) -> float:
     """Return a miscoverage level; one above 0.5 is most likely a coverage, and refused."""
     value = as_alpha(alpha)
     if value > 0.5 and not allow_large:
@@ -344,7 +350,7 @@ def as_usual_alpha(alpha: object, *, allow_large: bool = False) -> float:
         raise InputError(
             f"alpha must be at most 0.5, got {value:g} ({_miscoverage(100 * value)}; if {covers:g} "
             "% coverage is what you want, pass {cure})",
-            cure=("allow_large_alpha=True", "--allow-large-alpha"),
+            cure=cure,
         )
     return value
 

@@ -344,8 +344,8 @@ def test_a_roster(tmp_path):
         ("quorum = 1", "must list the agents"),
         ('agents = ["a"]\nquorom = 1', "unknown key 'quorom'; did you mean 'quorum'"),
         ('agents = ["a"]\nzzz = 1', "unknown key 'zzz'; known"),
-        ('agents = "a"', "agents must be a list of names, got str"),
-        ('agents = ["a"]\nquorum = true', "quorum must be an integer, got bool"),
+        ('agents = "a"', "agents must be a list of names, got 'a'"),
+        ('agents = ["a"]\nquorum = true', "quorum must be an integer, got True"),
         ("agents = [", "must be a TOML file"),
     ],
 )

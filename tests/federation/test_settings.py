@@ -59,6 +59,18 @@ def test_classes_may_be_named():
 
 def test_a_large_level_needs_an_allowance():
     assert round_of({**BASE, "alpha": 0.9, "allow-large-alpha": True}).alphas == (0.9,)
+    with pytest.raises(InputError, match="pass allow-large-alpha = true") as caught:
+        round_of({**BASE, "alpha": 0.9})
+    assert "allow-large-alpha = true" in caught.value.by_files
+
+
+def test_settings_may_be_a_table_as_over_flare():
+    flat = {"method-setting.overflow": "clip", "score-setting.randomized": False}
+    table = {"method-setting": {"overflow": "clip"}, "score-setting": {"randomized": False}}
+    of_both = [round_of({**BASE, **stated}) for stated in (flat, table)]
+    assert of_both[0].method.settings["overflow"] == "clip"
+    assert of_both[0].method == of_both[1].method
+    assert of_both[0].score == of_both[1].score
 
 
 def test_numbers_with_commas_are_a_tuple():
@@ -83,7 +95,14 @@ def test_the_target_is_a_term_of_the_round(typed):
     ("change", "says"),
     [
         ({"agents": ""}, "at least one"),
-        ({"aplha": 0.1}, "unknown key 'aplha'"),
+        ({"aplha": 0.1}, "the run configuration: unknown key 'aplha'; did you mean 'alpha'"),
+        ({"allow-large-alpha": "true"}, "allow-large-alpha must be true or false, got 'true'"),
+        ({"agents": 3.5}, "agents must be text"),
+        ({"method": 1}, "method must be text, got 1"),
+        ({"method-setting.overflow": ["clip"]}, "method-setting must be numbers, text"),
+        ({"method-setting": "clip"}, "method-setting must be numbers, text.*, got 'clip'"),
+        ({"method-setting": 1, "method-setting.overflow": "clip"}, "unknown key 'method-setting.o"),
+        ({"metod-setting.overflow": "clip"}, "unknown key 'metod-setting.overflow'"),
         ({"alpha": "much"}, "alpha must be a number"),
         ({"alpha": "0.1,0.9"}, "for 90 % coverage write 0.1"),
         ({"method": "auto"}, "open a first round with 'fedwq-cp', then run `fedwqcp advise`"),

@@ -18,6 +18,7 @@ from msgspec import Meta
 from fedwqcp import methods, scores
 from fedwqcp._io import exists, load_toml
 from fedwqcp._validation import (
+    ALLOW_LARGE,
     Floats,
     as_classes,
     as_usual_alpha,
@@ -152,7 +153,10 @@ def choose_score(score: str | Score) -> Choice:
 
 
 def as_alphas(
-    alpha: float | Sequence[float] | Floats, *, allow_large: bool = False
+    alpha: float | Sequence[float] | Floats,
+    *,
+    allow_large: bool = False,
+    cure: tuple[str, str] = ALLOW_LARGE,
 ) -> tuple[float, ...]:
     """Return one or several miscoverage levels as a tuple; above 0.5 only if allowed."""
     given = plain(alpha)
@@ -160,7 +164,7 @@ def as_alphas(
     levels = given if several else (given,)
     if not levels:
         raise InputError("alpha must be at least one level, got none")
-    return tuple(as_usual_alpha(each, allow_large=allow_large) for each in levels)
+    return tuple(as_usual_alpha(each, allow_large=allow_large, cure=cure) for each in levels)
 
 
 def set_rule(rule: str, allow_empty: bool) -> Rule:

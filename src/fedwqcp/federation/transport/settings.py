@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import Meta
 
 from fedwqcp import methods, scores
+from fedwqcp._io import to_struct
 from fedwqcp.errors import InputError
 from fedwqcp.federation.plan import (
     as_alphas,
@@ -23,12 +27,59 @@ from fedwqcp.wire.messages import Round
 
 N = TypeVar("N")
 
-_KEYS = {
-    "agents", "alpha", "method", "score", "rule", "by", "groups", "quorum", "max-n", "n-classes",
-    "classes", "deadline", "grace", "records", "nodes", "secure", "score-low", "score-high",
-    "keys", "allow-large-alpha", "allow-empty", "target",
-}  # fmt: skip
-_PREFIXES = ("method-setting.", "score-setting.")
+_Text: TypeAlias = Annotated[str, Meta(description="text")]
+_Names: TypeAlias = Annotated[str, Meta(description="text, with commas where there are several")]
+_Flag: TypeAlias = Annotated[bool, Meta(description="true or false")]
+_Whole: TypeAlias = Annotated[int, Meta(description="a whole number")]
+_Number: TypeAlias = Annotated[int | float, Meta(description="a number")]
+_Numbers: TypeAlias = Annotated[
+    str | int | float, Meta(description="a number or text, with commas where there are several")
+]
+_Settings: TypeAlias = Annotated[
+    dict[str, bool | int | float | str], Meta(description="numbers, text, true or false by name")
+]
+_GROUPS = ("method-setting", "score-setting")
+
+
+class RunConfig(msgspec.Struct, frozen=True, rename="kebab"):
+    """What a run configuration may state; `round_of` says what it means."""
+
+    agents: _Names = ""
+    alpha: _Numbers = 0.1
+    method: _Text = "fedwq-cp"
+    score: _Text = "aps"
+    rule: _Text = "leq"
+    by: _Text = ""
+    groups: _Names = ""
+    target: _Numbers = "own"
+    quorum: _Whole = 0
+    max_n: _Whole = Round.max_n
+    n_classes: _Whole = 0
+    classes: _Names = ""
+    keys: _Names = ""
+    nodes: _Names = ""
+    records: _Text = "records"
+    deadline: _Number = Timeouts.deadline
+    grace: _Number = Timeouts.grace
+    secure: _Flag = False
+    score_low: _Number = 0.0
+    score_high: _Number = 0.0
+    allow_large_alpha: _Flag = False
+    allow_empty: _Flag = True
+    method_setting: _Settings = msgspec.field(default_factory=dict)
+    score_setting: _Settings = msgspec.field(default_factory=dict)
+
+    @classmethod
+    def of(cls, config: Mapping[str, object]) -> RunConfig:
+        """Read a configuration; settings are ``method-setting.NAME``, or a table of them."""
+        table: dict[str, Any] = {key: config[key] for key in config if "." not in key}
+        for key in config.keys() - table.keys():
+            group, _, name = key.partition(".")
+            if group in _GROUPS and isinstance(held := table.get(group, {}), Mapping):
+                table[group] = {**held, name: config[key]}
+            else:
+                table[key] = config[key]
+        return to_struct(table, cls, "the run configuration")
 
 
 def round_of(config: Mapping[str, object]) -> Round:
@@ -55,40 +106,31 @@ def round_of(config: Mapping[str, object]) -> Round:
     InputError
         If a key of one of these groups is unknown, or a value is wrong.
     """
-    for key in config:
-        if key not in _KEYS and not key.startswith(_PREFIXES):
-            raise InputError(
-                f"unknown key {key!r} in the run configuration; known: "
-                f"{', '.join(sorted(_KEYS))}, {', '.join(part + 'NAME' for part in _PREFIXES)}"
-            )
-    agents = _split(config.get("agents", ""))
-    allow_empty = config.get("allow-empty", True)
-    if not isinstance(allow_empty, bool):
-        raise InputError(f"allow-empty must be true or false, got {allow_empty!r}")
-    classes, n_classes = named_classes(
-        _split(config.get("classes", "")), _whole("n-classes", config.get("n-classes", 0)) or None
-    )
-    method = methods.get(str(config.get("method", "fedwq-cp")), **_settings(config, _PREFIXES[0]))
-    score = scores.get(str(config.get("score", "aps")), **_settings(config, _PREFIXES[1]))
+    given = RunConfig.of(config)
+    agents = _split(given.agents)
+    classes, n_classes = named_classes(_split(given.classes), given.n_classes or None)
+    method = methods.get(given.method, **_settings(given.method_setting))
+    score = scores.get(given.score, **_settings(given.score_setting))
     return Round(
         id=new_id(),
         method=choose_method(method),
         score=choose_score(score),
         alphas=as_alphas(
-            [_number("alpha", part) for part in _split(config.get("alpha", 0.1))],
-            allow_large=config.get("allow-large-alpha", False) is True,
+            [_number("alpha", part) for part in _split(given.alpha)],
+            allow_large=given.allow_large_alpha,
+            cure=("allow-large-alpha = true",) * 2,
         ),
         agents=agents,
-        quorum=_whole("quorum", config.get("quorum", 0)) or len(agents),
-        max_n=_whole("max-n", config.get("max-n", Round.max_n)),
-        rule=set_rule(str(config.get("rule", "leq")), allow_empty),
+        quorum=given.quorum or len(agents),
+        max_n=given.max_n,
+        rule=set_rule(given.rule, given.allow_empty),
         key=new_id(),
         n_classes=n_classes,
         classes=classes,
-        by=str(config.get("by", "")) or None,
-        groups=_split(config.get("groups", "")),
-        keys=_keys(config.get("keys", "")),
-        target=as_target(str(config.get("target", "own"))),
+        by=given.by or None,
+        groups=_split(given.groups),
+        keys=_keys(given.keys),
+        target=as_target(str(given.target)),
     )
 
 
@@ -105,10 +147,8 @@ def timeouts_of(config: Mapping[str, object]) -> Timeouts:
     Timeouts
         With the defaults for what is left out.
     """
-    return Timeouts(
-        deadline=_number("deadline", config.get("deadline", Timeouts.deadline)),
-        grace=_number("grace", config.get("grace", Timeouts.grace)),
-    )
+    given = RunConfig.of(config)
+    return Timeouts(_number("deadline", given.deadline), _number("grace", given.grace))
 
 
 def nodes_of(config: Mapping[str, object], node_of: Callable[[str], N]) -> dict[str, N] | None:
@@ -117,7 +157,7 @@ def nodes_of(config: Mapping[str, object], node_of: Callable[[str], N]) -> dict[
     `node_of` reads how the engine names a node. None where the configuration names none.
     """
     found: dict[str, N] = {}
-    for entry in _split(config.get("nodes", "")):
+    for entry in _split(RunConfig.of(config).nodes):
         name, equals, node = entry.partition("=")
         try:
             found[name.strip()] = node_of(node.strip())
@@ -135,25 +175,18 @@ def secure_of(config: Mapping[str, object]) -> bool | tuple[float, float]:
 
     ``score-low`` and ``score-high`` state it where the score has none (both 0: its own).
     """
-    secure = config.get("secure", False)
-    if not isinstance(secure, bool):
-        raise InputError(f"secure must be true or false, got {secure!r}")
-    bounds = []
-    for key in ("score-low", "score-high"):
-        value = config.get(key, 0.0)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise InputError(f"score-low and score-high must be numbers, got {value!r}")
-        bounds.append(_number(key, value))
-    return (bounds[0], bounds[1]) if secure and any(bounds) else secure
+    given = RunConfig.of(config)
+    low, high = _number("score-low", given.score_low), _number("score-high", given.score_high)
+    return (low, high) if given.secure and (low or high) else given.secure
 
 
-def _split(value: object) -> tuple[str, ...]:
+def _split(value: str | float) -> tuple[str, ...]:
     """Read a list with commas."""
     text = unicodedata.normalize("NFC", str(value))
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def _keys(value: object) -> dict[str, str]:
+def _keys(value: str) -> dict[str, str]:
     """Read public keys by agent."""
     pairs = [entry.partition("=") for entry in _split(value)]
     if len({name.strip() for name, _, _ in pairs}) != len(pairs):
@@ -161,30 +194,18 @@ def _keys(value: object) -> dict[str, str]:
     return {name.strip(): key.strip() for name, _, key in pairs}
 
 
-def _number(name: str, value: object) -> float:
+def _number(name: str, value: str | float) -> float:
     try:
         return float(str(value))
     except ValueError:
         raise InputError(f"{name} must be a number, got {value!r}") from None
 
 
-def _whole(name: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InputError(f"{name} must be a whole number, got {value!r}")
-    return value
-
-
-def _settings(config: Mapping[str, object], prefix: str) -> dict[str, Setting]:
-    """Collect the settings of a method or score; numbers with commas are a tuple."""
-    found: dict[str, Setting] = {}
-    for key, value in config.items():
-        if not key.startswith(prefix):
-            continue
-        name = key.removeprefix(prefix).replace("-", "_")
-        if isinstance(value, str) and "," in value:
-            found[name] = tuple(_number(key, entry) for entry in _split(value))
-        elif isinstance(value, bool | int | float | str):
-            found[name] = value
-        else:
-            raise InputError(f"{key} must be a number or text, got {value!r}")
-    return found
+def _settings(given: Mapping[str, bool | int | float | str]) -> dict[str, Setting]:
+    """Return the settings of a method or score; numbers with commas are a tuple."""
+    return {
+        name.replace("-", "_"): tuple(_number(name, part) for part in _split(value))
+        if isinstance(value, str) and "," in value
+        else value
+        for name, value in given.items()
+    }

@@ -11,7 +11,13 @@ from flwr.serverapp import Grid, ServerApp
 from fedwqcp.federation.secure import secure_round
 from fedwqcp.federation.transport.flower.messages import GridCarrier
 from fedwqcp.federation.transport.session import Session, SessionResult, Timeouts
-from fedwqcp.federation.transport.settings import nodes_of, round_of, secure_of, timeouts_of
+from fedwqcp.federation.transport.settings import (
+    RunConfig,
+    nodes_of,
+    round_of,
+    secure_of,
+    timeouts_of,
+)
 from fedwqcp.wire.messages import Round
 
 
@@ -60,7 +66,7 @@ def calibrate_as(
         The release, and who has it.
     """
     round = round_of(config)
-    records = str(config.get("records", "records"))
+    records = RunConfig.of(config).records
     return calibrate(
         grid,
         round,

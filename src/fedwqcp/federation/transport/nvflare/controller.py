@@ -22,7 +22,13 @@ from nvflare.apis.signal import Signal
 from fedwqcp.errors import FedwqcpError, InputError, RoundError, traced
 from fedwqcp.federation.transport.messages import NodeId, Reply, Request, new_nonce
 from fedwqcp.federation.transport.session import Carrier, Session, SessionResult, Timeouts
-from fedwqcp.federation.transport.settings import nodes_of, round_of, secure_of, timeouts_of
+from fedwqcp.federation.transport.settings import (
+    RunConfig,
+    nodes_of,
+    round_of,
+    secure_of,
+    timeouts_of,
+)
 from fedwqcp.wire.messages import ascii_name
 
 RECORD = "fedwqcp"
@@ -54,17 +60,6 @@ class CalibrationController(Controller):
         super().__init__(task_check_period)
         self.terms = terms  # FLARE looks for arguments under their own names
 
-    @property
-    def config(self) -> dict[str, object]:
-        """The terms with flat keys: FLARE makes a table of ``method-setting.overflow``."""
-        flat: dict[str, object] = {}
-        for key, value in self.terms.items():
-            if isinstance(value, Mapping):
-                flat |= {f"{key}.{name}": each for name, each in value.items()}
-            else:
-                flat[key] = value
-        return flat
-
     def start_controller(self, fl_ctx: FLContext) -> None:
         """Nothing to prepare."""
 
@@ -82,14 +77,14 @@ class CalibrationController(Controller):
 
     def calibrate(self, abort_signal: Signal, fl_ctx: FLContext) -> SessionResult:
         """Run the round that the terms state."""
-        config = self.config
+        config = self.terms  # settings of method and score are tables here
         if secure_of(config):
             raise InputError(
                 "secure must be false over NVIDIA FLARE: masked sums need SecAgg+, which only the "
                 "Flower transport has"
             )
         round, timeouts = round_of(config), timeouts_of(config)
-        records = str(config.get("records", "records"))
+        records = RunConfig.of(config).records
         home = Path(str(fl_ctx.get_prop(FLContextKey.WORKSPACE_ROOT, ".")))
         return Session(
             TaskCarrier(self, abort_signal, fl_ctx, timeouts),
