@@ -9,7 +9,12 @@ from nvflare.fuel.utils.config_factory import ConfigFactory
 from nvflare.private.fed.app.default_app_validator import DefaultAppValidator
 
 from fedwqcp.errors import InputError
-from fedwqcp.federation.transport.nvflare.deployment import PACKAGE, allow, new_job
+from fedwqcp.federation.transport.nvflare.deployment import (
+    CONTROLLER,
+    EXECUTOR,
+    allow,
+    new_job,
+)
 from fedwqcp.federation.transport.settings import nodes_of, round_of, timeouts_of
 from fedwqcp.federation.transport.site import load_settings
 
@@ -23,7 +28,7 @@ def test_the_job_is_whole_its_terms_are_sound_and_it_brings_no_code(tmp_path):
         assert DefaultAppValidator(side).validate(str(app)) == ("", {}), "no `byoc` among these"
     server = ConfigFactory.load_config("config_fed_server.json", [str(app / "config")]).to_dict()
     (workflow,) = server["workflows"]
-    assert workflow["path"].startswith(PACKAGE)
+    assert workflow["path"] == CONTROLLER
     terms = workflow["args"]["terms"]
     round = round_of(terms)
     assert (round.agents, round.quorum) == (("st-mary", "lakeside", "north"), 3)
@@ -66,7 +71,7 @@ def test_a_kit_allows_our_classes_alone_and_nobody_to_bring_code(tmp_path):
         "fedwqcp.toml",
     ]
     held = json.loads((site / "local" / "resources.json").read_text())
-    assert held["class_allow_list"] == [PACKAGE]
+    assert held["class_allow_list"] == [CONTROLLER, EXECUTOR]
     assert held["class_list_enforcement_mode"] == "enforce"
     assert held["allow_log_streaming"] is False
     assert held["components"] == [{"id": "resource_manager"}]

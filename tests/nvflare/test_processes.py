@@ -139,11 +139,15 @@ def test_so_does_that_of_every_other_method(federation, root, method):
 
 @pytest.mark.parametrize(
     ("executor", "reason"),
-    [("mine.Mine", "BYOC not permitted"), ("json.JSONDecoder", "is not in allow_list")],
+    [
+        ("mine.Mine", "BYOC not permitted"),
+        ("json.JSONDecoder", "is not in allow_list"),
+        (f"{FlareFederation.__module__}.FlareFederation", "is not in allow_list"),
+    ],
 )
 def test_a_job_that_brings_code_is_refused(federation, root, executor, reason):
-    """Each site refuses by itself, also a class of someone else's that it has installed."""
-    folder = write_job(root / executor.partition(".")[0], {"agents": ",".join(SITES)})
+    """Each site refuses by itself, also other classes that it has installed, ours too."""
+    folder = write_job(root / executor.rpartition(".")[2], {"agents": ",".join(SITES)})
     client = folder / "app" / "config" / "config_fed_client.json"
     config = json.loads(client.read_text())
     config["executors"][0]["executor"] = {"path": executor}

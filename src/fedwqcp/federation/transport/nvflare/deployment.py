@@ -31,8 +31,9 @@ from fedwqcp.federation.transport.deployment import (
 
 HOST = "localhost"
 """Everything stays on this machine."""
-PACKAGE = "fedwqcp.federation.transport.nvflare"
-"""Prefix of the classes that a startup kit allows."""
+CONTROLLER = "fedwqcp.federation.transport.nvflare.controller.CalibrationController"
+EXECUTOR = "fedwqcp.federation.transport.nvflare.executor.CalibrationExecutor"
+"""The classes that a startup kit allows: one of a coordinator, one of a site."""
 SERVER = "coordinator"
 ADMIN = "lead@fedwqcp.local"
 """Who submits jobs; FLARE's role ``lead`` may by default bring code, and our kits refuse it."""
@@ -61,7 +62,7 @@ def new_job(folder: Path) -> tuple[Path, ...]:
 
 
 def allow(kit: Path) -> tuple[Path, ...]:
-    """Let a startup kit run the classes of this package, no others, and no code of a job.
+    """Let a startup kit run two classes of this package, no others, and no code of a job.
 
     Writes ``local/resources.json`` (the allow-list, and no streaming of logs to the coordinator),
     ``local/authorization.json`` (nobody may bring code, or list and read the kit's files from
@@ -75,7 +76,7 @@ def allow(kit: Path) -> tuple[Path, ...]:
     held = json.loads(read(current if exists(current) else given))
     held |= {
         "class_list_enforcement_mode": "enforce",
-        "class_allow_list": [PACKAGE],
+        "class_allow_list": [CONTROLLER, EXECUTOR],
         "allow_log_streaming": False,
     }
     held["components"] = [c for c in held["components"] if c.get("id") != "site_log_streamer"]
@@ -148,7 +149,7 @@ def write_job(folder: Path, terms: Mapping[str, object]) -> Path:
         "workflows": [
             {
                 "id": "calibrate",
-                "path": f"{PACKAGE}.controller.CalibrationController",
+                "path": CONTROLLER,
                 "args": {"terms": dict(terms)},
             }
         ],
