@@ -22,7 +22,8 @@ import numpy as np
 import fedwqcp as fw
 from fedwqcp_lab.comparison import display_title
 from fedwqcp_lab.results import Result, read_results
-from fedwqcp_lab.studies.stress import StressResult, journal_of, size_at
+from fedwqcp_lab.studies.scale import size_at
+from fedwqcp_lab.studies.stress import StressResult, journal_of
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results" / "beyond"

@@ -34,6 +34,7 @@ from fedwqcp_lab.datasets.loading import TRAIN_SHARE
 from fedwqcp_lab.experiment import load, paper
 from fedwqcp_lab.results import read_results
 from fedwqcp_lab.studies import own, stress
+from fedwqcp_lab.studies import scale as scale_study
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS, DOCS = ROOT / "results", ROOT / "docs"
@@ -195,8 +196,8 @@ def test_the_figure_of_scale_is_what_its_records_give(tmp_path):
     drawn_by = re.search(r"<dc:title>Matplotlib v([^,]+),", kept.read_text())[1]
     if drawn_by != matplotlib.__version__:
         pytest.skip(f"drawn by matplotlib {drawn_by}; another one may place ink elsewhere")
-    lines = [line for line in scale_lines() if line.preset == stress.MAIN]
-    stress.draw_scale(lines, tmp_path / "scale", [".svg"])
+    lines = [line for line in scale_lines() if line.preset == own.MAIN]
+    scale_study.draw_scale(lines, tmp_path / "scale", [".svg"])
     assert (tmp_path / "scale.svg").read_bytes() == kept.read_bytes()
 
 
@@ -275,8 +276,8 @@ def tabular_lines():
 @cache
 def page_tables_of_scale():
     """Return the tables of the page on scale."""
-    tabular = dict(stress.scale_tables(tabular_lines()))["datasets"]
-    return {**dict(stress.scale_tables(scale_lines())), "tabular": tabular}
+    tabular = dict(scale_study.tables(tabular_lines()))["datasets"]
+    return {**dict(scale_study.tables(scale_lines())), "tabular": tabular}
 
 
 @cache
@@ -706,7 +707,7 @@ def more(ratio):
 def scale():
     """Yield what the page on scale says in words."""
     t, spent, study = page_tables_of_scale(), seconds(), stress.load(Path("scale.toml"))
-    distinct, level = study.distinct, 1 - stress.LEVEL
+    distinct, level = study.distinct, 1 - scale_study.LEVEL
     lines = scale_lines()
     coverage = {row["varied"]: row for row in parsed(t["coverage"])}
 
@@ -761,7 +762,7 @@ def scale():
         f"{rises[1][0]} to"
     )
     yield f"to {rises[1][1]} of the shared"
-    yield f"alpha = {stress.LEVEL}, randomised APS; median"
+    yield f"alpha = {scale_study.LEVEL}, randomised APS; median"
     yield (
         f"{spent['scale']} s in two stretches of three processes, and "
         f"{spent['scale: 1000 agents']} s for"
@@ -810,7 +811,7 @@ def scale():
         "stays within 0.01 of it in every row up to a hundred agents, and within 0.02 at a "
         "thousand."
     )
-    yield f"covers {stress.MATCHED:.2f}; in brackets"
+    yield f"covers {scale_study.MATCHED:.2f}; in brackets"
     yield f"between alpha = {levels[0]} and {levels[-1]}."
     shared = ("max-cp", "fedwq-cp", "fcp", "fedcp-qq")
     mine = [more(rows[SIX, "own", "worst"][m].split()[0]) for m in shared]
@@ -826,8 +827,8 @@ def scale():
     )
     yield f"covers {worst(TWENTY, 'fcp')} where that of `max-cp` covers {worst(TWENTY, 'max-cp')}."
     yield (
-        f"randomised APS at alpha = {stress.LEVEL}, and size beside it at equal coverage "
-        f"({stress.MATCHED:.2f})."
+        f"randomised APS at alpha = {scale_study.LEVEL}, and size beside it at equal coverage "
+        f"({scale_study.MATCHED:.2f})."
     )
 
     digits, tumours = map(training.embedded_dataset, ("digits", "breast-cancer"))
@@ -840,7 +841,7 @@ def scale():
     heart = next(r for r in own_studies()[0] if r.dataset == "heart").tested
     tested = len(digits.test_inputs), len(tumours.test_inputs), sum(heart)
     yield f"({tested[0]}, {tested[1]} and {tested[2]} rows)"
-    noise = [sqrt(level * stress.LEVEL / n) for n in (min(tested), min(heart))]
+    noise = [sqrt(level * scale_study.LEVEL / n) for n in (min(tested), min(heart))]
     yield f"known to about {noise[0]:.2f}, and to {noise[1]:.2f} at the smallest hospital"
     hospitals = cell(t["tabular"], "fedwq-cp: worst, size", HEART).split(", ")[0]
     yield f"the worst at {hospitals} where"
@@ -870,7 +871,7 @@ def scale():
         x.worst
         for x in lines
         if (x.dataset, x.agents, x.method) == ("tissuemnist", 1000, "fedwq-cp")
-        and (x.preset, x.alpha, x.mix) == (stress.MAIN, stress.LEVEL, "own")
+        and (x.preset, x.alpha, x.mix) == (own.MAIN, scale_study.LEVEL, "own")
     ]
     yield f"where it covers {min(subset):.3f} to {max(subset):.3f},"
     yield f"varies less than a threshold from {fewest[0]} points"
@@ -889,14 +890,14 @@ def scale():
         f"{COUNT[len(halves) - 1]} datasets"
     )
     yield (
-        f"Matching at 0.85 or 0.92 instead of {stress.MATCHED:.2f}, or on seeds 0 and 1 against 2 "
-        "to 4,"
+        f"Matching at 0.85 or 0.92 instead of {scale_study.MATCHED:.2f}, or on seeds 0 and 1 "
+        "against 2 to 4,"
     )
     yield (
         f"by more than {moved[0]:g} ({moved[1]:g} on shared data for FedWQ-CP, `fcp` and "
         f"`fedcp-qq`, {moved[2]:g} for"
     )
-    yield f"cannot reach {stress.MATCHED:.2f},"
+    yield f"cannot reach {scale_study.MATCHED:.2f},"
     noise = shown_by_exact_classes()
     low, high = min(noise, key=noise.get), max(noise, key=noise.get)
     assert (low, high) == ("dermamnist", "tissuemnist")
@@ -917,8 +918,8 @@ def fewer(factor, value):
     both = {
         (x.dataset, x.seed, x.method): x.worst
         for x in scale_lines()
-        if (x.factor, x.value, x.preset) == (factor, value, stress.MAIN)
-        and (x.alpha, x.mix) == (stress.LEVEL, "own")
+        if (x.factor, x.value, x.preset) == (factor, value, own.MAIN)
+        and (x.alpha, x.mix) == (scale_study.LEVEL, "own")
     }
     return {k[:2]: both[(*k[:2], "fedwq-cp")] < v for k, v in both.items() if k[2] == "split-cp"}
 
@@ -970,14 +971,14 @@ def shown_by_exact_classes():
 @cache
 def matched_elsewhere():
     """Return how far matched ratios move at other levels and seeds, and their most on two seeds."""
-    at_six = ("agents", 6, stress.MAIN)
+    at_six = ("agents", 6, own.MAIN)
     lines = [x for x in scale_lines() if (x.factor, x.value, x.preset) == at_six]
     halves = [[x for x in lines if (x.seed < 2) == first] for first in (True, False)]
     shared = ("fedwq-cp", "fcp", "fedcp-qq")
 
     def ratios(part, level, mix, methods):
-        with patch.object(stress, "MATCHED", level):
-            rows = parsed(dict(stress.scale_tables(part))["matched"])
+        with patch.object(scale_study, "MATCHED", level):
+            rows = parsed(dict(scale_study.tables(part))["matched"])
         (row,) = (r for r in rows if (r["tested on"], r["agent"]) == (mix, "worst"))
         return np.array([float(row[m].split()[0]) for m in methods or [*row][3:]])
 

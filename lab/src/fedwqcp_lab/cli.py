@@ -40,7 +40,7 @@ from fedwqcp_lab.datasets.loading import load as load_dataset
 from fedwqcp_lab.experiment import Experiment, embedded, load, paper, parse_seeds
 from fedwqcp_lab.pipeline import OnStep, Where, run
 from fedwqcp_lab.results import read_results
-from fedwqcp_lab.studies import byzantine, byzantine_tables, own, stress
+from fedwqcp_lab.studies import byzantine, byzantine_tables, own, scale, stress
 from fedwqcp_lab.tables import (
     explained_rows,
     method_summaries,
@@ -157,9 +157,11 @@ def stress_command(
     chosen = stress.load(config).quick() if quick else stress.load(config)
     chosen = replace(chosen, experiment=_narrowed(chosen.experiment, datasets, seeds))
     where = Where(out=out, data=data, outputs=outputs, device=device, jobs=jobs, executor=executor)
-    write_all = stress.write_figures if chosen.distinct is None else stress.write_scale
+    run_study, write_all = stress.run, stress.write_figures
+    if chosen.distinct is not None:
+        run_study, write_all = scale.run, scale.write_tables
     _study(
-        partial(stress.run, chosen, where, resume=resume),
+        partial(run_study, chosen, where, resume=resume),
         lambda: write_all(stress.journal_of(out).read(), out),
         Output(as_json),
     )
@@ -314,7 +316,7 @@ def tables(
         lines = stress.journal_of(results).read()
         if not any(line.mix == "own" for line in lines):
             raise InputError(f"{results} holds a stress study: fedwqcp-lab stress writes its table")
-        _written(stress.write_scale(lines, out or results / "tables"), as_json)
+        _written(scale.write_tables(lines, out or results / "tables"), as_json)
         return
     files = write(results, out or results / "tables", against=against == "published")
     output = Output(as_json)

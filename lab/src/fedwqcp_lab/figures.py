@@ -32,7 +32,8 @@ from fedwqcp_lab.comparison import (
 )
 from fedwqcp_lab.results import AgentPartition, Journal, Result, read_results
 from fedwqcp_lab.studies.own import MAIN
-from fedwqcp_lab.studies.stress import StressResult, draw_scale, draw_stress
+from fedwqcp_lab.studies.scale import draw_scale
+from fedwqcp_lab.studies.stress import StressResult, draw_stress
 
 Record = TypeVar("Record", Result, StressResult)
 

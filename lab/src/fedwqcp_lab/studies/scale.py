@@ -1,0 +1,615 @@
+"""The study of scale: every agent has a model of its own and is tested on its own distribution too.
+
+Federations are those of the stress study (``scale.toml``, ``tabular.toml``), each
+calibrated at several levels, so that methods can be compared at equal coverage.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from math import exp, log
+from pathlib import Path
+from statistics import fmean, geometric_mean, median
+from typing import Any, Literal
+
+import numpy as np
+
+from fedwqcp.errors import InputError
+from fedwqcp.files import write_atomic
+from fedwqcp.quantile import conformal_rank
+from fedwqcp.report.figures import STYLE, require_matplotlib, save_all
+from fedwqcp_lab import unit as units
+from fedwqcp_lab.comparison import display_title, markdown_table
+from fedwqcp_lab.datasets.embedded import by_mix, stream
+from fedwqcp_lab.datasets.loading import TRAIN_SHARE
+from fedwqcp_lab.evaluation import prepare
+from fedwqcp_lab.experiment import DatasetPlan, PresetPlan
+from fedwqcp_lab.pipeline import OnStep, Task, Where, silent, workers
+from fedwqcp_lab.results import make_out
+from fedwqcp_lab.studies.own import (
+    HEART,
+    HOSPITALS,
+    MAIN,
+    GroupedResult,
+    evaluate_row,
+    hospitals_unit,
+)
+from fedwqcp_lab.studies.stress import (
+    FACTORS,
+    LEAST,
+    LOGARITHMIC,
+    DistinctModels,
+    Point,
+    Shape,
+    StressResult,
+    StressStudy,
+    begin,
+    federate,
+    line_style,
+    rows_of,
+    shape_of,
+    unique,
+)
+from fedwqcp_lab.training import (
+    ModelPool,
+    OnProgress,
+    TrainingData,
+    check_data,
+    embedded_dataset,
+    read_images,
+    train_pool,
+    train_small,
+)
+from fedwqcp_lab.unit import AgentOutputs, Floats, Numbers, Unit, UnitSetting
+
+EVEN = 1e6
+"""Dirichlet concentration at which all agents have the same label mix."""
+
+SMALL = ("digits", "breast-cancer")
+"""Datasets of scikit-learn, with its models."""
+
+LARGE = 100
+"""Federations of more agents are evaluated on few seeds."""
+
+LEVEL = 0.05
+"""Miscoverage level of the tables of distinct models."""
+
+MATCHED = 0.9
+"""Coverage of the worst agent at which sizes are compared."""
+
+SCALED = (
+    "split-cp",
+    "fedls-cp (own)",
+    "max-cp",
+    "fedwq-cp",
+    "fcp",
+    "fedcp-qq",
+    "fedls-cp (mixture)",
+    "cphet (own)",
+)
+"""Methods of these tables."""
+
+SCORED = ("split-cp", "fedls-cp (own)", "fedwq-cp", "fcp")
+"""Methods of the table of scores."""
+
+SHOWN: tuple[Point, ...] = (
+    ("agents", 6.0),
+    ("agents", 100.0),
+    ("rotation", 45.0),
+    ("temperature", 1.0),
+)
+"""Federations of the table of scores."""
+
+
+def run(
+    study: StressStudy, where: Where, *, resume: bool = False, on_step: OnStep | None = None
+) -> int:
+    """Train models of each dataset and seed, and evaluate its federations meanwhile."""
+    if study.distinct is None:
+        raise InputError("a study of scale must have a table [distinct]")
+    folder, todo, keep = begin(study, where, resume=resume)
+    report = on_step or silent
+    experiment, made, done = study.experiment, 0, 0
+    images = [plan for plan in experiment.datasets if plan.name != HOSPITALS]
+    check_data(images, where.data)
+    root = folder.outputs or folder.root / "outputs"
+    with workers(evaluate_levels, jobs=where.jobs, executor=where.executor) as pool:
+
+        def collect(*, wait: bool = False) -> None:
+            nonlocal done
+            for found in pool.finished(wait=wait):
+                what = keep(found)
+                done += 1
+                report("records", what, done / made)
+
+        def on_progress(what: str, share: float) -> None:
+            report("outputs", what, share)
+            collect()
+
+        for task, point, unit in _federations(study, study.distinct, todo, where, on_progress):
+            path = root / f"{task[0]}-{task[1]}-{point[0]}-{point[1]:g}"
+            units.save(unit, path)
+            for preset in experiment.presets:
+                pool.submit(path, study, point, preset)
+                made += 1
+        collect(wait=True)
+    shutil.rmtree(root, ignore_errors=True)
+    return made
+
+
+def distinct_federation(pool: ModelPool, plan: DatasetPlan, shape: Shape, seed: int) -> Unit:
+    """Give every agent a model of its own and equally many points, strong models first."""
+    source, rows = pool.source, pool.rows
+    strong = round(shape.strong * shape.agents)
+    kinds = ["strong"] * strong + ["weak"] * (shape.agents - strong)
+    names = tuple(f"{kind[0].upper()}{at}" for at, kind in enumerate(kinds))
+    labels = source.targets[rows.calibration].astype(np.int64)
+    test_labels = source.test_targets[pool.test_rows].astype(np.int64)
+    rng = stream(seed, plan.name, "distinct federation", shape.skew)
+    beta = shape.beta if shape.skew == "label" else EVEN
+    points = min(shape.points, len(labels) // shape.agents)
+    parts = by_mix(labels, shape.agents, points, rng, beta=beta)
+    held = rows.calibration[np.concatenate(parts)]  # each agent's points, one agent after another
+    owners = np.repeat(np.arange(shape.agents), points)
+    images, groups = source.inputs[held], source.targets[held].astype(np.int64)
+    test_groups, sites = test_labels, None
+    if shape.skew == "site":
+        order = rng.permutation(shape.agents)  # strong models are not the upright ones
+        sites = order / max(1, shape.agents - 1)
+        groups, test_groups = owners, rng.integers(shape.agents, size=len(test_labels))
+        images = _moved(images, sites[owners], shape)
+    outputs = []
+    for kind in dict.fromkeys(kinds):
+        own = [at for at, other in enumerate(kinds) if other == kind]
+        grid = np.stack([np.flatnonzero(owners == at) for at in own])
+        calibration = pool.logits(kind, images, grid)
+        test = pool.tests[kind][: len(own)]
+        if sites is not None:
+            moved = _moved(source.test_inputs[pool.test_rows], sites[test_groups], shape)
+            every = np.broadcast_to(np.arange(len(moved)), (len(own), len(moved)))
+            test = pool.logits(kind, moved, every)
+        scale = pool.temperatures[kind] if shape.temperature else np.ones(len(own))
+        for at, place in enumerate(own):
+            t = np.float32(scale[at])
+            outputs.append(AgentOutputs(names[place], calibration[at] / t, test[at] / t))
+    dataset = source.dataset
+    train = source.targets[rows.train].astype(np.int64)
+    setting = UnitSetting(
+        dataset=plan.name,
+        title=dataset.title,
+        status=source.status,
+        note=source.note,
+        task="classification",
+        n_classes=dataset.n_classes,
+        seed=seed,
+        device=pool.device,
+        agents=names,
+        owners=owners,
+        rows=held,
+        labels=source.targets[held].astype(np.int64),
+        test_labels=test_labels,
+        groups=groups,
+        test_groups=test_groups,
+        features=pool.components.of(images, np.arange(len(images))),
+        label_law=np.bincount(train, minlength=dataset.n_classes or 0) / len(train),
+        feature_law=pool.feature_law,
+    )
+    return Unit(setting, tuple(outputs))
+
+
+def evaluate_levels(
+    path: Path, study: StressStudy, point: Point, preset: PresetPlan
+) -> tuple[StressResult, ...]:
+    """Evaluate every method and level on one saved federation."""
+    unit = units.load(path)
+    scored = prepare(unit, preset)
+    lines: list[StressResult] = []
+    for found, plan in rows_of(study, len(unit.outputs)):
+        for level in study.levels if found.name == preset.name else ():
+            began = time.perf_counter()
+            record, row = evaluate_row(unit, scored, plan, level)
+            sent = fmean(row.release.bytes_up(name) for name in record.agents)
+            seconds = time.perf_counter() - began
+            lines += [
+                _grouped_summary(record, point, mix, sent, seconds) for mix in ("shared", "own")
+            ]
+    return tuple(lines)
+
+
+def tables(lines: Sequence[StressResult]) -> Iterator[tuple[str, str]]:
+    """Yield the tables of a study with distinct models, each with its name."""
+    cells = Cells(lines)
+    yield "coverage", markdown_table([*_coverage_rows(cells)])
+    yield "matched", markdown_table([*_matched_rows(cells)])
+    yield "gap", markdown_table([*_gap_rows(cells)])
+    yield "scores", markdown_table([*_score_rows(cells)])
+    yield "datasets", markdown_table([*_dataset_rows(cells)])
+
+
+class Cells:
+    """Records by dataset, point, preset, method, level and mix; figures are medians over seeds."""
+
+    def __init__(self, lines: Sequence[StressResult]) -> None:
+        self._lines: dict[tuple[Any, ...], list[StressResult]] = {}
+        self.titles = {x.dataset: display_title(x.title, x.status) for x in lines}
+        self.points = unique((x.factor, x.value) for x in lines)
+        self.points.sort(key=lambda point: ([*FACTORS].index(point[0]), point[1]))
+        self.presets = unique(x.preset for x in lines)
+        self.main = MAIN if MAIN in self.presets else self.presets[0]
+        self.levels = sorted({x.alpha for x in lines})
+        for x in lines:
+            key = x.dataset, (x.factor, x.value), x.preset, x.method, x.alpha, x.mix
+            self._lines.setdefault(key, []).append(x)
+
+    def datasets(self, point: Point, method: str = "split-cp") -> tuple[str, ...]:
+        """Return the datasets whose records have a point."""
+        row = point, self.main, method, LEVEL, "own"
+        return tuple(name for name in self.titles if (name, *row) in self._lines)
+
+    def fewest(self, point: Point) -> int:
+        """Return the fewest calibration points of an agent."""
+        return min(self.federation(name, point)[1] for name in self.datasets(point))
+
+    def federation(self, name: str, point: Point) -> tuple[int, int]:
+        """Return the agents of one dataset, and the fewest calibration points of one."""
+        own = self._lines[name, point, self.main, "split-cp", LEVEL, "own"]
+        return own[0].agents, min(x.fewest for x in own)
+
+    def median(self, what: str, *key: Any) -> float:
+        """Return the median over seeds of a field."""
+        return median(float(getattr(x, what)) for x in self._lines[key])
+
+    def matched(self, what: str, *key: Any) -> float | None:
+        """Return the size at the level where the agent in question covers `MATCHED`."""
+        name, point, preset, method, mix = key
+        return size_at(
+            {
+                level: (
+                    1 - self.median(what, name, point, preset, method, level, mix),
+                    self.median("size", name, point, preset, method, level, mix),
+                )
+                for level in self.levels
+            },
+            1 - MATCHED,
+        )
+
+
+def exact_worst(agents: int, n: int, alpha: float) -> float:
+    """Return what the worst agent covers in the median where each agent's own threshold is exact.
+
+    Coverage of an agent's own distribution is Beta(r, n + 1 - r) for continuous scores, and agents
+    are independent; test data without end.
+    """
+    from scipy.stats import beta
+
+    rank = conformal_rank(n, alpha)
+    return 1.0 if rank > n else float(beta.ppf(1 - 0.5 ** (1 / agents), rank, n + 1 - rank))
+
+
+def size_at(levels: Mapping[float, tuple[float, float]], missed: float) -> float | None:
+    """Return the size at which an agent misses this share, given miscoverage and size by level.
+
+    Between two levels log size is taken to be linear in log miscoverage; None beyond the levels and
+    where one of the two had every label in every set.
+    """
+    for (low, large), (high, small) in pairwise(levels.values()):
+        if low <= missed <= high and low > 0:
+            part = (log(missed) - log(low)) / (log(high) - log(low))
+            return exp((1 - part) * log(large) + part * log(small))
+    return None
+
+
+def write_tables(lines: Sequence[StressResult], out: Path) -> tuple[Path, ...]:
+    """Write the tables and the figure of a study with distinct models."""
+    require_matplotlib()
+    page = "\n\n".join(f"## {name}\n\n{table}" for name, table in tables(lines))
+    make_out(out)
+    write_atomic(out / "scale.md", f"# Distinct models, own distributions\n\n{page}\n".encode())
+    own = [line for line in lines if line.preset == MAIN]
+    return out / "scale.md", *draw_scale(own, out / "scale")
+
+
+def draw_scale(
+    lines: Sequence[StressResult], stem: Path, endings: Sequence[str] = (".svg", ".png")
+) -> tuple[Path, ...]:
+    """Draw the worst agent's coverage of its own distribution against every factor.
+
+    Medians over seeds, averaged over the datasets that have every value of the factor.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    cells = Cells(lines)
+    preset = cells.presets[0]
+    points_of = {name: [p for p in cells.points if p[0] == name] for name in FACTORS}
+    shared = {
+        name: set.intersection(*({*cells.datasets(p)} for p in points))
+        for name, points in points_of.items()
+        if len(points) > 1
+    }
+    by_factor = {name: points_of[name] for name, datasets in shared.items() if datasets}
+    with mpl.rc_context(STYLE):
+        figure = Figure((2.1 * len(by_factor) + 1, 3.2), layout="constrained")
+        panels = figure.subplots(1, max(1, len(by_factor)), sharey=True, squeeze=False)[0]
+        for panel, (factor, points) in zip(panels, by_factor.items(), strict=False):
+            panel.axhline(1 - LEVEL, color="0.6", linewidth=0.8)
+            names = shared[factor]
+            for place, method in enumerate(SCALED):
+                there = [p for p in points if names <= {*cells.datasets(p, method)}]
+                panel.plot(
+                    [p[1] for p in there],
+                    [
+                        fmean(
+                            cells.median("worst", n, p, preset, method, LEVEL, "own")
+                            for n in sorted(names)
+                        )
+                        for p in there
+                    ],
+                    **line_style(place),
+                    label=method,
+                )
+            panel.set_xscale("log" if factor in LOGARITHMIC else "linear")
+            panel.set_xlabel(f"{FACTORS[factor]}\n({len(names)} datasets)")
+        panels[0].set_ylabel("coverage of the worst agent")
+        handles, shown = panels[0].get_legend_handles_labels()
+        figure.legend(handles, shown, loc="outside upper center", ncols=4, frameon=False)
+        return save_all(figure, stem, endings)
+
+
+def _coverage_rows(cells: Cells) -> Iterator[list[str]]:
+    """Show the worst agent on its own distribution and on shared data, and sizes."""
+    heads = (f"{m}: own, shared, size" for m in SCALED)
+    yield ["varied", "datasets", "points", "exact", *heads]
+    for point in cells.points:
+        names = cells.datasets(point)
+        exact = fmean(exact_worst(*cells.federation(name, point), LEVEL) for name in names)
+        line = [_named(point), str(len(names)), str(cells.fewest(point)), f"{exact:.3f}"]
+        for method in SCALED:
+            if cells.datasets(point, method) != names:
+                line.append("")
+                continue
+            worst = [
+                fmean(cells.median("worst", n, point, MAIN, method, LEVEL, mix) for n in names)
+                for mix in ("own", "shared")
+            ]
+            sizes = _ratio(cells, point, MAIN, method)
+            line.append(", ".join([*(f"{x:.3f}" for x in worst), f"{sizes:.2f}"]))
+        yield line
+
+
+def _matched_rows(cells: Cells) -> Iterator[list[str]]:
+    """Show sizes beside split-cp's where each method's worst agent covers `MATCHED`."""
+    yield ["varied", "tested on", "agent", *(m for m in SCALED if m != "split-cp")]
+    for point in cells.points:
+        rows = [("own", "worst", "worst")]
+        if point[0] == "agents":
+            rows.append(("shared", "worst", "worst"))
+        if point[0] == "agents" and point[1] >= LARGE:
+            rows.append(("own", "low", "one in twenty"))
+        for mix, what, shown in rows:
+            line = [_named(point), mix, shown]
+            for method in SCALED[1:]:
+                pair = (MAIN, method), (MAIN, "split-cp")
+                line.append(_matched_ratio(cells, what, point, *pair, mix=mix))
+            yield line
+
+
+def _matched_ratio(
+    cells: Cells,
+    what: str,
+    point: Point,
+    row: tuple[str, str],
+    base: tuple[str, str],
+    *,
+    mix: str = "own",
+) -> str:
+    """Return the ratio of two rows' sizes at equal coverage, and on how many datasets."""
+    names = cells.datasets(point, row[1])
+    pairs = [
+        (cells.matched(what, n, point, *row, mix), cells.matched(what, n, point, *base, mix))
+        for n in names
+    ]
+    ratios = [own / other for own, other in pairs if own is not None and other is not None]
+    if not names:
+        return ""
+    return f"{geometric_mean(ratios):.2f} ({len(ratios)})" if ratios else "none"
+
+
+def _gap_rows(cells: Cells) -> Iterator[list[str]]:
+    """Show the mean distance from the level, own and shared."""
+    yield ["varied", *(f"{m}: own, shared" for m in SCALED)]
+    for point in cells.points:
+        names = cells.datasets(point)
+        line = [_named(point)]
+        for method in SCALED:
+            gaps = [
+                fmean(cells.median("gap", n, point, MAIN, method, LEVEL, mix) for n in names)
+                if cells.datasets(point, method) == names
+                else None
+                for mix in ("own", "shared")
+            ]
+            line.append("" if None in gaps else ", ".join(f"{gap:.3f}" for gap in gaps))
+        yield line
+
+
+def _score_rows(cells: Cells) -> Iterator[list[str]]:
+    """Show the worst agent under each score, and sizes beside randomised APS at equal coverage."""
+    yield ["varied", "score", *(f"{m}: worst, size, matched" for m in SCORED)]
+    for point in cells.points:
+        if point not in SHOWN:
+            continue
+        names = cells.datasets(point)
+        for preset in cells.presets:
+            line = [_named(point), preset]
+            for method in SCORED:
+                if cells.datasets(point, method) != names:
+                    line.append("")
+                    continue
+                worst = fmean(
+                    cells.median("worst", n, point, preset, method, LEVEL, "own") for n in names
+                )
+                ratio = _ratio(cells, point, preset, method, (MAIN, method))
+                same = _matched_ratio(cells, "worst", point, (preset, method), (MAIN, method))
+                line.append(f"{worst:.3f}, {ratio:.2f}, {same}")
+            yield line
+
+
+def _dataset_rows(cells: Cells) -> Iterator[list[str]]:
+    """Show the worst agent on its own distribution for every dataset at the points of the page."""
+    yield ["dataset", "varied", "points", *(f"{m}: worst, size" for m in SCALED)]
+    for name, title in cells.titles.items():
+        for point in cells.points:
+            if point[0] != "agents" or name not in cells.datasets(point):
+                continue
+            line = [title, _named(point), str(cells.federation(name, point)[1])]
+            for method in SCALED:
+                if name not in cells.datasets(point, method):
+                    line.append("")
+                    continue
+                worst, size = (
+                    cells.median(what, name, point, MAIN, method, LEVEL, "own")
+                    for what in ("worst", "size")
+                )
+                line.append(f"{worst:.3f}, {size:.2f}")
+            yield line
+
+
+def _ratio(
+    cells: Cells,
+    point: Point,
+    preset: str,
+    method: str,
+    base: tuple[str, str] = ("randomised APS", "split-cp"),
+) -> float:
+    """Return own-mix sizes beside those of another row, geometric mean over datasets."""
+    return geometric_mean(
+        cells.median("size", n, point, preset, method, LEVEL, "own")
+        / cells.median("size", n, point, *base, LEVEL, "own")
+        for n in cells.datasets(point)
+    )
+
+
+def _named(point: Point) -> str:
+    """Return a point as tables show it."""
+    return f"{point[0]} = {point[1]:g}"
+
+
+def _federations(
+    study: StressStudy,
+    distinct: DistinctModels,
+    todo: Mapping[Task, Sequence[Point]],
+    where: Where,
+    on_progress: OnProgress,
+) -> Iterator[tuple[Task, Point, Unit]]:
+    """Train the models of each dataset and seed, and yield its federations."""
+    experiment = study.experiment
+    tasks = [task for plan in experiment.datasets for task in todo if task[0] == plan.name]
+    plans = {plan.name: plan for plan in experiment.datasets}
+    source: TrainingData | None = None
+    read = ""
+    for at, (name, seed) in enumerate(tasks):
+
+        def tell(what: str, share: float, at: int = at) -> None:
+            on_progress(what, (at + share) / len(tasks))
+
+        plan, small = plans[name], name in SMALL
+        if name == HOSPITALS:
+            for point in todo[name, seed]:
+                if where.data is not None and point == ("agents", 4.0):
+                    yield (name, seed), point, hospitals_unit(where.data / HEART, seed)
+            continue
+        if source is None or read != name:
+            source, read = embedded_dataset(name) if small else read_images(plan, where.data), name
+        shapes = {point: shape_of(point, study.start) for point in todo[name, seed]}
+        shapes = {p: s for p, s in shapes.items() if _allowed(s, source, distinct, seed, small)}
+        if not shapes:
+            continue
+        most = max(shape.agents for shape in shapes.values())
+        if small:
+            half = (most + 1) // 2
+            tell(f"{name}: training seed {seed}", 0.0)
+            pool = train_small(source, plan, replace(experiment, strong=half, weak=half), seed)
+            for point, shape in shapes.items():
+                yield (name, seed), point, federate(pool, shape)
+            continue
+        models = train_pool(
+            source,
+            plan,
+            experiment,
+            seed,
+            models=most,
+            rows_each=distinct.rows,
+            share=distinct.calibration,
+            device=where.device,
+            on_progress=tell,
+        )
+        for point, shape in shapes.items():
+            yield (name, seed), point, distinct_federation(models, plan, shape, seed)
+
+
+def _allowed(
+    shape: Shape, source: TrainingData, distinct: DistinctModels, seed: int, small: bool
+) -> bool:
+    """Tell whether the data have points enough for a federation, and its seed is evaluated."""
+    share = 1 - TRAIN_SHARE if small else distinct.calibration
+    points = LEAST if shape.points == distinct.points else shape.points
+    enough = shape.agents * points <= int(len(source.inputs) * share)
+    return enough and (shape.agents <= LARGE or seed < distinct.large_seeds)
+
+
+def _moved(images: Numbers, strength: Floats, shape: Shape) -> Numbers:
+    """Turn and blur each image by its site's share of the strongest change."""
+    from scipy.ndimage import gaussian_filter, rotate
+
+    found = images.copy()
+    for share in np.unique(strength[strength > 0]):
+        own = strength == share
+        part = images[own].astype(np.float32)
+        if shape.rotation:
+            part = rotate(part, share * shape.rotation, axes=(1, 2), reshape=False, order=1)
+        if shape.blur:
+            width = share * shape.blur
+            part = gaussian_filter(part, (0, width, width, 0)[: part.ndim])
+        found[own] = np.rint(part.clip(0, 255)).astype(images.dtype)
+    return found
+
+
+def _grouped_summary(
+    record: GroupedResult, point: Point, mix: Literal["shared", "own"], sent: float, seconds: float
+) -> StressResult:
+    """Sum up one federation under one mix; four decimals are finer than test noise."""
+    covered = np.array(list(record.coverage(mix).values()))
+    level = 1 - record.alpha
+    counts = np.array(record.counts, dtype=float)
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    away = np.abs(shares - counts.sum(axis=0) / counts.sum()).sum(axis=1) / 2
+    weak = [c for name, c in zip(record.agents, covered, strict=True) if name.startswith("W")]
+    return StressResult(
+        dataset=record.dataset,
+        title=record.title,
+        status=record.status,
+        seed=record.seed,
+        factor=point[0],
+        value=point[1],
+        alpha=record.alpha,
+        preset=record.preset,
+        method=record.method,
+        agents=len(record.agents),
+        fewest=int(counts.sum(axis=1).min()),
+        gap=round(float(np.abs(covered - level).mean()), 4),
+        short=round(float(np.maximum(0, level - covered).mean()), 4),
+        worst=round(float(covered.min()), 4),
+        size=round(record.size(mix), 4),
+        weak=round(float(np.mean(weak)), 4) if weak else None,
+        bytes_up=round(sent),
+        mix=mix,
+        low=round(float(np.quantile(covered, 0.05)), 4),
+        skew=round(float(away.mean()), 3),
+        code=record.code,
+        device=record.device,
+        calibration_s=round(seconds, 1),
+    )
