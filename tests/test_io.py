@@ -2,14 +2,17 @@
 
 import os
 import resource
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fedwqcp import _io
-from fedwqcp._io import append_line
+from fedwqcp._io import append_line, to_toml
 from fedwqcp.errors import InputError
 
 
@@ -127,3 +130,17 @@ def test_files_are_asked_for_in_one_place() -> None:
         if path.name != "_io.py" and any(each in line for each in asked)
     ]
     assert [each for each in found if "transport/deployment.py" not in each] == []
+
+
+TEXT = st.text(st.characters(codec="utf-8"))
+VALUES = TEXT | st.booleans() | st.integers() | st.floats(allow_nan=False)
+
+
+@given(TEXT, VALUES | st.lists(VALUES))
+def test_toml_reads_what_was_written(key: str, value: object) -> None:
+    assert tomllib.loads(f"{to_toml(key)} = {to_toml(value)}\n") == {key: value}
+
+
+def test_toml_of_names_beyond_16_bits_and_of_paths(tmp_path: Path) -> None:
+    assert to_toml(["\U00020bb7", "a\U0001f600"]) == '["\U00020bb7", "a\U0001f600"]'
+    assert to_toml(tmp_path / "cal.npz") == f'"{tmp_path / "cal.npz"}"'

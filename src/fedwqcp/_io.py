@@ -258,6 +258,18 @@ def known_hint(name: str, known: Iterable[str]) -> str:
     return (f"; did you mean {near!r}?" if near else "") + f"; known: {', '.join(names)}"
 
 
+def to_toml(value: object) -> str:
+    """Write a flag, a number, a text (or what prints as one), or a list of these as TOML does."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(to_toml, value))}]"
+    # a text of JSON, but for letters beyond 16 bits, which JSON escapes as two
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
 def load_toml(path: Path, kind: type[T]) -> T:
     """Read a TOML file into a struct."""
     return to_struct(read_toml(path), kind, str(path))

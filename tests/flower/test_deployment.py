@@ -16,9 +16,10 @@ from federated import AGENTS, TIMEOUTS, app_with, finished, nodes, submitted
 import fedwqcp as fw
 from command_line import alarm_opens_a_round
 from engine import in_process
+from fedwqcp._io import to_toml
 from fedwqcp.federation.audit import audit
 from fedwqcp.federation.transport.deployment import round_ended, wait_until
-from fedwqcp.federation.transport.flower.deployment import FLWR, as_toml
+from fedwqcp.federation.transport.flower.deployment import FLWR
 from fedwqcp.wire.codec import encode
 
 pytestmark = pytest.mark.flower
@@ -153,7 +154,7 @@ def test_an_alarm_of_a_monitor_opens_a_round_that_runs_and_closes(federation, ro
     records, home = root / "records" / "alarm", federation.commands._env["FLWR_HOME"]
     monkeypatch.setenv("FLWR_HOME", home)
     terms = {"agents": ",".join(AGENTS), **TIMEOUTS, "records": records}
-    stated = shlex.quote(" ".join(f"{name}={as_toml(value)}" for name, value in terms.items()))
+    stated = shlex.quote(" ".join(f"{name}={to_toml(value)}" for name, value in terms.items()))
     command = f"{FLWR} run {root / 'my-app'} fed --format json -c {stated}"
     alarm_opens_a_round(root, AGENTS, command, records)
 

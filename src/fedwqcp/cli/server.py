@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Iterator, Sequence
@@ -14,7 +13,7 @@ from typing import Annotated
 import typer
 
 from fedwqcp import methods, scores
-from fedwqcp._io import exists, in_folder, is_file, is_folder, read
+from fedwqcp._io import exists, in_folder, is_file, is_folder, read, to_toml
 from fedwqcp.cli.output import (
     STATUS,
     AsJson,
@@ -399,16 +398,11 @@ def _roster(terms: Round) -> str:
     """Return the roster of a round, as a file says it."""
     classes = [] if terms.n_classes is None else [f"n_classes = {terms.n_classes}"]
     if terms.classes:
-        classes = [f"classes = {_toml(list(terms.classes))}"]
-    agents = _toml(list(terms.agents))
-    keys = [f"{_toml(name)} = {_toml(key)}" for name, key in terms.keys.items()]
+        classes = [f"classes = {to_toml(terms.classes)}"]
+    agents = to_toml(terms.agents)
+    keys = [f"{to_toml(name)} = {to_toml(key)}" for name, key in terms.keys.items()]
     table = ["[keys]", *keys] if keys else []
     return "\n".join([f"agents = {agents}", f"max_n = {terms.max_n}", *classes, *table])
-
-
-def _toml(value: str | list[str]) -> str:
-    """Write text, or a list of it, as TOML: JSON reads the same, but for escapes beyond 16 bits."""
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _next(record: Path) -> Path:

@@ -151,13 +151,6 @@ def json_of(command: Sequence[str | Path], folder: Path, env: Mapping[str, str])
     return found if isinstance(found, dict) else {}
 
 
-def as_toml(value: object) -> str:
-    """Write a value as TOML does."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value) if isinstance(value, int | float) else json.dumps(str(value))
-
-
 def free_ports(count: int) -> tuple[int, ...]:
     """Return so many ports on this machine that nobody uses now."""
     with contextlib.ExitStack() as stack:

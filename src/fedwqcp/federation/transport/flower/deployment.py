@@ -18,13 +18,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from fedwqcp._io import exists, in_folder, is_folder, write_atomic
+from fedwqcp._io import exists, in_folder, is_folder, to_toml, write_atomic
 from fedwqcp.errors import InputError
 from fedwqcp.federation.certs import make_certs
 from fedwqcp.federation.transport.deployment import (
     DemoResult,
     Deployment,
-    as_toml,
     demo_result,
     free_ports,
     json_of,
@@ -211,7 +210,7 @@ class LocalFederation(Deployment):
         certs = self.folder / "certs"
         (own,) = free_ports(1)
         whole = {"agent": agent, **config}
-        stated = " ".join(f"{name}={as_toml(value)}" for name, value in whole.items())
+        stated = " ".join(f"{name}={to_toml(value)}" for name, value in whole.items())
         command: tuple[str | Path, ...] = (
             *("flower-supernode", "--superlink", f"{HOST}:{port or self.port}"),
             *_own_address(own),
@@ -250,7 +249,7 @@ class Commands:
 
     def submit(self, app: Path, config: Mapping[str, object]) -> str:
         """Start an app without waiting for it, and return Flower's id of the run."""
-        stated = " ".join(f"{name}={as_toml(value)}" for name, value in config.items())
+        stated = " ".join(f"{name}={to_toml(value)}" for name, value in config.items())
         started = self.flwr("run", str(app), "fed", "--format", "json", "-c", stated)
         if not started.get("success"):
             raise InputError(f"the run could not be started: {started.get('error-message')}")

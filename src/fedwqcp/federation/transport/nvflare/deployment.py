@@ -15,12 +15,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from fedwqcp._io import exists, in_folder, is_file, is_folder, read, to_json, write_atomic
+from fedwqcp._io import exists, in_folder, is_file, is_folder, read, to_json, to_toml, write_atomic
 from fedwqcp.errors import InputError
 from fedwqcp.federation.transport.deployment import (
     DemoResult,
     Deployment,
-    as_toml,
     demo_result,
     free_ports,
     json_of,
@@ -193,7 +192,7 @@ class FlareFederation(Deployment):
 
     def start_client(self, name: str, settings: Mapping[str, object]) -> None:
         """Start the client of a site, with settings of its own."""
-        lines = [f"{key} = {as_toml(value)}\n" for key, value in settings.items()]
+        lines = [f"{key} = {to_toml(value)}\n" for key, value in settings.items()]
         (self.kits / name / "local" / "fedwqcp.toml").write_text("".join(lines))
         self._start(name)
 
