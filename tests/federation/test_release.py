@@ -340,6 +340,18 @@ def test_a_printed_release_warns():
     assert "a threshold of at least one group is +inf for a" in grouped
 
 
+@pytest.mark.filterwarnings("ignore::fedwqcp.InfiniteThresholdWarning")
+def test_a_release_tells_whose_threshold_is_infinite():
+    by = fw.Calibration([0.1, 0.2, 0.3], groups=["f", "f", "m"])
+    grouped = fw.calibrate({"a": by}, alpha=0.4, by="group")
+    assert [grouped.is_infinite("a", group=place) for place in (None, 0, 1)] == [True, False, True]
+    two = fw.calibrate({"a": [0.1, 0.2, 0.3]}, method="split-cp", alpha=(0.1, 0.4))
+    assert [two.is_infinite("a", alpha) for alpha in (0.1, 0.4)] == [True, False]
+    assert not two.public().is_infinite("a", 0.1)  # the agent's own data decide
+    with pytest.raises(InputError, match="unknown agent 'b'"):
+        two.is_infinite("b", 0.4)
+
+
 def test_many_agents_are_shown_in_part():
     many = fw.calibrate({f"s{i}": [0.1, 0.2, 0.3] for i in range(300)}, alpha=0.4)
     lines = str(many).splitlines()

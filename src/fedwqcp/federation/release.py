@@ -627,7 +627,7 @@ class Release(ReleaseRecord):
         endless = [
             record.name
             for record in self.agents[:MOST_SHOWN]
-            if any("inf" in self._shown(record.name, alpha) for alpha in self.round.alphas)
+            if any(self.is_infinite(record.name, alpha) for alpha in self.round.alphas)
         ]
         if endless:
             part = f" of at least one {self.round.by}" if self.round.by else ""

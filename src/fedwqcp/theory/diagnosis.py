@@ -400,19 +400,11 @@ def diagnose_groups(
     infinite, averaged = {}, {}
     for place, group in enumerate(round.group_names):
         tasks = release.tasks_of(alpha, place)
-        if at := tuple(name for name in release.used if _is_infinite(release, name, alpha, group)):
+        if at := tuple(name for name in release.used if release.is_infinite(name, alpha, place)):
             infinite[group] = at
         if (found := diagnose_release(release, tasks[0], level / len(tasks), bounds)) is not None:
             averaged[group] = found
     return GroupDiagnosis(level, round.by, infinite, release.absent, averaged)
-
-
-def _is_infinite(release: ReleaseRecord, agent: str, alpha: float | None, group: str) -> bool:
-    """Tell whether a known threshold is +inf."""
-    try:
-        return bool((np.asarray(release.threshold(agent, alpha, group)) == inf).any())
-    except InputError:  # the agent's own data decide, and they are elsewhere
-        return False
 
 
 # ---- what the checks ask of the summaries

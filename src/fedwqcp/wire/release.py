@@ -369,6 +369,29 @@ class ReleaseRecord(Roll):
         """
         return {name: self.threshold(agent, alpha, name) for name in self.round.group_names}
 
+    def is_infinite(
+        self, agent: str | None, alpha: float | None = None, group: int | None = None
+    ) -> bool:
+        """Tell whether a known threshold of an agent is +inf, so that sets exclude nothing.
+
+        Parameters
+        ----------
+        agent : str or None
+            Name of the agent, as `threshold` takes it.
+        alpha : float, optional
+            Which level, where the round has several.
+        group : int, optional
+            Place of the group, where the round has groups; by default any of them counts.
+
+        Returns
+        -------
+        bool
+            Of any column of the score; False where the agent's own data decide.
+        """
+        places = range(len(self.round.group_names) or 1) if group is None else (group,)
+        tasks = (task for place in places for task in self.tasks_of(alpha, place))
+        return any(self._known(agent, task) == inf for task in tasks)
+
     def tasks_of(self, alpha: float | None = None, group: int = 0) -> range:
         """Return which outcomes belong to a level and a group.
 
@@ -472,16 +495,17 @@ class ReleaseRecord(Roll):
         return self.absent.get(names[task // columns % len(names)], ())
 
     def _value(self, agent: str | None, task: int) -> Number:
-        """Return the threshold of one task."""
-        if agent is None:
-            return self._for_new_site(task)
-        status = "left out" if self.census else self.record(agent).status
-        if agent in self.local:
-            return self.local[agent][task]
-        value = self.outcomes[task].threshold(self.position(agent, task))
-        if value is None and self.sat_out(agent, task):
-            return inf
+        """Return the threshold of one task, or say why there is none."""
+        value = self._known(agent, task)
+        if value is None and agent is None:
+            raise InputError(
+                f"{self.round.method.name} gives each agent a threshold of its own, found from its "
+                "own data even where some are equal, and a site that took no part has none: "
+                "calibrate with 'new-agent-cp' for sites that join "
+                "later, or with labelled rows of its own"
+            )
         if value is None and isinstance(self.outcomes[task], PerAgentThresholds):
+            status = "left out" if self.census else self.record(str(agent)).status
             why = "it did not answer" if status == "missing" else f"its answer was {status}"
             raise InputError(
                 f"agent {agent!r} has no threshold: {why}; it gets one in the next round that it "
@@ -498,14 +522,13 @@ class ReleaseRecord(Roll):
             )
         return value
 
-    def _for_new_site(self, task: int) -> Number:
-        """Return the threshold of a site that took no part, or refuse where it has none."""
-        value = self.outcomes[task].threshold(None)
-        if value is None:
-            raise InputError(
-                f"{self.round.method.name} gives each agent a threshold of its own, found from its "
-                "own data even where some are equal, and a site that took no part has none: "
-                "calibrate with 'new-agent-cp' for sites that join "
-                "later, or with labelled rows of its own"
-            )
-        return value
+    def _known(self, agent: str | None, task: int) -> Number | None:
+        """Return the threshold of one task, None where there is none without an agent's data."""
+        if agent is None:
+            return self.outcomes[task].threshold(None)
+        if not self.census:
+            self.record(agent)  # or refuse one that is unknown
+        if agent in self.local:
+            return self.local[agent][task]
+        value = self.outcomes[task].threshold(self.position(agent, task))
+        return inf if value is None and self.sat_out(agent, task) else value

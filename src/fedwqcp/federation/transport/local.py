@@ -469,17 +469,10 @@ def _streams(rng: SeedLike | None, agents: int) -> list[Generator]:
 def _warn_of_infinite(release: Release, cals: Mapping[str, Calibration]) -> None:
     """Warn once of all agents and levels whose sets would hold everything."""
     levels = release.round.alphas
-    found = {a: [name for name in cals if _is_infinite(release, name, a)] for a in levels}
+    found = {a: [name for name in cals if release.is_infinite(name, a)] for a in levels}
     if any(found.values()):
         text = _infinite(release, cals, {alpha: names for alpha, names in found.items() if names})
         warn(text, InfiniteThresholdWarning)
-
-
-def _is_infinite(release: Release, name: str, alpha: float) -> bool:
-    """Whether an agent has a threshold of +inf: any of its labels, groups and columns."""
-    if release.round.by is None:
-        return bool(np.isposinf(release.threshold(name, alpha)).any())
-    return any(np.isposinf(q).any() for q in release.by_group(name, alpha).values())
 
 
 def _infinite(
