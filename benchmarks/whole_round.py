@@ -31,7 +31,7 @@ PARTS = {
     "_mask": "sets",
     "_measure": "coverage and sizes",
     "_table": "the table of sets as text",
-    "rates_of": "coverage and its interval",
+    "rates_of": "coverage, and scipy's import for its interval",
     "<module>": "imports",
 }
 JOBS = ("fw.calibrate, 6 agents", "agent calibrate", "agent predict", "a site's answer (Flower)")
