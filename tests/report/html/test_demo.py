@@ -37,7 +37,7 @@ def test_each_act_is_a_view_that_opens_with_the_best_method(page):
     assert page.views[0].method == f"{results().advice().method} (advised)"
 
 
-@pytest.mark.parametrize(("view", "act"), enumerate(ACTS))
+@pytest.mark.parametrize(("view", "act"), list(enumerate(ACTS)))
 def test_the_page_holds_the_advice_as_the_library_gave_it(page, view, act):
     text = results().advice(act).text
     assert [text[:1].upper() + text[1:]] in [b.lines for b in blocks(page.views[view], Text)]
