@@ -326,7 +326,7 @@ def build(kind: type[T], table: Mapping[str, Any], where: str) -> T:
     try:
         return kind(**values)
     except InputError as error:
-        raise InputError(f"{where}: {error}") from None
+        raise error.within(where) from None
 
 
 def build_each(kind: type[T], value: Any, where: str) -> tuple[T, ...]:
