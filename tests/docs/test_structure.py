@@ -37,12 +37,22 @@ def test_the_laboratory_imports_nothing_private():
     assert [each for each in found if re.search(r"\._", each)] == []
 
 
-def test_no_class_name_stands_in_two_files():
-    where: dict[str, list[str]] = defaultdict(list)
+def test_a_name_of_a_class_or_an_alias_stands_for_one_thing():
+    classes: dict[str, list[str]] = defaultdict(list)
+    aliases: dict[str, set[str]] = defaultdict(set)
     for root in (ROOT / "src", ROOT / "lab" / "src"):
         for path in sorted(root.rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.ClassDef):
-                    where[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")
-    assert len(where) > 300
-    assert {name: places for name, places in where.items() if len(places) > 1} == {}
+                match node:
+                    case ast.ClassDef():
+                        classes[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")
+                    case ast.AnnAssign(ast.Name(name), ast.Name("TypeAlias"), ast.expr() as value):
+                        local = name.startswith("_") or "kernels" in path.parts  # compiled types
+                        if not local:
+                            aliases[name].add(ast.unparse(value))
+    assert len(classes) > 300
+    assert {name: places for name, places in classes.items() if len(places) > 1} == {}
+    assert len(aliases) > 50
+    assert {name: values for name, values in aliases.items() if len(values) > 1} == {}
+    outside = {name for name, places in classes.items() if any("kernels/" not in p for p in places)}
+    assert outside & aliases.keys() == set()

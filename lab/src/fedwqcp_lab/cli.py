@@ -38,7 +38,7 @@ from fedwqcp_lab.datasets.files import fetch as fetch_files
 from fedwqcp_lab.datasets.loading import Loaded
 from fedwqcp_lab.datasets.loading import load as load_dataset
 from fedwqcp_lab.experiment import Experiment, embedded, load, paper, parse_seeds
-from fedwqcp_lab.pipeline import OnStep, Where, run
+from fedwqcp_lab.pipeline import OnStage, Where, run
 from fedwqcp_lab.results import read_results
 from fedwqcp_lab.studies import byzantine, byzantine_tables, own, scale, stress
 from fedwqcp_lab.tables import (
@@ -67,7 +67,7 @@ Datasets = Annotated[str | None, typer.Option(help="Names with commas; by defaul
 Device = Annotated[str, typer.Option(help="Where models are trained: auto, cpu or cuda.")]
 Jobs = Annotated[int, typer.Option(help="Processes that evaluate.")]
 Out = Annotated[Path, typer.Option(help="Folder for records, tables and model outputs.")]
-Outputs = Annotated[
+OutputsFolder = Annotated[
     Path | None, typer.Option(help="Folder for model outputs; by default OUT/outputs.")
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on from the records in OUT.")]
@@ -88,7 +88,7 @@ def run_command(
     device: Device = "auto",
     jobs: Jobs = 1,
     out: Out = Path("runs"),
-    outputs: Outputs = None,
+    outputs: OutputsFolder = None,
     resume: Resume = False,
     executor: Executor = "processes",
     as_json: AsJson = False,
@@ -111,7 +111,7 @@ def reproduce(
     device: Device = "auto",
     jobs: Jobs = 1,
     out: Out = Path("runs/paper"),
-    outputs: Outputs = None,
+    outputs: OutputsFolder = None,
     resume: Resume = False,
     executor: Executor = "processes",
     as_json: AsJson = False,
@@ -148,7 +148,7 @@ def stress_command(
     device: Device = "auto",
     jobs: Jobs = 1,
     out: Out = Path("runs/stress"),
-    outputs: Outputs = None,
+    outputs: OutputsFolder = None,
     resume: Resume = False,
     executor: Executor = "processes",
     as_json: AsJson = False,
@@ -179,7 +179,7 @@ def own_command(
     device: Device = "auto",
     jobs: Jobs = 1,
     out: Out = Path("runs/own"),
-    outputs: Outputs = None,
+    outputs: OutputsFolder = None,
     resume: Resume = False,
     executor: Executor = "processes",
     as_json: AsJson = False,
@@ -240,7 +240,7 @@ def _show(found: Sequence[TableCell], nominal: float, output: Output) -> None:
 
 
 @contextmanager
-def _progress(console: Console) -> Iterator[OnStep]:
+def _progress(console: Console) -> Iterator[OnStage]:
     """Show a line for each stage: how far it is and how long it will take."""
     columns = (
         TextColumn("{task.description}"),

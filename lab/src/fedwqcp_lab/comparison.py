@@ -19,7 +19,7 @@ from typing import Literal, TypeAlias
 from fedwqcp.errors import InputError
 from fedwqcp_lab.results import Result
 
-Verdict: TypeAlias = Literal["inside", "overlapping", "outside", ""]
+PublishedVerdict: TypeAlias = Literal["inside", "overlapping", "outside", ""]
 """Our median lies in the published interval; the intervals meet; neither; nothing to compare."""
 
 AVERAGE, ALL = "Avg", "all"
@@ -119,7 +119,7 @@ class TableCell:
     median: float
     half: float
     figure: PublishedFigure | None
-    verdict: Verdict
+    verdict: PublishedVerdict
 
     @property
     def display_title(self) -> str:
@@ -140,7 +140,7 @@ def display_title(title: str, status: str) -> str:
     return title if unmarked else f"{title} [{status}]"
 
 
-def judge(value: float, half: float, figure: PublishedFigure) -> Verdict:
+def judge(value: float, half: float, figure: PublishedFigure) -> PublishedVerdict:
     """Compare our figure with a published one.
 
     Examples

@@ -35,18 +35,18 @@ T = TypeVar("T")
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 """A task computes in one thread: its matrices are small, and its numbers then depend on nothing."""
 
-Task: TypeAlias = tuple[str, int]
+UnitKey: TypeAlias = tuple[str, int]
 """A unit of work: dataset and seed."""
 
 Evaluated: TypeAlias = tuple[tuple[Result, ...], tuple[AgentPartition, ...]]
 """What one unit gives."""
 
-OnStep: TypeAlias = Callable[[str, str, float], None]
+OnStage: TypeAlias = Callable[[str, str, float], None]
 """Called with the stage ("outputs" or "records"), what comes next, and the share that is done."""
 
 
 def run(
-    experiment: Experiment, where: Where, *, resume: bool = False, on_step: OnStep | None = None
+    experiment: Experiment, where: Where, *, resume: bool = False, on_step: OnStage | None = None
 ) -> int:
     """Run an experiment; what is there already is not made again."""
     report = on_step or silent
@@ -64,11 +64,11 @@ def evaluate_units(
     call: Callable[..., T],
     experiment: Experiment,
     folder: Folder,
-    todo: Mapping[Task, Sequence[tuple[Any, ...]]],
+    todo: Mapping[UnitKey, Sequence[tuple[Any, ...]]],
     where: Where,
     *,
     keep: Callable[[T], str],
-    report: OnStep,
+    report: OnStage,
 ) -> None:
     """Call a function of a unit's folder and each of its arguments, once the unit is trained.
 
@@ -122,12 +122,12 @@ class Where:
 def prepared(
     experiment: Experiment,
     folder: Folder,
-    todo: Sequence[Task],
+    todo: Sequence[UnitKey],
     where: Where,
     *,
-    report: OnStep,
+    report: OnStage,
     meanwhile: Callable[[], None],
-) -> Iterator[tuple[Task, Path]]:
+) -> Iterator[tuple[UnitKey, Path]]:
     """Yield units as soon as their model outputs are there; where they are not, train."""
     paths = {task: folder.unit(experiment, task) for task in todo}
     lacking = [task for task, path in paths.items() if not units.found(path)]
@@ -174,7 +174,7 @@ class Folder:
         """The partitions, ``partitions.jsonl``."""
         return Journal(self.root / "partitions.jsonl", AgentPartition)
 
-    def unit(self, experiment: Experiment, task: Task) -> Path:
+    def unit(self, experiment: Experiment, task: UnitKey) -> Path:
         """Return where the model outputs of a unit are."""
         dataset, seed = task
         settings = training_settings(experiment, dataset)
@@ -193,7 +193,7 @@ class Folder:
             journal.mend()
 
 
-def pending(experiment: Experiment, folder: Folder) -> tuple[Task, ...]:
+def pending(experiment: Experiment, folder: Folder) -> tuple[UnitKey, ...]:
     """Return the units whose records are not all there."""
     done = {result.key: result for result in folder.results.read()}
     ended = {part.key: part for part in folder.partitions.read()}

@@ -24,7 +24,7 @@ from fedwqcp.wire.messages import Number
 VERSION = 1
 """Version of both formats; a file of another version is refused."""
 
-Key: TypeAlias = tuple[str, int, str, str, str]
+ResultKey: TypeAlias = tuple[str, int, str, str, str]
 """Dataset, seed, preset, method and agent."""
 
 
@@ -129,7 +129,7 @@ class Result:
         return self.hits / self.n_test
 
     @property
-    def key(self) -> Key:
+    def key(self) -> ResultKey:
         """What no two results of a run share."""
         return self.dataset, self.seed, self.preset, self.method, self.agent
 

@@ -30,7 +30,7 @@ Labels: TypeAlias = npt.NDArray[np.int64]
 SETTING = "setting.npz"
 """The file that ends a unit: it is written last, so where it is the others are."""
 
-Kind: TypeAlias = Literal["logits", "predictions", "quantiles"]
+OutputKind: TypeAlias = Literal["logits", "predictions", "quantiles"]
 """What a model puts out."""
 
 _DAMAGED = (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error)
@@ -151,7 +151,7 @@ class AgentOutputs:
 
 def save(unit: Unit, folder: Path) -> None:
     """Write a unit: files for each agent, then what they share."""
-    kind: Kind = "logits" if unit.setting.task == "classification" else "predictions"
+    kind: OutputKind = "logits" if unit.setting.task == "classification" else "predictions"
     for agent in unit.outputs:
         _write(folder / f"{agent.name}.npz", agent.calibration, agent.test, kind)
         if agent.quantiles is not None and agent.test_quantiles is not None:
@@ -198,11 +198,13 @@ class ModelOutputs:
 
     cal: npt.NDArray[np.float32]
     test: npt.NDArray[np.float32]
-    kind: Kind = "logits"
+    kind: OutputKind = "logits"
 
     def __post_init__(self) -> None:
-        if self.kind not in get_args(Kind):
-            raise InputError(f"kind must be one of {', '.join(get_args(Kind))}, got {self.kind!r}")
+        if self.kind not in get_args(OutputKind):
+            raise InputError(
+                f"kind must be one of {', '.join(get_args(OutputKind))}, got {self.kind!r}"
+            )
         axes = 1 if self.kind == "predictions" else 2
         for name, array in (("cal", self.cal), ("test", self.test)):
             if array.dtype != np.float32 or array.ndim != axes:
@@ -231,7 +233,7 @@ def read_outputs(path: Path) -> ModelOutputs:
     """Read what `write_outputs` wrote."""
     try:
         with np.load(path, allow_pickle=False) as archive:
-            kind = next(k for k in get_args(Kind) if f"cal_{k}" in archive.files)
+            kind = next(k for k in get_args(OutputKind) if f"cal_{k}" in archive.files)
             return ModelOutputs(archive[f"cal_{kind}"], archive[f"test_{kind}"], kind)
     except FileNotFoundError:
         raise RecordError(f"{path}: there are no saved outputs; train the models first") from None
@@ -251,7 +253,7 @@ def _read_agent(folder: Path, name: str) -> AgentOutputs:
     return AgentOutputs(name, own.cal, own.test, heads.cal, heads.test)
 
 
-def _write(path: Path, calibration: Numbers, test: Numbers, kind: Kind) -> None:
+def _write(path: Path, calibration: Numbers, test: Numbers, kind: OutputKind) -> None:
     """Write the outputs of one model, in float32."""
     cal, new = (array.astype(np.float32, copy=False) for array in (calibration, test))
     write_outputs(path, ModelOutputs(cal, new, kind))

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from fedwqcp.errors import InputError
 
-Task: TypeAlias = Literal["classification", "regression"]
+TaskKind: TypeAlias = Literal["classification", "regression"]
 """What is predicted."""
 
 Status: TypeAlias = Literal["published", "reconstruction", "reencoded", "subset", "synthetic"]
@@ -94,7 +94,7 @@ class Dataset:
 
     name: str
     title: str
-    task: Task
+    task: TaskKind
     n_classes: int | None
     shape: tuple[int, ...]
     n_train: int

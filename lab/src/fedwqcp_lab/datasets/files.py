@@ -85,7 +85,7 @@ def _incomplete(dataset: Dataset, folder: Path) -> str:
     return f"; {folder} lacks {', '.join(lacking)}" if lacking else ""
 
 
-Progress: TypeAlias = Callable[[str, int, int | None], None]
+OnBytes: TypeAlias = Callable[[str, int, int | None], None]
 """Called with a file's name, the bytes that have come, and how many there will be if known."""
 
 _BLOCK = 1 << 18
@@ -119,7 +119,7 @@ def fetch(
     dataset: Dataset,
     folder: Path,
     *,
-    progress: Progress | None = None,
+    progress: OnBytes | None = None,
     patience: Patience | None = None,
 ) -> tuple[Path, ...]:
     """Return the published files of a dataset, downloading those that the folder lacks."""
@@ -131,7 +131,7 @@ def fetch(
 
 
 def download(
-    remote: Remote, target: Path, *, progress: Progress | None = None, patience: Patience
+    remote: Remote, target: Path, *, progress: OnBytes | None = None, patience: Patience
 ) -> None:
     """Download one file; it appears under its name only with the published checksum."""
     part = target.with_name(target.name + ".part")
@@ -181,7 +181,7 @@ def _prepare(part: Path) -> None:
         ) from error
 
 
-def _transfer(url: str, part: Path, timeout: float, progress: Progress | None) -> None:
+def _transfer(url: str, part: Path, timeout: float, progress: OnBytes | None) -> None:
     """Append what the partial file lacks, or begin anew where the server cannot go on."""
     have = part.stat().st_size if part.exists() else 0
     request = urllib.request.Request(url, headers={"User-Agent": "fedwqcp"})
@@ -208,7 +208,7 @@ def _goes_on(response: http.client.HTTPResponse, have: int) -> bool:
 
 
 def _receive(
-    response: http.client.HTTPResponse, part: Path, have: int, progress: Progress | None
+    response: http.client.HTTPResponse, part: Path, have: int, progress: OnBytes | None
 ) -> None:
     """Write the body to the partial file, from a position on."""
     length = response.headers.get("Content-Length", "")

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from fedwqcp.errors import InputError
 from fedwqcp.files import write_atomic
 
-Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
+ArraysByName: TypeAlias = dict[str, npt.NDArray[Any]]
 """Arrays by name."""
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
@@ -30,7 +30,7 @@ _SUFFIX = "_med"
 _AT_ONCE = 512  # images; their planes stay in a processor's cache
 
 
-def read(path: Path) -> Arrays:
+def read(path: Path) -> ArraysByName:
     """Return the arrays of an ``.npz`` or ``.npz.xz`` file."""
     try:
         if path.suffix == ".xz":
@@ -146,7 +146,7 @@ def _median(a: _Samples, b: _Samples, c: _Samples) -> _Samples:
     return guess
 
 
-def _arrays(file: io.BufferedIOBase) -> Arrays:
+def _arrays(file: io.BufferedIOBase) -> ArraysByName:
     """Read an ``.npz`` and decode the images in it; pickled objects are refused."""
     if not zipfile.is_zipfile(file):
         raise zipfile.BadZipFile("no archive of arrays")
@@ -190,7 +190,7 @@ def read_idx(path: Path) -> Bytes:
     return np.frombuffer(raw, np.uint8, offset=start).reshape(shape)
 
 
-def read_cifar10(path: Path) -> Arrays:
+def read_cifar10(path: Path) -> ArraysByName:
     """Return the images and labels of CIFAR-10 from its binary version."""
     batches: dict[str, Bytes] = {}
     try:

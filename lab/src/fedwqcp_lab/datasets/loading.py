@@ -12,8 +12,8 @@ from fedwqcp.errors import InputError
 from fedwqcp_lab.datasets import catalog, formats
 from fedwqcp_lab.datasets.catalog import Content, Dataset, Status
 from fedwqcp_lab.datasets.embedded import Indices, digits, iid, stream
-from fedwqcp_lab.datasets.files import Progress, cache_folder, fetch, locate, md5_of, missing
-from fedwqcp_lab.datasets.formats import Arrays, Bytes
+from fedwqcp_lab.datasets.files import OnBytes, cache_folder, fetch, locate, md5_of, missing
+from fedwqcp_lab.datasets.formats import ArraysByName, Bytes
 
 _KEYS = ("train_images", "train_labels", "test_images", "test_labels")
 _IDX_KEYS = {
@@ -66,7 +66,7 @@ def load(
     data: Path | str | None = None,
     *,
     download: bool = False,
-    progress: Progress | None = None,
+    progress: OnBytes | None = None,
 ) -> Loaded:
     """Return a dataset from a folder, the system or the cache; download it only if asked to."""
     dataset = catalog.find(name)
@@ -95,9 +95,9 @@ def read(dataset: Dataset, files: tuple[Path, ...]) -> Loaded:
     )
 
 
-def _stored(files: tuple[Path, ...]) -> Arrays:
+def _stored(files: tuple[Path, ...]) -> ArraysByName:
     """Read files in whichever format their names tell."""
-    arrays: Arrays = {}
+    arrays: ArraysByName = {}
     for file in files:
         if file.name.endswith("-ubyte.gz"):
             arrays[_IDX_KEYS[file.name.partition("-idx")[0]]] = formats.read_idx(file)
@@ -109,7 +109,7 @@ def _stored(files: tuple[Path, ...]) -> Arrays:
 
 
 def _shaped(
-    dataset: Dataset, arrays: Arrays, files: tuple[Path, ...]
+    dataset: Dataset, arrays: ArraysByName, files: tuple[Path, ...]
 ) -> tuple[Bytes, Bytes, Bytes, Bytes]:
     """Take the four arrays, labels flat, and refuse those of another type or shape."""
     where = " + ".join(str(file) for file in files)

@@ -101,7 +101,7 @@ COMPONENTS = 4
 FEW = 3
 """For methods that estimate densities, which stay slow, so many choices of agents stand for all."""
 
-Key: TypeAlias = tuple[str, int, str, str, str, int, bool]
+AttackKey: TypeAlias = tuple[str, int, str, str, str, int, bool]
 """Dataset, seed, preset, method, attack, number of Byzantine agents, whether sizes were bounded."""
 
 
@@ -174,7 +174,7 @@ class AttackResult:
             )
 
     @property
-    def key(self) -> Key:
+    def key(self) -> AttackKey:
         """What no two records share."""
         row = self.dataset, self.seed, self.preset, self.method
         return (*row, self.attack, self.byzantine, self.bounded)

@@ -40,7 +40,7 @@ from fedwqcp_lab.experiment import (
     parse_seeds,
     read_toml,
 )
-from fedwqcp_lab.pipeline import Folder, OnStep, Where, evaluate_units, silent, workers
+from fedwqcp_lab.pipeline import Folder, OnStage, Where, evaluate_units, silent, workers
 from fedwqcp_lab.results import VERSION, Journal, make_out
 from fedwqcp_lab.unit import AgentOutputs, Floats, Labels, Unit, UnitSetting
 
@@ -78,7 +78,7 @@ LEADING = (
 SCALED = ("split-cp", "fedls-cp (own)", "max-cp", "fedwq-cp", "fcp", "fedls-cp (mixture)")
 """Methods of the table of many agents."""
 
-Rows: TypeAlias = dict[tuple[str, str, str], list["GroupedResult"]]
+RecordsByRow: TypeAlias = dict[tuple[str, str, str], list["GroupedResult"]]
 """Records by dataset, preset and method."""
 
 
@@ -231,7 +231,7 @@ def journal_of(folder: Path) -> Journal[GroupedResult]:
 
 
 def run(
-    study: OwnStudy, where: Where, *, resume: bool = False, on_step: OnStep | None = None
+    study: OwnStudy, where: Where, *, resume: bool = False, on_step: OnStage | None = None
 ) -> int:
     """Run a study; what is there already is not made again."""
     report = on_step or silent
@@ -360,7 +360,7 @@ def hospitals_unit(path: Path, seed: int) -> Unit:
 
 def tables(records: Sequence[GroupedResult]) -> Iterator[tuple[str, str]]:
     """Yield each table of a study with its name."""
-    rows: Rows = {}
+    rows: RecordsByRow = {}
     for record in records:
         rows.setdefault((record.dataset, record.preset, record.method), []).append(record)
     images = [r for r in records if r.task == "classification" and r.dataset != HOSPITALS]
@@ -503,7 +503,9 @@ def _worst(records: Sequence[GroupedResult], mix: Mix) -> float:
     return median(min(record.coverage(mix).values()) for record in records)
 
 
-def _ratio(rows: Rows, preset: str, method: str, mix: Mix, datasets: Sequence[str]) -> float:
+def _ratio(
+    rows: RecordsByRow, preset: str, method: str, mix: Mix, datasets: Sequence[str]
+) -> float:
     """Return the size beside split-cp's, as a geometric mean over datasets."""
     return geometric_mean(
         fmean(r.size(mix) for r in rows[name, preset, method])
@@ -518,7 +520,7 @@ def _title(records: Sequence[GroupedResult]) -> str:
 
 
 def _methods_table(
-    rows: Rows, datasets: Sequence[str], methods: Sequence[str]
+    rows: RecordsByRow, datasets: Sequence[str], methods: Sequence[str]
 ) -> Iterator[list[str]]:
     """Show every method under every mix."""
     head = [f"{mix}: {what}" for mix in MIXES[:2] for what in ("mean", "worst", "lowest", "size")]
@@ -542,7 +544,7 @@ def _methods_table(
         yield line
 
 
-def _datasets_table(rows: Rows, datasets: Sequence[str]) -> Iterator[list[str]]:
+def _datasets_table(rows: RecordsByRow, datasets: Sequence[str]) -> Iterator[list[str]]:
     """Show the worst agent on its own mix for each dataset."""
     yield ["dataset", *LEADING]
     for name in datasets:
@@ -551,7 +553,7 @@ def _datasets_table(rows: Rows, datasets: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _scores_table(
-    rows: Rows, datasets: Sequence[str], presets: Sequence[str]
+    rows: RecordsByRow, datasets: Sequence[str], presets: Sequence[str]
 ) -> Iterator[list[str]]:
     """Show the worst agent on its own mix, and labels in a set, for each score."""
     yield ["score", *(f"{method}: worst, size" for method in LEADING)]
@@ -564,7 +566,7 @@ def _scores_table(
         yield line
 
 
-def _hospitals_table(rows: Rows, methods: Sequence[str]) -> Iterator[list[str]]:
+def _hospitals_table(rows: RecordsByRow, methods: Sequence[str]) -> Iterator[list[str]]:
     """Show coverage and size of each hospital's own patients, and the worst on everyone's."""
     names = rows[HOSPITALS, MAIN, "split-cp"][0].agents
     yield ["method", *names, "own: worst", "shared: worst", "balanced: worst"]
@@ -585,7 +587,7 @@ def _means(records: Sequence[GroupedResult], mix: Mix) -> dict[str, float]:
     return {name: fmean(own[name] for own in found) for name in found[0]}
 
 
-def _regression_table(rows: Rows, datasets: Sequence[str]) -> Iterator[list[str]]:
+def _regression_table(rows: RecordsByRow, datasets: Sequence[str]) -> Iterator[list[str]]:
     """Show mean and worst coverage, and the length within the range of the labels."""
     yield ["dataset", "method", *(f"{mix}: mean, worst, length" for mix in MIXES)]
     for name, preset, method in rows:

@@ -28,7 +28,7 @@ from fedwqcp_lab.datasets.embedded import by_mix, stream
 from fedwqcp_lab.datasets.loading import TRAIN_SHARE
 from fedwqcp_lab.evaluation import prepare
 from fedwqcp_lab.experiment import DatasetPlan, PresetPlan
-from fedwqcp_lab.pipeline import OnStep, Task, Where, silent, workers
+from fedwqcp_lab.pipeline import OnStage, UnitKey, Where, silent, workers
 from fedwqcp_lab.results import make_out
 from fedwqcp_lab.studies.own import (
     HEART,
@@ -43,7 +43,7 @@ from fedwqcp_lab.studies.stress import (
     LEAST,
     LOGARITHMIC,
     DistinctModels,
-    Point,
+    FactorValue,
     Shape,
     StressResult,
     StressStudy,
@@ -96,7 +96,7 @@ SCALED = (
 SCORED = ("split-cp", "fedls-cp (own)", "fedwq-cp", "fcp")
 """Methods of the table of scores."""
 
-SHOWN: tuple[Point, ...] = (
+SHOWN: tuple[FactorValue, ...] = (
     ("agents", 6.0),
     ("agents", 100.0),
     ("rotation", 45.0),
@@ -106,7 +106,7 @@ SHOWN: tuple[Point, ...] = (
 
 
 def run(
-    study: StressStudy, where: Where, *, resume: bool = False, on_step: OnStep | None = None
+    study: StressStudy, where: Where, *, resume: bool = False, on_step: OnStage | None = None
 ) -> int:
     """Train models of each dataset and seed, and evaluate its federations meanwhile."""
     if study.distinct is None:
@@ -202,7 +202,7 @@ def distinct_federation(pool: ModelPool, plan: DatasetPlan, shape: Shape, seed: 
 
 
 def evaluate_levels(
-    path: Path, study: StressStudy, point: Point, preset: PresetPlan
+    path: Path, study: StressStudy, point: FactorValue, preset: PresetPlan
 ) -> tuple[StressResult, ...]:
     """Evaluate every method and level on one saved federation."""
     unit = units.load(path)
@@ -222,7 +222,7 @@ def evaluate_levels(
 
 def tables(lines: Sequence[StressResult]) -> Iterator[tuple[str, str]]:
     """Yield the tables of a study with distinct models, each with its name."""
-    cells = Cells(lines)
+    cells = MedianRecords(lines)
     yield "coverage", markdown_table([*_coverage_rows(cells)])
     yield "matched", markdown_table([*_matched_rows(cells)])
     yield "gap", markdown_table([*_gap_rows(cells)])
@@ -230,7 +230,7 @@ def tables(lines: Sequence[StressResult]) -> Iterator[tuple[str, str]]:
     yield "datasets", markdown_table([*_dataset_rows(cells)])
 
 
-class Cells:
+class MedianRecords:
     """Records by dataset, point, preset, method, level and mix; figures are medians over seeds."""
 
     def __init__(self, lines: Sequence[StressResult]) -> None:
@@ -245,16 +245,16 @@ class Cells:
             key = x.dataset, (x.factor, x.value), x.preset, x.method, x.alpha, x.mix
             self._lines.setdefault(key, []).append(x)
 
-    def datasets(self, point: Point, method: str = "split-cp") -> tuple[str, ...]:
+    def datasets(self, point: FactorValue, method: str = "split-cp") -> tuple[str, ...]:
         """Return the datasets whose records have a point."""
         row = point, self.main, method, LEVEL, "own"
         return tuple(name for name in self.titles if (name, *row) in self._lines)
 
-    def fewest(self, point: Point) -> int:
+    def fewest(self, point: FactorValue) -> int:
         """Return the fewest calibration points of an agent."""
         return min(self.federation(name, point)[1] for name in self.datasets(point))
 
-    def federation(self, name: str, point: Point) -> tuple[int, int]:
+    def federation(self, name: str, point: FactorValue) -> tuple[int, int]:
         """Return the agents of one dataset, and the fewest calibration points of one."""
         own = self._lines[name, point, self.main, "split-cp", LEVEL, "own"]
         return own[0].agents, min(x.fewest for x in own)
@@ -323,7 +323,7 @@ def draw_scale(
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    cells = Cells(lines)
+    cells = MedianRecords(lines)
     preset = cells.presets[0]
     points_of = {name: [p for p in cells.points if p[0] == name] for name in FACTORS}
     shared = {
@@ -360,7 +360,7 @@ def draw_scale(
         return save_all(figure, stem, endings)
 
 
-def _coverage_rows(cells: Cells) -> Iterator[list[str]]:
+def _coverage_rows(cells: MedianRecords) -> Iterator[list[str]]:
     """Show the worst agent on its own distribution and on shared data, and sizes."""
     heads = (f"{m}: own, shared, size" for m in SCALED)
     yield ["varied", "datasets", "points", "exact", *heads]
@@ -381,7 +381,7 @@ def _coverage_rows(cells: Cells) -> Iterator[list[str]]:
         yield line
 
 
-def _matched_rows(cells: Cells) -> Iterator[list[str]]:
+def _matched_rows(cells: MedianRecords) -> Iterator[list[str]]:
     """Show sizes beside split-cp's where each method's worst agent covers `MATCHED`."""
     yield ["varied", "tested on", "agent", *(m for m in SCALED if m != "split-cp")]
     for point in cells.points:
@@ -399,9 +399,9 @@ def _matched_rows(cells: Cells) -> Iterator[list[str]]:
 
 
 def _matched_ratio(
-    cells: Cells,
+    cells: MedianRecords,
     what: str,
-    point: Point,
+    point: FactorValue,
     row: tuple[str, str],
     base: tuple[str, str],
     *,
@@ -419,7 +419,7 @@ def _matched_ratio(
     return f"{geometric_mean(ratios):.2f} ({len(ratios)})" if ratios else "none"
 
 
-def _gap_rows(cells: Cells) -> Iterator[list[str]]:
+def _gap_rows(cells: MedianRecords) -> Iterator[list[str]]:
     """Show the mean distance from the level, own and shared."""
     yield ["varied", *(f"{m}: own, shared" for m in SCALED)]
     for point in cells.points:
@@ -436,7 +436,7 @@ def _gap_rows(cells: Cells) -> Iterator[list[str]]:
         yield line
 
 
-def _score_rows(cells: Cells) -> Iterator[list[str]]:
+def _score_rows(cells: MedianRecords) -> Iterator[list[str]]:
     """Show the worst agent under each score, and sizes beside randomised APS at equal coverage."""
     yield ["varied", "score", *(f"{m}: worst, size, matched" for m in SCORED)]
     for point in cells.points:
@@ -458,7 +458,7 @@ def _score_rows(cells: Cells) -> Iterator[list[str]]:
             yield line
 
 
-def _dataset_rows(cells: Cells) -> Iterator[list[str]]:
+def _dataset_rows(cells: MedianRecords) -> Iterator[list[str]]:
     """Show the worst agent on its own distribution for every dataset at the points of the page."""
     yield ["dataset", "varied", "points", *(f"{m}: worst, size" for m in SCALED)]
     for name, title in cells.titles.items():
@@ -479,8 +479,8 @@ def _dataset_rows(cells: Cells) -> Iterator[list[str]]:
 
 
 def _ratio(
-    cells: Cells,
-    point: Point,
+    cells: MedianRecords,
+    point: FactorValue,
     preset: str,
     method: str,
     base: tuple[str, str] = ("randomised APS", "split-cp"),
@@ -493,7 +493,7 @@ def _ratio(
     )
 
 
-def _named(point: Point) -> str:
+def _named(point: FactorValue) -> str:
     """Return a point as tables show it."""
     return f"{point[0]} = {point[1]:g}"
 
@@ -501,10 +501,10 @@ def _named(point: Point) -> str:
 def _federations(
     study: StressStudy,
     distinct: DistinctModels,
-    todo: Mapping[Task, Sequence[Point]],
+    todo: Mapping[UnitKey, Sequence[FactorValue]],
     where: Where,
     on_progress: OnProgress,
-) -> Iterator[tuple[Task, Point, Unit]]:
+) -> Iterator[tuple[UnitKey, FactorValue, Unit]]:
     """Train the models of each dataset and seed, and yield its federations."""
     experiment = study.experiment
     tasks = [task for plan in experiment.datasets for task in todo if task[0] == plan.name]
@@ -579,7 +579,11 @@ def _moved(images: Numbers, strength: Floats, shape: Shape) -> Numbers:
 
 
 def _grouped_summary(
-    record: GroupedResult, point: Point, mix: Literal["shared", "own"], sent: float, seconds: float
+    record: GroupedResult,
+    point: FactorValue,
+    mix: Literal["shared", "own"],
+    sent: float,
+    seconds: float,
 ) -> StressResult:
     """Sum up one federation under one mix; four decimals are finer than test noise."""
     covered = np.array(list(record.coverage(mix).values()))

@@ -40,8 +40,8 @@ from fedwqcp_lab.experiment import (
 )
 from fedwqcp_lab.pipeline import (
     Folder,
-    OnStep,
-    Task,
+    OnStage,
+    UnitKey,
     Where,
     evaluate_units,
     read_configs,
@@ -53,7 +53,7 @@ from fedwqcp_lab.unit import AgentOutputs, Labels, Unit
 
 T = TypeVar("T")
 
-Point: TypeAlias = tuple[str, float]
+FactorValue: TypeAlias = tuple[str, float]
 """A factor and its value."""
 
 FactorName: TypeAlias = Literal[
@@ -81,7 +81,7 @@ LEAST = 20
 WITH_DENSITIES = 20
 """Most agents, each with a model of its own, of a method that compares feature densities."""
 
-Key: TypeAlias = tuple[str, int, str, float, str, str, float, str]
+StressKey: TypeAlias = tuple[str, int, str, float, str, str, float, str]
 """Dataset, seed, factor, value, preset, method, level and mix."""
 
 
@@ -148,7 +148,7 @@ class StressStudy:
         return Shape(alpha=own.alpha, agents=agents, strong=own.strong / agents, beta=own.beta)
 
     @property
-    def points(self) -> tuple[Point, ...]:
+    def points(self) -> tuple[FactorValue, ...]:
         """All factors with all their values."""
         return tuple((f.name, float(value)) for f in self.factors for value in f.values)
 
@@ -352,14 +352,14 @@ class StressResult:
     version: int = VERSION
 
     @property
-    def key(self) -> Key:
+    def key(self) -> StressKey:
         """What no two lines share."""
         row = self.dataset, self.seed, self.factor, self.value, self.preset, self.method
         return *row, self.alpha, self.mix
 
 
 def run(
-    study: StressStudy, where: Where, *, resume: bool = False, on_step: OnStep | None = None
+    study: StressStudy, where: Where, *, resume: bool = False, on_step: OnStage | None = None
 ) -> int:
     """Run a study on pools of models; what is there already is not made again."""
     folder, todo, keep = begin(study, where, resume=resume)
@@ -371,7 +371,7 @@ def run(
 
 def begin(
     study: StressStudy, where: Where, *, resume: bool
-) -> tuple[Folder, dict[Task, list[Point]], Callable[[Sequence[StressResult]], str]]:
+) -> tuple[Folder, dict[UnitKey, list[FactorValue]], Callable[[Sequence[StressResult]], str]]:
     """Return the folder of a study, what is left to do, and what keeps results and names them."""
     folder, journal = Folder(where.out, where.outputs), journal_of(where.out)
     folder.begin(folder.results, folder.partitions, journal, resume=resume)
@@ -404,14 +404,14 @@ def journal_of(folder: Path) -> Journal[StressResult]:
     return Journal(folder / "stress.jsonl", StressResult)
 
 
-def evaluate_point(path: Path, study: StressStudy, point: Point) -> tuple[StressResult, ...]:
+def evaluate_point(path: Path, study: StressStudy, point: FactorValue) -> tuple[StressResult, ...]:
     """Evaluate every preset and method on one federation."""
     shape = shape_of(point, study.start)
     unit = federate(units.load(path), shape)
     return summarize(evaluate(unit, replace(study.experiment, alpha=shape.alpha)), *point)
 
 
-def shape_of(point: Point, start: Shape) -> Shape:
+def shape_of(point: FactorValue, start: Shape) -> Shape:
     """Return the federation of a point."""
     name, value = point
     changed: dict[str, Any] = {name: value}
@@ -510,17 +510,19 @@ def _check_settings(experiment: Experiment, folder: Folder) -> None:
             )
 
 
-def _pending(study: StressStudy, journal: Journal[StressResult]) -> dict[Task, list[Point]]:
+def _pending(
+    study: StressStudy, journal: Journal[StressResult]
+) -> dict[UnitKey, list[FactorValue]]:
     """Return the points of each unit whose lines are not all there."""
     done = {line.key for line in journal.read()}
-    found: dict[Task, list[Point]] = {}
+    found: dict[UnitKey, list[FactorValue]] = {}
     for plan in study.experiment.datasets:
         for seed in study.experiment.seeds:
             for point in study.points:
                 shape = shape_of(point, study.start)
                 rows = rows_of(study, shape.agents)
                 mixes = ("shared",) if study.distinct is None else ("shared", "own")
-                keys: set[Key] = {
+                keys: set[StressKey] = {
                     (plan.name, seed, *point, preset.name, method.name, level, mix)
                     for preset, method in rows
                     for level in study.levels or (shape.alpha,)
