@@ -282,11 +282,11 @@ def test_it_can_be_masked_where_it_says_so(method):
 
 @every_variant
 def test_it_takes_scores_of_its_range_alone(method):
-    low, high = method.score_range or (-np.inf, np.inf)
+    stated = (0, 1) if "bounds" in method.settings() else (-np.inf, np.inf)
+    low, high = method.score_range or stated
     cal = fw.Calibration([0.5] * 30 + [1.5], [0] * 31, np.zeros((31, 2)), 3)
-    if "bounds" not in method.settings():
-        refused = is_refused({"a": cal, **agents()}, method, allow_samples=True)
-        assert refused == (not low <= 1.5 <= high)
+    refused = is_refused({"a": cal, **agents()}, method, allow_samples=True)
+    assert refused == (not low <= 1.5 <= high)
 
 
 @every_variant

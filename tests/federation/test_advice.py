@@ -7,7 +7,7 @@ from math import inf
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, logit, ndtr
 
@@ -169,8 +169,7 @@ def test_no_threshold_of_auto_is_below_the_agents_own(sizes, levels, seed):
     rng = np.random.default_rng(seed)
     cals = {f"a{k}": rng.beta(1, rng.uniform(1, 9), size=n) for k, n in enumerate(sizes)}
     release = auto(cals, alpha=levels)
-    if release.round.method.name == "fedwq-cp":
-        return  # averaging is safe, or nothing can be done
+    assume(release.round.method.name != "fedwq-cp")  # averaging is safe, or nothing can be done
     for alpha in levels:
         for name, scores in cals.items():
             own = fw.conformal_quantile(scores, alpha)
