@@ -28,13 +28,12 @@ from fedwqcp.federation.secure import (
     words_of,
     words_out_of_range,
 )
-from fedwqcp.methods import Total
+from fedwqcp.methods import FixedPoint, Total
 from fedwqcp.methods.fcp import CountAt
 from fedwqcp.wire.codec import encode, terms
 from fedwqcp.wire.messages import (
     Ask,
     Begin,
-    FixedPoint,
     LocalQuantile,
     Round,
     SharedThresholdWithin,

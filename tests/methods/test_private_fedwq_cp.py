@@ -15,7 +15,7 @@ from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import choose_method
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.local import run
-from fedwqcp.methods import Calibration, Terms
+from fedwqcp.methods import Calibration, FixedPoint, Terms
 from fedwqcp.methods._noise import count_bins, edges_of, mechanism
 from fedwqcp.methods._sums import Total
 from fedwqcp.methods.private_fedwq_cp import ADDED, REPLACED, PrivateFedWQCP, PrivateQuantile
@@ -24,7 +24,6 @@ from fedwqcp.wire.messages import (
     Answer,
     Begin,
     Choice,
-    FixedPoint,
     LocalQuantile,
     Round,
     SharedThreshold,

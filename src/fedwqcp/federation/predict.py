@@ -20,8 +20,8 @@ from fedwqcp.methods import Calibration
 from fedwqcp.scores import IntervalScore, LabelScore, Score, name_of
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.sets import Intervals, LabelSets
-from fedwqcp.wire.messages import Round, threshold_by
-from fedwqcp.wire.release import ReleaseRecord
+from fedwqcp.wire.messages import Round
+from fedwqcp.wire.release import ReleaseRecord, threshold_by
 
 
 @named_by_line

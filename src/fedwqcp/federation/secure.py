@@ -28,15 +28,12 @@ from fedwqcp.errors import InputError, QuorumError, RecordError, WrongRoundError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.release import Release
-from fedwqcp.methods import Summed, Total
+from fedwqcp.methods import FEWEST, MODULUS, FixedPoint, Summed, Total
 from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.messages import (
-    FEWEST,
-    MODULUS,
     Answer,
     Ask,
     Begin,
-    FixedPoint,
     Outcome,
     Question,
     Round,

@@ -19,7 +19,7 @@ from fedwqcp.methods._base import (
     Terms,
 )
 from fedwqcp.methods._byzantine import RobustSharedThreshold
-from fedwqcp.methods._sums import Summed, Total
+from fedwqcp.methods._sums import FEWEST, MODULUS, FixedPoint, Summed, Total
 from fedwqcp.methods.guarded_median_cp import Proposal
 from fedwqcp.methods.rob_fcp import RobustThreshold
 from fedwqcp.registry import Registry, Setting
@@ -115,10 +115,13 @@ def name_of(method: Method[Any]) -> str:
 
 
 __all__ = [
+    "FEWEST",
+    "MODULUS",
     "AtLeast",
     "Calibration",
     "Disclosure",
     "Each",
+    "FixedPoint",
     "Method",
     "OneShot",
     "Proposal",

@@ -21,12 +21,11 @@ import numpy as np
 from fedwqcp._validation import Bools, Floats
 from fedwqcp.errors import InputError, OutOfRangeError
 from fedwqcp.methods._base import Each, of_kind, stacked, summed
-from fedwqcp.methods._sums import Summed, Total, random_words
+from fedwqcp.methods._sums import FixedPoint, Summed, Total, random_words
 from fedwqcp.quantile import conformal_rank
 from fedwqcp.wire.limits import NUMBER
 from fedwqcp.wire.messages import (
     Begin,
-    FixedPoint,
     Outcome,
     Question,
     SharedThresholdWithin,

@@ -24,12 +24,11 @@ from fedwqcp.methods._base import (
 )
 from fedwqcp.methods._search import CountAt, CountClaims, Counts, ScoreBracket
 from fedwqcp.methods._sketches import WeightedPoints, counts_at, order_sketch, sketch_size
-from fedwqcp.methods._sums import Summed, Total, random_words
+from fedwqcp.methods._sums import FixedPoint, Summed, Total, random_words
 from fedwqcp.quantile import conformal_quantile, conformal_rank, exact_level, least_sample
 from fedwqcp.wire.limits import POINTS
 from fedwqcp.wire.messages import (
     Begin,
-    FixedPoint,
     LocalQuantile,
     Outcome,
     Question,

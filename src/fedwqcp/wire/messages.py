@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from functools import cached_property
 from hashlib import sha256
 from itertools import pairwise
-from math import ceil, inf, isfinite, nextafter
+from math import inf, isfinite
 from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from fedwqcp._validation import Floats, Labels, as_alpha, as_classes, group_places, shown
-from fedwqcp.errors import InputError, OutOfRangeError
+from fedwqcp._validation import as_alpha, as_classes, shown
+from fedwqcp.errors import InputError
 from fedwqcp.registry import Setting
 from fedwqcp.wire.limits import (
     AGENTS,
@@ -766,212 +764,6 @@ def _check_target(round: Round) -> None:
         )
 
 
-def threshold_by(
-    round: Round,
-    of_group: Callable[[int], Floats],
-    group: str | int | npt.ArrayLike | None = None,
-) -> Floats:
-    """Return the threshold of one group, of each label or of each row.
-
-    Parameters
-    ----------
-    round : Round
-        The terms.
-    of_group : callable
-        Gives the threshold of the group at a place: shape () shared, (C,) per label, (columns,) per
-        column of the score, (n, 1) or (n, columns) per input.
-    group : str, int or array_like, optional
-        Name of one group, or one for each row. A round by label needs none: its candidate labels
-        are the groups.
-
-    Returns
-    -------
-    Floats
-        What ``of_group`` gives for one group; shape (C,) or (n, C) by label; (n, 1), (n, C) or
-        (n, columns) for rows.
-
-    Raises
-    ------
-    InputError
-        If the round has no groups and one is named, if it has groups and none is named, or if a
-        group is unknown.
-    """
-    names = round.group_names
-    if not names:
-        if group is not None:
-            raise InputError("the round has one threshold for all groups: leave group out")
-        return of_group(0)
-    if round.by == "label":
-        labels = range(len(names)) if group is None else [_place(group, names)]
-        found = [_of_label(of_group(label), label) for label in labels]
-        return np.stack(np.broadcast_arrays(*found), axis=-1) if group is None else found[0]
-    if group is None:
-        raise InputError(
-            "the round has a threshold for each group: pass group, the name of one or one for each "
-            f"row; its groups: {', '.join(names)}"
-        )
-    if np.ndim(group) == 0:
-        return of_group(_place(group, names))
-    places = group_places(group, names)
-    return _of_rows({int(g): of_group(int(g)) for g in np.unique(places)}, places)
-
-
-def _place(group: object, names: tuple[str, ...]) -> int:
-    """Return where one group stands."""
-    if str(group) not in names:
-        raise InputError(f"group must be one of {', '.join(names)}, got {group!r}")
-    return names.index(str(group))
-
-
-def _of_label(threshold: Floats, label: int) -> Floats:
-    """Return what a group of one label says of that label."""
-    if not threshold.ndim:
-        return threshold
-    return np.asarray(threshold[..., label if threshold.shape[-1] > 1 else 0])
-
-
-def _of_rows(values: Mapping[int, Floats], places: Labels) -> Floats:
-    """Return one threshold for each row, or one row of them."""
-    width = max((q.shape[-1] for q in values.values() if q.ndim), default=1)
-    found = np.empty((len(places), width))
-    for group, q in values.items():
-        rows = places == group
-        found[rows] = q[rows] if q.ndim == 2 else q
-    return found
-
-
-MODULUS = 2**32
-"""Masked words are whole numbers modulo this."""
-FEWEST = 3
-"""Fewest agents of a masked sum: with two, each would know the other's number."""
-
-
-@dataclass(frozen=True)
-class FixedPoint:
-    """How numbers become whole words that can be summed under masks.
-
-    The terms of a round imply it. A word of one agent is below 2^bits, with the largest bits such
-    that agents * 2^bits <= 2^32.
-
-    Parameters
-    ----------
-    low, high : float
-        Range of the thresholds.
-    max_n : int
-        Largest sample size of an agent.
-    agents : int
-        Most agents that one sum can hold.
-
-    Examples
-    --------
-    >>> scale = FixedPoint(low=-1.0, high=1.0, max_n=1000, agents=6)
-    >>> scale.bits, scale.word(10, 0.5)
-    (29, 4026532)
-    >>> margin = scale.margin(agents=1, weight=10)
-    >>> 0.5 <= scale.mean(scale.word(10, 0.5), 10) <= 0.5 + margin < 0.5000004
-    True
-    """
-
-    low: float
-    high: float
-    max_n: int
-    agents: int
-
-    def __post_init__(self) -> None:
-        if not (isfinite(self.low) and isfinite(self.high) and self.low < self.high):
-            raise InputError(
-                "masked sums need finite bounds of the score, the lower one first, got "
-                f"{self.low:g} to {self.high:g}",
-                field="range",
-            )
-        if self.agents < FEWEST:
-            raise InputError(
-                f"a masked sum needs at least {FEWEST}, got {self.agents}", field="agents"
-            )
-        if not 1 <= self.max_n < 2**self.bits:
-            raise InputError(
-                f"must be below 2^{self.bits} for {self.agents} agents, got {self.max_n}; "
-                "open the round with a smaller max_n",
-                field="max_n",
-            )
-
-    @property
-    def bits(self) -> int:
-        """Bits of one agent's word."""
-        return (MODULUS // self.agents).bit_length() - 1
-
-    def word(self, weight: int, value: float) -> int:
-        """Return weight * (value - low) in units of this scale, rounded up.
-
-        Parameters
-        ----------
-        weight : int
-            From 0 to ``max_n``.
-        value : float
-            A number within the range.
-
-        Returns
-        -------
-        int
-            From 0 to 2^bits - 1.
-
-        Raises
-        ------
-        OutOfRangeError
-            If weight or value lies outside, since a mask would hide it from everyone.
-        """
-        if not 0 <= weight <= self.max_n:
-            raise OutOfRangeError(f"must be from 0 to the round's max_n = {self.max_n}", field="n")
-        if not self.low <= value <= self.high:
-            raise OutOfRangeError(
-                f"must lie between {self.low:g} and {self.high:g}, the range of this "
-                "round; ask the server for a round with a wider one",
-                field="threshold",
-            )
-        return ceil(weight * (Fraction(value) - Fraction(self.low)) / self._unit)
-
-    def mean(self, total: int, weight: int) -> float:
-        """Return the weighted mean that a total of words stands for, rounded up.
-
-        Parameters
-        ----------
-        total : int
-            Sum of the agents' words.
-        weight : int
-            Sum of their weights, at least 1.
-
-        Returns
-        -------
-        float
-            At least the mean of the values, at most `margin` above it, and never above ``high``.
-        """
-        exact = Fraction(self.low) + total * self._unit / weight
-        return min(_rounded_up(exact), self.high)
-
-    def margin(self, agents: int, weight: int) -> float:
-        """Return how far `mean` can lie above the mean of the values.
-
-        Parameters
-        ----------
-        agents : int
-            How many words were summed.
-        weight : int
-            Sum of the weights.
-
-        Returns
-        -------
-        float
-            One unit for each agent, over the weight; rounding to a float is left out.
-        """
-        return _rounded_up(agents * self._unit / weight)
-
-    @property
-    def _unit(self) -> Fraction:
-        """What one unit of a word stands for."""
-        width = Fraction(self.high) - Fraction(self.low)
-        return width * Fraction(self.max_n, 2**self.bits - 1)
-
-
 @dataclass(frozen=True)
 class SharedThresholdWithin(SharedThreshold):
     """One threshold for every agent, found from masked sums.
@@ -991,12 +783,6 @@ class SharedThresholdWithin(SharedThreshold):
         check_score(self.margin, "margin")
         if not 0 <= self.margin < inf:
             raise InputError(f"must be a number of at least 0, got {self.margin}", field="margin")
-
-
-def _rounded_up(exact: Fraction) -> float:
-    """Return the smallest float that is not below a number."""
-    nearest = float(exact)
-    return nearest if Fraction(nearest) >= exact else nextafter(nearest, inf)
 
 
 @dataclass(frozen=True)

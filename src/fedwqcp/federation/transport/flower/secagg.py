@@ -20,7 +20,7 @@ from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_STATE
 
 from fedwqcp.errors import InputError
 from fedwqcp.federation.secure import Words, mask_stream
-from fedwqcp.wire.messages import MODULUS
+from fedwqcp.methods import MODULUS
 
 CHECK = 1
 """A word that every site adds: its total tells whether the masks cancel."""

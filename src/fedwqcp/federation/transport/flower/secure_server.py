@@ -46,8 +46,9 @@ from fedwqcp.federation.transport.flower.secagg import (
 )
 from fedwqcp.federation.transport.messages import CODES, OK, NodeId, Request, new_nonce
 from fedwqcp.federation.transport.session import Session, Timeouts, collect
+from fedwqcp.methods import MODULUS, FixedPoint
 from fedwqcp.wire.codec import encode
-from fedwqcp.wire.messages import MODULUS, FixedPoint, Round
+from fedwqcp.wire.messages import Round
 
 _FIELDS = {
     Stage.SETUP: {Key.PUBLIC_KEY_1, Key.PUBLIC_KEY_2},

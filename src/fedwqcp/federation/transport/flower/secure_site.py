@@ -44,7 +44,7 @@ from fedwqcp.federation.transport.site import (
     plan_of,
     refuse_with,
 )
-from fedwqcp.wire.messages import MODULUS, FixedPoint
+from fedwqcp.methods import MODULUS, FixedPoint
 
 OwnOutputs: TypeAlias = Callable[[], SiteOutputs]
 """Gives the model's outputs on the site's calibration data."""

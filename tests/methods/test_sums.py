@@ -1,0 +1,86 @@
+"""Numbers as whole words, which can be summed under masks."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import inf, nextafter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedwqcp.errors import InputError
+from fedwqcp.methods import FixedPoint
+from fedwqcp.methods.fedwq_cp import weighted_mean
+
+
+@pytest.mark.parametrize(
+    ("agents", "bits"), [(3, 30), (4, 30), (5, 29), (6, 29), (8, 29), (300, 23)]
+)
+def test_a_word_has_the_most_bits_whose_sum_fits(agents, bits):
+    scale = FixedPoint(0.0, 1.0, 100, agents)
+    assert scale.bits == bits
+    assert agents * 2**bits <= 2**32 < agents * 2 ** (bits + 1)
+    assert agents * scale.word(100, 1.0) < 2**32, "the sum of the largest words does not wrap"
+
+
+def test_words_by_hand():
+    scale = FixedPoint(-1.0, 1.0, 10, 4)  # a unit is 10 * 2 / (2^30 - 1)
+    assert scale.word(10, -1.0) == 0
+    assert scale.word(10, 1.0) == 2**30 - 1
+    assert scale.word(5, 0.0) == -(-(2**30 - 1) // 4)  # 5 * 1 of 20, rounded up
+    assert scale.word(0, 0.3) == 0
+    assert scale.mean(2**30 - 1, 10) == 1.0
+    assert scale.margin(3, 100) == pytest.approx(3 * 20 / (2**30 - 1) / 100, rel=1e-12)
+
+
+@st.composite
+def federations(draw):
+    """Thresholds and sizes within a range, with the scale they are sent in."""
+    low = draw(st.floats(-1e6, 1e6))
+    high = low + draw(st.floats(1e-3, 1e6))
+    max_n = draw(st.integers(1, 10**6))
+    agents = draw(
+        st.lists(st.tuples(st.floats(low, high), st.integers(1, max_n)), min_size=1, max_size=9)
+    )
+    roster = max(3, len(agents)) + draw(st.integers(0, 20))
+    return FixedPoint(low, high, max_n, roster), agents
+
+
+@given(federations())
+def test_the_mean_of_words_is_never_below_and_within_the_margin(case):
+    scale, agents = case
+    sizes = [n for _, n in agents]
+    plain = weighted_mean([q for q, _ in agents], sizes)
+    total = sum(scale.word(n, q) for q, n in agents)
+    found = scale.mean(total, sum(sizes))
+    margin = scale.margin(len(agents), sum(sizes))
+    assert total < 2**32
+    assert plain <= found <= scale.high
+    exact = sum(n * Fraction(q) for q, n in agents) / sum(sizes)
+    assert found <= nextafter(float(exact + Fraction(margin)), inf)
+
+
+@pytest.mark.parametrize(
+    ("terms", "why"),
+    [
+        ((0.0, inf, 10, 3), "finite bounds"),
+        ((1.0, 1.0, 10, 3), "the lower one first"),
+        ((0.0, 1.0, 10, 2), "at least 3"),
+        ((0.0, 1.0, 0, 3), "max_n"),
+        ((0.0, 1.0, 2**30, 3), "below 2\\^30"),
+    ],
+)
+def test_a_scale_that_cannot_be_is_refused(terms, why):
+    with pytest.raises(InputError, match=why):
+        FixedPoint(*terms)
+
+
+@pytest.mark.parametrize(
+    ("weight", "value", "why"),
+    [(11, 0.5, "n: "), (-1, 0.5, "n: "), (5, 1.1, "threshold: "), (5, inf, "threshold: ")],
+)
+def test_what_a_mask_would_hide_is_refused_before(weight, value, why):
+    with pytest.raises(InputError, match=why) as caught:
+        FixedPoint(0.0, 1.0, 10, 3).word(weight, value)
+    assert "1.1" not in str(caught.value), "the agent's own number stays out of the message"
