@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
-from fedwqcp._validation import nearest, shown
+from fedwqcp._validation import did_you_mean, shown
 from fedwqcp.errors import InputError
 
 T = TypeVar("T")
@@ -254,8 +254,7 @@ def read_toml(path: Path) -> dict[str, object]:
 def known_hint(name: str, known: Iterable[str]) -> str:
     """Return the end of an error about an unknown name: the nearest known one, and all of them."""
     names = tuple(known)
-    near = nearest(name, names)
-    return (f"; did you mean {near!r}?" if near else "") + f"; known: {', '.join(names)}"
+    return f"{did_you_mean(name, names)}; known: {', '.join(names)}"
 
 
 def to_toml(value: object) -> str:

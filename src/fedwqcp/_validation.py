@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache, wraps
@@ -261,6 +261,12 @@ def nearest(name: object, known: Sequence[str], cutoff: float = 0.6) -> str | No
     bare = {_bare(each): each for each in known}
     near = difflib.get_close_matches(_bare(shown(name)), bare, n=1, cutoff=cutoff)
     return bare[near[0]] if near else None
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """Return the end of an error about an unknown name; empty where no known one is near."""
+    near = nearest(name, tuple(known))
+    return f"; did you mean {near!r}?" if near else ""
 
 
 def _bare(name: str) -> str:
@@ -594,10 +600,16 @@ def check_same_classes(own: Sequence[str], agreed: Sequence[str]) -> None:
     )
 
 
-def listed(names: Sequence[str], most: int = 12) -> str:
-    """List names for people, the first few of many."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(map(repr, names[:most])) + more
+def listed(names: Iterable[str], most: int = 12) -> str:
+    """List names in quotes, the first few of many."""
+    return named(map(repr, names), most)
+
+
+def named(names: Iterable[str], most: int = 5) -> str:
+    """Name the first few of many, and count the others: ``"a, b and 3 more"``."""
+    found = list(names)
+    more = f" and {len(found) - most} more" if len(found) > most else ""
+    return ", ".join(found[:most]) + more
 
 
 def as_class_labels(labels: npt.ArrayLike, classes: Sequence[str]) -> npt.ArrayLike:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, get_type_hints
 
-from fedwqcp._validation import fits, nearest, plain, shown, words
+from fedwqcp._validation import did_you_mean, fits, plain, shown, words
 from fedwqcp.errors import InputError
 
 if TYPE_CHECKING:
@@ -66,10 +66,9 @@ class Registry(Generic[T]):
                 raise InputError(f"{self._kind} {name!r} must be a {self._base.__name__} class")
             return found
         known = self.available()
-        near = nearest(name, known)
         raise InputError(
             f"unknown {self._kind} {shown(name)}; known: {', '.join(known)}"
-            + (f"; did you mean {near!r}?" if near else "")
+            f"{did_you_mean(name, known)}"
         )
 
     def make(self, name: str, settings: Mapping[str, object]) -> T:
@@ -87,13 +86,9 @@ class Registry(Generic[T]):
                     f"calibrate(..., {key}={value!r}) or `server open --{key} {typed}`"
                 )
             if key not in known:
-                import difflib
-
-                near = difflib.get_close_matches(key, known, n=1)
                 raise InputError(
                     f"{self._kind} {name!r} has no setting {key!r}; "
-                    f"known: {', '.join(known) or 'none'}"
-                    + (f"; did you mean {near[0]!r}?" if near else "")
+                    f"known: {', '.join(known) or 'none'}{did_you_mean(key, known)}"
                 )
             sent = isinstance(value, bool | int | float | str | tuple | None)  # it must travel
             if not sent or not fits(value, hints[key]):

@@ -16,7 +16,7 @@ import numpy as np
 import typer
 
 from fedwqcp._io import exists, keep_apart, write_atomic
-from fedwqcp._validation import Bools, Floats, listed, nearest
+from fedwqcp._validation import Bools, Floats, did_you_mean, listed
 from fedwqcp.cli.output import AsJson, Output, guarantee_line, rates_of, say_rates
 from fedwqcp.errors import InputError
 from fedwqcp.federation import outputs as model_outputs
@@ -387,10 +387,9 @@ def _name(agent: str | None, round: Round, *, newcomer: bool = False) -> str:
     if agent is None:
         raise InputError(f"say which agent this is with --agent, one of: {', '.join(round.agents)}")
     if not round.expects(agent):
-        near = nearest(agent, round.agents)
         raise InputError(
             f"agent {agent!r} is not in the round; its agents: {', '.join(round.agents)}"
-            + (f"; did you mean {near!r}?" if near else "")
+            + did_you_mean(agent, round.agents)
             + (
                 "; a site that took no part predicts with --new-site where all share a threshold; "
                 "with labelled points of its own it takes part in the next round"

@@ -37,6 +37,7 @@ from fedwqcp.federation.release import Release
 from fedwqcp.registry import Setting
 from fedwqcp.report.terminal import Scale, always_left_out, released, scale
 from fedwqcp.sets import Intervals, LabelSets
+from fedwqcp.theory.diagnosis import local_thresholds
 from fedwqcp.wire.messages import LocalQuantile, Round, SharedThreshold
 
 VERSION = 1
@@ -313,11 +314,7 @@ def guarantee_line(release: Release) -> str:
 
 def agents_table(release: Release, console: Console) -> Table:
     """Return a row for each agent; with local thresholds, each as a dot on a common scale."""
-    local = {
-        name: answer
-        for name, answers in release.received.items()
-        if answers and isinstance(answer := answers[0], LocalQuantile)
-    }
+    local = local_thresholds(release, 0)
     out = always_left_out(released(release))
     reasons = any(agent.reason for agent in release.agents)
     roomy = console.width >= 100 or not reasons

@@ -49,8 +49,9 @@ from fedwqcp.registry import Setting, typed
 from fedwqcp.report.terminal import always_left_out, released
 from fedwqcp.scores import Score
 from fedwqcp.theory import Advice, Diagnosis, GroupDiagnosis, diagnose_groups, diagnose_release
+from fedwqcp.theory.diagnosis import local_thresholds
 from fedwqcp.wire.codec import holds
-from fedwqcp.wire.messages import LocalQuantile, PerAgentThresholds, Round, SharedThreshold
+from fedwqcp.wire.messages import PerAgentThresholds, Round, SharedThreshold
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -301,11 +302,10 @@ def _too_small(release: Release, found: Sequence[Diagnosis | GroupDiagnosis]) ->
     private = Plan.of(release.round).method.private  # noise takes more points
     for alpha in () if found or private else release.round.alphas:
         task, *others = release.tasks_of(alpha)
-        sent = {name: answers[task] for name, answers in release.received.items()}
         few = [
             f"{name} ({own.n} points)"
-            for name, own in sent.items()
-            if isinstance(own, LocalQuantile) and own.n and own.threshold == inf
+            for name, own in local_thresholds(release, task).items()
+            if own.n and own.threshold == inf
         ]
         if few:
             yield (

@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 
+from fedwqcp._validation import named
 from fedwqcp.errors import InputError
 from fedwqcp.methods.new_agent_cp import NewAgentCP
 from fedwqcp.quantile import conformal_rank
@@ -23,7 +24,6 @@ from fedwqcp.theory.diagnosis import (
     diagnose,
     dominant,
     listed,
-    named,
     noise,
 )
 from fedwqcp.wire.messages import TARGETS, LocalQuantile

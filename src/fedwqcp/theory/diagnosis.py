@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedwqcp import methods
-from fedwqcp._validation import as_alpha
+from fedwqcp._validation import as_alpha, named
 from fedwqcp.errors import InputError
 from fedwqcp.methods.fedwq_cp import FedWQCP
 from fedwqcp.quantile import (
@@ -36,7 +36,6 @@ Verdict: TypeAlias = Literal["safe", "unsafe", "cannot tell"]
 Severity: TypeAlias = Literal["ok", "caution", "unsafe"]
 
 _ORDER = ("unsafe", "caution", "ok")
-_NAMED = 5  # how many agents a sentence names
 
 
 def judge(
@@ -310,7 +309,8 @@ def local_thresholds(release: ReleaseRecord, task: int) -> dict[str, LocalQuanti
     return {
         name: answer
         for name, answers in release.received.items()
-        if isinstance(answer := answers[task], LocalQuantile)
+        for answer in answers[task : task + 1]
+        if isinstance(answer, LocalQuantile)
     }
 
 
@@ -525,13 +525,6 @@ def noise(n: int, alpha: float) -> float:
     """Return the standard deviation of the coverage of a finite threshold of n points."""
     r = min(conformal_rank(n, alpha), n)
     return sqrt(r * (n + 1 - r) / (n + 2)) / (n + 1)
-
-
-def named(agents: Iterable[str]) -> str:
-    """Name some agents, and count the others."""
-    names = list(agents)
-    rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + rest
 
 
 def listed(agents: Mapping[str, LocalQuantile]) -> str:

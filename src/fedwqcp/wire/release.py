@@ -11,7 +11,7 @@ from typing import Literal, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._validation import Floats, Labels, fits, group_places, nearest, plain, shown
+from fedwqcp._validation import Floats, Labels, did_you_mean, fits, group_places, plain, shown
 from fedwqcp.errors import InputError
 from fedwqcp.wire.limits import SIZE, TEXT
 from fedwqcp.wire.messages import (
@@ -268,10 +268,9 @@ class Roll:
             If there is no such agent.
         """
         if not isinstance(agent, str) or agent not in self._records:
-            near = nearest(agent, tuple(self._records))
             raise InputError(
                 f"unknown agent {shown(agent)}; known: {', '.join(self._records)}"
-                + (f"; did you mean {near!r}?" if near else "")
+                f"{did_you_mean(agent, self._records)}"
             )
         return self._records[agent]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from fedwqcp.errors import InputError
+from fedwqcp.files import known_hint
 
 TaskKind: TypeAlias = Literal["classification", "regression"]
 """What is predicted."""
@@ -450,9 +450,4 @@ def find(name: str) -> Dataset:
     for dataset in CATALOG:
         if dataset.name == name:
             return dataset
-    near = difflib.get_close_matches(name.lower().replace("-", ""), available(), n=1)
-    raise InputError(
-        f"unknown dataset {name!r}"
-        + (f"; did you mean {near[0]!r}?" if near else "")
-        + f"; known: {', '.join(available())}"
-    )
+    raise InputError(f"unknown dataset {name!r}{known_hint(name, available())}")

@@ -18,6 +18,8 @@ from fedwqcp._validation import (
     as_floats,
     check_arguments,
     check_same_classes,
+    listed,
+    named,
     plain,
     several_columns,
     shown,
@@ -482,7 +484,7 @@ def _infinite(
     terms, method = release.round, Plan.of(release.round).method
     part = "" if terms.by is None else f" for at least one {_PARTS[terms.by]}"
     whose = "; ".join(
-        f"the threshold of {_listed(list(map(repr, names)))} is +inf at alpha={alpha:g}"
+        f"the threshold of {listed(names, 5)} is +inf at alpha={alpha:g}"
         for alpha, names in found.items()
     )
     text = f"{whose}{part}: sets with it hold every label or value. "
@@ -503,7 +505,7 @@ def _infinite(
         text += f" of each {_PARTS[terms.by]}" if terms.by else ""
         text += f" at alpha={min(needed):g}" if len(needed) > 1 else ""
         small = list(_too_small(terms, cals, most))
-        text += f"; {_listed(small)}. " if small else ". "
+        text += f"; {named(small)}. " if small else ". "
     choices = get_args(get_type_hints(type(method))["overflow"])
     ways = []
     if "exclude" in choices and any(issubclass(k, SharedThreshold) for k in method.outcomes):
@@ -524,12 +526,6 @@ def _too_small(terms: Round, cals: Mapping[str, Calibration], least: int) -> Ite
 
 
 _PARTS = {"label": "class", "group": "group"}
-
-
-def _listed(names: Sequence[str], most: int = 5) -> str:
-    """List names, the first few of many."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 def _default_score(score: str | Score | None, agents: Mapping[str, object]) -> Score | str | None:
@@ -569,11 +565,11 @@ def _agreed_classes(agents: Mapping[str, object], classes: Sequence[str] | None)
     first = next((name for name, names in named.items() if names), None)
     if first is None:
         return ()
-    if without := [repr(name) for name, names in named.items() if not names]:
+    if without := [name for name, names in named.items() if not names]:
         raise ClassesError(
-            f"agent {first!r} names its classes and {_listed(without)} none, so that nobody could "
-            "check their order: pass classes=[...] with every agent's data, or once to calibrate "
-            "if all have the same columns",
+            f"agent {first!r} names its classes and {listed(without, 5)} none, so that nobody "
+            "could check their order: pass classes=[...] with every agent's data, or once to "
+            "calibrate if all have the same columns",
             field="classes",
         )
     return named[first]

@@ -13,6 +13,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias
 
+from fedwqcp._validation import named
 from fedwqcp.errors import InputError
 from fedwqcp.metrics import Rate
 
@@ -294,7 +295,7 @@ def name_list(names: Iterable[str]) -> str:
     """
     listed = list(names)
     if len(listed) > 6:
-        return f"{', '.join(listed[:5])} and {len(listed) - 5} more"
+        return named(listed)
     return " and ".join(part for part in (", ".join(listed[:-1]), listed[-1]) if part)
 
 

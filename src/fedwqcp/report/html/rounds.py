@@ -64,6 +64,7 @@ from fedwqcp.report.terminal import LevelThresholds, always_left_out, released
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.theory import Diagnosis, diagnose_release
+from fedwqcp.theory.diagnosis import local_thresholds
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Answer, LocalQuantile
 from fedwqcp.wire.release import AgentRecord
@@ -188,11 +189,7 @@ def _server_view(release: Release, folder: Path | None, alpha: float) -> View:
     plan = Plan.of(round)
     task = release.tasks_of(alpha)[0]
     own_alpha = plan.tasks[task].alpha
-    local = {
-        name: answer
-        for name, answers in release.received.items()
-        if isinstance(answer := answers[task], LocalQuantile)
-    }
+    local = local_thresholds(release, task)
     found = diagnose_release(release, task, own_alpha, plan.bounds)
     here = [each for each in released(release) if each.alpha == alpha]
     method = round.method.name
