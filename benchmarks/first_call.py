@@ -2,188 +2,401 @@
 
 Run: build/peers/bin/python benchmarks/first_call.py     (--quick: one score and size, minutes)
 in the environment that ``make bench-peers`` makes; elsewhere the peers are left out.
-Every cell is measured in a process of its own, after its imports, on one thread: first with an
-empty cache, then with what compiling left. "auto" is what a user gets. "ratio" is its time over
-that of the better of numpy and numba after the first call and after ten. Verdicts follow the table:
-at most 2.2 for inputs of at least a million numbers, and never slower in total than the fastest
-peer.
+
+For every call, score and number of classes (float32; float64 for one score) and three sizes of
+inputs, seconds of one call and of ten, after the imports, on one thread, with an empty cache and
+with what compiling left. "auto" is what a user gets. "ratio" is its time over that of the better of
+numpy and numba. Each is measured in a process of its own, but for "numba", which works on all sizes
+in one process, the smallest first: what its first call took above its later ones is the time to
+compile or load, and is added to the other sizes.
+
+numpy and peers stop when they have taken longer than all that they are compared with; then the
+table says ">". A kind of call with a ratio that is too high is measured up to three times, and the
+least time of each is kept.
+
+Kinds of calls are measured two at a time, each on a core of its own (``--jobs 1``: one at a time).
+What is measured is kept in build/first_call.jsonl, so that a run can be stopped and goes on where
+it was; ``--afresh`` begins again, and so does another commit. The table goes to
+benchmarks/results/first_call.md, with ``--page`` verdicts and worst lines to the documentation.
+Verdicts: a ratio of at most 2.2 for inputs of at least a million numbers, and never slower in total
+than the fastest peer.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import queue
 import subprocess
 import sys
 import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-DATA = """
-import time, numpy as np
-rng = np.random.default_rng(0)
-p = rng.standard_exponential(({rows}, {classes}), dtype=np.{dtype})
-p /= p.sum(axis=1, keepdims=True)
-y, u = np.zeros(len(p), np.int64), rng.random(len(p))
-"""
-OURS = """
-import fedwqcp as fw
-score = {made}
-given = {{"u": u}} if getattr(score, "randomized", False) else {{}}
-work = lambda: {call}
-"""
-THEIRS = """
-import sys
-sys.path.insert(0, {folder!r})
-import peers
-work = peers.calls({library!r}, {score!r}, p, y, 0.5)[{name!r}]
-"""
-LOOP = """
-start = time.{clock}()
-for n in range(10):
-    work()
-    if n in (0, 9):
-        print(time.{clock}() - start)
-"""
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "benchmarks" / "peers"))
+
 SCORES = {
-    "fw.LAC()": ("LAC", False),
-    "fw.APS(randomized=False)": ("APS", False),
-    "fw.APS()": ("APS", True),
-    "fw.RAPS(penalty=0.01)": ("RAPS", True),
-    "fw.SAPS(penalty=0.1)": ("SAPS", True),
+    "LAC()": ("LAC", False),
+    "APS(randomized=False)": ("APS", False),
+    "APS()": ("APS", True),
+    "RAPS(penalty=0.01)": ("RAPS", True),
+    "SAPS(penalty=0.1)": ("SAPS", True),
 }
-CALLS = {
-    "of": "score.of(p, y, **given)",
-    "invert": "score.invert(p, 0.5, **given)",
-    "measure": "score.measure(p, y, 0.5, **given)",
-}
-BACKENDS = ("numpy", "numba", "auto")
+CALLS = ("of", "invert", "measure")
+CLASSES, SIZES = (10, 100, 1000), (2**17, 2**20, 2**24)
+CACHES = ("empty", "kept")
 PEERS = ("TorchCP", "puncc")
-MOST, LARGE = 2.2, 2**20
+TIMES = 10
+MOST, LARGE, AGAIN = 2.2, 2**20, 2
+SEEN = 0.1
+"""So many seconds more than later calls are the time to compile or load something."""
+
+Taken = list[float]
+"""Seconds after each call; fewer than ten where it was stopped."""
 
 
-class Found(NamedTuple):
-    """What was measured of one kind of call."""
+class Kind(NamedTuple):
+    """A kind of call."""
+
+    call: str
+    score: str
+    dtype: str
+    classes: int
+
+    def __str__(self) -> str:
+        return f"{self.call} {self.score} {self.dtype} {self.classes}"
+
+
+class Row(NamedTuple):
+    """What was measured of one kind of call, size and cache."""
 
     what: str
     size: int
-    ours: list[list[float]]
-    """Seconds of one call and of ten, by backend."""
-    peer: list[float] | None
-    """Those of the fastest peer."""
+    cache: str
+    numpy: Taken
+    numba: Taken
+    auto: Taken
+    peer: str
+    peers: Taken
 
     def ratios(self) -> list[float]:
-        """The choice, over the better of numpy and numba."""
-        return [self.ours[2][n] / min(self.ours[0][n], self.ours[1][n]) for n in (0, 1)]
+        """The choice, over the better of numpy and numba; after one call and after ten."""
+        return [self.auto[n] / min(self.numpy[n], self.numba[n]) for n in (0, -1)]
 
 
-def seconds(code: str, backend: str, cache: str) -> list[float] | None:
-    """One call and ten, in a process of its own; None if it fails."""
-    one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
-    environment = os.environ | one | {"NUMBA_CACHE_DIR": cache, "FEDWQCP_BACKEND": backend}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, check=False, capture_output=True, text=True
-    )
-    if done.returncode:
-        return None
-    return [float(line) for line in done.stdout.split()]
+# In a process of its own --------------------------------------------------------------------------
 
 
-def fastest_peer(data: str, made: str, name: str, clock: str) -> tuple[str, list[float]] | None:
-    """Measure the peers; return the one with the shortest first call."""
-    found = {}
-    for library in PEERS:
-        theirs = THEIRS.format(
-            folder=str(Path(__file__).parent / "peers"),
-            library=library,
-            score=SCORES[made],
-            name=name,
+def work(who: str, kind: Kind, sizes: list[int], limits: list[float], clock: str) -> list[Taken]:
+    """Time the calls of one library on inputs of some sizes, one after the other."""
+    import numpy as np
+
+    now = getattr(time, clock)
+    rng = np.random.default_rng(0)
+    found = []
+    for size, limit in zip(sizes, limits, strict=True):
+        p = rng.standard_exponential((size // kind.classes + 1, kind.classes), dtype=kind.dtype)
+        p /= p.sum(axis=1, keepdims=True)
+        y, u = np.zeros(len(p), np.int64), rng.random(len(p))
+        if who == "fedwqcp":
+            import fedwqcp as fw
+
+            score = eval(f"fw.{kind.score}", {"fw": fw})  # from the table above
+            arguments: dict[str, Any] = {"of": (p, y), "invert": (p, 0.5), "measure": (p, y, 0.5)}
+            given = {"u": u} if getattr(score, "randomized", False) else {}
+            function = getattr(score, kind.call)
+
+            def call(
+                function: Any = function, positional: Any = arguments[kind.call], given: Any = given
+            ) -> Any:
+                return function(*positional, **given)
+
+        else:
+            import peers
+
+            call = peers.calls(who, SCORES[kind.score], p, y, 0.5)[kind.call]
+        taken: Taken = []
+        start = now()
+        while len(taken) < TIMES and (not taken or taken[-1] <= limit):
+            call()
+            taken.append(now() - start)
+        found.append(taken)
+    return found
+
+
+class Runner(NamedTuple):
+    """Where and by which clock processes are timed."""
+
+    core: int | None
+    clock: str
+
+    def each(
+        self, who: str, kind: Kind, limits: dict[int, float], backend: str = "auto"
+    ) -> dict[int, Taken]:
+        """Return what a process for each size measures; nothing if the library cannot do it."""
+        found: dict[int, Taken] = {}
+        for size, limit in limits.items():
+            with tempfile.TemporaryDirectory() as empty:
+                found |= self(who, kind, {size: limit}, backend, empty)
+            if not found:
+                break
+        return found
+
+    def __call__(
+        self, who: str, kind: Kind, limits: dict[int, float], backend: str, cache: str
+    ) -> dict[int, Taken]:
+        """Return what one process measures, by size; nothing if the library cannot do it."""
+        one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+        environment = os.environ | one | {"NUMBA_CACHE_DIR": cache, "FEDWQCP_BACKEND": backend}
+        given = json.dumps([who, kind, list(limits), list(limits.values()), self.clock])
+        pin = ["taskset", "-c", str(self.core)] if self.core is not None else []
+        done = subprocess.run(
+            [*pin, sys.executable, __file__, "--work", given],
+            env=environment,
+            check=False,
+            capture_output=True,
+            text=True,
         )
-        taken = seconds(data + theirs + LOOP.format(clock=clock), "auto", "")
-        if taken:
-            found[library] = taken
-    if not found:
-        return None
-    library = min(found, key=lambda one: found[one][0])
-    return library, found[library]
+        if done.returncode:
+            if who == "fedwqcp":
+                raise RuntimeError(f"{kind}: {done.stderr}")
+            return {}
+        return dict(zip(limits, json.loads(done.stdout.splitlines()[-1]), strict=True))
 
 
-def measure(made: str, name: str, shape: tuple[str, int, int], clock: str) -> list[Found]:
-    """Measure one kind of call, print its rows and return them."""
-    dtype, classes, size = shape
-    data = DATA.format(dtype=dtype, classes=classes, rows=size // classes + 1)
-    code = data + OURS.format(made=made, call=CALLS[name]) + LOOP.format(clock=clock)
-    peer = fastest_peer(data, made, name, clock)
-    folders = [tempfile.TemporaryDirectory() for _ in BACKENDS]
-    rows = []
-    for cache in ("empty", "kept"):
-        if cache == "kept":
-            seconds(code, "numba", folders[2].name)
-        ours = []
-        for backend, folder in zip(BACKENDS, folders, strict=True):
-            taken = seconds(code, backend, folder.name)
-            assert taken is not None, backend
-            ours.append(taken)
-        words = (name, made.removeprefix("fw."), dtype, str(classes), f"{size:,}", cache)
-        found = Found(", ".join(words), size, ours, peer[1] if peer else None)
-        rows.append(found)
-        cells = [f"{one:.3f} / {ten:.2f}" for one, ten in ours]
-        cells.append(f"{peer[0]} {peer[1][0]:.3f} / {peer[1][1]:.2f}" if peer else "")
-        cells += [f"{ratio:.1f}" for ratio in found.ratios()]
-        print("| " + " | ".join((*words, *cells)) + " |", flush=True)
-    for folder in folders:
-        folder.cleanup()
-    return rows
+# One kind of call ---------------------------------------------------------------------------------
 
 
-def verdicts(rows: list[Found]) -> None:
-    """Print whether the promises hold, each with its worst case."""
-    large = [row for row in rows if row.size >= LARGE]
-    worst = max(large, key=lambda row: max(row.ratios()))
-    most = max(worst.ratios())
-    print(
-        f"\nat most {MOST} times the better of numpy and numba, from {LARGE:,} numbers on: "
-        f"{'met' if most <= MOST else 'MISSED'}; worst {most:.2f} ({worst.what})"
+def with_compiling(found: dict[int, Taken]) -> dict[int, Taken]:
+    """Add the time to compile or load, which the first calls on smaller inputs took, to larger."""
+    before, whole = 0.0, {}
+    for size, taken in found.items():
+        whole[size] = [before + one for one in taken]
+        more = taken[0] - (taken[-1] - taken[0]) / (len(taken) - 1)
+        before += more if more > SEEN else 0.0
+    return whole
+
+
+def ours(run: Runner, kind: Kind, sizes: tuple[int, ...]) -> dict[str, dict[int, Taken]]:
+    """Measure numpy, and numba and the choice with either cache, by size."""
+    always = dict.fromkeys(sizes, float("inf"))
+    found: dict[str, dict[int, Taken]] = {}
+    with tempfile.TemporaryDirectory() as kept:
+        for cache in CACHES:
+            found[f"numba {cache}"] = with_compiling(run("fedwqcp", kind, always, "numba", kept))
+        limits = {size: max(found[f"numba {c}"][size][-1] for c in CACHES) for size in sizes}
+        found["numpy"] = run.each("fedwqcp", kind, limits, "numpy")
+        found["auto empty"] = run.each("fedwqcp", kind, always)
+        found["auto kept"] = {}
+        for size in sizes:
+            found["auto kept"] |= run("fedwqcp", kind, {size: always[size]}, "auto", kept)
+    return found
+
+
+def fastest_peer(run: Runner, kind: Kind, limits: dict[int, float]) -> dict[int, tuple[str, Taken]]:
+    """Measure the peers; return the one with the shortest first call, by size."""
+    found = {library: run.each(library, kind, limits) for library in PEERS}
+    at_hand = {library: one for library, one in found.items() if one}
+    if not at_hand:
+        return dict.fromkeys(limits, ("", []))
+    best = {size: min(at_hand, key=lambda name: at_hand[name][size][0]) for size in limits}
+    return {size: (name, at_hand[name][size]) for size, name in best.items()}
+
+
+def measure(run: Runner, kind: Kind, sizes: tuple[int, ...]) -> list[Row]:
+    """Measure one kind of call; again where a ratio is too high, to be sure."""
+    found = ours(run, kind, sizes)
+    for _ in range(AGAIN):
+        if all(ok(row) for row in rows_of(kind, found, {})):
+            break
+        for name, by_size in ours(run, kind, sizes).items():
+            for size, taken in by_size.items():
+                found[name][size] = least(found[name][size], taken)
+    limits = {size: max(found[f"auto {c}"][size][-1] for c in CACHES) for size in sizes}
+    return rows_of(kind, found, fastest_peer(run, kind, limits))
+
+
+def least(a: Taken, b: Taken) -> Taken:
+    """Return the lesser times of one call and of the last; of two lengths, those of the longer."""
+    if len(a) != len(b):
+        return max(a, b, key=len)
+    return [min(one, other) for one, other in zip(a, b, strict=True)]
+
+
+def rows_of(
+    kind: Kind, found: dict[str, dict[int, Taken]], peers: dict[int, tuple[str, Taken]]
+) -> list[Row]:
+    """Return what was measured, a row for each size and cache."""
+    return [
+        Row(
+            str(kind),
+            size,
+            cache,
+            numpy,
+            found[f"numba {cache}"][size],
+            found[f"auto {cache}"][size],
+            *peers.get(size, ("", [])),
+        )
+        for size, numpy in found["numpy"].items()
+        for cache in CACHES
+    ]
+
+
+def ok(row: Row) -> bool:
+    """Tell whether the choice was good enough."""
+    return row.size < LARGE or max(row.ratios()) <= MOST
+
+
+# All kinds ----------------------------------------------------------------------------------------
+
+
+def kinds(quick: bool) -> list[Kind]:
+    """Return what is measured."""
+    if quick:
+        return [Kind(call, "APS()", "float32", C) for call in CALLS for C in (10, 100)]
+    return [
+        Kind(call, score, dtype, C)
+        for score in SCORES
+        for dtype in (("float32", "float64") if score == "APS()" else ("float32",))
+        for call in CALLS
+        for C in CLASSES
+    ]
+
+
+def measure_all(
+    wanted: list[Kind], sizes: tuple[int, ...], kept: Path, options: argparse.Namespace
+) -> list[Row]:
+    """Measure all kinds, but for those that an earlier run has kept."""
+    clock = "process_time" if options.cpu else "perf_counter"
+    key = json.dumps([commit(), clock, sizes])
+    done: dict[str, list[Row]] = {}
+    if kept.exists() and not options.afresh:
+        for line in kept.read_text().splitlines():
+            of, kind, rows = json.loads(line)
+            if of == key:
+                done[kind] = [Row(*row) for row in rows]
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    left = [kind for kind in wanted if str(kind) not in done]
+    cores: queue.Queue[int | None] = queue.Queue()
+    usable = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    for at in range(options.jobs):
+        cores.put(usable[at] if options.jobs <= len(usable) else None)
+
+    def one(kind: Kind) -> tuple[Kind, list[Row]]:
+        core = cores.get()
+        try:
+            return kind, measure(Runner(core, clock), kind, sizes)
+        finally:
+            cores.put(core)
+
+    start = time.monotonic()
+    with ThreadPoolExecutor(options.jobs) as pool, kept.open("w") as file:
+        for name, rows in done.items():
+            print(json.dumps([key, name, rows]), file=file, flush=True)
+        for n, future in enumerate(as_completed([pool.submit(one, kind) for kind in left]), 1):
+            kind, rows = future.result()
+            done[str(kind)] = rows
+            print(json.dumps([key, str(kind), rows]), file=file, flush=True)
+            worst = max(max(row.ratios()) for row in rows if row.size >= LARGE)
+            spent = time.monotonic() - start
+            text = f"{n} of {len(left)}, {spent:.0f} s: {kind}, worst ratio {worst:.2f}"
+            print(text, file=sys.stderr, flush=True)
+    return [row for kind in wanted for row in done[str(kind)]]
+
+
+def commit() -> str:
+    """Return which code is measured."""
+    told = subprocess.run(
+        ["git", "-C", str(ROOT), "rev-parse", "HEAD"], check=False, capture_output=True, text=True
     )
-    beside = [row for row in rows if row.peer]
+    return told.stdout.strip()
+
+
+# The table and the verdicts -----------------------------------------------------------------------
+
+
+def seconds(taken: Taken) -> str:
+    """Return the times of one call and of ten."""
+    return f"{taken[0]:.3f} / {'' if len(taken) == TIMES else '>'}{taken[-1]:.2f}" if taken else ""
+
+
+def table(rows: list[Row]) -> str:
+    """Return rows as a table."""
+    head = "| call, score, type, classes | numbers | cache | numpy | numba | auto | fastest peer "
+    lines = [head + "| ratio, 1 call | ratio, 10 calls |", "|" + "---|" * 9]
+    for row in rows:
+        times = [seconds(taken) for taken in (row.numpy, row.numba, row.auto)]
+        cells = [row.what, f"{row.size:,}", row.cache, *times, f"{row.peer} {seconds(row.peers)}"]
+        cells += [f"{ratio:.2f}" for ratio in row.ratios()]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def verdicts(rows: list[Row]) -> str:
+    """Say whether the promises hold, each with its worst lines."""
+    large = sorted((row for row in rows if row.size >= LARGE), key=lambda row: -max(row.ratios()))
+    missed = [row for row in large if not ok(row)]
+    text = (
+        f"At most {MOST} times the better of numpy and numba, from {LARGE:,} numbers on: "
+        f"{f'missed in {len(missed)}' if missed else 'met in all'} of {len(large)} rows. "
+        f"The highest:\n\n{table(large[:5])}\n"
+    )
+    beside = [row for row in rows if row.peers]
     if not beside:
-        print("no peer is installed: make bench-peers")
-        return
+        return text + "No peer is installed: `make bench-peers`.\n"
     slower = [
-        f"{row.ours[2][n] / row.peer[n]:.2f} ({row.what}, {('1 call', '10 calls')[n]})"
+        f"{row.auto[n] / row.peers[n]:.2f} ({row.what}, {row.size:,}, {row.cache} cache, {calls})"
         for row in beside
-        for n in (0, 1)
-        if row.peer and row.ours[2][n] > row.peer[n]
+        for n, calls in ((0, "1 call"), (-1, "10 calls"))
+        if row.auto[n] > row.peers[n]
     ]
-    print(f"never slower in total than the fastest peer: {'MISSED' if slower else 'met'}")
-    print("\n".join(f"  {one}" for one in slower))
-    plain = [
-        f"{row.peer[0] / row.ours[0][0]:.2f} ({row.what})"
-        for row in beside
-        if row.peer and "empty" in row.what and row.peer[0] < 2 * row.ours[0][0]
-    ]
-    print(f"numpy alone is not twice as fast as the fastest peer in {len(plain)} of them:")
-    print("\n".join(f"  {one}" for one in plain))
+    text += f"Never slower in total than the fastest peer, {len(beside)} rows: "
+    text += f"missed in {len(slower)}: {'; '.join(slower)}.\n" if slower else "met in all.\n"
+    plain = [row for row in beside if row.cache == "empty"]
+    near = sorted(row.peers[0] / row.numpy[0] for row in plain)
+    few = sum(ratio < 2 for ratio in near)
+    return text + (
+        f"numpy alone is not twice as fast as the fastest peer in {few} of {len(plain)} first "
+        f"calls; the least is {near[0]:.2f} times.\n"
+    )
 
 
 def main() -> None:
-    """Print a row for every kind of call, and the verdicts."""
-    parser = argparse.ArgumentParser()
+    """Measure, print and keep the table and the verdicts."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="one score, one type, one size")
     parser.add_argument("--cpu", action="store_true", help="processor time, for a busy machine")
+    parser.add_argument("--jobs", type=int, default=2, help="how many kinds at a time")
+    parser.add_argument("--only", default="", help='kinds with this text: "invert APS() float32"')
+    parser.add_argument("--afresh", action="store_true", help="measure again what is kept")
+    parser.add_argument("--page", action="store_true", help="write results and documentation")
+    parser.add_argument("--work", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    quick, clock = options.quick, "process_time" if options.cpu else "perf_counter"
-    print(f"seconds of one call / of ten; load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores\n")
-    print("| call | score | type | classes | numbers | cache | " + " | ".join(BACKENDS), end="")
-    print(" | fastest peer | ratio, 1 call | ratio, 10 calls |\n" + "|---" * 12 + "|")
-    rows: list[Found] = []
-    for made in ["fw.APS()"] if quick else SCORES:
-        for name in CALLS:
-            for dtype in ("float32",) if quick else ("float32", "float64"):
-                for classes in (10, 100) if quick else (10, 100, 1000):
-                    for size in (2**22,) if quick else (2**17, 2**20, 2**24):
-                        rows += measure(made, name, (dtype, classes, size), clock)
-    verdicts(rows)
+    if options.work:
+        who, kind, *given = json.loads(options.work)
+        print(json.dumps(work(who, Kind(*kind), *given)))
+        return
+    load = os.getloadavg()[0]
+    wanted = [kind for kind in kinds(options.quick) if options.only in str(kind)]
+    sizes = (2**22,) if options.quick else SIZES
+    rows = measure_all(wanted, sizes, ROOT / "build" / "first_call.jsonl", options)
+    from run import machine, put
+
+    where = machine()
+    command = " ".join(["python", "benchmarks/first_call.py", *sys.argv[1:]])
+    about = (
+        f"`{command}`: seconds of one call / of ten; {where['cpu']}; load {load:.1f} before the "
+        f"run; {where['date']}; Python {where['python']}\n\n"
+    )
+    print(about + table(rows) + "\n" + verdicts(rows))
+    if options.page:
+        results = ROOT / "benchmarks" / "results" / "first_call.md"
+        results.write_text(f"{about}{verdicts(rows)}\n{table(rows)}")
+        put(ROOT / "docs" / "performance.md", "first call", f"{about}{verdicts(rows)}")
 
 
 if __name__ == "__main__":
