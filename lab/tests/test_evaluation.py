@@ -132,11 +132,11 @@ def test_fewer_components_are_the_first_ones_of_the_density():
     unit = labels_unit()
     # one Gaussian in two dimensions: weight, mean, upper triangle of the covariance
     density = np.array([1, 2, 1.0, 5.0, 6.0, 2.0, 0.5, 3.0])
-    setting = dataclasses.replace(unit.setting, feature_law=density)
-    plan = MethodPlan(name="x", method="cphet", aim="training", components=1)
+    setting = dataclasses.replace(unit.setting, feature_distribution=density)
+    plan = MethodPlan(name="x", method="cphet", target="training", components=1)
     scored = prepare(unit, experiment().presets[1])
     assert target_of(setting, plan) == (1.0, 1.0, 1.0, 5.0, 2.0)
-    own = dataclasses.replace(plan, aim="own", samples=True, settings={"solver": "exact"})
+    own = dataclasses.replace(plan, target="own", samples=True, settings={"solver": "exact"})
     first = {
         name: Calibration(cal.scores, cal.labels, cal.features[:, :1], cal.n_classes)
         for name, cal in scored.calibrations.items()
@@ -184,7 +184,7 @@ def test_methods_have_targets_and_take_the_presets_overflow():
     assert _target("fedwq-cp") == "own"
     assert _target("dp-fedcp") == (0.25,) * 4
     assert _target("dp-fedcp (own law)") == "own"
-    assert _target("cphet") == tuple(unit.setting.feature_law.tolist())
+    assert _target("cphet") == tuple(unit.setting.feature_distribution.tolist())
     assert _distribution("cphet (paper's rows)").scope == "local"
 
 
@@ -318,9 +318,9 @@ def test_rows_without_groups_keep_their_fingerprint():
     assert digest(grouped.config(*row)) != digest(plain.config(*row))
 
 
-@pytest.mark.parametrize("wrong", [{"aim": "training"}, {"take": "maximum"}])
+@pytest.mark.parametrize("wrong", [{"target": "training"}, {"take": "maximum"}])
 def test_what_has_no_meaning_by_label_is_refused(wrong):
-    with pytest.raises(InputError, match="by = 'label' leaves no label distribution to aim at"):
+    with pytest.raises(InputError, match="by = 'label' leaves no label distribution as a target"):
         MethodPlan(name="x", method="fedls-cp", by="label", **wrong)
 
 
@@ -333,7 +333,7 @@ LABEL_SHIFT = dataclasses.replace(
     ),
     methods=(
         MethodPlan(name="fedls-cp", method="fedls-cp"),
-        MethodPlan(name="training law", method="fedls-cp", aim="training"),
+        MethodPlan(name="training distribution", method="fedls-cp", target="training"),
         MethodPlan(name="strata", method="fedls-cp", settings={"strata": (0.0,)}),
     ),
 )
@@ -352,11 +352,11 @@ def test_every_agent_gets_a_threshold_in_one_round():
     assert all(r.guarantee == "target-shift, approximate" for r in found)
 
 
-def test_it_can_aim_at_the_training_data():
+def test_the_training_data_can_be_the_target():
     unit = labels_unit()
     mixture, training, *_ = LABEL_SHIFT.methods
     assert target_of(unit.setting, mixture) == "mixture"
-    assert target_of(unit.setting, training) == tuple(unit.setting.label_law.tolist())
+    assert target_of(unit.setting, training) == tuple(unit.setting.label_distribution.tolist())
 
 
 SCORES = [

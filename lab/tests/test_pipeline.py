@@ -249,12 +249,12 @@ method = "fedwq-cp"
 [[methods]]
 name = "cphet"
 method = "cphet"
-aim = "training"
+target = "training"
 
 [[methods]]
 name = "dp-fedcp"
 method = "dp-fedcp"
-aim = "training"
+target = "training"
 settings = { rounds = 5, noise = 0.1 }
 """
 

@@ -17,7 +17,7 @@ import pytest
 
 from fedwqcp.errors import InputError, RecordError
 from fedwqcp_lab.evaluation import evaluate, partitions
-from fedwqcp_lab.experiment import digest
+from fedwqcp_lab.experiment import digest, paper
 from fedwqcp_lab.results import AgentPartition, Journal, Result, read_results
 from fedwqcp_lab.studies.stress import journal_of, write_table
 from fedwqcp_lab.tables import write
@@ -76,6 +76,13 @@ def test_the_settings_of_every_record_are_spelled_out(name):
         assert own["dataset"]["name"] == record.dataset
         assert own["preset"]["name"] == record.preset
         assert own["method"]["name"] == record.method
+
+
+def test_the_shipped_experiment_has_the_fingerprints_of_the_records():
+    shipped = paper()
+    for record in read_results(RESULTS):
+        config = shipped.config(record.dataset, record.preset, record.method)
+        assert digest(config) == record.config, record.key
 
 
 def test_the_page_beyond_the_paper_shows_what_the_records_give():

@@ -168,14 +168,14 @@ def test_a_classification_is_divided_by_label():
     assert np.array_equal(found.rows, rows.calibration)
     assert np.array_equal(found.labels, images().targets[rows.calibration])
     assert found.features.shape == (30, 5)
-    assert found.label_law == pytest.approx(
+    assert found.label_distribution == pytest.approx(
         np.bincount(images().targets[rows.train], minlength=8) / 70
     )
     assert (found.n_classes, found.task, found.status) == (8, "classification", "subset")
     assert set(found.owners) <= {0, 1, 2}
     assert np.array_equal(found.groups, found.labels)
     assert np.array_equal(found.test_groups, found.test_labels)
-    assert found.feature_law[1] == 5  # dimensions
+    assert found.feature_distribution[1] == 5  # dimensions
 
 
 def test_an_ordinal_regression_is_divided_by_clusters():
@@ -183,9 +183,9 @@ def test_an_ordinal_regression_is_divided_by_clusters():
     material = images("retinamnist", classes=5)
     plan = DatasetPlan(name="retinamnist", components=3, ordinal=5)
     found = setting_of(material, plan, experiment(), 0, "cpu")
-    assert (found.n_classes, found.task, found.label_law.size) == (5, "regression", 0)
+    assert (found.n_classes, found.task, found.label_distribution.size) == (5, "regression", 0)
     assert found.labels.dtype == np.float64
-    assert found.feature_law[0] == 1  # one Gaussian
+    assert found.feature_distribution[0] == 1  # one Gaussian
     assert len(found.groups) == len(found.labels)
     assert len(found.test_groups) == len(material.test_targets)
     assert set(found.test_groups) <= set(found.groups) <= set(range(5))
@@ -194,6 +194,6 @@ def test_an_ordinal_regression_is_divided_by_clusters():
 def test_a_seed_gives_the_same_setting_and_another_one_another():
     plan = DatasetPlan(name="bloodmnist", components=5)
     first, again, other = (setting_of(images(), plan, experiment(), s, "cpu") for s in (1, 1, 2))
-    for name in ("owners", "rows", "features", "feature_law"):
+    for name in ("owners", "rows", "features", "feature_distribution"):
         assert np.array_equal(getattr(first, name), getattr(again, name))
         assert not np.array_equal(getattr(first, name), getattr(other, name))

@@ -40,6 +40,12 @@ def test_the_shared_part_is_written_last(tmp_path, monkeypatch):
     assert not units.found(tmp_path)
 
 
+def test_the_names_in_the_file_are_those_of_saved_units(tmp_path):
+    units.save(labels_unit(), tmp_path)
+    with np.load(tmp_path / units.SETTING) as archive:
+        assert {"about", "owners", "features", "label_law", "feature_law"} <= {*archive.files}
+
+
 def test_damage_is_refused(tmp_path):
     units.save(labels_unit(), tmp_path)
     (tmp_path / "S1.npz").write_bytes(b"x")

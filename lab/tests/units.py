@@ -61,8 +61,8 @@ def labels_unit(seed=0, n=240, n_test=90, classes=4, agents=AGENTS, dataset="blo
         groups=labels,
         test_groups=test_labels,
         features=features,
-        label_law=np.full(classes, 1 / classes),
-        feature_law=np.array(density_of(features, labels)),
+        label_distribution=np.full(classes, 1 / classes),
+        feature_distribution=np.array(density_of(features, labels)),
     )
     outputs = []
     for place, name in enumerate(agents):
@@ -103,8 +103,8 @@ def lines_unit(seed=0, n=240, n_test=90, agents=AGENTS, quantiles=True):
         groups=labels.astype(np.int64),
         test_groups=test_labels.astype(np.int64),
         features=features,
-        label_law=np.zeros(0),
-        feature_law=np.array(density_of(features)),
+        label_distribution=np.zeros(0),
+        feature_distribution=np.array(density_of(features)),
     )
     outputs = []
     for place, name in enumerate(agents):

@@ -285,16 +285,16 @@ def method_of(setting: UnitSetting, plan: MethodPlan, scored: Scored) -> Method[
 def target_of(setting: UnitSetting, plan: MethodPlan) -> Target:
     """Return whom a row's agents will predict; the test data are the same for all of them."""
     shift = methods.get(plan.method, **plan.settings).corrects_shift_of
-    if shift is None or plan.aim == "own":
+    if shift is None or plan.target == "own":
         return "own"
-    if plan.aim == "":
+    if plan.target == "":
         return "mixture"
-    if plan.aim == "balanced":
+    if plan.target == "balanced":
         return tuple(_balanced_labels(setting).tolist())
     if shift == "labels" or not plan.components:
-        shares = setting.feature_law if shift == "features" else setting.label_law
+        shares = setting.feature_distribution if shift == "features" else setting.label_distribution
         return tuple(shares.tolist())
-    return _marginal(tuple(setting.feature_law.tolist()), plan.components)
+    return _marginal(tuple(setting.feature_distribution.tolist()), plan.components)
 
 
 def needs_quantiles(score: Score) -> bool:

@@ -130,6 +130,7 @@ class Experiment:
         for key in ("by", "place", "components"):  # rows without them keep their fingerprint
             if not own["method"][key]:
                 del own["method"][key]
+        own["method"]["aim"] = own["method"].pop("target")  # as it is called in fingerprints
         return own
 
 
@@ -232,7 +233,7 @@ class MethodPlan:
         As records name the row; what stands before a bracket names the published row.
     method : str
         The method.
-    aim : {"", "training", "own", "balanced"}, optional
+    target : {"", "training", "own", "balanced"}, optional
         For a method that corrects a shift: the distribution of the training data, the agent's own,
         or labels as they are where all groups are equally frequent; by default that of all agents'
         calibration points.
@@ -255,7 +256,7 @@ class MethodPlan:
 
     name: str
     method: str
-    aim: Literal["", "training", "own", "balanced"] = ""
+    target: Literal["", "training", "own", "balanced"] = ""
     take: Literal["release", "maximum", "local maxima"] = "release"
     place: int = 0
     rule: Rule | Literal[""] = ""
@@ -273,10 +274,10 @@ class MethodPlan:
                 f"method {self.name!r}: place must be at least 1 with take = 'local maxima' and "
                 "left out otherwise, and components at least 0"
             )
-        if self.by and (self.aim in ("training", "balanced") or self.take != "release"):
+        if self.by and (self.target in ("training", "balanced") or self.take != "release"):
             raise InputError(
-                f"method {self.name!r}: by = 'label' leaves no label distribution to aim at "
-                "and no largest threshold: leave aim = 'training' and take = 'maximum' out"
+                f"method {self.name!r}: by = 'label' leaves no label distribution as a target "
+                "and no largest threshold: leave target = 'training' and take = 'maximum' out"
             )
 
 

@@ -133,7 +133,7 @@ def train_small(source: TrainingData, plan: DatasetPlan, experiment: Experiment,
     inputs = np.concatenate([source.inputs, source.test_inputs])
     targets = np.concatenate([source.targets, source.test_targets])
     data = EmbeddedDataset(
-        plan.source, inputs, targets, setting.n_classes if setting.label_law.size else None
+        plan.source, inputs, targets, setting.n_classes if setting.label_distribution.size else None
     )
     tested = rows.held_out if experiment.held_out else np.arange(len(source.inputs), len(inputs))
     outputs = []
@@ -142,7 +142,7 @@ def train_small(source: TrainingData, plan: DatasetPlan, experiment: Experiment,
         model = ModelSettings(name, (32 + 16 * place,) if strong else (), RATES[name[0]])
         epochs = plan.strong_epochs or experiment.strong_epochs
         predicted = train_and_predict(model, data, rows.train, seed, epochs)
-        if setting.label_law.size:
+        if setting.label_distribution.size:
             predicted = np.log(
                 np.maximum(predicted, np.finfo(np.float32).tiny)
             )  # logits of the same softmax
@@ -164,7 +164,9 @@ def setting_of(
     labelled = source.dataset.task == "classification" and classes is not None
     tested = source.targets[rows.held_out] if experiment.held_out else source.test_targets
     owners, groups, test_groups = _partition(source, rows, experiment, seed)
-    label_law = np.bincount(train.astype(np.int64), minlength=classes or 0) / max(1, len(train))
+    label_distribution = np.bincount(train.astype(np.int64), minlength=classes or 0) / max(
+        1, len(train)
+    )
     density = density_of(
         shared.of(source.inputs, some), kept.astype(np.int64) if labelled else None
     )
@@ -185,8 +187,8 @@ def setting_of(
         groups=groups,
         test_groups=test_groups,
         features=shared.of(source.inputs, rows.calibration),
-        label_law=label_law if labelled else np.zeros(0),
-        feature_law=np.array(density),
+        label_distribution=label_distribution if labelled else np.zeros(0),
+        feature_distribution=np.array(density),
     )
 
 
@@ -382,7 +384,7 @@ class ModelPool:
         Test rows in use.
     components : Components
         From pixels to features.
-    feature_law : Floats
+    feature_distribution : Floats
         Feature density of the training inputs.
     stacks : dict of str to Stack
         The models by kind.
@@ -398,7 +400,7 @@ class ModelPool:
     rows: Split
     test_rows: Indices
     components: Components
-    feature_law: Floats
+    feature_distribution: Floats
     stacks: dict[str, Any]
     tests: dict[str, Numbers]
     temperatures: dict[str, Floats]

@@ -45,9 +45,12 @@ _ARRAYS = (
     "groups",
     "test_groups",
     "features",
-    "label_law",
-    "feature_law",
+    "label_distribution",
+    "feature_distribution",
 )
+
+_STORED_AS = {"label_distribution": "label_law", "feature_distribution": "feature_law"}
+"""What fields are called in files where that is not their name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,9 +95,9 @@ class UnitSetting:
         regression the cluster.
     features : Floats, shape (n, d)
         Principal components of the calibration inputs.
-    label_law : Floats
+    label_distribution : Floats
         Label distribution of the training data; empty for a regression.
-    feature_law : Floats
+    feature_distribution : Floats
         Feature density of the training inputs' components, as `density_of` writes it.
     """
 
@@ -114,8 +117,8 @@ class UnitSetting:
     groups: Labels
     test_groups: Labels
     features: Floats
-    label_law: Floats
-    feature_law: Floats
+    label_distribution: Floats
+    feature_distribution: Floats
 
     def part(self, place: int) -> Indices:
         """Return the calibration points of an agent."""
@@ -158,7 +161,7 @@ def save(unit: Unit, folder: Path) -> None:
             path = folder / f"{agent.name}-quantiles.npz"
             _write(path, agent.quantiles, agent.test_quantiles, "quantiles")
     text = json.dumps({name: getattr(unit.setting, name) for name in _TEXT})
-    arrays = {name: getattr(unit.setting, name) for name in _ARRAYS}
+    arrays = {_STORED_AS.get(name, name): getattr(unit.setting, name) for name in _ARRAYS}
     write_atomic(folder / SETTING, _npz({"about": np.array(text), **arrays}))
 
 
@@ -166,7 +169,7 @@ def load(folder: Path) -> Unit:
     """Read a unit."""
     try:
         with np.load(folder / SETTING, allow_pickle=False) as archive:
-            parts: dict[str, Any] = {name: archive[name] for name in _ARRAYS}
+            parts: dict[str, Any] = {n: archive[_STORED_AS.get(n, n)] for n in _ARRAYS}
             about: dict[str, Any] = json.loads(str(archive["about"]))
         setting = UnitSetting(**{**about, **parts, "agents": tuple(about["agents"])})
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:

@@ -70,7 +70,7 @@ def test_the_shared_mix_is_what_the_benchmark_measures(make):
 
 
 def test_a_balanced_target_is_named_to_the_method():
-    plan = MethodPlan(name="fedls-cp (balanced)", method="fedls-cp", aim="balanced")
+    plan = MethodPlan(name="fedls-cp (balanced)", method="fedls-cp", target="balanced")
     assert evaluation.target_of(labels_unit(classes=4).setting, plan) == (0.25,) * 4
 
 

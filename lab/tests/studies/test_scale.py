@@ -39,8 +39,8 @@ SCALE = StressStudy(
         datasets=(replace(experiment().datasets[0], name="bloodmnist", batch=4, components=3),),
         presets=(replace(experiment().presets[1], name="randomised APS", intervals={}),),
         methods=tuple(
-            replace(experiment().methods[0], name=name, method=name.split()[0], aim=aim)
-            for name, aim in (("split-cp", ""), ("fedwq-cp", ""), ("cphet (own)", "own"))
+            replace(experiment().methods[0], name=name, method=name.split()[0], target=target)
+            for name, target in (("split-cp", ""), ("fedwq-cp", ""), ("cphet (own)", "own"))
         ),
         strong_epochs=3,
         weak_epochs=3,

@@ -87,8 +87,10 @@ PLAIN = (
     MethodPlan(name="fcp", method="fcp"),
     MethodPlan(name="fedcp-qq", method="fedcp-qq"),
     MethodPlan(name="fedls-cp", method="fedls-cp"),
-    MethodPlan(name="cphet", method="cphet", aim="own", samples=True, settings={"solver": "exact"}),
-    MethodPlan(name="dp-fedcp", method="dp-fedcp", aim="training", settings={"solver": "exact"}),
+    MethodPlan(
+        name="cphet", method="cphet", target="own", samples=True, settings={"solver": "exact"}
+    ),
+    MethodPlan(name="dp-fedcp", method="dp-fedcp", target="training", settings={"solver": "exact"}),
 )
 """The other methods, but ``private-fedwq-cp`` (FedWQ-CP with noise) and ``fed-crc`` (another risk).
 

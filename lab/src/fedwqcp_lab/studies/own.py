@@ -352,8 +352,8 @@ def hospitals_unit(path: Path, seed: int) -> Unit:
         groups=groups[calibration],
         test_groups=groups[test],
         features=features[calibration],
-        label_law=np.bincount(labels[train], minlength=2) / len(train),
-        feature_law=np.array(density_of(features[train], labels[train])),
+        label_distribution=np.bincount(labels[train], minlength=2) / len(train),
+        feature_distribution=np.array(density_of(features[train], labels[train])),
     )
     return Unit(setting, tuple(outputs))
 

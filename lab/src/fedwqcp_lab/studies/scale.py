@@ -195,8 +195,8 @@ def distinct_federation(pool: ModelPool, plan: DatasetPlan, shape: Shape, seed: 
         groups=groups,
         test_groups=test_groups,
         features=pool.components.of(images, np.arange(len(images))),
-        label_law=np.bincount(train, minlength=dataset.n_classes or 0) / len(train),
-        feature_law=pool.feature_law,
+        label_distribution=np.bincount(train, minlength=dataset.n_classes or 0) / len(train),
+        feature_distribution=pool.feature_distribution,
     )
     return Unit(setting, tuple(outputs))
 
