@@ -381,13 +381,13 @@ def parties() -> str:
 
 
 def page(text: str) -> str:
-    """Return the page with the table of now."""
+    """Return the page with the current table."""
     before, rest = text.split(BEGIN)
     return before + BEGIN + table() + END + rest.split(END, 1)[1]
 
 
 def security(text: str) -> str:
-    """Return SECURITY.md with the table of now."""
+    """Return SECURITY.md with the current table."""
     before, rest = text.split(FIRST)
     return before + FIRST + parties() + LAST + rest.split(LAST, 1)[1]
 

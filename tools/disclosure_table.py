@@ -122,7 +122,7 @@ def _first(name: str, settings: dict[str, object]) -> str:
 
 
 def page(text: str) -> str:
-    """Return the page with the table of now."""
+    """Return the page with the current table."""
     before, rest = text.split(BEGIN)
     return before + BEGIN + table() + END + rest.split(END)[1]
 

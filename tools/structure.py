@@ -214,7 +214,7 @@ BEGIN, END = (
 
 
 def page(text: str) -> str:
-    """Return CONTRIBUTING.md with the import graph of now."""
+    """Return CONTRIBUTING.md with the current import graph."""
     drawn = graph(read(PAGE.parent / "src" / "fedwqcp"))
     before, rest = text.split(BEGIN)
     return f"{before}{BEGIN}```mermaid\n{drawn}\n```\n{END}{rest.split(END, 1)[1]}"

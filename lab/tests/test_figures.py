@@ -16,7 +16,7 @@ from fedwqcp.metrics import Rate
 from fedwqcp.report.figures import FigureSource, agent_profile, draw
 from fedwqcp_lab.evaluation import evaluate, partitions
 from fedwqcp_lab.experiment import MethodPlan
-from fedwqcp_lab.figures import FIGURES, Medians, _chance, coverage_against_size, medians
+from fedwqcp_lab.figures import FIGURES, Medians, chance_band, coverage_against_size, medians
 from fedwqcp_lab.pipeline import Folder
 from fedwqcp_lab.studies.stress import journal_of, summarize
 from units import experiment, labels_unit
@@ -157,7 +157,7 @@ def test_what_is_infinite_is_said_rather_than_drawn(tmp_path):
 @pytest.mark.parametrize("nominal", [0.5, 0.9, 0.99])
 def test_the_band_ends_where_the_exact_interval_leaves_the_nominal_coverage(nominal):
     n = 150
-    low, high = (round(end * n) for end in _chance(n, nominal))
+    low, high = (round(end * n) for end in chance_band(n, nominal))
     held = [h for h in range(n + 1) if _holds(Rate(n=n, hits=h, level=0.99), nominal)]
     assert (low, high) == (held[0], held[-1])
 

@@ -173,18 +173,18 @@ def is_absent(path: Path) -> bool:
 
 def is_file(path: Path) -> bool:
     """Tell whether a name leads to a plain file; one that cannot be followed does not."""
-    return os.path.isfile(path)  # that of Path raises where a link is too long
+    return os.path.isfile(path)  # Path.is_file raises where a link is too long
 
 
 def is_folder(path: Path) -> bool:
     """Tell whether a name leads to a folder; one that cannot be followed does not."""
-    return os.path.isdir(path)  # as above
+    return os.path.isdir(path)  # Path.is_dir raises where a link is too long
 
 
 def same_file(one: Path, other: Path) -> bool:
     """Tell whether two names lead to one file; names that lead nowhere do not."""
     try:
-        return os.path.samefile(one, other)  # as above
+        return os.path.samefile(one, other)
     except (OSError, ValueError):
         return False
 

@@ -244,7 +244,7 @@ def check_overflow(overflow: str) -> None:
 
 
 SHARE = 10
-"""An agent sends at most one order statistic of its tail for so many scores."""
+"""Scores for which an agent sends at most one order statistic of its tail."""
 SAFE_ERROR, UNSAFE_ERROR = 0.05, 0.02
 """Error of calling an agent's coverage sufficient, and that of any of M agents insufficient."""
 

@@ -13,7 +13,6 @@ import pytest
 
 import fedwqcp as fw
 from command_line import call, call_process, refusal
-from fedwqcp.cli import server as commands
 from fedwqcp.cli.output import exit_code, said_by
 from fedwqcp.errors import ClassesError, FedwqcpError, InputError
 from fedwqcp.methods.private_fedwq_cp import PrivateQuantile
@@ -332,7 +331,7 @@ def test_a_round_by_files_with_named_classes(three_sites):
         name for name, there in zip(CLASSES, each, strict=True) if there == "1"
     ]
     assert int(size) == each.count("1")
-    assert "classes = " in commands._roster(fw.load("release.json").round)
+    assert 'classes = ["melanoma", "nevus", "skin tag"]' in call("advise", "round.record.json")
 
 
 def test_classes_on_the_command_line_and_coverage_by_name(three_sites):

@@ -297,7 +297,7 @@ def _draw(panel: Any, records: Sequence[Point], methods: Sequence[str]) -> None:
     first = records[0]
     nominal = 1 - first.alpha
     if first.tested:
-        panel.axhspan(*_chance(first.tested, nominal), color="0.93", linewidth=0)
+        panel.axhspan(*chance_band(first.tested, nominal), color="0.93", linewidth=0)
     panel.axhline(nominal, color="0.35", linestyle="--", linewidth=1)
     endless = []
     for place, method in enumerate(methods):
@@ -358,7 +358,7 @@ def _legend(methods: Sequence[str], *, noise: bool) -> list[Any]:
     return [*handles, Patch(color="0.93", label="within noise (exact 99 %)")] if noise else handles
 
 
-def _chance(n: int, nominal: float) -> tuple[float, float]:
+def chance_band(n: int, nominal: float) -> tuple[float, float]:
     """Return the coverages among n test points whose exact interval holds the nominal one."""
     hits = range(n + 1)
     lowest = bisect_left(hits, nominal, key=lambda h: Rate(n=n, hits=h, level=0.99).high)

@@ -53,7 +53,7 @@ from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Answer, Round
 
 ROWS = 2**14
-"""Labels of so many rows are written at a time."""
+"""Rows whose labels are written at a time."""
 _QUOTABLE = re.compile(r"[^\w.\-]", re.ASCII)
 """What an id of a table may need quotes for."""
 

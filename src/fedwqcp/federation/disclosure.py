@@ -47,7 +47,7 @@ class DisclosureLimit(PlainSettings):
             raise InputError(f"min_class must be an integer of at least 1, got {self.min_class!r}")
 
     def scores_of(self, size: int) -> int:
-        """Return how many of so many scores may become known."""
+        """Return how many scores of a sample of this size may become known."""
         return max(1, int(Fraction(str(self.share)) * size))
 
     def check(self, plan: Plan, cal: Calibration, steps: int) -> None:

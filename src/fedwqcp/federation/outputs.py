@@ -766,7 +766,7 @@ def _check_not_private(round: Round) -> None:
 
 
 def _parse(path: Path) -> Temperature:
-    """Read a temperature, whosever it is."""
+    """Read a temperature, of any agent and round."""
     own = from_json(read(path), Temperature)
     if own is None or own.version != VERSION:
         raise RecordError(f"{path} is damaged, or of another version than {VERSION}")

@@ -25,7 +25,7 @@ Average: TypeAlias = Literal["last", "half", "all"]
 """What is returned: the last iterate, the mean over the last half of the rounds, or over all."""
 
 TAIL = sqrt(80)
-"""A normal number passes so many standard deviations less than once in e^40 draws."""
+"""Standard deviations that a normal number passes less than once in e^40 draws."""
 
 
 @dataclass(frozen=True)

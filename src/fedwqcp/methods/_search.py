@@ -93,7 +93,7 @@ class ScoreBracket:
 
     @classmethod
     def steps(cls, probes: int) -> int:
-        """Return how many questions of so many probes close a bracket, whatever the counts."""
+        """Return how many questions with this many probes close a bracket, whatever the counts."""
         width, found = cls().high - cls().low, 0
         while width:
             width, found = width // (probes + 1), found + 1

@@ -33,7 +33,7 @@ FINE = 1 / 4
 SURE = 4.0
 """Standard deviations of a chi-squared statistic that count as chance."""
 MANY = 20
-"""From so many agents on, the worst agent of fedls-cp was covered less than that of FCP."""
+"""From this many agents on, the worst agent of fedls-cp was covered less than that of FCP."""
 GUARDED: dict[str, Setting] = {"sketch": "order", "floor": True, "own": True}
 """Settings of FCP: one round, within an agent's usual disclosure limit; no threshold below
 FedWQ-CP's nor below the agent's own."""

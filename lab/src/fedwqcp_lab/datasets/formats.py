@@ -133,7 +133,7 @@ def _undo(left: Bytes, green: _Samples | None) -> _Samples:
 
 
 def _every(start: int, step: int, count: int) -> slice:
-    """Return the slice of so many entries."""
+    """Return the slice of ``count`` entries, ``step`` apart."""
     return slice(start, start + max(step, 1) * (count - 1) + 1, max(step, 1))
 
 

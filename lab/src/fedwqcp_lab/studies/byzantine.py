@@ -101,7 +101,7 @@ COMPONENTS = 4
 """Principal components that CPhet sees here: 32 take seconds a round."""
 
 FEW = 3
-"""For methods that estimate densities, which stay slow, so many choices of agents stand for all."""
+"""Choices of agents that stand for all, for methods that estimate densities and stay slow."""
 
 AttackKey: TypeAlias = tuple[str, int, str, str, str, int, bool]
 """Dataset, seed, preset, method, attack, number of Byzantine agents, whether sizes were bounded."""
@@ -447,7 +447,7 @@ def _rounded(value: np.floating) -> float:
 
 
 def _fewer_than_half(plan: MethodPlan, agents: int) -> MethodPlan:
-    """Ask a method to withstand no more Byzantine agents than so many agents can."""
+    """Ask a method to withstand no more Byzantine agents than its agents can."""
     if "byzantine" not in plan.settings:
         return plan
     most = min(int(str(plan.settings["byzantine"])), (agents - 1) // 2)

@@ -77,7 +77,7 @@ class Processes:
         return self._running[name].poll() is None
 
     def stop(self, name: str, *, gently: bool = True, seconds: float = 5.0) -> None:
-        """Stop a process and everything it started; gently asks first and waits so many seconds."""
+        """Stop a process and everything it started; gently asks first and waits a while."""
         process = self._running.pop(name)
         family = descendants(process.pid)
         if gently and process.poll() is None:
@@ -152,7 +152,7 @@ def json_of(command: Sequence[str | Path], folder: Path, env: Mapping[str, str])
 
 
 def free_ports(count: int) -> tuple[int, ...]:
-    """Return so many ports on this machine that nobody uses now."""
+    """Return ports on this machine that nobody uses at the moment."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for one in sockets:
@@ -167,7 +167,7 @@ def listens(port: int, host: str = "127.0.0.1") -> bool:
 
 
 def wait_until(ready: Callable[[], bool], seconds: float, what: str, every: float = 0.25) -> None:
-    """Wait until something is ready, for so many seconds at most."""
+    """Wait until something is ready, or the seconds are over."""
     end = time.monotonic() + seconds
     while not ready():
         if time.monotonic() > end:

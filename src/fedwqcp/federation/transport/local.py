@@ -347,7 +347,7 @@ def _one_round(
         alphas=alpha,
         agents=tuple(cals),
         quorum=len(cals),
-        max_n=max(1, *(cal.n for cal in cals.values()), 1),
+        max_n=max((cal.n for cal in cals.values()), default=1) or 1,
         rule=rule,
         key=key,
         n_classes=n_classes,

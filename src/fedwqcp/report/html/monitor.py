@@ -335,7 +335,7 @@ def _line(each: Standing) -> tuple[str, ...]:
 
 
 def _next_steps(found: MonitorFiles, name: str) -> Section:
-    """Return the alarms that stand, what to do, and those of before."""
+    """Return the alarms that stand, what to do, and earlier ones."""
     blocks: list[Block] = []
     for each in sorted(found.alarms, key=lambda one: (one.label is not None, one.agent)):
         said = _fallen(each, found)

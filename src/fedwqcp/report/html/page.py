@@ -28,7 +28,7 @@ class ReportOptions:
     Parameters
     ----------
     examples : int, optional
-        Show so many single points with their sets, the hardest first; by default none.
+        How many single points to show with their sets, the hardest first; by default none.
     agent : str, optional
         Whose own report of a round it is.
     outputs, labels : Path, optional

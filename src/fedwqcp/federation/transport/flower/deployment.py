@@ -221,7 +221,7 @@ class LocalFederation(Deployment):
         self.processes.start(agent, command, self.folder)
 
     def wait_online(self, count: int, seconds: float = 90.0) -> None:
-        """Wait until so many nodes are online."""
+        """Wait until this many nodes are online."""
         wait_until(lambda: self.commands.online() >= count, seconds, f"{count} nodes")
 
     def _register(self) -> None:

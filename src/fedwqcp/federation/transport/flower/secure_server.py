@@ -433,7 +433,7 @@ def _is_key(value: object) -> bool:
 
 
 def _is_words(data: bytes, count: int) -> bool:
-    """Tell whether bytes are an array of so many words; nothing of a stated size is built first."""
+    """Tell whether bytes are an array of ``count`` words, without building what they state."""
     file = BytesIO(data)
     try:
         version = npy.read_magic(file)

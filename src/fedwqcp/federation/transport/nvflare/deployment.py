@@ -202,7 +202,7 @@ class FlareFederation(Deployment):
         self.processes.start(name, ("bash", kit / "startup" / "sub_start.sh", "--once"), kit)
 
     def wait_online(self, count: int, seconds: float = 90.0) -> None:
-        """Wait until so many clients are registered."""
+        """Wait until this many clients are registered."""
         wait_until(lambda: self.online() >= count, seconds, f"{count} clients")
 
     def online(self) -> int:
