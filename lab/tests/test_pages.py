@@ -16,7 +16,7 @@ import runpy
 from functools import cache
 from math import sqrt
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from unittest.mock import patch
 
 import numpy as np
@@ -28,7 +28,7 @@ import fedwqcp as fw
 from fedwqcp import __version__
 from fedwqcp.quantile import conformal_rank
 from fedwqcp_lab import training
-from fedwqcp_lab.comparison import cells, published, published_key
+from fedwqcp_lab.comparison import cells, markdown_table, published, published_key
 from fedwqcp_lab.datasets import catalog
 from fedwqcp_lab.datasets.loading import TRAIN_SHARE
 from fedwqcp_lab.experiment import load, paper
@@ -258,7 +258,34 @@ LARGER = ("agents-20", "agents-100")
 @cache
 def own_tables():
     """Return the tables of the page on own distributions."""
-    return {**dict(own.tables(own_studies()[0])), "agents": own.scale_table(own_studies())}
+    return {**dict(own.tables(own_studies()[0])), "agents": agents_table()}
+
+
+def agents_table():
+    """Return how methods fare with more agents, on the datasets that all studies have."""
+    shown = ("split-cp", "fedls-cp (own)", "max-cp", "fedwq-cp", "fcp", "fedls-cp (mixture)")
+    everywhere = set.intersection(*({r.dataset for r in study} for study in own_studies()))
+    rows = [["agents", "seeds", "fewest points", *(f"{m}: own, shared" for m in shown)]]
+    for study in own_studies():
+        main = [r for r in study if r.preset == own.MAIN and r.dataset in everywhere]
+        main = [r for r in main if r.dataset != own.HOSPITALS]
+        row = [str(len(main[0].agents)), str(len({r.seed for r in main}))]
+        row.append(str(min(sum(counts) for r in main for counts in r.counts)))
+        for method in shown:
+            worst = {
+                mix: fmean(
+                    median(
+                        min(r.coverage(mix).values())
+                        for r in main
+                        if (r.dataset, r.method) == (dataset, method)
+                    )
+                    for dataset in everywhere - {own.HOSPITALS}
+                )
+                for mix in ("own", "shared")
+            }
+            row.append(f"{worst['own']:.3f}, {worst['shared']:.3f}")
+        rows.append(row)
+    return markdown_table(rows)
 
 
 @cache

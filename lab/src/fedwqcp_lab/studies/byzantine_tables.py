@@ -139,19 +139,6 @@ def coverage_by_dataset(records: Sequence[AttackResult], preset: str, byzantine:
     return markdown_table(rows)
 
 
-def methods_that_keep(
-    records: Sequence[AttackResult], preset: str, byzantine: int, attacks: Sequence[str]
-) -> list[str]:
-    """Return the robust methods that keep the worst honest agent's coverage on every dataset."""
-    own = [r for r in records if (r.preset, r.byzantine) == (preset, byzantine) and r.robust]
-    lost = {
-        method
-        for method, title, attack in product(_methods(own), _titles(own), attacks)
-        if max(map(abs, _pooled(r for r in own if _place(r) == (method, title, attack)))) > KEPT
-    }
-    return [method for method in _methods(own) if method not in lost]
-
-
 def pooled_coverage(records: Iterable[AttackResult], method: str, attack: str) -> list[float]:
     """Return the worst honest agent's coverage for every seed and choice of Byzantine agents."""
     own = (r for r in records if r.method == method and _attack(r) == attack)

@@ -75,9 +75,6 @@ LEADING = (
 )
 """Methods of the tables that have no room for all."""
 
-SCALED = ("split-cp", "fedls-cp (own)", "max-cp", "fedwq-cp", "fcp", "fedls-cp (mixture)")
-"""Methods of the table of many agents."""
-
 RecordsByRow: TypeAlias = dict[tuple[str, str, str], list["GroupedResult"]]
 """Records by dataset, preset and method."""
 
@@ -374,22 +371,6 @@ def tables(records: Sequence[GroupedResult]) -> Iterator[tuple[str, str]]:
         yield "hospitals", markdown_table([*_hospitals_table(rows, methods)])
     if regression := tuple(dict.fromkeys(r.dataset for r in records if r.task == "regression")):
         yield "regression", markdown_table([*_regression_table(rows, regression)])
-
-
-def scale_table(studies: Sequence[Sequence[GroupedResult]]) -> str:
-    """Return how methods fare with more agents, on the datasets that all studies have."""
-    shared = set.intersection(*({r.dataset for r in own} for own in studies)) - {HOSPITALS}
-    lines = [["agents", "seeds", "fewest points", *(f"{m}: own, shared" for m in SCALED)]]
-    for records in studies:
-        own = [r for r in records if r.dataset in shared and r.preset == MAIN]
-        line = [str(len(own[0].agents)), str(len({r.seed for r in own}))]
-        line.append(str(min(sum(counts) for r in own for counts in r.counts)))
-        for method in SCALED:
-            rows = [[r for r in own if (r.dataset, r.method) == (d, method)] for d in shared]
-            worst = [fmean(_worst(row, mix) for row in rows) for mix in ("own", "shared")]
-            line.append(", ".join(f"{x:.3f}" for x in worst))
-        lines.append(line)
-    return markdown_table(lines)
 
 
 def write_tables(folder: Path, out: Path) -> tuple[Path, ...]:
