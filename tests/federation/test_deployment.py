@@ -5,10 +5,19 @@ from __future__ import annotations
 import os
 import sys
 
+import msgspec
 import pytest
 
 from fedwqcp.errors import InputError
-from fedwqcp.federation.transport.deployment import Processes, descendants, free_ports, wait_until
+from fedwqcp.federation.record import Ledger
+from fedwqcp.federation.transport.deployment import (
+    Processes,
+    descendants,
+    free_ports,
+    round_ended,
+    wait_until,
+)
+from fedwqcp.wire.messages import Choice, Round
 
 STUBBORN = """
 import signal, subprocess, sys, time
@@ -63,3 +72,18 @@ def test_waiting_ends():
 
 def test_ports_differ():
     assert len(set(free_ports(5))) == 5
+
+
+@pytest.mark.parametrize("end", ["stored", "failed"])
+def test_a_round_has_ended_once_its_log_says_so(tmp_path, end):
+    assert not round_ended(tmp_path / "records")
+    folder = tmp_path / "records" / "r1"
+    ledger = Ledger(folder, Round("r1", Choice("fedwq-cp"), Choice("lac"), (0.1,), ("a",), 1))
+    ledger.refused(0, "a", 'says "event": "stored"')
+    assert not round_ended(tmp_path / "records")
+    getattr(ledger, end)(("a",) if end == "stored" else "nobody answered")
+    assert round_ended(tmp_path / "records")
+    log = folder / "log.jsonl"
+    lines = log.read_bytes().splitlines()
+    log.write_bytes(b"\n".join(msgspec.json.format(line, indent=-1) for line in lines))
+    assert round_ended(tmp_path / "records"), "whatever the spaces between keys and values"

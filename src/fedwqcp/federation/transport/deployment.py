@@ -21,11 +21,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from fedwqcp._io import exists
+from fedwqcp._io import LOG_BYTES, exists, from_json, in_folder, is_file, make_folder, read
 from fedwqcp.errors import InputError, QuorumError
 from fedwqcp.federation.outputs import load_outputs
 from fedwqcp.federation.predict import calibration_of, predict
-from fedwqcp.federation.record import load
+from fedwqcp.federation.record import LOG, Failed, LogLine, Stored, load
 from fedwqcp.federation.release import Release
 
 
@@ -36,7 +36,7 @@ class Processes:
         self._logs = logs
         self._env = dict(env)
         self._running: dict[str, subprocess.Popen[bytes]] = {}
-        logs.mkdir(parents=True, exist_ok=True)
+        make_folder(logs)
 
     def __enter__(self) -> Processes:
         return self
@@ -221,8 +221,9 @@ class DemoResult:
 
 def round_ended(records: Path) -> bool:
     """Tell whether a round with its record in this folder was handed over, or failed."""
-    logs = (path.read_text() for path in records.glob("*/log.jsonl"))
-    return any('"event": "stored"' in log or '"event": "failed"' in log for log in logs)
+    logs = (path for folder in in_folder(records) if is_file(path := folder / LOG))
+    lines = (line for path in logs for line in read(path, LOG_BYTES).splitlines())
+    return any(isinstance(from_json(line, LogLine), Stored | Failed) for line in lines)  # type: ignore[arg-type]  # a union
 
 
 def demo_result(
