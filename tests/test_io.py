@@ -38,6 +38,13 @@ def test_the_umask_decides_who_can_read_a_file(tmp_path: Path, umask: int, mode:
     assert {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {mode}
 
 
+def test_every_new_folder_reaches_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(_io, "sync_folder", synced.append)
+    _io.make_folder(tmp_path / "rounds" / "r1")
+    assert synced == [tmp_path / "rounds", tmp_path]
+
+
 def test_a_disk_that_takes_a_part_of_a_line_is_full(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     append_line(path, b"first")

@@ -82,12 +82,14 @@ def write_new(path: Path, data: bytes, *, private: bool) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder that survives a loss of power; it may exist."""
+    """Make a folder, and those above it, that survive a loss of power; it may exist."""
+    new = [each for each in (folder, *folder.parents) if not os.path.lexists(each)]
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cannot write {folder}: {_why(error)}") from None
-    sync_folder(folder.parent)
+    for each in new or [folder]:
+        sync_folder(each.parent)
 
 
 def sync_folder(folder: Path) -> None:

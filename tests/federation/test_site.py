@@ -108,6 +108,16 @@ def test_a_budget_needs_a_folder():
     assert Site.of({"agent": "north"}).budget is None
 
 
+def test_a_folder_that_cannot_be_made_is_an_error_of_ours(tmp_path):
+    (tmp_path / "file").touch()
+    site = Site.of({"agent": "north", "folder": str(tmp_path / "file" / "site")})
+    round = Round("r1", Choice("fedwq-cp"), Choice("lac"), (0.1,), ("north",), 1)
+    with pytest.raises(InputError, match=r"cannot write .*: Not a directory"):
+        site.keep_answer(round, b"{}", "step-0", b"{}")
+    with pytest.raises(InputError, match="cannot write"):
+        site.keep_error(ValueError())
+
+
 def test_a_budget_is_not_forgotten(tmp_path):
     (tmp_path / "privacy").mkdir()
     site = Site.of({"agent": "north", "folder": str(tmp_path)})

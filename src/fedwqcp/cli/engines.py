@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from fedwqcp._io import in_folder
+from fedwqcp._io import in_folder, make_folder
 from fedwqcp.cli.output import AsJson, Output, guarantee_line
 from fedwqcp.errors import InputError
 from fedwqcp.federation.transport.deployment import DemoResult
@@ -125,7 +125,7 @@ def _demo(
     if out is not None:
         if in_folder(out):
             raise InputError(f"--out must be a new or an empty folder, got {out}")
-        out.mkdir(parents=True, exist_ok=True)
+        make_folder(out)
         _show(run, out, method, alpha, deadline, output)
         output.say(f"kept: {out}; try `fedwqcp audit {out}/records/*`")
         return

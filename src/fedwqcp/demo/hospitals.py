@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.resources import files
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedwqcp._io import make_folder, write_atomic
 from fedwqcp._validation import Floats, Labels
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.federation.outputs import Outputs
@@ -93,12 +95,13 @@ def write_sites(folder: Path, seed: int = 0) -> tuple[str, ...]:
     """Write each hospital's outputs as ``cal.npz`` and ``test.npz`` in a folder of its own."""
     found = hospitals(seed)
     for one in found:
-        (folder / one.name).mkdir(parents=True, exist_ok=True)
+        make_folder(folder / one.name)
         for file, part in (("cal", one.calibration), ("test", one.test)):
             assert part.labels is not None
             assert part.ids is not None
-            path = folder / one.name / f"{file}.npz"
-            np.savez(path, probs=part.values, labels=part.labels, ids=part.ids)
+            data = io.BytesIO()
+            np.savez(data, probs=part.values, labels=part.labels, ids=part.ids)
+            write_atomic(folder / one.name / f"{file}.npz", data.getvalue())
     return tuple(one.name for one in found)
 
 

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Meta
 
-from fedwqcp._io import exists, read, read_toml, to_struct, write_atomic
+from fedwqcp._io import exists, make_folder, read, read_toml, sync_folder, to_struct, write_atomic
 from fedwqcp._validation import nearest
 from fedwqcp.errors import BudgetError, ClassesError, FedwqcpError, InputError, traced
 from fedwqcp.federation.agent import Agent
@@ -170,9 +170,10 @@ class Site:
         folder = self._round_folder(round.id)
         if folder is None:
             return answer
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         write_atomic(folder / "round.json", terms, replace=False)
         write_atomic(folder / f"{name}.json", answer, replace=False)
+        sync_folder(folder)  # before it leaves: lost, it would be answered again with fresh noise
         return self.previous_answer(round, terms, name) or answer
 
     def keep_release(self, release: Release, data: bytes) -> None:
@@ -186,7 +187,7 @@ class Site:
         if exists(path) and read(path) != data:
             raise InputError("this round has another release already")
         if not exists(path):
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
             write_atomic(path, data)
             write_atomic(self.folder / "release.json", data)
 
@@ -197,7 +198,7 @@ class Site:
         """
         if self.folder is None:
             return
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         write_atomic(self.folder / "last-error.txt", traced(error).encode())
 
     def perform(

@@ -18,7 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from fedwqcp._io import exists, in_folder, is_folder, to_toml, write_atomic
+from fedwqcp._io import exists, in_folder, is_folder, make_folder, to_toml, write_atomic
 from fedwqcp.errors import InputError
 from fedwqcp.federation.certs import make_certs
 from fedwqcp.federation.transport.deployment import (
@@ -82,7 +82,7 @@ def new_app(folder: Path, sites: int = 2, publisher: str = "your-organisation") 
         "sites": str(sites),
         "agents": ",".join(f"agent-{at}" for at in range(sites)),
     }
-    (folder / package).mkdir(parents=True)
+    make_folder(folder / package)
     written = [folder / package / "__init__.py"]
     write_atomic(written[0], f'"""The Flower app {name}."""\n'.encode())
     for source, target in _FILES.items():
@@ -147,11 +147,12 @@ class LocalFederation(Deployment):
             self._control = self.port
         self.commands = Commands(self.folder, self.env)
         make_certs(self.folder / "certs", self.agents, ("localhost", HOST))
-        (self.folder / "flwr").mkdir(exist_ok=True)
-        (self.folder / "flwr" / "config.toml").write_text(
+        make_folder(self.folder / "flwr")
+        config = (
             f'[superlink]\ndefault = "fed"\n\n[superlink.fed]\naddress = "{HOST}:{self._control}"\n'
-            f'root-certificates = "{self.folder / "certs" / "ca.crt"}"\n'
+            f"root-certificates = {to_toml(self.folder / 'certs' / 'ca.crt')}\n"
         )
+        write_atomic(self.folder / "flwr" / "config.toml", config.encode())
 
     def start(self) -> None:
         self.start_superlink()

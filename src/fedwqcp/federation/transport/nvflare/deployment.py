@@ -15,7 +15,17 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from fedwqcp._io import exists, in_folder, is_file, is_folder, read, to_json, to_toml, write_atomic
+from fedwqcp._io import (
+    exists,
+    in_folder,
+    is_file,
+    is_folder,
+    make_folder,
+    read,
+    to_json,
+    to_toml,
+    write_atomic,
+)
 from fedwqcp.errors import InputError
 from fedwqcp.federation.transport.deployment import (
     DemoResult,
@@ -54,7 +64,7 @@ def new_job(folder: Path) -> tuple[Path, ...]:
         raise InputError(f"the folder names the job: letters, digits, '_' and '-', got {name!r}")
     if exists(folder) and (not is_folder(folder) or in_folder(folder)):
         raise InputError(f"{folder} must be a new or an empty folder")
-    (folder / "app" / "config").mkdir(parents=True)
+    make_folder(folder / "app" / "config")
     for source, target in _FILES.items():
         write_atomic(folder / target, _template(source).replace("@name@", name).encode())
     return tuple(folder / target for target in _FILES.values())
@@ -193,7 +203,7 @@ class FlareFederation(Deployment):
     def start_client(self, name: str, settings: Mapping[str, object]) -> None:
         """Start the client of a site, with settings of its own."""
         lines = [f"{key} = {to_toml(value)}\n" for key, value in settings.items()]
-        (self.kits / name / "local" / "fedwqcp.toml").write_text("".join(lines))
+        write_atomic(self.kits / name / "local" / "fedwqcp.toml", "".join(lines).encode())
         self._start(name)
 
     def _start(self, name: str) -> None:
@@ -276,8 +286,8 @@ class FlareFederation(Deployment):
             allow(self.kits / name)
         # FLARE keeps jobs and snapshots in /tmp/nvflare, where other federations have theirs too
         path = self.kits / SERVER / "local" / "resources.json"
-        text = path.read_text().replace("/tmp/nvflare/", f"{self.folder / 'server'}/")
-        path.write_text(text)
+        own = f"{self.folder / 'server'}/".encode()
+        write_atomic(path, read(path).replace(b"/tmp/nvflare/", own))
 
     def _run(self, *arguments: str) -> dict[str, Any]:
         """Run one ``nvflare`` command, and return the JSON that it printed."""
