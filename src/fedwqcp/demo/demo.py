@@ -76,7 +76,7 @@ class HospitalSummary:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class MethodResult:
     """What one method gave one hospital in one act, on its own test patients.
 
     ``none``, ``one`` and ``all`` count sets by the answers they hold: an interval is ``one``, or
@@ -159,7 +159,7 @@ class Results:
     alpha: float
     sites: tuple[HospitalSummary, ...]
     clinics: tuple[HospitalSummary, ...]
-    found: tuple[Found, ...]
+    found: tuple[MethodResult, ...]
     advised: tuple[Advised, ...]
     patients: tuple[Patient, ...]
     skipped: dict[str, str]
@@ -167,7 +167,9 @@ class Results:
     code: str
     version: int = VERSION
 
-    def of(self, act: str, method: str | None = None, agent: str | None = None) -> list[Found]:
+    def of(
+        self, act: str, method: str | None = None, agent: str | None = None
+    ) -> list[MethodResult]:
         """Return some of what was found."""
         return [
             f
@@ -220,7 +222,7 @@ def over_splits(splits: int, alpha: float = ALPHA, on_step: OnStep | None = None
     """Repeat the demo on many random splits, and return mean and spread of every coverage."""
     if splits < 2:
         raise InputError(f"splits must be at least 2, got {splits}")
-    found: dict[tuple[str, str, str], list[Found]] = {}
+    found: dict[tuple[str, str, str], list[MethodResult]] = {}
     for seed in range(splits):
         if on_step is not None:
             on_step(f"split {seed + 1} of {splits}", seed / splits)
@@ -293,7 +295,7 @@ class _Rounds:
         self.key = key
         self.alpha = alpha
         self.on_step = on_step
-        self.found: list[Found] = []
+        self.found: list[MethodResult] = []
         self.advised: list[Advised] = []
         self.skipped: dict[str, str] = {}
         self.sets: dict[str, dict[str, LabelSets]] = {}
@@ -369,7 +371,7 @@ class _Rounds:
         none, one, every = _answers(sets)
         size = float(np.mean(sets.sizes()))
         self.found.append(
-            Found(
+            MethodResult(
                 act=act,
                 method=method,
                 chosen=release.round.method.name,
@@ -471,7 +473,7 @@ def _summary(site: Hospital) -> HospitalSummary:
     )
 
 
-def _spread(key: tuple[str, str, str], own: Sequence[Found]) -> Spread:
+def _spread(key: tuple[str, str, str], own: Sequence[MethodResult]) -> Spread:
     """Return mean and spread of one method at one hospital."""
     covered = [f.covered / f.tested for f in own]
     sizes = [f.size for f in own if f.size is not None]

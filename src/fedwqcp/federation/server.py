@@ -37,7 +37,7 @@ _log = logging.getLogger("fedwqcp")
 
 
 @dataclass(slots=True)
-class _Seat:
+class _AgentState:
     """What is known of one agent: of its answers the first and the last, with its step.
 
     ``bound`` is what holds its later answers to the earlier ones, for each task. ``proved``: what
@@ -71,7 +71,7 @@ class Server:
             ed25519()  # a missing extra is no fault of an answer
         self.step = 0
         self.refusals: list[MessageError] = []
-        self._seats = {name: _Seat() for name in self.round.agents}
+        self._states = {name: _AgentState() for name in self.round.agents}
         self._positions = {name: at for at, name in enumerate(self.round.agents)}  # who takes part
         self._dialogue = Dialogue(self.plan)
         self._encoded: tuple[int, tuple[Question | None, ...], bytes] | None = None
@@ -92,7 +92,7 @@ class Server:
         first = encode(self.round.brief()) if self.step == 0 else None
         for name, position in self._positions.items():
             messages[name] = first or self._ask(position)
-            self._seats[name].bytes_down += len(messages[name])
+            self._states[name].bytes_down += len(messages[name])
         return messages
 
     def receive(self, data: bytes, source: str, sender: str | None = None) -> MessageError | None:
@@ -115,13 +115,13 @@ class Server:
         except Exception as error:
             _log.error("an answer of %r was refused: %s", agent, traced(error))
             return self.refuse(internal(agent, error), proved=proved)
-        seat = self._seats[answer.agent]
-        seat.step, seat.last, seat.bound = self.step, answer.answers, bound
+        state = self._states[answer.agent]
+        state.step, state.last, state.bound = self.step, answer.answers, bound
         if self.step == 0:
-            seat.first = answer.answers
+            state.first = answer.answers
         if answer.signature:
-            seat.signatures += (answer.signature,)
-        seat.bytes_up += len(data)
+            state.signatures += (answer.signature,)
+        state.bytes_up += len(data)
         return None
 
     def refuse(self, refusal: MessageError, *, proved: bool = False) -> MessageError:
@@ -133,9 +133,9 @@ class Server:
         self.refusals.append(refusal)
         proved = proved or not self.round.keys
         if refusal.agent in self._positions:
-            seat = self._seats[refusal.agent]
-            if self.step != seat.step and (proved or not seat.proved):
-                seat.refusal, seat.proved = refusal, proved
+            state = self._states[refusal.agent]
+            if self.step != state.step and (proved or not state.proved):
+                state.refusal, state.proved = refusal, proved
         return refusal
 
     def close_step(self) -> None:
@@ -145,7 +145,7 @@ class Server:
         does not fit. Where one is lost so, the dialogue begins again without it, on the first
         answers of the others.
         """
-        there = [name for name in self._positions if self.step == self._seats[name].step]
+        there = [name for name in self._positions if self.step == self._states[name].step]
         anew = self.step > 0 and len(there) < len(self._positions)
         while True:
             if len(there) < len(self._positions):
@@ -154,9 +154,9 @@ class Server:
                 raise QuorumError(self._no_quorum())
             if anew:
                 self._dialogue = Dialogue(self.plan)
-            seats = [self._seats[name] for name in there]
+            states = [self._states[name] for name in there]
             try:
-                self._dialogue.hear([seat.first if anew else seat.last for seat in seats])
+                self._dialogue.hear([state.first if anew else state.last for state in states])
                 break
             except UnfitAnswerError as error:
                 self._lose(there.pop(error.position), "answers", str(error))
@@ -165,7 +165,7 @@ class Server:
                 raise
             except Exception as error:
                 first = anew or self.step == 0  # of later steps the answers alone tell nothing
-                for at in self._at_fault(seats if first else (), error):
+                for at in self._at_fault(states if first else (), error):
                     reason = internal("", error)
                     self._lose(there.pop(at), reason.field, reason.reason)
                 anew = True
@@ -175,8 +175,8 @@ class Server:
         """Return what the round ended with, and what each used agent sent first, for the record."""
         if not self.ended:
             raise QuorumError("the round has not ended: answers of this step are still to come")
-        seats = ((name, self._seats[name]) for name in self._positions)
-        received = {name: seat.first for name, seat in seats if seat.first}
+        states = ((name, self._states[name]) for name in self._positions)
+        received = {name: state.first for name, state in states if state.first}
         return Release(
             round=self.round,
             guarantee=self.plan.method.guarantee,
@@ -187,7 +187,7 @@ class Server:
             received=received,
             absent=self._absent(),
             signatures={
-                name: self._seats[name].signatures for name in self._positions if self.round.keys
+                name: self._states[name].signatures for name in self._positions if self.round.keys
             },
         )
 
@@ -204,7 +204,7 @@ class Server:
     def _check_sender(self, answer: Answer, sender: str | None) -> None:
         """Refuse an answer of another agent or other terms, or without its agent's signature."""
         agent = answer.agent
-        if agent not in self._seats:
+        if agent not in self._states:
             raise WrongRoundError(agent, "agent", "is not in the roster of this round")
         if sender is not None and agent != sender:
             raise WrongRoundError(sender, "agent", f"the message names {agent!r} as its sender")
@@ -217,25 +217,25 @@ class Server:
     def _admit(self, answer: Answer) -> tuple[Any, ...]:
         """Hold an answer against the agent's earlier ones; return what now binds."""
         agent = answer.agent
-        if self.step == self._seats[agent].step:
+        if self.step == self._states[agent].step:
             raise WrongRoundError(agent, "agent", "has already answered; the first answer stands")
         questions = self._dialogue.questions(self._positions[agent])
-        return check_answers(answer, self.plan, questions, self._seats[agent].bound)
+        return check_answers(answer, self.plan, questions, self._states[agent].bound)
 
     def _lose(self, name: str, field: str, reason: str) -> None:
         """Record that an answer was admitted, but does not fit the others."""
         refusal = MalformedMessageError(name, field, reason)
         self.refusals.append(refusal)
-        self._seats[name].refusal, self._seats[name].proved = refusal, True
+        self._states[name].refusal, self._states[name].proved = refusal, True
 
-    def _at_fault(self, seats: Sequence[_Seat], error: Exception) -> list[int]:
+    def _at_fault(self, states: Sequence[_AgentState], error: Exception) -> list[int]:
         """Return the places, last one first, of agents whose first answer fails even alone.
 
         Where all or none do, no agent can be named, and the round ends.
         """
         _log.error("the answers could not be combined: %s", traced(error))
-        found = [at for at, seat in enumerate(seats) if self._fails_alone(seat)]
-        if 0 < len(found) < len(seats):
+        found = [at for at, state in enumerate(states) if self._fails_alone(state)]
+        if 0 < len(found) < len(states):
             return found[::-1]
         if isinstance(error, FedwqcpError):
             raise error
@@ -244,10 +244,10 @@ class Server:
             "answer is the cause: please report this"
         ) from error
 
-    def _fails_alone(self, seat: _Seat) -> bool:
+    def _fails_alone(self, state: _AgentState) -> bool:
         """Tell whether a dialogue with one agent fails on its first answer."""
         try:
-            Dialogue(self.plan).hear([seat.first])
+            Dialogue(self.plan).hear([state.first])
         except UnfitAnswerError:
             return False
         except Exception:
@@ -264,27 +264,27 @@ class Server:
 
     def _record(self, name: str) -> AgentRecord:
         """Return what became of one agent."""
-        seat = self._seats[name]
+        state = self._states[name]
         if name in self._positions:
-            return AgentRecord(name, "used", "", seat.bytes_up, seat.bytes_down)
-        if seat.refusal is None or not seat.proved:
-            return AgentRecord(name, "missing", "", seat.bytes_up, seat.bytes_down)
-        reason = f"{seat.refusal.field}: {seat.refusal.reason}"
-        return AgentRecord(name, "refused", reason, seat.bytes_up, seat.bytes_down)
+            return AgentRecord(name, "used", "", state.bytes_up, state.bytes_down)
+        if state.refusal is None or not state.proved:
+            return AgentRecord(name, "missing", "", state.bytes_up, state.bytes_down)
+        reason = f"{state.refusal.field}: {state.refusal.reason}"
+        return AgentRecord(name, "refused", reason, state.bytes_up, state.bytes_down)
 
     def _no_quorum(self) -> str:
         """Say who is missing and why."""
-        lost = {n: seat for n, seat in self._seats.items() if n not in self._positions}
+        lost = {n: state for n, state in self._states.items() if n not in self._positions}
         refused = [
             f"{n} ({why.field}: {why.reason})"
-            for n, seat in lost.items()
-            if (why := seat.refusal) is not None
+            for n, state in lost.items()
+            if (why := state.refusal) is not None
         ]
-        silent = [n for n, seat in lost.items() if not seat.refusal]
+        silent = [n for n, state in lost.items() if not state.refusal]
         parts = [("refused", refused), ("no answer", silent)]
         said = "; ".join(f"{what}: {', '.join(names)}" for what, names in parts if names)
         return (
-            f"{len(self._positions)} of {len(self._seats)} agents answered soundly, the round "
+            f"{len(self._positions)} of {len(self._states)} agents answered soundly, the round "
             f"needs {self.round.quorum}; {said}. Get the missing answers, or open a round with a "
             "smaller quorum: `quorum` in the roster or the run configuration, or --quorum"
         )

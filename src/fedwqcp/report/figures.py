@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fedwqcp._io import write_atomic
-from fedwqcp.demo.demo import Found, Results
+from fedwqcp.demo.demo import MethodResult, Results
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.federation.outputs import Outputs, load_outputs
 from fedwqcp.federation.predict import calibration_of, thresholds
@@ -111,12 +111,12 @@ def draw_demo(
         return save_all(figure, stem, endings)
 
 
-def _firsts(results: Results, methods: Sequence[str]) -> list[Found]:
+def _firsts(results: Results, methods: Sequence[str]) -> list[MethodResult]:
     """Return one line of each method, for its name."""
     return [results.of("four", method)[0] for method in methods]
 
 
-def _coverage_panel(panel: Any, found: Sequence[Found], results: Results) -> None:
+def _coverage_panel(panel: Any, found: Sequence[MethodResult], results: Results) -> None:
     """Draw one hospital's coverage by method: point, exact interval, mean of many splits."""
     nominal = 100 * (1 - results.alpha)
     panel.axvline(nominal, color="0.35", linestyle="--", linewidth=1)
@@ -136,7 +136,7 @@ def _coverage_panel(panel: Any, found: Sequence[Found], results: Results) -> Non
     panel.tick_params(left=False)
 
 
-def _answers_panel(panel: Any, found: Sequence[Found]) -> None:
+def _answers_panel(panel: Any, found: Sequence[MethodResult]) -> None:
     """Draw how many sets of one hospital hold no, one and both answers."""
     parts = (("none", "0.55", "none"), ("one", COLOURS[2], "one"), ("all", "0.85", "both"))
     for place, f in enumerate(found):

@@ -9,7 +9,7 @@ from statistics import fmean
 from textwrap import wrap
 from typing import Literal
 
-from fedwqcp.demo.demo import ACTS, FEW, SIMULATED, Found, Results, Spread
+from fedwqcp.demo.demo import ACTS, FEW, SIMULATED, MethodResult, Results, Spread
 from fedwqcp.federation.release import Release
 from fedwqcp.methods import AtLeast, Proposal, RobustSharedThreshold, RobustThreshold
 from fedwqcp.quantile import least_sample
@@ -277,13 +277,13 @@ def simulated_cells(spread: Spread) -> tuple[str, str]:
     return f"{100 * s.mean:.1f} ± {100 * s.sd:.1f} {where}", f"{100 * (s.enough or 0.0):.1f} %"
 
 
-def percent(found: Found) -> str:
+def percent(found: MethodResult) -> str:
     """Write a coverage with its exact interval, marked where it lies below what was asked for."""
     rate = found.rate
     return f"{100 * rate.coverage:.0f} [{100 * rate.low:.0f}, {100 * rate.high:.0f}]"
 
 
-def row_name(found: Found) -> str:
+def row_name(found: MethodResult) -> str:
     """Name a method; of ``auto``, also the method that was advised."""
     return f"auto: {found.chosen}" if found.method == "auto" else found.method
 

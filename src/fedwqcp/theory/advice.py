@@ -115,9 +115,9 @@ class Advice:
         price = [f"Price{at}: {self.price}."] if self.price and not self.keep else []
         said = " ".join([self.why, *price, *self.notes])
         verb = "keep" if self.keep else "use"
-        aim = "" if self.target == "own" else f", for target {self.target}"
-        aim = ", for a site that joins later" if self.new_site else aim
-        return f"{verb} {self.method}{settings} for score {self.score}{aim}{decided}. {said}"
+        whom = "" if self.target == "own" else f", for target {self.target}"
+        whom = ", for a site that joins later" if self.new_site else whom
+        return f"{verb} {self.method}{settings} for score {self.score}{whom}{decided}. {said}"
 
 
 def advise(

@@ -431,9 +431,9 @@ def brief(release: R) -> R:
     whole = release.public()
     if len(whole.agents) <= LONG or not all(o.same_for_all for o in whole.outcomes):
         return whole
-    fates = Counter(agent.status for agent in whole.agents)
+    statuses = Counter(agent.status for agent in whole.agents)
     digest = sha256(encode(whole)).hexdigest()
-    census = Census(fates["used"], fates["refused"], fates["missing"], digest)
+    census = Census(statuses["used"], statuses["refused"], statuses["missing"], digest)
     return replace(whole, round=whole.round.brief(), agents=(), census=census)
 
 

@@ -79,7 +79,7 @@ class Census:
     Parameters
     ----------
     used, refused, missing : int
-        How many agents had each fate.
+        How many agents have each status.
     sha256 : str
         Digest of the release with all entries, which the server keeps for whoever asks.
     """

@@ -199,7 +199,7 @@ class AgentRecord:
         SIZE.whole(self.bytes_down, "bytes_down")
 
 
-class Roll:
+class AgentStatuses:
     """What a release tells of its agents."""
 
     agents: tuple[AgentRecord, ...]
@@ -281,7 +281,7 @@ class Roll:
 
 
 @dataclass(frozen=True)
-class ReleaseRecord(Roll):
+class ReleaseRecord(AgentStatuses):
     """What a round ends with, as it is stored and sent.
 
     `fedwqcp.federation.release.Release` says what its fields hold.

@@ -11,7 +11,7 @@ from fedwqcp.demo.demo import (
     FEW,
     RESULTS_FILE,
     SIMULATED,
-    Found,
+    MethodResult,
     Patient,
     Results,
     load_results,
@@ -218,7 +218,7 @@ def _comparison(results: Results, act: str) -> Table:
     return Table("methods", "Methods side by side", columns, rows)
 
 
-def _cards(found: Sequence[Found], nominal: float) -> Cards:
+def _cards(found: Sequence[MethodResult], nominal: float) -> Cards:
     """Return the hospitals as cards, by method."""
     groups: dict[str, list[Card]] = {}
     for f in found:
@@ -239,7 +239,7 @@ def _cards(found: Sequence[Found], nominal: float) -> Cards:
     return Cards(groups)
 
 
-def _facts(f: Found) -> list[tuple[str, str]]:
+def _facts(f: MethodResult) -> list[tuple[str, str]]:
     """Return what else a card says."""
     shared = [("calibration patients", f"{f.n}"), ("bytes sent", f"{f.bytes_up:,}")]
     if f.act == "clinics":
@@ -269,7 +269,7 @@ def _interval_chart(results: Results, act: str, advised: str) -> Block:
     return interval_chart(rows, nominal=100 * (1 - results.alpha), method=advised)
 
 
-def _answers(found: Sequence[Found], advised: str) -> Block:
+def _answers(found: Sequence[MethodResult], advised: str) -> Block:
     """Draw how many answers sets hold."""
     rows = [
         (_name(f), f.agent, 100 * f.none / f.tested, 100 * f.one / f.tested, 100 * f.all / f.tested)
@@ -332,7 +332,7 @@ def _splits(results: Results, act: str) -> Section:
     return Section("splits", f"{count} splits", lead, [Table("splits", "Coverage", columns, rows)])
 
 
-def _sent(found: Sequence[Found]) -> Section:
+def _sent(found: Sequence[MethodResult]) -> Section:
     """Show what left each hospital."""
     rows = [TableRow((_name(f), f.agent, f"{f.bytes_up:,}", str(f.rounds)), f.agent) for f in found]
     columns = ("method", "hospital", "bytes sent", "rounds")
@@ -390,7 +390,7 @@ def _hospitals(results: Results) -> Section:
     return Section("data", "The hospitals and their data", "", [table, Text([notice])])
 
 
-def _verdict(name: str, own: Sequence[Found], nominal: float) -> ViewVerdict:
+def _verdict(name: str, own: Sequence[MethodResult], nominal: float) -> ViewVerdict:
     """Judge a method by its coverage at every hospital."""
     judged = [(f, *against_nominal(f.rate.low, f.rate.high, nominal)) for f in own]
     below = [f.agent for f, tone, _ in judged if tone == "bad"]
@@ -411,7 +411,7 @@ def _verdict(name: str, own: Sequence[Found], nominal: float) -> ViewVerdict:
     return ViewVerdict("good", "On target", f"{said}.")
 
 
-def _name(found: Found) -> str:
+def _name(found: MethodResult) -> str:
     """Name a method as the page does."""
     return f"{found.chosen} (advised)" if found.method == "auto" else row_name(found)
 
@@ -421,12 +421,12 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def _interval(f: Found) -> str:
+def _interval(f: MethodResult) -> str:
     """Write the exact interval."""
     return f"[{100 * f.rate.low:.0f}, {100 * f.rate.high:.0f}]"
 
 
-def _length(own: Sequence[Found]) -> str:
+def _length(own: Sequence[MethodResult]) -> str:
     """Write the mean length of intervals."""
     lengths = [f.size for f in own]
     if any(length is None for length in lengths):
