@@ -19,21 +19,21 @@ of such numbers up to 2 are exact, as int64 and as float64, in any order; ties g
 index. So who counts is a matter of speed alone. Vector code also uses rounded sums, to *bound* a
 mass; it decides only where the bound leaves no doubt and hands other rows to an exact loop.
 
-==================  ===============================================================================
-file                what it holds
-==================  ===============================================================================
-``numpy.py``        the reference: ranks, limits, crossings by sorting, intervals
-``selection.py``    order statistics, plain and weighted, without sorting
-``compilation.py``  when to compile: numpy serves until it has cost as much time
-``dispatch.py``     which path serves which input, on how many threads; what `scores` calls
-``numba.py``        compiled loops in plain Python: exact for every input
-``vectors.py``      sixteen-lane vectors: a numba type and its instructions
-``simd.py``         loops on vectors: ranks of true labels, short rows, interval ends
-``bracket.py``      crossings of long rows by a bracket search on vectors, with a retry queue
-``each.py``         sets where labels or rows have thresholds of their own
-``torch.py``        the same passes on tensors, in plain torch or by the programs of ``triton.py``
-``triton.py``       the same passes on a CUDA device, one read of the input
-==================  ===============================================================================
+=====================  ============================================================================
+file                   what it holds
+=====================  ============================================================================
+``numpy.py``           the reference: ranks, limits, crossings by sorting, intervals
+``selection.py``       order statistics, plain and weighted, without sorting
+``compilation.py``     when to compile: numpy serves until it has cost as much time
+``dispatch.py``        which path serves which input, on how many threads; what `scores` calls
+``numba.py``           compiled loops in plain Python: exact for every input
+``vectors.py``         sixteen-lane vectors: a numba type and its instructions
+``simd.py``            loops on vectors: ranks of true labels, short rows, interval ends
+``bracket.py``         crossings of long rows by a bracket search on vectors, with a retry queue
+``own_thresholds.py``  sets where labels or rows have thresholds of their own
+``torch.py``           the same passes on tensors, in plain torch or by ``triton.py``
+``triton.py``          the same passes on a CUDA device, one read of the input
+=====================  ============================================================================
 
 A file that works with a package has the package's name. Importing it imports numpy alone;
 numba, torch and Triton are imported when first used.

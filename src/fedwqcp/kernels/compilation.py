@@ -76,7 +76,7 @@ class Loops(NamedTuple):
     numba: ModuleType
     simd: ModuleType
     bracket: ModuleType
-    each: ModuleType
+    own_thresholds: ModuleType
 
 
 class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -181,10 +181,10 @@ def _call(compiled: Callable[[Loops, slice], bool], rows: slice, loops: Loops) -
 def loops() -> Loops | None:
     """Import the loops, once."""
     try:
-        from fedwqcp.kernels import bracket, each, numba, simd
+        from fedwqcp.kernels import bracket, numba, own_thresholds, simd
     except ImportError:  # numba is not installed, or not made for this numpy
         return None
-    return Loops(numba, simd, bracket, each)
+    return Loops(numba, simd, bracket, own_thresholds)
 
 
 @cache

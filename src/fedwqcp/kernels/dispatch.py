@@ -19,8 +19,8 @@ SAPS (limits by top)   as above                 numba.cross_short_rows or numba.
 =====================  =======================  =================================================
 
 Where two loops are named, the first is quick and leaves some rows undecided; the second is exact.
-Thresholds by label go to ``each.py``. So do thresholds by row, but for limits on the mass of long
-rows, where `bracket.cross` takes them and numpy decides the rest.
+Thresholds by label go to ``own_thresholds.py``. So do thresholds by row, but for limits on the mass
+of long rows, where `bracket.cross` takes them and numpy decides the rest.
 """
 
 from __future__ import annotations
@@ -284,7 +284,7 @@ def _is_before(n_classes: int) -> npt.NDArray[np.uint32]:
 
 def _scratch(loops: Loops, n_classes: int) -> tuple[Probabilities, tuple[int, ...]]:
     """Return what loops over short rows work in; the tuple tells the compiler how short."""
-    return np.empty(loops.simd.SCRATCH, np.float32), (0,) * n_classes
+    return np.empty(loops.simd.SCRATCH_LENGTH, np.float32), (0,) * n_classes
 
 
 def count_from(
@@ -604,15 +604,15 @@ def within_each(
     short, step = n_classes <= SHORT_SIMD, max(LANES, COPIED // n_classes)
 
     def compiled(loops: Loops, rows: slice) -> bool:
-        given = loops.each.thresholds(q, random.u, random.penalties, by_top)
+        given = loops.own_thresholds.thresholds(q, random.u, random.penalties, by_top)
 
         def some(rows: slice) -> bool:
             p = _contiguous(probs[rows])
             quick = _read_only(p.astype(np.float32, copy=False))
             taken = p, quick, y[rows], given.of(rows), out.of(rows)
             if short:
-                return bool(loops.each.score_short(*taken, (0,) * n_classes))
-            return n_classes <= LONG and bool(loops.each.score_long(*taken))
+                return bool(loops.own_thresholds.score_short(*taken, (0,) * n_classes))
+            return n_classes <= LONG and bool(loops.own_thresholds.score_long(*taken))
 
         def work(rows: slice) -> bool:
             if probs.dtype == np.float32 and probs.flags.c_contiguous:

@@ -129,7 +129,7 @@ def rank_labels(
 
 # Short rows of float32: sixteen of them at a time, a lane for each --------------------------------
 
-OWN, LABEL, SCRATCH = 0, LANES, 2 * LANES
+OWN, LABEL, SCRATCH_LENGTH = 0, LANES, 2 * LANES
 NEAR = np.float32(2.0**-20)
 """With a random part, rows whose sums are this near to 1 are decided: so much less or more weighs a
 label that is capped at mass 1, or ranked last."""

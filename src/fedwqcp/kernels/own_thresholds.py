@@ -4,11 +4,12 @@ Long rows with one threshold each are searched for their crossing instead (``bra
 the largest probability leads (SAPS).
 
 With one threshold for each label a set is not the first few labels of its row, so there is no
-crossing to look for. Still few labels need their exact rank. One pass over a row with eight pivots
-gives the number and the mass of the labels above each; a label between two pivots ranks behind all
-labels above the upper one, and before all that are not above the lower one. That bounds its score,
-and mostly settles it. Labels that it does not settle get more pivots, between the largest and the
-least of them, and then their exact rank (`numba.rank_row`).
+crossing to look for. Still few labels need their rank. One pass over a row with four pivots gives
+the number and the mass of the labels above each. A label between two pivots ranks behind all labels
+above the upper one and before all that are not above the lower one: that bounds its score. Labels
+of bins whose bounds lie on both sides of a threshold are ranked among each other, by comparison if
+they are few (`PAIRS`), otherwise by sorting. Where a score is too close to its threshold for
+float32, the label gets its exact rank (`numba.rank_row`).
 
 Rows of at most 15 labels are compared label by label instead, sixteen rows side by side.
 
@@ -19,6 +20,7 @@ with u = 1: rounding does not change the order of sums, so the results are those
 
 from __future__ import annotations
 
+from itertools import accumulate
 from math import inf
 from typing import Any, NamedTuple, TypeAlias
 
@@ -26,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedwqcp._validation import Bools, Floats, Labels, Probabilities
-from fedwqcp.kernels import LANES, Integers, Sets
+from fedwqcp.kernels import LANES, PIVOTS, Integers, Sets
 from fedwqcp.kernels.bracket import Row
 from fedwqcp.kernels.numba import SURE, Bool, Int, jit, jit_inline, jit_part, rank_row
 from fedwqcp.kernels.simd import grouped_rows
@@ -61,7 +63,6 @@ Vector: TypeAlias = Any
 Pointer: TypeAlias = Any
 Singles: TypeAlias = npt.NDArray[np.float32]
 
-PIVOTS = 4
 UNIT = 2.0**-24
 """A sum in float32 of at most 1 loses less than this each time."""
 
@@ -239,11 +240,25 @@ def judge(
 
 # Long rows: pivots, and the labels between them ---------------------------------------------------
 
-HEIGHTS, MASSES, COUNTS = 0, PIVOTS, 2 * PIVOTS + 1
-BELOW, ABOVE, SCRATCH = 3 * PIVOTS + 2, 4 * PIVOTS + 3, 5 * PIVOTS + 4
-"""Places in the scratch buffer: heights of the pivots, mass and number of the labels above each and
-of all, and bounds on the score of a label above each pivot but not above the one before: lower
-bounds without its own part, and upper bounds with its own mass; and its length."""
+
+class BinLayout(NamedTuple):
+    """Where each part of the scratch buffer begins. A bin lies between two pivots."""
+
+    heights: int
+    """Heights of the pivots."""
+    masses: int
+    """Mass of the labels above each, and of all."""
+    counts: int
+    """Their number."""
+    below: int
+    """For each bin, a lower bound on the score of its labels, without their own part."""
+    above: int
+    """For each bin, an upper bound, with their own mass."""
+    end: int
+    """The length of the buffer."""
+
+
+BINS = BinLayout(*accumulate((0, PIVOTS, PIVOTS + 1, PIVOTS + 1, PIVOTS + 1, PIVOTS + 1)))
 
 
 @jit_inline
@@ -256,8 +271,8 @@ def count_above(x: Vector, height: Vector, seen: tuple[Vector, Int]) -> tuple[Ve
 @jit_inline
 def keep_count(scratch: Pointer, k: Int, seen: tuple[Vector, Int]) -> None:
     """Write down number and mass above one pivot."""
-    write(scratch, MASSES + k, reduce_add(seen[0]))
-    write(scratch, COUNTS + k, seen[1])
+    write(scratch, BINS.masses + k, reduce_add(seen[0]))
+    write(scratch, BINS.counts + k, seen[1])
 
 
 @jit_inline
@@ -265,10 +280,10 @@ def first_pass(row: Row, scratch: Pointer) -> tuple[Any, Any, Bool]:
     """Write down number and mass above four pivots; return sum, largest, whether none is signed."""
     probs, at, C, tail = row
     h = (
-        broadcast(read(scratch, HEIGHTS)),
-        broadcast(read(scratch, HEIGHTS + 1)),
-        broadcast(read(scratch, HEIGHTS + 2)),
-        broadcast(read(scratch, HEIGHTS + 3)),
+        broadcast(read(scratch, BINS.heights)),
+        broadcast(read(scratch, BINS.heights + 1)),
+        broadcast(read(scratch, BINS.heights + 2)),
+        broadcast(read(scratch, BINS.heights + 3)),
     )
     zero, none = broadcast(np.float32(0)), np.int64(0)
     a, b, c, d = (zero, none), (zero, none), (zero, none), (zero, none)
@@ -297,16 +312,16 @@ def bound(scratch: Pointer, C: Int, u: float, slack: float, top: float, rule: An
     penalties, by_top = rule
     mass, n = 0.0, np.int64(0)
     for k in range(PIVOTS + 1):
-        mass_low = np.float64(read(scratch, MASSES + k))
-        n_low = np.int64(read(scratch, COUNTS + k))
+        mass_low = np.float64(read(scratch, BINS.masses + k))
+        n_low = np.int64(read(scratch, BINS.counts + k))
         if by_top:
             step = penalties[2]
             low = u * top if n == 0 else top + (n - 1 + u) * step
             high = u * top if n_low <= 1 else top + (n_low - 2 + u) * step
         else:
             low, high = mass + penalties[min(n + 1, C)], mass_low + penalties[n_low]
-        write(scratch, BELOW + k, low - slack)
-        write(scratch, ABOVE + k, high + slack)
+        write(scratch, BINS.below + k, low - slack)
+        write(scratch, BINS.above + k, high + slack)
         mass, n = mass_low, n_low
 
 
@@ -316,7 +331,7 @@ def spread_heights(scratch: Any, most: float, least: float) -> None:
     ratio = np.exp(np.log(least / most) / (PIVOTS - 1))
     height = most
     for k in range(PIVOTS):
-        scratch[HEIGHTS + k] = max(height, LEAST)
+        scratch[BINS.heights + k] = max(height, LEAST)
         height *= ratio
 
 
@@ -324,9 +339,9 @@ def spread_heights(scratch: Any, most: float, least: float) -> None:
 def open_bins(scratch: Pointer, span: tuple[Any, Any]) -> tuple[Int, Int]:
     """Return the first bin some of whose labels may be beyond, and the last that may be within."""
     first, last = np.int64(0), np.int64(PIVOTS)
-    while first <= PIVOTS and read(scratch, ABOVE + first) <= span[0]:
+    while first <= PIVOTS and read(scratch, BINS.above + first) <= span[0]:
         first += 1
-    while last >= first and read(scratch, BELOW + last) > span[1]:
+    while last >= first and read(scratch, BINS.below + last) > span[1]:
         last -= 1
     return first, last
 
@@ -516,8 +531,8 @@ def score_pairs(
 @jit_part
 def move_heights(scratch: Any, early: Int, late: Int) -> None:
     """Move the pivots to where rows need them."""
-    last = np.float64(scratch[HEIGHTS + PIVOTS - 1]) * 2.0 ** (OPEN - late / LEARN)
-    first = np.float64(scratch[HEIGHTS]) * 2.0 ** (early / LEARN - OPEN)
+    last = np.float64(scratch[BINS.heights + PIVOTS - 1]) * 2.0 ** (OPEN - late / LEARN)
+    first = np.float64(scratch[BINS.heights]) * 2.0 ** (early / LEARN - OPEN)
     last = min(max(last, LEAST), 0.5)
     spread_heights(scratch, min(max(first, last), 1.0), last)
 
@@ -535,12 +550,12 @@ class Open(NamedTuple):
 def find_open(scratch: Any, span: tuple[Any, Any]) -> Open:
     """Return between which heights labels may be within their thresholds, or beyond."""
     first, last = open_bins(pointer(scratch), span)
-    high = scratch[HEIGHTS + first - 1] if first > 0 else np.float32(2)
+    high = scratch[BINS.heights + first - 1] if first > 0 else np.float32(2)
     high = np.float32(-1) if first > PIVOTS else high
-    low = scratch[HEIGHTS + last] if last < PIVOTS else np.float32(-1)
+    low = scratch[BINS.heights + last] if last < PIVOTS else np.float32(-1)
     low = high if first > last else low
-    count = scratch[COUNTS + first - 1] if first > 0 else np.float32(0)
-    return Open(high, low, scratch[MASSES + first - 1] if first > 0 else np.float32(0), count)
+    count = scratch[BINS.counts + first - 1] if first > 0 else np.float32(0)
+    return Open(high, low, scratch[BINS.masses + first - 1] if first > 0 else np.float32(0), count)
 
 
 @jit
@@ -559,7 +574,7 @@ def score_long(
     which, room, scratch = (
         np.zeros(C + LANES, np.int32),
         np.empty(C, np.int64),
-        np.zeros(SCRATCH, np.float32),
+        np.zeros(BINS.end, np.float32),
     )
     to_scratch, listed = pointer(scratch), Lists(pointer(near), pointer(own), pointer(which))
     spread_heights(scratch, 4.0 / C, 0.25 / C)
@@ -571,13 +586,13 @@ def score_long(
         mass, top, unsigned = first_pass(row, to_scratch)
         if not (unsigned and abs(mass - np.float32(1)) < SURE):
             return False
-        write(to_scratch, MASSES + PIVOTS, mass)
-        write(to_scratch, COUNTS + PIVOTS, C)
+        write(to_scratch, BINS.masses + PIVOTS, mass)
+        write(to_scratch, BINS.counts + PIVOTS, C)
         off = (C / LANES + 24.0) * UNIT + C * LEAST + abs(np.float64(mass) - 1)
         bound(to_scratch, C, u, off, np.float64(top), rule)
         span = limits_of_row(exact[i], given.slack, given.most) if by_row else given.span
-        early += scratch[ABOVE] > span[0]
-        late += scratch[BELOW + PIVOTS] <= span[1]
+        early += scratch[BINS.above] > span[0]
+        late += scratch[BINS.below + PIVOTS] <= span[1]
         found, target = find_open(scratch, span), (pointer(marks), at)
         ends = broadcast(found.high), broadcast(found.low)
         m, size = list_labels((row, ends, pointer(given.low), by_row, target, listed))
