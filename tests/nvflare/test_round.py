@@ -170,6 +170,8 @@ def test_a_site_that_the_engine_lost_is_missing_at_once(tmp_path):
         if (name, task) == ("south", ASK):  # FLARE tells the controller what it noticed
             with held.new_context() as context:
                 communicator.process_dead_client_report("east", context)
+        if task == RELEASE:
+            waits.set()
         return [reply]
 
     patient = Timeouts(deadline=30.0, grace=30.0, poll=0.01)
@@ -183,8 +185,7 @@ def test_a_site_that_the_engine_lost_is_missing_at_once(tmp_path):
         carrier = TaskCarrier(controller, Signal(), context, patient)
         nodes = {name: name for name in NAMES}
         session = Session(carrier, terms(quorum=2), patient, nodes, None)
-        release = session._release(None)
-        waits.set()
+        release = session.run().release
     assert (release.used, release.missing) == (SOUND, ("east",))
 
 
