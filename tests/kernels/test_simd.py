@@ -22,7 +22,7 @@ def undecided(
     C = p.shape[1]
     y = np.zeros(0 if masked else len(p), np.int64)
     out = Crossings.allocate(len(p), C if masked else 0, False, not masked)
-    scratch = np.empty(simd.SCRATCH, np.float32), (0,) * C
+    scratch = np.empty(simd.SCRATCH_LENGTH, np.float32), (0,) * C
     limits = _limits(APS(randomized=False), q, C)
     left = simd.cross(p, y, limits, u, out, scratch)
     assert left.tolist() == np.flatnonzero(out.sizes < 0).tolist()
