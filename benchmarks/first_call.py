@@ -11,10 +11,11 @@ in one process, the smallest first: what its first call took above its later one
 compile or load, and is added to the other sizes.
 
 numpy and peers stop when they have taken longer than all that they are compared with; then the
-table says ">". A kind of call with a ratio that is too high is measured up to three times, and the
-least time of each is kept.
+table says ">".
 
 Kinds of calls are measured two at a time, each on a core of its own (``--jobs 1``: one at a time).
+Then those with a ratio that is too high are measured again, one at a time, up to twice, and the
+least of each time is kept.
 What is measured is kept in build/first_call.jsonl, so that a run can be stopped and goes on where
 it was; ``--afresh`` begins again, and so does another commit. The table goes to
 benchmarks/results/first_call.md, with ``--page`` verdicts and worst lines to the documentation.
@@ -208,16 +209,22 @@ def fastest_peer(run: Runner, kind: Kind, limits: dict[int, float]) -> dict[int,
 
 
 def measure(run: Runner, kind: Kind, sizes: tuple[int, ...]) -> list[Row]:
-    """Measure one kind of call; again where a ratio is too high, to be sure."""
+    """Measure one kind of call."""
     found = ours(run, kind, sizes)
-    for _ in range(AGAIN):
-        if all(ok(row) for row in rows_of(kind, found, {})):
-            break
-        for name, by_size in ours(run, kind, sizes).items():
-            for size, taken in by_size.items():
-                found[name][size] = least(found[name][size], taken)
     limits = {size: max(found[f"auto {c}"][size][-1] for c in CACHES) for size in sizes}
     return rows_of(kind, found, fastest_peer(run, kind, limits))
+
+
+def lesser(rows: list[Row], again: list[Row]) -> list[Row]:
+    """Return rows with the lesser times of two measurements; peers as first measured."""
+    return [
+        row._replace(
+            numpy=least(row.numpy, other.numpy),
+            numba=least(row.numba, other.numba),
+            auto=least(row.auto, other.auto),
+        )
+        for row, other in zip(rows, again, strict=True)
+    ]
 
 
 def least(a: Taken, b: Taken) -> Taken:
@@ -293,18 +300,24 @@ def measure_all(
         finally:
             cores.put(core)
 
+    def keep(kind: Kind, rows: list[Row], which: str) -> None:
+        done[str(kind)] = rows
+        print(json.dumps([key, str(kind), rows]), file=file, flush=True)
+        worst = max(max(row.ratios()) for row in rows if row.size >= LARGE)
+        spent = time.monotonic() - start
+        text = f"{which}, {spent:.0f} s: {kind}, worst ratio {worst:.2f}"
+        print(text, file=sys.stderr, flush=True)
+
     start = time.monotonic()
     with ThreadPoolExecutor(options.jobs) as pool, kept.open("w") as file:
         for name, rows in done.items():
             print(json.dumps([key, name, rows]), file=file, flush=True)
         for n, future in enumerate(as_completed([pool.submit(one, kind) for kind in left]), 1):
-            kind, rows = future.result()
-            done[str(kind)] = rows
-            print(json.dumps([key, str(kind), rows]), file=file, flush=True)
-            worst = max(max(row.ratios()) for row in rows if row.size >= LARGE)
-            spent = time.monotonic() - start
-            text = f"{n} of {len(left)}, {spent:.0f} s: {kind}, worst ratio {worst:.2f}"
-            print(text, file=sys.stderr, flush=True)
+            keep(*future.result(), f"{n} of {len(left)}")
+        for kind in wanted * AGAIN:
+            if not all(ok(row) for row in done[str(kind)]):
+                rows = lesser(done[str(kind)], one(kind)[1])
+                keep(kind, rows, "again, alone")
     return [row for kind in wanted for row in done[str(kind)]]
 
 

@@ -46,25 +46,31 @@ FEW = 32
 """Rows of the call that compiles a loop."""
 
 COMPILE = {
-    "valid": 0.5,
-    "rank": 1.2,
-    "count": 0.8,
-    "exact": 2.2,
-    "short": 1.3,
+    "valid": 0.35,
+    "rank": 0.6,
+    "rank vectors": 0.9,
+    "rank vectors n": 1.25,
+    "count": 0.5,
+    "count n": 0.95,
+    "exact short": 2.0,
+    "exact long": 1.7,
+    "short n": 1.3,
     "bracket": 3.0,
     "each": 3.4,
     "interval": 1.0,
     "select": 1.0,
 }
-"""Seconds to compile a loop, by the first word of its kind, before any is known of this machine."""
+"""Seconds to compile a loop by its kind, before any is known of this machine: the type of floats
+left out, and n for the number of classes of a loop that serves one number alone. Otherwise the
+first word counts."""
 
-LOAD = 0.15
+LOAD = 0.2
 """Seconds to load a loop from numba's cache, likewise."""
 
 SOON = 0.03
 """No loop can serve in fewer seconds."""
 
-IMPORT = 0.4
+IMPORT = 0.25
 """Seconds to import numba and the modules of loops."""
 
 _log = logging.getLogger("fedwqcp.kernels")
@@ -202,7 +208,9 @@ def cost(kind: str) -> float:
     """Return how many seconds it takes until the loop can serve."""
     known = _kept().get(kind)
     if known is None:
-        return _start() + COMPILE[kind.split(maxsplit=1)[0]]
+        words = ["n" if word.isdigit() else word for word in kind.split()]
+        plain = " ".join(word for word in words if not word.startswith("float"))
+        return _start() + COMPILE[plain if plain in COMPILE else words[0]]
     return _start() + (known.load if known.stamp == _stamp() else known.compile)
 
 
