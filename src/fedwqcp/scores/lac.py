@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ class LAC(LabelScore):
         return np.maximum(0.0, 1.0 - p.astype(np.float64))
 
     def _mask(self, p: Probabilities, q: Floats, rule: Rule, u: Floats | None) -> Bools:
-        if q.ndim == 0 or rule != "leq":
+        if rule != "leq":
             return super()._mask(p, q, rule, u)
         dispatch.check(p)
         return p >= _least_of(q, p.dtype == np.float32)
@@ -73,12 +74,20 @@ def _least_of(q: Floats, single: bool) -> npt.NDArray[np.floating[Any]]:
     From 0.5 on, scores are multiples of 2^-53: the least one within q is 2^-54 below 1 - q, or the
     next float where that is rounded to another score than q. Below, 1 - p is exact.
     """
+    if q.ndim == 0:
+        return _least_of_one(float(q), single)
     least = np.asarray(1.0 - q - (q >= 0.5) * 2.0**-54)
     least = _next_where(1.0 - least > q, least)
     if single:
         near = np.asarray(least.astype(np.float32))
         least = _next_where(near < least, near)
     return np.where(q < 0, least.dtype.type(np.inf), least)
+
+
+@lru_cache(maxsize=64)
+def _least_of_one(q: float, single: bool) -> npt.NDArray[np.floating[Any]]:
+    """Return that of one threshold, which many calls share."""
+    return np.asarray(_least_of(np.array([q]), single)[0])
 
 
 def _next_where(some: Bools, x: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.floating[Any]]:
