@@ -458,8 +458,8 @@ def as_probabilities(probs: npt.ArrayLike, *, checked: bool = True) -> Probabili
     return array
 
 
-def as_labels(labels: npt.ArrayLike, n: int, n_classes: int) -> Labels:
-    """Return labels as int64 of shape (n,) with values from 0 to n_classes - 1."""
+def as_labels(labels: npt.ArrayLike, n: int, n_classes: int | None) -> Labels:
+    """Return labels as int64 of shape (n,) with values from 0 to n_classes - 1, where known."""
     array = as_array(labels, "labels")
     if array.shape != (n,):
         raise InputError(
@@ -468,8 +468,8 @@ def as_labels(labels: npt.ArrayLike, n: int, n_classes: int) -> Labels:
         )
     if n == 0:
         return array.astype(np.int64)
-    known = n_classes < np.iinfo(np.int64).max
-    wanted = f"integers from 0 to {n_classes - 1}" if known else "integers of at least 0"
+    most = 2**63 if n_classes is None else n_classes
+    wanted = "integers of at least 0" if n_classes is None else f"integers from 0 to {most - 1}"
     if array.dtype.kind not in "iu":
         cure = _cure(array)
         raise InputError(
@@ -477,8 +477,8 @@ def as_labels(labels: npt.ArrayLike, n: int, n_classes: int) -> Labels:
             cure=_NAMES if cure.startswith(": name the classes") else _INTEGERS,
         )
     whole = np.ascontiguousarray(array, np.int64)
-    if whole.view(np.uint64).max() >= n_classes:  # without a sign, negative ones are the largest
-        outside = (array < 0) | (array >= n_classes)
+    if whole.view(np.uint64).max() >= most:  # without a sign, negative ones are the largest
+        outside = (array < 0) | (array >= most)
         if array.min() == 1 and array.max() == n_classes:  # said of all rows, and of none
             raise InputError(
                 f"labels must be {wanted}, one for each column; none is 0 and the largest is "

@@ -55,8 +55,10 @@ from fedwqcp.kernels.numpy import (
     cross_by_value,
     mask_by_label,
     network,
+    of_labels,
     surely_probabilities,
 )
+from fedwqcp.kernels.numpy import count_from as numpy_count_from
 from fedwqcp.kernels.numpy import rank_labels as numpy_rank_labels
 
 SHARED = 2**24
@@ -129,7 +131,8 @@ def _contiguous(array: npt.NDArray[G]) -> npt.NDArray[G]:
 
 def _kind(loop: str, probs: npt.NDArray[Any], n_classes: int | None = None) -> str:
     """Name what one compilation of a loop serves: a type, a number of classes."""
-    return " ".join(filter(None, [loop, str(probs.dtype), str(n_classes or "")]))
+    of_type = f"{loop} {probs.dtype.type.__name__}"
+    return f"{of_type} {n_classes}" if n_classes else of_type
 
 
 def _by_rows(
@@ -299,12 +302,13 @@ def count_from(
     n, n_classes = probs.shape
     covered, counts = np.empty(n, np.bool_), np.empty(n, np.int64)
     short = probs.dtype == np.float32 and n_classes <= SHORT_SIMD
-    by_row = least.ndim == 2
-    flat = _contiguous(least.reshape(-1) if by_row else np.broadcast_to(least, n_classes))
+    by_row, by_label = least.ndim == 2, least.ndim == 1
+    # The loops over sixteen lanes load as many numbers at once.
+    flat = _contiguous(least.reshape(-1) if least.ndim else np.full(LANES, least))
 
     def compiled(loops: Loops, rows: slice) -> bool:
         def count(p: Probabilities, some: slice) -> bool:
-            limits = flat[some] if by_row else flat, by_row
+            limits = flat[some] if by_row else flat, int(by_row), int(by_label)
             given = p, labels[some], limits, (covered[some], counts[some])
             if short:
                 return bool(loops.simd.count_from_short(*given, _scratch(loops, n_classes)))
@@ -314,12 +318,10 @@ def count_from(
 
     def plain(rows: slice) -> None:
         _check_rows(probs, rows)
-        p, y, limits = probs[rows], labels[rows], least[rows] if by_row else least
-        for some in blocks(len(p), n_classes):
-            own = limits[some] if by_row else limits
-            counts[rows][some] = np.count_nonzero(p[some] >= own, axis=1)
-        own = flat[rows] if by_row else flat[y]
-        covered[rows] = np.take_along_axis(p, y[:, None], axis=1)[:, 0] >= own
+        p, y = probs[rows], labels[rows]
+        counts[rows] = numpy_count_from(p, least[rows] if by_row else least)
+        own = flat[rows] if by_row else flat[y] if by_label else least
+        covered[rows] = of_labels(p, y) >= own
 
     kind = _kind("count", probs, n_classes if short else None)
     in_turns(kind, n, probs.size, compiled, plain)

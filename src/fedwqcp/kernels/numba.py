@@ -216,30 +216,31 @@ def valid_rows(probs: Probabilities) -> Bool:
 
 @jit_sums
 def count_from(
-    probs: Probabilities, labels: Labels, limits: tuple[Any, Bool], out: tuple[Bools, Integers]
+    probs: Probabilities, labels: Labels, limits: Any, out: tuple[Bools, Integers]
 ) -> Bool:
     """Count the probabilities of at least some number, and tell whether a label's is one.
 
-    Numbers are those of each label, or each row, as the limits say.
+    Of the limits, ``least[i * by_row + j * by_label]`` is the number of row i and label j.
     """
-    least, by_row = limits
+    least, by_row, by_label = limits
     covered, counts = out
     valid = True
     for i in range(len(probs)):
         total, good, n = probs[i, 0] - probs[i, 0], True, np.int32(0)
-        if by_row:
-            for j in range(probs.shape[1]):
-                total += probs[i, j]
-                good &= probs[i, j] >= 0
-                n += np.int32(probs[i, j] >= least[i])
-        else:
+        low = least[i * by_row + labels[i] * by_label]
+        covered[i] = probs[i, labels[i]] >= low
+        if by_label:
             for j in range(probs.shape[1]):
                 total += probs[i, j]
                 good &= probs[i, j] >= 0
                 n += np.int32(probs[i, j] >= least[j])
+        else:
+            for j in range(probs.shape[1]):
+                total += probs[i, j]
+                good &= probs[i, j] >= 0
+                n += np.int32(probs[i, j] >= low)
         valid &= good & (abs(total - 1) < SURE)
         counts[i] = n
-        covered[i] = probs[i, labels[i]] >= least[i if by_row else labels[i]]
     return valid
 
 
@@ -560,10 +561,14 @@ def count_fitting(
         total[i], n[i] = 0.0, 0
     for k in range(C):
         limit = at[k + 1]
-        if u.size == 0:
+        if u.size == 0 and by_top:
             for i in range(ROWS):
                 total[i] += round_fixed(side[k, i])
-                n[i] += (round_fixed(side[0, i]) if by_top else total[i]) <= limit
+                n[i] += round_fixed(side[0, i]) <= limit
+        elif u.size == 0:
+            for i in range(ROWS):
+                total[i] += round_fixed(side[k, i])
+                n[i] += total[i] <= limit
         elif by_top:
             for i in range(ROWS):
                 total[i] += round_fixed(side[k, i])

@@ -46,6 +46,27 @@ def surely_probabilities(probs: Probabilities) -> bool:
     return bool(np.abs(sums - 1).max() <= SUM_TOLERANCE - 2 * slack)
 
 
+def of_labels(probs: Probabilities, labels: Labels) -> Probabilities:
+    """Return the probability of one label of each row, shape (n,)."""
+    n, n_classes = probs.shape
+    if not probs.flags.c_contiguous:
+        return probs[np.arange(n), labels]
+    return probs.reshape(-1).take(np.arange(0, n * n_classes, n_classes) + labels)
+
+
+def count_from(probs: Probabilities, least: Probabilities) -> Integers:
+    """Return how many probabilities of each row are at least some number, shape (n,).
+
+    A product of matrices counts exactly below 2^24 labels, and faster than a sum over short rows.
+    """
+    n, n_classes = probs.shape
+    counts, ones = np.empty(n, np.int64), np.ones(n_classes, np.float32)
+    for rows in blocks(n, n_classes):
+        own = least[rows] if least.ndim == 2 else least
+        counts[rows] = (probs[rows] >= own).astype(np.float32) @ ones
+    return counts
+
+
 # Ranks --------------------------------------------------------------------------------------------
 
 

@@ -211,35 +211,41 @@ def rank_labels_short(probs: Probabilities, labels: Labels, out: Ranked, scratch
 def count_from_short(
     probs: Probabilities,
     labels: Labels,
-    limits: tuple[Any, Bool],
+    limits: Any,
     out: tuple[Bools, Integers],
     scratch: Scratch,
 ) -> Bool:
     """Do what `numba.count_from` does, for short contiguous rows of float32."""
     buffer, classes = scratch
-    least, by_row = limits
+    least, by_row, by_label = limits
     C, n = len(classes), len(probs)
     rows, lanes, covered, counts = pointer(probs), pointer(buffer), pointer(out[0]), pointer(out[1])
     numbers, wrong, grouped = pointer(least), np.uint64(0), grouped_rows(n, C)
     for i in range(0, grouped, LANES):
         for k in range(LANES):
-            y = labels[i + k]
-            buffer[OWN + k] = read(rows, (i + k) * C + y)
-            buffer[LABEL + k] = read(numbers, i + k if by_row else y)
+            buffer[OWN + k] = read(rows, (i + k) * C + labels[i + k])
         columns = transpose(rows, i * C, classes)
         total, top = broadcast(np.float32(0)), broadcast(np.uint32(0))
         found = broadcast(np.int32(0))
+        if by_label:
+            for k in range(LANES):
+                buffer[LABEL + k] = read(numbers, labels[i + k])
+            for j in range(C):
+                found = found + mask_to_int32(columns[j] >= broadcast(read(numbers, j)))
+            low = load(lanes, LABEL)
+        else:
+            low = load(numbers, i * by_row)
+            for j in range(C):
+                found = found + mask_to_int32(columns[j] >= low)
         for j in range(C):
             x = columns[j]
-            low = load(numbers, i) if by_row else broadcast(read(numbers, j))
-            total, found = total + x, found + mask_to_int32(x >= low)
-            top = select(as_uint32(x) > top, as_uint32(x), top)
+            total, top = total + x, select(as_uint32(x) > top, as_uint32(x), top)
         sure = sum_is_sure(total, np.float32(SURE)) & (top <= broadcast(WHOLE))
         wrong |= movemask(logical_not(sure))
         store(counts, i, to_int64(found))
-        store(covered, i, load(lanes, OWN) >= load(lanes, LABEL))
+        store(covered, i, load(lanes, OWN) >= low)
     end = (out[0][grouped:], out[1][grouped:])
-    others = (least[grouped:] if by_row else least, by_row)
+    others = (least[grouped * by_row :], by_row, by_label)
     rest = count_from(probs[grouped:], labels[grouped:], others, end)
     return rest & (wrong == 0)
 

@@ -115,10 +115,9 @@ class Calibration:
         n_classes = len(names) or n_classes
         if labels is not None:
             labels = as_class_labels(labels, names)
-        most = np.iinfo(np.int64).max if n_classes is None else n_classes
         fields = {
             "scores": values,
-            "labels": None if labels is None else as_labels(labels, n, most),
+            "labels": None if labels is None else as_labels(labels, n, n_classes),
             "features": None if features is None else as_floats(features, "features", (n, None)),
             "n_classes": n_classes,
             "groups": None if groups is None else as_groups(groups, n),

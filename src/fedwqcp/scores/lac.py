@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from fedwqcp._validation import Bools, Floats, Labels, Probabilities
 from fedwqcp.kernels import Integers, dispatch
+from fedwqcp.kernels.numpy import of_labels
 from fedwqcp.scores._base import LabelScore, Rule
 
 
@@ -37,7 +38,8 @@ class LAC(LabelScore):
 
     def _of_every_label(self, p: Probabilities, u: Floats | None) -> Floats:
         del u  # nothing is random
-        return np.maximum(0.0, 1.0 - p.astype(np.float64))
+        scores = np.subtract(1.0, p, dtype=np.float64)
+        return np.maximum(0.0, scores, out=scores)
 
     def _mask(self, p: Probabilities, q: Floats, rule: Rule, u: Floats | None) -> Bools:
         if rule != "leq":
@@ -65,7 +67,7 @@ class LAC(LabelScore):
 
     def _of_labels(self, p: Probabilities, y: Labels, u: Floats | None) -> Floats:
         dispatch.check(p)
-        return self._of_every_label(np.take_along_axis(p, y[:, None], axis=1), u)[:, 0]
+        return self._of_every_label(of_labels(p, y), u)
 
 
 def _least_of(q: Floats, single: bool) -> npt.NDArray[np.floating[Any]]:

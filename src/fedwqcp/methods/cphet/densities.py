@@ -177,7 +177,7 @@ def density_of(features: npt.ArrayLike, labels: npt.ArrayLike | None = None) -> 
     (1.0, 1.0, 1.0, 1.0, 1.001)
     """
     x = as_floats(features, "features", (None, None))
-    y = None if labels is None else as_labels(labels, len(x), np.iinfo(np.int64).max)
+    y = None if labels is None else as_labels(labels, len(x), None)
     mixture = fit_mixture(x, y)
     if mixture is None:
         raise InputError(f"features must have at least {FEWEST} rows, got {len(x)}")
