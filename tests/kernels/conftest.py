@@ -41,7 +41,7 @@ def backend(request: pytest.FixtureRequest) -> Iterator[str]:
     quiet = np.errstate(all="ignore") if request.param == "python" else nullcontext()
     with pytest.MonkeyPatch.context() as patch, quiet:
         patch.setenv("FEDWQCP_BACKEND", "numpy" if request.param == "numpy" else "numba")
-        patch.setattr(compilation, "_keep", lambda: None)
+        patch.setattr(compilation, "_save_loop_times", lambda: None)
         if request.param == "python":
             loops = as_python(patch)
             patch.setattr(compilation, "loops", lambda: loops)

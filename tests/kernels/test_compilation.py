@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import fedwqcp as fw
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.kernels import compilation
-from fedwqcp.kernels.compilation import Kept, in_turns
+from fedwqcp.kernels.compilation import LoopTimes, in_turns
 
 
 class Clock:
@@ -53,7 +53,7 @@ def fresh(patch: pytest.MonkeyPatch, clock: Clock, folder: Path) -> pytest.Monke
     ):
         patch.setattr(compilation, name, value)
     patch.setitem(sys.modules, "numba", SimpleNamespace())
-    compilation._kept.cache_clear()
+    compilation._loop_times.cache_clear()
     return patch.context()
 
 
@@ -103,7 +103,7 @@ def test_nobody_waits_much_more_than_twice_as_long_as_with_the_better_choice(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         clock = Clock()
-        patch.setattr(compilation, "_keep", lambda: None)
+        patch.setattr(compilation, "_save_loop_times", lambda: None)
         fresh(patch, clock, Path("nowhere"))
         for rows in calls:
             call(clock, rows, numpy, loop)
@@ -115,20 +115,20 @@ def test_nobody_waits_much_more_than_twice_as_long_as_with_the_better_choice(
 
 def test_a_loop_that_was_compiled_before_is_loaded_sooner(clock: Clock) -> None:
     call(clock, 6)
-    assert compilation.kept_at().exists()
-    compilation._kept()["slow"] = Kept("these versions", 3.0, 1.0)
-    compilation._keep()
-    compilation._kept.cache_clear()
+    assert compilation.loop_times_path().exists()
+    compilation._loop_times()["slow"] = LoopTimes("these versions", 3.0, 1.0)
+    compilation._save_loop_times()
+    compilation._loop_times.cache_clear()
     compilation._ready.clear()
     compilation._spent.clear()
     assert call(clock, 6) == ["numpy"] * 1 + ["loop"] * 5
-    compilation._kept()["slow"] = Kept("other versions", 2.0, 1.0)
+    compilation._loop_times()["slow"] = LoopTimes("other versions", 2.0, 1.0)
     assert compilation.cost("slow") == 2.0
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", '{"slow": {"stamp": 1}}', "\xff"])
 def test_a_file_that_cannot_be_read_is_as_none(clock: Clock, text: str) -> None:
-    compilation.kept_at().write_text(text, encoding="latin-1")
+    compilation.loop_times_path().write_text(text, encoding="latin-1")
     assert compilation.cost("slow") == 3.0
 
 

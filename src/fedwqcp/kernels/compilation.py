@@ -1,14 +1,14 @@
-"""When to compile a loop: as with skis, rent until the rent has cost as much as buying.
+"""When to compile a loop: the rent-or-buy rule of online algorithms.
 
-numpy serves ("rent") until the time that it has spent on one kind of call in this process reaches
-what compiling, or loading from numba's cache, costs; then the loop is compiled ("bought"). Whatever
-calls follow, nobody waits much more than twice as long as with the better of the two choices.
-A large input is worked through in turns, so the choice can change within a call. Time is that of
-the processor, so that a busy machine chooses as an idle one does.
+numpy serves until the time that it has spent on one kind of call in this process reaches what
+compiling, or loading from numba's cache, takes; then the loop is compiled. Whatever calls follow,
+nobody waits much more than twice as long as with the better of the two choices. A large input is
+worked through in turns, so the choice can change within a call. Time is that of the processor, so
+that a busy machine chooses as an idle one does.
 
-What compiling costs is known from `COMPILE`, measured on one machine, until a loop has been
-compiled on this one: then from a small file beside numba's cache (`kept_at`). It also says which
-loops numba has in its cache, which are cheap to load.
+How long compiling takes is known from `COMPILE`, measured on one machine, until a loop has been
+compiled on this one: then from a small file beside numba's cache (`loop_times_path`). It also says
+which loops numba has in its cache, which load quickly.
 
 ``FEDWQCP_BACKEND=numpy`` never compiles, ``FEDWQCP_BACKEND=numba`` always and at once.
 """
@@ -85,8 +85,8 @@ class Loops(NamedTuple):
     own_thresholds: ModuleType
 
 
-class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is known of one kind of loop from an earlier process."""
+class LoopTimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How long one kind of loop took to compile and to load in an earlier process."""
 
     stamp: str
     """Versions for which numba has it in its cache."""
@@ -102,7 +102,7 @@ _ready: dict[str, float] = {}
 
 _always = [False]
 
-_buying = threading.RLock()
+_compile_lock = threading.RLock()
 
 
 def backend() -> Backend:
@@ -125,11 +125,11 @@ def loops_for(kind: str, size: int, first: Callable[[Loops], object]) -> Loops |
         return None
     if kind in _ready:
         return loops()
-    if wanted == "auto" and (size < SMALL or not _pays(kind) or not installed()):
+    if wanted == "auto" and (size < SMALL or not _pays_off(kind) or not installed()):
         return None
     found = loops()
     if found is not None:
-        _buy(kind, lambda: first(found))
+        _compile(kind, lambda: first(found))
     return found
 
 
@@ -149,8 +149,8 @@ def times() -> dict[str, float]:
 
 
 @contextmanager
-def rent(kind: str, size: int) -> Iterator[None]:
-    """Count the time of what numpy does for a kind of call."""
+def count_numpy_time(kind: str, size: int) -> Iterator[None]:
+    """Add what numpy does for a kind of call to the time that it has spent on it."""
     start = thread_time()
     yield
     if size >= SMALL:
@@ -173,7 +173,7 @@ def in_turns(
         found = loops_for(kind, size, partial(_call, compiled, slice(start, min(start + FEW, n))))
         rows = slice(start, n if found else min(start + step, n))
         if found is None or not compiled(found, rows):
-            with rent(kind, size):
+            with count_numpy_time(kind, size):
                 plain(rows)
         start = rows.stop
 
@@ -206,7 +206,7 @@ def _start() -> float:
 
 def cost(kind: str) -> float:
     """Return how many seconds it takes until the loop can serve."""
-    known = _kept().get(kind)
+    known = _loop_times().get(kind)
     if known is None:
         words = ["n" if word.isdigit() else word for word in kind.split()]
         plain = " ".join(word for word in words if not word.startswith("float"))
@@ -214,7 +214,7 @@ def cost(kind: str) -> float:
     return _start() + (known.load if known.stamp == _stamp() else known.compile)
 
 
-def _pays(kind: str) -> bool:
+def _pays_off(kind: str) -> bool:
     """Tell whether numpy has spent what the loop costs, looking no further than it must.
 
     Looking into files, and for versions above all, takes longer than many a first call.
@@ -222,16 +222,16 @@ def _pays(kind: str) -> bool:
     spent = _spent.get(kind, 0.0)
     if spent < SOON:
         return False
-    known = _kept().get(kind)
+    known = _loop_times().get(kind)
     return (known is None or spent >= _start() + known.load) and spent >= cost(kind)
 
 
-def _buy(kind: str, first: Callable[[], object]) -> None:
+def _compile(kind: str, first: Callable[[], object]) -> None:
     """Compile or load a loop by its first call, and keep how long it took."""
-    with _buying:
+    with _compile_lock:
         if kind in _ready:
             return
-        known = _kept().get(kind)
+        known = _loop_times().get(kind)
         at_hand = known is not None and known.stamp == _stamp()
         if not at_hand:
             _log.info("compiling %r, about %.0f s once; kept for later", kind, cost(kind))
@@ -240,12 +240,12 @@ def _buy(kind: str, first: Callable[[], object]) -> None:
             first()
         took = thread_time() - start
         if known is not None and at_hand and took < known.compile / 2:
-            kept = Kept(_stamp(), known.compile, took)
+            kept = LoopTimes(_stamp(), known.compile, took)
         else:
-            kept = Kept(_stamp(), took)
-        _kept()[kind] = kept
+            kept = LoopTimes(_stamp(), took)
+        _loop_times()[kind] = kept
         _ready[kind] = took
-        _keep()
+        _save_loop_times()
 
 
 @contextmanager
@@ -260,7 +260,7 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-# What is kept for later processes -----------------------------------------------------------------
+# Times kept for later processes -------------------------------------------------------------------
 
 
 @cache
@@ -272,7 +272,7 @@ def _stamp() -> str:
     return f"fedwqcp {metadata.version('fedwqcp')} numba {numba} python {sys.version_info[:2]}"
 
 
-def kept_at() -> Path:
+def loop_times_path() -> Path:
     """Return the file of compile times: where numba keeps its cache, as far as we can tell."""
     folder = Path(__file__).parent / "__pycache__"
     if given := os.environ.get("NUMBA_CACHE_DIR"):
@@ -283,17 +283,17 @@ def kept_at() -> Path:
 
 
 @cache
-def _kept() -> dict[str, Kept]:
-    """Read what is known; nothing where there is no file, or one that cannot be read."""
+def _loop_times() -> dict[str, LoopTimes]:
+    """Read the times of earlier processes; none where there is no file that can be read."""
     try:
-        return msgspec.json.decode(kept_at().read_bytes(), type=dict[str, Kept])
+        return msgspec.json.decode(loop_times_path().read_bytes(), type=dict[str, LoopTimes])
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RuntimeError):
         return {}
 
 
-def _keep() -> None:
-    """Write what is known, where that is possible: it only saves time."""
-    path = kept_at()
+def _save_loop_times() -> None:
+    """Write the times, where that is possible: they only save time."""
+    path = loop_times_path()
     with suppress(OSError, FedwqcpError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, msgspec.json.format(msgspec.json.encode(_kept())))
+        write_atomic(path, msgspec.json.format(msgspec.json.encode(_loop_times())))

@@ -14,7 +14,7 @@ from math import floor, inf, isfinite, nextafter, sqrt
 import numpy as np
 
 from fedwqcp._validation import Floats
-from fedwqcp.kernels.compilation import Loops, loops_for, rent
+from fedwqcp.kernels.compilation import Loops, count_numpy_time, loops_for
 
 LARGE = 2**13
 """Samples below this size are partitioned or sorted as a whole."""
@@ -47,7 +47,7 @@ def _by_counting(values: Floats, rank: int) -> float | None:
     """Return the value of a rank from a bracket around it, or None where there is no good one."""
     n = len(values)
     loops = loops_for("select", n, lambda loops: _first_call(loops, values))
-    with rent("select", n) if loops is None else nullcontext():
+    with count_numpy_time("select", n) if loops is None else nullcontext():
         return _narrow(values, rank, loops)
 
 
