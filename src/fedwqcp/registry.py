@@ -41,12 +41,19 @@ def typed(value: Setting) -> str:
 
 
 class Registry(Generic[T]):
-    """The classes of one kind, by name."""
+    """The classes of one kind, by name.
 
-    def __init__(self, base: type[T], package: str, kind: str) -> None:
+    ``elsewhere`` holds names without a class that only some callers understand, with the text for
+    those that do not.
+    """
+
+    def __init__(
+        self, base: type[T], package: str, kind: str, elsewhere: Mapping[str, str] | None = None
+    ) -> None:
         self._base = base
         self._package = package
         self._kind = kind
+        self._elsewhere = elsewhere or {}
 
     def available(self) -> tuple[str, ...]:
         """Return the known names, sorted."""
@@ -65,7 +72,9 @@ class Registry(Generic[T]):
             if not (isinstance(found, type) and issubclass(found, self._base)):
                 raise InputError(f"{self._kind} {name!r} must be a {self._base.__name__} class")
             return found
-        known = self.available()
+        if name in self._elsewhere:
+            raise InputError(self._elsewhere[name])
+        known = sorted({*self.available(), *self._elsewhere})
         raise InputError(
             f"unknown {self._kind} {shown(name)}; known: {', '.join(known)}"
             f"{did_you_mean(name, known)}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -22,7 +21,7 @@ from fedwqcp.errors import (
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import choose_method
 from fedwqcp.federation.server import Server
-from fedwqcp.methods import Calibration, Each, Method
+from fedwqcp.methods import Calibration, Exchange, Method, PerAgentQuestions
 from fedwqcp.methods.cphet import FittedDensity, density_of
 from fedwqcp.methods.dp_fedcp import LabelCounts, Step, Sums
 from fedwqcp.methods.fcp import Counts, order_sketch
@@ -198,10 +197,10 @@ class TwoSteps(Method[Said]):
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: object) -> Said:
         return Said(question.value if isinstance(question, Next) else cal.n)
 
-    def exchange(self, alpha: float) -> Generator[Question | Each, Sequence[Said], Outcome]:
+    def exchange(self, alpha: float) -> Exchange[Said, Outcome]:
         first = yield Begin()
         total = sum(said.value for said in first)
-        second = yield Each(tuple(Next(total - said.value) for said in first))
+        second = yield PerAgentQuestions(tuple(Next(total - said.value) for said in first))
         return PerAgentThresholds(tuple(float(said.value) for said in second))
 
 

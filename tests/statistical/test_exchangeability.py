@@ -21,7 +21,7 @@ import fedwqcp as fw
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import choose_method, choose_score
 from fedwqcp.federation.server import Server
-from fedwqcp.methods import Calibration, Each
+from fedwqcp.methods import Calibration, PerAgentQuestions
 from fedwqcp.methods.fcp import FCP
 from fedwqcp.methods.fed_crc import FedCRC
 from fedwqcp.methods.fedcp_qq import FedCPQQ
@@ -48,7 +48,7 @@ def solve(method, cals, alpha):
     talk = method.exchange(alpha)
     ask = next(talk)
     while True:
-        asked = ask.questions if isinstance(ask, Each) else [ask] * len(cals)
+        asked = ask.questions if isinstance(ask, PerAgentQuestions) else [ask] * len(cals)
         answers = [method.answer(c, q, alpha, RNG) for c, q in zip(cals, asked, strict=True)]
         try:
             ask = talk.send(answers)

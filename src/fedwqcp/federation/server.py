@@ -7,7 +7,7 @@ It does no input or output of its own. A transport sends what `asks` gives, hand
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -28,7 +28,7 @@ from fedwqcp.errors import (
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.signing import check_signature, ed25519
-from fedwqcp.methods import Each, Terms, UnfitAnswerError
+from fedwqcp.methods import Exchange, PerAgentQuestions, Terms, UnfitAnswerError
 from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.messages import Answer, Ask, Outcome, Question, Round, SharedThreshold, Summary
 from fedwqcp.wire.release import AgentRecord
@@ -375,8 +375,8 @@ class Dialogue:
     """One generator for each task; each step asks all that have not ended."""
 
     def __init__(self, plan: Plan) -> None:
-        self._talks: list[Generator[Question | Each, Sequence[Any], Outcome]] = []
-        self._pending: list[Question | Each | None] = []
+        self._talks: list[Exchange[Any, Outcome]] = []
+        self._pending: list[Question | PerAgentQuestions | None] = []
         self._outcomes: list[Outcome | None] = []
         self._same: tuple[Question | None, ...] | None = None
         self._grouped = plan.round.by is not None
@@ -437,16 +437,16 @@ class Dialogue:
         ask, there = self._pending[at], self._there[at]
         if there is not None and position not in there:
             return None
-        if isinstance(ask, Each):
+        if isinstance(ask, PerAgentQuestions):
             return ask.questions[position if there is None else there[position]]
         return ask
 
     def _share(self) -> None:
         """Keep the questions that all agents are asked alike; there may be a million of them."""
-        each = any(isinstance(ask, Each) for ask in self._pending) or any(
+        each = any(isinstance(ask, PerAgentQuestions) for ask in self._pending) or any(
             there is not None for there in self._there
         )
-        self._same = None if each else tuple(self._pending)  # type: ignore[arg-type]  # no Each
+        self._same = None if each else tuple(self._pending)  # type: ignore[arg-type]  # of all agents
 
     def _advance(self, at: int, answers: Sequence[Summary | None] | None) -> None:
         """Move one task to its next question or its outcome."""

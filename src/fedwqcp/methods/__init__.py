@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedwqcp.errors import InputError, UnfitAnswerError
+from fedwqcp.errors import UnfitAnswerError
 from fedwqcp.methods._averages import AtLeast
 from fedwqcp.methods._base import (
     Calibration,
     Disclosure,
-    Each,
+    Exchange,
     Method,
     OneShot,
+    PerAgentQuestions,
     Terms,
 )
 from fedwqcp.methods._byzantine import RobustSharedThreshold
@@ -24,7 +25,17 @@ from fedwqcp.methods.guarded_median_cp import Proposal
 from fedwqcp.methods.rob_fcp import RobustThreshold
 from fedwqcp.registry import Registry, Setting
 
-_registry: Registry[Method[Any]] = Registry(Method, "fedwqcp.methods", "method")  # type: ignore[type-abstract]  # only searched for
+_AUTO = (
+    "method 'auto' is for fw.calibrate alone, which runs a first round to choose from: open a "
+    "first round with 'fedwq-cp', then run `fedwqcp advise` on its record"
+)
+
+_registry: Registry[Method[Any]] = Registry(
+    Method,  # type: ignore[type-abstract]  # only searched for
+    "fedwqcp.methods",
+    "method",
+    elsewhere={"auto": _AUTO},
+)
 
 
 def available() -> tuple[str, ...]:
@@ -63,7 +74,6 @@ def get(name: str, **settings: Setting) -> Method[Any]:
     >>> get("fedwq-cp", overflow="clip")
     FedWQCP(overflow='clip', tail=0)
     """
-    _refuse_auto(name)
     return _registry.make(name, settings)
 
 
@@ -85,17 +95,7 @@ def find(name: str) -> type[Method[Any]]:
     InputError
         If the name is unknown.
     """
-    _refuse_auto(name)
     return _registry.find(name)
-
-
-def _refuse_auto(name: str) -> None:
-    """Only `calibrate` can run the first round that ``"auto"`` chooses from."""
-    if isinstance(name, str) and name == "auto":
-        raise InputError(
-            "method 'auto' is for fw.calibrate alone, which runs a first round to choose from: "
-            "open a first round with 'fedwq-cp', then run `fedwqcp advise` on its record"
-        )
 
 
 def name_of(method: Method[Any]) -> str:
@@ -119,11 +119,12 @@ __all__ = [
     "MODULUS",
     "AtLeast",
     "Calibration",
+    "Exchange",
     "Disclosure",
-    "Each",
     "FixedPoint",
     "Method",
     "OneShot",
+    "PerAgentQuestions",
     "Proposal",
     "RobustThreshold",
     "RobustSharedThreshold",

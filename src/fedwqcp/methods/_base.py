@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -220,7 +220,7 @@ S = TypeVar("S", bound=Summary)
 
 
 @dataclass(frozen=True)
-class Each:
+class PerAgentQuestions:
     """A question of its own for each agent, in the order of their last answers.
 
     Parameters
@@ -230,6 +230,13 @@ class Each:
     """
 
     questions: tuple[Question, ...]
+
+
+R = TypeVar("R")
+
+Exchange: TypeAlias = Generator[Question | PerAgentQuestions, Sequence[S], R]
+"""The server's side of a dialogue: it yields questions, is sent the answers of all agents in one
+fixed order, and returns a result."""
 
 
 @dataclass(frozen=True)
@@ -517,7 +524,7 @@ class Method(PlainSettings, ABC, Generic[S]):
         """
 
     @abstractmethod
-    def exchange(self, alpha: float) -> Generator[Question | Each, Sequence[S], Outcome]:
+    def exchange(self, alpha: float) -> Exchange[S, Outcome]:
         """Hold the server's side of the dialogue.
 
         Parameters
@@ -527,7 +534,7 @@ class Method(PlainSettings, ABC, Generic[S]):
 
         Yields
         ------
-        Question or Each
+        Question or PerAgentQuestions
             What to ask next, `Begin` first. The answers of all agents come back in one fixed order;
             where an agent is lost on the way, the dialogue begins again without it.
 
@@ -651,7 +658,7 @@ class OneShot(Method[S]):
         del question, rng  # there is one question, and nothing is random
         return self.summarize(cal, alpha)
 
-    def exchange(self, alpha: float) -> Generator[Question | Each, Sequence[S], Outcome]:
+    def exchange(self, alpha: float) -> Exchange[S, Outcome]:
         summaries = yield Begin()
         return self.aggregate(summaries, alpha)
 

@@ -7,7 +7,7 @@ minimum lies within gamma of that quantile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf, sqrt
 from typing import Literal, TypeAlias, get_args
@@ -17,7 +17,7 @@ from numpy.random import Generator as Random
 
 from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError
-from fedwqcp.methods._base import Each, of_kind, stacked, summed
+from fedwqcp.methods._base import Exchange, PerAgentQuestions, of_kind, stacked, summed
 from fedwqcp.wire.limits import LOCAL_STEPS, NOISE, NUMBER, ROUNDS
 from fedwqcp.wire.messages import Question, Summary
 
@@ -153,12 +153,12 @@ def descend(
 
 
 def federated_quantiles(
-    ask: Callable[[Floats], Question | Each],
+    ask: Callable[[Floats], Question | PerAgentQuestions],
     start: Floats,
     shares: Floats,
     rounds: int,
     average: Average,
-) -> Generator[Question | Each, Sequence[Summary], Floats]:
+) -> Exchange[Summary, Floats]:
     """Hold the server's side of federated averaging, every agent in every round.
 
     q <- q + sum_i lambda_i shift_i, and the mean of sum_i lambda_i mean_i over the rounds.

@@ -20,7 +20,7 @@ import numpy as np
 
 from fedwqcp._validation import Bools, Floats
 from fedwqcp.errors import InputError, OutOfRangeError
-from fedwqcp.methods._base import Each, of_kind, stacked, summed
+from fedwqcp.methods._base import Exchange, PerAgentQuestions, of_kind, stacked, summed
 from fedwqcp.methods._sums import FixedPoint, Summed, Total, random_words
 from fedwqcp.quantile import conformal_rank
 from fedwqcp.wire.limits import NUMBER
@@ -374,14 +374,14 @@ def sums_at(probes: Sequence[float], scores: Floats, weights: Floats) -> Floats:
 
 
 def search(
-    ask: Callable[[tuple[float, ...]], Question | Each],
+    ask: Callable[[tuple[float, ...]], Question | PerAgentQuestions],
     reached: Callable[[Floats], Bools],
     problems: int,
     groups: int,
     *,
     bounds: tuple[float, float] = (-inf, inf),
     answer_size: int = ANSWER_SIZE,
-) -> Generator[Question | Each, Sequence[Summary], Floats]:
+) -> Exchange[Summary, Floats]:
     """Find, for each problem, the smallest number at which the sums of all agents reach its level.
 
     ``ask`` turns probes into the question whose answer is `Sums`. ``reached`` says for sums over

@@ -6,7 +6,7 @@ the weights of labels, come first; the method follows.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import ceil, isfinite
 from typing import Any, Literal
@@ -19,8 +19,9 @@ from fedwqcp.errors import InputError
 from fedwqcp.methods._base import (
     Calibration,
     Disclosure,
-    Each,
+    Exchange,
     Method,
+    PerAgentQuestions,
     Terms,
     check_asked,
     check_probes,
@@ -539,12 +540,14 @@ class DPFedCP(Method[Summary]):
         claims = SumClaims(np.array(sent.counts, dtype=np.float64), slack=0.0)
         return first or sent, claims
 
-    def exchange(self, alpha: float) -> Generator[Question | Each, Sequence[Summary], Outcome]:
+    def exchange(self, alpha: float) -> Exchange[Summary, Outcome]:
         counts = used = self._counts((yield Begin()))  # item 1 of the specification
         sizes: tuple[int | None, ...] = (None,) * len(counts)
         if self.subsample:  # item 3
             drawn = sizes = draw_sizes(counts, self.seed)
-            used = self._counts((yield Each(tuple(CountFirst(size) for size in drawn))))
+            used = self._counts(
+                (yield PerAgentQuestions(tuple(CountFirst(size) for size in drawn)))
+            )
         shift = LabelShift(self._weights(counts), counts, used)  # items 2 and 4
         solve = self._exact if self.solver == "exact" else self._rounds
         q = yield from solve(shift, sizes, alpha)
@@ -583,12 +586,12 @@ class DPFedCP(Method[Summary]):
 
     def _exact(
         self, shift: LabelShift, sizes: tuple[int | None, ...], alpha: float
-    ) -> Generator[Question | Each, Sequence[Summary], Floats]:
+    ) -> Exchange[Summary, Floats]:
         """Search for the quantiles on label-wise counts."""
         level = (float(exact_level(alpha)) - LEVEL_TOLERANCE) * shift.totals
 
-        def ask(probes: tuple[float, ...]) -> Each:
-            return Each(tuple(CountsAt(probes, size) for size in sizes))
+        def ask(probes: tuple[float, ...]) -> PerAgentQuestions:
+            return PerAgentQuestions(tuple(CountsAt(probes, size) for size in sizes))
 
         def reached(counts: Floats) -> Bools:
             below = (counts @ shift.weights.T)[:, :, None]
@@ -599,14 +602,16 @@ class DPFedCP(Method[Summary]):
 
     def _rounds(
         self, shift: LabelShift, sizes: tuple[int | None, ...], alpha: float
-    ) -> Generator[Question | Each, Sequence[Summary], Floats]:
+    ) -> Exchange[Summary, Floats]:
         """Descend in rounds (item 6)."""
         weights = tuple(shift.weights.ravel().tolist())
         agents = tuple(zip(shift.parts.tolist(), sizes, strict=True))
 
-        def ask(q: Floats) -> Each:
+        def ask(q: Floats) -> PerAgentQuestions:
             values = tuple(q.tolist())
-            return Each(tuple(DescendFrom(values, weights, part, n) for part, n in agents))
+            return PerAgentQuestions(
+                tuple(DescendFrom(values, weights, part, n) for part, n in agents)
+            )
 
         start = np.full(len(weights), 1 - alpha if self.start is None else self.start)
         return (yield from federated_quantiles(ask, start, shift.shares, self.rounds, self.average))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any, Literal, TypeAlias, get_args
@@ -16,7 +16,7 @@ from fedwqcp.methods._averages import ADDS, AtLeast, mean_threshold, weighted_me
 from fedwqcp.methods._base import (
     Calibration,
     Disclosure,
-    Each,
+    Exchange,
     Method,
     Terms,
     expect,
@@ -268,7 +268,7 @@ class FCP(SummedCounts, Method[Summary]):
             return CountClaims.of_ranks(own.n, low=terms.low)
         return CountClaims.of_ranks(own.n, (own.threshold, rank), low=terms.low)
 
-    def exchange(self, alpha: float) -> Generator[Question | Each, Sequence[Summary], Outcome]:
+    def exchange(self, alpha: float) -> Exchange[Summary, Outcome]:
         shared = yield from self._shared(alpha)
         return AtLeast(shared) if self.own and shared < inf else SharedThreshold(shared)
 
@@ -287,7 +287,7 @@ class FCP(SummedCounts, Method[Summary]):
         own = conformal_quantile(cal.scores, alpha) if enough else -inf
         return np.asarray(max(outcome.value, own))
 
-    def _shared(self, alpha: float) -> Generator[Question | Each, Sequence[Summary], float]:
+    def _shared(self, alpha: float) -> Exchange[Summary, float]:
         """Find the threshold of the pooled scores, or the floor above it."""
         answers = yield Begin()
         sizes = [sum(answer.sizes()) for answer in answers]

@@ -13,7 +13,7 @@ For equal l and n that chance is I_{G(u)}(k, m - k + 1). Tied scores only raise 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Literal, NamedTuple, TypeAlias, get_args
@@ -24,7 +24,7 @@ from numpy.random import Generator as Random
 
 from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError, UnfitAnswerError
-from fedwqcp.methods._base import Calibration, Disclosure, Each, Method, of_kind
+from fedwqcp.methods._base import Calibration, Disclosure, Exchange, Method, of_kind
 from fedwqcp.quantile import conformal_rank, exact_level, order_statistic
 from fedwqcp.wire.messages import (
     Begin,
@@ -259,7 +259,7 @@ class FedCPQQ(Method[Summary]):
             return LocalQuantile(inf, 0)
         return LocalQuantile(order_statistic(cal.scores, _local_rank(cal.n, alpha)), cal.n)
 
-    def exchange(self, alpha: float) -> Generator[Question | Each, Sequence[Summary], Outcome]:
+    def exchange(self, alpha: float) -> Exchange[Summary, Outcome]:
         level = float(exact_level(alpha))
         answers = yield Begin()
         claimed = [sum(answer.sizes()) for answer in answers]

@@ -15,7 +15,7 @@ from fedwqcp.errors import InputError, OutOfRangeError
 from fedwqcp.methods._base import (
     Calibration,
     Disclosure,
-    Each,
+    Exchange,
     Method,
     Terms,
     expect,
@@ -210,7 +210,7 @@ class NewAgentCP(Summed, Method[Summary]):
             return earlier.extended(question.values, expect(answer, Counts))
         return CountClaims.of_ranks(expect(answer, Counts).n, low=terms.low)
 
-    def exchange(self, alpha: float) -> Generator[Question | Each, Sequence[Summary], Outcome]:
+    def exchange(self, alpha: float) -> Exchange[Summary, Outcome]:
         answers = yield Begin()
         if self.form == "confident":
             return self.aggregate(of_kind(answers, LocalQuantile))

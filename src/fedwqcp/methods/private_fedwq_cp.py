@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
 from dataclasses import dataclass, fields
 from decimal import Decimal
 from math import ceil, inf
@@ -14,7 +13,7 @@ from fedwqcp.errors import InputError, OutOfRangeError
 from fedwqcp.methods._base import (
     Calibration,
     Disclosure,
-    Each,
+    Exchange,
     Method,
     OneShot,
     Terms,
@@ -215,9 +214,7 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
         unit = ADDED if self.size_epsilon else REPLACED
         return PrivateQuantile(q_k, n, self.spends, self.size_epsilon, unit)
 
-    def exchange(
-        self, alpha: float
-    ) -> Generator[Question | Each, Sequence[PrivateQuantile], Outcome]:
+    def exchange(self, alpha: float) -> Exchange[PrivateQuantile, Outcome]:
         answers = yield Begin()
         return self._rule().aggregate(answers, alpha)
 

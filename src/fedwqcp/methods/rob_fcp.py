@@ -7,7 +7,7 @@ being the number of honest ones: an honest agent has so many honest ones around 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import floor, inf, sqrt
 from typing import Any
@@ -20,7 +20,7 @@ from fedwqcp.errors import InputError
 from fedwqcp.methods._base import (
     Calibration,
     Disclosure,
-    Each,
+    Exchange,
     Method,
     Terms,
     expect,
@@ -226,7 +226,7 @@ class RobFCP(Method[Summary]):
         ranked = zip(span.scores(), _span_ranks(span.n, terms.alpha), strict=True)
         return CountClaims.of_ranks(span.n, *ranked, low=terms.low)
 
-    def exchange(self, alpha: float) -> Generator[Question | Each, Sequence[Summary], Outcome]:
+    def exchange(self, alpha: float) -> Exchange[Summary, Outcome]:
         spans = of_kind((yield Begin()), Span)
         there = [k for k, span in enumerate(spans) if span.n]
         check_withstands(self.byzantine, max(0, len(there) - 1) // 2, len(there), len(spans))
@@ -267,7 +267,7 @@ class RobFCP(Method[Summary]):
 
     def _search(
         self, alpha: float, weights: Mapping[int, tuple[int, int]]
-    ) -> Generator[Question | Each, Sequence[Summary], float]:
+    ) -> Exchange[Summary, float]:
         """Find FCP's order statistic of some agents, each counting for (so much) of (so many)."""
         N = sum(part for part, _ in weights.values())
         R = conformal_rank(N, alpha, extra=len(weights))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +9,7 @@ from numpy.random import Generator as Random
 
 from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError
-from fedwqcp.methods._base import Calibration, Disclosure, Each, Method, own_data
+from fedwqcp.methods._base import Calibration, Disclosure, Exchange, Method, own_data
 from fedwqcp.quantile import Overflow, check_overflow, conformal_quantile
 from fedwqcp.wire.messages import Local, Outcome, Question, Summary
 from fedwqcp.wire.release import NO_GUARANTEE, Guarantee
@@ -75,7 +74,7 @@ class SplitCP(Method[Summary]):
         del cal, question, alpha, rng  # nothing is asked
         raise InputError("split-cp sends nothing: predict with the agent's own calibration data")
 
-    def exchange(self, alpha: float) -> Generator[Question | Each, Sequence[Summary], Outcome]:
+    def exchange(self, alpha: float) -> Exchange[Summary, Outcome]:
         del alpha  # each agent uses it for itself
         yield from ()  # no question: a dialogue of zero rounds
         return Local()

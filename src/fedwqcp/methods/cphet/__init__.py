@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Literal
@@ -15,7 +14,7 @@ from fedwqcp.errors import InputError
 from fedwqcp.methods._base import (
     Calibration,
     Disclosure,
-    Each,
+    Exchange,
     Method,
     Terms,
     check_asked,
@@ -274,7 +273,7 @@ class CPhet(Method[Summary]):
             raise InputError(f"must be empty with fewer than {FEWEST} points", field="density")
         return fitted.n, None
 
-    def exchange(self, alpha: float) -> Generator[Question | Each, Sequence[Summary], Outcome]:
+    def exchange(self, alpha: float) -> Exchange[Summary, Outcome]:
         if self.scope == "local" and self.target != "mixture":
             return Local()  # each agent knows all it needs
         densities = gather_densities(of_kind((yield Begin()), FittedDensity))

@@ -5,7 +5,7 @@ T is the number of targets: one for each agent, or one that all share.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import ClassVar, Literal
@@ -14,7 +14,7 @@ import numpy as np
 
 from fedwqcp._validation import Bools, Floats
 from fedwqcp.errors import InputError, UnfitAnswerError
-from fedwqcp.methods._base import Calibration, Each, check_probes, stacked, summed
+from fedwqcp.methods._base import Calibration, Exchange, check_probes, stacked, summed
 from fedwqcp.methods._search import ANSWER_SIZE, LARGEST_ANSWER, most_probes, search
 from fedwqcp.methods.cphet.densities import (
     FeatureDensities,
@@ -451,7 +451,7 @@ def first_guess(answers: Sequence[Weighed], shares: Floats, start: float | None)
 
 def search_sums(
     totals: Floats, densities: FeatureDensities, alpha: float
-) -> Generator[Question | Each, Sequence[Summary], Floats]:
+) -> Exchange[Summary, Floats]:
     """Search for the weighted quantiles on sums of weights.
 
     Shapes: totals (T,) -> (T,).
