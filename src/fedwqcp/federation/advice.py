@@ -22,7 +22,6 @@ from fedwqcp.theory.advice import RULES
 from fedwqcp.theory.diagnosis import Verdict
 from fedwqcp.wire.messages import (
     MOST_TAIL,
-    Answer,
     Begin,
     LocalQuantile,
     SharedThresholdWithin,
@@ -356,11 +355,8 @@ def _check_received(record: Release, plan: Plan) -> None:
             f"that were used, and of no others; see {odd}"
         )
     for name, answers in received.items():
-        answer = Answer(
-            terms.id, "", 0, name, terms.method.name, terms.score.name, terms.alphas, answers
-        )
         try:
-            check_answers(answer, plan, (Begin(),) * len(plan.tasks))
+            check_answers(plan.answer(name, answers), plan, (Begin(),) * len(plan.tasks))
         except MessageError as error:
             raise RecordError(f"the record of round {terms.id!r} is damaged: {error}") from None
     kinds = {type(answer) for answers in received.values() for answer in answers}

@@ -17,7 +17,7 @@ from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.signing import SigningKey
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.codec import Kinds, decode, encode
-from fedwqcp.wire.messages import Answer, Ask, Begin, Question, Round, Summary
+from fedwqcp.wire.messages import Ask, Begin, Question, Round, Summary
 
 
 class Agent:
@@ -166,23 +166,13 @@ class Agent:
 
     def _answer(self, asked: Ask) -> bytes:
         """Compute an answer."""
-        round = self.plan.round
         if self._limit is not None and self.spends > PRIVATE_EPSILON:
             self._limit.check(self.plan, self._calibration, asked.step + 1)
         answers = tuple(
             None if question is None else self._summary(question, task)
             for question, task in zip(asked.questions, self.plan.tasks, strict=True)
         )
-        answer = Answer(
-            round=round.id,
-            terms=self.plan.terms,
-            step=asked.step,
-            agent=self.name,
-            method=round.method.name,
-            score=round.score.name,
-            alphas=round.alphas,
-            answers=answers,
-        )
+        answer = self.plan.answer(self.name, answers, asked.step)
         if self._sign_key is not None:
             ask = encode(asked) if asked.step else b""
             answer = self._sign_key.sign(answer, self.plan, ask)

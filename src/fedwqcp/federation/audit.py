@@ -34,7 +34,7 @@ from fedwqcp.federation.release import Release
 from fedwqcp.federation.secure import replay_sums
 from fedwqcp.federation.server import Server
 from fedwqcp.wire.codec import MAX_BYTES, decode, encode
-from fedwqcp.wire.messages import Answer, Round
+from fedwqcp.wire.messages import Round
 
 
 @dataclass(frozen=True)
@@ -95,17 +95,8 @@ def _from_first_answers(kept: Release, path: Path) -> Audit:
     name, server = path.name, Server(kept.round)
     server.asks()
     for agent, answers in kept.received.items():
-        answer = Answer(
-            round=kept.round.id,
-            terms=server.plan.terms,
-            step=0,
-            agent=agent,
-            method=kept.round.method.name,
-            score=kept.round.score.name,
-            alphas=kept.round.alphas,
-            answers=answers,
-            signature=next(iter(kept.signatures.get(agent, ())), ""),
-        )
+        signature = next(iter(kept.signatures.get(agent, ())), "")
+        answer = server.plan.answer(agent, answers, signature=signature)
         refusal = server.receive(encode(answer), agent, agent)
         if refusal is not None:
             return Audit(f"{name}: {refusal}")

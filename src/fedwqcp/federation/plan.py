@@ -40,10 +40,12 @@ from fedwqcp.wire.codec import encode, terms
 from fedwqcp.wire.limits import check_tasks
 from fedwqcp.wire.messages import (
     TARGETS,
+    Answer,
     Choice,
     Payload,
     Round,
     SharedThreshold,
+    Summary,
     Target,
     choice_of,
 )
@@ -109,6 +111,23 @@ class Plan:
     def bounds(self) -> tuple[float, float]:
         """The range of the score."""
         return self.score.bounds(self.round.n_classes)
+
+    def answer(
+        self, agent: str, answers: tuple[Summary | None, ...], step: int = 0, signature: str = ""
+    ) -> Answer:
+        """Return what an agent answers in a step, on the terms of the round."""
+        round = self.round
+        return Answer(
+            round=round.id,
+            terms=self.terms,
+            step=step,
+            agent=agent,
+            method=round.method.name,
+            score=round.score.name,
+            alphas=round.alphas,
+            answers=answers,
+            signature=signature,
+        )
 
     def check(self, cal: Calibration) -> None:
         """Refuse calibration data that do not fit the round."""

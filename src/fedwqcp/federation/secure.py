@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from fedwqcp import methods
 from fedwqcp._io import from_json, read
+from fedwqcp._validation import fits
 from fedwqcp.errors import InputError, QuorumError, RecordError, WrongRoundError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import Plan
@@ -56,7 +57,7 @@ def secure_round(round: Round, secure: bool | tuple[float, float] = True) -> Rou
     plan = Plan.of(round)
     low, high = plan.bounds
     if not isinstance(secure, bool):
-        if not _is_pair_of_numbers(secure):
+        if not fits(secure, tuple[float, ...]) or len(secure) != 2:
             raise InputError(f"secure must be True, or two numbers (low, high), got {secure!r}")
         low, high = max(low, secure[0]), min(high, secure[1])
     _summed_method(plan)
@@ -106,15 +107,6 @@ def _summed_method(plan: Plan) -> Summed:
         f"{what} cannot be secure: masks hide every single value, and it does more than add them "
         f"up. Methods that can: {', '.join(fit)} (fcp with sketch='bisection' and no floor; means "
         "with overflow='propagate' or 'clip')"
-    )
-
-
-def _is_pair_of_numbers(secure: object) -> bool:
-    """Tell whether something is two numbers; `FixedPoint` checks that they are a range."""
-    return (
-        isinstance(secure, tuple | list)
-        and len(secure) == 2
-        and all(isinstance(end, int | float) and not isinstance(end, bool) for end in secure)
     )
 
 

@@ -16,7 +16,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -41,13 +40,7 @@ class Processes:
     def __enter__(self) -> Processes:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        del kind, error, trace
+    def __exit__(self, *error: object) -> None:
         for process in self._running.values():
             if process.poll() is None:
                 process.terminate()
@@ -116,17 +109,12 @@ class Deployment(ABC):
         try:
             self.start()
         except BaseException:
-            self.processes.__exit__(None, None, None)
+            self.processes.__exit__()
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.processes.__exit__(kind, error, trace)
+    def __exit__(self, *error: object) -> None:
+        self.processes.__exit__(*error)
 
 
 def json_of(command: Sequence[str | Path], folder: Path, env: Mapping[str, str]) -> dict[str, Any]:

@@ -73,7 +73,6 @@ class _AnswerFile:
     step: int
     agent: str
     unread: MessageError | None = None
-    read: bool = False
 
 
 def open_round(round: Round, path: Path) -> None:
@@ -158,7 +157,32 @@ def close_round(path: Path, answers: Sequence[Path], out: Path) -> ClosedStep:
     written.
     """
     with locked(path.parent):
-        return _closed(path, answers, out)
+        round = read_round(path)
+        record = record_file(path)
+        if _is_of_round(out, path):
+            raise InputError(f"{out} is one of the round's own files: choose another --out")
+        if exists(out) and load(out).round.id != round.id:
+            raise InputError(f"{out} belongs to another round: choose another --out")
+        server = Server(round)
+        replies = [_read_answer(file, server) for file in answers]
+        already = exists(record)
+        if already:
+            release = _close_again(path, server, replies)
+        else:
+            counted: list[str] = []
+            asks = _take_steps(path, server, replies, counted)
+            if asks is not None:
+                _write_closed(path, server.step - 1, counted)
+                for file, ask in asks.items():  # what is there already is the same
+                    write_atomic(file, ask)
+                return ClosedStep(None, tuple(asks), tuple(server.refusals))
+            release = server.release()
+            if not write_atomic(record, encode(release), replace=False):  # now it is closed
+                raise InputError(
+                    f"{record} cannot be written: something is in its place; move it away"
+                )
+        replaced = _released(release, out)
+        return ClosedStep(release, (), tuple(server.refusals), already, replaced)
 
 
 def answer_files(round: Path, given: Sequence[Path], out: Path) -> list[Path]:
@@ -195,31 +219,6 @@ def default_name(round: Round, what: str, *, agent: str = "", end: str = ".json"
             "--out, and ask the server for another round"
         )
     return Path("-".join(part for part in (what, agent, round.id) if part) + end)
-
-
-def _closed(path: Path, answers: Sequence[Path], out: Path) -> ClosedStep:
-    """Close a round that no other process is closing."""
-    round = read_round(path)
-    record = record_file(path)
-    if _is_of_round(out, path):
-        raise InputError(f"{out} is one of the round's own files: choose another --out")
-    if exists(out) and load(out).round.id != round.id:
-        raise InputError(f"{out} belongs to another round: choose another --out")
-    server = Server(round)
-    replies = [_read_answer(file, server) for file in answers]
-    if exists(record):
-        release = _close_again(path, server, replies)
-        replaced = _released(release, out)
-        return ClosedStep(release, (), tuple(server.refusals), already=True, replaced=replaced)
-    counted: list[str] = []
-    files = _take_steps(path, server, replies, counted)
-    if files is not None:
-        _write_closed(path, server.step - 1, counted)
-        return ClosedStep(None, _write_asks(files), tuple(server.refusals))
-    release = server.release()
-    if not write_atomic(record, encode(release), replace=False):  # now it is closed
-        raise InputError(f"{record} cannot be written: something is in its place; move it away")
-    return ClosedStep(release, (), tuple(server.refusals), replaced=_released(release, out))
 
 
 def _take_steps(
@@ -353,13 +352,6 @@ def _check_unchanged(asks: dict[Path, bytes]) -> None:
             )
 
 
-def _write_asks(asks: dict[Path, bytes]) -> tuple[Path, ...]:
-    """Write questions; what is there already is the same."""
-    for path, ask in asks.items():
-        write_atomic(path, ask)
-    return tuple(asks)
-
-
 def _write_closed(round: Path, step: int, counted: list[str]) -> None:
     """Keep which answers the steps so far were closed with."""
     digests = json.dumps(sorted(counted), indent=0).encode() + b"\n"
@@ -412,7 +404,7 @@ def _read_answer(path: Path, server: Server) -> _AnswerFile:
         answer = decode(data, Answer, server.plan.kinds)
     except Exception:  # the server reads it again, and refuses it by name
         return _AnswerFile(source, data, 0, source)
-    return _AnswerFile(source, data, answer.step, answer.agent, read=True)
+    return _AnswerFile(source, data, answer.step, answer.agent)
 
 
 def _sender(path: Path, round: Round) -> str:

@@ -297,11 +297,7 @@ def federated_quantile(
         FCP(correction=False),
         alpha=tuple(dict.fromkeys(alphas)),
         score=Custom(),
-        rule="leq",
-        key="",
-        allow_samples=False,
         limit=limit,
-        rng=None,
         on_exchange=on_exchange,
         secure=(-1.0, 1.0) if secure else False,  # of counts no range is asked
     )
@@ -316,12 +312,12 @@ def _one_round(
     *,
     alpha: tuple[float, ...],
     score: str | Score,
-    rule: Rule,
-    key: str,
-    allow_samples: bool,
-    limit: DisclosureLimit | None,
-    rng: SeedLike | None,
-    on_exchange: OnExchange | None,
+    rule: Rule = "leq",
+    key: str = "",
+    allow_samples: bool = False,
+    limit: DisclosureLimit | None = None,
+    rng: SeedLike | None = None,
+    on_exchange: OnExchange | None = None,
     target: Target = "own",
     by: Literal["label", "group"] | None = None,
     groups: Sequence[str] | None = None,
@@ -626,18 +622,7 @@ def _same_classes(cals: dict[str, Calibration], classes: tuple[str, ...]) -> dic
         raise ClassesError(f"all agents must have the same classes: {each}", field="n_classes")
     found = [int(cal.labels.max(initial=-1)) + 1 for cal in cals.values() if cal.labels is not None]
     n_classes = len(classes) or next(iter(known), max(found, default=None))
-    return {
-        name: Calibration(
-            cal.scores,
-            cal.labels,
-            cal.features,
-            n_classes,
-            groups=cal.groups,
-            weights=cal.weights,
-            classes=classes,
-        )
-        for name, cal in cals.items()
-    }
+    return {n: replace(cal, n_classes=n_classes, classes=classes) for n, cal in cals.items()}
 
 
 def _group_names(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from flwr.app import ArrayRecord, ConfigRecord, ConfigRecordValues, Message, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
@@ -78,7 +78,7 @@ def write_request(
     node: NodeId, action: str, request: Request, ttl: float, model: ArrayRecord | None = None
 ) -> Message:
     """Return a request as a message to one node."""
-    content = RecordDict({RECORD: _record(request.fields())})
+    content = RecordDict({RECORD: ConfigRecord(dict(request.fields()))})
     if model is not None:
         content[MODEL] = model
     return Message(content, dst_node_id=int(node), message_type=f"query.{action}", ttl=ttl)
@@ -91,7 +91,7 @@ def read_request(message: Message) -> Request:
 
 def write_reply(message: Message, nonce: str, agent: str, status: str, body: bytes) -> Message:
     """Return the reply to a message; its body is empty without ``ok``."""
-    record = _record(reply_fields(nonce, agent, status, body))
+    record = ConfigRecord(dict(reply_fields(nonce, agent, status, body)))
     return Message(RecordDict({RECORD: record}), reply_to=message)
 
 
@@ -116,10 +116,6 @@ def read_reply(message: Message, node: NodeId, nonce: str) -> Reply:
 def log_unanswered(error: Exception) -> None:
     """Say in the site's own log why it cannot answer, as where its settings are wrong."""
     _log.warning("no answer: %s", traced(error))
-
-
-def _record(fields: Mapping[str, ConfigRecordValues]) -> ConfigRecord:
-    return ConfigRecord(dict(fields))
 
 
 _log = logging.getLogger("fedwqcp")

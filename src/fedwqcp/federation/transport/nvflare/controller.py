@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -113,8 +112,6 @@ class CalibrationController(Controller):
 
 class TaskCarrier(Carrier):
     """Carries requests as tasks of a controller, one for each site."""
-
-    log = logging.getLogger("fedwqcp")
 
     def __init__(
         self, controller: Controller, abort: Signal, context: FLContext, timeouts: Timeouts
