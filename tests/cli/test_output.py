@@ -26,6 +26,8 @@ from fedwqcp.federation.plan import choose_method, choose_score, new_id
 from fedwqcp.federation.record import Ledger
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.local import calibrate
+from fedwqcp.methods import Calibration
+from fedwqcp.methods.dp_fedcp import DPFedCP
 from fedwqcp.report import html
 from fedwqcp.wire.messages import Round
 from four_hospitals import results
@@ -294,7 +296,24 @@ def test_no_dots_without_a_common_threshold_or_two_local_ones():
     ):
         text = said(calibrate(cals, method=method, alpha=0.1))
         assert " to " not in text
-        assert "used" in text
+        assert ("not asked" if method == "split-cp" else "used") in text
+
+
+def labelled(n):
+    return Calibration(spread(1.0, n), labels=np.arange(n) % 2, n_classes=2)
+
+
+@pytest.mark.parametrize("method", ["fedls-cp", "fcp", "dp-fedcp", "fed-crc"])
+def test_points_are_shown_where_agents_send_no_threshold_of_their_own(method):
+    text = said(calibrate({"a": labelled(20), "b": labelled(31)}, method=method, alpha=0.2))
+    rows = {line.split()[1]: line.split()[5] for line in text.splitlines() if " used " in line}
+    assert rows == {"a": "20", "b": "31"}
+
+
+def test_counts_with_noise_are_not_shown_as_points():
+    method = DPFedCP(count_noise=2.0)
+    text = said(calibrate({"a": labelled(20), "b": labelled(31)}, method=method, alpha=0.2, rng=0))
+    assert "points" not in text
 
 
 def test_of_thousands_of_agents_the_unused_come_first():

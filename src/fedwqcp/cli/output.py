@@ -33,6 +33,7 @@ from fedwqcp.errors import (
     RoundError,
 )
 from fedwqcp.federation.outputs import Outputs
+from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.release import Release
 from fedwqcp.registry import Setting
 from fedwqcp.report.terminal import Scale, always_left_out, released, scale
@@ -273,10 +274,6 @@ MOST_ROWS = 200
 """Agents in the table."""
 
 
-STATUS = {"used": "used", "refused": "refused", "missing": "no answer"}
-"""What became of an agent, for people."""
-
-
 _REFUSED = {
     "round": "the answer is to another round; the site must answer this round's file",
     **dict.fromkeys(
@@ -315,6 +312,7 @@ def guarantee_line(release: Release) -> str:
 def agents_table(release: Release, console: Console) -> Table:
     """Return a row for each agent; with local thresholds, each as a dot on a common scale."""
     local = local_thresholds(release, 0)
+    points = _points(release)
     out = always_left_out(released(release))
     reasons = any(agent.reason for agent in release.agents)
     roomy = console.width >= 100 or not reasons
@@ -322,7 +320,11 @@ def agents_table(release: Release, console: Console) -> Table:
     table = Table(title=release.round.method.name)
     several = len(release.round.alphas) > 1
     own_one = f"threshold at {release.round.alphas[0]:g}" if several else "threshold"
-    for heading in ("agent", "status", *(("points", own_one) if local else ())):
+    for heading in (
+        *("agent", "status"),
+        *(("points",) if points else ()),
+        *((own_one,) if local else ()),
+    ):
         table.add_column(heading, overflow="fold")
     if scale is not None:
         table.add_column(f"{scale.left:.3g} to {scale.right:.3g}", no_wrap=True)
@@ -335,14 +337,25 @@ def agents_table(release: Release, console: Console) -> Table:
         table.caption = f"and {left} more agents, all in the record; unused ones come first here"
     for agent in listed:
         own = local.get(agent.name)
-        row = [agent.name, "left out" if agent.name in out else STATUS[agent.status]]
+        row = [agent.name, "left out" if agent.name in out else release.status(agent.name)]
+        row += [str(points.get(agent.name, ""))] if points else []
         if local:
-            row += ["", ""] if own is None else [str(own.n), f"{own.threshold:.4g}"]
+            row.append("" if own is None else f"{own.threshold:.4g}")
         if scale is not None:
             q = None if own is None or not isfinite(own.threshold) else own.threshold
             row.append("" if q is None else scale.bar(q, q, q))
         table.add_row(*row, str(agent.bytes_up), *([Text(agent.reason)] if reasons else []))
     return table
+
+
+def _points(release: Release) -> dict[str, int]:
+    """Return how many points each agent said it has, as far as the server keeps it."""
+    method = Plan.of(release.round).method
+    found = {}
+    for name, (first, *_) in release.received.items():
+        counts = None if first is None else method.read_counts(first)
+        found[name] = sum(counts) if counts else getattr(first, "n", None)
+    return {name: n for name, n in found.items() if n is not None}
 
 
 def _scale(release: Release, local: Mapping[str, LocalQuantile], ascii: bool) -> Scale | None:

@@ -15,7 +15,6 @@ import typer
 from fedwqcp import methods, scores
 from fedwqcp._io import exists, in_folder, is_file, is_folder, read, to_toml
 from fedwqcp.cli.output import (
-    STATUS,
     AsJson,
     Output,
     agents_table,
@@ -489,7 +488,7 @@ def _say(record: Path, found: Audit, output: Output) -> None:
     output.say(f"matches: round {release.round.id}, {release.round.method.name}, {given}")
     out = always_left_out(released(release))
     for agent in release.agents:
-        status = "left out" if agent.name in out else STATUS[agent.status]
+        status = "left out" if agent.name in out else release.status(agent.name)
         output.say(f"  {agent.name}: {status} {agent.reason}".rstrip())
     if len(release.used) < len(release.agents):
         output.say("  who is missing or refused, why, and bytes received are the server's word")

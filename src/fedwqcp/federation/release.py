@@ -614,7 +614,7 @@ class Release(ReleaseRecord):
             return
         for record in self.agents[:MOST_SHOWN]:
             shown = (self._shown(record.name, alpha) for alpha in levels)
-            yield (record.name, record.status, *shown, str(record.bytes_up))
+            yield (record.name, self.status(record.name), *shown, str(record.bytes_up))
 
     def _notes(self) -> Iterator[str]:
         """Return warnings: who took no part and why, and whose sets hold everything."""

@@ -199,10 +199,37 @@ class AgentRecord:
         SIZE.whole(self.bytes_down, "bytes_down")
 
 
-class AgentStatuses:
-    """What a release tells of its agents."""
+@dataclass(frozen=True)
+class ReleaseRecord:
+    """What a round ends with, as it is stored and sent.
 
+    `fedwqcp.federation.release.Release` says what its fields hold.
+    """
+
+    round: Round
+    guarantee: Guarantee
+    assumption: str
+    rounds: int
     agents: tuple[AgentRecord, ...]
+    outcomes: tuple[Outcome, ...]
+    local: dict[str, tuple[Number, ...]] = field(default_factory=dict)
+    received: dict[str, tuple[Summary | None, ...]] = field(default_factory=dict)
+    absent: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    census: Census | None = None
+    advice: str = ""
+    signatures: dict[str, tuple[str, ...]] = field(default_factory=dict, metadata=OPTIONAL)
+
+    def __post_init__(self) -> None:
+        SIZE.whole(self.rounds, "rounds")
+        if tuple(agent.name for agent in self.agents) != self.round.agents:
+            raise InputError("must be the roster of the round, in its order", field="agents")
+        groups = len(self.round.group_names) or 1
+        if not self.outcomes or len(self.outcomes) % (groups * len(self.round.alphas)):
+            raise InputError(
+                "must be as many for each level and group of the round", field="outcomes"
+            )
+        if any(len(found) != len(self.outcomes) for found in self.local.values()):
+            raise InputError("must hold one threshold for each outcome", field="local")
 
     @cached_property
     def used(self) -> tuple[str, ...]:
@@ -218,6 +245,25 @@ class AgentStatuses:
     def missing(self) -> tuple[str, ...]:
         """The agents that did not answer."""
         return tuple(a.name for a in self.agents if a.status == "missing")
+
+    def status(self, agent: str) -> str:
+        """Return what became of one agent, in words.
+
+        Parameters
+        ----------
+        agent : str
+            Name of the agent.
+
+        Returns
+        -------
+        str
+            ``used``, ``refused``, ``no answer``, or ``not asked`` where each agent predicts from
+            its own data alone.
+        """
+        found = self.record(agent).status
+        if found == "used" and not self.rounds:
+            return "not asked"
+        return "no answer" if found == "missing" else found
 
     def bytes_up(self, agent: str) -> int:
         """Return the encoded bytes that an agent sent.
@@ -278,39 +324,6 @@ class AgentStatuses:
     def _records(self) -> dict[str, AgentRecord]:
         """The entries of the agents by name."""
         return {record.name: record for record in self.agents}
-
-
-@dataclass(frozen=True)
-class ReleaseRecord(AgentStatuses):
-    """What a round ends with, as it is stored and sent.
-
-    `fedwqcp.federation.release.Release` says what its fields hold.
-    """
-
-    round: Round
-    guarantee: Guarantee
-    assumption: str
-    rounds: int
-    agents: tuple[AgentRecord, ...]
-    outcomes: tuple[Outcome, ...]
-    local: dict[str, tuple[Number, ...]] = field(default_factory=dict)
-    received: dict[str, tuple[Summary | None, ...]] = field(default_factory=dict)
-    absent: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    census: Census | None = None
-    advice: str = ""
-    signatures: dict[str, tuple[str, ...]] = field(default_factory=dict, metadata=OPTIONAL)
-
-    def __post_init__(self) -> None:
-        SIZE.whole(self.rounds, "rounds")
-        if tuple(agent.name for agent in self.agents) != self.round.agents:
-            raise InputError("must be the roster of the round, in its order", field="agents")
-        groups = len(self.round.group_names) or 1
-        if not self.outcomes or len(self.outcomes) % (groups * len(self.round.alphas)):
-            raise InputError(
-                "must be as many for each level and group of the round", field="outcomes"
-            )
-        if any(len(found) != len(self.outcomes) for found in self.local.values()):
-            raise InputError("must hold one threshold for each outcome", field="local")
 
     def threshold(
         self,

@@ -79,11 +79,12 @@ _CHOSEN = (
 """Stands before the advice that chose a method whose answers are not averaged."""
 
 
-_STATUS: dict[str, tuple[Tone, str]] = {
-    "used": ("good", "used"),
-    "left out": ("caution", "left out"),
-    "refused": ("bad", "refused"),
-    "missing": ("caution", "no answer"),
+_TONES: dict[str, Tone] = {
+    "used": "good",
+    "not asked": "plain",
+    "left out": "caution",
+    "refused": "bad",
+    "no answer": "caution",
 }
 
 
@@ -287,8 +288,11 @@ def _verdict(
 ) -> ViewVerdict:
     """Say who was used, what came out, and what is not known here."""
     used, all_ = len(release.used) - len(always_left_out(here)), len(release.agents)
+    who = (
+        f"{used} of {counted(all_, 'agent')} were used" if release.rounds else "No agent was asked"
+    )
     said = (
-        f"{used} of {counted(all_, 'agent')} were used; {_thresholds_sentence(release, alpha)}. "
+        f"{who}; {_thresholds_sentence(release, alpha)}. "
         "What it covers is not known here: the server has no test data."
     )
     for each in here:
@@ -363,7 +367,8 @@ def _card(
     out: bool,
 ) -> Card:
     """Return what the server knows of one agent."""
-    tone, word = _STATUS["left out" if out else agent.status]
+    word = "left out" if out else release.status(agent.name)
+    tone = _TONES[word]
     given = _thresholds(release, agent.name, alpha)
     threshold = "its own" if given is None else threshold_range(given, release.round.by)
     facts = [("threshold in use", threshold)]
