@@ -259,9 +259,7 @@ class Journal(Generic[R]):
         try:
             append_line(self.path, lines)
         except InputError as error:
-            raise InputError(
-                f"{error}; make room, then run the same command with --resume"
-            ) from None
+            raise error.within("make room, then run the same command with --resume") from None
 
     def pack(self, records: Sequence[R]) -> Path:
         """Write all records of a finished study, sorted by their keys and packed."""
