@@ -88,7 +88,7 @@ def main() -> None:
             for name in sites:
                 home = root / "sites" / name
                 node = {"outputs": home / "cal.npz", "folder": home / "kept"}
-                federation.start_node(name, node)
+                federation.start_site(name, node)
             federation.wait_online(len(sites))
             run = federation.commands.submit(root / "app", config)
             ended = federation.commands.wait(run, 240.0, out.exists)

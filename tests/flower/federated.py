@@ -27,9 +27,9 @@ def federation_in(root):
     with LocalFederation(root / "federation", (*AGENTS, *SITES)) as running:
         for at, name in enumerate(AGENTS):
             start(running, root, name, 60 + 20 * at, **{"partition-id": at})
-        running.start_node("impostor", {}, key=root / "other" / "keys" / "impostor")
+        running.start_site("impostor", {}, key=root / "other" / "keys" / "impostor")
         key = root / "federation" / "certs" / "keys" / SITES[0]
-        running.start_node("mistrustful", {}, key=key, ca=root / "other" / "ca.crt")
+        running.start_site("mistrustful", {}, key=key, ca=root / "other" / "ca.crt")
         running.wait_online(len(AGENTS))
         yield running
 
@@ -43,7 +43,7 @@ def start(federation, root, name, n, **config):
     labels = np.array([rng.choice(3, p=row) for row in probs])
     np.savez(home / "cal.npz", probs=probs, labels=labels, features=rng.normal(size=(n, 2)))
     here = {"outputs": home / "cal.npz", "folder": home / "kept", "max-share": 1.0}
-    federation.start_node(name, {**here, "min-class": 1, **config})
+    federation.start_site(name, {**here, "min-class": 1, **config})
 
 
 def app_with(root, name, **settings):

@@ -100,7 +100,7 @@ def test_a_round_passes_through_the_proxy_and_nothing_else(name, federation, roo
     federation.processes.start(f"proxy-{name}", command, root / name)
     wait_until(lambda: status(federation, port, "/") is not None, 20, name)
     assert {path: status(federation, port, path) for path in REFUSED} == dict.fromkeys(REFUSED, 403)
-    federation.start_node(name, {"partition-id": 0, "folder": root / "sites" / name}, port=port)
+    federation.start_site(name, {"partition-id": 0, "folder": root / "sites" / name}, port=port)
     federation.wait_online(1)
     records = root / "records" / name
     run = federation.commands.submit(root / "my-app", {"agents": name, "records": records})

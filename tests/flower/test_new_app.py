@@ -138,7 +138,7 @@ def test_the_app_runs_between_processes_as_it_is(tmp_path, stops_when_terminated
     names, records = tuple(f"agent-{at}" for at in range(5)), tmp_path / "records"
     with LocalFederation(tmp_path / "federation", names) as federation:
         for at, name in enumerate(names):
-            federation.start_node(name, {"partition-id": at, "folder": tmp_path / name})
+            federation.start_site(name, {"partition-id": at, "folder": tmp_path / name})
         federation.wait_online(5)
         run = federation.commands.submit(tmp_path / "my-app", {"records": str(records)})
         ended = federation.commands.wait(run, 150.0, lambda: round_ended(records))

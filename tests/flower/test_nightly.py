@@ -43,7 +43,7 @@ def federation(root, stops_when_terminated):
         wait_until(lambda: status(running, "/") == 403, 20, "the proxy")
         for at, name in enumerate(AGENTS):
             config = {"partition-id": at, "folder": root / "sites" / name}
-            running.start_node(name, config, port=running.proxy_port)
+            running.start_site(name, config, port=running.proxy_port)
         running.wait_online(2)
         yield running
 

@@ -75,7 +75,7 @@ def runs(root, stops_when_terminated):
     }
     with LocalFederation(root / "federation", SITES) as federation:
         for name in SITES:
-            federation.start_node(name, {"folder": root / "sites" / name / "kept"})
+            federation.start_site(name, {"folder": root / "sites" / name / "kept"})
         federation.wait_online(len(SITES))
         started = {}
         for score, range in RANGE.items():

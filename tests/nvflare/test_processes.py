@@ -79,7 +79,7 @@ def write_outputs(path, n):
 def start(federation, root, name):
     home = root / "sites" / name
     here = {"outputs": home / "cal.npz", "folder": home / "kept", "max-share": 1.0, "min-class": 1}
-    federation.start_client(name, here)
+    federation.start_site(name, here)
 
 
 def submitted(federation, root, name, settings=None, **config):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-import tempfile
-from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
@@ -14,7 +14,7 @@ from rich.table import Table
 from fedwqcp._io import in_folder, make_folder
 from fedwqcp.cli.output import AsJson, Output, guarantee_line
 from fedwqcp.errors import InputError
-from fedwqcp.federation.transport.deployment import DemoResult
+from fedwqcp.federation.transport.deployment import Deployment, run_demo
 from fedwqcp.report.terminal import always_left_out, released
 
 flower = typer.Typer(no_args_is_help=True)
@@ -65,9 +65,9 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Run one round between a SuperLink and four SuperNodes on this machine, then stop them."""
-    from fedwqcp.federation.transport.flower.deployment import run_demo
+    from fedwqcp.federation.transport.flower.deployment import LocalFederation
 
-    _demo(run_demo, out, method, alpha, deadline, Output(as_json))
+    _demo(LocalFederation, out, method, alpha, deadline, Output(as_json))
 
 
 @nvflare.command("new")
@@ -108,61 +108,49 @@ def demo_nvflare(
     as_json: AsJson = False,
 ) -> None:
     """Run one round between a FLARE server and four clients on this machine, then stop them."""
-    from fedwqcp.federation.transport.nvflare.deployment import run_demo
+    from fedwqcp.federation.transport.nvflare.deployment import FlareFederation
 
-    _demo(run_demo, out, method, alpha, deadline, Output(as_json))
+    _demo(FlareFederation, out, method, alpha, deadline, Output(as_json))
 
 
 def _demo(
-    run: Callable[..., DemoResult],
+    engine: type[Deployment],
     out: Path | None,
     method: str,
     alpha: float,
     deadline: float,
     output: Output,
 ) -> None:
-    """Run a demonstration in a folder that is kept, or in one that is not."""
-    if out is not None:
-        if in_folder(out):
-            raise InputError(f"--out must be a new or an empty folder, got {out}")
-        make_folder(out)
-        _show(run, out, method, alpha, deadline, output)
-        output.say(f"kept: {out}; try `fedwqcp audit {out}/records/*`")
-        return
-    with tempfile.TemporaryDirectory(prefix="fedwqcp-") as folder:
-        _show(run, Path(folder), method, alpha, deadline, output)
-
-
-def _show(
-    run: Callable[..., DemoResult],
-    folder: Path,
-    method: str,
-    alpha: float,
-    deadline: float,
-    output: Output,
-) -> None:
-    """Run a demonstration, and print what came of it."""
+    """Run a demonstration in a folder that is kept, or in a temporary one; print its result."""
     from fedwqcp.demo.hospitals import write_sites
     from fedwqcp.federation.audit import audit
 
-    output.say("training the models of four hospitals")
-    sites = write_sites(folder / "sites")
-    terms = {"method": method, "alpha": alpha, "n-classes": 2, "deadline": deadline}
-    result = run(folder, sites, terms, on_step=output.say)
+    with ExitStack() as stack:
+        if out is None:
+            folder = Path(stack.enter_context(TemporaryDirectory(prefix="fedwqcp-")))
+        else:
+            folder = out
+            if in_folder(folder):
+                raise InputError(f"--out must be a new or an empty folder, got {out}")
+            make_folder(folder)
+        output.say("training the models of four hospitals")
+        sites = write_sites(folder / "sites")
+        terms = {"method": method, "alpha": alpha, "n-classes": 2, "deadline": deadline}
+        result = run_demo(engine, folder, sites, terms, on_step=output.say)
+        found = audit(result.record)
     table = Table(title=f"{method}, alpha = {alpha:g}")
     for heading in ("site", "status", "bytes up", "bytes down", "stored", "coverage", "mean size"):
         table.add_column(heading, overflow="fold")
     thresholds = released(result.release)
-    out = always_left_out(thresholds)
+    left_out = always_left_out(thresholds)
     for row in result.sites:
-        status = "left out" if row.agent in out else f"{row.status} {row.reason}".strip()
+        status = "left out" if row.agent in left_out else f"{row.status} {row.reason}".strip()
         numbers = (str(row.bytes_up), str(row.bytes_down), "yes" if row.stored else "no")
         table.add_row(row.agent, status, *numbers, f"{row.coverage:.3f}", f"{row.size:.2f}")
     output.show(table)
     output.say(guarantee_line(result.release))
     for threshold in thresholds:
         output.say(threshold)
-    found = audit(result.record)
     output.say(
         f"round trips: {result.release.rounds}; start {result.seconds['start']:.0f} s, "
         f"run {result.seconds['run']:.0f} s; recomputed from the accepted answers: "
@@ -177,3 +165,5 @@ def _show(
         seconds=result.seconds,
         matches=found.matches,
     )
+    if out is not None:
+        output.say(f"kept: {out}; try `fedwqcp audit {out}/records/*`")

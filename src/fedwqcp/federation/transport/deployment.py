@@ -11,21 +11,36 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from fedwqcp._io import LOG_BYTES, exists, from_json, in_folder, is_file, make_folder, read
+from fedwqcp._io import (
+    LOG_BYTES,
+    exists,
+    from_json,
+    in_folder,
+    is_file,
+    is_folder,
+    make_folder,
+    read,
+    write_atomic,
+)
 from fedwqcp.errors import InputError, QuorumError
 from fedwqcp.federation.outputs import load_outputs
 from fedwqcp.federation.predict import calibration_of, predict
 from fedwqcp.federation.record import LOG, Failed, LogLine, Stored, load
 from fedwqcp.federation.release import Release
+
+PROGRAMS = Path(sys.executable).parent
+"""Where the engines' programs are, in the environment of this Python."""
 
 
 class Processes:
@@ -96,14 +111,43 @@ class Processes:
 class Deployment(ABC):
     """Processes of an engine on this machine; leaving the block stops them all."""
 
-    def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
+    starting: ClassVar[str]
+    """What is started first, for people."""
+    sites_run: ClassVar[str]
+    """What runs at the sites, for people."""
+
+    def __init__(self, folder: Path, agents: Sequence[str]) -> None:
         self.folder = folder.resolve()
-        self.env = dict(env)
-        self.processes = Processes(self.folder / "logs", env)
+        self.agents = tuple(agents)
+        self.env = self.environment()
+        self.processes = Processes(self.folder / "logs", self.env)
+
+    @abstractmethod
+    def environment(self) -> dict[str, str]:
+        """Return the environment of the engine's programs."""
 
     @abstractmethod
     def start(self) -> None:
         """Start what the sites connect to, and wait until they can."""
+
+    @abstractmethod
+    def start_site(self, agent: str, settings: Mapping[str, object]) -> None:
+        """Start the process of a site, with settings of its own."""
+
+    @abstractmethod
+    def online(self) -> int:
+        """Return how many sites are connected."""
+
+    @abstractmethod
+    def run_round(self, folder: Path, terms: Mapping[str, object], done: Callable[[], bool]) -> str:
+        """Submit a round, written into a folder, and return how it ended, as the engine words it.
+
+        `done` tells cheaply that the end is near.
+        """
+
+    def wait_online(self, count: int, seconds: float = 90.0) -> None:
+        """Wait until this many sites are connected."""
+        wait_until(lambda: self.online() >= count, seconds, f"{count} sites")
 
     def __enter__(self) -> Self:
         try:
@@ -115,6 +159,40 @@ class Deployment(ABC):
 
     def __exit__(self, *error: object) -> None:
         self.processes.__exit__(*error)
+
+
+def environment(home: str, folder: Path) -> dict[str, str]:
+    """Return an environment with this Python's programs first on the path.
+
+    `home` is the variable by which an engine finds its own folder.
+    """
+    path = os.pathsep.join((str(PROGRAMS), os.environ.get("PATH", "")))
+    return {**os.environ, home: str(folder), "PATH": path, "COLUMNS": "200"}
+
+
+def write_templates(
+    package: str, folder: Path, files: Mapping[str, str], /, **words: str
+) -> tuple[Path, ...]:
+    """Write the templates of an engine's package into a new or empty folder.
+
+    `files` are their names there; each ``@word@`` in a name or a text stands for one of the words.
+    """
+    if exists(folder) and (not is_folder(folder) or in_folder(folder)):
+        raise InputError(f"{folder} must be a new or an empty folder")
+    written = []
+    for source, target in files.items():
+        name, text = target, template(package, source)
+        for word, value in words.items():
+            name, text = name.replace(f"@{word}@", value), text.replace(f"@{word}@", value)
+        written.append(folder / name)
+        make_folder(written[-1].parent)
+        write_atomic(written[-1], text.encode())
+    return tuple(written)
+
+
+def template(package: str, name: str) -> str:
+    """Return the text of a template of an engine's package."""
+    return resources.files(package).joinpath("template", name).read_text("utf-8")
 
 
 def json_of(command: Sequence[str | Path], folder: Path, env: Mapping[str, str]) -> dict[str, Any]:
@@ -214,13 +292,38 @@ def round_ended(records: Path) -> bool:
     return any(isinstance(from_json(line, LogLine), Stored | Failed) for line in lines)  # type: ignore[arg-type]  # a union
 
 
-def demo_result(
-    folder: Path, sites: Sequence[str], seconds: dict[str, float], ended: str, *, completed: bool
+def run_demo(
+    engine: type[Deployment],
+    folder: Path,
+    sites: Sequence[str],
+    terms: Mapping[str, object],
+    on_step: Callable[[str], None] = lambda _: None,
 ) -> DemoResult:
-    """Read what a demonstration left in its folder; `ended` is the error of one that failed."""
-    found = sorted((folder / "records").glob("*/record.json"))
-    if not completed or not found:
-        raise QuorumError(f"{ended}; see {folder / 'federation' / 'logs'}")
+    """Start an engine and a process for each site, run one round, and stop everything.
+
+    The folder holds ``sites/NAME/cal.npz`` and ``sites/NAME/test.npz``; all else is written there
+    too. `terms` is the run configuration besides ``agents`` and ``records``.
+    """
+    folder = folder.resolve()
+    records = folder / "records"
+    clock, seconds = time.monotonic(), {}
+    on_step(engine.starting)
+    with engine(folder / "federation", sites) as federation:
+        on_step(f"starting {len(sites)} {engine.sites_run}")
+        for name in sites:
+            home = folder / "sites" / name
+            federation.start_site(name, {"outputs": home / "cal.npz", "folder": home / "kept"})
+        federation.wait_online(len(sites))
+        seconds["start"] = time.monotonic() - clock
+        on_step("calibrating; then handing over the release")
+        clock = time.monotonic()
+        config = {**terms, "agents": ",".join(sites), "records": str(records)}
+        status = federation.run_round(folder, config, lambda: round_ended(records))
+        seconds["run"] = time.monotonic() - clock
+        on_step("stopping every process")
+    found = sorted(records.glob("*/record.json"))
+    if status.lower() != "finished:completed" or not found:
+        raise QuorumError(f"the run ended as {status}; see {folder / 'federation' / 'logs'}")
     release = load(found[0])
     results = tuple(_site_result(release, name, folder / "sites" / name) for name in sites)
     return DemoResult(release, results, found[0].parent, seconds)

@@ -5,36 +5,31 @@ Flower's programs are started as an operator would start them; nothing here impo
 
 from __future__ import annotations
 
-import os
 import re
 import ssl
-import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
-from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from fedwqcp._io import exists, in_folder, is_folder, make_folder, to_toml, write_atomic
+from fedwqcp._io import make_folder, to_toml, write_atomic
 from fedwqcp.errors import InputError
 from fedwqcp.federation.certs import make_certs
+from fedwqcp.federation.transport import deployment
 from fedwqcp.federation.transport.deployment import (
-    DemoResult,
     Deployment,
-    demo_result,
     free_ports,
     json_of,
     listens,
-    round_ended,
     wait_until,
 )
 
 HOST = "127.0.0.1"
 """Everything stays on this machine."""
-FLWR = Path(sys.executable).parent / "flwr"
+FLWR = deployment.PROGRAMS / "flwr"
 """Flower's program in the environment of this Python."""
 
 _ENVIRONMENT = {
@@ -45,12 +40,13 @@ _ENVIRONMENT = {
     "GRPC_ENABLE_FORK_SUPPORT": "0",  # or the watchdog's child may die, with Flower before 1.37
 }
 _FILES = {
+    "init.py.in": "@package@/__init__.py",
     "pyproject.toml.in": "pyproject.toml",
     "README.md.in": "README.md",
     "LICENSE.in": "LICENSE",
     "gitignore.in": ".gitignore",
-    "server_app.py.in": "{package}/server_app.py",
-    "client_app.py.in": "{package}/client_app.py",
+    "server_app.py.in": "@package@/server_app.py",
+    "client_app.py.in": "@package@/client_app.py",
 }
 
 
@@ -72,64 +68,15 @@ def new_app(folder: Path, sites: int = 2, publisher: str = "your-organisation") 
         raise InputError(
             f"publisher must be a name of letters, digits, '.', '_' and '-', got {publisher!r}"
         )
-    if exists(folder) and (not is_folder(folder) or in_folder(folder)):
-        raise InputError(f"{folder} must be a new or an empty folder")
-    package = name.replace("-", "_")
-    words = {
-        "name": name,
-        "package": package,
-        "publisher": publisher,
-        "sites": str(sites),
-        "agents": ",".join(f"agent-{at}" for at in range(sites)),
-    }
-    make_folder(folder / package)
-    written = [folder / package / "__init__.py"]
-    write_atomic(written[0], f'"""The Flower app {name}."""\n'.encode())
-    for source, target in _FILES.items():
-        text = resources.files(__package__).joinpath("template", source).read_text("utf-8")
-        for word, value in words.items():
-            text = text.replace(f"@{word}@", value)
-        written.append(folder / target.format(package=package))
-        write_atomic(written[-1], text.encode())
-    return tuple(written)
-
-
-def run_demo(
-    folder: Path,
-    sites: Sequence[str],
-    terms: Mapping[str, object],
-    on_step: Callable[[str], None] = lambda _: None,
-) -> DemoResult:
-    """Start a SuperLink and a SuperNode for each site, run one round, and stop everything.
-
-    The folder holds ``sites/NAME/cal.npz`` and ``sites/NAME/test.npz``; all else is written there
-    too. `terms` is the run configuration besides ``agents`` and ``records``.
-    """
-    folder = folder.resolve()
-    records = folder / "records"
-    new_app(folder / "app")
-    clock, seconds = time.monotonic(), {}
-    on_step("starting a SuperLink with TLS, registering the sites' keys")
-    with LocalFederation(folder / "federation", sites) as federation:
-        on_step(f"starting {len(sites)} SuperNodes")
-        for name in sites:
-            home = folder / "sites" / name
-            federation.start_node(name, {"outputs": home / "cal.npz", "folder": home / "kept"})
-        federation.wait_online(len(sites))
-        seconds["start"] = time.monotonic() - clock
-        on_step("calibrating; then handing over the release")
-        config = {**terms, "agents": ",".join(sites), "records": str(records)}
-        clock = time.monotonic()
-        run = federation.commands.submit(folder / "app", config)
-        status = federation.commands.wait(run, 180.0, lambda: round_ended(records))
-        seconds["run"] = time.monotonic() - clock
-        on_step("stopping every process")
-    return demo_result(
+    return deployment.write_templates(
+        __package__,
         folder,
-        sites,
-        seconds,
-        f"the run ended as {status}",
-        completed=status == "finished:completed",
+        _FILES,
+        name=name,
+        package=name.replace("-", "_"),
+        publisher=publisher,
+        sites=str(sites),
+        agents=",".join(f"agent-{at}" for at in range(sites)),
     )
 
 
@@ -139,9 +86,11 @@ class LocalFederation(Deployment):
     Each site gets a key, but no node yet.
     """
 
+    starting = "starting a SuperLink with TLS, registering the sites' keys"
+    sites_run = "SuperNodes"
+
     def __init__(self, folder: Path, agents: Sequence[str]) -> None:
-        super().__init__(folder, environment(folder.resolve() / "flwr"))
-        self.agents = tuple(agents)
+        super().__init__(folder, agents)
         self.port, self._control, self._runtime = free_ports(3)
         if _one_port():
             self._control = self.port
@@ -153,6 +102,9 @@ class LocalFederation(Deployment):
             f"root-certificates = {to_toml(self.folder / 'certs' / 'ca.crt')}\n"
         )
         write_atomic(self.folder / "flwr" / "config.toml", config.encode())
+
+    def environment(self) -> dict[str, str]:
+        return environment(self.folder / "flwr")
 
     def start(self) -> None:
         self.start_superlink()
@@ -195,10 +147,10 @@ class LocalFederation(Deployment):
             *("--serverappio-api-address", f"{HOST}:{self._runtime}"),
         )
 
-    def start_node(
+    def start_site(
         self,
         agent: str,
-        config: Mapping[str, object],
+        settings: Mapping[str, object],
         *,
         key: Path | None = None,
         ca: Path | None = None,
@@ -210,7 +162,7 @@ class LocalFederation(Deployment):
         """
         certs = self.folder / "certs"
         (own,) = free_ports(1)
-        whole = {"agent": agent, **config}
+        whole = {"agent": agent, **settings}
         stated = " ".join(f"{name}={to_toml(value)}" for name, value in whole.items())
         command: tuple[str | Path, ...] = (
             *("flower-supernode", "--superlink", f"{HOST}:{port or self.port}"),
@@ -221,9 +173,12 @@ class LocalFederation(Deployment):
         )
         self.processes.start(agent, command, self.folder)
 
-    def wait_online(self, count: int, seconds: float = 90.0) -> None:
-        """Wait until this many nodes are online."""
-        wait_until(lambda: self.commands.online() >= count, seconds, f"{count} nodes")
+    def online(self) -> int:
+        return self.commands.online()
+
+    def run_round(self, folder: Path, terms: Mapping[str, object], done: Callable[[], bool]) -> str:
+        new_app(folder / "app")
+        return self.commands.wait(self.commands.submit(folder / "app", terms), 180.0, done)
 
     def _register(self) -> None:
         """Make the sites' public keys known to the SuperLink."""
@@ -293,10 +248,7 @@ def _own_address(port: int) -> tuple[str, ...]:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """Return the environment of Flower's programs.
-
-    It is silent towards the outside, with this Python's programs first on the path.
-    """
-    kept = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
-    return {**kept, **_ENVIRONMENT, "FLWR_HOME": str(home), "PATH": path, "COLUMNS": "200"}
+    """Return the environment of Flower's programs, silent towards the outside."""
+    kept = deployment.environment("FLWR_HOME", home)
+    kept.pop("PYTHONDONTWRITEBYTECODE", None)
+    return {**kept, **_ENVIRONMENT}

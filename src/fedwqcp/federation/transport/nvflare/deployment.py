@@ -6,36 +6,24 @@ FLARE's programs are started as an operator would start them; nothing here impor
 from __future__ import annotations
 
 import json
-import os
 import re
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from fedwqcp._io import (
-    exists,
-    in_folder,
-    is_file,
-    is_folder,
-    make_folder,
-    read,
-    to_json,
-    to_toml,
-    write_atomic,
-)
+from fedwqcp._io import exists, is_file, is_folder, read, to_json, to_toml, write_atomic
 from fedwqcp.errors import InputError
 from fedwqcp.federation.transport.deployment import (
-    DemoResult,
+    PROGRAMS,
     Deployment,
-    demo_result,
+    environment,
     free_ports,
     json_of,
     listens,
-    round_ended,
+    template,
     wait_until,
+    write_templates,
 )
 
 HOST = "localhost"
@@ -47,7 +35,7 @@ SERVER = "coordinator"
 ADMIN = "lead@fedwqcp.local"
 """Who submits jobs; FLARE's role ``lead`` may by default bring code, and our kits refuse it."""
 
-NVFLARE = Path(sys.executable).parent / "nvflare"
+NVFLARE = PROGRAMS / "nvflare"
 """FLARE's program in the environment of this Python."""
 _FILES = {
     "meta.json.in": "meta.json",
@@ -62,12 +50,7 @@ def new_job(folder: Path) -> tuple[Path, ...]:
     name = folder.resolve().name
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{0,40}", name):
         raise InputError(f"the folder names the job: letters, digits, '_' and '-', got {name!r}")
-    if exists(folder) and (not is_folder(folder) or in_folder(folder)):
-        raise InputError(f"{folder} must be a new or an empty folder")
-    make_folder(folder / "app" / "config")
-    for source, target in _FILES.items():
-        write_atomic(folder / target, _template(source).replace("@name@", name).encode())
-    return tuple(folder / target for target in _FILES.values())
+    return write_templates(__package__, folder, _FILES, name=name)
 
 
 def allow(kit: Path) -> tuple[Path, ...]:
@@ -99,7 +82,7 @@ def allow(kit: Path) -> tuple[Path, ...]:
         write_atomic(path, to_json(value, indent=2))
     settings = local / "fedwqcp.toml"
     if exists(kit / "startup" / "fed_client.json") and not exists(settings):
-        write_atomic(settings, _template("fedwqcp.toml.in").encode())
+        write_atomic(settings, template(__package__, "fedwqcp.toml.in").encode())
         written.append(settings)
     return tuple(written)
 
@@ -110,58 +93,13 @@ _EVERYTHING = dict.fromkeys(
 """What is left to a role that may do anything."""
 
 
-def run_demo(
-    folder: Path,
-    sites: Sequence[str],
-    terms: Mapping[str, object],
-    on_step: Callable[[str], None] = lambda _: None,
-) -> DemoResult:
-    """Provision a server and a client for each site, run one round, and stop everything.
-
-    The folder holds ``sites/NAME/cal.npz`` and ``sites/NAME/test.npz``; all else is written there
-    too. `terms` are those of the round besides ``agents`` and ``records``.
-    """
-    folder = folder.resolve()
-    records = folder / "records"
-    clock, seconds = time.monotonic(), {}
-    on_step("provisioning startup kits with certificates; starting the server")
-    with FlareFederation(folder / "federation", sites) as federation:
-        on_step(f"starting {len(sites)} clients, which refuse code that a job brings")
-        for name in sites:
-            home = folder / "sites" / name
-            federation.start_client(name, {"outputs": home / "cal.npz", "folder": home / "kept"})
-        federation.wait_online(len(sites))
-        seconds["start"] = time.monotonic() - clock
-        on_step("calibrating; then handing over the release")
-        job = write_job(
-            folder / "job", {**terms, "agents": ",".join(sites), "records": str(records)}
-        )
-        clock = time.monotonic()
-        status = federation.wait(federation.submit(job), 150.0, lambda: round_ended(records))
-        seconds["run"] = time.monotonic() - clock
-        on_step("stopping every process")
-    return demo_result(
-        folder,
-        sites,
-        seconds,
-        f"the job ended as {status}",
-        completed=status == "FINISHED:COMPLETED",
-    )
-
-
 def write_job(folder: Path, terms: Mapping[str, object]) -> Path:
     """Write a job from the template, on other terms."""
     new_job(folder)
     server = {
         "format_version": 2,
         "server": {"task_request_interval": 0.25},
-        "workflows": [
-            {
-                "id": "calibrate",
-                "path": CONTROLLER,
-                "args": {"terms": dict(terms)},
-            }
-        ],
+        "workflows": [{"id": "calibrate", "path": CONTROLLER, "args": {"terms": dict(terms)}}],
         "components": [],
     }
     config = folder / "app" / "config"
@@ -176,14 +114,19 @@ class FlareFederation(Deployment):
     Leaving the block stops every process. No site is started yet on entering it.
     """
 
-    def __init__(self, folder: Path, sites: Sequence[str]) -> None:
-        super().__init__(folder, environment(folder.resolve() / "home"))
-        self.sites = tuple(sites)
+    starting = "provisioning startup kits with certificates; starting the server"
+    sites_run = "clients, which refuse code that a job brings"
+
+    def __init__(self, folder: Path, agents: Sequence[str]) -> None:
+        super().__init__(folder, agents)
         (self.port,) = free_ports(1)
         (self.folder / "home").mkdir()
         self.kits = self.folder / "kits" / "fedwqcp" / "prod_00"
         self._logged = 0
         self._provision()
+
+    def environment(self) -> dict[str, str]:
+        return environment("HOME", self.folder / "home")
 
     def start(self) -> None:
         self.start_server()
@@ -200,25 +143,23 @@ class FlareFederation(Deployment):
 
         wait_until(_listens, 60, "the server's port")
 
-    def start_client(self, name: str, settings: Mapping[str, object]) -> None:
-        """Start the client of a site, with settings of its own."""
+    def start_site(self, agent: str, settings: Mapping[str, object]) -> None:
         lines = [f"{key} = {to_toml(value)}\n" for key, value in settings.items()]
-        write_atomic(self.kits / name / "local" / "fedwqcp.toml", "".join(lines).encode())
-        self._start(name)
+        write_atomic(self.kits / agent / "local" / "fedwqcp.toml", "".join(lines).encode())
+        self._start(agent)
 
     def _start(self, name: str) -> None:
         """Start what a startup kit starts, without its loop that would start it again."""
         kit = self.kits / name
         self.processes.start(name, ("bash", kit / "startup" / "sub_start.sh", "--once"), kit)
 
-    def wait_online(self, count: int, seconds: float = 90.0) -> None:
-        """Wait until this many clients are registered."""
-        wait_until(lambda: self.online() >= count, seconds, f"{count} clients")
-
     def online(self) -> int:
         """Return how many clients have registered since the server's start, as its log says."""
         log = self.processes.output(SERVER)[self._logged :]
         return len(set(re.findall(r"(?:New client|Re-activate the client:) ?([^@\s]+)", log)))
+
+    def run_round(self, folder: Path, terms: Mapping[str, object], done: Callable[[], bool]) -> str:
+        return self.wait(self.submit(write_job(folder / "job", terms)), 150.0, done)
 
     def submit(self, job: Path) -> str:
         """Submit a job without waiting for it, and return FLARE's id of it."""
@@ -262,7 +203,7 @@ class FlareFederation(Deployment):
                     "default_host": HOST,
                     "fed_learn_port": self.port,
                 },
-                *({"name": n, "type": "client", "org": "fedwqcp"} for n in self.sites),
+                *({"name": n, "type": "client", "org": "fedwqcp"} for n in self.agents),
                 {"name": ADMIN, "type": "admin", "org": "fedwqcp", "role": "lead"},
             ],
             "builders": [
@@ -282,7 +223,7 @@ class FlareFederation(Deployment):
         reply = self._run("provision", "-p", "project.yml", "-w", "kits", "--format", "json")
         if not is_folder(self.kits):
             raise InputError(f"the startup kits could not be made: {reply}")
-        for name in (SERVER, *self.sites):
+        for name in (SERVER, *self.agents):
             allow(self.kits / name)
         # FLARE keeps jobs and snapshots in /tmp/nvflare, where other federations have theirs too
         path = self.kits / SERVER / "local" / "resources.json"
@@ -292,14 +233,3 @@ class FlareFederation(Deployment):
     def _run(self, *arguments: str) -> dict[str, Any]:
         """Run one ``nvflare`` command, and return the JSON that it printed."""
         return json_of((NVFLARE, *arguments), self.folder, self.env)
-
-
-def environment(home: Path) -> dict[str, str]:
-    """Return the environment of FLARE's programs, with this Python's programs first on the path."""
-    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
-    return {**os.environ, "HOME": str(home), "PATH": path, "COLUMNS": "200"}
-
-
-def _template(name: str) -> str:
-    """Return a template's text."""
-    return resources.files(__package__).joinpath("template", name).read_text("utf-8")
