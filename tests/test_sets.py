@@ -99,7 +99,9 @@ def test_sets_speak_of_classes_by_name():
     names = ["melanoma", "nevus", "other"]
     sets = LabelSets(np.array([[True, False, True], [False, True, False]]), names)
     assert [sets.names(row) for row in range(2)] == [("melanoma", "other"), ("nevus",)]
-    assert sets[0] == (0, 2)
+    assert sets[0] == (0, 2)  # numbers stay numbers: a label is looked up, and columns are indexed
+    assert sets.mask[0, list(sets[0])].all()
+    assert str(sets).endswith("row 0: melanoma, other\nrow 1: nevus")
     assert sets.cover(["other", "melanoma"]).tolist() == [True, False]
     assert sets.cover([2, 0]).tolist() == [True, False]
     assert sets[1:].names(0) == ("nevus",)

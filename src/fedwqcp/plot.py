@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from math import isfinite
 from typing import Any
@@ -37,7 +37,7 @@ def coverage(found: Sequence[AgentMetrics], alpha: float, ax: Any = None) -> Any
     Parameters
     ----------
     found : sequence of AgentMetrics
-        As ``release.measure(agent, ...)`` gives them.
+        As ``release.measure(agent, ...)`` gives them, at one alpha.
     alpha : float
         The miscoverage level; 1 - alpha is the dashed line.
     ax : matplotlib.axes.Axes, optional
@@ -51,10 +51,11 @@ def coverage(found: Sequence[AgentMetrics], alpha: float, ax: Any = None) -> Any
     Raises
     ------
     InputError
-        If there is nothing to plot.
+        If there is nothing to plot, or it was measured at several alphas.
     MissingExtraError
         If matplotlib is not installed.
     """
+    _check_one_level(found)
     check_arguments(coverage, locals())
     _check_some(found)
     alpha = as_alpha(alpha)
@@ -65,7 +66,8 @@ def coverage(found: Sequence[AgentMetrics], alpha: float, ax: Any = None) -> Any
     ax.axvline(1 - alpha, color="0.35", linestyle="--", linewidth=1)
     ax.set_yticks(list(rows), [one.agent for one in found])
     ax.invert_yaxis()
-    ax.set_xlabel(f"coverage, with its exact {found[0].level * 100:g} % interval")
+    levels = " or ".join(f"{level * 100:g} %" for level in sorted({one.level for one in found}))
+    ax.set_xlabel(f"coverage, with its exact {levels} interval")
     return ax
 
 
@@ -94,10 +96,11 @@ def coverage_vs_size(
     Raises
     ------
     InputError
-        If there is nothing to plot.
+        If there is nothing to plot, or it was measured at several alphas.
     MissingExtraError
         If matplotlib is not installed.
     """
+    _check_one_level(found)
     check_arguments(coverage_vs_size, locals())
     _check_some(found)
     alpha = as_alpha(alpha)
@@ -199,6 +202,17 @@ def _axes(ax: Any) -> Any:
     from matplotlib import pyplot
 
     return pyplot.subplots(layout="constrained")[1]
+
+
+def _check_one_level(found: object) -> None:
+    """Refuse what `Release.measure` gives of several alphas: the plot has one line to reach."""
+    parts = found.values() if isinstance(found, Mapping) else found
+    for part in (found, *(parts if isinstance(parts, Iterable) else ())):
+        if isinstance(part, Mapping) and any(isinstance(key, float) for key in part):
+            raise InputError(
+                f"found must be of one alpha, got a dict of several ({', '.join(map(str, part))}): "
+                f"plot one at a time, such as [each[{next(iter(part))}] for each in found]"
+            )
 
 
 def _check_some(found: Sequence[object] | Mapping[str, object]) -> None:

@@ -43,6 +43,12 @@ class LabelSets:
     classes : sequence of str, optional
         Names of the classes, in the order of the columns.
 
+    Notes
+    -----
+    ``sets[row]`` holds numbers of columns, also where the classes have names, so that
+    ``label in sets[row]`` and indexing with it always work; ``sets.names(row)`` and ``print(sets)``
+    give the names. ``sets[:10]`` and ``sets[mask]`` are sets again.
+
     Examples
     --------
     >>> sets = LabelSets(np.array([[True, False, True]]), ["melanoma", "nevus", "other"])
@@ -72,7 +78,7 @@ class LabelSets:
     def __getitem__(self, row: slice | npt.NDArray[Any]) -> LabelSets: ...
 
     def __getitem__(self, row: int | slice | npt.NDArray[Any]) -> tuple[int, ...] | LabelSets:
-        """Return the labels of one row, in increasing order; or the sets of several rows."""
+        """Return the labels of one row as numbers of columns; or the sets of several rows."""
         if isinstance(row, int | np.integer):
             return tuple(int(label) for label in np.flatnonzero(self.mask[row]))
         return LabelSets(self.mask[row], self.classes)

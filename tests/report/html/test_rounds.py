@@ -13,6 +13,7 @@ from fedwqcp.federation.plan import choose_method, choose_score
 from fedwqcp.federation.predict import calibration_of
 from fedwqcp.federation.record import save as save_release
 from fedwqcp.federation.transport import folder as transport
+from fedwqcp.report import html
 from fedwqcp.report.html import ReportOptions, load_page, write
 from fedwqcp.wire.messages import Round
 from pages import Read
@@ -260,6 +261,64 @@ def test_an_infinite_threshold_is_named_as_the_cause_of_full_coverage(tmp_path):
     (view,) = load_page(tmp_path / "release.json", options).views
     (sizes,) = (b for s in view.sections if s.key == "sizes" for b in s.blocks)
     assert [row.cells for row in sizes.rows] == [("4", "300", "100.0%")]
+
+
+def class_tables(page):
+    """Return the tables of coverage by class, one for each level."""
+    return [
+        b
+        for v in page.views
+        for s in v.sections
+        for b in s.blocks
+        if getattr(b, "name", "") == "classes"
+    ]
+
+
+@pytest.mark.guarantee(
+    "docs/how-to/report.md", "Coverage by class stands in lines of at least ten people"
+)
+def test_coverage_by_class_where_labels_are_known(tmp_path):
+    names = ("melanoma", "nevus", "wart", "other", "mole")
+    labels = np.repeat([0, 1, 2, 3], [30, 12, 4, 3])  # and no mole
+    sure = np.full((len(labels), 5), 0.1)
+    sure[np.arange(len(labels)), np.where(labels == 1, 0, labels)] = 0.6  # a nevus is missed
+    outputs = fw.Outputs(sure, labels)
+    release = fw.calibrate({"st-mary": outputs}, alpha=0.3, score="lac", classes=names)
+    page = html.rounds.release_page(release, {"st-mary": outputs})
+    (table,) = class_tables(page)
+    # the small ones have seven people together, so the next larger class joins them
+    merged = fw.metrics.Rate(n=19, hits=7)
+    assert [row.cells for row in table.rows] == [
+        (
+            "st-mary",
+            "other, wart and nevus",
+            "19",
+            "0.368",
+            f"{merged.low:.3f} to {merged.high:.3f}",
+        ),
+        ("st-mary", "melanoma", "30", "1.000", "0.884 to 1.000"),
+    ]
+    np.savez(tmp_path / "test.npz", probs=sure, labels=labels)
+    save_release(release, tmp_path / "release.json")
+    own = ReportOptions(agent="st-mary", outputs=tmp_path / "test.npz")
+    assert class_tables(load_page(tmp_path / "release.json", own)) == [table]
+    assert not class_tables(load_page(tmp_path / "release.json", ReportOptions()))  # no labels
+
+
+def test_classes_of_too_few_people_have_no_table_and_many_are_cut(monkeypatch):
+    rng = np.random.default_rng(0)
+    few = fw.Outputs(rng.dirichlet([1, 1, 1], size=12), rng.integers(0, 3, 12))
+    release = fw.calibrate({"st-mary": few}, alpha=0.3, score="lac")
+    assert not class_tables(html.rounds.release_page(release, {"st-mary": few}))
+    many = fw.Outputs(rng.dirichlet([1, 1, 1], size=90), np.repeat([0, 1, 2], 30))
+    monkeypatch.setattr(html.rounds, "LINES", 2)
+    page = html.rounds.release_page(release, {"st-mary": many})
+    (table,) = class_tables(page)
+    coverages = [float(row.cells[3]) for row in table.rows]
+    found = fw.metrics.by_class(release.predict_set("st-mary", many.values), many.labels)
+    assert coverages == sorted(round(rate.coverage, 3) for rate in found)[:2]
+    (section,) = (s for s in page.views[0].sections if s.key == "classes")
+    assert "Left out: 1 line with higher coverage" in section.lead
 
 
 def test_one_bin_is_counted_as_one(rounds):

@@ -47,6 +47,7 @@ from fedwqcp.report.html.page import (
     ViewVerdict,
     counted,
     interval,
+    name_list,
     number,
     sentence,
     threshold_range,
@@ -77,6 +78,10 @@ _CHOSEN = (
     "answers no mean was taken that could be judged."
 )
 """Stands before the advice that chose a method whose answers are not averaged."""
+
+
+LINES = 50
+"""Classes of an agent in the table, at most: those with the lowest coverage."""
 
 
 _TONES: dict[str, Tone] = {
@@ -162,26 +167,30 @@ def _tested_view(release: Release, tests: Mapping[str, Outputs], alpha: float) -
         return view
     cases = [_case(release, agent, alpha, test, None) for agent, test in tests.items()]
     found = [_coverage(case) for case in cases]
-    method = release.round.method.name
-    size = "labels in a set" if isinstance(cases[0].sets, LabelSets) else "length of the interval"
     tested = f"Sets on {sum(len(case.sets) for case in cases):,} labelled test points."
-    tested += "".join(_calibrated(case) + _unanswered(case) for case in cases)
     about = [
-        coverage_cards(found, 1 - alpha, tested),
-        coverage_comparison(found, 1 - alpha, size, f"alpha = {alpha:g}"),
+        coverage_cards(found, 1 - alpha, _with_notes(tested, cases)),
+        coverage_comparison(found, 1 - alpha, cases[0].size, f"alpha = {alpha:g}"),
+        *_classes_section(cases),
         replace(view.sections[0], key="roster", title="What the server knows", lead=_EXCHANGED),
         *view.sections[1:],
     ]
-    verdicts = {method: _judged(coverage_verdict(method, found, 1 - alpha), cases)}
-    return replace(view, sections=about, verdicts=verdicts)
+    return replace(view, sections=about, verdicts={view.method: _judged(found, cases)})
 
 
-def _judged(verdict: ViewVerdict, cases: Sequence[_Case]) -> ViewVerdict:
+def _with_notes(text: str, cases: Sequence[_Case]) -> str:
+    """Add what is to be known of the agents' test points."""
+    return " ".join([text, *(note for case in cases for note in case.notes)])
+
+
+def _judged(found: Sequence[AgentCoverage], cases: Sequence[_Case]) -> ViewVerdict:
     """Return the verdict on coverage; of rows that calibrated it is none."""
-    said = "".join(map(_calibrated, cases))
+    verdict = coverage_verdict(found[0].method, found, 1 - cases[0].alpha)
+    said = [case.calibrated for case in cases if case.calibrated]
     if not said:
         return verdict
-    return ViewVerdict("caution", "Test rows like calibration rows", f"{verdict.text}{said}")
+    text = " ".join([verdict.text, *said])
+    return ViewVerdict("caution", "Test rows like calibration rows", text)
 
 
 def _server_view(release: Release, folder: Path | None, alpha: float) -> View:
@@ -223,32 +232,34 @@ def _agent_view(release: Release, alpha: float, options: ReportOptions) -> View:
     """Return what an agent knows at one level: coverage on its own labelled test points."""
     case = _read_case(release, alpha, options)
     method = release.round.method.name
-    found = _coverage(case)
-    size = "labels in a set" if isinstance(case.sets, LabelSets) else "length of the interval"
+    found = [_coverage(case)]
     tested = f"{case.agent}'s sets on its {len(case.sets):,} labelled test points."
-    tested += _calibrated(case) + _unanswered(case)
-    about = [coverage_cards([found], 1 - alpha, tested)]
+    about = [coverage_cards(found, 1 - alpha, _with_notes(tested, [case]))]
     if case.calibration is not None and case.calibration.columns == 1:
-        about.append(_scores_section(case, method))
+        about.append(_scores_section(case, case.calibration.scores))
     if options.examples:
         about.append(_examples_section(case, options.examples))
-    record = next(a for a in release.agents if a.name == case.agent)
+    record = release.record(case.agent)
     totals = [(method, case.agent, record.bytes_up, record.bytes_down)]
-    about += [_sizes_section(case, size), messages_section(totals, {}, method)]
+    about += [*_classes_section([case]), _sizes_section(case), messages_section(totals, {}, method)]
     return View(
         title=f"alpha = {alpha:g}",
         methods=[method],
         agents=[case.agent],
         method=method,
-        verdicts={method: _judged(coverage_verdict(method, [found], 1 - alpha), [case])},
+        verdicts={method: _judged(found, [case])},
         sections=about,
-        notes=[said.strip() for said in (_calibrated(case), _unanswered(case)) if said],
+        notes=case.notes,
     )
 
 
 @dataclass(frozen=True)
 class _Case:
-    """One agent's data at one level: its sets on its test points."""
+    """One agent's data at one level: its sets on its labelled test points.
+
+    ``calibrated`` says how many of them are like calibration points, as far as is known here;
+    ``unanswered`` that the threshold does not rest on the agent's data, where it does not.
+    """
 
     release: Release
     agent: str
@@ -258,7 +269,22 @@ class _Case:
     threshold: Floats
     calibration: Calibration | None
     calibrated: str
-    """Says how many test points are like calibration points, as far as is known here."""
+    unanswered: str
+
+    @property
+    def notes(self) -> list[str]:
+        """What is to be known of the test points, in sentences."""
+        return [said for said in (self.calibrated, self.unanswered) if said]
+
+    @property
+    def truth(self) -> Floats:
+        """The labels, which whoever read the outputs has found to be there."""
+        return np.asarray(self.test.labels)
+
+    @property
+    def size(self) -> str:
+        """What the size of a set is."""
+        return "labels in a set" if isinstance(self.sets, LabelSets) else "length of the interval"
 
 
 def _files(path: Path) -> list[Path]:
@@ -384,7 +410,7 @@ def _card(
         "",
         tone,
         word,
-        number(sent.threshold) if sent.threshold < inf else "infinite",
+        number(sent.threshold),
         "own threshold",
         _chance(sent.n, own_alpha),
         facts,
@@ -484,19 +510,11 @@ def _case(
     features = None if test.features is None else np.asarray(test.features, dtype=np.float64)
     group = test.groups if release.round.by == "group" else None
     threshold = agents_thresholds(release, agent, alpha, cal, features, group=group)
-    _, note = known_rows(release, agent, test, again)
-    return _Case(release, agent, alpha, test, sets, np.asarray(threshold), cal, note)
-
-
-def _calibrated(case: _Case) -> str:
-    """Say that test points are like calibration points, where any are."""
-    return f" {case.agent}: {case.calibrated}." if case.calibrated else ""
-
-
-def _unanswered(case: _Case) -> str:
-    """Say that the threshold does not rest on the agent's data, where it does not."""
-    note = unanswered_note(case.release, case.agent)
-    return f" {sentence(note)}" if note else ""
+    _, known = known_rows(release, agent, test, again)
+    calibrated = f"{agent}: {known}." if known else ""
+    unanswered = sentence(note) if (note := unanswered_note(release, agent)) else ""
+    own = np.asarray(threshold)
+    return _Case(release, agent, alpha, test, sets, own, cal, calibrated, unanswered)
 
 
 def _coverage(case: _Case) -> AgentCoverage:
@@ -508,8 +526,7 @@ def _coverage(case: _Case) -> AgentCoverage:
             "rate: leave the test points out and call release.measure_risk (agent predict prints "
             "it too)"
         )
-    found = metrics.measure(case.agent, case.sets, _truth(case))
-    record = next(a for a in release.agents if a.name == case.agent)
+    found = metrics.measure(case.agent, case.sets, case.truth)
     own = case.calibration
     points = () if own is None else (("calibration points", f"{own.n:,}"),)
     flat = np.unique(case.threshold).tolist()
@@ -527,26 +544,69 @@ def _coverage(case: _Case) -> AgentCoverage:
             ("empty sets", f"{found.empty:.1%}"),
             *points,
             ("threshold", threshold_range(flat, release.round.by)),
-            ("its answer", record.status),
+            ("its answer", release.record(case.agent).status),
         ),
         promise=(str(release.rounds), release.guarantee.in_words, release.assumption),
         infinite=inf in flat,
     )
 
 
-def _scores_section(case: _Case, method: str) -> Section:
+def _scores_section(case: _Case, scores: Floats) -> Section:
     """Return the agent's calibration scores with both thresholds."""
-    cal = case.calibration
-    scores = np.empty(0) if cal is None else cal.scores
     bars = metrics.histogram(scores)
     own = float(conformal_quantile(scores, case.alpha))
+    method = case.release.round.method.name
     released = [(method, float(q)) for q in np.unique(case.threshold)]
     return scores_section(
         {case.agent: (bars.edges, bars.people, own)}, {case.agent: released}, method
     )
 
 
-def _sizes_section(case: _Case, size: str) -> Section:
+def _classes_section(cases: Sequence[_Case]) -> list[Section]:
+    """Return the coverage of each class, where sets hold labels and two lines or more can be."""
+    rows, left = [], 0
+    for case in cases:
+        lines = _class_rates(case.sets, case.truth) if isinstance(case.sets, LabelSets) else []
+        left += len(lines[LINES:])
+        for name, rate in lines[:LINES] if len(lines) > 1 else ():
+            ends = f"{rate.low:.3f} to {rate.high:.3f}"
+            cells = (case.agent, name, f"{rate.n:,}", f"{rate.coverage:.3f}", ends)
+            rows.append(TableRow(cells, case.agent))
+    if not rows:
+        return []
+    said = "Each class has a threshold of its own."
+    if cases[0].release.round.by != "label":
+        said = (
+            "One threshold for all classes promises coverage over all of them together, so a hard "
+            "class may be covered less; a calibration by label has a threshold for each."
+        )
+    said += " Every line stands for at least ten people: smaller classes are merged."
+    if left:
+        said += f" Left out: {counted(left, 'line')} with higher coverage."
+    columns = ("agent", "class", "test points", "coverage", "exact 95 % interval")
+    table = Table("classes", "Coverage by class, lowest first", columns, rows)
+    return [Section("classes", "Classes", said, [table])]
+
+
+def _class_rates(sets: LabelSets, labels: Floats) -> list[tuple[str, metrics.Rate]]:
+    """Return the coverage of classes that occur, lowest first; no line has few people.
+
+    Classes with few are merged, with a larger one if need be: what the other lines leave of the
+    total then says nothing of fewer than ten people either.
+    """
+    few, n, hits, lines = [], 0, 0, []
+    for at, rate in sorted(enumerate(metrics.by_class(sets, labels)), key=lambda one: one[1].n):
+        if rate.n and (rate.n < FEWEST or 0 < n < FEWEST):
+            few.append(_named(sets, at))
+            n, hits = n + rate.n, hits + rate.hits
+        elif rate.n:
+            lines.append((_named(sets, at), rate))
+    if few:
+        lines.append((name_list(few), metrics.Rate(n=n, hits=hits)))
+    return sorted(lines, key=lambda line: line[1].coverage)
+
+
+def _sizes_section(case: _Case) -> Section:
     """Return how large the sets are, in steps that no single person stands in."""
     rows = [
         TableRow((said, f"{people:,}", f"{people / len(case.sets):.1%}"))
@@ -556,7 +616,7 @@ def _sizes_section(case: _Case, size: str) -> Section:
         "sizes",
         "How large the sets are",
         "Every line stands for at least ten people; smaller groups are merged.",
-        [Table("sizes", f"Sets by {size}", ("size", "people", "share"), rows)],
+        [Table("sizes", f"Sets by {case.size}", ("size", "people", "share"), rows)],
     )
 
 
@@ -581,9 +641,9 @@ def _groups(sets: LabelSets | Intervals) -> list[tuple[str, int]]:
 
 def _examples_section(case: _Case, most: int) -> Section:
     """Return single points, the hardest first, because their owner asked for them."""
-    truth = _truth(case)
-    hard = _hardness(case)
-    ids = case.test.ids
+    truth, ids = case.truth, case.test.ids
+    scored = calibration_of(case.release.round, case.test).scores
+    hard = scored if scored.ndim == 1 else scored.max(axis=1)
     method = case.release.round.method.name
     points = []
     for place, row in enumerate(np.argsort(-hard, kind="stable")[:most].tolist()):
@@ -605,12 +665,6 @@ def _examples_section(case: _Case, most: int) -> Section:
     )
 
 
-def _hardness(case: _Case) -> Floats:
-    """Return the scores of the test points at the truth."""
-    scored = calibration_of(case.release.round, case.test).scores
-    return scored if scored.ndim == 1 else scored.max(axis=1)
-
-
 def _example_set(method: str, sets: LabelSets | Intervals, row: int, truth: float) -> ExampleSet:
     """Return one set."""
     ends = sets[row]
@@ -628,8 +682,3 @@ def _named(sets: LabelSets | Intervals, truth: float) -> str:
     """Return a true label by its name, where it has one."""
     names = sets.classes if isinstance(sets, LabelSets) else ()
     return names[int(truth)] if names else number(truth)
-
-
-def _truth(case: _Case) -> Floats:
-    """Return the labels, which `_case` has found to be there."""
-    return np.asarray(case.test.labels)
