@@ -51,8 +51,11 @@ def check_arguments(function: Callable[..., Any], given: Mapping[str, object]) -
             raise InputError(_misfit(name, given[name], hint))
 
 
-class PlainSettings:
-    """A dataclass whose settings are Python's own values, whatever numbers it is given."""
+class CheckedSettings:
+    """A dataclass whose fields are Python's own values of the types that it declares.
+
+    Both are seen to before a ``__post_init__`` of the dataclass itself, which checks ranges.
+    """
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -60,15 +63,25 @@ class PlainSettings:
         if check is not None:
 
             @wraps(check)
-            def _plain_first(self: PlainSettings) -> None:
-                PlainSettings.__post_init__(self)
+            def _types_first(self: CheckedSettings) -> None:
+                CheckedSettings.__post_init__(self)
                 check(self)
 
-            cls.__post_init__ = _plain_first  # type: ignore[method-assign]  # what it does, and this
+            cls.__post_init__ = _types_first  # type: ignore[method-assign]  # what it does, and this
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            object.__setattr__(self, name, plain(value))
+        hints = _hints(type(self))  # type: ignore[arg-type]  # a class is hashable
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
+            value, hint = plain(getattr(self, field.name)), hints.get(field.name, Any)
+            if not fits(value, hint):
+                raise InputError(_misfit(field.name, value, hint))
+            object.__setattr__(self, field.name, value)
+
+
+def check_least(value: int | None, least: int, what: str) -> None:
+    """Refuse an integer setting that is too small; None is none."""
+    if value is not None and value < least:
+        raise InputError(f"{what} must be an integer of at least {least}, got {value!r}")
 
 
 def plain(value: Any) -> Any:
@@ -97,14 +110,6 @@ def _is_column(value: object) -> bool:
     return getattr(value, "ndim", 0) == 1 and hasattr(value, "tolist")
 
 
-def check_fields(thing: Any) -> None:
-    """Refuse a dataclass whose fields are not of the types that it declares."""
-    hints = _hints(type(thing))  # type: ignore[arg-type]  # a class is hashable
-    for field in dataclasses.fields(thing):
-        if not fits(value := getattr(thing, field.name), hints[field.name]):
-            raise InputError(_misfit(field.name, value, hints[field.name]))
-
-
 def _misfit(name: str, value: object, hint: Any) -> str:
     """Say what an argument must be and what came; of a dict, which of its entries is wrong."""
     for part in (hint, *get_args(hint)):
@@ -118,7 +123,7 @@ def _misfit(name: str, value: object, hint: Any) -> str:
     return f"{name} must be {words(hint)}, got {shown(value)}"
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def _hints(function: Any) -> dict[str, Any]:
     """Return the types of the arguments that `check_arguments` looks at."""
     hints = get_type_hints(function)

@@ -409,9 +409,13 @@ def test_an_empty_question_is_refused_outside_the_dialogue_and_spends_no_budget(
         counts.answer(encode(Ask("r1", 17, (None,))))
 
 
-@pytest.mark.parametrize("share", ["a", None, [1], True, 0, 1.5, float("nan")])
-def test_a_limit_is_a_share(share):
-    with pytest.raises(InputError, match="share must be above 0 and at most 1"):
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [(share, "a number, got") for share in ("a", None, [1], True)]
+    + [(share, "above 0 and at most 1") for share in (0, 1.5, float("nan"))],
+)
+def test_a_limit_is_a_share(share, said):
+    with pytest.raises(InputError, match=f"share must be {said}"):
         DisclosureLimit(share)
 
 

@@ -311,10 +311,10 @@ def test_labels_are_needed():
 @pytest.mark.parametrize(
     ("setting", "words"),
     [
-        ({"target": "others"}, "target must be 'own', 'mixture' or one number per label"),
+        ({"target": "others"}, "target must be 'own', 'mixture' or one number per class"),
         ({"target": (0.5, -0.5)}, "target must hold finite numbers of at least 0"),
         ({"target": (0.0, 0.0)}, "not all 0"),
-        ({"solver": "newton"}, "solver must be 'rounds' or 'exact'"),
+        ({"solver": "newton"}, "solver must be one of rounds, exact, got 'newton'"),
         ({"solver": "exact", "noise": 1.0}, "noise needs solver='rounds'"),
         ({"solver": "exact", "count_noise": 1.0}, "noise needs solver='rounds'"),
         ({"start": 2.0}, "start must lie between 0 and 1"),

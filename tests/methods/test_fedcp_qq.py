@@ -196,9 +196,9 @@ def test_it_is_one_of_the_local_values(agents: dict, alpha: float) -> None:
         ({"selection": "joint"}, "common_n must be given with selection='joint'"),
         ({"common_n": 10}, "common_n must be given with selection='joint', and only there"),
         ({"selection": "joint", "common_n": 0}, "common_n must be an integer of at least 1"),
-        ({"selection": "joint", "common_n": True}, "common_n must be an integer of at least 1"),
+        ({"selection": "joint", "common_n": True}, "common_n must be an integer or none, got True"),
         ({"delta": 1.0}, "delta must be strictly between 0 and 1"),
-        ({"delta": "x"}, "delta must be strictly between 0 and 1"),
+        ({"delta": "x"}, "delta must be a number or none, got 'x'"),
     ],
 )
 def test_settings_that_cannot_be(given_settings: dict, match: str) -> None:

@@ -40,7 +40,7 @@ def test_an_empty_agent_has_no_finite_threshold() -> None:
 
 
 def test_clip_is_refused() -> None:
-    with pytest.raises(InputError, match="overflow must be 'propagate' or 'exclude'"):
+    with pytest.raises(InputError, match="overflow must be one of propagate, exclude, got 'clip'"):
         MaxCP(overflow="clip")
 
 

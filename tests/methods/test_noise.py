@@ -14,7 +14,6 @@ from scipy import stats
 from fedwqcp.errors import InputError
 from fedwqcp.methods._noise import (
     Mechanism,
-    check_private,
     count_bins,
     draw_by_cost,
     edges_of,
@@ -23,6 +22,7 @@ from fedwqcp.methods._noise import (
     noised_size,
     size_margin,
 )
+from fedwqcp.methods.private_fedwq_cp import PrivateFedWQCP
 
 EXAMPLE = {"epsilon": 1.0, "bins": 1000, "gamma": 0.1, "failure": 0.01}
 RARE = 1e-6
@@ -236,8 +236,9 @@ def test_a_stated_range_ends_with_infinity():
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"epsilons": {"epsilon": 0.0}}, "epsilon: must be a number from 1e-06"),
-        ({"epsilons": {"epsilon": inf}}, "epsilon: must be a number from 1e-06"),
+        ({"epsilon": 0.0}, "epsilon: must be a number from 1e-06"),
+        ({"epsilon": inf}, "epsilon: must be a number from 1e-06"),
+        ({"size_epsilon": -1.0}, "size_epsilon: must be a number from 1e-06"),
         ({"bins": 1}, "bins: must be"),
         ({"gamma": 1.0}, "gamma must be"),
         ({"bounds": (1.0, 0.0)}, "bounds must be two finite numbers"),
@@ -246,10 +247,8 @@ def test_a_stated_range_ends_with_infinity():
     ],
 )
 def test_settings_without_a_meaning_are_refused(change, says):
-    good = {"epsilons": {"epsilon": 1.0}, "bins": 10, "gamma": 0.1, "bounds": None}
-    check_private(**good)
     with pytest.raises(InputError, match=says):
-        check_private(**{**good, **change})
+        PrivateFedWQCP(**change)
 
 
 DISTRIBUTIONS = {

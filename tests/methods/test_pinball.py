@@ -11,11 +11,12 @@ from fedwqcp.errors import InputError
 from fedwqcp.methods._pinball import (
     SmoothedPinball,
     Step,
-    check_descent,
     descend,
     federated_quantiles,
     moreau_gradient,
 )
+from fedwqcp.methods.cphet import CPhet
+from fedwqcp.methods.dp_fedcp import DPFedCP
 from fedwqcp.wire.messages import Begin
 
 numbers = st.floats(-5, 5)
@@ -138,16 +139,23 @@ def test_step_refuses_what_no_descent_gives(bad):
 
 
 @pytest.mark.parametrize(
-    ("counts", "sizes", "noises", "average", "words"),
+    ("settings", "words"),
     [
-        ({"rounds": 0}, {}, {}, "last", "rounds: must be an integer from 1 to 100000, got 0"),
-        ({"rounds": True}, {}, {}, "last", "rounds: must be an integer"),
-        ({}, {"step_size": 0.0}, {}, "last", "step_size must be a positive number"),
-        ({}, {"smoothing": np.inf}, {}, "last", "smoothing must be a positive number"),
-        ({}, {}, {"noise": -1.0}, "last", "noise: must be a number from 0 to"),
-        ({}, {}, {}, "first", "average must be one of last, half, all, got 'first'"),
+        ({"rounds": 0}, "rounds: must be an integer from 1 to 100000, got 0"),
+        ({"rounds": True}, "rounds must be an integer, got True"),
+        ({"local_steps": 0}, "local_steps: must be an integer from 1 to 100000, got 0"),
+        ({"step_size": 0.0}, "step_size must be a positive number"),
+        ({"smoothing": np.inf}, "smoothing must be a positive number"),
+        ({"average": "first"}, "average must be one of last, half, all, got 'first'"),
     ],
 )
-def test_settings_are_checked(counts, sizes, noises, average, words):
+@pytest.mark.parametrize("method", [DPFedCP, CPhet])
+def test_settings_are_checked(method, settings, words):
     with pytest.raises(InputError, match=words):
-        check_descent(counts, sizes, noises, average)
+        method(**settings)
+
+
+@pytest.mark.parametrize("noise", ["noise", "count_noise"])
+def test_noise_is_checked(noise):
+    with pytest.raises(InputError, match=f"{noise}: must be a number from 0 to"):
+        DPFedCP(**{noise: -1.0})

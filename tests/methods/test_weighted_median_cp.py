@@ -179,7 +179,10 @@ def test_a_given_cap_counts_no_more() -> None:
     assert capped([], cap=None) == []
 
 
-@pytest.mark.parametrize("cap", [0, -1, True, 2.5])
-def test_caps_that_cannot_be(cap: object) -> None:
-    with pytest.raises(InputError, match="cap must be an integer of at least 1, or none"):
+@pytest.mark.parametrize(
+    ("cap", "said"),
+    [(0, "of at least 1, got 0"), (-1, "of at least 1"), (True, "or none"), (2.5, "or none")],
+)
+def test_caps_that_cannot_be(cap: object, said: str) -> None:
+    with pytest.raises(InputError, match=f"cap must be an integer {said}"):
         WeightedMedianCP(cap=cap)

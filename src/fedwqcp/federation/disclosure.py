@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from fedwqcp._validation import PlainSettings
+from fedwqcp._validation import CheckedSettings, check_least
 from fedwqcp.errors import InputError
 from fedwqcp.federation.plan import Plan, part_of
 from fedwqcp.methods import Calibration
 
 
 @dataclass(frozen=True)
-class DisclosureLimit(PlainSettings):
+class DisclosureLimit(CheckedSettings):
     """How much of its own data an agent tells in one round, whatever the round asks for.
 
     Parameters
@@ -41,10 +41,9 @@ class DisclosureLimit(PlainSettings):
     min_class: int = 10
 
     def __post_init__(self) -> None:
-        if type(self.share) not in (int, float) or not 0 < self.share <= 1:
+        if not 0 < self.share <= 1:
             raise InputError(f"share must be above 0 and at most 1, got {self.share!r}")
-        if type(self.min_class) is not int or self.min_class < 1:
-            raise InputError(f"min_class must be an integer of at least 1, got {self.min_class!r}")
+        check_least(self.min_class, 1, "min_class")
 
     def scores_of(self, size: int) -> int:
         """Return how many scores of a sample of this size may become known."""

@@ -18,9 +18,9 @@ import numpy.typing as npt
 from numpy.random import Generator as Random
 
 from fedwqcp._validation import (
+    CheckedSettings,
     Floats,
     Labels,
-    PlainSettings,
     Texts,
     as_class_labels,
     as_floats,
@@ -36,6 +36,7 @@ from fedwqcp.errors import InputError, UnfitAnswerError
 from fedwqcp.quantile import Overflow, conformal_rank
 from fedwqcp.registry import settings_of
 from fedwqcp.wire.messages import (
+    TARGETS,
     Begin,
     LocalQuantile,
     Outcome,
@@ -284,7 +285,7 @@ class Terms:
     high: float = inf
 
 
-class Method(PlainSettings, ABC, Generic[S]):
+class Method(CheckedSettings, ABC, Generic[S]):
     """A way to agree on thresholds, in any number of rounds. A frozen dataclass of its settings."""
 
     summaries: ClassVar[tuple[type[Summary], ...]]
@@ -750,6 +751,17 @@ def summed(values: Floats) -> Floats:
     Shapes: values (M, ...) -> (...).
     """
     return np.asarray(np.sort(values, axis=0).sum(axis=0))
+
+
+def check_label_target(target: Target) -> None:
+    """Refuse a target that is neither a known word nor a distribution of labels."""
+    if isinstance(target, str):
+        if target not in TARGETS:
+            raise InputError(
+                f"target must be 'own', 'mixture' or one number per class, got {target!r}"
+            )
+    elif not all(x >= 0 for x in target) or not 0 < sum(target) < inf:
+        raise InputError("target must hold finite numbers of at least 0, not all 0")
 
 
 def check_asked(question: Question, kinds: tuple[type[Question], ...]) -> None:

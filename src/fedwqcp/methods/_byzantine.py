@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from fedwqcp.errors import InputError, QuorumError
+from fedwqcp.errors import QuorumError
 from fedwqcp.wire.messages import SharedThreshold, check_size
 
 
@@ -47,12 +47,6 @@ def capped(sizes: Sequence[int], cap: int | None) -> list[int]:
     return [min(n, most) for n in sizes]
 
 
-def check_cap(cap: int | None) -> None:
-    """Refuse a cap that is no size."""
-    if cap is not None and (isinstance(cap, bool) or not isinstance(cap, int) or cap < 1):
-        raise InputError(f"cap must be an integer of at least 1, or none, got {cap!r}")
-
-
 def fewer_than_half(weights: Sequence[int]) -> int:
     """Return the most agents of whom any choice holds less than half of the weight.
 
@@ -63,14 +57,6 @@ def fewer_than_half(weights: Sequence[int]) -> int:
     """
     heaviest = accumulate(sorted(weights, reverse=True))
     return sum(2 * together < sum(weights) for together in heaviest)
-
-
-def check_byzantine(byzantine: int | None) -> None:
-    """Refuse what is no number of Byzantine agents."""
-    if byzantine is not None and (
-        isinstance(byzantine, bool) or not isinstance(byzantine, int) or byzantine < 0
-    ):
-        raise InputError(f"byzantine must be an integer of at least 0, or none, got {byzantine!r}")
 
 
 def check_withstands(byzantine: int | None, withstands: int, left: int, answers: int) -> None:

@@ -31,8 +31,6 @@ import numpy.typing as npt
 from numpy.random import Generator as Random
 
 from fedwqcp._validation import Floats
-from fedwqcp.errors import InputError
-from fedwqcp.wire.limits import BINS, EPSILON
 
 PRECISION = Context(prec=60)
 """Digits of costs and their exponentials."""
@@ -128,27 +126,6 @@ def count_bins(scores: Floats, edges: Floats) -> npt.NDArray[np.int64]:
     Shapes: scores (n,), edges (m,) -> (m,).
     """
     return np.bincount(np.searchsorted(edges, scores), minlength=len(edges)).astype(np.int64)
-
-
-def check_private(
-    epsilons: dict[str, float], bins: int, gamma: float, bounds: Sequence[float] | None
-) -> None:
-    """Refuse settings under which nothing would be private, or nothing proved."""
-    for name, value in epsilons.items():
-        check_epsilon(value, name)
-    BINS.whole(bins, "bins")
-    if not 0 < gamma < 1:
-        raise InputError(f"gamma must be strictly between 0 and 1, got {gamma!r}")
-    if bounds is not None and not (len(bounds) == 2 and -inf < bounds[0] < bounds[1] < inf):
-        raise InputError(
-            "bounds must be two finite numbers, the smaller first, chosen without looking at the "
-            f"data, got {bounds!r}"
-        )
-
-
-def check_epsilon(value: float, what: str) -> None:
-    """Refuse an epsilon under which nothing would be private, or nothing useful."""
-    EPSILON.number(value, what)
 
 
 def noised_size(n: int, epsilon: float, rng: Random) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf, sqrt
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.random import Generator as Random
@@ -18,7 +18,7 @@ from numpy.random import Generator as Random
 from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError
 from fedwqcp.methods._base import Exchange, PerAgentQuestions, of_kind, stacked, summed
-from fedwqcp.wire.limits import LOCAL_STEPS, NOISE, NUMBER, ROUNDS
+from fedwqcp.wire.limits import LOCAL_STEPS, NUMBER, ROUNDS
 from fedwqcp.wire.messages import Question, Summary
 
 Average: TypeAlias = Literal["last", "half", "all"]
@@ -175,16 +175,10 @@ def federated_quantiles(
     return np.asarray(np.mean(means[rounds // 2 if average == "half" else 0 :], axis=0))
 
 
-def check_descent(
-    counts: dict[str, int], sizes: dict[str, float], noises: dict[str, float], average: str
-) -> None:
+def check_descent(rounds: int, local_steps: int, step_size: float, smoothing: float) -> None:
     """Refuse settings of the descent that cannot be meant."""
-    for name, count in counts.items():
-        (LOCAL_STEPS if name == "local_steps" else ROUNDS).whole(count, name)
-    for name, size in sizes.items():
+    ROUNDS.whole(rounds, "rounds")
+    LOCAL_STEPS.whole(local_steps, "local_steps")
+    for name, size in (("step_size", step_size), ("smoothing", smoothing)):
         if not 0 < size < inf:
             raise InputError(f"{name} must be a positive number, got {size!r}")
-    for name, noise in noises.items():
-        NOISE.number(noise, name)
-    if average not in get_args(Average):
-        raise InputError(f"average must be one of {', '.join(get_args(Average))}, got {average!r}")

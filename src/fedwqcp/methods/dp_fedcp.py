@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import ceil, isfinite
+from math import ceil
 from typing import Any, Literal
 
 import numpy as np
 from numpy.random import Generator as Random
 
-from fedwqcp._validation import Bools, Floats, Labels
+from fedwqcp._validation import Bools, Floats, Labels, check_least
 from fedwqcp.errors import InputError
 from fedwqcp.methods._base import (
     Calibration,
@@ -24,6 +24,7 @@ from fedwqcp.methods._base import (
     PerAgentQuestions,
     Terms,
     check_asked,
+    check_label_target,
     check_probes,
     expect,
     of_kind,
@@ -445,28 +446,15 @@ class DPFedCP(Method[Summary]):
     )
 
     def __post_init__(self) -> None:
-        if isinstance(self.target, str) and self.target not in ("own", "mixture"):
-            raise InputError(
-                f"target must be 'own', 'mixture' or one number per label, got {self.target!r}"
-            )
-        if not isinstance(self.target, str):
-            p = self.target
-            if not all(isfinite(x) and x >= 0 for x in p) or not sum(p) > 0:
-                raise InputError("target must hold finite numbers of at least 0, not all 0")
-        if self.solver not in ("rounds", "exact"):
-            raise InputError(f"solver must be 'rounds' or 'exact', got {self.solver!r}")
+        check_label_target(self.target)
         if self.solver == "exact" and (self.noise or self.count_noise):
             raise InputError("solver 'exact' asks for exact counts: noise needs solver='rounds'")
         if self.start is not None and not 0 <= self.start <= 1:
             raise InputError(f"start must lie between 0 and 1, got {self.start!r}")
-        check_descent(
-            {"rounds": self.rounds, "local_steps": self.local_steps},
-            {"step_size": self.step_size, "smoothing": self.smoothing},
-            {"noise": self.noise, "count_noise": self.count_noise},
-            self.average,
-        )
-        if isinstance(self.seed, bool) or self.seed < 0:
-            raise InputError(f"seed must be an integer of at least 0, got {self.seed!r}")
+        check_descent(self.rounds, self.local_steps, self.step_size, self.smoothing)
+        NOISE.number(self.noise, "noise")
+        NOISE.number(self.count_noise, "count_noise")
+        check_least(self.seed, 0, "seed")
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         del alpha

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.random import Generator as Random
 
-from fedwqcp._validation import Floats
+from fedwqcp._validation import Floats, check_least
 from fedwqcp.errors import InputError
 from fedwqcp.methods._averages import ADDS, AtLeast, mean_threshold, weighted_mean
 from fedwqcp.methods._base import (
@@ -38,7 +38,7 @@ from fedwqcp.methods._sketches import (
     tdigest_sketch,
 )
 from fedwqcp.quantile import conformal_quantile, conformal_rank
-from fedwqcp.wire.limits import POINTS, SIZE
+from fedwqcp.wire.limits import POINTS
 from fedwqcp.wire.messages import (
     Begin,
     LocalQuantile,
@@ -155,16 +155,10 @@ class FCP(SummedCounts, Method[Summary]):
     outcomes = (SharedThreshold, SharedThresholdWithin, AtLeast)
 
     def __post_init__(self) -> None:
-        if self.sketch not in get_args(Sketch):
-            raise InputError(
-                f"sketch must be one of {', '.join(get_args(Sketch))}, got {self.sketch!r}"
-            )
         POINTS.whole(self.points, "points")
         POINTS.whole(self.probes, "probes")
-        if type(self.min_gap) is not int or not 2 <= self.min_gap <= SIZE.most:
-            raise InputError(f"min_gap must be an integer of at least 2, got {self.min_gap!r}")
-        if type(self.count_gap) is not int or not 1 <= self.count_gap <= SIZE.most:
-            raise InputError(f"count_gap must be an integer of at least 1, got {self.count_gap!r}")
+        check_least(self.min_gap, 2, "min_gap")
+        check_least(self.count_gap, 1, "count_gap")
         if self.floor and self.sketch in ("kll", "tdigest"):
             raise InputError(
                 "floor needs sketch='bisection', 'order' or 'exact', which tell the threshold of "

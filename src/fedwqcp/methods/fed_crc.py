@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import inf, isfinite
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
 import numpy as np
 
-from fedwqcp._validation import Floats
+from fedwqcp._validation import Floats, check_least
 from fedwqcp.errors import InputError
 from fedwqcp.methods._base import Calibration, Disclosure, OneShot, stacked, summed
 from fedwqcp.methods._sketches import sketch_size
@@ -150,14 +150,10 @@ class FedCRC(OneShot[LossCurve]):
     controls_risk = True
 
     def __post_init__(self) -> None:
-        if self.correction not in get_args(Correction):
-            known = ", ".join(get_args(Correction))
-            raise InputError(f"correction must be one of {known}, got {self.correction!r}")
         if not 0 <= self.n0 < inf:
             raise InputError(f"n0 must be a finite number of at least 0, got {self.n0!r}")
         POINTS.whole(self.points, "points")
-        if type(self.min_gap) is not int or self.min_gap < 1:
-            raise InputError(f"min_gap must be an integer of at least 1, got {self.min_gap!r}")
+        check_least(self.min_gap, 1, "min_gap")
         if len(self.bounds) != 2 or not all(map(isfinite, self.bounds)):
             raise InputError(f"bounds must be two finite numbers, got {self.bounds}")
         if not self.bounds[0] < self.bounds[1]:

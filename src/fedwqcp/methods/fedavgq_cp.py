@@ -9,7 +9,7 @@ from math import inf
 from fedwqcp.methods._averages import weighted_mean
 from fedwqcp.methods._base import Calibration, OneShot
 from fedwqcp.methods._sums import SummedMean
-from fedwqcp.quantile import Overflow, check_overflow, conformal_quantile
+from fedwqcp.quantile import Overflow, conformal_quantile
 from fedwqcp.wire.messages import LocalQuantile, SharedThreshold, SharedThresholdWithin
 from fedwqcp.wire.release import NO_GUARANTEE
 
@@ -62,9 +62,6 @@ class FedAvgQCP(SummedMean, OneShot[LocalQuantile]):
         "none in finite samples: the mean of local thresholds is a heuristic; "
         "it lies between the extreme local thresholds"
     )
-
-    def __post_init__(self) -> None:
-        check_overflow(self.overflow)
 
     def summarize(self, cal: Calibration, alpha: float) -> LocalQuantile:
         return LocalQuantile(conformal_quantile(cal.scores, alpha, self.overflow), cal.n)

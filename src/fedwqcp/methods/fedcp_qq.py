@@ -16,13 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from numpy.random import Generator as Random
 
-from fedwqcp._validation import Floats
+from fedwqcp._validation import Floats, check_least
 from fedwqcp.errors import InputError, UnfitAnswerError
 from fedwqcp.methods._base import Calibration, Disclosure, Exchange, Method, of_kind
 from fedwqcp.quantile import conformal_rank, exact_level, order_statistic
@@ -206,18 +206,13 @@ class FedCPQQ(Method[Summary]):
     outcomes = (QuantileOfQuantiles,)
 
     def __post_init__(self) -> None:
-        if self.selection not in get_args(Selection):
-            raise InputError(
-                f"selection must be one of {', '.join(get_args(Selection))}, got {self.selection!r}"
-            )
         if (self.selection == "joint") != (self.common_n is not None):
             raise InputError(
                 "common_n must be given with selection='joint', and only there, "
                 f"got {self.common_n!r} with {self.selection!r}"
             )
-        if self.common_n is not None and (isinstance(self.common_n, bool) or self.common_n < 1):
-            raise InputError(f"common_n must be an integer of at least 1, got {self.common_n!r}")
-        if self.delta is not None and not (isinstance(self.delta, float) and 0 < self.delta < 1):
+        check_least(self.common_n, 1, "common_n")
+        if self.delta is not None and not 0 < self.delta < 1:
             raise InputError(f"delta must be strictly between 0 and 1, got {self.delta!r}")
 
     @property

@@ -15,7 +15,6 @@ from fedwqcp.methods._base import Calibration, Disclosure, OneShot, Terms, one_s
 from fedwqcp.methods._sums import SummedMean
 from fedwqcp.quantile import (
     Overflow,
-    check_overflow,
     conformal_quantile,
     conformal_rank,
     tail_ranks,
@@ -90,8 +89,7 @@ class FedWQCP(SummedMean, OneShot[LocalQuantile]):
     )
 
     def __post_init__(self) -> None:
-        check_overflow(self.overflow)
-        if type(self.tail) is not int or not 0 <= self.tail <= MOST_TAIL:
+        if not 0 <= self.tail <= MOST_TAIL:
             raise InputError(f"tail must be an integer from 0 to {MOST_TAIL}, got {self.tail!r}")
 
     @property

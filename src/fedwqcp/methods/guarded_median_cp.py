@@ -8,12 +8,11 @@ from typing import cast
 
 import numpy as np
 
-from fedwqcp._validation import Floats
+from fedwqcp._validation import Floats, check_least
 from fedwqcp.errors import InputError
 from fedwqcp.methods._base import Calibration, OneShot, own_data
-from fedwqcp.methods._byzantine import check_cap
 from fedwqcp.methods.weighted_median_cp import WeightedMedianCP
-from fedwqcp.quantile import Overflow, check_overflow, conformal_quantile
+from fedwqcp.quantile import Overflow, conformal_quantile
 from fedwqcp.wire.messages import LocalQuantile, Outcome, check_score
 from fedwqcp.wire.release import NO_GUARANTEE, Guarantee
 
@@ -113,11 +112,9 @@ class GuardedMedianCP(OneShot[LocalQuantile]):
         return Guarantee("marginal-agent", "finite-sample")
 
     def __post_init__(self) -> None:
-        number = isinstance(self.slack, int | float) and not isinstance(self.slack, bool)
-        if not number or not 0 <= self.slack < 1:
+        if not 0 <= self.slack < 1:
             raise InputError(f"slack must be from 0 to below 1, got {self.slack!r}")
-        check_cap(self.cap)
-        check_overflow(self.overflow)
+        check_least(self.cap, 1, "cap")
 
     @property
     def overflow_note(self) -> str:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from math import inf
 from typing import Literal
 
-from fedwqcp.errors import InputError
 from fedwqcp.methods._base import Calibration, OneShot
 from fedwqcp.quantile import conformal_quantile
 from fedwqcp.wire.messages import LocalQuantile, SharedThreshold
@@ -60,13 +59,6 @@ class MaxCP(OneShot[LocalQuantile]):
 
     summaries = (LocalQuantile,)
     guarantee = Guarantee("multi-distribution", "finite-sample")
-
-    def __post_init__(self) -> None:
-        if self.overflow not in ("propagate", "exclude"):
-            raise InputError(
-                "overflow must be 'propagate' or 'exclude', since the largest of too few scores "
-                f"covers too little, got {self.overflow!r}"
-            )
 
     @property
     def assumption(self) -> str:

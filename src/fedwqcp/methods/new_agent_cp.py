@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.random import Generator as Random
 
+from fedwqcp._validation import check_least
 from fedwqcp.errors import InputError, OutOfRangeError
 from fedwqcp.methods._base import (
     Calibration,
@@ -124,20 +125,11 @@ class NewAgentCP(Summed, Method[Summary]):
     outcomes = (SharedThreshold, SharedThresholdWithin)
 
     def __post_init__(self) -> None:
-        for name, known in (
-            ("form", ("marginal", "confident")),
-            ("sketch", ("order", "bisection")),
-        ):
-            if getattr(self, name) not in known:
-                raise InputError(
-                    f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}"
-                )
-        if not isinstance(self.delta, float) or not 0 < self.delta < 1:
+        if not 0 < self.delta < 1:
             raise InputError(f"delta must be strictly between 0 and 1, got {self.delta!r}")
         POINTS.whole(self.points, "points")
         POINTS.whole(self.probes, "probes")
-        if type(self.min_gap) is not int or self.min_gap < 2:
-            raise InputError(f"min_gap must be an integer of at least 2, got {self.min_gap!r}")
+        check_least(self.min_gap, 2, "min_gap")
 
     @property
     def guarantee(self) -> Guarantee:

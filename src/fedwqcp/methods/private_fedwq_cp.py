@@ -23,8 +23,6 @@ from fedwqcp.methods._base import (
 from fedwqcp.methods._byzantine import RobustSharedThreshold
 from fedwqcp.methods._noise import (
     Form,
-    check_epsilon,
-    check_private,
     count_bins,
     edges_of,
     mechanism,
@@ -32,7 +30,8 @@ from fedwqcp.methods._noise import (
     size_margin,
 )
 from fedwqcp.methods._sums import SummedMean
-from fedwqcp.quantile import Overflow, check_overflow
+from fedwqcp.quantile import Overflow
+from fedwqcp.wire.limits import BINS, EPSILON
 from fedwqcp.wire.messages import (
     Begin,
     LocalQuantile,
@@ -68,9 +67,9 @@ class PrivateQuantile(LocalQuantile):
 
     def __post_init__(self) -> None:
         LocalQuantile.__post_init__(self)
-        check_epsilon(self.epsilon, "epsilon")
+        EPSILON.number(self.epsilon, "epsilon")
         if self.size_epsilon:
-            check_epsilon(self.size_epsilon, "size_epsilon")
+            EPSILON.number(self.size_epsilon, "size_epsilon")
         if not self.size_epsilon < self.epsilon:
             raise InputError("must be above size_epsilon", field="epsilon")
         if self.unit != (ADDED if self.size_epsilon else REPLACED):
@@ -168,11 +167,18 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
     )
 
     def __post_init__(self) -> None:
-        sized = {"size_epsilon": self.size_epsilon} if self.size_epsilon else {}
-        check_private({"epsilon": self.epsilon, **sized}, self.bins, self.gamma, self.bounds)
-        if self.form not in ("published", "tight"):
-            raise InputError(f"form must be 'published' or 'tight', got {self.form!r}")
-        check_overflow(self.overflow)
+        EPSILON.number(self.epsilon, "epsilon")
+        if self.size_epsilon:
+            EPSILON.number(self.size_epsilon, "size_epsilon")
+        BINS.whole(self.bins, "bins")
+        if not 0 < self.gamma < 1:
+            raise InputError(f"gamma must be strictly between 0 and 1, got {self.gamma!r}")
+        bounds = self.bounds
+        if bounds is not None and not (len(bounds) == 2 and -inf < bounds[0] < bounds[1] < inf):
+            raise InputError(
+                "bounds must be two finite numbers, the smaller first, chosen without looking at "
+                f"the data, got {bounds!r}"
+            )
         self._rule()
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator as Random
 
-from fedwqcp._validation import Floats
+from fedwqcp._validation import Floats, check_least
 from fedwqcp.errors import InputError
 from fedwqcp.methods._base import (
     Calibration,
@@ -27,7 +27,7 @@ from fedwqcp.methods._base import (
     of_kind,
     stacked,
 )
-from fedwqcp.methods._byzantine import capped, check_byzantine, check_cap, check_withstands
+from fedwqcp.methods._byzantine import capped, check_withstands
 from fedwqcp.methods._search import CountAt, CountClaims, Counts, ScoreBracket
 from fedwqcp.quantile import conformal_rank, exact_level, order_statistic
 from fedwqcp.wire.limits import BINS, POINTS
@@ -185,12 +185,11 @@ class RobFCP(Method[Summary]):
     )
 
     def __post_init__(self) -> None:
-        check_byzantine(self.byzantine)
-        check_cap(self.cap)
+        check_least(self.byzantine, 0, "byzantine")
+        check_least(self.cap, 1, "cap")
         BINS.whole(self.bins, "bins")
         POINTS.whole(self.probes, "probes")
-        if self.bins < 3:
-            raise InputError(f"bins must be an integer of at least 3, got {self.bins!r}")
+        check_least(self.bins, 3, "bins")
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         del alpha

@@ -10,7 +10,7 @@ from numpy.random import Generator as Random
 from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError
 from fedwqcp.methods._base import Calibration, Disclosure, Exchange, Method, own_data
-from fedwqcp.quantile import Overflow, check_overflow, conformal_quantile
+from fedwqcp.quantile import Overflow, conformal_quantile
 from fedwqcp.wire.messages import Local, Outcome, Question, Summary
 from fedwqcp.wire.release import NO_GUARANTEE, Guarantee
 
@@ -62,9 +62,6 @@ class SplitCP(Method[Summary]):
         if self.overflow == "clip":
             return NO_GUARANTEE
         return Guarantee("marginal-agent", "finite-sample")
-
-    def __post_init__(self) -> None:
-        check_overflow(self.overflow)
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         del cal, alpha, steps

@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
+from fedwqcp._validation import check_least
 from fedwqcp.methods._averages import weighted_mean
 from fedwqcp.methods._base import Calibration, OneShot
 from fedwqcp.methods._byzantine import (
     RobustSharedThreshold,
     capped,
-    check_byzantine,
-    check_cap,
     check_withstands,
 )
-from fedwqcp.quantile import Overflow, check_overflow, conformal_quantile
+from fedwqcp.quantile import Overflow, conformal_quantile
 from fedwqcp.wire.messages import LocalQuantile
 from fedwqcp.wire.release import NO_GUARANTEE
 
@@ -86,9 +85,8 @@ class TrimmedMeanCP(OneShot[LocalQuantile]):
     )
 
     def __post_init__(self) -> None:
-        check_overflow(self.overflow)
-        check_cap(self.cap)
-        check_byzantine(self.byzantine)
+        check_least(self.cap, 1, "cap")
+        check_least(self.byzantine, 0, "byzantine")
 
     def summarize(self, cal: Calibration, alpha: float) -> LocalQuantile:
         return LocalQuantile(conformal_quantile(cal.scores, alpha, self.overflow), cal.n)

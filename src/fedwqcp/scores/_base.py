@@ -16,15 +16,14 @@ import numpy.typing as npt
 
 from fedwqcp._validation import (
     Bools,
+    CheckedSettings,
     Floats,
     Labels,
-    PlainSettings,
     Probabilities,
     as_floats,
     as_labels,
     as_probabilities,
     as_uniforms,
-    check_fields,
     shown,
 )
 from fedwqcp.errors import InputError
@@ -41,11 +40,8 @@ from fedwqcp.kernels.numpy import (
 from fedwqcp.sets import Intervals, LabelSets
 
 
-class Score(PlainSettings, ABC):
+class Score(CheckedSettings, ABC):
     """A nonconformity score; larger is stranger. A frozen dataclass of its settings."""
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @property
     def columns(self) -> int:

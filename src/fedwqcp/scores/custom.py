@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
-from fedwqcp.errors import InputError
+from fedwqcp._validation import check_least
 from fedwqcp.scores._base import Score
 
 
@@ -22,9 +22,7 @@ class Custom(Score):
     columns: int = 1
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.columns < 1:
-            raise InputError(f"columns must be at least 1, got {self.columns}")
+        check_least(self.columns, 1, "columns")
 
     def bounds(self, n_classes: int | None = None) -> tuple[float, float]:
         del n_classes  # nothing is known of the score

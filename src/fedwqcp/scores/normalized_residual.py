@@ -43,7 +43,6 @@ class NormalizedResidual(IntervalScore):
     floor: float = 1e-8
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if not 0 < self.floor < inf:
             raise InputError(f"floor must be a positive number, got {self.floor!r}")
 

@@ -7,8 +7,7 @@ from math import inf
 
 import numpy as np
 
-from fedwqcp._validation import Floats
-from fedwqcp.errors import InputError
+from fedwqcp._validation import Floats, check_least
 from fedwqcp.kernels import Ranked
 from fedwqcp.scores._base import RankedScore, check_penalty
 
@@ -44,10 +43,8 @@ class RAPS(RankedScore):
     randomized: bool = True
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         check_penalty(self.penalty)
-        if self.k_reg < 0:
-            raise InputError(f"k_reg must be an integer of at least 0, got {self.k_reg!r}")
+        check_least(self.k_reg, 0, "k_reg")
 
     def bounds(self, n_classes: int | None = None) -> tuple[float, float]:
         if not self.penalty:

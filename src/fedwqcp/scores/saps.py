@@ -41,7 +41,6 @@ class SAPS(RankedScore):
     randomized: bool = True
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         check_penalty(self.penalty)
 
     def bounds(self, n_classes: int | None = None) -> tuple[float, float]:

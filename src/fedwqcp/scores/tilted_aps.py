@@ -49,7 +49,6 @@ class TiltedAPS(LabelScore):
     randomized: bool = True
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if not 0 <= self.tilt <= 1:
             raise InputError(f"tilt must be a number from 0 to 1, got {self.tilt!r}")
 

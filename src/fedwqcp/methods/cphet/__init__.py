@@ -67,12 +67,6 @@ from fedwqcp.registry import TERM
 from fedwqcp.wire.messages import Begin, Local, Outcome, Question, Summary, Target
 from fedwqcp.wire.release import Guarantee
 
-_CHOICES = {
-    "scope": ("pooled", "local"),
-    "form": ("threshold", "oracle"),
-    "solver": ("sums", "rounds", "exact"),
-}
-
 
 @dataclass(frozen=True)
 class CPhet(Method[Summary]):
@@ -179,20 +173,12 @@ class CPhet(Method[Summary]):
     )
 
     def __post_init__(self) -> None:
-        for name, known in _CHOICES.items():
-            if getattr(self, name) not in known:
-                raise InputError(f"{name} must be one of {known}, got {getattr(self, name)!r}")
         check_target(self.target)
         if not 0 < self.clip_weights <= 1:
             raise InputError(f"clip_weights must be above 0 and at most 1, got {self.clip_weights}")
         if self.start is not None and not -inf < self.start < inf:
             raise InputError(f"start must be a finite number, got {self.start!r}")
-        check_descent(
-            {"rounds": self.rounds, "local_steps": self.local_steps},
-            {"step_size": self.step_size, "smoothing": self.smoothing},
-            {},
-            self.average,
-        )
+        check_descent(self.rounds, self.local_steps, self.step_size, self.smoothing)
 
     @property
     def needs_features(self) -> bool:

@@ -18,6 +18,7 @@ from fedwqcp.methods._base import (
     Disclosure,
     OneShot,
     Terms,
+    check_label_target,
     expect,
     of_kind,
     one_score,
@@ -178,13 +179,7 @@ class FedLSCP(OneShot[ClassSketches]):
         return "strata" if self.strata else "labels"
 
     def __post_init__(self) -> None:
-        if isinstance(self.target, str):
-            if self.target not in ("own", "mixture"):
-                raise InputError(
-                    f"target must be 'own', 'mixture' or one number per class, got {self.target!r}"
-                )
-        elif not all(x >= 0 for x in self.target) or not 0 < sum(self.target) < inf:
-            raise InputError("target must hold finite numbers of at least 0, not all 0")
+        check_label_target(self.target)
         if self.n0 is not None and not (isfinite(self.n0) and self.n0 >= 0):
             raise InputError(f"n0 must be a finite number of at least 0, got {self.n0!r}")
         for name, least, most in (
@@ -193,7 +188,7 @@ class FedLSCP(OneShot[ClassSketches]):
             ("min_class", 1, 10**6),
         ):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            if not least <= value <= most:
                 raise InputError(f"{name} must be an integer from {least} to {most}, got {value!r}")
         if not all(a < b for a, b in pairwise((-inf, *self.strata, inf))):
             raise InputError("strata must be finite numbers in increasing order")
