@@ -12,11 +12,10 @@ import pytest
 import fedwqcp as fw
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.federation.outputs import load_outputs
-from fedwqcp.metrics import Rate
 from fedwqcp.report.figures import FigureSource, agent_profile, draw
 from fedwqcp_lab.evaluation import evaluate, partitions
 from fedwqcp_lab.experiment import MethodPlan
-from fedwqcp_lab.figures import FIGURES, Medians, chance_band, coverage_against_size, medians
+from fedwqcp_lab.figures import FIGURES, Medians, coverage_against_size, medians
 from fedwqcp_lab.pipeline import Folder
 from fedwqcp_lab.studies.stress import journal_of, summarize
 from units import experiment, labels_unit
@@ -24,7 +23,7 @@ from units import experiment, labels_unit
 pytest.importorskip("matplotlib")
 
 SOME = [
-    Medians(dataset, "classification", 0.1, method, model, 0.9, size, tested=200)
+    Medians(dataset, "classification", 0.1, method, model, 0.9, size)
     for dataset in ("digits", "synthetic")
     for method in ("fedwq-cp", "split-cp")
     for model, size in (("strong", 1.5), ("weak", 2.5))
@@ -101,7 +100,6 @@ def test_points_of_a_benchmark_are_medians(sources):
     )
     own = [r.coverage for r in one if r.preset == one[0].preset]
     assert found.coverage == pytest.approx(sum(own) / 2)
-    assert found.tested == 0
 
 
 @pytest.mark.parametrize(
@@ -152,15 +150,3 @@ def test_what_is_infinite_is_said_rather_than_drawn(tmp_path):
     svg = coverage_against_size(some, tmp_path / "demo")[1].read_text()
     assert "not shown, infinite: fcp" in svg
     assert "not shown" not in coverage_against_size(SOME, tmp_path / "demo")[1].read_text()
-
-
-@pytest.mark.parametrize("nominal", [0.5, 0.9, 0.99])
-def test_the_band_ends_where_the_exact_interval_leaves_the_nominal_coverage(nominal):
-    n = 150
-    low, high = (round(end * n) for end in chance_band(n, nominal))
-    held = [h for h in range(n + 1) if _holds(Rate(n=n, hits=h, level=0.99), nominal)]
-    assert (low, high) == (held[0], held[-1])
-
-
-def _holds(rate, nominal):
-    return rate.low <= nominal <= rate.high

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import isinf
 from pathlib import Path
 from statistics import median
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from fedwqcp.errors import InputError
-from fedwqcp.metrics import Rate
 from fedwqcp.report import figures
 from fedwqcp.report.figures import (
     COLOURS,
@@ -38,66 +37,45 @@ from fedwqcp_lab.studies.stress import StressResult, draw_stress
 Record = TypeVar("Record", Result, StressResult)
 
 
-class Point(Protocol):
-    """What one method gave one agent, as coverage and size."""
-
-    @property
-    def dataset(self) -> str:
-        """As shown."""
-
-    @property
-    def task(self) -> str:
-        """Whether sets hold labels (``"classification"``) or are intervals."""
-
-    @property
-    def alpha(self) -> float:
-        """The miscoverage level."""
-
-    @property
-    def method(self) -> str:
-        """Name of the method."""
-
-    @property
-    def model(self) -> str:
-        """Whether the agent's model is ``"strong"`` or ``"weak"``."""
-
-    @property
-    def tested(self) -> int:
-        """Test points behind the coverage; 0 where it is a median over runs."""
-
-    @property
-    def coverage(self) -> float:
-        """Share of test points that were covered."""
-
-    @property
-    def size(self) -> float:
-        """Mean size of the sets."""
-
-
-def coverage_against_size(
-    records: Sequence[Point], stem: Path, endings: Sequence[str] = (".png", ".svg")
-) -> tuple[Path, ...]:
-    """Draw coverage against mean size for each method and agent, one panel for each dataset."""
+@contextmanager
+def _one_panel_each(
+    datasets: Sequence[str],
+    width: float,
+    height: float,
+    *,
+    least: float = 0.0,
+    below: float = 0.0,
+    sharey: bool = False,
+) -> Iterator[tuple[Any, Any]]:
+    """Begin a figure with a panel for each dataset, four in a row; the legend has room below."""
     require_matplotlib()
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    datasets = list(dict.fromkeys(r.dataset for r in records))
-    methods = sorted({r.method for r in records})
+    columns = min(4, len(datasets))
+    lines = -(-len(datasets) // columns)
     with rc_context(STYLE):
-        columns = min(4, len(datasets))
-        lines = -(-len(datasets) // columns)
-        figure = Figure(figsize=(4.6 * columns, 0.6 + 3.8 * lines), layout="constrained")
-        panels = figure.subplots(lines, columns, sharey=True, squeeze=False)
+        size = max(least, width * columns), height * lines + below
+        figure = Figure(figsize=size, layout="constrained")
+        panels = figure.subplots(lines, columns, sharey=sharey, squeeze=False)
         for panel in panels.flat[len(datasets) :]:
             panel.set_visible(False)
+        yield figure, panels
+
+
+def coverage_against_size(
+    records: Sequence[Medians], stem: Path, endings: Sequence[str] = (".png", ".svg")
+) -> tuple[Path, ...]:
+    """Draw coverage against mean size for each method and agent, one panel for each dataset."""
+    datasets = list(dict.fromkeys(r.dataset for r in records))
+    methods = sorted({r.method for r in records})
+    with _one_panel_each(datasets, 4.6, 3.8, below=0.6, sharey=True) as (figure, panels):
         for panel, dataset in zip(panels.flat, datasets, strict=False):
             _draw(panel, [r for r in records if r.dataset == dataset], methods)
         panels[0][0].set_ylim(top=1.01)  # shared by all, after the last point is drawn
         for row in panels:
             row[0].set_ylabel("coverage of an agent on the shared test data")
-        handles = _legend(methods, noise=any(r.tested for r in records))
-        figure.legend(handles=handles, loc="outside lower center", ncols=5, frameon=False)
+        figure.legend(handles=_legend(methods), loc="outside lower center", ncols=5, frameon=False)
         return save_all(figure, stem, endings)
 
 
@@ -108,24 +86,13 @@ def draw_ablation(
     endings: Sequence[str] = (".png", ".svg"),
 ) -> tuple[Path, ...]:
     """Draw both methods' coverage agent by agent, one panel for each dataset."""
-    have = {c.method for c in found}
-    if not {OURS, PLAIN_MEAN} <= have:
+    if not {OURS, PLAIN_MEAN} <= {c.method for c in found}:
         return ()
-    require_matplotlib()
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
     datasets = list(dict.fromkeys(c.dataset for c in found))
-    columns = min(4, len(datasets))
-    lines = -(-len(datasets) // columns)
-    with rc_context(STYLE):
-        figure = Figure(figsize=(max(4.8, 3.2 * columns), 2.8 * lines + 0.4), layout="constrained")
-        panels = figure.subplots(lines, columns, squeeze=False).ravel()
-        for panel in panels[len(datasets) :]:
-            panel.set_visible(False)
-        for panel, dataset in zip(panels, datasets, strict=False):
+    with _one_panel_each(datasets, 3.2, 2.8, least=4.8, below=0.4) as (figure, panels):
+        for panel, dataset in zip(panels.flat, datasets, strict=False):
             _ablation_panel(panel, [c for c in found if c.dataset == dataset], nominal)
-        handles, labels = panels[0].get_legend_handles_labels()
+        handles, labels = panels[0][0].get_legend_handles_labels()
         figure.legend(
             handles,
             labels,
@@ -145,45 +112,17 @@ def draw_partition(
     datasets = sorted({part.dataset for part in partitions if part.seed == first})
     if not datasets:
         return ()
-    require_matplotlib()
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    columns = min(4, len(datasets))
-    lines = -(-len(datasets) // columns)
-    with rc_context(STYLE):
-        figure = Figure(figsize=(3.4 * columns, 2.6 * lines), layout="constrained")
-        panels = figure.subplots(lines, columns, squeeze=False).ravel()
-        for panel in panels[len(datasets) :]:
-            panel.set_visible(False)
-        for panel, dataset in zip(panels, datasets, strict=False):
+    with _one_panel_each(datasets, 3.4, 2.6) as (figure, panels):
+        for panel, dataset in zip(panels.flat, datasets, strict=False):
             own = [s for s in partitions if s.dataset == dataset and s.seed == first]
             _partition_panel(panel, sorted(own, key=lambda part: int(part.agent[1:])))
         figure.suptitle(f"calibration points of each agent and class, seed {first}")
         return save_all(figure, stem, endings)
 
 
-def medians(results: Sequence[Result]) -> tuple[Medians, ...]:
-    """Return medians over seeds."""
-    rows: dict[tuple[str, str, str], list[Result]] = {}
-    for result in results:
-        rows.setdefault((result.dataset, result.method, result.agent), []).append(result)
-    return tuple(_medians(rows[key]) for key in sorted(rows))
-
-
 @dataclass(frozen=True)
 class Medians:
-    """What a method gave an agent, as medians over seeds; a `Point`.
-
-    Parameters
-    ----------
-    dataset, task, method, model : str
-        As in a result; the dataset as it is shown.
-    alpha, coverage, size : float
-        Level, and medians.
-    tested : int
-        0: chance within one test set is not what these stray by.
-    """
+    """What a method gave an agent: medians of coverage and size over seeds."""
 
     dataset: str
     task: str
@@ -192,7 +131,25 @@ class Medians:
     model: str
     coverage: float
     size: float
-    tested: int = 0
+
+
+def medians(results: Sequence[Result]) -> tuple[Medians, ...]:
+    """Return medians over seeds."""
+    rows: dict[tuple[str, str, str], list[Result]] = {}
+    for result in results:
+        rows.setdefault((result.dataset, result.method, result.agent), []).append(result)
+    return tuple(
+        Medians(
+            dataset=display_title(own[0].title, own[0].status),
+            task=own[0].task,
+            alpha=own[0].alpha,
+            method=own[0].method,
+            model=own[0].model,
+            coverage=median(result.coverage for result in own),
+            size=median(result.size for result in own),
+        )
+        for _, own in sorted(rows.items())
+    )
 
 
 def _partition(request: FigureSource, stem: Path, endings: Sequence[str]) -> tuple[Path, ...]:
@@ -278,26 +235,10 @@ def _partition_panel(panel: Any, partitions: Sequence[AgentPartition]) -> None:
     )
 
 
-def _medians(results: Sequence[Result]) -> Medians:
-    """Return an agent's medians over seeds."""
-    first = results[0]
-    return Medians(
-        dataset=display_title(first.title, first.status),
-        task=first.task,
-        alpha=first.alpha,
-        method=first.method,
-        model=first.model,
-        coverage=median(result.coverage for result in results),
-        size=median(result.size for result in results),
-    )
-
-
-def _draw(panel: Any, records: Sequence[Point], methods: Sequence[str]) -> None:
+def _draw(panel: Any, records: Sequence[Medians], methods: Sequence[str]) -> None:
     """Draw one dataset."""
     first = records[0]
     nominal = 1 - first.alpha
-    if first.tested:
-        panel.axhspan(*chance_band(first.tested, nominal), color="0.93", linewidth=0)
     panel.axhline(nominal, color="0.35", linestyle="--", linewidth=1)
     endless = []
     for place, method in enumerate(methods):
@@ -343,27 +284,19 @@ def _marker_style(place: int, *, strong: bool) -> dict[str, Any]:
     }
 
 
-def _legend(methods: Sequence[str], *, noise: bool) -> list[Any]:
-    """Return one handle for each method, and those that tell models and noise apart."""
+def _legend(methods: Sequence[str]) -> list[Any]:
+    """Return one handle for each method, and those that tell models apart."""
     from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
 
-    handles: list[Any] = [
-        Line2D([], [], label=method, **_marker_style(place, strong=True))
-        for place, method in enumerate(methods)
-    ]
     grey: dict[str, Any] = {"marker": "o", "linestyle": "none", "color": "0.35"}
-    handles.append(Line2D([], [], label="strong model", **grey))
-    handles.append(Line2D([], [], label="weak model", markerfacecolor="none", **grey))
-    return [*handles, Patch(color="0.93", label="within noise (exact 99 %)")] if noise else handles
-
-
-def chance_band(n: int, nominal: float) -> tuple[float, float]:
-    """Return the coverages among n test points whose exact interval holds the nominal one."""
-    hits = range(n + 1)
-    lowest = bisect_left(hits, nominal, key=lambda h: Rate(n=n, hits=h, level=0.99).high)
-    highest = bisect_right(hits, nominal, key=lambda h: Rate(n=n, hits=h, level=0.99).low) - 1
-    return lowest / n, highest / n
+    return [
+        *(
+            Line2D([], [], label=method, **_marker_style(place, strong=True))
+            for place, method in enumerate(methods)
+        ),
+        Line2D([], [], label="strong model", **grey),
+        Line2D([], [], label="weak model", markerfacecolor="none", **grey),
+    ]
 
 
 FIGURES: dict[str, figures.Draw] = {
