@@ -20,7 +20,6 @@ from statistics import fmean, geometric_mean, median
 import numpy as np
 
 import fedwqcp as fw
-from fedwqcp_lab.comparison import display_title
 from fedwqcp_lab.results import Result, read_results
 from fedwqcp_lab.studies.scale import size_at
 from fedwqcp_lab.studies.stress import StressResult, journal_of
@@ -393,7 +392,7 @@ def draw() -> None:
 def _title(results: Sequence[Result] | Sequence[StressResult], name: str) -> str:
     """Return a dataset as tables show it."""
     first = next(r for r in results if r.dataset == name)
-    return display_title(first.title, first.status)
+    return first.display_title
 
 
 def _table(rows: Iterator[list[str]]) -> str:

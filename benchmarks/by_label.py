@@ -13,7 +13,6 @@ from pathlib import Path
 from statistics import fmean
 
 from fedwqcp_lab import unit as units
-from fedwqcp_lab.comparison import display_title
 from fedwqcp_lab.evaluation import evaluate
 from fedwqcp_lab.experiment import load
 from fedwqcp_lab.results import Result
@@ -52,7 +51,7 @@ def main(folder: Path) -> None:
         ]
         least = " | ".join(f"{_worst_class(rows):.2f}" for rows in forms)
         sizes = " | ".join(f"{fmean(r.size for r in rows):.2f}" for rows in forms)
-        print(f"| {display_title(title, forms[0][0].status)} | {least} | {sizes} |")
+        print(f"| {forms[0][0].display_title} | {least} | {sizes} |")
 
 
 def _worst_class(rows: list[Result]) -> float:

@@ -16,7 +16,6 @@ from fedwqcp_lab.comparison import (
     TableCell,
     against_published,
     cells,
-    display_title,
     half_width,
     judge,
     published,
@@ -213,9 +212,8 @@ def _weighting(lines: Sequence[StressResult]) -> Iterator[list[str]]:
             weak = list(gaps["weak"].values())
             signs = (sum(g < 0 for g in weak), weak.count(0), sum(g > 0 for g in weak))
             first = next(x for x in lines if x.dataset == dataset)
-            title = display_title(first.title, first.status)
             cells = [_paired(gaps[what]) for what in whats]
-            yield [preset, title, *cells, ", ".join(map(str, signs))]
+            yield [preset, first.display_title, *cells, ", ".join(map(str, signs))]
 
 
 def _gaps(

@@ -14,13 +14,13 @@ from fedwqcp_lab.comparison import (
     PublishedFigure,
     cells,
     count_verdicts,
-    display_title,
     judge,
     published,
     published_key,
     reduction,
 )
 from fedwqcp_lab.evaluation import evaluate
+from fedwqcp_lab.results import DatasetRecord
 from units import experiment, labels_unit
 
 
@@ -149,9 +149,12 @@ def test_copies_of_different_status_are_not_mixed(results, odd):
 
 
 def test_stand_ins_are_marked():
-    assert display_title("TissueMNIST", "subset") == "TissueMNIST [subset]"
-    assert display_title("MNIST", "published") == "MNIST"
-    assert display_title("synthetic (Friedman)", "synthetic") == "synthetic (Friedman)"
+    def shown(title, status):
+        return DatasetRecord(dataset="d", title=title, status=status).display_title
+
+    assert shown("TissueMNIST", "subset") == "TissueMNIST [subset]"
+    assert shown("MNIST", "published") == "MNIST"
+    assert shown("synthetic (Friedman)", "synthetic") == "synthetic (Friedman)"
 
 
 def test_the_reduction_is_relative_to_the_other():

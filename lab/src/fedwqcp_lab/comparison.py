@@ -17,7 +17,7 @@ from statistics import fmean, median, stdev
 from typing import Literal, TypeAlias
 
 from fedwqcp.errors import InputError
-from fedwqcp_lab.results import Result
+from fedwqcp_lab.results import DatasetRecord, Result
 
 PublishedVerdict: TypeAlias = Literal["inside", "overlapping", "outside", ""]
 """Our median lies in the published interval; the intervals meet; neither; nothing to compare."""
@@ -84,14 +84,12 @@ def cells(results: Sequence[Result], *, against: bool = True) -> tuple[TableCell
     return tuple(found)
 
 
-@dataclass(frozen=True)
-class TableCell:
+@dataclass(frozen=True, kw_only=True)
+class TableCell(DatasetRecord):
     """One figure.
 
     Parameters
     ----------
-    dataset, title, status : str
-        The data.
     preset, method : str
         Settings and row.
     metric : str
@@ -108,9 +106,6 @@ class TableCell:
         How both stand to each other; empty for times, which belong to a machine.
     """
 
-    dataset: str
-    title: str
-    status: str
     preset: str
     method: str
     metric: str
@@ -121,23 +116,12 @@ class TableCell:
     figure: PublishedFigure | None
     verdict: PublishedVerdict
 
-    @property
-    def display_title(self) -> str:
-        """The dataset as tables show it; a stand-in for the published data is marked."""
-        return display_title(self.title, self.status)
-
 
 def markdown_table(rows: Sequence[Sequence[str]]) -> str:
     """Return rows as a table."""
     head, *body = rows
     lines = [head, ["---"] * len(head), *body]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def display_title(title: str, status: str) -> str:
-    """Return a dataset's title; anything but the published data is marked."""
-    unmarked = status == "published" or status in title
-    return title if unmarked else f"{title} [{status}]"
 
 
 def judge(value: float, half: float, figure: PublishedFigure) -> PublishedVerdict:

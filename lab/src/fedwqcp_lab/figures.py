@@ -27,7 +27,6 @@ from fedwqcp_lab.comparison import (
     TableCell,
     agent_coverage,
     cells,
-    display_title,
 )
 from fedwqcp_lab.results import AgentPartition, Journal, Result, read_results
 from fedwqcp_lab.studies.own import MAIN
@@ -140,7 +139,7 @@ def medians(results: Sequence[Result]) -> tuple[Medians, ...]:
         rows.setdefault((result.dataset, result.method, result.agent), []).append(result)
     return tuple(
         Medians(
-            dataset=display_title(own[0].title, own[0].status),
+            dataset=own[0].display_title,
             task=own[0].task,
             alpha=own[0].alpha,
             method=own[0].method,
@@ -230,9 +229,7 @@ def _partition_panel(panel: Any, partitions: Sequence[AgentPartition]) -> None:
     panel.set_yticks([line + 0.5 for line in range(len(partitions))], [s.agent for s in partitions])
     panel.set_xticks([c + 0.5 for c in range(len(counts[0]))], range(len(counts[0])))
     panel.invert_yaxis()
-    panel.set_title(
-        display_title(partitions[0].title, partitions[0].status), loc="left", fontweight="bold"
-    )
+    panel.set_title(partitions[0].display_title, loc="left", fontweight="bold")
 
 
 def _draw(panel: Any, records: Sequence[Medians], methods: Sequence[str]) -> None:

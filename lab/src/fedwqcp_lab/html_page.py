@@ -33,7 +33,7 @@ from fedwqcp.report.html.sections import (
 )
 from fedwqcp.theory import Finding, diagnose
 from fedwqcp.wire.messages import LocalQuantile
-from fedwqcp_lab.comparison import INTERVAL, display_title, half_width
+from fedwqcp_lab.comparison import INTERVAL, half_width
 from fedwqcp_lab.results import AgentPartition, Journal, Result, read_results
 
 STANDS_IN = {
@@ -123,7 +123,7 @@ def _view(results: Sequence[Result], partitions: Sequence[AgentPartition]) -> Vi
     ]
     about += [messages_section(totals, {}, methods[0]), _diagnosis(results, len(seeds))]
     return View(
-        title=f"{display_title(first.title, first.status)}, {first.preset}",
+        title=f"{first.display_title}, {first.preset}",
         methods=methods,
         agents=agents,
         method=methods[0],

@@ -15,6 +15,7 @@ from concurrent.futures import wait as futures_wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
@@ -37,6 +38,9 @@ ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_
 
 UnitKey: TypeAlias = tuple[str, int]
 """A unit of work: dataset and seed."""
+
+Row: TypeAlias = tuple[str, str, str]
+"""Dataset, preset and method."""
 
 Evaluated: TypeAlias = tuple[tuple[Result, ...], tuple[AgentPartition, ...]]
 """What one unit gives."""
@@ -197,7 +201,7 @@ def pending(experiment: Experiment, folder: Folder) -> tuple[UnitKey, ...]:
     """Return the units whose records are not all there."""
     done = {result.key: result for result in folder.results.read()}
     ended = {part.key: part for part in folder.partitions.read()}
-    _check_settings(experiment, done.values())
+    check_settings(experiment, (((r.dataset, r.preset, r.method), r.config) for r in done.values()))
     found = []
     for plan in experiment.datasets:
         for seed in experiment.seeds:
@@ -371,22 +375,19 @@ def _environment(changes: dict[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _configs(experiment: Experiment) -> Iterator[tuple[tuple[str, str, str], dict[str, object]]]:
-    """Yield dataset, preset and method of every row, and its settings."""
-    for dataset in experiment.datasets:
-        for preset in experiment.presets:
-            for method in experiment.methods:
-                row = dataset.name, preset.name, method.name
-                yield row, experiment.config(*row)
-
-
-def _check_settings(experiment: Experiment, results: Iterable[Result]) -> None:
-    """Refuse to mix results of different settings in one file."""
+def check_settings(experiment: Experiment, earlier: Iterable[tuple[Row, str]]) -> None:
+    """Refuse to mix records of different settings, given rows and fingerprints of earlier ones."""
     expected = {row: digest(config) for row, config in _configs(experiment)}
-    for result in results:
-        row = result.dataset, result.preset, result.method
-        if expected.get(row, result.config) != result.config:
+    for row, config in earlier:
+        if expected.get(row, config) != config:
             raise RecordError(
-                f"the records of {result.method} on {result.dataset} were made with other settings "
-                f"({result.config}, now {expected[row]}): choose another folder with --out"
+                f"the records of {row[2]} on {row[0]} were made with other settings "
+                f"({config}, now {expected[row]}): choose another folder with --out"
             )
+
+
+def _configs(experiment: Experiment) -> Iterator[tuple[Row, dict[str, object]]]:
+    """Yield every row with its settings."""
+    for plans in product(experiment.datasets, experiment.presets, experiment.methods):
+        dataset, preset, method = (plan.name for plan in plans)
+        yield (dataset, preset, method), experiment.config(dataset, preset, method)

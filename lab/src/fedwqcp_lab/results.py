@@ -29,15 +29,26 @@ ResultKey: TypeAlias = tuple[str, int, str, str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result:
+class DatasetRecord:
+    """The data of a record: name, title, and how the copy in use stands to the published one."""
+
+    dataset: str
+    title: str
+    status: str
+
+    @property
+    def display_title(self) -> str:
+        """The dataset as tables show it; anything but the published data is marked."""
+        unmarked = self.status == "published" or self.status in self.title
+        return self.title if unmarked else f"{self.title} [{self.status}]"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result(DatasetRecord):
     """What one method gave one agent, on one dataset, under one seed and preset.
 
     Parameters
     ----------
-    dataset, title : str
-        Name of the data, and as tables show it.
-    status : str
-        How the copy in use stands to the published data.
     task : {"classification", "regression"}
         What is predicted.
     seed : int
@@ -85,9 +96,6 @@ class Result:
         Version of the format.
     """
 
-    dataset: str
-    title: str
-    status: str
     task: Literal["classification", "regression"]
     seed: int
     alpha: float
@@ -135,13 +143,11 @@ class Result:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgentPartition:
+class AgentPartition(DatasetRecord):
     """How many calibration points of each class one agent got. Its line ends a unit of work.
 
     Parameters
     ----------
-    dataset, title, status : str
-        As in `Result`.
     task : {"classification", "regression"}
         What is predicted.
     seed : int
@@ -156,9 +162,6 @@ class AgentPartition:
         Version of the format.
     """
 
-    dataset: str
-    title: str
-    status: str
     task: Literal["classification", "regression"]
     seed: int
     agent: str

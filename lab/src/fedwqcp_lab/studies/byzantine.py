@@ -38,7 +38,7 @@ from fedwqcp_lab.evaluation import (
 )
 from fedwqcp_lab.experiment import Experiment, MethodPlan, PresetPlan, embedded, paper
 from fedwqcp_lab.pipeline import Folder, workers
-from fedwqcp_lab.results import Journal, make_out
+from fedwqcp_lab.results import DatasetRecord, Journal, make_out
 from fedwqcp_lab.unit import Floats, Unit, UnitSetting
 
 PRESETS = ("sound", "paper")
@@ -108,13 +108,11 @@ AttackKey: TypeAlias = tuple[str, int, str, str, str, int, bool]
 
 
 @dataclass(frozen=True, kw_only=True)
-class AttackResult:
+class AttackResult(DatasetRecord):
     """What one attack did, for every choice of the Byzantine agents.
 
     Parameters
     ----------
-    dataset, title, status : str
-        Name of the data, as tables show it, and how the copy in use stands to the published one.
     task : {"classification", "regression"}
         What is predicted.
     seed : int
@@ -147,9 +145,6 @@ class AttackResult:
         Version of the format.
     """
 
-    dataset: str
-    title: str
-    status: str
     task: Literal["classification", "regression"]
     seed: int
     alpha: float

@@ -11,7 +11,7 @@ from typing import Any
 
 from fedwqcp.files import write_atomic
 from fedwqcp.report.figures import COLOURS, MARKERS, STYLE, require_matplotlib, save
-from fedwqcp_lab.comparison import display_title, markdown_table
+from fedwqcp_lab.comparison import markdown_table
 from fedwqcp_lab.studies.byzantine import NOBODY, AttackResult
 
 LEGEND = """\
@@ -76,9 +76,7 @@ def cost(records: Sequence[AttackResult], preset: str) -> str:
     for method in _methods(own):
         row = [method]
         for title in datasets:
-            here = [
-                r for r in own if (r.method, display_title(r.title, r.status)) == (method, title)
-            ]
+            here = [r for r in own if (r.method, r.display_title) == (method, title)]
             row.append(_number([r.coverage[0] for r in here], "{:.3f}"))
             row.append(_number([r.size[0] for r in here], "{:.2f}"))
         rows.append(row)
@@ -152,12 +150,12 @@ def _methods(records: Iterable[AttackResult]) -> list[str]:
 
 def _titles(records: Iterable[AttackResult]) -> list[str]:
     """Return the datasets as tables show them."""
-    return sorted({display_title(r.title, r.status) for r in records})
+    return sorted({r.display_title for r in records})
 
 
 def _place(record: AttackResult) -> tuple[str, str, str]:
     """Return a record's method, dataset and attack."""
-    return record.method, display_title(record.title, record.status), _attack(record)
+    return record.method, record.display_title, _attack(record)
 
 
 def _attack(record: AttackResult) -> str:
@@ -196,12 +194,12 @@ def draw_attacks(records: Sequence[AttackResult], preset: str, byzantine: int, p
     from matplotlib.lines import Line2D
 
     own = [r for r in records if r.preset == preset and r.byzantine == byzantine and not r.bounded]
-    titles = sorted({display_title(r.title, r.status) for r in own})
+    titles = _titles(own)
     with rc_context(STYLE):
         figure = Figure(figsize=(3.6 * len(titles), 3.6), layout="constrained")
         panels = figure.subplots(1, len(titles), sharey=True, squeeze=False)[0]
         for panel, title in zip(panels, titles, strict=True):
-            _panel(panel, [r for r in own if display_title(r.title, r.status) == title])
+            _panel(panel, [r for r in own if r.display_title == title])
             panel.set_title(title, loc="left", fontweight="bold")
         panels[0].set_ylabel("coverage of the worst honest agent")
         handles = [

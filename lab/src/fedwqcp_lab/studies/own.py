@@ -22,7 +22,7 @@ from fedwqcp.methods.cphet import density_of
 from fedwqcp.quantile import conformal_rank
 from fedwqcp.sets import Intervals
 from fedwqcp_lab import unit as units
-from fedwqcp_lab.comparison import display_title, markdown_table
+from fedwqcp_lab.comparison import markdown_table
 from fedwqcp_lab.datasets.embedded import stream
 from fedwqcp_lab.evaluation import (
     CalibratedRow,
@@ -41,7 +41,7 @@ from fedwqcp_lab.experiment import (
     read_toml,
 )
 from fedwqcp_lab.pipeline import Folder, OnStage, Where, evaluate_units, silent, workers
-from fedwqcp_lab.results import VERSION, Journal, make_out
+from fedwqcp_lab.results import VERSION, DatasetRecord, Journal, make_out
 from fedwqcp_lab.unit import AgentOutputs, Floats, Labels, Unit, UnitSetting
 
 Mix: TypeAlias = Literal["own", "shared", "balanced", "neighbour"]
@@ -80,13 +80,11 @@ RecordsByRow: TypeAlias = dict[tuple[str, str, str], list["GroupedResult"]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupedResult:
+class GroupedResult(DatasetRecord):
     """What one method gave all agents of a federation, by group of test points.
 
     Parameters
     ----------
-    dataset, title, status : str
-        Name of the data, as tables show it, and how the copy in use stands to the published one.
     task : {"classification", "regression"}
         What is predicted.
     seed : int
@@ -114,9 +112,6 @@ class GroupedResult:
         Version of the format.
     """
 
-    dataset: str
-    title: str
-    status: str
     task: Literal["classification", "regression"]
     seed: int
     alpha: float
@@ -495,11 +490,6 @@ def _ratio(
     )
 
 
-def _title(records: Sequence[GroupedResult]) -> str:
-    """Return a dataset as tables show it."""
-    return display_title(records[0].title, records[0].status)
-
-
 def _methods_table(
     rows: RecordsByRow, datasets: Sequence[str], methods: Sequence[str]
 ) -> Iterator[list[str]]:
@@ -530,7 +520,7 @@ def _datasets_table(rows: RecordsByRow, datasets: Sequence[str]) -> Iterator[lis
     yield ["dataset", *LEADING]
     for name in datasets:
         worst = [f"{_worst(rows[name, MAIN, method], 'own'):.3f}" for method in LEADING]
-        yield [_title(rows[name, MAIN, "split-cp"]), *worst]
+        yield [rows[name, MAIN, "split-cp"][0].display_title, *worst]
 
 
 def _scores_table(
@@ -580,4 +570,4 @@ def _regression_table(rows: RecordsByRow, datasets: Sequence[str]) -> Iterator[l
             f"{_worst(own, mix):.3f}, {fmean(r.size(mix) for r in own):.2f}"
             for mix in MIXES
         ]
-        yield [_title(own), method, *cells]
+        yield [own[0].display_title, method, *cells]

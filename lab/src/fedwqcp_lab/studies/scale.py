@@ -23,7 +23,7 @@ from fedwqcp.files import write_atomic
 from fedwqcp.quantile import conformal_rank
 from fedwqcp.report.figures import STYLE, require_matplotlib, save_all
 from fedwqcp_lab import unit as units
-from fedwqcp_lab.comparison import display_title, markdown_table
+from fedwqcp_lab.comparison import markdown_table
 from fedwqcp_lab.datasets.embedded import by_mix, stream
 from fedwqcp_lab.datasets.loading import TRAIN_SHARE
 from fedwqcp_lab.evaluation import prepare
@@ -235,7 +235,7 @@ class MedianRecords:
 
     def __init__(self, lines: Sequence[StressResult]) -> None:
         self._lines: dict[tuple[Any, ...], list[StressResult]] = {}
-        self.titles = {x.dataset: display_title(x.title, x.status) for x in lines}
+        self.titles = {x.dataset: x.display_title for x in lines}
         self.points = unique((x.factor, x.value) for x in lines)
         self.points.sort(key=lambda point: ([*FACTORS].index(point[0]), point[1]))
         self.presets = unique(x.preset for x in lines)

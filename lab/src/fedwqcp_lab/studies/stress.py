@@ -12,7 +12,7 @@ import csv
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from io import StringIO
-from itertools import groupby, product
+from itertools import groupby
 from math import ceil
 from pathlib import Path
 from statistics import fmean, median
@@ -21,12 +21,11 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import numpy as np
 
 from fedwqcp import methods
-from fedwqcp.errors import InputError, RecordError
+from fedwqcp.errors import InputError
 from fedwqcp.files import write_atomic
 from fedwqcp.quantile import conformal_rank
 from fedwqcp.report.figures import COLOURS, MARKERS, STYLE, require_matplotlib, save_all
 from fedwqcp_lab import unit as units
-from fedwqcp_lab.comparison import display_title
 from fedwqcp_lab.datasets.embedded import by_label, by_mix, by_quantity, stream
 from fedwqcp_lab.evaluation import applicable, evaluate
 from fedwqcp_lab.experiment import (
@@ -35,7 +34,6 @@ from fedwqcp_lab.experiment import (
     PresetPlan,
     build,
     build_each,
-    digest,
     read_toml,
 )
 from fedwqcp_lab.pipeline import (
@@ -43,33 +41,19 @@ from fedwqcp_lab.pipeline import (
     OnStage,
     UnitKey,
     Where,
+    check_settings,
     evaluate_units,
     read_configs,
     silent,
     write_configs,
 )
-from fedwqcp_lab.results import VERSION, Journal, Result
+from fedwqcp_lab.results import VERSION, DatasetRecord, Journal, Result
 from fedwqcp_lab.unit import AgentOutputs, Labels, Unit
 
 T = TypeVar("T")
 
 FactorValue: TypeAlias = tuple[str, float]
 """A factor and its value."""
-
-FactorName: TypeAlias = Literal[
-    "alpha",
-    "agents",
-    "strong",
-    "label",
-    "quantity",
-    "tiny",
-    "draw",
-    "points",
-    "rotation",
-    "blur",
-    "temperature",
-]
-"""What can be varied."""
 
 FEW = 10
 """Points that a tiny agent keeps."""
@@ -169,13 +153,13 @@ class Factor:
     Parameters
     ----------
     name : str
-        A field of `Shape`; "label" and "quantity" are the concentrations of the two skews.
-        "points", "rotation", "blur" and "temperature" need distinct models.
+        One of `FACTORS`, a field of `Shape`; "label" and "quantity" are the concentrations of the
+        two skews. "points", "rotation", "blur" and "temperature" need distinct models.
     values : tuple of float
         Its values.
     """
 
-    name: FactorName
+    name: str
     values: tuple[int | float, ...]
 
     def __post_init__(self) -> None:
@@ -280,13 +264,11 @@ class DistinctModels:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StressResult:
+class StressResult(DatasetRecord):
     """Coverage and size over the agents of one federation.
 
     Parameters
     ----------
-    dataset, title, status : str
-        Name of the data, as tables show it, and how the copy in use stands to the published one.
     seed : int
         Seed of models and partition.
     factor : str
@@ -326,9 +308,6 @@ class StressResult:
         Version of the format.
     """
 
-    dataset: str
-    title: str
-    status: str
     seed: int
     factor: str
     value: float
@@ -375,7 +354,11 @@ def begin(
     """Return the folder of a study, what is left to do, and what keeps results and names them."""
     folder, journal = Folder(where.out, where.outputs), journal_of(where.out)
     folder.begin(folder.results, folder.partitions, journal, resume=resume)
-    _check_settings(study.experiment, folder)
+    parts = "dataset", "preset", "method"  # records name no settings, but those of all are kept
+    before = read_configs(folder).items()
+    check_settings(
+        study.experiment, ((tuple(own[part]["name"] for part in parts), key) for key, own in before)
+    )
     write_configs(study.experiment, folder)
     kept = {result.key for result in journal.read()}
 
@@ -485,7 +468,7 @@ def draw_stress(
                 _stress_panel(panel, own, methods)
                 panel.set_xscale("log" if factor in LOGARITHMIC else "linear")
             first = next(line for line in lines if line.dataset == dataset)
-            row[0].set_ylabel(f"{display_title(first.title, first.status)}\nworst agent lacks")
+            row[0].set_ylabel(f"{first.display_title}\nworst agent lacks")
         for panel, factor in zip(panels[-1], factors, strict=True):
             panel.set_xlabel(FACTORS[factor])
         handles, names = panels[0][0].get_legend_handles_labels()
@@ -493,21 +476,6 @@ def draw_stress(
             handles, names, loc="outside upper center", ncols=ceil(len(names) / 2), frameon=False
         )
         return save_all(figure, stem, endings)
-
-
-def _check_settings(experiment: Experiment, folder: Folder) -> None:
-    """Refuse to mix lines of different settings; what the earlier ones had is written down."""
-    parts = "dataset", "preset", "method"
-    known = read_configs(folder)
-    before = {tuple(own[part]["name"] for part in parts): key for key, own in known.items()}
-    for row in product(experiment.datasets, experiment.presets, experiment.methods):
-        dataset, preset, method = names = tuple(plan.name for plan in row)
-        now = digest(experiment.config(dataset, preset, method))
-        if before.get(names, now) != now:
-            raise RecordError(
-                f"the records of {method} on {dataset} were made with other settings "
-                f"({before[names]}, now {now}): choose another folder with --out"
-            )
 
 
 def _pending(
