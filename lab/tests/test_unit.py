@@ -5,7 +5,6 @@ import pytest
 
 from fedwqcp.errors import InputError, RecordError
 from fedwqcp_lab import unit as units
-from fedwqcp_lab.unit import ModelOutputs, read_outputs, write_outputs
 from units import labels_unit, lines_unit
 
 
@@ -62,71 +61,63 @@ def test_parts_divide_the_points():
     assert np.array_equal(np.sort(parts), np.arange(240))
 
 
-def probs(n, seed=0):
-    return np.random.default_rng(seed).dirichlet(np.ones(3), n).astype(np.float32)
-
-
-def test_what_was_saved_is_read_again(tmp_path):
-    path = tmp_path / "mnist" / "3" / "S0.npz"
-    cal, test = probs(5), probs(7, 1)
-    write_outputs(path, ModelOutputs(cal, test))
-    found = read_outputs(path)
-    assert found.kind == "logits"
-    assert np.array_equal(found.cal, cal)
-    assert np.array_equal(found.test, test)
-    with np.load(path) as archive:
-        assert sorted(archive.files) == ["cal_logits", "test_logits"]
-        assert archive["cal_logits"].dtype == np.float32
-
-
-def test_predictions_have_one_axis(tmp_path):
-    path = tmp_path / "W3.npz"
-    write_outputs(path, ModelOutputs(probs(4)[:, 0], probs(6)[:, 0], "predictions"))
-    assert read_outputs(path).kind == "predictions"
-    assert read_outputs(path).cal.shape == (4,)
-    assert repr(read_outputs(path)) == "ModelOutputs(predictions, cal=(4,), test=(6,))"
+def test_a_file_holds_float32_under_the_names_of_its_outputs(tmp_path):
+    units.save(labels_unit(), tmp_path / "labels")
+    units.save(lines_unit(), tmp_path / "lines")
+    for file, kind, axes in (
+        ("labels/S0.npz", "logits", 2),
+        ("lines/W2.npz", "predictions", 1),
+        ("lines/W2-quantiles.npz", "quantiles", 2),
+    ):
+        with np.load(tmp_path / file) as archive:
+            assert sorted(archive.files) == [f"cal_{kind}", f"test_{kind}"]
+            assert {(archive[n].dtype.name, archive[n].ndim) for n in archive.files} == {
+                ("float32", axes)
+            }
 
 
 def test_saving_again_replaces_and_leaves_nothing_behind(tmp_path):
-    path = tmp_path / "S0.npz"
-    write_outputs(path, ModelOutputs(probs(4), probs(6)))
-    write_outputs(path, ModelOutputs(probs(4, 9), probs(6)))
-    assert np.array_equal(read_outputs(path).cal, probs(4, 9))
-    assert [p.name for p in tmp_path.iterdir()] == ["S0.npz"]
+    units.save(labels_unit(0), tmp_path)
+    files = sorted(p.name for p in tmp_path.iterdir())
+    units.save(other := labels_unit(1), tmp_path)
+    assert np.array_equal(units.load(tmp_path).outputs[0].test, other.outputs[0].test)
+    assert sorted(p.name for p in tmp_path.iterdir()) == files
 
 
 def test_a_missing_file_says_what_to_do(tmp_path):
-    with pytest.raises(RecordError, match="train the models first"):
-        read_outputs(tmp_path / "S0.npz")
+    units.save(labels_unit(), tmp_path)
+    (tmp_path / "S1.npz").unlink()
+    with pytest.raises(RecordError, match=r"S1.npz: .* train the models first"):
+        units.load(tmp_path)
 
 
-def test_a_damaged_file_is_refused(tmp_path):
+def test_a_file_cut_short_is_refused(tmp_path):
+    units.save(labels_unit(), tmp_path)
     path = tmp_path / "S0.npz"
-    write_outputs(path, ModelOutputs(probs(4), probs(6)))
-    whole = path.read_bytes()
-    path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(RecordError, match="damaged"):
-        read_outputs(path)
-    np.savez(path, something=np.zeros(3))
-    with pytest.raises(RecordError, match="holds no model outputs"):
-        read_outputs(path)
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(RecordError, match=r"S0.npz is damaged"):
+        units.load(tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("cal", "test", "kind"),
+    ("kind", "cal", "test"),
     [
-        (np.zeros((4, 3)), np.zeros((4, 3), np.float32), "logits"),
-        (np.zeros(4, np.float32), np.zeros(4, np.float32), "logits"),
-        (np.zeros((4, 3), np.float32), np.zeros((4, 2), np.float32), "quantiles"),
-        (np.zeros((4, 3), np.float32), np.zeros((4, 3), np.float32), "probs"),
+        ("something", np.zeros((4, 3), np.float32), np.zeros((4, 3), np.float32)),
+        ("predictions", np.zeros(4, np.float32), np.zeros(4, np.float32)),
+        ("logits", np.zeros((4, 3)), np.zeros((4, 3))),
+        ("logits", np.zeros((4, 3), np.float32), np.zeros((4, 3))),
+        ("logits", np.zeros(4, np.float32), np.zeros(4, np.float32)),
+        ("logits", np.zeros((4, 3), np.float32), np.zeros((4, 2), np.float32)),
     ],
 )
-def test_what_is_no_output_cannot_be_saved(cal, test, kind):
-    with pytest.raises(InputError, match="must"):
-        ModelOutputs(cal, test, kind)
+def test_a_file_with_other_arrays_is_refused(tmp_path, kind, cal, test):
+    units.save(labels_unit(), tmp_path)
+    np.savez(tmp_path / "S0.npz", **{f"cal_{kind}": cal, f"test_{kind}": test})
+    with pytest.raises(RecordError, match="holds no logits of a model; delete it"):
+        units.load(tmp_path)
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot write"):
-        write_outputs(tmp_path / "file" / "S0.npz", ModelOutputs(probs(4), probs(6)))
+        units.save(labels_unit(), tmp_path / "file" / "seed-0")

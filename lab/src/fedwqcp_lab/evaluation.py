@@ -345,69 +345,46 @@ def _row(
     }
     ended = time.perf_counter()
     calibration_s = scored.calibration_s + halfway - began
-    seconds = calibration_s, calibration_s + scored.test_sets_s + ended - halfway
-    config = digest(experiment.config(unit.setting.dataset, scored.preset.name, plan.name))
-    return tuple(
-        _result(
-            unit,
-            scored,
-            plan,
-            calibrated,
-            agent,
-            found=measured[agent.name],
-            config=config,
-            seconds=seconds,
-        )
-        for agent in unit.outputs
-    )
-
-
-def _result(
-    unit: Unit,
-    scored: Scored,
-    plan: MethodPlan,
-    calibrated: CalibratedRow,
-    agent: AgentOutputs,
-    *,
-    found: SetMetrics,
-    config: str,
-    seconds: tuple[float, float],
-) -> Result:
-    """Write down what one agent got."""
     setting, preset, release = unit.setting, scored.preset, calibrated.release
-    cal = scored.calibrations[agent.name]
-    alpha = release.round.alphas[0]
-    return Result(
-        dataset=setting.dataset,
-        title=setting.title,
-        status=setting.status,
-        task=setting.task,
-        seed=setting.seed,
-        alpha=alpha,
-        preset=preset.name,
-        method=plan.name,
-        agent=agent.name,
-        model=agent.model,
-        n_cal=cal.n,
-        local=float(conformal_quantile(cal.scores, alpha, preset.overflow)),
-        threshold=_number(calibrated.thresholds[agent.name]),
-        n_test=found.n,
-        hits=found.hits,
-        size=found.size,
-        clipped=found.clipped,
-        labels=found.labels,
-        worst_class=found.worst_class,
-        rounds=release.rounds,
-        bytes_up=release.bytes_up(agent.name),
-        bytes_down=release.bytes_down(agent.name),
-        samples=plan.samples,
-        guarantee=calibrated.guarantee,
-        config=config,
-        code=code_versions(),
-        device=setting.device,
-        calibration_s=seconds[0],
-        sets_s=seconds[1],
-    )
+    config = digest(experiment.config(setting.dataset, preset.name, plan.name))
+    results = []
+    for agent in unit.outputs:
+        cal, found = scored.calibrations[agent.name], measured[agent.name]
+        local = conformal_quantile(cal.scores, experiment.alpha, preset.overflow)
+        results.append(
+            Result(
+                dataset=setting.dataset,
+                title=setting.title,
+                status=setting.status,
+                task=setting.task,
+                seed=setting.seed,
+                alpha=experiment.alpha,
+                preset=preset.name,
+                method=plan.name,
+                agent=agent.name,
+                model=agent.model,
+                n_cal=cal.n,
+                local=float(local),
+                threshold=_number(calibrated.thresholds[agent.name]),
+                n_test=found.n,
+                hits=found.hits,
+                size=found.size,
+                clipped=found.clipped,
+                labels=found.labels,
+                worst_class=found.worst_class,
+                rounds=release.rounds,
+                bytes_up=release.bytes_up(agent.name),
+                bytes_down=release.bytes_down(agent.name),
+                samples=plan.samples,
+                guarantee=calibrated.guarantee,
+                config=config,
+                code=code_versions(),
+                device=setting.device,
+                calibration_s=calibration_s,
+                sets_s=calibration_s + scored.test_sets_s + ended - halfway,
+            )
+        )
+    return tuple(results)
 
 
 def _calibration(

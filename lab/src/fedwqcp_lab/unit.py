@@ -14,12 +14,12 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp.errors import InputError, RecordError
+from fedwqcp.errors import RecordError
 from fedwqcp.files import make_folder, write_atomic
 from fedwqcp_lab.datasets.embedded import Indices
 
@@ -120,6 +120,11 @@ class UnitSetting:
     label_distribution: Floats
     feature_distribution: Floats
 
+    @property
+    def output(self) -> OutputKind:
+        """What an agent's model puts out, but for those with quantile heads."""
+        return "logits" if self.task == "classification" else "predictions"
+
     def part(self, place: int) -> Indices:
         """Return the calibration points of an agent."""
         return np.flatnonzero(self.owners == place)
@@ -154,12 +159,12 @@ class AgentOutputs:
 
 def save(unit: Unit, folder: Path) -> None:
     """Write a unit: files for each agent, then what they share."""
-    kind: OutputKind = "logits" if unit.setting.task == "classification" else "predictions"
+    make_folder(folder)
     for agent in unit.outputs:
-        _write(folder / f"{agent.name}.npz", agent.calibration, agent.test, kind)
+        _write(folder / f"{agent.name}.npz", unit.setting.output, agent.calibration, agent.test)
         if agent.quantiles is not None and agent.test_quantiles is not None:
             path = folder / f"{agent.name}-quantiles.npz"
-            _write(path, agent.quantiles, agent.test_quantiles, "quantiles")
+            _write(path, "quantiles", agent.quantiles, agent.test_quantiles)
     text = json.dumps({name: getattr(unit.setting, name) for name in _TEXT})
     arrays = {_STORED_AS.get(name, name): getattr(unit.setting, name) for name in _ARRAYS}
     write_atomic(folder / SETTING, _npz({"about": np.array(text), **arrays}))
@@ -172,12 +177,18 @@ def load(folder: Path) -> Unit:
             parts: dict[str, Any] = {n: archive[_STORED_AS.get(n, n)] for n in _ARRAYS}
             about: dict[str, Any] = json.loads(str(archive["about"]))
         setting = UnitSetting(**{**about, **parts, "agents": tuple(about["agents"])})
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+    except (*_DAMAGED, TypeError) as error:
         raise RecordError(
             f"{folder} does not hold model outputs that can be read: {error}; "
             "delete the folder and run again"
         ) from None
-    return Unit(setting, tuple(_read_agent(folder, name) for name in setting.agents))
+    outputs = []
+    for name in setting.agents:
+        own = _read(folder / f"{name}.npz", setting.output)
+        path = folder / f"{name}-quantiles.npz"
+        heads = _read(path, "quantiles") if path.exists() else (None, None)
+        outputs.append(AgentOutputs(name, *own, *heads))
+    return Unit(setting, tuple(outputs))
 
 
 def found(folder: Path) -> bool:
@@ -185,81 +196,29 @@ def found(folder: Path) -> bool:
     return (folder / SETTING).exists()
 
 
-@dataclass(frozen=True, eq=False)
-class ModelOutputs:
-    """One model's outputs for its calibration rows and for the test rows: a file.
-
-    Parameters
-    ----------
-    cal : ndarray of float32, shape (n, C), (n, L) or (n,)
-        Of the calibration rows of the seed's split, in their order.
-    test : ndarray of float32, shape (m, C), (m, L) or (m,)
-        Of the test split.
-    kind : {"logits", "predictions", "quantiles"}
-        What the numbers are.
-    """
-
-    cal: npt.NDArray[np.float32]
-    test: npt.NDArray[np.float32]
-    kind: OutputKind = "logits"
-
-    def __post_init__(self) -> None:
-        if self.kind not in get_args(OutputKind):
-            raise InputError(
-                f"kind must be one of {', '.join(get_args(OutputKind))}, got {self.kind!r}"
-            )
-        axes = 1 if self.kind == "predictions" else 2
-        for name, array in (("cal", self.cal), ("test", self.test)):
-            if array.dtype != np.float32 or array.ndim != axes:
-                raise InputError(
-                    f"{name}: {self.kind} must be float32 with {axes} axes, "
-                    f"got {array.dtype} of shape {array.shape}"
-                )
-        if self.cal.shape[1:] != self.test.shape[1:]:
-            raise InputError(
-                f"cal and test must have the same columns, got {self.cal.shape[1:]} "
-                f"and {self.test.shape[1:]}"
-            )
-
-    def __repr__(self) -> str:
-        return f"ModelOutputs({self.kind}, cal={self.cal.shape}, test={self.test.shape})"
+def _write(path: Path, kind: OutputKind, calibration: Numbers, test: Numbers) -> None:
+    """Write the outputs of one model, in float32."""
+    both = {f"cal_{kind}": calibration, f"test_{kind}": test}
+    write_atomic(path, _npz({name: a.astype(np.float32, copy=False) for name, a in both.items()}))
 
 
-def write_outputs(path: Path, outputs: ModelOutputs) -> None:
-    """Write one model's outputs whole or not at all."""
-    arrays = {f"cal_{outputs.kind}": outputs.cal, f"test_{outputs.kind}": outputs.test}
-    make_folder(path.parent)
-    write_atomic(path, _npz(arrays))
-
-
-def read_outputs(path: Path) -> ModelOutputs:
-    """Read what `write_outputs` wrote."""
+def _read(path: Path, kind: OutputKind) -> tuple[Numbers, Numbers]:
+    """Read what `_write` wrote: outputs for calibration and test points."""
     try:
         with np.load(path, allow_pickle=False) as archive:
-            kind = next(k for k in get_args(OutputKind) if f"cal_{k}" in archive.files)
-            return ModelOutputs(archive[f"cal_{kind}"], archive[f"test_{kind}"], kind)
+            calibration, test = archive[f"cal_{kind}"], archive[f"test_{kind}"]
+        axes = 1 if kind == "predictions" else 2
+        if {(a.dtype, a.ndim, a.shape[1:]) for a in (calibration, test)} != {
+            (np.dtype(np.float32), axes, test.shape[1:])
+        }:
+            raise ValueError(f"not two arrays of float32 with {axes} axes and equal columns")
     except FileNotFoundError:
         raise RecordError(f"{path}: there are no saved outputs; train the models first") from None
-    except (*_DAMAGED, StopIteration):
+    except _DAMAGED:
         raise RecordError(
-            f"{path} is damaged or holds no model outputs; delete it and train again"
+            f"{path} is damaged or holds no {kind} of a model; delete it and train again"
         ) from None
-
-
-def _read_agent(folder: Path, name: str) -> AgentOutputs:
-    """Read the outputs of one agent's models."""
-    own = read_outputs(folder / f"{name}.npz")
-    path = folder / f"{name}-quantiles.npz"
-    if not path.exists():
-        return AgentOutputs(name, own.cal, own.test)
-    heads = read_outputs(path)
-    return AgentOutputs(name, own.cal, own.test, heads.cal, heads.test)
-
-
-def _write(path: Path, calibration: Numbers, test: Numbers, kind: OutputKind) -> None:
-    """Write the outputs of one model, in float32."""
-    cal, new = (array.astype(np.float32, copy=False) for array in (calibration, test))
-    write_outputs(path, ModelOutputs(cal, new, kind))
+    return calibration, test
 
 
 def _npz(arrays: Mapping[str, Any]) -> bytes:
