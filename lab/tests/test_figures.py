@@ -11,8 +11,7 @@ import pytest
 
 import fedwqcp as fw
 from fedwqcp.errors import InputError, MissingExtraError
-from fedwqcp.federation.outputs import load_outputs
-from fedwqcp.report.figures import FigureSource, agent_profile, draw
+from fedwqcp.report.figures import FigureSource, draw
 from fedwqcp_lab.evaluation import evaluate, partitions
 from fedwqcp_lab.experiment import MethodPlan
 from fedwqcp_lab.figures import FIGURES, Medians, coverage_against_size, medians
@@ -77,17 +76,15 @@ def test_an_agents_own_scores_beside_a_release(tmp_path):
     fw.save(release, tmp_path / "release.json")
     asked = FigureSource(tmp_path / "release.json", agent="here", outputs=tmp_path / "cal.npz")
     svg = draw("ecdf", asked, tmp_path / "own.svg", FIGURES).read_text()
-    assert "released threshold" in svg
+    assert "upright: threshold in use, dotted: an agent's own" in svg
     assert "lac, fedwq-cp" in svg
-    own = agent_profile(release, "here", load_outputs(tmp_path / "cal.npz"))
-    assert own.local == own.released == release.threshold("here")
-    assert min(own.people) >= 10
     with pytest.raises(InputError, match="--agent and --outputs"):
         draw("ecdf", FigureSource(tmp_path / "release.json"), tmp_path / "no.svg", FIGURES)
     cal = fw.Calibration(score.of(probs, labels), labels=labels, n_classes=3)
     by = fw.calibrate({"here": cal}, method="fcp", alpha=0.1, score=score, by="label")
-    with pytest.raises(InputError, match="one for each label"):
-        agent_profile(by, "here", load_outputs(tmp_path / "cal.npz"))
+    fw.save(by, tmp_path / "release.json")
+    with pytest.raises(InputError, match="the plot needs one threshold"):
+        draw("ecdf", asked, tmp_path / "no.svg", FIGURES)
 
 
 def test_points_of_a_benchmark_are_medians(sources):

@@ -12,21 +12,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate
 from math import isfinite
 from typing import Any
-
-import numpy as np
 
 from fedwqcp._validation import as_alpha, check_arguments
 from fedwqcp.errors import InputError
 from fedwqcp.federation.outputs import Outputs
-from fedwqcp.federation.predict import calibration_of, thresholds
+from fedwqcp.federation.predict import calibration_of
 from fedwqcp.federation.release import Release
 from fedwqcp.methods import Calibration
-from fedwqcp.metrics import AgentMetrics, histogram
-from fedwqcp.quantile import conformal_quantile
-from fedwqcp.report.figures import COLOURS, MARKERS, require_matplotlib
+from fedwqcp.metrics import AgentMetrics
+from fedwqcp.report.figures import COLOURS, MARKERS, draw_scores, require_matplotlib
 
 __all__ = ["coverage", "coverage_vs_size", "score_ecdf"]
 
@@ -165,32 +161,12 @@ def score_ecdf(
     _check_some(sites)
     release.tasks_of(alpha)  # refuses a level that is not of the round
     level = release.round.alphas[0] if alpha is None else alpha
+    calibrations = {
+        agent: calibration_of(release.round, data) if isinstance(data, Outputs) else data
+        for agent, data in sites.items()
+    }
     ax = _axes(ax)
-    in_use: dict[str, float] = {}
-    for place, (agent, data) in enumerate(sites.items()):
-        cal = calibration_of(release.round, data) if isinstance(data, Outputs) else data
-        released = np.ravel(thresholds(release, agent, alpha, cal))
-        if len(released) != 1 or cal.scores.ndim > 1:
-            raise InputError("the plot needs one threshold; this round gives several to an agent")
-        colour, bars = COLOURS[place % len(COLOURS)], histogram(cal.scores)
-        if bars.people:
-            shares = [people / cal.n for people in accumulate(bars.people, initial=0)]
-            ax.plot(bars.edges, shares, color=colour, label=agent)
-        own = conformal_quantile(cal.scores, level)
-        if isfinite(own):
-            ax.axvline(own, color=colour, linestyle=":", linewidth=1.2)
-        in_use[agent] = float(released[0])
-    shared = len(set(in_use.values())) == 1
-    for place, q in enumerate(in_use.values()):
-        if isfinite(q) and (place == 0 or not shared):
-            ax.axvline(q, color="black" if shared else COLOURS[place % len(COLOURS)], linewidth=1.2)
-    ax.axhline(1 - level, color="0.35", linestyle="--", linewidth=1)
-    ax.set_xlabel(
-        f"{release.round.score.name} score; upright: threshold in use, dotted: an agent's own"
-    )
-    ax.set_ylabel("share of calibration points")
-    if ax.get_legend_handles_labels()[0]:
-        ax.legend()
+    draw_scores(ax, release, calibrations, level)
     return ax
 
 

@@ -15,10 +15,11 @@ import numpy as np
 from fedwqcp._io import write_atomic
 from fedwqcp.demo.demo import MethodResult, Results
 from fedwqcp.errors import InputError, MissingExtraError
-from fedwqcp.federation.outputs import Outputs, load_outputs
+from fedwqcp.federation.outputs import load_outputs
 from fedwqcp.federation.predict import calibration_of, thresholds
 from fedwqcp.federation.record import load as load_release
 from fedwqcp.federation.release import Release
+from fedwqcp.methods import Calibration
 from fedwqcp.metrics import histogram
 from fedwqcp.quantile import conformal_quantile
 from fedwqcp.report.terminal import row_name
@@ -58,19 +59,6 @@ class FigureSource:
     outputs: Path | None = None
 
 
-@dataclass(frozen=True)
-class AgentProfile:
-    """One agent's scores in bins, its own threshold and the released one."""
-
-    title: str
-    agent: str
-    edges: Sequence[float]
-    people: Sequence[int]
-    local: float
-    released: float
-    level: float
-
-
 Draw: TypeAlias = Callable[[FigureSource, Path, Sequence[str]], tuple[Path, ...]]
 """Draw a figure of a source at a stem, in the formats named by endings."""
 
@@ -106,14 +94,10 @@ def draw_demo(
             title = f"{site.name}\n{site.model}, {site.calibration} calibrate"
             panels[0][place].set_title(title, loc="left", fontsize=9)
         for row in panels:
-            row[0].set_yticks(range(len(methods)), [row_name(f) for f in _firsts(results, methods)])
+            names = [row_name(results.of("four", method)[0]) for method in methods]
+            row[0].set_yticks(range(len(methods)), names)
         panels[0][0].invert_yaxis()  # all panels share it
         return save_all(figure, stem, endings)
-
-
-def _firsts(results: Results, methods: Sequence[str]) -> list[MethodResult]:
-    """Return one line of each method, for its name."""
-    return [results.of("four", method)[0] for method in methods]
 
 
 def _coverage_panel(panel: Any, found: Sequence[MethodResult], results: Results) -> None:
@@ -153,64 +137,57 @@ def _answers_panel(panel: Any, found: Sequence[MethodResult]) -> None:
     panel.tick_params(left=False)
 
 
-def draw_ecdf(
-    own: AgentProfile, stem: Path, endings: Sequence[str] = (".png", ".svg")
-) -> tuple[Path, ...]:
-    """Draw an agent's distribution of scores, its own threshold and the released one.
+def draw_scores(
+    panel: Any, release: Release, sites: Mapping[str, Calibration], alpha: float
+) -> None:
+    """Draw agents' distributions of scores, their own thresholds and those in use, at one level.
 
-    The curve goes through the edges of bins that hold ten people or more, straight in between.
+    The curves go through the edges of bins that hold ten people or more, straight in between.
     """
-    require_matplotlib()
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    with rc_context(STYLE):
-        figure = Figure(figsize=(4.6, 3.8), layout="constrained")
-        panel = figure.subplots()
-        panel.axhline(own.level, color="0.35", linestyle="--", linewidth=1)
-        n = sum(own.people)
-        if n:
-            shares = [people / n for people in accumulate(own.people, initial=0)]
-            panel.plot(own.edges, shares, color=COLOURS[0], linewidth=1.4, label=own.agent)
-        if isfinite(own.local):
-            panel.plot([own.local], [own.level], marker="|", color=COLOURS[0], markersize=11)
-        if isfinite(own.released):
-            panel.axvline(own.released, color="black", linewidth=1.2, label="released threshold")
-        panel.set_xlabel("score; tick on the dashed line: the agent's own threshold")
-        panel.set_ylabel("share of calibration points")
-        panel.set_ylim(0, 1.01)
-        panel.set_title(own.title, loc="left", fontweight="bold")
-        figure.legend(loc="outside lower center", ncols=2, frameon=False)
-        return save_all(figure, stem, endings)
-
-
-def agent_profile(release: Release, agent: str, outputs: Outputs) -> AgentProfile:
-    """Return an agent's scores as counts, its own threshold and the released one."""
-    cal = calibration_of(release.round, outputs)
-    alpha = release.round.alphas[0]
-    released = np.ravel(thresholds(release, agent, alpha, cal))
-    if len(released) != 1 or cal.columns > 1:
-        raise InputError("the figure needs one threshold; this round gives one for each label")
-    bars = histogram(cal.scores)
-    return AgentProfile(
-        title=f"{release.round.score.name}, {release.round.method.name}",
-        agent=agent,
-        edges=bars.edges,
-        people=bars.people,
-        local=float(conformal_quantile(cal.scores, alpha)),
-        released=float(released[0]),
-        level=1 - alpha,
+    in_use: dict[str, float] = {}
+    for place, (agent, cal) in enumerate(sites.items()):
+        released = np.ravel(thresholds(release, agent, alpha, cal))
+        if len(released) != 1 or cal.columns > 1:
+            raise InputError("the plot needs one threshold; this round gives several to an agent")
+        colour, bars = COLOURS[place % len(COLOURS)], histogram(cal.scores)
+        if bars.people:
+            shares = [people / cal.n for people in accumulate(bars.people, initial=0)]
+            panel.plot(bars.edges, shares, color=colour, label=agent)
+        own = conformal_quantile(cal.scores, alpha)
+        if isfinite(own):
+            panel.axvline(own, color=colour, linestyle=":", linewidth=1.2)
+        in_use[agent] = float(released[0])
+    shared = len(set(in_use.values())) == 1
+    for place, q in enumerate(in_use.values()):
+        if isfinite(q) and (place == 0 or not shared):
+            colour = "black" if shared else COLOURS[place % len(COLOURS)]
+            panel.axvline(q, color=colour, linewidth=1.2)
+    panel.axhline(1 - alpha, color="0.35", linestyle="--", linewidth=1)
+    panel.set_xlabel(
+        f"{release.round.score.name} score; upright: threshold in use, dotted: an agent's own"
     )
+    panel.set_ylabel("share of calibration points")
+    if panel.get_legend_handles_labels()[0]:
+        panel.legend()
 
 
 def ecdf(request: FigureSource, stem: Path, endings: Sequence[str]) -> tuple[Path, ...]:
     """Draw an agent's distribution of scores beside a release, with its thresholds."""
     if request.agent is None or request.outputs is None:
         raise InputError("beside a release, say whose scores with --agent and --outputs")
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
     release = load_release(request.source)
     outputs = load_outputs(request.outputs, classes=release.round.classes)
-    own = agent_profile(release, request.agent, outputs)
-    return draw_ecdf(own, stem, endings)
+    own = {request.agent: calibration_of(release.round, outputs)}
+    with rc_context(STYLE):
+        figure = Figure(figsize=(4.6, 3.8), layout="constrained")
+        panel = figure.subplots()
+        draw_scores(panel, release, own, release.round.alphas[0])
+        title = f"{release.round.score.name}, {release.round.method.name}"
+        panel.set_title(title, loc="left", fontweight="bold")
+        return save_all(figure, stem, endings)
 
 
 FIGURES: dict[str, Draw] = {"ecdf": ecdf}
