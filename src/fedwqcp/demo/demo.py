@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from math import inf
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any, TypeAlias
 
 import msgspec
@@ -199,10 +199,12 @@ def run(
     round = _Rounds(f"demo-{seed}", alpha, on_step)
     round.compare("four", four, methods)
     examples = _examples(four, round.sets)
-    round.compare("few", _with_few(four), ("split-cp", "fedwq-cp", "fcp", "auto"))
+    small, n = FEW
+    few = [site.with_few(n) if site.name == small else site for site in four]
+    round.compare("few", few, ("split-cp", "fedwq-cp", "fcp", "auto"))
     for one in four:
         round.join(four, one)
-    round.advise_newcomer(four)
+    round.keep("joins", advise_on(round.calibrate(four, "fedwq-cp"), new_site=True))
     round.compare("clinics", three, ("split-cp", "fedwq-cp", "auto"))
     return Results(
         seed=seed,
@@ -228,7 +230,10 @@ def over_splits(splits: int, alpha: float = ALPHA, on_step: OnStep | None = None
             on_step(f"split {seed + 1} of {splits}", seed / splits)
         for f in run(seed, alpha).found:
             found.setdefault((f.act, f.method, f.agent), []).append(f)
-    return [*(_spread(key, own) for key, own in found.items()), *simulated_sites(splits, alpha)]
+    return [
+        *(_over_splits(*key, own) for key, own in found.items()),
+        *simulated_sites(splits, alpha),
+    ]
 
 
 def simulated_sites(federations: int, alpha: float = ALPHA) -> list[Spread]:
@@ -252,7 +257,13 @@ def simulated_sites(federations: int, alpha: float = ALPHA) -> list[Spread]:
         for name, method in methods.items():
             q = fw.calibrate(sites, method=method, alpha=alpha).threshold("site-0")
             covered[name].append(ndtr(np.asarray(q) - joining))
-    return [_simulated(name, np.concatenate(own), alpha) for name, own in covered.items()]
+    spread = []
+    for name, own in covered.items():
+        each = np.concatenate(own)
+        enough = round(float(np.mean(each >= 1 - alpha)), 4)
+        none = {"one": 0.0, "size": None}  # there are no sets
+        spread.append(_spread("simulated", name, "new site", each, enough=enough, **none))
+    return spread
 
 
 def committed_spread() -> tuple[Spread, ...]:
@@ -321,10 +332,6 @@ class _Rounds:
             release = self.calibrate(others, method)
             self.test("joins", method, release, newcomer)
 
-    def advise_newcomer(self, sites: Sequence[Hospital]) -> None:
-        """Ask what these hospitals can promise to one more."""
-        self.keep("joins", advise_on(self.calibrate(sites, "fedwq-cp"), new_site=True))
-
     def as_advised(self, act: str, sites: Sequence[Hospital]) -> fw.Release:
         """Calibrate as ``method="auto"`` does, and keep the advice."""
         release, advice = calibrate_as_advised(
@@ -365,7 +372,8 @@ class _Rounds:
         """Turn a hospital's test patients into sets, and count; a newcomer takes what all share."""
         took_part = site.name in release.round.agents
         agent = site.name if took_part else None
-        sets = _predict(release, agent, site.test)
+        predict = release.predict_set if _has_classes([site]) else release.predict_interval
+        sets: LabelSets | Intervals = predict(agent, site.test)
         if act == "four" and isinstance(sets, LabelSets):
             self.sets.setdefault(method, {})[site.name] = sets
         none, one, every = _answers(sets)
@@ -383,20 +391,16 @@ class _Rounds:
                 one=one,
                 all=every,
                 size=size if size < inf else None,
-                threshold=_in_words(release.threshold(agent)),
+                threshold=", ".join(
+                    "infinite" if q == inf else f"{q:.3f}"
+                    for q in np.atleast_1d(release.threshold(agent))
+                ),
                 bytes_up=release.bytes_up(site.name) if took_part else 0,
                 rounds=release.rounds,
                 guarantee=release.guarantee.in_words,
                 assumption=release.assumption,
             )
         )
-
-
-def _predict(release: fw.Release, agent: str | None, test: fw.Outputs) -> LabelSets | Intervals:
-    """Return the sets of a hospital's patients."""
-    if test.values.ndim == 2:
-        return release.predict_set(agent, test.values, ids=test.ids)
-    return release.predict_interval(agent, test.values)
 
 
 def _truth(site: Hospital) -> npt.NDArray[Any]:
@@ -412,17 +416,6 @@ def _answers(sets: LabelSets | Intervals) -> tuple[int, int, int]:
         return 0, len(sets) - endless, endless
     none, one, every = np.bincount(sets.sizes(), minlength=3)
     return int(none), int(one), int(every)
-
-
-def _in_words(threshold: float | Floats) -> str:
-    """Write a threshold, or those of both classes."""
-    return ", ".join("infinite" if q == inf else f"{q:.3f}" for q in np.atleast_1d(threshold))
-
-
-def _with_few(sites: Iterable[Hospital]) -> list[Hospital]:
-    """Leave one hospital with few calibration patients."""
-    name, n = FEW
-    return [site.with_few(n) if site.name == name else site for site in sites]
 
 
 def _examples(
@@ -473,41 +466,28 @@ def _summary(site: Hospital) -> HospitalSummary:
     )
 
 
-def _spread(key: tuple[str, str, str], own: Sequence[MethodResult]) -> Spread:
+def _over_splits(act: str, method: str, agent: str, own: Sequence[MethodResult]) -> Spread:
     """Return mean and spread of one method at one hospital."""
-    covered = [f.covered / f.tested for f in own]
+    covered = np.array([f.covered / f.tested for f in own])
     sizes = [f.size for f in own if f.size is not None]
+    one = round(fmean(f.one / f.tested for f in own), 4)
+    size = round(fmean(sizes), 4) if len(sizes) == len(own) else None
+    return _spread(act, method, agent, covered, one=one, size=size)
+
+
+def _spread(act: str, method: str, agent: str, covered: Floats, **more: Any) -> Spread:
+    """Return mean and spread of coverages."""
     low, high = np.quantile(covered, (0.05, 0.95))
-    act, method, agent = key
     return Spread(
         act=act,
         method=method,
         agent=agent,
-        splits=len(own),
-        mean=round(fmean(covered), 4),
-        sd=round(stdev(covered), 4),
-        low=round(float(low), 4),
-        high=round(float(high), 4),
-        one=round(fmean(f.one / f.tested for f in own), 4),
-        size=round(fmean(sizes), 4) if len(sizes) == len(own) else None,
-    )
-
-
-def _simulated(method: str, covered: Floats, alpha: float) -> Spread:
-    """Return mean and spread of the coverage at simulated new sites."""
-    low, high = np.quantile(covered, (0.05, 0.95))
-    return Spread(
-        act="simulated",
-        method=method,
-        agent="new site",
         splits=len(covered),
         mean=round(float(covered.mean()), 4),
         sd=round(float(covered.std(ddof=1)), 4),
         low=round(float(low), 4),
         high=round(float(high), 4),
-        one=0.0,
-        size=None,
-        enough=round(float(np.mean(covered >= 1 - alpha)), 4),
+        **more,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -143,15 +142,15 @@ def _untrained(kind: str, seed: int) -> Any:
         raise MissingExtraError("training the demo's models", "demo") from error
     trees = {"min_samples_leaf": 3, "random_state": seed}
     boosted = {"n_estimators": 50, "max_depth": 2, "random_state": seed}
-    models: dict[str, Callable[[], Any]] = {
-        "random forest": lambda: ensemble.RandomForestClassifier(**trees),
-        "logistic regression": linear_model.LogisticRegression,
+    models: dict[str, Any] = {
+        "random forest": ensemble.RandomForestClassifier(**trees),
+        "logistic regression": linear_model.LogisticRegression(),
         # smoothed: of 61 patients that train it, some four have no disease
-        "naive Bayes": lambda: naive_bayes.GaussianNB(var_smoothing=0.01),
-        "gradient boosting": lambda: ensemble.GradientBoostingClassifier(**boosted),
-        "ridge regression": linear_model.Ridge,
-        "regression forest": lambda: ensemble.RandomForestRegressor(**trees),
-        "nearest neighbours": lambda: neighbors.KNeighborsRegressor(10),
+        "naive Bayes": naive_bayes.GaussianNB(var_smoothing=0.01),
+        "gradient boosting": ensemble.GradientBoostingClassifier(**boosted),
+        "ridge regression": linear_model.Ridge(),
+        "regression forest": ensemble.RandomForestRegressor(**trees),
+        "nearest neighbours": neighbors.KNeighborsRegressor(10),
     }
     filled = SimpleImputer(strategy="median", keep_empty_features=True)
-    return make_pipeline(filled, StandardScaler(), models[kind]())
+    return make_pipeline(filled, StandardScaler(), models[kind])

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from math import log as ln
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -32,6 +32,8 @@ from fedwqcp._io import (
 from fedwqcp.errors import InputError, RecordError
 from fedwqcp.monitor.monitor import REMEMBERED, AgentState, Monitor, MonitorTerms, Standing
 from fedwqcp.monitor.sequential_tests import Count
+
+T = TypeVar("T")
 
 VERSION = 1
 """Version of the state file and of the lines of the log."""
@@ -101,17 +103,14 @@ def load_monitor(path: Path) -> Monitor:
     RecordError
         If it is damaged, or of another version.
     """
-    data = read(path)
-    if (header := from_json(data, _StateHeader)) is None:
-        raise RecordError(f"{path} must be the state of a monitor; it is damaged, or another file")
-    if header.version != VERSION:
-        raise RecordError(
-            f"{path}: this software reads version {VERSION}, the file has {header.version}"
-        )
-    try:
-        state = msgspec.json.decode(data, type=_State)
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise RecordError(f"{path} is damaged: {error}; restore it") from None
+    state = _decoded(
+        read(path),
+        _State,
+        str(path),
+        key="fedwqcp-monitor",
+        what="the state of a monitor; it is damaged, or another file",
+        cure="restore it",
+    )
     monitor = Monitor(state.terms)
     monitor.updates, monitor.unlogged = state.updates, state.unlogged
     monitor.sites = {name: state.sites[name] for name in state.terms.agents}
@@ -203,7 +202,11 @@ def read_log(path: Path) -> tuple[LogEntry, ...]:
     lines = data.splitlines()
     if lines and not data.endswith(b"\n") and not lines[-1].endswith(b"}"):
         lines.pop()  # its writer was stopped; the state keeps this line for the next update
-    found = [_entry(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
+    what, cure = "a line of a monitor's log; remove it", "remove it"
+    found = [
+        _decoded(line, LogEntry, f"{path}, line {number}", key="version", what=what, cure=cure)
+        for number, line in enumerate(lines, 1)
+    ]
     return tuple(sorted(found, key=lambda entry: entry.update))
 
 
@@ -218,12 +221,6 @@ def record_of(standing: Standing) -> dict[str, object]:
     """Return a standing as the log and ``monitor show --json`` hold it, with its estimates."""
     estimates = {"coverage": standing.coverage, "current": standing.current}
     return {**msgspec.structs.asdict(standing), "status": standing.status, **estimates}
-
-
-class _StateHeader(msgspec.Struct):
-    """What every version of a state holds."""
-
-    version: int = msgspec.field(name="fedwqcp-monitor")
 
 
 class _State(msgspec.Struct, forbid_unknown_fields=True):
@@ -246,24 +243,17 @@ class _State(msgspec.Struct, forbid_unknown_fields=True):
                     raise ValueError("a test has the evidence of an alarm, and none was raised")
 
 
-class _LineHeader(msgspec.Struct):
-    """What every version of a log's line holds."""
-
-    version: int
-
-
-def _entry(line: bytes, where: str) -> LogEntry:
-    """Read one line."""
-    if (header := from_json(line, _LineHeader)) is None:
-        raise RecordError(f"{where}: must be a line of a monitor's log; remove it")
-    if header.version != VERSION:
-        raise RecordError(
-            f"{where}: this software reads version {VERSION}, it has {header.version}"
-        )
+def _decoded(data: bytes, kind: type[T], where: str, *, key: str, what: str, cure: str) -> T:
+    """Read a state or a line, whose every version holds its number under a key."""
+    header = from_json(data, dict[str, object]) or {}
+    if type(version := header.get(key)) is not int:
+        raise RecordError(f"{where} must be {what}")
+    if version != VERSION:
+        raise RecordError(f"{where}: this software reads version {VERSION}, it has {version}")
     try:
-        return msgspec.json.decode(line, type=LogEntry)
+        return msgspec.json.decode(data, type=kind)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise RecordError(f"{where} is damaged: {error}; remove it") from None
+        raise RecordError(f"{where} is damaged: {error}; {cure}") from None
 
 
 def _add_lines(log: Path, monitor: Monitor) -> None:

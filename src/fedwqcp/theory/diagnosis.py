@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedwqcp import methods
-from fedwqcp._validation import as_alpha, named
+from fedwqcp._validation import Bools, as_alpha, named
 from fedwqcp.errors import InputError
 from fedwqcp.methods.fedwq_cp import FedWQCP
 from fedwqcp.quantile import (
@@ -78,13 +78,23 @@ def judge(
     >>> judge([[952, 850], [952, 0]], [[952, 850], [952, 951]], [1000, 1000], 0.05).tolist()
     ['unsafe', 'cannot tell']
     """
-    sizes = np.asarray(n)
-    bar, M = least_coverage(alpha), len(sizes)
-    enough = {int(size): sufficient_count(int(size), bar) for size in sizes}
-    few = {int(size): insufficient_count(int(size), bar, UNSAFE_ERROR / M) for size in sizes}
-    safe = (np.asarray(least) >= [enough[int(size)] for size in sizes]).all(axis=-1)
-    unsafe = (np.asarray(most) <= [few[int(size)] for size in sizes]).any(axis=-1)
+    enough, too_few = _tests(least, most, n, alpha)
+    safe, unsafe = enough.all(axis=-1), too_few.any(axis=-1)
     return np.where(unsafe, "unsafe", np.where(safe, "safe", "cannot tell"))
+
+
+def _tests(
+    least: npt.ArrayLike, most: npt.ArrayLike, n: npt.ArrayLike, alpha: float
+) -> tuple[Bools, Bools]:
+    """Return which agents are shown to be covered enough, and which too little."""
+    sizes = np.asarray(n).tolist()
+    bar, error = least_coverage(alpha), UNSAFE_ERROR / max(1, len(sizes))
+    enough = {size: sufficient_count(size, bar) for size in sizes}
+    too_few = {size: insufficient_count(size, bar, error) for size in sizes}
+    return (
+        np.asarray(least) >= [enough[size] for size in sizes],
+        np.asarray(most) <= [too_few[size] for size in sizes],
+    )
 
 
 @dataclass(frozen=True)
@@ -489,21 +499,19 @@ class Evidence:
             return "unsafe"
         if self.everything or len(self.some) == 1:
             return "safe"
-        least, most = zip(*self.counts.values(), strict=True)
-        verdict = str(judge(least, most, [s.n for s in self.some.values()], self.alpha))
-        return cast(Verdict, verdict)
+        found = set(self.verdicts.values())
+        return "unsafe" if "unsafe" in found else "safe" if found == {"safe"} else "cannot tell"
 
     @cached_property
     def verdicts(self) -> dict[str, Verdict]:
         """What the tests say of each agent, at the same errors as the verdict."""
-        bar, error = least_coverage(self.alpha), UNSAFE_ERROR / max(1, len(self.some))
-        found: dict[str, Verdict] = {}
-        for name, (least, most) in self.counts.items():
-            n = self.some[name].n
-            low = most <= insufficient_count(n, bar, error)
-            high = least >= sufficient_count(n, bar)
-            found[name] = "unsafe" if low else "safe" if high else "cannot tell"
-        return found
+        least, most = zip(*self.counts.values(), strict=True)
+        sizes = [s.n for s in self.some.values()]
+        tests = zip(*_tests(least, most, sizes, self.alpha), strict=True)
+        return {
+            name: "unsafe" if too_few else "safe" if enough else "cannot tell"
+            for name, (enough, too_few) in zip(self.counts, tests, strict=True)
+        }
 
     def _count(self, sent: LocalQuantile) -> tuple[int, int]:
         """Bound the count from the order statistics that an agent sent."""
@@ -555,29 +563,23 @@ def _overflow(evidence: Evidence) -> Finding | None:
     over = {name: s for name, s in evidence.some.items() if s.threshold == inf}
     if not over:
         return None
-    few = {name: s for name, s in over.items() if s.n < evidence.needed}
     if evidence.threshold < inf:  # they were left out
         says = f"{listed(over)} sent +inf and took no part in the mean"
         return Finding("excluded", "caution", says, agents=tuple(over))
-    if evidence.epsilon is not None:
-        return _private_overflow(evidence, over, evidence.epsilon)
-    says = f"{listed(over)} sent +inf, which makes the mean +inf: every set holds everything"
+    says = f"{listed(over)} sent +inf, which makes the mean +inf: "
+    few = [name for name, s in over.items() if s.n < evidence.needed]
+    if evidence.epsilon is not None:  # it takes more points to hide one of them
+        says += (
+            f"n is too small for epsilon={evidence.epsilon:g} and alpha={evidence.alpha:g}, or too "
+            "many scores lie beyond bounds that were set; a larger epsilon or more points make it "
+            "finite"
+        )
+        return Finding("overflow", "unsafe", says, tuple(over))
+    says += "every set holds everything"
     if few:
         says += f"; alpha={evidence.alpha:g} needs {evidence.needed} points for a finite threshold"
     if len(few) < len(over):
         says += "; with enough points, +inf means that too many scores are themselves +inf"
-    return Finding("overflow", "unsafe", says, tuple(over))
-
-
-def _private_overflow(
-    evidence: Evidence, over: Mapping[str, LocalQuantile], epsilon: float
-) -> Finding:
-    """Say why private thresholds are +inf: it takes more points to hide one of them."""
-    says = (
-        f"{listed(over)} sent +inf, which makes the mean +inf: n is too small for "
-        f"epsilon={epsilon:g} and alpha={evidence.alpha:g}, or too many scores lie beyond bounds "
-        "that were set; a larger epsilon or more points make it finite"
-    )
     return Finding("overflow", "unsafe", says, tuple(over))
 
 
