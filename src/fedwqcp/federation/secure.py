@@ -10,7 +10,7 @@ adds the masked words and hands the totals to `SecureServer.receive`, until the 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import shake_256
 from itertools import combinations
@@ -29,13 +29,13 @@ from fedwqcp.errors import InputError, QuorumError, RecordError, WrongRoundError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.release import Release
+from fedwqcp.federation.server import TaskDialogue
 from fedwqcp.methods import FEWEST, MODULUS, FixedPoint, Summed, Total
 from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.messages import (
     Answer,
     Ask,
     Begin,
-    Outcome,
     Question,
     Round,
     SharedThresholdWithin,
@@ -172,16 +172,16 @@ class SecureServer:
     @property
     def ended(self) -> bool:
         """Whether every task has its outcome."""
-        return all(outcome is not None for outcome in self._outcomes)
+        return all(task.outcome is not None for task in self._tasks)
 
     @property
     def width(self) -> int:
         """How many words the current sum has."""
-        return sum(self._method.width(question) for question in self._pending if question)
+        return sum(self._method.width(question) for question in self._questions() if question)
 
     def ask(self) -> bytes:
         """Return the encoded questions of the current sum, the same for every agent."""
-        return encode(Ask(self.plan.round.id, self.sums, tuple(self._pending)))
+        return encode(Ask(self.plan.round.id, self.sums, self._questions()))
 
     def receive(self, agents: Sequence[str], totals: Sequence[int]) -> None:
         """Take the totals over some agents, and go one step on.
@@ -202,10 +202,10 @@ class SecureServer:
             self._begin()
             return
         start = 0
-        for task, question in enumerate(self._pending):
-            if question is not None:
-                end = start + self._method.width(question)
-                self._advance(task, Total(tuple(totals[start:end]), len(present)))
+        for task in self._tasks:
+            if task.question is not None:
+                end = start + self._method.width(task.question)
+                task.hear(Total(tuple(totals[start:end]), len(present)))
                 start = end
 
     def release(
@@ -223,7 +223,7 @@ class SecureServer:
             reason = "" if status == "used" else reasons.get(name, "")
             return AgentRecord(name, status, reason, up.get(name, 0), down.get(name, 0))  # type: ignore[arg-type]  # one of three
 
-        outcomes = tuple(outcome for outcome in self._outcomes if outcome is not None)
+        outcomes = tuple(task.outcome for task in self._tasks if task.outcome is not None)
         margin = max(o.margin if isinstance(o, SharedThresholdWithin) else 0.0 for o in outcomes)
         return Release(
             round=self.plan.round,
@@ -236,20 +236,13 @@ class SecureServer:
 
     def _begin(self) -> None:
         """Begin the dialogue of every task."""
-        self._dialogues: list[Generator[Question, Total, Outcome]] = []
-        self._pending: list[Question | None] = []
-        self._outcomes: list[Outcome | None] = []
-        for task in self.plan.tasks:
-            self._dialogues.append(self._method.from_sums(task.alpha, self.scale))
-            self._pending.append(next(self._dialogues[-1]))
-            self._outcomes.append(None)
+        self._tasks = [
+            TaskDialogue(self._method.from_sums(task.alpha, self.scale)) for task in self.plan.tasks
+        ]
 
-    def _advance(self, task: int, total: Total) -> None:
-        """Move one task to its next question or its outcome."""
-        try:
-            self._pending[task] = self._dialogues[task].send(total)
-        except StopIteration as end:
-            self._pending[task], self._outcomes[task] = None, end.value
+    def _questions(self) -> tuple[Question | None, ...]:
+        """Return what is asked in the current sum."""
+        return tuple(task.question for task in self._tasks)
 
 
 def _accuracy(sums: int, margin: float) -> str:

@@ -7,10 +7,10 @@ It does no input or output of its own. A transport sends what `asks` gives, hand
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from fedwqcp.errors import (
     INTERNAL,
@@ -28,12 +28,15 @@ from fedwqcp.errors import (
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.signing import check_signature, ed25519
-from fedwqcp.methods import Exchange, PerAgentQuestions, Terms, UnfitAnswerError
+from fedwqcp.methods import PerAgentQuestions, Terms, UnfitAnswerError
 from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.messages import Answer, Ask, Outcome, Question, Round, SharedThreshold, Summary
 from fedwqcp.wire.release import AgentRecord
 
 _log = logging.getLogger("fedwqcp")
+
+Q = TypeVar("Q")
+A = TypeVar("A")
 
 
 @dataclass(slots=True)
@@ -195,7 +198,7 @@ class Server:
         """Return who took no part in each group, by its name."""
         used, found = list(self._positions), {}
         for number, task in enumerate(self.plan.tasks):
-            there = self._dialogue.there(number)
+            there = self._dialogue.places(number)
             if there is not None and task.group is not None:
                 out = tuple(name for at, name in enumerate(used) if at not in there)
                 found[self.round.group_names[task.group]] = out
@@ -371,95 +374,97 @@ def _quoted(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
+class TaskDialogue(Generic[Q, A]):
+    """The dialogue of one task: the question that is open, and the outcome once it has ended."""
+
+    def __init__(self, exchange: Generator[Q, A, Outcome]) -> None:
+        self.question: Q | None = None
+        self.outcome: Outcome | None = None
+        self._exchange = exchange
+        self.hear(None)
+
+    def hear(self, answers: A | None) -> None:
+        """Take the answers (None: begin), and go on to the next question or the outcome."""
+        try:
+            self.question = self._exchange.send(answers)  # type: ignore[arg-type]  # None begins
+        except StopIteration as end:
+            self.question, self.outcome = None, end.value
+
+
 class Dialogue:
-    """One generator for each task; each step asks all that have not ended."""
+    """The dialogues of all tasks of a round; each step asks those that have not ended."""
 
     def __init__(self, plan: Plan) -> None:
-        self._talks: list[Exchange[Any, Outcome]] = []
-        self._pending: list[Question | PerAgentQuestions | None] = []
-        self._outcomes: list[Outcome | None] = []
-        self._same: tuple[Question | None, ...] | None = None
-        self._grouped = plan.round.by is not None
-        self._method, self._roster = plan.method, len(plan.round.agents)
-        self._there: list[dict[int, int] | None] = [None for _ in plan.tasks]  # None: all
-        for task in plan.tasks:
-            self._talks.append(plan.method.exchange(task.alpha))
-            self._pending.append(None)
-            self._outcomes.append(None)
-            self._advance(len(self._talks) - 1, None)
+        self._plan = plan
+        self._tasks: list[TaskDialogue[Question | PerAgentQuestions, Sequence[Any]]] = [
+            TaskDialogue(plan.method.exchange(task.alpha)) for task in plan.tasks
+        ]
+        self._places: list[dict[int, int] | None] = [None] * len(plan.tasks)
         self._share()
 
     @property
     def ended(self) -> bool:
         """Whether every task has its outcome."""
-        return all(outcome is not None for outcome in self._outcomes)
+        return all(task.outcome is not None for task in self._tasks)
 
     @property
     def outcomes(self) -> tuple[Outcome, ...]:
         """The outcomes of all tasks, once the dialogue has ended."""
-        return tuple(outcome for outcome in self._outcomes if outcome is not None)
+        return tuple(task.outcome for task in self._tasks if task.outcome is not None)
+
+    def places(self, at: int) -> Mapping[int, int] | None:
+        """Return who takes part in a task, with their places among the answers; None for all.
+
+        An agent without a point of the task's group takes no part.
+        """
+        return self._places[at]
 
     def questions(self, position: int) -> tuple[Question | None, ...]:
         """Return what one agent is asked now."""
         if self._same is not None:
             return self._same
-        return tuple(self._question(at, position) for at in range(len(self._pending)))
+        return tuple(self._question(at, position) for at in range(len(self._tasks)))
 
-    def there(self, at: int) -> frozenset[int] | None:
-        """Return who takes part in a task: an agent without a point of its group does not."""
-        there = self._there[at]
-        return None if there is None else frozenset(there)
+    def _question(self, at: int, position: int) -> Question | None:
+        """Return what one agent is asked in one task."""
+        ask, places = self._tasks[at].question, self._places[at]
+        if places is not None and position not in places:
+            return None
+        if isinstance(ask, PerAgentQuestions):
+            return ask.questions[position if places is None else places[position]]
+        return ask
+
+    def _share(self) -> None:
+        """Keep the questions that all agents are asked alike; there may be a million of them."""
+        asks = tuple(task.question for task in self._tasks)
+        each = any(isinstance(ask, PerAgentQuestions) for ask in asks)
+        each = each or any(places is not None for places in self._places)
+        self._same: tuple[Question | None, ...] | None = None if each else asks  # type: ignore[assignment]  # of all agents
 
     def hear(self, answers: Sequence[tuple[Summary | None, ...]]) -> None:
         """Take the answers of all agents and go one step on."""
-        for at, ask in enumerate(self._pending):
-            if ask is not None:
+        for at, task in enumerate(self._tasks):
+            if task.question is not None:
                 self._hear(at, [answer[at] for answer in answers])
         self._share()
 
     def _hear(self, at: int, answers: Sequence[Summary | None]) -> None:
         """Go one step on in one task, with those who take part in it."""
-        if not self._grouped or all(answer is not None for answer in answers):
-            self._advance(at, answers)
-            return
-        there = [place for place, answer in enumerate(answers) if answer is not None]
-        self._there[at] = {place: at for at, place in enumerate(there)}
-        if not there:  # nobody has a point of the group: nothing can be excluded
-            self._pending[at], self._outcomes[at] = None, SharedThreshold(inf)
-            return
+        task = self._tasks[at]
+        there: Sequence[int] = range(len(answers))
+        if self._plan.round.by is not None and any(answer is None for answer in answers):
+            there = [place for place, answer in enumerate(answers) if answer is not None]
+            self._places[at] = {place: at for at, place in enumerate(there)}
+            if not there:  # nobody has a point of the group: nothing can be excluded
+                task.question, task.outcome = None, SharedThreshold(inf)
+                return
+        heard = [answers[place] for place in there]
+        absent = len(self._plan.round.agents) - len(heard)
+        ask = task.question
+        if absent and isinstance(ask, Question):
+            stand_in = self._plan.method.absent(ask)
+            heard += [stand_in] * absent if stand_in else []
         try:
-            self._advance(at, [answers[place] for place in there])
+            task.hear(heard)
         except UnfitAnswerError as error:
             raise UnfitAnswerError(there[error.position], str(error)) from None
-
-    def _question(self, at: int, position: int) -> Question | None:
-        """Return what one agent is asked in one task."""
-        ask, there = self._pending[at], self._there[at]
-        if there is not None and position not in there:
-            return None
-        if isinstance(ask, PerAgentQuestions):
-            return ask.questions[position if there is None else there[position]]
-        return ask
-
-    def _share(self) -> None:
-        """Keep the questions that all agents are asked alike; there may be a million of them."""
-        each = any(isinstance(ask, PerAgentQuestions) for ask in self._pending) or any(
-            there is not None for there in self._there
-        )
-        self._same = None if each else tuple(self._pending)  # type: ignore[arg-type]  # of all agents
-
-    def _advance(self, at: int, answers: Sequence[Summary | None] | None) -> None:
-        """Move one task to its next question or its outcome."""
-        try:
-            talk = self._talks[at]
-            if answers is None:
-                self._pending[at] = next(talk)
-                return
-            absent = self._roster - len(answers)
-            ask = self._pending[at]
-            if absent and isinstance(ask, Question) and (stand_in := self._method.absent(ask)):
-                answers = [*answers, *[stand_in] * absent]
-            self._pending[at] = talk.send(answers)
-        except StopIteration as end:
-            self._pending[at] = None
-            self._outcomes[at] = end.value
