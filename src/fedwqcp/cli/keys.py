@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from fedwqcp.cli.output import AsJson, Output
-from fedwqcp.federation.certs import DAYS, make_certs
 from fedwqcp.federation.signing import SigningKey, new_key
 
 app = typer.Typer(no_args_is_help=True)
@@ -46,6 +45,8 @@ def certs(
     as_json: AsJson = False,
 ) -> None:
     """Make a local CA, a server certificate and a key for each site, for trials only."""
+    from fedwqcp.federation.certs import DAYS, make_certs
+
     output = Output(as_json)
     files = make_certs(folder, agent, host or ["localhost", "127.0.0.1"])
     for path in files:

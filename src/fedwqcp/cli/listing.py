@@ -6,6 +6,7 @@ import ast
 import inspect
 import re
 import sys
+from types import ModuleType
 from typing import Annotated, Any
 
 import typer
@@ -17,6 +18,7 @@ from fedwqcp import scores as all_scores
 from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.errors import MissingExtraError
 from fedwqcp.kernels import compilation, dispatch
+from fedwqcp.methods import Method
 from fedwqcp.registry import settings_of, typed
 
 Which = Annotated[str | None, typer.Argument(help="Show one of them in full.")]
@@ -24,34 +26,31 @@ Which = Annotated[str | None, typer.Argument(help="Show one of them in full.")]
 
 def methods(name: Which = None, as_json: AsJson = False) -> None:
     """List every method with its guarantee and settings; or show one in full."""
-    output = Output(as_json)
-    if name is not None:
-        _show(name, all_methods.find(name), output)
-        return
-    table = Table("method", "guarantee", "settings", "what it does")
-    listed: list[dict[str, Any]] = []
-    for each in all_methods.available():
-        method = all_methods.get(each)
-        listed.append({**_facts(each, method), "guarantee": method.guarantee})
-        table.add_row(each, method.guarantee.in_words, _settings(method), _first_line(method))
-    output.show(table)
-    output.done(methods=listed)
+    _list(all_methods, name, Output(as_json), "method", "what it does")
 
 
 def scores(name: Which = None, as_json: AsJson = False) -> None:
     """List every score with its settings; or show one in full."""
-    output = Output(as_json)
+    _list(all_scores, name, Output(as_json), "score", "what it is")
+
+
+def _list(known: ModuleType, name: str | None, output: Output, kind: str, about: str) -> None:
+    """List what is known by name, methods with their guarantees; or show one in full."""
     if name is not None:
-        _show(name, type(all_scores.get(name)), output)
+        _show(name, type(known.get(name)), output)
         return
-    table = Table("score", "settings", "what it is")
+    found = {each: known.get(each) for each in known.available()}
+    proved = {n: thing.guarantee for n, thing in found.items() if isinstance(thing, Method)}
+    table = Table(kind, *(("guarantee",) if proved else ()), "settings", about)
     listed = []
-    for each in all_scores.available():
-        score = all_scores.get(each)
-        listed.append(_facts(each, score))
-        table.add_row(each, _settings(score), _first_line(score))
+    for each, thing in found.items():
+        own = [proved[each].in_words] if proved else []
+        table.add_row(each, *own, _settings(thing), _first_line(thing))
+        settings = {name: getattr(thing, name) for name in settings_of(thing)}
+        facts = {"name": each, "settings": settings, "summary": str(_first_line(thing))}
+        listed.append(facts | ({"guarantee": proved[each]} if proved else {}))
     output.show(table)
-    output.done(scores=listed)
+    output.done(**{f"{kind}s": listed})
 
 
 def _show(name: str, kind: type, output: Output) -> None:
@@ -91,12 +90,6 @@ def warm_up(
         output.say(f"{took:6.1f} s  {kind}")
     output.say(f"{len(seconds)} loops ready, kept for later processes")
     output.done(seconds=seconds)
-
-
-def _facts(name: str, thing: Any) -> dict[str, object]:
-    """Return the facts of a method or a score for scripts."""
-    settings = {name: getattr(thing, name) for name in settings_of(thing)}
-    return {"name": name, "settings": settings, "summary": str(_first_line(thing))}
 
 
 def _settings(thing: Any) -> str:

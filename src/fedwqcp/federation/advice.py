@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -91,15 +91,7 @@ def advise_on(*records: Release, alpha: float | None = None, new_site: bool = Fa
 def next_step(record: Release) -> Advice | str:
     """Say what to do after a round, as `advise_on` does, or why nothing can be advised.
 
-    Parameters
-    ----------
-    record : Release
-        The server's record of a round.
-
-    Returns
-    -------
-    Advice or str
-        The advice, or why there is none; empty where agents send nothing that it could rest on.
+    The text is empty where agents send nothing that advice could rest on.
     """
     try:
         return advise_on(record)
@@ -114,19 +106,9 @@ def calibrate_as_advised(
 ) -> tuple[Release, Advice]:
     """Assess a first round, then calibrate with the method that is advised.
 
-    Parameters
-    ----------
-    attempt : callable
-        Runs a round with a method.
-    labelled : bool
-        Whether agents know the labels of their points, so that class counts can be asked for.
-    target : {"own", "mixture"}, optional
-        Whom each agent will predict: where it is ``"mixture"``, labels matter in a safe round too.
-
-    Returns
-    -------
-    tuple of Release and Advice
-        Of the method chosen, where rounds and bytes count the first rounds too; and why it was.
+    ``attempt`` runs a round with a method. ``labelled``: agents know the labels of their points, so
+    that class counts can be asked for; with the target ``"mixture"`` they matter in a safe round
+    too. Rounds and bytes of the release count the first rounds as well.
     """
     first = FedWQCP(tail=MOST_TAIL)
     done: dict[Method[Any], Release] = {first: attempt(first)}
@@ -165,45 +147,29 @@ def calibrate_as_advised(
 def promised_to_new_site(release: Release, alpha: float) -> tuple[str, ...]:
     """Say what a round promises, at one level, to a site that took no part and has no labels.
 
-    Parameters
-    ----------
-    release : Release
-        What the round ended with.
-    alpha : float
-        The level.
-
-    Returns
-    -------
-    tuple of str
-        Sentences; the first says what is promised.
+    The first sentence says what is promised.
     """
-    outcomes = [release.outcomes[task] for task in release.tasks_of(alpha)]
+    shared = [release.outcomes[task].threshold(None) for task in release.tasks_of(alpha)]
     said = Plan.of(release.round).method.new_agent_promise(alpha)
     if not said:
-        least = least_sample(alpha)
-        shared = all(outcome.threshold(None) is not None for outcome in outcomes)
         lead = (
-            "Nothing is promised to a site that took no part: the threshold is for those that did."
-            if shared
-            else "A site that took no part has no threshold: each agent has its own."
+            "A site that took no part has no threshold: each agent has its own."
+            if None in shared
+            else "Nothing is promised to a site that took no part: the threshold is for those that "
+            "did."
         )
         needs = (
             "new-agent-cp promises coverage at a new site that is exchangeable with the others. "
-            f"At alpha={alpha:g} it needs at least {least} agents; this round has "
+            f"At alpha={alpha:g} it needs at least {least_sample(alpha)} agents; this round has "
             f"{len(release.round.agents)}."
         )
-        return lead, needs, *_advised_to_new_site(release, alpha)
-    endless = any(outcome.threshold(None) == inf for outcome in outcomes)
+        try:
+            advice = f"Advice: {advise_on(release, alpha=alpha, new_site=True)}"
+        except (InputError, RecordError):  # agents sent nothing that it could rest on
+            return lead, needs
+        return lead, needs, advice
     more = "Here the threshold is +inf, and its sets exclude nothing: more agents are needed."
-    return (f"{said}, if {release.assumption}.", *((more,) if endless else ()))
-
-
-def _advised_to_new_site(record: Release, alpha: float) -> tuple[str, ...]:
-    """Return the advice for a new site; nothing where the agents sent nothing it could rest on."""
-    try:
-        return (f"Advice: {advise_on(record, alpha=alpha, new_site=True)}",)
-    except (InputError, RecordError):
-        return ()
+    return (f"{said}, if {release.assumption}.", *((more,) if inf in shared else ()))
 
 
 def _demand(advice: Advice) -> tuple[int, bool, float]:
@@ -214,40 +180,32 @@ def _demand(advice: Advice) -> tuple[int, bool, float]:
 def _at_level(records: Sequence[Release], alpha: float, *, new_site: bool) -> Advice:
     """Return the advice at one level; of several groups the most demanding decides for all."""
     terms = records[0].round
-    if terms.by is None:
-        found = _on_points(records, alpha, new_site=new_site)
-        if found is None:
-            raise _NothingSentError(NEEDED)
-        return found
     by_group = {
         name: advice
-        for place, name in enumerate(terms.group_names)
+        for place, name in enumerate(terms.group_names or ("",))
         if (advice := _on_points(records, alpha, place, new_site=new_site)) is not None
     }
     if not by_group:
         raise _NothingSentError(NEEDED)
     name = min(by_group, key=lambda each: _demand(by_group[each]))
-    verdict = _worst(each.verdict for each in by_group.values())
+    first = by_group[name]
+    if terms.by is None:
+        return first
+    order: tuple[Verdict, ...] = ("unsafe", "cannot tell", "safe")  # safe only where every one is
+    verdict = min((each.verdict for each in by_group.values()), key=order.index)
     others = ", ".join(f"{n}: {RULES[each.code]}" for n, each in by_group.items() if n != name)
     why = f"Decided by {terms.by} {name}" + (f" ({others}): " if others else ": ")
-    first = by_group[name]
     notes = first.notes
-    if any(_infinite(records, alpha, place) for place in range(len(terms.group_names))):
+    sent = (
+        own
+        for record in records
+        for place in range(len(terms.group_names))
+        for own in thresholds_in(record, alpha, place).values()
+    )
+    if any(own.n and own.threshold == inf for own in sent):
         coarser = "Classes that are merged" if terms.by == "label" else "Coarser groups"
         notes += (f"{coarser} have more points each, for a finite threshold in each.",)
     return replace(first, why=why + first.why, verdict=verdict, notes=notes)
-
-
-def _infinite(records: Sequence[Release], alpha: float, group: int) -> bool:
-    """Tell whether an agent with points of a group sent +inf for it."""
-    sent = (own for each in records for own in thresholds_in(each, alpha, group).values())
-    return any(own.n and own.threshold == inf for own in sent)
-
-
-def _worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """Return the verdict on groups together: safe only where every one of them is."""
-    order: tuple[Verdict, ...] = ("unsafe", "cannot tell", "safe")
-    return min(verdicts, key=order.index)
 
 
 def _on_points(
@@ -309,20 +267,7 @@ class _NothingSentError(InputError):
 
 
 def check_record(record: Release) -> None:
-    """Refuse a record that nothing can be advised on.
-
-    Parameters
-    ----------
-    record : Release
-        The server's record of a round.
-
-    Raises
-    ------
-    InputError
-        If the round was private or masked, has a score of several columns, or nothing was sent.
-    RecordError
-        If its answers are not those that the server could have admitted.
-    """
+    """Refuse a record that nothing can be advised on, or that no server can have written."""
     plan = Plan.of(record.round)
     if plan.method.private:
         raise InputError(
@@ -368,17 +313,14 @@ def _check_received(record: Release, plan: Plan) -> None:
 
 def counts_in(record: Release, alpha: float, group: int = 0) -> dict[str, tuple[int, ...]]:
     """Return the points of each class by agent; empty where agents did not send them."""
-    method = Plan.of(record.round).method
-    found = {name: method.read_counts(sent) for name, sent in _sent(record, alpha, group).items()}
-    return {name: counts for name, counts in found.items() if counts is not None}
+    read, sent = Plan.of(record.round).method.read_counts, _sent(record, alpha, group)
+    return {name: found for name in sent if (found := read(sent[name])) is not None}
 
 
 def thresholds_in(record: Release, alpha: float, group: int = 0) -> dict[str, LocalQuantile]:
     """Return the agents' own thresholds, as sent or read from sketches; empty without either."""
-    method = Plan.of(record.round).method
-    sent = _sent(record, alpha, group).items()
-    found = {name: method.read_threshold(answer, alpha) for name, answer in sent}
-    return {name: own for name, own in found.items() if own is not None}
+    read, sent = Plan.of(record.round).method.read_threshold, _sent(record, alpha, group)
+    return {name: found for name in sent if (found := read(sent[name], alpha)) is not None}
 
 
 def _sent(record: Release, alpha: float, group: int) -> Mapping[str, Summary]:

@@ -10,15 +10,27 @@ import datetime
 import ipaddress
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fedwqcp._io import exists, make_folder, write_new
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.wire.messages import check_names
 
-if TYPE_CHECKING:
+try:
     from cryptography import x509
-    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+    from cryptography.hazmat.primitives.asymmetric.ec import (
+        SECP384R1,
+        EllipticCurvePrivateKey,
+        generate_private_key,
+    )
+    from cryptography.hazmat.primitives.hashes import SHA384
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+        PublicFormat,
+    )
+except ImportError:
+    raise MissingExtraError("making certificates", "flower") from None
 
 DAYS = 30
 """How long the certificates are valid."""
@@ -26,33 +38,25 @@ DAYS = 30
 
 def make_certs(folder: Path, agents: Sequence[str], hosts: Sequence[str]) -> tuple[Path, ...]:
     """Make a CA, a server certificate and a key pair for each site; no file is ever replaced."""
-    try:
-        from cryptography.hazmat.primitives.asymmetric import ec
-    except ImportError:
-        raise MissingExtraError("making certificates", "flower") from None
     check_names(tuple(agents))
     if not hosts:
         raise InputError("hosts: name at least one host or address of the server")
-    curve = ec.SECP384R1()
-    authority, server = ec.generate_private_key(curve), ec.generate_private_key(curve)
+    authority, server = (generate_private_key(SECP384R1()) for _ in range(2))
     root = _certificate("fedwqcp trial CA", authority, None)
+    signed = _certificate(hosts[0], server, (root, authority), hosts)
     files = {
-        "ca.key": _private(authority),
-        "ca.crt": _pem(root),
-        "server.key": _private(server),
-        "server.pem": _pem(_certificate(hosts[0], server, (root, authority), hosts)),
+        "ca.key": _private(authority, PrivateFormat.PKCS8),
+        "ca.crt": root.public_bytes(Encoding.PEM),
+        "server.key": _private(server, PrivateFormat.PKCS8),
+        "server.pem": signed.public_bytes(Encoding.PEM),
     }
     for name in agents:
-        own = ec.generate_private_key(curve)
-        files[f"keys/{name}"] = _private(own, ssh=True)
-        files[f"keys/{name}.pub"] = _public(own)
-    return _written(folder, files)
-
-
-def _written(folder: Path, files: dict[str, bytes]) -> tuple[Path, ...]:
-    """Write all files, or none where one exists; private ones for the owner alone."""
+        own = generate_private_key(SECP384R1())
+        public = own.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+        files[f"keys/{name}"] = _private(own, PrivateFormat.OpenSSH)  # the form of SuperNodes
+        files[f"keys/{name}.pub"] = public + b"\n"
     paths = {folder / name: data for name, data in files.items()}
-    for path in paths:
+    for path in paths:  # all are written, or none
         if exists(path):
             raise InputError(f"{path} exists; keys are never replaced: choose another folder")
     make_folder(folder / "keys")
@@ -68,9 +72,6 @@ def _certificate(
     hosts: Sequence[str] = (),
 ) -> x509.Certificate:
     """Return a certificate, signed by its issuer or by itself."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes
-
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, subject)])
     signer = key if issuer is None else issuer[1]
     now = datetime.datetime.now(datetime.UTC)
@@ -91,37 +92,17 @@ def _certificate(
     if hosts:
         names = x509.SubjectAlternativeName([_host(host) for host in hosts])
         builder = builder.add_extension(names, critical=False)
-    return builder.sign(signer, hashes.SHA384())
+    return builder.sign(signer, SHA384())
 
 
 def _host(host: str) -> x509.GeneralName:
     """Return a host as a certificate names it."""
-    from cryptography import x509
-
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
         return x509.DNSName(host)
 
 
-def _pem(certificate: x509.Certificate) -> bytes:
-    """Return a certificate as text."""
-    from cryptography.hazmat.primitives.serialization import Encoding
-
-    return bytes(certificate.public_bytes(Encoding.PEM))
-
-
-def _private(key: EllipticCurvePrivateKey, *, ssh: bool = False) -> bytes:
-    """Return a private key as text: for TLS, or in the form that SuperNodes read."""
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-
-    form = PrivateFormat.OpenSSH if ssh else PrivateFormat.PKCS8
+def _private(key: EllipticCurvePrivateKey, form: PrivateFormat) -> bytes:
+    """Return a private key as text."""
     return bytes(key.private_bytes(Encoding.PEM, form, NoEncryption()))
-
-
-def _public(key: EllipticCurvePrivateKey) -> bytes:
-    """Return the public half of a site's key."""
-    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-
-    public = key.public_key()
-    return bytes(public.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)) + b"\n"

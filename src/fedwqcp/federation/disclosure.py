@@ -57,39 +57,33 @@ class DisclosureLimit(CheckedSettings):
         for (group, part), (size, revealed) in _disclosed(plan, cal, steps).items():
             whole = part is None and group is None
             if revealed and not whole and size < self.min_class:
-                raise InputError(
+                raise _too_much(
                     f"{name} with these settings sends scores of a class or group of which this "
-                    f"agent has {size} points; it reveals none of fewer than {self.min_class}. "
-                    "Choose settings that reveal less, or, if this site may, {cure}",
-                    cure=_WIDEN,
+                    f"agent has {size} points; it reveals none of fewer than {self.min_class}"
                 )
             if revealed > self.scores_of(size):
-                raise InputError(
+                raise _too_much(
                     f"{name} with these settings can reveal {revealed} of {size} scores of single "
-                    f"people; this agent reveals at most {self.scores_of(size)}, a share of "
-                    f"{self.share:g}. Choose settings that reveal less, or, if this site may, "
-                    "{cure}",
-                    cure=_WIDEN,
+                    f"people; {self._at_most(size)}"
                 )
 
     def _check_cells(self, name: str, cells: Sequence[int]) -> None:
         """Refuse cuts of the points by the round that single out few of them."""
         n, cuts = sum(cells), len(cells) - 1
         if n and min(size for size in cells if size) < self.min_class:
-            raise InputError(
+            raise _too_much(
                 f"{name} with these settings cuts this agent's points into parts, one of which has "
-                f"fewer than {self.min_class}: each must have none or at least so many. Choose "
-                "settings that reveal less, or, if this site may, {cure}",
-                cure=_WIDEN,
+                f"fewer than {self.min_class}: each must have none or at least so many"
             )
         if n and cuts > self.scores_of(n):
-            raise InputError(
+            raise _too_much(
                 f"{name} with these settings cuts {n} points of this agent in {cuts} places, each "
-                f"of which counts as a value of one person; this agent reveals at most "
-                f"{self.scores_of(n)}, a share of {self.share:g}. Choose settings that reveal "
-                "less, or, if this site may, {cure}",
-                cure=_WIDEN,
+                f"of which counts as a value of one person; {self._at_most(n)}"
             )
+
+    def _at_most(self, size: int) -> str:
+        """Say how many scores of a sample of this size may become known."""
+        return f"this agent reveals at most {self.scores_of(size)}, a share of {self.share:g}"
 
 
 PRIVATE_EPSILON = 10.0
@@ -100,11 +94,17 @@ Counting would refuse by the true size of a group, which the noise is there to h
 USUAL_LIMIT = DisclosureLimit()
 """Holds unless a site says otherwise; benchmarks/disclosure.py measures what it costs."""
 
-_WIDEN = (
-    "widen its limit with limit=DisclosureLimit(share, min_class), or lift it with "
-    "allow_samples=True",
-    "widen its limit with --max-share and --min-class, or lift it with --allow-samples",
-)
+
+def _too_much(what: str) -> InputError:
+    """Say that a round would learn too much, and what to do."""
+    return InputError(
+        f"{what}. Choose settings that reveal less, or, if this site may, {{cure}}",
+        cure=(
+            "widen its limit with limit=DisclosureLimit(share, min_class), or lift it with "
+            "allow_samples=True",
+            "widen its limit with --max-share and --min-class, or lift it with --allow-samples",
+        ),
+    )
 
 
 def _disclosed(

@@ -320,29 +320,7 @@ def for_prediction(round: Round, agent: str, outputs: Outputs, path: Path) -> Te
 
 
 def load(path: Path, round: Round, agent: str) -> Temperature:
-    """Read an agent's temperature.
-
-    Parameters
-    ----------
-    path : Path
-        What `for_calibration` wrote.
-    round : Round
-        The terms.
-    agent : str
-        Whose it must be.
-
-    Returns
-    -------
-    Temperature
-        The temperature.
-
-    Raises
-    ------
-    RecordError
-        If the file is damaged or of another version.
-    InputError
-        If it is another agent's, or of another round.
-    """
+    """Read an agent's temperature, as `for_calibration` wrote it in this round."""
     own = _parse(path)
     if (own.round, own.agent) != (round.id, agent):
         raise InputError(

@@ -90,30 +90,10 @@ class Budget:
     ) -> bytes:
         """Answer a question once, and write down what it spends before the answer leaves.
 
-        Parameters
-        ----------
-        round : str
-            Id of the round.
-        question : str
-            Digest of the round's terms, the agent and the question.
-        epsilon : float
-            What an answer spends; +inf if it is not private.
-        compute : callable
-            Gives the encoded answer; called only where the budget allows it.
-
-        Returns
-        -------
-        bytes
-            What may leave: the answer of the first time.
-
-        Raises
-        ------
-        BudgetError
-            If the budget does not allow it, saying what is left, what was asked and what to do.
-        RecordError
-            If the folder is damaged; nothing may leave then.
-        InputError
-            If the folder cannot be written; nothing may leave then.
+        ``question`` is the digest of the round's terms, the agent and the question. ``epsilon``,
+        what an answer spends, is +inf where it is not private. ``compute`` gives the encoded answer
+        where the budget allows it; later calls return the answer of the first time. After any error
+        nothing may leave: the budget is spent, or its folder is damaged or cannot be written.
         """
         answer: bytes | None = None
         while True:

@@ -95,19 +95,20 @@ def parse(data: bytes, source: str) -> Release:
 
 
 class Ledger:
-    """The record of one round, written while it runs, in a folder that holds none yet."""
+    """The record of one round, written while it runs, in a folder that holds none yet.
 
-    def __init__(self, folder: Path, round: Round) -> None:
-        if exists(folder / LOG):
+    Without a folder nothing is kept.
+    """
+
+    def __init__(self, folder: Path | None, round: Round) -> None:
+        if folder is not None and exists(folder / LOG):
             raise InputError(f"{folder} holds the record of a round already: choose another folder")
-        make_folder(folder)
         self.folder = folder
         self._last = START
         self._write(Opened, "round.json", encode(round))
 
     def accepted(self, step: int, agent: str, data: bytes) -> None:
         """Keep an answer that was admitted."""
-        make_folder(self.folder / "answers" / f"step-{step}")
         name = f"answers/step-{step}/{agent}.json"
         self._write(Accepted, name, data, step=step, agent=agent)
 
@@ -117,7 +118,6 @@ class Ledger:
 
     def summed(self, number: int, agents: Sequence[str], totals: Sequence[int]) -> None:
         """Keep the totals of one masked sum."""
-        make_folder(self.folder / "sums")
         kept = {"agents": [*agents], "totals": [*totals]}
         self._write(MaskedTotals, f"sums/{number}.json", to_json(kept))
 
@@ -140,11 +140,16 @@ class Ledger:
 
     def _write(self, kind: Callable[..., LogLine], name: str, data: bytes, **more: object) -> None:
         """Write a file, then the line that speaks of it."""
+        if self.folder is None:
+            return
+        make_folder((self.folder / name).parent)
         write_atomic(self.folder / name, data)
         self._append(kind(file=name, sha256=sha256(data).hexdigest(), **more))
 
     def _append(self, line: LogLine) -> None:
         """Add a line that holds the digest of the one before."""
+        if self.folder is None:
+            return
         data = line_bytes(msgspec.structs.replace(line, previous=self._last))
         append_line(self.folder / LOG, data.removesuffix(b"\n"))
         self._last = sha256(data).hexdigest()

@@ -190,7 +190,7 @@ def calibrate(
     cals = _calibrations(agents, score, key, _agreed_classes(agents, classes))
     options: dict[str, Any] = {
         "alpha": alphas,
-        "score": _named_score(score, cals),
+        "score": Custom() if score is None else score,
         "rule": set_rule(rule, allow_empty),
         "key": key,
         "target": target,
@@ -418,27 +418,11 @@ def _localized(
     """Return the thresholds that agents find for themselves, where the server has none."""
     if all(outcome.threshold(0) is not None for outcome in release.outcomes):
         return {}
-    return {
-        name: tuple(
-            _number(localize(plan, release, name, task, cal)) for task in range(len(plan.tasks))
-        )
-        for name, cal in cals.items()
-    }
-
-
-def _number(threshold: Floats) -> Number:
-    """Return a threshold as it is stored."""
-    return tuple(threshold.tolist()) if threshold.ndim else float(threshold)
-
-
-def _named_score(score: str | Score | None, cals: Mapping[str, Calibration]) -> str | Score:
-    """Return the score; several columns of scores are taken from a score that is named alone."""
-    if score is not None:
-        return score
+    found: dict[str, tuple[Number, ...]] = {}
     for name, cal in cals.items():
-        if cal.columns > 1:
-            raise InputError(f"agent {name!r}: {several_columns(cal.scores)}")
-    return Custom()
+        own = [localize(plan, release, name, task, cal) for task in range(len(plan.tasks))]
+        found[name] = tuple(tuple(q.tolist()) if q.ndim else float(q) for q in own)
+    return found
 
 
 def _one_source(rng: SeedLike | None, seed: int | None) -> SeedLike | None:
@@ -588,6 +572,8 @@ def _calibrations(
                 raise InputError("a model's outputs and labels go into fw.Outputs(probs, labels)")
             else:
                 found[name] = data if isinstance(data, Calibration) else Calibration(data)
+            if chosen is None and found[name].columns > 1:  # these need a score that is named
+                raise InputError(several_columns(found[name].scores))
             if classes and found[name].classes:
                 check_same_classes(found[name].classes, classes)
         except InputError as error:

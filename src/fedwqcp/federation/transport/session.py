@@ -143,7 +143,7 @@ class Session:
         self.round = round
         self.timeouts = timeouts
         self.allowed = None if nodes is None else {node: name for name, node in nodes.items()}
-        self.ledger = None if record is None else Ledger(record, round)
+        self.ledger = Ledger(record, round)
         self.reasons: dict[str, str] = {}
         self.unknown_nodes: dict[NodeId, str] = {}
         self.bound: dict[str, NodeId] = {}
@@ -158,9 +158,8 @@ class Session:
             release = self._release(model)
         except BaseException as error:
             reason = self._reason(error)
-            if self.ledger:
-                with contextlib.suppress(FedwqcpError, OSError):  # the disk may be what failed
-                    self.ledger.failed(reason)
+            with contextlib.suppress(FedwqcpError, OSError):  # the disk may be what failed
+                self.ledger.failed(reason)
             if isinstance(error, RoundError):
                 raise type(error)(reason) from None
             if isinstance(error, FedwqcpError) or not isinstance(error, Exception):
@@ -190,11 +189,9 @@ class Session:
             self.carrier.clear()
             step = self.server.step
             self.server.close_step()
-            if self.ledger:
-                self.ledger.closed(step)
+            self.ledger.closed(step)
         release = with_reasons(self.server.release(), self.reasons)
-        if self.ledger:
-            self.ledger.released(release)
+        self.ledger.released(release)
         for agent in release.agents:
             self.carrier.log.info("fedwqcp: %s: %s %s", agent.name, agent.status, agent.reason)
         return release
@@ -280,8 +277,7 @@ class Session:
             raise
         finally:
             has_it = tuple(name for name in self.round.agents if name in stored)
-            if self.ledger:
-                self.ledger.stored(has_it, reason)
+            self.ledger.stored(has_it, reason)
         return has_it
 
     def _send_release(self, release: Release, stored: set[str]) -> None:
@@ -355,21 +351,19 @@ class Session:
         refusal = self.server.receive(reply.body, reply.agent, reply.agent)
         if refusal is not None:
             self._refuse(reply.agent, f"{refusal.field}: {refusal.reason}")
-        elif self.ledger:
+        else:
             self.ledger.accepted(self.server.step, reply.agent, reply.body)
         return refusal is None
 
     def _refuse(self, agent: str, reason: str) -> None:
         """Record why an agent's answer does not count."""
         self.reasons[agent] = reason
-        if self.ledger:
-            self.ledger.refused(self.server.step, agent, reason)
+        self.ledger.refused(self.server.step, agent, reason)
 
     def _refuse_node(self, node: NodeId, code: str) -> str:
         """Record why the reply of a node without a name does not count."""
         self.unknown_nodes[node] = reason = f"{code}: {CODES[code]}"
-        if self.ledger:
-            self.ledger.refused(0, "", reason)
+        self.ledger.refused(0, "", reason)
         return reason
 
 

@@ -17,7 +17,6 @@ from typing import Any
 
 from fedwqcp._io import make_folder, to_toml, write_atomic
 from fedwqcp.errors import InputError
-from fedwqcp.federation.certs import make_certs
 from fedwqcp.federation.transport import deployment
 from fedwqcp.federation.transport.deployment import (
     Deployment,
@@ -95,6 +94,8 @@ class LocalFederation(Deployment):
         if _one_port():
             self._control = self.port
         self.commands = Commands(self.folder, self.env)
+        from fedwqcp.federation.certs import make_certs
+
         make_certs(self.folder / "certs", self.agents, ("localhost", HOST))
         make_folder(self.folder / "flwr")
         config = (

@@ -92,8 +92,7 @@ class SecureSession(Session):
             {names[node]: size for node, size in self.up.items()},
             {names[node]: size for node, size in self.down.items()},
         )
-        if self.ledger:
-            self.ledger.released(release)
+        self.ledger.released(release)
         return release
 
     def _ask_ready(self, model: ArrayRecord | None) -> dict[str, int]:
@@ -122,8 +121,7 @@ class SecureSession(Session):
         try:
             nodes, totals = _sum(grid, list(names), self.sums.scale)
             left = {names[node]: node for node in nodes}
-            if self.ledger:
-                self.ledger.summed(self.sums.sums, tuple(left), totals)
+            self.ledger.summed(self.sums.sums, tuple(left), totals)
             self.sums.receive(tuple(left), totals)
         except LostSitesError:
             left = {name: present[name] for name in present if present[name] in grid.answered}
