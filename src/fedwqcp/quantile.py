@@ -148,10 +148,17 @@ def conformal_quantile(
     """
     check_overflow(overflow)
     values = as_scores(scores)
-    rank = conformal_rank(len(values), alpha)
-    if rank > len(values) and (overflow != "clip" or not len(values)):
-        return np.inf
-    return order_statistic(values, min(rank, len(values)))
+    rank = threshold_rank(len(values), alpha, overflow)
+    return np.inf if rank is None else order_statistic(values, rank)
+
+
+def threshold_rank(n: int, alpha: float, overflow: Overflow) -> int | None:
+    """Return which of n scores in order is the threshold; None where it is +inf."""
+    check_overflow(overflow)
+    rank = conformal_rank(n, alpha)
+    if rank > n and (overflow != "clip" or not n):
+        return None
+    return min(rank, n)
 
 
 def order_statistic(values: Floats, rank: int) -> float:

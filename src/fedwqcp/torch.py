@@ -28,7 +28,7 @@ from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError
 from fedwqcp.kernels import torch as passes
 from fedwqcp.kernels.torch import Formula, FusedSets, distance, ratio, reach, stretch, torch
-from fedwqcp.quantile import Overflow, check_overflow, conformal_rank
+from fedwqcp.quantile import Overflow, check_overflow, threshold_rank
 from fedwqcp.quantile import conformal_quantile as conformal_quantile_of_array
 from fedwqcp.scores import IntervalScore, LabelScore, Rule
 from fedwqcp.scores.absolute_residual import AbsoluteResidual
@@ -493,11 +493,10 @@ def _quantile_on_device(values: Tensor, alpha: float, overflow: Overflow) -> flo
         raise InputError(f"scores must have shape (n,), got shape {tuple(values.shape)}")
     if bool((values.isnan() | (values == -inf)).any()):
         raise InputError("scores must be numbers or +inf, one is NaN or -inf")
-    n = len(values)
-    rank = conformal_rank(n, alpha)
-    if rank > n and (overflow != "clip" or not n):
+    rank = threshold_rank(len(values), alpha, overflow)
+    if rank is None:
         return inf
-    return float(torch.sort(values).values[min(rank, n) - 1])  # a radix sort, which is linear
+    return float(torch.sort(values).values[rank - 1])  # a radix sort, which is linear
 
 
 def _mix(x: Tensor) -> Tensor:

@@ -188,7 +188,8 @@ class Calibration:
         InputError
             If there are no labels.
         """
-        if self.labels is None or self.n_classes is None:
+        labels = self.labels if self.n else np.zeros(0, dtype=np.int64)
+        if labels is None or self.n_classes is None:
             raise InputError(
                 f"{method} needs the labels of the calibration points: {{cure}}",
                 cure=(
@@ -196,7 +197,35 @@ class Calibration:
                     "it is for scores of classes, and the round's score has none",
                 ),
             )
-        return self.labels, self.n_classes
+        return labels, self.n_classes
+
+    def featured(self, method: str) -> Floats:
+        """Return the features, for a method that cannot do without.
+
+        Parameters
+        ----------
+        method : str
+            Name of the method, for the error.
+
+        Returns
+        -------
+        Floats
+            Shape (n, d).
+
+        Raises
+        ------
+        InputError
+            If there are no features.
+        """
+        if self.features is None:
+            raise InputError(
+                f"{method} needs the features of the calibration points: {{cure}}",
+                cure=(
+                    "pass Calibration(scores, features=...)",
+                    "add columns x0, x1, ... to the file (in an .npz file an array features)",
+                ),
+            )
+        return self.features
 
     def _with(self, scores: Floats, rows: npt.NDArray[Any] | slice) -> Calibration:
         """Return these scores with the other data of some points."""
@@ -238,6 +267,10 @@ R = TypeVar("R")
 Exchange: TypeAlias = Generator[Question | PerAgentQuestions, Sequence[S], R]
 """The server's side of a dialogue: it yields questions, is sent the answers of all agents in one
 fixed order, and returns a result."""
+
+
+Schedule: TypeAlias = tuple[tuple[type[Question], int], ...]
+"""Kinds of question in their order, and how often each is asked at most."""
 
 
 @dataclass(frozen=True)
@@ -454,9 +487,7 @@ class Method(CheckedSettings, ABC, Generic[S]):
         del alpha, steps
         return (Disclosure(cal.n, cal.n),)
 
-    def schedule(
-        self, agents: int, n_classes: int | None
-    ) -> tuple[tuple[type[Question], int], ...]:
+    def schedule(self, agents: int, n_classes: int | None) -> Schedule:
         """Return the kinds of question of its dialogue in order, and how often each is asked.
 
         An agent answers nothing else. By default every kind is asked once.
@@ -704,6 +735,11 @@ def one_score(
     """Return what a local threshold discloses: one score, or none where it is +inf."""
     finite = cal.n > 0 and (overflow == "clip" or conformal_rank(cal.n, alpha) <= cal.n)
     return (Disclosure(cal.n, int(finite)),)
+
+
+def that_count(sent: Sequence[LocalQuantile], overflow: Overflow) -> list[LocalQuantile]:
+    """Return the thresholds that count: those of agents with points, finite under ``exclude``."""
+    return [s for s in sent if s.n and (overflow != "exclude" or s.threshold < inf)]
 
 
 K = TypeVar("K", bound=Summary)

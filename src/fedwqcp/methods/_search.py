@@ -14,7 +14,8 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from math import inf, isnan, nextafter
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -142,6 +143,20 @@ class CountAt(Question):
             raise InputError("must be at least one, strictly increasing", field="values")
 
 
+def search_counts(
+    probes: int, rank: int, totals: Callable[[Any], Sequence[int]]
+) -> Generator[CountAt, Any, float]:
+    """Ask for counts until one number is left: the smallest whose total reaches a rank.
+
+    ``totals`` adds up what comes back for a question, one total for each of its values.
+    """
+    bracket = ScoreBracket()
+    while bracket.open:
+        values = bracket.probes(probes)
+        bracket = bracket.narrow(values, totals((yield CountAt(values))), rank)
+    return bracket.value
+
+
 @dataclass(frozen=True)
 class Counts(Summary):
     """An agent's sample size, and its counts at the values of a question.
@@ -259,12 +274,8 @@ class SummedCounts(Summed):
         R = self._rank(N, alpha, agents=total.agents, nonempty=nonempty)
         if out_of_range or R > N:
             return SharedThresholdWithin(inf, 0.0)
-        bracket = ScoreBracket()
-        while bracket.open:
-            values = bracket.probes(self.probes)
-            total = yield CountAt(values)
-            bracket = bracket.narrow(values, total.words, R)
-        return SharedThresholdWithin(bracket.value, 0.0)
+        value = yield from search_counts(self.probes, R, attrgetter("words"))
+        return SharedThresholdWithin(value, 0.0)
 
     def _rank(self, N: int, alpha: float, *, agents: int, nonempty: int) -> int:
         """Return R: M test points count beside the N scores, one for each agent, or none."""

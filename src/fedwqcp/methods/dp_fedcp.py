@@ -22,6 +22,7 @@ from fedwqcp.methods._base import (
     Exchange,
     Method,
     PerAgentQuestions,
+    Schedule,
     Terms,
     check_asked,
     check_label_target,
@@ -458,7 +459,7 @@ class DPFedCP(Method[Summary]):
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         del alpha
-        labels, C = self._labelled(cal).labelled("dp-fedcp")
+        labels, C = cal.labelled("dp-fedcp")
         sizes = np.bincount(labels, minlength=C).tolist()
         # The server names the weights, so every number can be about one class alone. How many
         # targets there are it says itself, and `exact` counts at some hundred values a question.
@@ -467,9 +468,7 @@ class DPFedCP(Method[Summary]):
             disclosed = 2 * C * max(self.rounds, steps - 1)
         return tuple(Disclosure(n, min(n, disclosed), part) for part, n in enumerate(sizes))
 
-    def schedule(
-        self, agents: int, n_classes: int | None
-    ) -> tuple[tuple[type[Question], int], ...]:
+    def schedule(self, agents: int, n_classes: int | None) -> Schedule:
         first = ((Begin, 1), (CountFirst, 1)) if self.subsample else ((Begin, 1),)
         if self.solver == "rounds":
             return (*first, (DescendFrom, self.rounds))
@@ -483,7 +482,7 @@ class DPFedCP(Method[Summary]):
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
         if cal.n and not (cal.scores.min() >= 0 and cal.scores.max() <= 1):
             raise InputError("dp-fedcp needs scores between 0 and 1, such as those of LAC or APS")
-        labels, C = self._labelled(cal).labelled("dp-fedcp")
+        labels, C = cal.labelled("dp-fedcp")
         kinds = tuple(kind for kind, _ in self.schedule(1, C))
         check_asked(question, kinds)
         check_extent(question, C, subsample=self.subsample, shared=self.target != "own")
@@ -545,13 +544,6 @@ class DPFedCP(Method[Summary]):
 
     def read_counts(self, answer: Summary) -> tuple[int, ...] | None:
         return answer.counts if isinstance(answer, LabelCounts) else None
-
-    @staticmethod
-    def _labelled(cal: Calibration) -> Calibration:
-        """Return the data, with no labels where an agent has no points."""
-        if cal.labels is None and cal.n == 0:
-            return Calibration(cal.scores, np.zeros(0, dtype=np.int64), n_classes=cal.n_classes)
-        return cal
 
     def _counts(self, answers: Sequence[Summary]) -> Floats:
         """Return the label counts of all agents, shape (M, C)."""

@@ -18,13 +18,21 @@ from fedwqcp.methods._base import (
     Disclosure,
     Exchange,
     Method,
+    Schedule,
     Terms,
     expect,
     of_kind,
     own_data,
     stacked,
 )
-from fedwqcp.methods._search import CountAt, CountClaims, Counts, ScoreBracket, SummedCounts
+from fedwqcp.methods._search import (
+    CountAt,
+    CountClaims,
+    Counts,
+    ScoreBracket,
+    SummedCounts,
+    search_counts,
+)
 from fedwqcp.methods._sketches import (
     PooledScores,
     WeightedPoints,
@@ -212,9 +220,7 @@ class FCP(SummedCounts, Method[Summary]):
         drawn = self.sketch == "kll"  # at each level anew, so that other scores are in it
         return (Disclosure(n, sketch_size(n, points, self.min_gap), each_level=drawn),)
 
-    def schedule(
-        self, agents: int, n_classes: int | None
-    ) -> tuple[tuple[type[Question], int], ...]:
+    def schedule(self, agents: int, n_classes: int | None) -> Schedule:
         del agents, n_classes
         counts = ((CountAt, ScoreBracket.steps(self.probes)),)
         return ((Begin, 1), *(counts if self.sketch == "bisection" else ()))
@@ -294,13 +300,7 @@ class FCP(SummedCounts, Method[Summary]):
             points = of_kind(answers, WeightedPoints)
             error = sum(map(kll_error, sizes)) if self.sketch == "kll" else 0
             return max(pooled_quantile(points, min(R + error, N)), floor)
-        bracket = ScoreBracket()
-        while bracket.open:
-            values = bracket.probes(self.probes)
-            answers = yield CountAt(values)
-            counts = stacked([answer.counts for answer in of_kind(answers, Counts)], len(values))
-            bracket = bracket.narrow(values, [int(total) for total in counts.sum(axis=0)], R)
-        return max(bracket.value, floor)
+        return max((yield from search_counts(self.probes, R, _totals)), floor)
 
     def _own(self, cal: Calibration, alpha: float) -> float:
         """Return the agent's own threshold, or the next of the points that it counts by."""
@@ -316,3 +316,9 @@ class FCP(SummedCounts, Method[Summary]):
         ranked = [(s, conformal_rank(s.n, alpha)) for s in of_kind(answers, WeightedPoints)]
         own = [(pooled_quantile([s], rank), s.n) for s, rank in ranked if rank <= s.n]
         return weighted_mean(*zip(*own, strict=True)) if own else -inf
+
+
+def _totals(answers: Sequence[Summary]) -> list[int]:
+    """Add the counts of all agents at each value."""
+    counts = stacked([answer.counts for answer in of_kind(answers, Counts)])
+    return [int(total) for total in counts.sum(axis=0)]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf
 
 from fedwqcp.methods._averages import weighted_mean
-from fedwqcp.methods._base import Calibration, OneShot
+from fedwqcp.methods._base import Calibration, OneShot, that_count
 from fedwqcp.methods._sums import SummedMean
 from fedwqcp.quantile import Overflow, conformal_quantile
 from fedwqcp.wire.messages import LocalQuantile, SharedThreshold, SharedThresholdWithin
@@ -68,7 +67,5 @@ class FedAvgQCP(SummedMean, OneShot[LocalQuantile]):
 
     def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> SharedThreshold:
         del alpha  # already inside every local threshold
-        thresholds = [s.threshold for s in summaries if s.n]  # an empty agent has none
-        if self.overflow == "exclude":
-            thresholds = [q for q in thresholds if q < inf]
+        thresholds = [s.threshold for s in that_count(summaries, self.overflow)]
         return SharedThreshold(weighted_mean(thresholds, [1] * len(thresholds)))

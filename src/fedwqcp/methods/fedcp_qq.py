@@ -24,7 +24,7 @@ from numpy.random import Generator as Random
 
 from fedwqcp._validation import Floats, check_least
 from fedwqcp.errors import InputError, UnfitAnswerError
-from fedwqcp.methods._base import Calibration, Disclosure, Exchange, Method, of_kind
+from fedwqcp.methods._base import Calibration, Disclosure, Exchange, Method, Schedule, of_kind
 from fedwqcp.quantile import conformal_rank, exact_level, order_statistic
 from fedwqcp.wire.messages import (
     Begin,
@@ -234,9 +234,7 @@ class FedCPQQ(Method[Summary]):
         questions = 1 if self.selection == "fixed_local" else max(1, steps - 1)
         return (Disclosure(cal.n, min(cal.n, questions)),)
 
-    def schedule(
-        self, agents: int, n_classes: int | None
-    ) -> tuple[tuple[type[Question], int], ...]:
+    def schedule(self, agents: int, n_classes: int | None) -> Schedule:
         del agents, n_classes
         return ((Begin, 1), *(() if self.selection == "fixed_local" else ((RankOf, 1),)))
 

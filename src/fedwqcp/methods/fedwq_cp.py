@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf
 from typing import Any
 
 import numpy as np
 
 from fedwqcp.errors import InputError
 from fedwqcp.methods._averages import weighted_mean
-from fedwqcp.methods._base import Calibration, Disclosure, OneShot, Terms, one_score
+from fedwqcp.methods._base import Calibration, Disclosure, OneShot, Terms, one_score, that_count
 from fedwqcp.methods._sums import SummedMean
 from fedwqcp.quantile import (
     Overflow,
@@ -125,8 +124,6 @@ class FedWQCP(SummedMean, OneShot[LocalQuantile]):
 
     def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> SharedThreshold:
         del alpha  # already inside every local threshold
-        some = [s for s in summaries if s.n]  # an empty agent has weight zero
-        if self.overflow == "exclude":
-            some = [s for s in some if s.threshold < inf]
+        some = that_count(summaries, self.overflow)
         q_hat = weighted_mean([s.threshold for s in some], [s.n for s in some])  # line 6
         return SharedThreshold(q_hat)  # line 7

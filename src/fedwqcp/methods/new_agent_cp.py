@@ -18,12 +18,13 @@ from fedwqcp.methods._base import (
     Disclosure,
     Exchange,
     Method,
+    Schedule,
     Terms,
     expect,
     of_kind,
     one_score,
 )
-from fedwqcp.methods._search import CountAt, CountClaims, Counts, ScoreBracket
+from fedwqcp.methods._search import CountAt, CountClaims, Counts, ScoreBracket, search_counts
 from fedwqcp.methods._sketches import WeightedPoints, counts_at, order_sketch, sketch_size
 from fedwqcp.methods._sums import FixedPoint, Summed, Total, random_words
 from fedwqcp.quantile import conformal_quantile, conformal_rank, exact_level, least_sample
@@ -176,9 +177,7 @@ class NewAgentCP(Summed, Method[Summary]):
         questions = max(ScoreBracket.steps(self.probes), steps - 1)  # the first tells n alone
         return (Disclosure(cal.n, min(cal.n, self.probes * questions)),)
 
-    def schedule(
-        self, agents: int, n_classes: int | None
-    ) -> tuple[tuple[type[Question], int], ...]:
+    def schedule(self, agents: int, n_classes: int | None) -> Schedule:
         del agents, n_classes
         counts = ((CountAt, ScoreBracket.steps(self.probes)),)
         return ((Begin, 1), *(counts if self._counts else ()))
@@ -212,13 +211,12 @@ class NewAgentCP(Summed, Method[Summary]):
         sizes = [answer.n for answer in of_kind(answers, Counts)]
         if sum(n > 0 for n in sizes) < self.least_agents(alpha, len(sizes)):
             return SharedThreshold(inf)
-        bracket = ScoreBracket()
-        while bracket.open:
-            values = bracket.probes(self.probes)
-            counted = [a.counts for a in of_kind((yield CountAt(values)), Counts)]
-            enough = [_reaches(column, sizes, least) for column in zip(*counted, strict=True)]
-            bracket = bracket.narrow(values, [int(each) for each in enough], rank=1)
-        return SharedThreshold(bracket.value)
+
+        def enough(answers: Sequence[Summary]) -> list[int]:
+            counted = (answer.counts for answer in of_kind(answers, Counts))
+            return [_reaches(column, sizes, least) for column in zip(*counted, strict=True)]
+
+        return SharedThreshold((yield from search_counts(self.probes, 1, enough)))
 
     def aggregate(self, summaries: Sequence[LocalQuantile]) -> SharedThreshold:
         """Return the conformal rank among the agents' own thresholds."""

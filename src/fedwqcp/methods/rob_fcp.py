@@ -22,13 +22,14 @@ from fedwqcp.methods._base import (
     Disclosure,
     Exchange,
     Method,
+    Schedule,
     Terms,
     expect,
     of_kind,
     stacked,
 )
 from fedwqcp.methods._byzantine import capped, check_withstands
-from fedwqcp.methods._search import CountAt, CountClaims, Counts, ScoreBracket
+from fedwqcp.methods._search import CountAt, CountClaims, Counts, ScoreBracket, search_counts
 from fedwqcp.quantile import conformal_rank, exact_level, order_statistic
 from fedwqcp.wire.limits import BINS, POINTS
 from fedwqcp.wire.messages import Begin, Outcome, Question, Summary, check_score, check_size
@@ -197,9 +198,7 @@ class RobFCP(Method[Summary]):
         questions = max(1 + ScoreBracket.steps(self.probes), steps - 1)
         return (Disclosure(cal.n, min(cal.n, 2 + most * questions)),)
 
-    def schedule(
-        self, agents: int, n_classes: int | None
-    ) -> tuple[tuple[type[Question], int], ...]:
+    def schedule(self, agents: int, n_classes: int | None) -> Schedule:
         del agents, n_classes  # one question of bins, then the search
         return ((Begin, 1), (CountAt, 1 + ScoreBracket.steps(self.probes)))
 
@@ -272,17 +271,13 @@ class RobFCP(Method[Summary]):
         R = conformal_rank(N, alpha, extra=len(weights))
         if R > N:
             return inf
-        bracket = ScoreBracket()
-        while bracket.open:
-            probes = bracket.probes(self.probes)
-            answers = of_kind((yield CountAt(probes)), Counts)
-            counts = {k: answers[k].counts for k in weights}
-            totals = [
-                sum(counts[k][at] * part // n for k, (part, n) in weights.items())
-                for at in range(len(probes))
-            ]
-            bracket = bracket.narrow(probes, totals, R)
-        return bracket.value
+
+        def totals(answers: Sequence[Summary]) -> list[int]:
+            counts = of_kind(answers, Counts)
+            shares = [[c * part // n for c in counts[k].counts] for k, (part, n) in weights.items()]
+            return [sum(column) for column in zip(*shares, strict=True)]
+
+        return (yield from search_counts(self.probes, R, totals))
 
 
 def bin_edges(low: float, high: float, bins: int) -> tuple[float, ...]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf
 
 from fedwqcp._validation import check_least
 from fedwqcp.methods._averages import weighted_mean
-from fedwqcp.methods._base import Calibration, OneShot
+from fedwqcp.methods._base import Calibration, OneShot, that_count
 from fedwqcp.methods._byzantine import (
     RobustSharedThreshold,
     capped,
@@ -93,9 +92,7 @@ class TrimmedMeanCP(OneShot[LocalQuantile]):
 
     def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> RobustSharedThreshold:
         del alpha  # already inside every local threshold
-        some = [s for s in summaries if s.n]  # an empty agent has no threshold
-        if self.overflow == "exclude":
-            some = [s for s in some if s.threshold < inf]
+        some = that_count(summaries, self.overflow)
         M, others = len(some), max(0, len(some) - 1)
         check_withstands(self.byzantine, others // 2, M, len(summaries))
         out = others // 3 if self.byzantine is None else self.byzantine

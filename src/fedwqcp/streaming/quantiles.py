@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from fedwqcp._validation import Floats, as_scores
 from fedwqcp.errors import InputError
-from fedwqcp.quantile import Overflow, check_overflow, conformal_rank
+from fedwqcp.quantile import Overflow, check_overflow, threshold_rank
 
 CAPACITY = 2**24
 """How many of the largest scores are kept: at alpha = 0.05 enough for 335 million."""
@@ -108,11 +108,8 @@ class Tail:
         InputError
             If the threshold lies below the scores that were kept.
         """
-        check_overflow(overflow)
-        rank = conformal_rank(self.n, alpha)
-        if rank > self.n and (overflow != "clip" or not self.n):
-            return inf
-        return self.order_statistic(min(rank, self.n))
+        rank = threshold_rank(self.n, alpha, overflow)
+        return inf if rank is None else self.order_statistic(rank)
 
     def order_statistic(self, rank: int) -> float:
         """Return the rank-th smallest of all scores so far, counted from 1.
@@ -377,12 +374,11 @@ class RankSketch:
         float
             One of the scores, or +inf.
         """
-        check_overflow(overflow)
-        rank = conformal_rank(self.n, alpha)
-        if rank > self.n and (overflow != "clip" or not self.n):
+        rank = threshold_rank(self.n, alpha, overflow)
+        if rank is None:
             return inf
         values, weights = self.points()
-        return float(values[np.searchsorted(np.cumsum(weights), min(rank, self.n))])
+        return float(values[np.searchsorted(np.cumsum(weights), rank)])
 
     def _wait(self, values: Floats) -> None:
         """Hold scores until they fill buffers."""
@@ -458,15 +454,12 @@ def conformal_quantiles(
         tail.update(batch)
         if progress is not None:
             progress(tail.n)
-    n = tail.n
-    ranks = [conformal_rank(n, alpha) for alpha in alphas]
-    deep = [rank for rank in ranks if n + 1 - rank > capacity]
+    ranks = [threshold_rank(tail.n, alpha, overflow) for alpha in alphas]
+    deep = [rank for rank in ranks if rank is not None and tail.n + 1 - rank > capacity]
     found: dict[int, float] = {}
     if deep and batches is not source:
         found = dict(zip(deep, order_statistics(source, deep, capacity), strict=True))
-    thresholds = []
-    for rank in ranks:
-        beyond = rank > n and (overflow != "clip" or not n)
-        at = min(rank, n)
-        thresholds.append(inf if beyond else found[at] if at in found else tail.order_statistic(at))
-    return tuple(thresholds)
+    return tuple(
+        inf if rank is None else found[rank] if rank in found else tail.order_statistic(rank)
+        for rank in ranks
+    )

@@ -16,6 +16,7 @@ from fedwqcp.methods._base import (
     Disclosure,
     Exchange,
     Method,
+    Schedule,
     Terms,
     check_asked,
     expect,
@@ -204,9 +205,7 @@ class CPhet(Method[Summary]):
         # some hundred sums a question, or numbers for as many targets as the server says
         return (*densities, Disclosure(cal.n, cal.n))
 
-    def schedule(
-        self, agents: int, n_classes: int | None
-    ) -> tuple[tuple[type[Question], int], ...]:
+    def schedule(self, agents: int, n_classes: int | None) -> Schedule:
         del n_classes
         if self.scope == "local":
             return ((Begin, 1),) if self.target == "mixture" else ()

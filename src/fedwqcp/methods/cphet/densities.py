@@ -264,6 +264,12 @@ class FeatureDensities(Payload):
         return sum(map(len, self.mixtures))
 
     @cached_property
+    def fitted_sizes(self) -> Floats:
+        """N_i, 0 for an agent without a density."""
+        pairs = zip(self.sizes, self.mixtures, strict=True)
+        return np.array([n if density else 0 for n, density in pairs], np.float64)
+
+    @cached_property
     def _by_components(self) -> list[tuple[list[int], Floats, Floats, Floats]]:
         """The agents whose mixtures have equally many components, with these side by side."""
         groups: dict[int, list[tuple[int, GaussianMixture]]] = {}
@@ -295,9 +301,7 @@ class FeatureDensities(Payload):
 
         Shapes: log_densities (M, n) -> (n,).
         """
-        sizes = np.array(
-            [n if density else 0 for n, density in zip(self.sizes, self.mixtures, strict=True)]
-        )
+        sizes = self.fitted_sizes
         with np.errstate(divide="ignore"):
             parts = log_densities + np.log(sizes / max(1, sizes.sum()))[:, None]
         return np.asarray(np.logaddexp.reduce(np.sort(parts, axis=0), axis=0))
@@ -346,13 +350,7 @@ def largest_ratios(target: Target, densities: FeatureDensities) -> Floats:
     """
     if not isinstance(target, str):
         return np.array([exp(LARGEST_LOG_RATIO)])
-    sizes = np.array(
-        [
-            n if density else 0
-            for n, density in zip(densities.sizes, densities.mixtures, strict=True)
-        ],
-        np.float64,
-    )
+    sizes = densities.fitted_sizes
     top = np.full(len(sizes), sizes.sum())
     return np.asarray(np.divide(top, sizes, out=np.zeros(len(sizes)), where=sizes > 0))
 

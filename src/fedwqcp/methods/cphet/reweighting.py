@@ -260,7 +260,7 @@ class Reweighting:
         """Fit an agent's features; None where no density is needed, or there are too few points."""
         if self.uniform or cal.n == 0:
             return None
-        return fit_mixture(_features(cal), cal.labels)
+        return fit_mixture(cal.featured("cphet"), cal.labels)
 
     def ratios(
         self, x: Floats, densities: FeatureDensities | None, own: GaussianMixture | None
@@ -281,7 +281,7 @@ class Reweighting:
             rows = len(densities.sizes) if densities and self.target == "own" else 1
             return np.ones((rows, cal.n))
         own = self.density(cal) if self.local else None
-        return clip_weights(self.ratios(_features(cal), densities, own), self.clip)
+        return clip_weights(self.ratios(cal.featured("cphet"), densities, own), self.clip)
 
     def own_thresholds(
         self,
@@ -311,19 +311,6 @@ class Reweighting:
         if ratios is None:
             return quantiles_at(scores, weights, alpha, np.array(largest))
         return quantiles_at(scores, weights, alpha, np.minimum(ratios, largest))[:, None]
-
-
-def _features(cal: Calibration) -> Floats:
-    """Return the features of the calibration points, which must be there."""
-    if cal.features is None:
-        raise InputError(
-            "cphet needs the features of the calibration points: {cure}",
-            cure=(
-                "pass Calibration(scores, features=...)",
-                "add columns x0, x1, ... to the file (in an .npz file an array features)",
-            ),
-        )
-    return cal.features
 
 
 def check_weights(

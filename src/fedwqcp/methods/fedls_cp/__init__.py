@@ -301,20 +301,10 @@ class FedLSCP(OneShot[ClassSketches]):
 
     def _classes(self, cal: Calibration) -> tuple[Labels, int]:
         """Return the class or stratum of each point, and how many there are."""
-        if self.strata and (cal.n == 0 or cal.features is not None):
-            first = np.zeros(0) if cal.features is None else cal.features[:, 0]
-            return np.searchsorted(self.strata, first, side="right"), len(self.strata) + 1
-        if self.strata:
-            raise InputError(
-                "strata need the features of the calibration points: {cure}",
-                cure=(
-                    "pass Calibration(scores, features=...)",
-                    "add columns x0, x1, ... to the file (in an .npz file an array features)",
-                ),
-            )
-        if cal.labels is None and cal.n == 0:
-            cal = Calibration(cal.scores, np.zeros(0, dtype=np.int64), n_classes=cal.n_classes)
-        return cal.labelled("fedls-cp")
+        if not self.strata:
+            return cal.labelled("fedls-cp")
+        first = cal.featured("fedls-cp with strata")[:, 0] if cal.n else np.zeros(0)
+        return np.searchsorted(self.strata, first, side="right"), len(self.strata) + 1
 
     def _cells(self, summaries: Sequence[ClassSketches], alpha: float) -> list[tuple[Cell, ...]]:
         """Read the summaries, which must speak of the same classes and ranks."""
