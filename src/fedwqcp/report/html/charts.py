@@ -10,16 +10,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, fields
-from itertools import combinations
+from dataclasses import asdict, astuple, dataclass, fields
+from itertools import accumulate, combinations, pairwise
 from math import floor, isfinite, log
 from typing import Any
 
 from fedwqcp.errors import MissingExtraError
 from fedwqcp.report.html.page import Chart, counted, name_list, number
 
-SHAPES = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "triangle-right")
-"""One for each method beside its colour."""
+SHAPES = {
+    "circle": "M6 1a5 5 0 1 0 0 10a5 5 0 1 0 0-10z",
+    "square": "M2 2h8v8h-8z",
+    "diamond": "M6 0l5 6l-5 6l-5-6z",
+    "triangle-up": "M6 1l5.5 10h-11z",
+    "triangle-down": "M6 11l5.5-10h-11z",
+    "cross": "M4 1h4v3h3v4h-3v3h-4v-3h-3v-4h3z",
+    "triangle-right": "M11 6l-10 5.5v-11z",
+}
+"""One for each method beside its colour, with its outline in a square of 12 for the buttons."""
 
 
 COLOURS = 7
@@ -71,12 +79,15 @@ def coverage_chart(
     x = alt.X("size:Q", title=f"mean {size}", scale=_size_scale([row["size"] for row in drawn]))
     upright = alt.Scale(domain=[bottom, 1], nice=False, zero=False)
     y = alt.Y("coverage:Q", title="coverage", scale=upright)
-    colour = alt.Color("method:N", scale=_colours(methods), sort=methods, legend=None)
+    places = range(len(methods))
+    colours = alt.Scale(domain=methods, range=[f"var(--m{at % COLOURS})" for at in places])
+    shapes = alt.Scale(domain=methods, range=[shape(at) for at in places])
+    colour = alt.Color("method:N", scale=colours, sort=methods, legend=None)
     points = base.mark_point(filled=True, size=110, cursor="pointer", clip=False).encode(
         x=x,
         y=y,
         color=colour,
-        shape=alt.Shape("method:N", scale=_shapes(methods), sort=methods, legend=None),
+        shape=alt.Shape("method:N", scale=shapes, sort=methods, legend=None),
         opacity=alt.condition(METHOD_FILTER, alt.value(1), alt.value(0.4)),
         tooltip=[alt.Tooltip(f"{name}:N") for name in ("method", "agent")]
         + [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("coverage", "low", "high")]
@@ -258,7 +269,10 @@ def traffic_chart(rows: Sequence[tuple[str, str, int, int]], *, method: str) -> 
             tooltip=["method:N", "agent:N", "way:N", alt.Tooltip("bytes:Q", format=",")],
         )
     )
-    most = _most(rows)
+    most = {
+        name: [max(row[way] for row in rows if row[0] == name) for way in (2, 3)]
+        for name in dict.fromkeys(name for name, *_ in rows)
+    }
     said = "; ".join(f"{name} {up:,} up and {down:,} down" for name, (up, down) in most.items())
     return Chart(
         name="bytes",
@@ -306,9 +320,9 @@ def interval_chart(rows: Sequence[dict[str, Any]], *, nominal: float, method: st
         f"{row['high']:.0f})"
         for row in rows
     )
-    tick = " The black tick is the mean over many splits." * any(
-        row["splits"] is not None for row in rows
-    )
+    known = any(row["splits"] is not None for row in rows)
+    tick = " The black tick is the mean over many splits." if known else ""
+    columns = ("method", "agent", "low", "coverage", "high")
     return Chart(
         name="coverage",
         title=f"Coverage of the chosen method; the dashed line is the {nominal:g} % asked for",
@@ -318,18 +332,13 @@ def interval_chart(rows: Sequence[dict[str, Any]], *, nominal: float, method: st
             height=58 * agents,
             method=method,
         ),
-        columns=("method", "agent", "low", "coverage", "high", "mean over splits"),
-        rows=[[_cell(row[key]) for key in _INTERVAL_KEYS] for row in rows],
+        columns=(*columns, "mean over splits"),
+        rows=[
+            [*(row[key] for key in columns), "" if row["splits"] is None else row["splits"]]
+            for row in rows
+        ],
         note=f"The dot is the coverage, the line its exact 95 % interval.{tick}",
     )
-
-
-_INTERVAL_KEYS = ("method", "agent", "low", "coverage", "high", "splits")
-
-
-def _cell(value: str | float | None) -> str | float:
-    """Return a value as a table shows it."""
-    return "" if value is None else value
 
 
 def answers_chart(rows: Sequence[tuple[str, str, float, float, float]], *, method: str) -> Chart:
@@ -339,9 +348,8 @@ def answers_chart(rows: Sequence[tuple[str, str, float, float, float]], *, metho
     kinds = ("no", "one", "both")
     values: list[dict[str, Any]] = []
     for name, agent, *shares in rows:
-        start = 0.0
-        for kind, share in zip(kinds, shares, strict=True):
-            end = start + share
+        ends = pairwise(accumulate(shares, initial=0.0))
+        for kind, share, (start, end) in zip(kinds, shares, ends, strict=True):
             values.append(
                 {
                     "method": name,
@@ -353,7 +361,6 @@ def answers_chart(rows: Sequence[tuple[str, str, float, float, float]], *, metho
                     "says": f"{kind} {share:.0f} %" if share >= 24 else "",
                 }
             )
-            start = end
     chosen = _chart_of(values).transform_filter(METHOD_FILTER).transform_filter(AGENT_FILTER)
     base = chosen.encode(y=alt.Y("agent:N", sort=None, title=None))
     scale = alt.Scale(domain=[0, 100], nice=False)
@@ -403,31 +410,36 @@ class HistoryStep:
     high: float
 
 
-@dataclass(frozen=True)
-class Marks:
-    """Rows at which alarms were raised, and after which the agent was calibrated again."""
-
-    alarms: Sequence[int] = ()
-    calibrations: Sequence[int] = ()
-
-
 def history_chart(
-    agent: str, steps: Sequence[HistoryStep], floor: float, marks: Marks, lowest: float
+    agent: str,
+    steps: Sequence[HistoryStep],
+    *,
+    floor: float,
+    lowest: float,
+    alarms: Sequence[int] = (),
+    calibrations: Sequence[int] = (),
 ) -> Chart:
     """Draw one agent's coverage since each calibration, with its confidence sequence.
 
-    The axis begins at ``lowest`` for all agents; a band is cut off there.
+    The axis begins at ``lowest`` for all agents; a band is cut off there. ``alarms`` are rows at
+    which one was raised, ``calibrations`` rows after which the agent was calibrated again.
     """
     import altair as alt
 
     few = alt.Axis(tickCount=4, format=",d", grid=False)
-    x = alt.X("row:Q", title="rows", scale=_row_axis(steps), axis=few)
+    rows_seen = alt.Scale(domain=[0, 1.03 * steps[-1].row], nice=False)
+    x = alt.X("row:Q", title="rows", scale=rows_seen, axis=few)
     scale = alt.Scale(domain=[lowest, 1], nice=False, zero=False)
     y = alt.Y("coverage:Q", scale=scale, title=None, axis=alt.Axis(tickCount=4))
     ends = {"y": alt.Y("low:Q", scale=scale, title=None), "y2": "high:Q"}
     part = alt.Detail("calibration:N")
-    base = _chart_of([_step_row(step) for step in steps])
-    lone = _chart_of([_step_row(step) for step in _lone(steps)])
+    shares = ("coverage", "low", "high")
+    drawn = [
+        asdict(step) | {name: round(getattr(step, name), 5) for name in shares} for step in steps
+    ]
+    counts = Counter(step.calibration for step in steps)
+    base = _chart_of(drawn)
+    lone = _chart_of([row for row in drawn if counts[row["calibration"]] == 1])  # a band needs two
     kept = _chart_of([{"floor": floor}]).mark_rule(strokeDash=[5, 4], color="var(--ink)")
     layers = [
         base.mark_area(color="var(--soft)", opacity=0.75, clip=True).encode(
@@ -439,14 +451,37 @@ def history_chart(
             x=x, y=y, detail=part
         ),
         base.mark_circle(color="var(--accent)", size=26, opacity=1, clip=True).encode(
-            x=x, y=y, tooltip=_tooltips()
+            x=x,
+            y=y,
+            tooltip=[
+                *(alt.Tooltip(f"{name}:N") for name in ("update", "time", "calibration")),
+                *(alt.Tooltip(f"{name}:Q", format=",") for name in ("rows", "covered")),
+                *(alt.Tooltip(f"{name}:Q", format=".3f") for name in shares),
+            ],
         ),
-        *_vertical_rules(marks, x),
     ]
+    for rows, colour, dash, what in (
+        (calibrations, "var(--ink)", [2, 4], "calibrated again after row"),
+        (alarms, "var(--bad)", [], "alarm at row"),
+    ):
+        if rows:
+            upright = _chart_of([{"row": row} for row in rows])
+            upright = upright.mark_rule(color=colour, strokeWidth=2, strokeDash=dash)
+            tooltip = [alt.Tooltip("row:Q", title=what, format=",")]
+            layers.append(upright.encode(x=x, tooltip=tooltip))
+    first, last = steps[0], steps[-1]
+    said = (
+        f"Coverage of {agent} in {counted(len(steps), 'step')}, from {first.coverage:.3f} after "
+        f"{counted(first.row, 'row')} to {last.coverage:.3f} after {last.row:,}, where the "
+        f"95 % sequence is {last.low:.3f} to {last.high:.3f}. To be kept: {floor:.3f}."
+    )
+    for what, rows in (("Alarm at row", alarms), ("New calibration after row", calibrations)):
+        if rows:
+            said += f" {what} {', '.join(f'{row:,}' for row in rows)}."
     return Chart(
         name=f"coverage-{agent}",
         title=agent,
-        alt=_history_words(agent, steps, floor, marks),
+        alt=said,
         spec=_spec(alt.layer(*layers), height=150),
         columns=[field.name for field in fields(HistoryStep)],
         rows=[astuple(step) for step in steps],
@@ -477,7 +512,7 @@ def unchecked() -> Iterator[None]:
 
 def shape(place: int) -> str:
     """Return the shape of a method: with its colour, no other of the first 49 has it."""
-    return SHAPES[(place + place // COLOURS) % len(SHAPES)]
+    return list(SHAPES)[(place + place // COLOURS) % len(SHAPES)]
 
 
 def _chart_of(rows: Sequence[Mapping[str, Any]]) -> Any:
@@ -500,22 +535,6 @@ def _spec(chart: Any, *, height: int, method: str = "") -> dict[str, Any]:
     for needless in ("config", "$schema"):  # the page has one style for all charts
         drawn.pop(needless, None)
     return {**drawn, "datasets": _shared(drawn)}
-
-
-def _colours(methods: Sequence[str]) -> Any:
-    """Give each method a colour of the page's style."""
-    import altair as alt
-
-    return alt.Scale(
-        domain=list(methods), range=[f"var(--m{at % COLOURS})" for at in range(len(methods))]
-    )
-
-
-def _shapes(methods: Sequence[str]) -> Any:
-    """Give each method a shape."""
-    import altair as alt
-
-    return alt.Scale(domain=list(methods), range=[shape(at) for at in range(len(methods))])
 
 
 def _shared(drawn: dict[str, Any]) -> dict[str, Any]:
@@ -585,6 +604,8 @@ def _scatter_words(rows: Sequence[dict[str, Any]], nominal: float, size: str, ti
 def place_names(rows: Sequence[dict[str, Any]], bottom: float, height: int) -> list[dict[str, Any]]:
     """Add to each mark the name that is written beside it, and at which coverage."""
     pixel = (1 - bottom) / height
+    sizes = [log(max(row["size"], 1e-9)) for row in rows]  # they differ by factors
+    wide = max(sizes, default=0.0) - min(sizes, default=0.0) or 1.0
     found = []
     for method in dict.fromkeys(row["method"] for row in rows):
         own = sorted(
@@ -592,7 +613,9 @@ def place_names(rows: Sequence[dict[str, Any]], bottom: float, height: int) -> l
         )
         labelled = own if len(own) <= MOST else own[: MOST // 2] + own[-(MOST // 2) :]
         near = MARK + LETTER * max(len(row["agent"]) for row in labelled)
-        marks = [(_across(row, rows), (1 - row["coverage"]) / pixel) for row in labelled]
+        marks = [
+            (log(max(row["size"], 1e-9)) / wide, (1 - row["coverage"]) / pixel) for row in labelled
+        ]
         down = push_apart(marks, near, height)
         places = {
             row["agent"]: round(1 - y * pixel, 5) for row, y in zip(labelled, down, strict=True)
@@ -625,13 +648,6 @@ def push_apart(places: Sequence[tuple[float, float]], near: float, height: float
     return down
 
 
-def _across(row: dict[str, Any], rows: Sequence[dict[str, Any]]) -> float:
-    """Return where a mark stands, as a share of the width; sizes differ by factors."""
-    sizes = [log(max(one["size"], 1e-9)) for one in rows]
-    wide = max(sizes) - min(sizes)
-    return (log(max(row["size"], 1e-9)) - min(sizes)) / wide if wide else 0.5
-
-
 def _bars(bins: Sequence[tuple[float, float, int]], total: int, x: Any) -> Any:
     """Draw the bins, with people per unit of the score as their heights."""
     import altair as alt
@@ -658,77 +674,3 @@ def _bars(bins: Sequence[tuple[float, float, int]], total: int, x: Any) -> Any:
             tooltip=[alt.Tooltip(f"{name}:Q", format=".3g") for name in ("from", "to", "people")],
         )
     )
-
-
-def _most(rows: Sequence[tuple[str, str, int, int]]) -> dict[str, tuple[int, int]]:
-    """Return the most bytes of an agent in both directions, by method."""
-    most: dict[str, tuple[int, int]] = {}
-    for name, _, up, down in rows:
-        best = most.get(name, (0, 0))
-        most[name] = max(best[0], up), max(best[1], down)
-    return most
-
-
-def _vertical_rules(marks: Marks, x: Any) -> list[Any]:
-    """Return a vertical line for each calibration and each alarm."""
-    import altair as alt
-
-    return [
-        _chart_of([{"row": row} for row in rows])
-        .mark_rule(color=colour, strokeWidth=2, strokeDash=dash)
-        .encode(x=x, tooltip=[alt.Tooltip("row:Q", title=what, format=",")])
-        for rows, colour, dash, what in (
-            (marks.calibrations, "var(--ink)", [2, 4], "calibrated again after row"),
-            (marks.alarms, "var(--bad)", [], "alarm at row"),
-        )
-        if rows
-    ]
-
-
-def _tooltips() -> list[Any]:
-    """Return what pointing at a step shows."""
-    import altair as alt
-
-    return [
-        *(alt.Tooltip(f"{name}:N") for name in ("update", "time", "calibration")),
-        *(alt.Tooltip(f"{name}:Q", format=",") for name in ("rows", "covered")),
-        *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("coverage", "low", "high")),
-    ]
-
-
-def _lone(steps: Sequence[HistoryStep]) -> list[HistoryStep]:
-    """Return steps that have no neighbour under the same calibration: a band needs two."""
-    counts = Counter(step.calibration for step in steps)
-    return [step for step in steps if counts[step.calibration] == 1]
-
-
-def _row_axis(steps: Sequence[HistoryStep]) -> Any:
-    """Return an axis from the first row to a little beyond the last."""
-    import altair as alt
-
-    return alt.Scale(domain=[0, 1.03 * steps[-1].row], nice=False)
-
-
-def _step_row(step: HistoryStep) -> dict[str, Any]:
-    """Return what the picture needs of a step."""
-    shares = ("coverage", "low", "high")
-    return {f.name: getattr(step, f.name) for f in fields(HistoryStep)} | {
-        name: round(getattr(step, name), 5) for name in shares
-    }
-
-
-def _history_words(agent: str, steps: Sequence[HistoryStep], floor: float, marks: Marks) -> str:
-    """Say what the picture shows."""
-    first, last = steps[0], steps[-1]
-    said = (
-        f"Coverage of {agent} in {counted(len(steps), 'step')}, from {first.coverage:.3f} after "
-        f"{counted(first.row, 'row')} to {last.coverage:.3f} after {last.row:,}, where the "
-        f"95 % sequence is {last.low:.3f} to {last.high:.3f}. To be kept: {floor:.3f}."
-    )
-    for what, rows in (
-        ("Alarm at row", marks.alarms),
-        ("New calibration after row", marks.calibrations),
-    ):
-        if rows:
-            said += f" {what} {', '.join(f'{row:,}' for row in rows)}."
-    return said

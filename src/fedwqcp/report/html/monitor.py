@@ -6,15 +6,17 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from itertools import groupby
 from math import ceil, exp
 from pathlib import Path
+from typing import TypeAlias
 
 from fedwqcp._io import is_file, opened, read
 from fedwqcp.errors import InputError
 from fedwqcp.metrics import FEWEST
 from fedwqcp.monitor import LogEntry, MonitorTerms, Standing, load_monitor, read_log
-from fedwqcp.report.html.charts import HistoryStep, Marks, history_chart
+from fedwqcp.report.html.charts import HistoryStep, history_chart
 from fedwqcp.report.html.page import (
     Bar,
     Block,
@@ -33,6 +35,10 @@ from fedwqcp.report.html.page import (
     counted,
     name_list,
 )
+
+StreamKey: TypeAlias = tuple[str, int | None, int]
+"""Agent, class and calibration."""
+
 
 ONLY = "coverage"
 """A monitor has no methods to choose from; this stands for one."""
@@ -141,14 +147,15 @@ class MonitorFiles:
         """The streams with an alarm."""
         return tuple(each for each in self.now if each.alarm is not None)
 
-
-@dataclass(frozen=True)
-class LoggedAlarm:
-    """An alarm in the log."""
-
-    standing: Standing
-    update: int
-    time: str
+    @cached_property
+    def logged(self) -> dict[StreamKey, tuple[LogEntry, Standing]]:
+        """Every alarm of the log, once, as it was first seen."""
+        found: dict[StreamKey, tuple[LogEntry, Standing]] = {}
+        for entry in self.log:
+            for each in entry.streams:
+                if each.alarm is not None:
+                    found.setdefault(_key(each), (entry, each))
+        return found
 
 
 def _read_files(path: Path) -> MonitorFiles:
@@ -257,10 +264,15 @@ def _history(found: MonitorFiles) -> Section:
     lowest = max(0.0, min([*shares, *(each.floor for each in found.agents)]) - 0.05)
     charts = {}
     for each in found.agents:
-        if histories[each.agent]:
-            marks = _marks(each, found)
+        if steps := histories[each.agent]:
+            alarms, calibrations = _marks(each, found)
             charts[each.agent] = history_chart(
-                each.agent, histories[each.agent], each.floor, marks, lowest
+                each.agent,
+                steps,
+                floor=each.floor,
+                lowest=lowest,
+                alarms=alarms,
+                calibrations=calibrations,
             )
     few = [agent for agent, steps in histories.items() if not steps]
     return Section(
@@ -275,16 +287,16 @@ def _history(found: MonitorFiles) -> Section:
     )
 
 
-def _marks(each: Standing, found: MonitorFiles) -> Marks:
+def _marks(each: Standing, found: MonitorFiles) -> tuple[list[int], list[int]]:
     """Return the rows of an agent's alarms and calibrations, counted from the first on."""
     before = _starts(found.log, each)
     alarms = {
-        one.standing.calibration: one.standing.alarm
-        for one in _raised(found.log)
-        if (one.standing.agent, one.standing.label) == (each.agent, None)
+        calibration: standing.alarm
+        for (agent, label, calibration), (_, standing) in found.logged.items()
+        if (agent, label) == (each.agent, None)
     }
     alarms[each.calibration] = each.alarm
-    return Marks(
+    return (
         [before[at] + row for at, row in sorted(alarms.items()) if row is not None],
         [row for row in before.values() if row],
     )
@@ -348,7 +360,7 @@ def _next_steps(found: MonitorFiles, name: str) -> Section:
         )
         blocks.append(Text([caution], "good", "no alarm stands"))
     blocks.append(Text(_advice(found, name), title="What to do next"))
-    if _raised(found.log):
+    if found.logged:
         blocks.append(_alarm_table(found))
     return Section("alarms", "Alarms, and what to do next", _lead(found), blocks)
 
@@ -389,19 +401,17 @@ def _advice(found: MonitorFiles, name: str) -> list[str]:
 
 def _alarm_table(found: MonitorFiles) -> Table:
     """Return all alarms of the log."""
-    now = {(each.agent, each.label, each.calibration) for each in found.alarms}
+    now = set(map(_key, found.alarms))
     rows = []
-    for one in _raised(found.log):
-        at = one.standing
-        stands = (at.agent, at.label, at.calibration) in now
+    for key, (entry, at) in found.logged.items():
         cells = (
             at.agent,
             "all rows" if at.label is None else str(at.label),
             str(at.calibration),
             f"{at.alarm:,}",
-            f"{one.update:,}",
-            one.time,
-            "stands" if stands else "ended by a new calibration",
+            f"{entry.update:,}",
+            _when(entry.time),
+            "stands" if key in now else "ended by a new calibration",
         )
         rows.append(TableRow(cells, at.agent))
     columns = ("agent", "class", "calibration", "row", "update", "first seen", "now")
@@ -410,13 +420,8 @@ def _alarm_table(found: MonitorFiles) -> Table:
 
 def _fallen(each: Standing, found: MonitorFiles) -> str:
     """Say how far a stream has fallen, and since when."""
-    alarms = [
-        one
-        for one in _raised(found.log)
-        if (one.standing.agent, one.standing.label, one.standing.calibration)
-        == (each.agent, each.label, each.calibration)
-    ]
-    seen = f"alarm seen {alarms[0].time}" if alarms else f"alarm at row {each.alarm:,}"
+    logged = found.logged.get(_key(each))
+    seen = f"alarm seen {_when(logged[0].time)}" if logged else f"alarm at row {each.alarm:,}"
     row = f"row {each.before + 1:,}{'' if each.label is None else f' of class {each.label}'}"
     since = f"since about {row} the sets of {each.agent}"
     if each.n < FEWEST or each.since_n < FEWEST or each.coverage is None:
@@ -470,15 +475,9 @@ def _starts(log: Sequence[LogEntry], now: Standing) -> dict[int, int]:
     return found
 
 
-def _raised(log: Sequence[LogEntry]) -> list[LoggedAlarm]:
-    """Return every alarm of the log, once, when it was first seen."""
-    found: dict[tuple[str, int | None, int], LoggedAlarm] = {}
-    for entry in log:
-        for each in entry.streams:
-            if each.alarm is not None:
-                key = (each.agent, each.label, each.calibration)
-                found.setdefault(key, LoggedAlarm(each, entry.update, _when(entry.time)))
-    return list(found.values())
+def _key(each: Standing) -> StreamKey:
+    """Return what tells one alarm from another: a stream has one for each calibration."""
+    return each.agent, each.label, each.calibration
 
 
 def _when(time: str) -> str:

@@ -13,23 +13,11 @@ from urllib.parse import quote
 
 import fedwqcp
 from fedwqcp.errors import InputError
-from fedwqcp.report.html.charts import COLOURS, require_report, shape
+from fedwqcp.report.html.charts import COLOURS, SHAPES, require_report, shape
 from fedwqcp.report.html.page import Chart, Page, Table
 
 LARGEST = 3_000_000
 """Bytes that a report may have: it travels by mail."""
-
-
-_PATHS = {
-    "circle": "M6 1a5 5 0 1 0 0 10a5 5 0 1 0 0-10z",
-    "square": "M2 2h8v8h-8z",
-    "diamond": "M6 0l5 6l-5 6l-5-6z",
-    "triangle-up": "M6 1l5.5 10h-11z",
-    "triangle-down": "M6 11l5.5-10h-11z",
-    "cross": "M4 1h4v3h3v4h-3v3h-4v-3h-3v-4h3z",
-    "triangle-right": "M11 6l-10 5.5v-11z",
-}
-"""The outlines of shapes in a square of 12, as the buttons show them."""
 
 
 _AS_IS = ", ;:()'/=*!~@$[]"
@@ -48,7 +36,7 @@ def to_html(page: Page) -> str:
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     own.filters |= {"download": _download, "spec": _json}
-    own.globals |= {"colours": COLOURS, "outline": lambda place: _PATHS[shape(place)]}
+    own.globals |= {"colours": COLOURS, "outline": lambda place: SHAPES[shape(place)]}
     html: str = (
         own.from_string(_asset("page.html"))
         .render(

@@ -135,14 +135,8 @@ def coverage_comparison(
 ) -> Section:
     """Return coverage against size, and what each method promises."""
     rows = [
-        {
-            "method": m.method,
-            "agent": m.agent,
-            "coverage": round(m.coverage, 6),
-            "low": round(m.low, 6),
-            "high": round(m.high, 6),
-            "size": round(m.size, 6),
-        }
+        {"method": m.method, "agent": m.agent}
+        | {name: round(getattr(m, name), 6) for name in ("coverage", "low", "high", "size")}
         for m in found
     ]
     methods = list(dict.fromkeys(m.method for m in found))
