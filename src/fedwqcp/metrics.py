@@ -6,7 +6,7 @@ conformal coverage strays by chance alone. A `histogram` of scores has no bin wi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import inf, log
@@ -89,8 +89,8 @@ class Rate:
         tail = _tail(self.level)
         coverage = self.hits / self.n if self.n else np.nan
         object.__setattr__(self, "coverage", coverage)
-        object.__setattr__(self, "low", _lower_end(self.hits, self.n, tail))
-        object.__setattr__(self, "high", 1.0 - _lower_end(self.n - self.hits, self.n, tail))
+        object.__setattr__(self, "low", lower_end(self.hits, self.n, tail))
+        object.__setattr__(self, "high", 1.0 - lower_end(self.n - self.hits, self.n, tail))
 
 
 def band(m: int, rank: int, n: int, level: float = 0.95) -> tuple[int, int]:
@@ -149,7 +149,7 @@ def _beta_binomial(m: int, a: int, b: int) -> Floats:
     return np.asarray(mass / mass.sum())
 
 
-def _lower_end(hits: int, n: int, tail: float) -> float:
+def lower_end(hits: int, n: int, tail: float) -> float:
     """Return the lower Clopper-Pearson end; the upper one is 1 minus that of the misses."""
     from scipy.special import betaincinv
 
@@ -520,8 +520,12 @@ class Risk:
                 f"a risk is the mean of losses from 0 to 1, got {self.risk} of {self.n}"
             )
         most = log(1 / _tail(self.level)) / self.n
-        object.__setattr__(self, "low", _end(self.risk, 0.0, most))
-        object.__setattr__(self, "high", _end(self.risk, 1.0, most))
+
+        def _outside(m: float) -> bool:
+            return _entropy(self.risk, m) > most
+
+        object.__setattr__(self, "low", last_outside(_outside, 0.0, self.risk, 60))
+        object.__setattr__(self, "high", last_outside(_outside, 1.0, self.risk, 60))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -615,18 +619,14 @@ def measure_risk(
     )
 
 
-def _end(mean: float, extreme: float, most: float) -> float:
-    """Return the end of the interval on one side, by halving; rounding goes outwards."""
-    if _entropy(mean, extreme) <= most:
-        return extreme
-    inside, outside = mean, extreme
-    for _ in range(60):
-        middle = (inside + outside) / 2
-        if _entropy(mean, middle) <= most:
-            inside = middle
-        else:
-            outside = middle
-    return outside
+def last_outside(outside: Callable[[float], bool], far: float, near: float, halvings: int) -> float:
+    """Return the end of an interval around ``near``, by halving; rounding goes outwards."""
+    if not outside(far):
+        return far
+    for _ in range(halvings):
+        middle = (far + near) / 2
+        far, near = (middle, near) if outside(middle) else (far, middle)
+    return far
 
 
 def _entropy(p: float, q: float) -> float:

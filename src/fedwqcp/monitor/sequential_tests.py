@@ -23,7 +23,6 @@ of evidence, and a drop at the start 0.9.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import log, log1p
 from typing import Annotated, TypeAlias
 
@@ -32,6 +31,7 @@ import numpy as np
 
 from fedwqcp._validation import Floats, Labels, as_alpha
 from fedwqcp.errors import InputError
+from fedwqcp.metrics import last_outside
 from fedwqcp.quantile import conformal_rank
 
 _SCALES = 4.0 / 2.0 ** np.arange(13)
@@ -39,9 +39,6 @@ _SCALES = 4.0 / 2.0 ** np.arange(13)
 
 BETS = np.concatenate([_SCALES, -_SCALES])
 """Tilts lambda, mixed with equal weights: from few rows (4) to millions (0.001), both sides."""
-
-
-_HALVINGS = 40
 
 
 ODDS = (1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0)
@@ -113,7 +110,7 @@ def confidence_sequence(n: int, hits: int, level: float = 0.95) -> tuple[float, 
         terms = BETS * hits - n * np.log1p(p * np.expm1(BETS))
         return bool(np.logaddexp.reduce(terms) >= bar)
 
-    return _edge(_outside, 0.0, mean), _edge(_outside, 1.0, mean)
+    return last_outside(_outside, 0.0, mean, 40), last_outside(_outside, 1.0, mean, 40)
 
 
 def calibration_slack(n: int, alpha: float, level: float = 0.95, agents: int = 1) -> float:
@@ -257,13 +254,3 @@ def _likeliest_drops(
         tuple(int(rows[i]) if i else n for i, n in zip(at, test.run_n, strict=True)),
         tuple(int(covered[i]) if i else h for i, h in zip(at, test.run_hits, strict=True)),
     )
-
-
-def _edge(outside: Callable[[float], bool], far: float, near: float) -> float:
-    """Return the last point outside between a far end and the mean, or the far end if inside."""
-    if not outside(far):
-        return far
-    for _ in range(_HALVINGS):
-        middle = (far + near) / 2
-        far, near = (middle, near) if outside(middle) else (far, middle)
-    return far

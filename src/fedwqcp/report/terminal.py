@@ -157,7 +157,8 @@ def demo_text(results: Results) -> str:
     )
     for method in dict.fromkeys(f.method for f in results.of("four")):
         lines += _method_lines(results, method)
-    lines += [f"{name} left out: {_clause(why, 58)}" for name, why in results.skipped.items()]
+    for name, why in results.skipped.items():
+        lines.append(f"{name} left out: {why if len(why) <= 58 else f'{why[:55]}...'}")
     for text in (
         "",
         _few(results),
@@ -199,7 +200,13 @@ def closing(results: Results) -> str:
             f"{use} and {_measured(own)}. split-cp, which sends nothing, covers {covered} %"
             f"{' with one answer more often' if more else ''}{', and varies more' * varies}."
         )
-    best = max(holding, key=lambda name: _useful(results, name, holding[name]))
+    best = max(
+        holding,
+        key=lambda name: (
+            round(fmean(s.one for s in holding[name]), 2),
+            -_sent_by(results, name),
+        ),
+    )
     worst = min(rows["auto"], key=lambda s: s.mean)
     sent = "" if _sent_by(results, best) else " and sends nothing"
     return (
@@ -214,11 +221,6 @@ def _settings(results: Results) -> str:
     settings = results.advice("four").settings
     named = ", ".join(f"{name}={typed(value)}" for name, value in settings.items())
     return f" ({named})" if named else ""
-
-
-def _useful(results: Results, method: str, own: Sequence[Spread]) -> tuple[float, int]:
-    """Order methods by their share of single answers, then by how little they send."""
-    return round(fmean(s.one for s in own), 2), -_sent_by(results, method)
 
 
 def _spreads(results: Results) -> dict[str, list[Spread]]:
@@ -322,7 +324,8 @@ def _method_lines(results: Results, method: str) -> list[str]:
     known = [s for s in spreads if s is not None]
     if len(known) == len(own):
         cells = [f"{100 * s.mean:.0f} ± {100 * s.sd:.0f}" for s in known]
-        lines.append(_row(f"  {known[0].splits} splits", cells, f"{100 * _one(known):.0f} %"))
+        one = fmean(s.one for s in known)  # every hospital alike
+        lines.append(_row(f"  {known[0].splits} splits", cells, f"{100 * one:.0f} %"))
     return lines
 
 
@@ -372,16 +375,6 @@ def _clinics(results: Results) -> str:
         f"Regression (scikit-learn's diabetes data, {len(results.clinics)} clinics by age): "
         f"{'; '.join(said)}."
     )
-
-
-def _clause(text: str, most: int) -> str:
-    """Shorten a reason to one line."""
-    return text if len(text) <= most else f"{text[: most - 3]}..."
-
-
-def _one(spreads: Sequence[Spread]) -> float:
-    """Return the share of sets with one answer, every hospital alike."""
-    return fmean(s.one for s in spreads)
 
 
 def _row(name: str, cells: Sequence[str], last: str) -> str:

@@ -19,6 +19,7 @@ from fedwqcp import methods
 from fedwqcp._validation import Bools, as_alpha, named
 from fedwqcp.errors import InputError
 from fedwqcp.methods.fedwq_cp import FedWQCP
+from fedwqcp.metrics import lower_end
 from fedwqcp.quantile import (
     SAFE_ERROR,
     UNSAFE_ERROR,
@@ -479,18 +480,11 @@ class Evidence:
     @cached_property
     def coverage(self) -> dict[str, tuple[float, float]]:
         """Clopper-Pearson bounds on each agent's coverage at the shared threshold."""
-        from scipy.special import betaincinv
-
-        error, sizes = UNSAFE_ERROR / max(1, len(self.some)), self.some
-        return {
-            name: (
-                float(betaincinv(least, sizes[name].n - least + 1, SAFE_ERROR)) if least else 0.0,
-                float(betaincinv(most + 1, sizes[name].n - most, 1 - error))
-                if most < sizes[name].n
-                else 1.0,
-            )
-            for name, (least, most) in self.counts.items()
-        }
+        error, found = UNSAFE_ERROR / max(1, len(self.some)), {}
+        for name, (least, most) in self.counts.items():
+            n = self.some[name].n
+            found[name] = lower_end(least, n, SAFE_ERROR), 1 - lower_end(n - most, n, error)
+        return found
 
     @cached_property
     def verdict(self) -> Verdict:

@@ -196,7 +196,7 @@ def threshold_chart(rows: Sequence[tuple[str, int, float, float]], *, method: st
     )
 
 
-def partition_chart(counts: Mapping[str, Sequence[int]], what: str, note: str = "") -> Chart:
+def partition_chart(counts: Mapping[str, Sequence[int]], what: str) -> Chart:
     """Draw how many calibration points of each class every agent holds."""
     import altair as alt
 
@@ -229,7 +229,6 @@ def partition_chart(counts: Mapping[str, Sequence[int]], what: str, note: str = 
         spec=_spec(alt.layer(cells, numbers), height=34 * len(counts)),
         columns=("agent", what, "points"),
         rows=[tuple(row.values()) for row in rows],
-        note=note,
     )
 
 

@@ -87,7 +87,7 @@ def _view(results: Results, act: str) -> View:
 def _sections(results: Results, act: str, advised: str) -> list[Section]:
     """Return the sections of one act, the answer first."""
     found = results.of(act)
-    best = [_best(results, act)] if act != "joins" else [_newcomer(results)]
+    best = _newcomer(results) if act == "joins" else _best(results, act)
     covered = Section(
         "coverage",
         "Coverage at each hospital" if act != "clinics" else "Coverage at each clinic",
@@ -96,17 +96,21 @@ def _sections(results: Results, act: str, advised: str) -> list[Section]:
         [_cards(found, 1 - results.alpha), _interval_chart(results, act, advised)],
     )
     if act == "clinics":
-        return [*best, covered, _splits(results, act), _promises(results, act)]
+        return [best, covered, _splits(results, act), _promises(results, act)]
+    shares = [
+        (_name(f), f.agent, 100 * f.none / f.tested, 100 * f.one / f.tested, 100 * f.all / f.tested)
+        for f in found
+    ]
     answers = Section(
         "answers",
         "How many answers a set holds",
         "A method that gives both answers to every patient has full coverage and is of no use.",
-        [_answers(found, advised)],
+        [answers_chart(shares, method=advised)],
     )
     if act != "four":
-        return [*best, covered, answers, _splits(results, act), _promises(results, act)]
+        return [best, covered, answers, _splits(results, act), _promises(results, act)]
     return [
-        *best,
+        best,
         covered,
         answers,
         _meaning(results),
@@ -269,15 +273,6 @@ def _interval_chart(results: Results, act: str, advised: str) -> Block:
     return interval_chart(rows, nominal=100 * (1 - results.alpha), method=advised)
 
 
-def _answers(found: Sequence[MethodResult], advised: str) -> Block:
-    """Draw how many answers sets hold."""
-    rows = [
-        (_name(f), f.agent, 100 * f.none / f.tested, 100 * f.one / f.tested, 100 * f.all / f.tested)
-        for f in found
-    ]
-    return answers_chart(rows, method=advised)
-
-
 def _patients(results: Results, *, hard: bool) -> Section:
     """Show typical or hard patients with their sets."""
     names = {f.method: _name(f) for f in results.of("four")}
@@ -345,10 +340,8 @@ def _sent(found: Sequence[MethodResult]) -> Section:
 
 def _promises(results: Results, act: str) -> Section:
     """Show what is proved of each method, and under which assumption."""
-    first = {_name(f): f for f in reversed(results.of(act))}
-    rows = [
-        TableRow((name, f.guarantee, f.assumption)) for name, f in reversed(list(first.items()))
-    ]
+    promises = {_name(f): (f.guarantee, f.assumption) for f in results.of(act)}
+    rows = [TableRow((name, *said)) for name, said in promises.items()]
     columns = ("method", "promise", "assumption")
     level, table = _percent(1 - results.alpha), Table("promises", "", columns, rows)
     if act != "four":

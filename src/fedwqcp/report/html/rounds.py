@@ -302,10 +302,8 @@ def _holds_release(file: Path) -> bool:
         load(file)
     except InputError:
         return False
-    except FedwqcpError:
-        return file.name.endswith(
-            ("record.json", "release.json")
-        )  # refused with a reason when it is read
+    except FedwqcpError:  # refused with a reason when it is read
+        return file.name.endswith(("record.json", "release.json"))
     return True
 
 
@@ -324,16 +322,15 @@ def _verdict(
     for each in here:
         group = f"{each.group}, " if each.group else ""
         said += "".join(f" {sentence(group + note)}" for note in each.notes)
+    findings = () if found is None else found.findings
+    worst = " ".join(sentence(finding.says, release.round.agents) for finding in findings[:1])
     if found is not None and found.verdict == "unsafe":
-        worst = sentence(found.findings[0].says, release.round.agents)
         return ViewVerdict("bad", "Averaging is unsafe", f"{said} {worst}")
     if used < all_:
         return ViewVerdict("caution", f"{all_ - used} left out", said)
     if found is not None and found.verdict == "cannot tell":
-        title = "Cannot tell whether averaging is safe"
-        worst = sentence(found.findings[0].says, release.round.agents)
-        return ViewVerdict("caution", title, f"{said} {worst}")
-    if found is not None and any(f.severity == "caution" for f in found.findings):
+        return ViewVerdict("caution", "Cannot tell whether averaging is safe", f"{said} {worst}")
+    if any(finding.severity == "caution" for finding in findings):
         return ViewVerdict("caution", "Read the cautions", said)
     return ViewVerdict("plain", "Closed", said)
 
