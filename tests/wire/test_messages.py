@@ -32,7 +32,6 @@ from fedwqcp.wire.messages import (
     agent_name,
     ascii_name,
     check_names,
-    choice_of,
 )
 
 
@@ -123,9 +122,9 @@ def test_bad_terms_are_refused(change, says):
 
 
 def test_a_setting_must_be_able_to_travel():
-    assert choice_of("x", {"a": (0.5, 0.5)}).settings == {"a": (0.5, 0.5)}
+    assert Choice("x", {"a": (0.5, 0.5)}).settings == {"a": (0.5, 0.5)}
     with pytest.raises(InputError, match="cannot travel: list"):
-        choice_of("x", {"a": [1]})
+        Choice("x", {"a": [1]})
 
 
 NAMES = tuple(f"agent-{i}" for i in range(LONG + 1))

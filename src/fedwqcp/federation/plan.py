@@ -31,7 +31,7 @@ from fedwqcp._validation import (
 from fedwqcp.errors import InputError, OutOfRangeError
 from fedwqcp.methods import Calibration, Method
 from fedwqcp.quantile import Overflow
-from fedwqcp.registry import settings_of
+from fedwqcp.registry import Setting, settings_of
 from fedwqcp.scores import IntervalScore, LabelScore, Rule, Score
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.custom import Custom
@@ -47,7 +47,6 @@ from fedwqcp.wire.messages import (
     SharedThreshold,
     Summary,
     Target,
-    choice_of,
 )
 
 
@@ -162,13 +161,13 @@ def kinds_of(method: Method[Any] | type[Method[Any]]) -> tuple[type[Payload], ..
 def choose_method(method: str | Method[Any]) -> Choice:
     """Return a method as a round names it."""
     found = methods.get(method) if isinstance(method, str) else method
-    return choice_of(methods.name_of(found), _settings(found))
+    return Choice(methods.name_of(found), _settings(found))
 
 
 def choose_score(score: str | Score) -> Choice:
     """Return a score as a round names it."""
     found = scores.get(score) if isinstance(score, str) else score
-    return choice_of(scores.name_of(found), _settings(found))
+    return Choice(scores.name_of(found), _settings(found))
 
 
 def as_alphas(
@@ -422,6 +421,6 @@ def preset(name: str) -> Preset:
     return _PRESETS[name]
 
 
-def _settings(thing: Any) -> dict[str, object]:
+def _settings(thing: Any) -> dict[str, Setting]:
     """Return the settings of a method or score."""
     return {name: getattr(thing, name) for name in settings_of(thing)}

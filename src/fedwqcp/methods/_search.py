@@ -31,8 +31,9 @@ from fedwqcp.wire.messages import (
     Question,
     SharedThresholdWithin,
     Summary,
-    check_score,
+    check_scores,
     check_size,
+    check_sizes,
 )
 
 _MAGNITUDE = 2**63 - 1
@@ -137,8 +138,7 @@ class CountAt(Question):
     values: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        for value in self.values:
-            check_score(value, "values")
+        check_scores(self.values, "values")
         if not self.values or any(b <= a for a, b in pairwise(self.values)):
             raise InputError("must be at least one, strictly increasing", field="values")
 
@@ -174,8 +174,7 @@ class Counts(Summary):
 
     def __post_init__(self) -> None:
         check_size(self.n, "n")
-        for count in self.counts:
-            check_size(count, "counts")
+        check_sizes(self.counts, "counts")
         if any(b < a for a, b in pairwise((*self.counts, self.n))):
             raise InputError("must never decrease, nor pass n", field="counts")
 

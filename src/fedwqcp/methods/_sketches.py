@@ -16,7 +16,7 @@ import numpy as np
 
 from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError, MissingExtraError
-from fedwqcp.wire.messages import Summary, check_increasing, check_score, check_size
+from fedwqcp.wire.messages import Summary, check_increasing, check_scores, check_size, check_sizes
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,9 @@ class WeightedPoints(Summary):
                 f"must be as many as values, {len(self.values)}, got {len(self.weights)}",
                 field="weights",
             )
-        for value in self.values:
-            check_score(value, "values")
+        check_scores(self.values, "values")
         check_increasing(self.values, "values")
-        for weight in self.weights:
-            check_size(weight, "weights")
+        check_sizes(self.weights, "weights")
         if 0 in self.weights or sum(self.weights) != self.n:
             raise InputError(f"must be at least 1 each and sum to n, {self.n}", field="weights")
 

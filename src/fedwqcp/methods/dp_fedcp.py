@@ -56,6 +56,7 @@ from fedwqcp.wire.messages import (
     Target,
     check_increasing,
     check_size,
+    check_sizes,
 )
 from fedwqcp.wire.release import Guarantee
 
@@ -73,8 +74,7 @@ class LabelCounts(Summary):
     counts: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        for count in self.counts:
-            check_size(count, "counts")
+        check_sizes(self.counts, "counts")
 
     def sizes(self) -> tuple[int, ...]:
         return (sum(self.counts),)

@@ -21,7 +21,7 @@ from fedwqcp.wire.messages import (
     PerAgentThresholds,
     SharedThreshold,
     Summary,
-    check_score,
+    check_scores,
     check_size,
 )
 from fedwqcp.wire.release import NO_GUARANTEE, Guarantee
@@ -60,8 +60,7 @@ class LossCurve(Summary):
 
     def __post_init__(self) -> None:
         check_size(self.n, "n")
-        for loss in self.losses:
-            check_score(loss, "losses")
+        check_scores(self.losses, "losses")
         if any(b > a for a, b in pairwise((self.n, *self.losses, 0))):
             raise InputError("must never increase, nor leave the range from 0 to n", field="losses")
 

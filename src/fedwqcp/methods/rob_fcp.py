@@ -32,7 +32,15 @@ from fedwqcp.methods._byzantine import capped, check_withstands
 from fedwqcp.methods._search import CountAt, CountClaims, Counts, ScoreBracket, search_counts
 from fedwqcp.quantile import conformal_rank, exact_level, order_statistic
 from fedwqcp.wire.limits import BINS, POINTS
-from fedwqcp.wire.messages import Begin, Outcome, Question, Summary, check_score, check_size
+from fedwqcp.wire.messages import (
+    Begin,
+    Outcome,
+    Question,
+    Summary,
+    check_score,
+    check_size,
+    check_sizes,
+)
 from fedwqcp.wire.release import Guarantee
 
 
@@ -89,8 +97,7 @@ class RobustThreshold(Outcome):
 
     def __post_init__(self) -> None:
         check_score(self.value, "value")
-        for place in self.left_out:
-            check_size(place, "left_out")
+        check_sizes(self.left_out, "left_out")
         if not 0 <= self.loss <= 1:
             raise InputError(f"must be from 0 to 1, got {self.loss}", field="loss")
 

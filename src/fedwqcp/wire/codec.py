@@ -97,35 +97,20 @@ def plain(thing: object) -> object:
     return thing
 
 
-def wire_type(cls: Any, kinds: Kinds) -> Any:
-    """Return the msgspec type for a type of ours.
-
-    Parameters
-    ----------
-    cls : type
-        A dataclass of ours, or the type of one of its fields.
-    kinds : tuple of type
-        The kinds of payload that may occur in it.
-
-    Returns
-    -------
-    type
-        What msgspec reads strictly.
-    """
-    return _cached(cls, kinds)
-
-
 class _NoKind(msgspec.Struct, tag_field="kind", tag="-"):
     """Never sent: msgspec asks for the kind only where there are several to choose from."""
 
 
 @lru_cache(maxsize=256)
-def _cached(cls: Any, kinds: Kinds) -> Any:
-    """Build each type once."""
+def wire_type(cls: Any, kinds: Kinds) -> Any:
+    """Return what msgspec reads strictly for a dataclass of ours, or for the type of a field.
+
+    ``kinds`` are the kinds of payload that may occur in it.
+    """
     if cls is float:
         return _union(float, Literal["inf"])
     if cls in (Summary, Question, Outcome):
-        found = [wire_type(kind, kinds) for kind in kinds if issubclass(kind, cls)]
+        found = [wire_type(kind, kinds) for kind in kinds if issubclass(kind, cls)]  # type: ignore[arg-type]  # a class is hashable
         return _union(*found, _NoKind, None) if found else None
     if dataclasses.is_dataclass(cls):
         return _struct(cls, kinds)
@@ -140,32 +125,14 @@ def _cached(cls: Any, kinds: Kinds) -> Any:
     return cls
 
 
+@lru_cache(maxsize=256)  # a server reads many messages
 def builder(cls: Any, kinds: Kinds) -> Builder:
-    """Return what turns a value that msgspec read into an object of ours, with its invariants.
-
-    Parameters
-    ----------
-    cls : type
-        What it becomes; the value is what `wire_type` of the same class read.
-    kinds : tuple of type
-        The kinds of payload that may occur in it.
-
-    Returns
-    -------
-    callable
-        From the value to an instance of the class; made once, since a server reads many messages.
-    """
-    return _made(cls, kinds)
-
-
-@lru_cache(maxsize=256)
-def _made(cls: Any, kinds: Kinds) -> Builder:
-    """Make each builder once."""
+    """Return what turns a value that `wire_type` of the same class read into an object of ours."""
     origin, parts = get_origin(cls), get_args(cls)
     if origin in (Union, types.UnionType):
         return _builder_of_members(parts, kinds)
     if cls in (Summary, Question, Outcome):
-        tagged = {kind.kind: builder(kind, kinds) for kind in kinds if issubclass(kind, cls)}
+        tagged = {kind.kind: builder(kind, kinds) for kind in kinds if issubclass(kind, cls)}  # type: ignore[arg-type]  # a class is hashable
 
         def of_kind(read: Any) -> Any:
             """Build what the kind stands for."""
@@ -220,7 +187,7 @@ def _builder_of_members(members: tuple[Any, ...], kinds: Kinds) -> Builder:
     builders = {member: builder(member, kinds) for member in members}
     for kind in kinds:  # the shortest way for what is read most often
         if any(member in (Summary, Question, Outcome) for member in members):
-            builders[wire_type(kind, kinds)] = builder(kind, kinds)
+            builders[wire_type(kind, kinds)] = builder(kind, kinds)  # type: ignore[arg-type]  # a class is hashable
     of_struct = next((builders[m] for m in members if _is_struct(m)), _as_it_is)
     of_tuple = next((builders[m] for m in members if get_origin(m) is tuple), _as_it_is)
     number = builder(float, kinds)

@@ -219,10 +219,8 @@ class QuantileAndTail(LocalQuantile):
         LocalQuantile.__post_init__(self)
         if len(self.ranks) != len(self.values) or len(self.ranks) > MOST_TAIL:
             raise InputError(f"must be as many as values, {MOST_TAIL} at most", field="ranks")
-        for rank in self.ranks:
-            check_size(rank, "ranks")
-        for value in self.values:
-            check_score(value, "values")
+        check_sizes(self.ranks, "ranks")
+        check_scores(self.values, "values")
         if any(after <= before for before, after in pairwise((0, *self.ranks, self.n + 1))):
             raise InputError("must be strictly increasing, from 1 to n", field="ranks")
         if any(after < before for before, after in pairwise(self.values)):
@@ -291,23 +289,14 @@ class Local(Outcome):
     same_for_all = True
 
 
-def check_size(n: object, what: str) -> None:
-    """Refuse what is not a sample size.
+check_size = SIZE.whole
+"""Refuse what is not a sample size: ``check_size(n, "n")``."""
 
-    Parameters
-    ----------
-    n : int
-        The claimed size.
-    what : str
-        Its name in the error.
 
-    Raises
-    ------
-    InputError
-        If it is not an integer from 0 to `limits.SIZE`.
-    """
-    if type(n) is not int or not 0 <= n <= SIZE.most:  # True is an int
-        SIZE.whole(n, what)
+def check_sizes(sizes: tuple[int, ...], what: str) -> None:
+    """Refuse a list of what are not all sample sizes."""
+    for n in sizes:
+        check_size(n, what)
 
 
 def check_increasing(values: tuple[float, ...], what: str) -> None:
@@ -337,10 +326,15 @@ def check_score(score: object, what: str) -> None:
         raise InputError(f"must be a number or +inf, got {score}", field=what)
 
 
+def check_scores(scores: tuple[float, ...], what: str) -> None:
+    """Refuse a list of what are not all scores."""
+    for score in scores:
+        check_score(score, what)
+
+
 def _check_number(value: Number) -> None:
     """Refuse what is not a threshold."""
-    for q in value if isinstance(value, tuple) else (value,):
-        check_score(q, "threshold")
+    check_scores(value if isinstance(value, tuple) else (value,), "threshold")
 
 
 VERSION = 2
@@ -390,6 +384,11 @@ class Choice:
                 LIST.count(value, "settings")
             elif type(value) is int:
                 SETTING.whole(value, "settings")
+            elif not isinstance(value, bool | float | None):
+                raise InputError(
+                    f"{key!r} of {self.name!r} cannot travel: {type(value).__name__}",
+                    field="settings",
+                )
 
 
 @dataclass(frozen=True)
@@ -644,34 +643,6 @@ def agent_name(ascii: str) -> str:
         return ascii.removeprefix(_PUNYCODE).encode("ascii").decode("punycode")
     except UnicodeError:
         return ascii
-
-
-def choice_of(name: str, settings: Mapping[str, object]) -> Choice:
-    """Return a choice whose settings can travel.
-
-    Parameters
-    ----------
-    name : str
-        The registered name.
-    settings : mapping
-        Its settings.
-
-    Returns
-    -------
-    Choice
-        The same.
-
-    Raises
-    ------
-    InputError
-        If a setting is neither a number, text, None nor a tuple of numbers.
-    """
-    plain: dict[str, Setting] = {}
-    for key, value in settings.items():
-        if not isinstance(value, bool | int | float | str | tuple | None):
-            raise InputError(f"setting {key!r} of {name!r} cannot travel: {type(value).__name__}")
-        plain[key] = value
-    return Choice(name, plain)
 
 
 def _check_limits(round: Round) -> None:

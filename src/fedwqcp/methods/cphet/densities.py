@@ -17,7 +17,7 @@ from fedwqcp._validation import Bools, Floats, Labels, as_floats, as_labels
 from fedwqcp.errors import InputError, UnfitAnswerError
 from fedwqcp.methods._base import usual
 from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level
-from fedwqcp.wire.messages import Payload, Summary, Target, check_size
+from fedwqcp.wire.messages import Payload, Summary, Target, check_size, check_sizes
 
 MAX_DIMENSIONS = 32
 """Covariances of more dimensions are neither estimated well nor sent."""
@@ -243,8 +243,7 @@ class FeatureDensities(Payload):
     mixtures: tuple[tuple[float, ...], ...]
 
     def __post_init__(self) -> None:
-        for n in self.sizes:
-            check_size(n, "sizes")
+        check_sizes(self.sizes, "sizes")
         if not self.sizes or len(self.sizes) != len(self.mixtures):
             raise InputError("must be at least one, and as many as sizes", field="mixtures")
         if any(

@@ -37,6 +37,7 @@ from fedwqcp.wire.messages import (
     Target,
     check_increasing,
     check_score,
+    check_scores,
 )
 
 LARGEST_QUANTILE = NUMBER.most / 10
@@ -145,8 +146,7 @@ class WeightedScores(Summary):
     weights: tuple[tuple[float, ...], ...]
 
     def __post_init__(self) -> None:
-        for value in self.values:
-            check_score(value, "values")
+        check_scores(self.values, "values")
         for row in self.weights:
             if len(row) != len(self.values) or not all(0 <= w <= NUMBER.most for w in row):
                 raise InputError(
