@@ -12,7 +12,7 @@ from fedwqcp.federation.plan import choose_method
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport import folder, local
 from fedwqcp.federation.transport.session import Session, Timeouts
-from fedwqcp.federation.transport.site import Site
+from fedwqcp.federation.transport.site import Site, SiteSettings
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.messages import Choice, Round
 
@@ -52,7 +52,10 @@ def by_files(round, cals, home):
 
 def over_an_engine(round, cals, home):
     """Carry a round over the smallest engine; every engine shares all but the carrier."""
-    sites = {name: (Site(name, home / name, allow_samples=True), c) for name, c in cals.items()}
+    sites = {
+        name: (Site(name, home / name, SiteSettings(allow_samples=True)), c)
+        for name, c in cals.items()
+    }
     session = Session(InMemoryCarrier(sites), round, Timeouts(5.0, 1.0, 0.01), None, None)
     result = session.run()
     assert result.stored == tuple(cals)

@@ -16,7 +16,7 @@ from fedwqcp.federation.plan import choose_method, choose_score, new_id
 from fedwqcp.federation.transport import session
 from fedwqcp.federation.transport.messages import ASK, CODES, RELEASE
 from fedwqcp.federation.transport.session import Session, Timeouts, collect
-from fedwqcp.federation.transport.site import Site
+from fedwqcp.federation.transport.site import Site, SiteSettings
 from fedwqcp.scores.custom import Custom
 from fedwqcp.wire.messages import Round
 
@@ -80,7 +80,7 @@ def carrier(folder, agents="abc"):
     """Nodes that are named unlike their agents, as engines do."""
     sites = {}
     for at, agent in enumerate(agents):
-        site = Site(agent, folder / f"node-{at}", allow_samples=True)
+        site = Site(agent, folder / f"node-{at}", SiteSettings(allow_samples=True))
         sites[f"node-{at}"] = (site, fw.Calibration(DATA.get(agent, DATA["a"])))
     return InMemoryCarrier(sites)
 

@@ -95,10 +95,12 @@ def test_a_limit_that_is_misspelled_is_refused_and_other_keys_are_the_app_s_own(
 def test_settings_as_they_are_written():
     stated = {"agent": 7, "folder": "", "max-seconds": 20, "max-share": 1, "min-class": 1}
     site = Site.of({**stated, "secure-only": True, "allow-samples": True, "privacy-budget": 2})
-    assert (site.agent, site.folder, site.max_seconds, site.privacy_budget) == ("7", None, 20, 2)
-    assert (site.limit.share, site.limit.min_class) == (1, 1)
-    assert site.secure_only
-    assert site.allow_samples
+    assert (site.agent, site.folder) == ("7", None)
+    own = site.settings
+    assert (own.max_seconds, own.privacy_budget) == (20, 2)
+    assert (own.max_share, own.min_class) == (1, 1)
+    assert own.secure_only
+    assert own.allow_samples
 
 
 def test_a_budget_needs_a_folder():

@@ -9,13 +9,13 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
-from math import isfinite
 from pathlib import Path
-from typing import Any, ClassVar, ParamSpec, TypeAlias, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, ParamSpec, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta
 
 from fedwqcp._io import exists, from_json, read, to_json, write_atomic
 from fedwqcp._validation import (
@@ -247,19 +247,15 @@ LABELS_BESIDE = (
 """Where labels are given, in Python and by files."""
 
 
-VERSION = 1
-"""Version of the file in which it is kept; another one is refused."""
-
-
 class Temperature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How an agent's logits become probabilities in one round; share 0 where it was not fitted."""
 
     round: str
     agent: str
-    temperature: float = 1.0
-    share: float = 0.0
+    temperature: Annotated[float, Meta(gt=0)] = 1.0
+    share: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     fitted_on: int = 0
-    version: int = VERSION
+    version: Literal[1] = 1
 
     def __str__(self) -> str:
         if not self.share:
@@ -423,7 +419,7 @@ def numbers(path: Path, columns: Mapping[str, Cells], name: str) -> npt.NDArray[
     """Read one column as numbers."""
     values, found = columns[name], []
     if isinstance(values, np.ndarray):
-        return values.astype(np.float64)
+        return values
     for row, value in enumerate(values):
         try:
             found.append(float(value))
@@ -445,21 +441,12 @@ def numbers(path: Path, columns: Mapping[str, Cells], name: str) -> npt.NDArray[
 def stacked(
     path: Path, columns: Mapping[str, Cells], names: tuple[str, ...]
 ) -> npt.NDArray[Any] | None:
-    """Read several columns as numbers, if there are any."""
-    return _side_by_side(path, columns, names) if names else None
-
-
-def _side_by_side(
-    path: Path, columns: Mapping[str, Cells], names: tuple[str, ...]
-) -> npt.NDArray[Any]:
-    """Read columns as numbers, into rows; some rows at a time, which stay in cache."""
-    cells = [columns[name] for name in names]
-    read = [
-        each if isinstance(each, np.ndarray) else numbers(path, columns, name)
-        for name, each in zip(names, cells, strict=True)
-    ]
+    """Read several columns as numbers, if there are any, into rows."""
+    if not names:
+        return None
+    read = [numbers(path, columns, name) for name in names]
     found = np.empty((len(read[0]), len(names)))
-    for start in range(0, len(found), ROWS):
+    for start in range(0, len(found), ROWS):  # these stay in cache
         for k, column in enumerate(read):
             found[start : start + ROWS, k] = column[start : start + ROWS]
     return found
@@ -609,7 +596,8 @@ def _from_columns(
             f"logits z0, z1, ...; got {', '.join(columns)}{hint}"
         )
     _check_meant(path, columns, "column", (*names, *by_class))
-    values = _side_by_side(path, columns, names)
+    values = stacked(path, columns, names)
+    assert values is not None  # there are names
     label = next((name for name in ("label", "y") if name in columns), None)
     labels = stacked(path, columns, numbered("y", columns))
     labels = None if labels is None else whole(labels)
@@ -746,8 +734,6 @@ def _check_not_private(round: Round) -> None:
 def _parse(path: Path) -> Temperature:
     """Read a temperature, of any agent and round."""
     own = from_json(read(path), Temperature)
-    if own is None or own.version != VERSION:
-        raise RecordError(f"{path} is damaged, or of another version than {VERSION}")
-    if not (isfinite(own.temperature) and own.temperature > 0 and 0 <= own.share < 1):
-        raise RecordError(f"{path} is damaged: its temperature or share is out of range")
+    if own is None:
+        raise RecordError(f"{path} is damaged, or of another version than 1")
     return own

@@ -92,7 +92,12 @@ class Plan:
     @property
     def assumption(self) -> str:
         """What the method's guarantee rests on, in each group where there are groups."""
-        assumed = assumption_by_group(self.round, self.method.assumption)
+        assumed, by = self.method.assumption, self.round.by
+        if by is not None:
+            assumed = (
+                f"for each {by} by itself, counting its points and the agents that have some: "
+                + assumed
+            )
         about = about_target(self.round.target, self.method)
         return f"{assumed}; {about}" if about else assumed
 
@@ -275,16 +280,6 @@ def part_of(round: Round, cal: Calibration, group: int | None) -> Calibration:
         return cal.take(labels == group)
     assert cal.groups is not None  # checked when the data came
     return cal.take(cal.groups == round.groups[group])
-
-
-def assumption_by_group(round: Round, assumption: str) -> str:
-    """Say of a method's assumption that it holds for each group by itself."""
-    if round.by is None:
-        return assumption
-    return (
-        f"for each {round.by} by itself, counting its points and the agents that have some: "
-        + assumption
-    )
 
 
 def about_target(target: Target, method: Method[Any]) -> str:

@@ -236,7 +236,11 @@ def _take_steps(
             if not asked or not now:
                 for reply in () if asked else replies:  # nobody can answer what was not asked
                     if reply.step >= server.step and reply not in read:
-                        server.refuse(_early(reply, server.step))
+                        why = (
+                            f"answers question {reply.step}, and question {server.step} is sent "
+                            "only now"
+                        )
+                        server.refuse(WrongRoundError(reply.agent, "step", why))
                 return files
         if not now and any(reply.step == 1 for reply in replies):
             raise QuorumError(f"no answer to step {server.step}: pass the answers of all steps")
@@ -369,15 +373,6 @@ def _in_time(round: Path, server: Server, replies: list[_AnswerFile]) -> list[_A
             reason = f"came after step {server.step} was closed"
             server.refuse(reply.unread or WrongRoundError(reply.agent, "step", reason))
     return [each for each in replies if sha256(each.data).hexdigest() in counted]
-
-
-def _early(reply: _AnswerFile, step: int) -> WrongRoundError:
-    """Say that an answer came before its question."""
-    return WrongRoundError(
-        reply.agent,
-        "step",
-        f"answers question {reply.step}, and question {step} is sent only now",
-    )
 
 
 def _unasked(reply: _AnswerFile, server: Server) -> WrongRoundError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
 from fedwqcp.errors import InputError
@@ -62,21 +62,15 @@ class Request:
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Request:
         """Read the fields of a request."""
-        nonce, round, body, seconds = (fields[key] for key in ("nonce", "round", "body", "seconds"))
-        if not (isinstance(nonce, str) and isinstance(round, bytes) and isinstance(body, bytes)):
-            raise InputError("a request must hold a nonce and bytes")
-        if not isinstance(seconds, float):
-            raise InputError("a request must say how long the site may compute")
-        return cls(nonce, round, body, seconds)
+        kinds = {"nonce": str, "round": bytes, "body": bytes, "seconds": float}
+        for name, kind in kinds.items():
+            if not isinstance(fields.get(name), kind):
+                raise InputError(f"must be {kind.__name__}", field=f"request: {name}")
+        return cls(**{name: fields[name] for name in kinds})
 
     def fields(self) -> dict[str, str | bytes | float]:
         """Return the fields that travel."""
-        return {
-            "nonce": self.nonce,
-            "round": self.round,
-            "body": self.body,
-            "seconds": float(self.seconds),
-        }
+        return {**asdict(self), "seconds": float(self.seconds)}
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
 from multiprocessing.connection import Connection
@@ -64,8 +64,11 @@ class SiteSettings(msgspec.Struct, frozen=True, rename="kebab"):
     labels: _Text = None
     folder: _Text = None
     sign_key: _Text = None
+    """The site's private key; with it only rounds that require signatures are answered."""
     allow_samples: _Flag = False
+    """Whether scores of single people may leave, as many as a round asks for."""
     secure_only: _Flag = False
+    """Whether answers leave only in secure rounds."""
     max_share: Annotated[_Positive, Meta(le=1, description="a number above 0, at most 1")] = (
         USUAL_LIMIT.share
     )
@@ -73,7 +76,9 @@ class SiteSettings(msgspec.Struct, frozen=True, rename="kebab"):
         USUAL_LIMIT.min_class
     )
     max_seconds: Annotated[_Positive, Meta(description="a number above 0")] = 600.0
+    """Longest computation that the site allows, whatever the server asks for."""
     privacy_budget: Annotated[_Positive | None, Meta(description="a number above 0")] = None
+    """Epsilon that the calibration data may spend over all rounds, kept in ``privacy/``."""
 
 
 _KEYS = SiteSettings.__struct_encode_fields__
@@ -89,18 +94,7 @@ class Site:
     agent: str
     folder: Path | None
     """Keeps ``rounds/ID/round.json``, ``rounds/ID/step-K.json`` and releases; None: nothing."""
-    allow_samples: bool = False
-    """Whether scores of single people may leave, as many as a round asks for."""
-    max_seconds: float = 600.0
-    """Longest computation that the site allows, whatever the server asks for."""
-    privacy_budget: float | None = None
-    """Epsilon that the calibration data may spend over all rounds, kept in ``privacy/``."""
-    secure_only: bool = False
-    """Whether answers leave only in secure rounds."""
-    limit: DisclosureLimit = USUAL_LIMIT
-    """How many scores may leave without ``allow_samples``."""
-    sign_key: Path | None = None
-    """The site's private key; with it only rounds that require signatures are answered."""
+    settings: SiteSettings = field(default_factory=SiteSettings)
 
     @classmethod
     def of(cls, config: Mapping[str, object]) -> Site:
@@ -114,39 +108,27 @@ class Site:
             if near := nearest(key, _LIMITS, cutoff=0.8):
                 raise InputError(f"{_HERE}: unknown key {key!r}; did you mean {near!r}?")
         own = {key: value for key, value in config.items() if key in _KEYS}
+        if "partition-id" in config:
+            own = {"agent": f"agent-{config['partition-id']}", **own}
         given = to_struct(own, SiteSettings, _HERE)
-        agent = given.agent
-        if agent is None and "partition-id" in config:
-            agent = f"agent-{config['partition-id']}"
-        if agent is None:
+        if given.agent is None:
             raise InputError("name this agent in the site's settings: agent='st-mary'")
-        agent = str(agent)
+        agent = str(given.agent)
         check_names((agent,))
-        folder = given.folder
-        if folder is None:
-            folder = str(Path("fedwqcp-site") / agent)
-        return cls(
-            agent,
-            Path(folder) if folder else None,
-            given.allow_samples,
-            given.max_seconds,
-            given.privacy_budget,
-            given.secure_only,
-            DisclosureLimit(given.max_share, given.min_class),
-            None if given.sign_key is None else Path(given.sign_key),
-        )
+        folder = f"fedwqcp-site/{agent}" if given.folder is None else given.folder
+        return cls(agent, Path(folder) if folder else None, given)
 
     @property
     def budget(self) -> Budget | None:
         """The privacy budget, where the site has one; it needs a folder to be kept in."""
         kept = None if self.folder is None else self.folder / "privacy"
-        if self.privacy_budget is None:
+        if self.settings.privacy_budget is None:
             if kept is not None and exists(kept):
                 raise InputError(f"{kept} keeps a privacy budget: say how much: privacy-budget=3")
             return None
         if kept is None:
             raise InputError("a privacy budget must be kept: give this agent a folder")
-        return Budget(kept, self.privacy_budget)
+        return Budget(kept, self.settings.privacy_budget)
 
     def previous_answer(self, round: Round, terms: bytes, name: str) -> bytes | None:
         """Return what was answered before (``step-0``, ``step-1``, ..., ``ready``).
@@ -216,7 +198,7 @@ class Site:
                 self.keep_error(error)
                 return "failed", b""
 
-        seconds = max(0.1, min(seconds, self.max_seconds))
+        seconds = max(0.1, min(seconds, self.settings.max_seconds))
         return run_with_timeout(_guarded, seconds) if watchdog else _guarded()
 
     def _round_folder(self, round: str) -> Path | None:
@@ -255,7 +237,8 @@ def answer(
     with refuse_with("terms"):
         plan = plan_of(request.round)
         round = plan.round
-    if not masked and (site.secure_only or round.secure is not None):
+    own = site.settings
+    if not masked and (own.secure_only or round.secure is not None):
         raise RefusedError("secure")
     with refuse_with("terms"):
         step = decode(request.body, Ask, plan.kinds, "server").step if request.body else 0
@@ -270,10 +253,10 @@ def answer(
             site.agent,
             plan,
             _calibration(round, outputs()),
-            allow_samples=site.allow_samples,
-            limit=None if masked else site.limit,
+            allow_samples=own.allow_samples,
+            limit=None if masked else DisclosureLimit(own.max_share, own.min_class),
             budget=site.budget,
-            sign_key=None if site.sign_key is None else SigningKey(site.sign_key),
+            sign_key=None if own.sign_key is None else SigningKey(Path(own.sign_key)),
         )
     with refuse_with("answer"), refuse_with("budget", BudgetError):
         found = agent.answer(request.body or None)
