@@ -565,12 +565,7 @@ def _checked_classes(classes: tuple[str, ...]) -> tuple[str, ...]:
     found = []
     for place, given in enumerate(classes):
         name = unicodedata.normalize("NFC", given)
-        if not name.isprintable() or name != name.strip() or not 1 <= len(name) <= 64:
-            raise InputError(
-                "a name has 1 to 64 printable characters, none of them a space at an end, "
-                f"got {given!r}",
-                field="classes",
-            )
+        check_printable(name, "classes")
         if name.isdecimal() and name != str(place):  # a label 3 would be read in two ways
             raise InputError(
                 f"a name that is a number must be its own place: {name!r} is class {place}, "
@@ -581,6 +576,16 @@ def _checked_classes(classes: tuple[str, ...]) -> tuple[str, ...]:
     if len(set(found)) != len(found):
         raise InputError("each name may occur once", field="classes")
     return tuple(found)
+
+
+def check_printable(name: str, field: str) -> None:
+    """Refuse a name of a class or group that people could not read."""
+    if not name.isprintable() or name != name.strip() or not 1 <= len(name) <= 64:
+        raise InputError(
+            "a name has 1 to 64 printable characters, none of them a space at an end, "
+            f"got {name!r}",
+            field=field,
+        )
 
 
 def check_same_classes(own: Sequence[str], agreed: Sequence[str]) -> None:

@@ -146,7 +146,6 @@ def conformal_quantile(
     >>> conformal_quantile([0.3, 0.1, 0.2], alpha=0.2, overflow="clip")
     0.3
     """
-    check_overflow(overflow)
     values = as_scores(scores)
     rank = threshold_rank(len(values), alpha, overflow)
     return np.inf if rank is None else order_statistic(values, rank)

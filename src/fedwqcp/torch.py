@@ -28,7 +28,7 @@ from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError
 from fedwqcp.kernels import torch as passes
 from fedwqcp.kernels.torch import Formula, FusedSets, distance, ratio, reach, stretch, torch
-from fedwqcp.quantile import Overflow, check_overflow, threshold_rank
+from fedwqcp.quantile import Overflow, threshold_rank
 from fedwqcp.quantile import conformal_quantile as conformal_quantile_of_array
 from fedwqcp.scores import IntervalScore, LabelScore, Rule
 from fedwqcp.scores.absolute_residual import AbsoluteResidual
@@ -147,7 +147,7 @@ class TensorLabelScore:
         if _on_cpu(p):
             sets = self.score.invert(p.numpy(), q.numpy(), rule, _numpy(v))
             return torch.from_numpy(sets.mask)
-        _check_rule(self.score, rule)
+        self.score.fitting(rule)
         formula = _formula(self.score)
         fused = _fused_sets(formula, p, v, q, rule=rule, y=None)
         if fused is not None:
@@ -192,7 +192,7 @@ class TensorLabelScore:
         if _on_cpu(p):
             found = self.score.measure(p.numpy(), y.numpy(), q.numpy(), rule, _numpy(v))
             return SetMeasures(*map(torch.from_numpy, found))
-        _check_rule(self.score, rule)
+        self.score.fitting(rule)
         fused = _fused_sets(_formula(self.score), p, v, q, rule=rule, y=y)
         if fused is not None and fused.covered is not None and fused.sizes is not None:
             return SetMeasures(fused.covered, fused.sizes)
@@ -420,14 +420,6 @@ def _formula(score: LabelScore) -> Formula | None:
     raise InputError(f"{score!r} works on the CPU alone; pass probs.cpu()")
 
 
-def _check_rule(score: LabelScore, rule: str) -> None:
-    """Refuse a rule that is unknown, or does not fit."""
-    if rule not in passes.RULES:
-        raise InputError(f"rule must be one of {', '.join(passes.RULES)}, got {rule!r}")
-    if rule == "until" and isinstance(score, LAC):
-        raise InputError("rule 'until' reads labels in order and does not fit LAC")
-
-
 def _lac_sets(p: Tensor, q: Tensor, rule: Rule) -> Tensor:
     """Return the sets of LAC."""
     mask = p >= passes.lac_least(q, p)
@@ -488,7 +480,6 @@ def _finite(values: Tensor, what: str, shape: tuple[int, ...]) -> Tensor:
 
 def _quantile_on_device(values: Tensor, alpha: float, overflow: Overflow) -> float:
     """Select where the scores live; one number travels."""
-    check_overflow(overflow)
     if values.ndim != 1:
         raise InputError(f"scores must have shape (n,), got shape {tuple(values.shape)}")
     if bool((values.isnan() | (values == -inf)).any()):

@@ -233,7 +233,7 @@ def test_answers_at_an_agent() -> None:
         0.2, 0.9, 10
     )
     assert RobFCP().answer(cal, CountAt((0.15, 0.9)), 0.2, RNG) == Counts(10, (1, 9))
-    with pytest.raises(InputError, match="the server must ask for at most 4 counts"):
+    with pytest.raises(InputError, match="the server must ask at most 4 probes at a time, got 5"):
         RobFCP(bins=5, probes=3).answer(cal, CountAt((0.1, 0.2, 0.3, 0.4, 0.5)), 0.2, RNG)
 
 

@@ -16,6 +16,8 @@ import numpy as np
 
 from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError, MissingExtraError
+from fedwqcp.methods._base import check_probes
+from fedwqcp.methods._search import CountAt, Counts
 from fedwqcp.wire.messages import Summary, check_increasing, check_scores, check_size, check_sizes
 
 
@@ -82,13 +84,15 @@ def sketch_size(n: int, points: int, min_gap: int) -> int:
     return min(points, max(1, n // min_gap)) if n else 0
 
 
-def counts_at(scores: Floats, values: Sequence[float], gap: int) -> tuple[int, ...]:
-    """Return how many scores are at most each value; for a gap above 1, as the sketch counts."""
-    if gap == 1:
-        return tuple(np.searchsorted(np.sort(scores), values, side="right").tolist())
-    sketch = order_sketch(scores, len(scores), gap)
-    known = np.concatenate(([0], np.cumsum(sketch.weights, dtype=np.int64)))
-    return tuple(known[np.searchsorted(sketch.values, values, side="right")].tolist())
+def counts_at(scores: Floats, question: CountAt, most: int, gap: int = 1) -> Counts:
+    """Count the scores up to each of at most so many values; for a gap above 1, by the sketch."""
+    check_probes(len(question.values), most)
+    points, known = np.sort(scores), np.arange(len(scores) + 1)
+    if gap > 1:
+        sketch = order_sketch(scores, len(scores), gap)
+        points, known = np.array(sketch.values), np.cumsum([0, *sketch.weights])
+    found = known[np.searchsorted(points, question.values, side="right")]
+    return Counts(len(scores), tuple(found.tolist()))
 
 
 def pooled_scores(scores: Floats) -> PooledScores:

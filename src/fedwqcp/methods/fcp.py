@@ -238,9 +238,8 @@ class FCP(SummedCounts, Method[Summary]):
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
         del rng  # nothing is random
         if isinstance(question, CountAt):
-            if self.sketch != "bisection" or len(question.values) > self.probes:
-                raise InputError(f"the server must ask for at most {self.probes} counts at a time")
-            return Counts(cal.n, counts_at(cal.scores, question.values, self.count_gap))
+            most = self.probes if self.sketch == "bisection" else 0
+            return counts_at(cal.scores, question, most, self.count_gap)
         if self.sketch == "bisection" and self.floor:
             return LocalQuantile(self._own(cal, alpha), cal.n)
         if self.sketch == "bisection":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -185,9 +186,7 @@ class NewAgentCP(Summed, Method[Summary]):
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
         del rng  # nothing is random
         if isinstance(question, CountAt):
-            if not self._counts or len(question.values) > self.probes:
-                raise InputError(f"the server must ask for at most {self.probes} counts at a time")
-            return Counts(cal.n, counts_at(cal.scores, question.values, 1))
+            return counts_at(cal.scores, question, self.probes if self._counts else 0)
         if self.form == "confident":
             return LocalQuantile(conformal_quantile(cal.scores, alpha), cal.n)
         if self.sketch == "bisection":
@@ -255,19 +254,14 @@ class NewAgentCP(Summed, Method[Summary]):
         least = exact_level(alpha) * (scale.agents + 1) * unit
         if total.words[0] or least > scale.agents * unit:
             return SharedThresholdWithin(inf, 0.0)
-        bracket, below = (
-            ScoreBracket(),
-            scale.low,
-        )  # without rounding, too, the threshold lies above
+        bracket = ScoreBracket()
+        below = scale.low  # without rounding, too, the threshold lies above
         while bracket.open:
             values = bracket.probes(self.probes)
             total = yield CountAt(values)
-            surely = [
-                v
-                for v, word in zip(values, total.words, strict=True)
-                if word + scale.agents < least
-            ]  # a share loses less than one to rounding
-            below = max([below, *surely])
+            for value, word in zip(values, total.words, strict=True):
+                if word + scale.agents < least:  # a share loses less than one to rounding
+                    below = max(below, value)
             bracket = bracket.narrow(values, [int(word >= least) for word in total.words], rank=1)
         if bracket.value == inf:
             return SharedThresholdWithin(inf, 0.0)
@@ -288,11 +282,8 @@ def _smallest(agents: Sequence[WeightedPoints], least: Fraction) -> float:
         counts = [int(c[np.searchsorted(values, at, side="right")]) for values, c in known]
         return _reaches(counts, sizes, least)
 
-    low, high = 0, len(points)
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle + 1, high)
-    return float(points[low]) if low < len(points) else inf
+    first = bisect_left(range(len(points)), True, key=enough)
+    return float(points[first]) if first < len(points) else inf
 
 
 def _reaches(counts: Sequence[int], sizes: Sequence[int], least: Fraction) -> bool:
@@ -300,6 +291,5 @@ def _reaches(counts: Sequence[int], sizes: Sequence[int], least: Fraction) -> bo
     about = fsum(c / n for c, n in zip(counts, sizes, strict=True) if n) - float(least)
     if abs(about) > CLOSE * (1 + len(sizes)):
         return about > 0
-    return (
-        sum((Fraction(c, n) for c, n in zip(counts, sizes, strict=True) if n), Fraction(0)) >= least
-    )
+    exact = (Fraction(c, n) for c, n in zip(counts, sizes, strict=True) if n)
+    return sum(exact, Fraction(0)) >= least

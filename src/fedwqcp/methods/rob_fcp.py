@@ -30,6 +30,7 @@ from fedwqcp.methods._base import (
 )
 from fedwqcp.methods._byzantine import capped, check_withstands
 from fedwqcp.methods._search import CountAt, CountClaims, Counts, ScoreBracket, search_counts
+from fedwqcp.methods._sketches import counts_at
 from fedwqcp.quantile import conformal_rank, exact_level, order_statistic
 from fedwqcp.wire.limits import BINS, POINTS
 from fedwqcp.wire.messages import (
@@ -212,11 +213,7 @@ class RobFCP(Method[Summary]):
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
         del rng  # nothing is random
         if isinstance(question, CountAt):
-            most = max(self.bins - 1, self.probes)
-            if len(question.values) > most:
-                raise InputError(f"the server must ask for at most {most} counts at a time")
-            counts = np.searchsorted(np.sort(cal.scores), question.values, side="right")
-            return Counts(cal.n, tuple(counts.tolist()))
+            return counts_at(cal.scores, question, max(self.bins - 1, self.probes))
         if cal.n == 0:
             return Span(inf, inf, 0)
         low, high = _span_ranks(cal.n, alpha)
@@ -263,9 +260,7 @@ class RobFCP(Method[Summary]):
             twins = []
         rest = [k for k in range(M) if k not in twins]
         v = vectors(cumulative, sizes)[rest]
-        byzantine = min(
-            most, (len(rest) - 1) // 2
-        )  # twins may be honest, so the others are searched
+        byzantine = min(most, (len(rest) - 1) // 2)  # twins may be honest: the others are searched
         if self.byzantine is None:
             byzantine = estimated_byzantine(v, byzantine)
         return sorted(rest[k] for k in by_maliciousness(v, byzantine)[: len(rest) - byzantine])

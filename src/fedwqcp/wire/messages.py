@@ -14,7 +14,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from fedwqcp._validation import as_alpha, as_classes, shown
+from fedwqcp._validation import as_alpha, as_classes, check_printable, shown
 from fedwqcp.errors import InputError
 from fedwqcp.registry import Setting
 from fedwqcp.wire.limits import (
@@ -688,12 +688,7 @@ def _check_groups(round: Round) -> None:
             "must be named where thresholds are by group, and only there", field="groups"
         )
     for name in round.groups:
-        if not name.isprintable() or name != name.strip() or not 1 <= len(name) <= 64:
-            raise InputError(
-                "a name has 1 to 64 printable characters, none of them a space at an end, "
-                f"got {name!r}",
-                field="groups",
-            )
+        check_printable(name, "groups")
     if len(set(round.groups)) != len(round.groups):
         raise InputError("each name may occur once", field="groups")
 
