@@ -73,12 +73,12 @@ def test_coverage_against_size_of_several_releases():
 def test_scores_with_their_own_and_the_released_threshold():
     _, ax = pyplot.subplots()
     assert plot.score_ecdf(RELEASE, SITES, alpha=0.3, ax=ax) is ax
-    upright = {
+    vertical = {
         line.get_xdata()[0] for line in ax.lines if line.get_xdata()[0] == line.get_xdata()[-1]
     }
     scores = {name: fw.LAC().of(own.values, own.labels) for name, own in SITES.items()}
     own = {fw.conformal_quantile(each, 0.3) for each in scores.values()}
-    assert upright == own | {RELEASE.threshold("st-mary", 0.3)}
+    assert vertical == own | {RELEASE.threshold("st-mary", 0.3)}
     curve = next(line for line in ax.lines if line.get_label() == "st-mary")
     for edge, share in zip(*curve.get_data(), strict=True):
         below = (scores["st-mary"] < edge).mean()

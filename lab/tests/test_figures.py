@@ -76,7 +76,7 @@ def test_an_agents_own_scores_beside_a_release(tmp_path):
     fw.save(release, tmp_path / "release.json")
     asked = FigureSource(tmp_path / "release.json", agent="here", outputs=tmp_path / "cal.npz")
     svg = draw("ecdf", asked, tmp_path / "own.svg", FIGURES).read_text()
-    assert "upright: threshold in use, dotted: an agent's own" in svg
+    assert "solid line: threshold in use, dotted: an agent's own" in svg
     assert "lac, fedwq-cp" in svg
     with pytest.raises(InputError, match="--agent and --outputs"):
         draw("ecdf", FigureSource(tmp_path / "release.json"), tmp_path / "no.svg", FIGURES)

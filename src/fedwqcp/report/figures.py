@@ -164,7 +164,7 @@ def draw_scores(
             panel.axvline(q, color=colour, linewidth=1.2)
     panel.axhline(1 - alpha, color="0.35", linestyle="--", linewidth=1)
     panel.set_xlabel(
-        f"{release.round.score.name} score; upright: threshold in use, dotted: an agent's own"
+        f"{release.round.score.name} score; solid line: threshold in use, dotted: an agent's own"
     )
     panel.set_ylabel("share of calibration points")
     if panel.get_legend_handles_labels()[0]:

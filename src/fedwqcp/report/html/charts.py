@@ -77,8 +77,8 @@ def coverage_chart(
     bottom = floor(20 * min([nominal, *(row["low"] for row in drawn)])) / 20
     base = _chart_of(place_names(drawn, bottom, HEIGHT)).transform_filter(AGENT_FILTER)
     x = alt.X("size:Q", title=f"mean {size}", scale=_size_scale([row["size"] for row in drawn]))
-    upright = alt.Scale(domain=[bottom, 1], nice=False, zero=False)
-    y = alt.Y("coverage:Q", title="coverage", scale=upright)
+    scale = alt.Scale(domain=[bottom, 1], nice=False, zero=False)
+    y = alt.Y("coverage:Q", title="coverage", scale=scale)
     places = range(len(methods))
     colours = alt.Scale(domain=methods, range=[f"var(--m{at % COLOURS})" for at in places])
     shapes = alt.Scale(domain=methods, range=[shape(at) for at in places])
@@ -98,7 +98,7 @@ def coverage_chart(
         x=x, y=alt.Y("low:Q", title="coverage"), y2="high:Q", color=colour
     )
     level = _chart_of([{"nominal": nominal}]).mark_rule(strokeDash=[5, 4], color="var(--muted)")
-    layers = alt.layer(level.encode(y="nominal:Q"), whiskers, points, *_names(chosen, x, upright))
+    layers = alt.layer(level.encode(y="nominal:Q"), whiskers, points, *_names(chosen, x, scale))
     return Chart(
         name="coverage-and-size",
         title="Coverage against size",
@@ -464,10 +464,10 @@ def history_chart(
         (alarms, "var(--bad)", [], "alarm at row"),
     ):
         if rows:
-            upright = _chart_of([{"row": row} for row in rows])
-            upright = upright.mark_rule(color=colour, strokeWidth=2, strokeDash=dash)
+            rule = _chart_of([{"row": row} for row in rows])
+            rule = rule.mark_rule(color=colour, strokeWidth=2, strokeDash=dash)
             tooltip = [alt.Tooltip("row:Q", title=what, format=",")]
-            layers.append(upright.encode(x=x, tooltip=tooltip))
+            layers.append(rule.encode(x=x, tooltip=tooltip))
     first, last = steps[0], steps[-1]
     said = (
         f"Coverage of {agent} in {counted(len(steps), 'step')}, from {first.coverage:.3f} after "
@@ -548,12 +548,12 @@ def _shared(drawn: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _names(chosen: Any, x: Any, upright: Any) -> list[Any]:
+def _names(chosen: Any, x: Any, scale: Any) -> list[Any]:
     """Write the agents beside the marks of the chosen method, on a halo."""
     import altair as alt
 
     text = {"dx": 11, "align": "left", "fontWeight": 600}
-    y = alt.Y("at:Q", scale=upright, title="coverage")
+    y = alt.Y("at:Q", scale=scale, title="coverage")
     halo = {"stroke": "var(--surface)", "strokeWidth": 3, "strokeJoin": "round"}
     return [chosen.mark_text(**text, **more).encode(x=x, y=y, text="name:N") for more in (halo, {})]
 

@@ -91,8 +91,8 @@ def _sections(results: Results, act: str, advised: str) -> list[Section]:
     covered = Section(
         "coverage",
         "Coverage at each hospital" if act != "clinics" else "Coverage at each clinic",
-        "Each on its own test patients. The upright line is what was asked for, the band the exact "
-        f"95 % interval. {verdict_rule(1 - results.alpha)}",
+        "Each on its own test patients. The vertical line is what was asked for, the band the "
+        f"exact 95 % interval. {verdict_rule(1 - results.alpha)}",
         [_cards(found, 1 - results.alpha), _interval_chart(results, act, advised)],
     )
     if act == "clinics":

@@ -215,7 +215,7 @@ def _agents(found: MonitorFiles) -> Section:
         "The coverage of all rows since the last calibration, or, under an alarm, of those since "
         "the drop most likely began: an estimate at a place chosen by the data, so without an "
         "interval of its own. The band is the 95 % confidence sequence of all rows: it holds at "
-        "all times simultaneously, however often it is checked. The upright mark is the coverage "
+        "all times simultaneously, however often it is checked. The vertical mark is the coverage "
         "to be kept.",
         [Cards({ONLY: [_card(each, found, start) for each in found.agents]})],
     )
@@ -279,7 +279,7 @@ def _history(found: MonitorFiles) -> Section:
         "history",
         "Coverage over rows",
         "Line: the coverage since the last calibration; band: its 95 % sequence, cut off below; "
-        "dashed: the coverage to be kept; upright: an alarm; upright and dotted: calibrated "
+        "dashed: the coverage to be kept; vertical: an alarm; vertical and dotted: calibrated "
         "again, and counted from zero. Every step holds at least ten rows."
         + ("" if found.log else " There is no log beside the state: only the present is drawn.")
         + (f" {name_list(few)}: too few rows." if few else ""),

@@ -125,7 +125,7 @@ def coverage_cards(found: Sequence[AgentCoverage], nominal: float, lead: str) ->
                 bar=Bar(m.low, m.coverage, m.high, nominal, start),
             )
         )
-    mark = f"The upright mark is the {nominal:g} that was asked for, the band the interval named."
+    mark = f"The vertical mark is the {nominal:g} that was asked for, the band the interval named."
     said = f"{lead} {mark} {verdict_rule(nominal)}"
     return Section("agents", "Agents", said, [Cards(groups)])
 
