@@ -17,7 +17,15 @@ import typer
 
 from fedwqcp._io import exists, keep_apart, write_atomic
 from fedwqcp._validation import Bools, Floats, did_you_mean, listed
-from fedwqcp.cli.output import AsJson, Output, guarantee_line, rates_of, say_rates
+from fedwqcp.cli.output import (
+    AllowEmpty,
+    AsJson,
+    LabelsFile,
+    Output,
+    guarantee_line,
+    rates_of,
+    say_rates,
+)
 from fedwqcp.errors import InputError
 from fedwqcp.federation import outputs as model_outputs
 from fedwqcp.federation.advice import promised_to_new_site
@@ -69,9 +77,6 @@ LONGEST = 2000
 
 Name = Annotated[
     str | None, typer.Option("--agent", envvar="FEDWQCP_AGENT", help="Name of this agent.")
-]
-LabelsFile = Annotated[
-    Path | None, typer.Option(help="Labels in an .npy file, where the outputs carry none.")
 ]
 TemperatureFile = Annotated[
     Path | None,
@@ -196,10 +201,7 @@ def predict(
     ] = None,
     labels: LabelsFile = None,
     temperature_file: TemperatureFile = None,
-    allow_empty: Annotated[
-        bool,
-        typer.Option(help="Whether sets may be empty; if not, each holds the most probable label."),
-    ] = True,
+    allow_empty: AllowEmpty = True,
     out: Annotated[
         Path | None, typer.Option(help="Where the sets are written; by default sets-AGENT-ID.csv.")
     ] = None,

@@ -50,6 +50,13 @@ WIDTH = 120
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON object instead of text, for scripts.")
 ]
+AllowEmpty = Annotated[
+    bool,
+    typer.Option(help="Whether sets may be empty; if not, each holds the most probable label."),
+]
+LabelsFile = Annotated[
+    Path | None, typer.Option(help="Labels in an .npy file, where the outputs carry none.")
+]
 
 
 class Output:

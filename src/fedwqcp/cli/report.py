@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedwqcp._io import keep_apart
-from fedwqcp.cli.output import AsJson, Output
+from fedwqcp.cli.output import AsJson, LabelsFile, Output
 from fedwqcp.errors import InputError
 from fedwqcp.report import figures
 
@@ -76,9 +76,7 @@ def page(
     outputs: Annotated[
         Path | None, typer.Option(help="The agent's labelled test outputs, for its coverage.")
     ] = None,
-    labels: Annotated[
-        Path | None, typer.Option(help="Labels in an .npy file, where the outputs carry none.")
-    ] = None,
+    labels: LabelsFile = None,
     calibration: Annotated[
         Path | None, typer.Option(help="The agent's calibration outputs, for its scores.")
     ] = None,

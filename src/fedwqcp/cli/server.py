@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from itertools import count
+from itertools import chain, count
 from math import inf
 from pathlib import Path
 from typing import Annotated
@@ -15,6 +15,7 @@ import typer
 from fedwqcp import methods, scores
 from fedwqcp._io import exists, in_folder, is_file, is_folder, read, to_toml
 from fedwqcp.cli.output import (
+    AllowEmpty,
     AsJson,
     Output,
     agents_table,
@@ -97,10 +98,7 @@ def open_(
     rule: Annotated[
         str | None, typer.Option(help="Set rule: leq, leq_top1 or until; by default leq.")
     ] = None,
-    allow_empty: Annotated[
-        bool,
-        typer.Option(help="Whether sets may be empty; if not, each holds the most probable label."),
-    ] = True,
+    allow_empty: AllowEmpty = True,
     preset: Annotated[
         str | None,
         typer.Option(
@@ -389,8 +387,8 @@ def _command(terms: Round, advice: Advice, out: Path, roster: Path) -> list[str]
 
 def _settings(option: str, settings: dict[str, Setting]) -> list[str]:
     """Return settings as they are typed."""
-    words = [(f"--{option}", f"{name}={typed(value)}") for name, value in settings.items()]
-    return [word for pair in words for word in pair]
+    pairs = ((f"--{option}", f"{name}={typed(value)}") for name, value in settings.items())
+    return list(chain.from_iterable(pairs))
 
 
 def _roster(terms: Round) -> str:
@@ -445,6 +443,14 @@ def audit(
         raise typer.Exit(DIFFERS)
 
 
+_NO_RECORD = {
+    "release": "that is the release that agents get, without their answers: the record lies beside "
+    "the round that was closed",
+    "round": "that is a round: its record is written beside it when it is closed",
+    "answer": "that is an agent's answer: the record lies beside the round",
+}
+
+
 def _records(path: Path) -> list[Path]:
     """Return the record that a path is, or those that it holds."""
     if is_file(path / LOG) or (is_file(path) and path.name.endswith(".record.json")):
@@ -452,16 +458,9 @@ def _records(path: Path) -> list[Path]:
     held = in_folder(path) if is_folder(path) else []
     within = [each for each in held if is_file(each / LOG) or each.name.endswith(".record.json")]
     if not within:
-        what = "that is a file" if is_file(path) else "it holds none"
-        found = {
-            "release": "that is the release that agents get, without their answers: the record "
-            "lies beside the round that was closed",
-            "round": "that is a round: its record is written beside it when it is closed",
-            "answer": "that is an agent's answer: the record lies beside the round",
-        }
+        what = "it holds none" if exists(path) else "it does not exist"
         if is_file(path):
-            what = found.get(str(holds(read(path))), what)
-        what = what if exists(path) else "it does not exist"
+            what = _NO_RECORD.get(str(holds(read(path))), "that is a file")
         raise InputError(
             f"cannot read {path}: must be the record that `server close` wrote beside a round "
             f"(round-ID.record.json), the folder that a Flower coordinator keeps of one (records/"

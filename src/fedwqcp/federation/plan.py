@@ -134,24 +134,41 @@ class Plan:
         )
 
     def check(self, cal: Calibration) -> None:
-        """Refuse calibration data that do not fit the round."""
-        check_points(self.round, self.method, cal)
+        """Refuse calibration data that do not fit the round, or whose groups are not known."""
+        round, name = self.round, self.round.method.name
+        if cal.weights is not None and not self.method.controls_risk:
+            raise InputError(f"weights are for methods that control a risk; {name!r} does not")
+        if round.classes and cal.classes:
+            check_same_classes(cal.classes, round.classes)
+        known = cal.labelled("a round by label")[1] if round.by == "label" else cal.n_classes
+        if None not in (known, round.n_classes) and known != round.n_classes:
+            raise InputError(f"n_classes must be the round's {round.n_classes}, got {known}")
+        if round.by == "group":
+            if cal.groups is None:
+                raise InputError(
+                    "a round by group needs the group of each calibration point: {cure}",
+                    cure=(
+                        "pass Calibration(scores, groups=...), or a file with a column 'group'",
+                        "add a column 'group' to the file (in an .npz file an array groups)",
+                    ),
+                )
+            group_places(cal.groups, round.groups)
         if cal.columns > self.score.columns == 1:
             raise InputError(several_columns(cal.scores))
         if cal.columns != self.score.columns:
             raise InputError(
                 f"the score has {self.score.columns} column(s), the calibration {cal.columns}"
             )
-        if cal.n > self.round.max_n:
+        if cal.n > round.max_n:
             raise OutOfRangeError(
-                f"n must be at most the round's max_n = {self.round.max_n}, got {cal.n}; "
+                f"n must be at most the round's max_n = {round.max_n}, got {cal.n}; "
                 "ask the server for a round with a larger max_n"
             )
         low, high = self.bounds
         finite = cal.scores[cal.scores < float("inf")]
         if finite.size and not (low <= finite.min() and finite.max() <= high):
             raise OutOfRangeError(
-                f"scores must lie between {low:g} and {high:g} for {self.round.score.name}; "
+                f"scores must lie between {low:g} and {high:g} for {round.score.name}; "
                 "are they from another score?"
             )
 
@@ -246,29 +263,6 @@ def check_choices(round: Round, method: Method[Any], score: Score) -> None:
             f"score {round.score.name!r} is for methods that control a risk, such as 'fed-crc'; "
             f"{round.method.name!r} does not"
         )
-
-
-def check_points(round: Round, method: Method[Any], cal: Calibration) -> None:
-    """Refuse calibration points whose group is not known, or weights that nobody reads."""
-    if cal.weights is not None and not method.controls_risk:
-        raise InputError(
-            f"weights are for methods that control a risk; {round.method.name!r} does not"
-        )
-    if round.classes and cal.classes:
-        check_same_classes(cal.classes, round.classes)
-    known = cal.labelled("a round by label")[1] if round.by == "label" else cal.n_classes
-    if None not in (known, round.n_classes) and known != round.n_classes:
-        raise InputError(f"n_classes must be the round's {round.n_classes}, got {known}")
-    if round.by == "group":
-        if cal.groups is None:
-            raise InputError(
-                "a round by group needs the group of each calibration point: {cure}",
-                cure=(
-                    "pass Calibration(scores, groups=...), or a file with a column 'group'",
-                    "add a column 'group' to the file (in an .npz file an array groups)",
-                ),
-            )
-        group_places(cal.groups, round.groups)
 
 
 def part_of(round: Round, cal: Calibration, group: int | None) -> Calibration:

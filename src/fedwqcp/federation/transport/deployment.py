@@ -84,14 +84,14 @@ class Processes:
         """Tell whether a process still runs."""
         return self._running[name].poll() is None
 
-    def stop(self, name: str, *, gently: bool = True, seconds: float = 5.0) -> None:
+    def stop(self, name: str, *, gently: bool = True) -> None:
         """Stop a process and everything it started; gently asks first and waits a while."""
         process = self._running.pop(name)
         family = descendants(process.pid)
         if gently and process.poll() is None:
             process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(seconds)
+                process.wait(5.0)
         if process.poll() is None:
             process.kill()
             process.wait()
@@ -226,10 +226,10 @@ def free_ports(count: int) -> tuple[int, ...]:
         return tuple(one.getsockname()[1] for one in sockets)
 
 
-def listens(port: int, host: str = "127.0.0.1") -> bool:
+def listens(port: int) -> bool:
     """Tell whether some process takes connections on a port of this machine."""
     with socket.socket() as probe:
-        return probe.connect_ex((host, port)) == 0
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def wait_until(ready: Callable[[], bool], seconds: float, what: str, every: float = 0.25) -> None:

@@ -7,6 +7,7 @@ server learns of an error by a fixed code; its text stays in the site's folder.
 from __future__ import annotations
 
 import contextlib
+import logging
 import multiprocessing
 import os
 import re
@@ -38,7 +39,7 @@ from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.record import parse
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.signing import SigningKey
-from fedwqcp.federation.transport.messages import OK, Request
+from fedwqcp.federation.transport.messages import OK, Request, reply_fields
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Ask, Round, check_names
@@ -261,6 +262,31 @@ def answer(
     with refuse_with("answer"), refuse_with("budget", BudgetError):
         found = agent.answer(request.body or None)
         return site.keep_answer(round, request.round, f"step-{step}", found)
+
+
+def reply_to(
+    read_request: Callable[[], Request],
+    settings: Callable[[], Mapping[str, object]],
+    work: Callable[[Site, Request], bytes],
+    watchdog: bool,
+) -> dict[str, str | bytes]:
+    """Do the work of a request, and return the fields of the reply: its result, or a fixed code."""
+    nonce, agent = "", ""
+    try:
+        request = read_request()
+        nonce = request.nonce
+        site = Site.of(settings())
+        agent = site.agent
+        status, body = site.perform(lambda: work(site, request), request.seconds, watchdog)
+    except Exception as error:
+        log_unanswered(error)
+        status, body = "failed", b""
+    return reply_fields(nonce, agent, status, body)
+
+
+def log_unanswered(error: Exception) -> None:
+    """Say in the site's own log why it cannot answer, as where its settings are wrong."""
+    logging.getLogger("fedwqcp").warning("no answer: %s", traced(error))  # quotes no data
 
 
 def accept_release(site: Site, request: Request) -> bytes:

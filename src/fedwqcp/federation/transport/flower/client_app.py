@@ -14,7 +14,6 @@ from fedwqcp.federation.transport.flower.messages import (
     MODEL,
     READY,
     SUM,
-    log_unanswered,
     read_request,
     write_reply,
 )
@@ -25,6 +24,7 @@ from fedwqcp.federation.transport.site import (
     accept_release,
     answer,
     read_outputs,
+    reply_to,
 )
 
 OutputsOf: TypeAlias = Callable[[Context], SiteOutputs]
@@ -128,17 +128,10 @@ def _reply(
     message: Message, context: Context, work: Callable[[Site, Request], bytes], watchdog: bool
 ) -> Message:
     """Do some work, and reply with its result or with a fixed code."""
-    nonce, agent = "", ""
-    try:
-        request = read_request(message)
-        nonce = request.nonce
-        site = Site.of(context.node_config)
-        agent = site.agent
-        status, body = site.perform(lambda: work(site, request), request.seconds, watchdog)
-    except Exception as error:
-        log_unanswered(error)
-        status, body = "failed", b""
-    return write_reply(message, nonce, agent, status, body)
+    config = context.node_config
+    return write_reply(
+        message, reply_to(lambda: read_request(message), lambda: config, work, watchdog)
+    )
 
 
 def _keep_model(message: Message, context: Context) -> None:

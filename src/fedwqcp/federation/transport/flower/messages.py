@@ -12,7 +12,7 @@ from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
 from fedwqcp.errors import traced
-from fedwqcp.federation.transport.messages import NodeId, Reply, Request, new_nonce, reply_fields
+from fedwqcp.federation.transport.messages import NodeId, Reply, Request, new_nonce
 from fedwqcp.federation.transport.session import Carrier, Timeouts
 
 READY = "fedwqcp_ready"
@@ -89,10 +89,9 @@ def read_request(message: Message) -> Request:
     return Request.of(message.content[RECORD])
 
 
-def write_reply(message: Message, nonce: str, agent: str, status: str, body: bytes) -> Message:
-    """Return the reply to a message; its body is empty without ``ok``."""
-    record = ConfigRecord(dict(reply_fields(nonce, agent, status, body)))
-    return Message(RecordDict({RECORD: record}), reply_to=message)
+def write_reply(message: Message, fields: Mapping[str, str | bytes]) -> Message:
+    """Return the reply to a message."""
+    return Message(RecordDict({RECORD: ConfigRecord(dict(fields))}), reply_to=message)
 
 
 def read_reply(message: Message, node: NodeId, nonce: str) -> Reply:
@@ -111,11 +110,6 @@ def read_reply(message: Message, node: NodeId, nonce: str) -> Reply:
     except Exception as error:
         _log.error("a reply of node %s was refused: %s", node, traced(error))
         return Reply(node, "", "internal")
-
-
-def log_unanswered(error: Exception) -> None:
-    """Say in the site's own log why it cannot answer, as where its settings are wrong."""
-    _log.warning("no answer: %s", traced(error))
 
 
 _log = logging.getLogger("fedwqcp")

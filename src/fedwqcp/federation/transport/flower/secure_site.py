@@ -25,7 +25,6 @@ from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.secure import plain_ask, scale_of, words_of, words_out_of_range
 from fedwqcp.federation.transport.flower.messages import (
     RECORD,
-    log_unanswered,
     read_request,
     write_reply,
 )
@@ -41,6 +40,7 @@ from fedwqcp.federation.transport.site import (
     Site,
     SiteOutputs,
     answer,
+    log_unanswered,
     plan_of,
     refuse_with,
 )
@@ -85,7 +85,7 @@ def take_part(message: Message, context: Context, outputs: OwnOutputs, watchdog:
     def _refusal(code: str, body: bytes = b"") -> Message:
         """Reply with a code, and with nothing of SecAgg+."""
         message.metadata.message_type = action
-        return write_reply(message, nonce, agent, code, body)
+        return write_reply(message, reply_fields(nonce, agent, code, body))
 
     try:
         request = read_request(message)

@@ -11,8 +11,7 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
-from fedwqcp.errors import traced
-from fedwqcp.federation.transport.messages import ASK, RELEASE, Request, reply_fields
+from fedwqcp.federation.transport.messages import ASK, RELEASE, Request
 from fedwqcp.federation.transport.nvflare.controller import RECORD
 from fedwqcp.federation.transport.site import (
     Site,
@@ -21,6 +20,7 @@ from fedwqcp.federation.transport.site import (
     answer,
     load_settings,
     read_outputs,
+    reply_to,
 )
 from fedwqcp.wire.messages import agent_name
 
@@ -66,26 +66,18 @@ class CalibrationExecutor(Executor):
         del abort_signal  # the watchdog and the deadline of the request end a computation
         if task_name not in (ASK, RELEASE):  # TASK_UNKNOWN would end the whole job
             return make_reply(ReturnCode.EXECUTION_EXCEPTION)
-        nonce, agent = "", ""
-        try:
-            request = Request.of(shareable[RECORD])
-            nonce = request.nonce
-            settings = self._settings(fl_ctx)
-            site = Site.of(settings)
-            agent = site.agent
-            if task_name == ASK:
-                status, body = site.perform(
-                    lambda: answer(site, request, lambda: self.outputs(settings, fl_ctx)),
-                    request.seconds,
-                    self.watchdog,
-                )
-            else:
-                status, body = site.perform(lambda: accept_release(site, request), 0.0, False)
-        except Exception as error:
-            self.logger.warning("fedwqcp: no answer: %s", traced(error))  # quotes no data
-            status, body = "failed", b""
+
+        def _answer(site: Site, request: Request) -> bytes:
+            return answer(site, request, lambda: self.outputs(self._settings(fl_ctx), fl_ctx))
+
+        asked = task_name == ASK
         reply = make_reply(ReturnCode.OK)
-        reply[RECORD] = reply_fields(nonce, agent, status, body)
+        reply[RECORD] = reply_to(
+            lambda: Request.of(shareable[RECORD]),
+            lambda: self._settings(fl_ctx),
+            _answer if asked else accept_release,
+            asked and self.watchdog,
+        )
         return reply
 
     def _settings(self, fl_ctx: FLContext) -> dict[str, object]:
