@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from math import prod
 
 import numpy as np
 import torch
@@ -39,11 +40,9 @@ VARIANTS = {
     "windows": Engine(layout="windows", fuse=False),
     "windows-fp32": Engine(layout="windows", precision="fp32"),
     "windows-bf16": Engine(layout="windows", precision="bf16"),
-    "windows-compile": Engine(layout="windows", compile=True),
     "windows-eager": Engine(layout="windows", graph=False),
     "grouped": Engine(layout="grouped"),
     "grouped-bf16": Engine(layout="grouped", precision="bf16"),
-    "grouped-compile-bf16": Engine(layout="grouped", precision="bf16", compile=True),
 }
 
 
@@ -53,11 +52,19 @@ def outputs_of(architecture: Architecture) -> int:
     return H * W * (FIRST + SECOND // 4) if isinstance(architecture, LargeCNN) else 0
 
 
+def operations_of(architecture: Architecture) -> int:
+    """Multiplications and additions that one image needs in a forward pass."""
+    H, W, _ = architecture.shape
+    places = {"conv1.weight": H * W, "conv2.weight": H * W // 4}
+    weights = {n: prod(shape) for n, shape in architecture.shapes().items() if len(shape) > 1}
+    return 2 * sum(places.get(name, 1) * size for name, size in weights.items())
+
+
 def floor(
     architecture: Architecture, passes: int, steps: int, options: argparse.Namespace
 ) -> float:
     """Seconds below which no training of this kind can come."""
-    operations = 3 * architecture.operations * passes
+    operations = 3 * operations_of(architecture) * passes
     bytes_ = 4 * (4 * outputs_of(architecture) * passes)
     bytes_ += 4 * 10 * architecture.parameters * options.models * steps
     return float(max(operations / options.flops, bytes_ / options.bandwidth))

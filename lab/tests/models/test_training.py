@@ -282,34 +282,6 @@ def test_quantile_heads_find_the_quantiles(strong):
     assert light == pytest.approx([0.3, 2.7], abs=0.15)
 
 
-def test_where_compiling_fails_the_same_is_computed_without(monkeypatch):
-    images, labels = bars(60)
-
-    def broken(function, **options):
-        def fail(*arguments):
-            raise RuntimeError("no compiler")
-
-        return fail
-
-    def trained(compiled):
-        return train(
-            STRONG,
-            images,
-            labels,
-            np.arange(40)[None],
-            streams("a"),
-            epochs=1,
-            device="cpu",
-            engine=Engine(compile=compiled),
-        )
-
-    want = trained(False)
-    monkeypatch.setattr(torch, "compile", broken)
-    got = trained(True)
-    assert np.array_equal(got.predict(images), want.predict(images))
-    assert not got.engine.compile  # what was done is on record
-
-
 def test_progress_rises_to_one():
     images, labels = bars(60)
     shares = []

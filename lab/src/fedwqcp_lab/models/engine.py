@@ -40,8 +40,6 @@ class Engine:
     fuse : bool, optional
         Whether Triton kernels do the work around the products of the windows layout. By default on
         CUDA where Triton works.
-    compile : bool
-        Whether loss and gradient go through `torch.compile`; plain torch where that fails.
     chunk : int, optional
         Most models that are computed as one. By default all on CUDA, one on the CPU.
     workers : int, optional
@@ -52,7 +50,6 @@ class Engine:
     precision: Precision | None = None
     graph: bool | None = None
     fuse: bool | None = None
-    compile: bool = False
     chunk: int | None = None
     workers: int | None = None
 
@@ -76,7 +73,7 @@ class Engine:
             layout=layout,
             precision=self.precision or ("tf32" if cuda else "fp32"),
             graph=cuda and self.graph is not False,
-            fuse=fuse and not self.compile,
+            fuse=fuse,
             chunk=self.chunk or (None if cuda else 1),
         )
 

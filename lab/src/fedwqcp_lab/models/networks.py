@@ -200,11 +200,6 @@ class Architecture(ABC):
         """Numbers that one image keeps in memory in training, about."""
 
     @property
-    @abstractmethod
-    def operations(self) -> int:
-        """Multiplications and additions that one image needs in a forward pass."""
-
-    @property
     def parameters(self) -> int:
         """Number of weights of one model."""
         return sum(torch.Size(shape).numel() for shape in self.shapes().values())
@@ -439,15 +434,6 @@ class LargeCNN(Architecture):
         # windows and four outputs each of the first convolution, then of the second, twice over
         return 2 * (pixels * (4 * c + FIRST) + pixels // 4 * (4 * FIRST + SECOND + FIRST))
 
-    @property
-    def operations(self) -> int:
-        """Multiplications and additions that one image needs in a forward pass."""
-        H, W, c = self.shape
-        shapes = self.shapes()
-        convolutions = H * W * 9 * c * FIRST + H * W // 4 * 9 * FIRST * SECOND
-        products = sum(torch.Size(shapes[f"{name}.weight"]).numel() for name in ("fc1", "fc2"))
-        return 2 * (convolutions + products)
-
 
 @dataclass(frozen=True)
 class VeryWeakLinear(Architecture):
@@ -489,9 +475,3 @@ class VeryWeakLinear(Architecture):
         """Numbers that one image keeps in memory in training, about."""
         H, W, c = self.shape
         return 2 * H * W * c
-
-    @property
-    def operations(self) -> int:
-        """Multiplications and additions that one image needs in a forward pass."""
-        H, W, c = self.shape
-        return 2 * H * W * c * self.head.width

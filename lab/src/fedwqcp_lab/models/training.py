@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -191,7 +190,6 @@ class Run:
         self.adam = torch.optim.Adam(
             list(self.weights.values()), lr=rate, fused=True, capturable=device.type == "cuda"
         )
-        self.compiled = torch.compile(self._loss, dynamic=False) if self.engine.compile else None
 
     def train(self, epochs: int, batch: int, report: Callable[[float], None]) -> Stack:
         """Run all epochs."""
@@ -226,20 +224,11 @@ class Run:
 
         Shapes: rows (G, b).
         """
-        if self.compiled is not None:
-            try:
-                return torch.autograd.grad(self.compiled(rows), tuple(self.weights.values()))
-            except Exception:  # a compiler is a convenience; the same sums run without it
-                self.compiled = None
-                self.engine = dataclasses.replace(self.engine, compile=False)
-        return torch.autograd.grad(self._loss(rows), tuple(self.weights.values()))
-
-    def _loss(self, rows: torch.Tensor) -> torch.Tensor:
-        """Return the sum of the models' losses on a batch."""
         x = scaled(self.pixels, rows, self.engine.dtype)
         y = self.targets.index_select(0, rows.flatten()).view(rows.shape)
         outputs = self.architecture.forward(self.weights, x, self.engine)
-        return self.architecture.head.loss(outputs, y).sum()
+        loss = self.architecture.head.loss(outputs, y).sum()
+        return torch.autograd.grad(loss, tuple(self.weights.values()))
 
     def _shuffled(self) -> torch.Tensor:
         """Return each model's rows in a new order of its own."""
