@@ -22,16 +22,7 @@ from fedwqcp.scores import Rule, Score
 
 T = TypeVar("T")
 
-SHIPPED = (
-    "paper.toml",
-    "beyond.toml",
-    "stress.toml",
-    "scale.toml",
-    "tabular.toml",
-    "own.toml",
-    "readings.toml",
-    "weighting.toml",
-)
+SHIPPED = tuple(sorted(file.name for file in Path(__file__).parent.glob("*.toml")))
 """Experiments and studies that come with the software."""
 
 

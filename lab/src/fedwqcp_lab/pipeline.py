@@ -74,11 +74,35 @@ def evaluate_units(
     keep: Callable[[T], str],
     report: OnStage,
 ) -> None:
-    """Call a function of a unit's folder and each of its arguments, once the unit is trained.
+    """Call a function of a unit's folder and each of its arguments, once the unit is trained."""
 
-    ``keep`` saves what a call returned, and says what it was; it is called while models train.
+    def ready(meanwhile: Callable[[], None]) -> Iterator[tuple[Any, ...]]:
+        units_ready = prepared(
+            experiment, folder, tuple(todo), where, report=report, meanwhile=meanwhile
+        )
+        for task, path in units_ready:
+            for arguments in todo[task]:
+                yield path, *arguments
+
+    calls = sum(map(len, todo.values()))
+    evaluate_as_ready(call, ready, where, keep=keep, report=report, calls=calls)
+
+
+def evaluate_as_ready(
+    call: Callable[..., T],
+    ready: Callable[[Callable[[], None]], Iterable[tuple[Any, ...]]],
+    where: Where,
+    *,
+    keep: Callable[[T], str],
+    report: OnStage,
+    calls: int = 0,
+) -> int:
+    """Call a function in workers for arguments as they become ready; return how often.
+
+    What ``ready`` gets it calls now and then, so that results are collected while models train.
+    ``keep`` saves a result, and says what it was. ``calls`` is how many there will be, if known.
     """
-    done = 0
+    made = done = 0
     with workers(call, jobs=where.jobs, executor=where.executor) as pool:
 
         def collect(*, wait: bool = False) -> None:
@@ -86,13 +110,13 @@ def evaluate_units(
             for found in pool.finished(wait=wait):
                 what = keep(found)
                 done += 1
-                report("records", what, done / sum(map(len, todo.values())))
+                report("records", what, done / (calls or made))
 
-        ready = prepared(experiment, folder, tuple(todo), where, report=report, meanwhile=collect)
-        for task, path in ready:
-            for arguments in todo[task]:
-                pool.submit(path, *arguments)
+        for arguments in ready(collect):
+            pool.submit(*arguments)
+            made += 1
         collect(wait=True)
+    return made
 
 
 @dataclass(frozen=True, kw_only=True)

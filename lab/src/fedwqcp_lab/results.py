@@ -207,7 +207,6 @@ class Keyed(Protocol):
 
 
 R = TypeVar("R", bound=Keyed)
-T = TypeVar("T")
 
 
 class Journal(Generic[R]):

@@ -36,7 +36,7 @@ from fedwqcp_lab.experiment import DatasetPlan, Experiment
 from fedwqcp_lab.unit import AgentOutputs, Floats, Labels, Numbers, Unit, UnitSetting
 
 if TYPE_CHECKING:
-    from fedwqcp_lab.models.networks import Head
+    from fedwqcp_lab.models.networks import Architecture, Head
 
 OnProgress: TypeAlias = Callable[[str, float], None]
 """Called with what is being done, and the share of a dataset's training that is done."""
@@ -139,9 +139,15 @@ def train_small(source: TrainingData, plan: DatasetPlan, experiment: Experiment,
     outputs = []
     for place, name in enumerate(experiment.agents):
         strong = name.startswith("S")
-        model = ModelSettings(name, (32 + 16 * place,) if strong else (), RATES[name[0]])
-        epochs = plan.strong_epochs or experiment.strong_epochs
-        predicted = train_and_predict(model, data, rows.train, seed, epochs)
+        model = _untrained(
+            data,
+            min(32, len(rows.train)),
+            hidden=32 + 16 * place if strong else 0,
+            rate=RATES[name[0]],
+            rng=stream(seed, data.name, "train", name),
+        )
+        epochs = _epochs("strong", plan, experiment) if strong else 1
+        predicted = _train_and_predict(model, data, rows.train, epochs)
         if setting.label_distribution.size:
             predicted = np.log(
                 np.maximum(predicted, np.finfo(np.float32).tiny)
@@ -291,9 +297,7 @@ class _Networks:
         steps = [(head, kind) for head in heads for kind in ("strong", "weak")]
         predicted: dict[tuple[int, str, int], tuple[Numbers, Numbers]] = {}
         for at, (head, kind) in enumerate(steps):
-            report = _StepProgress(
-                self.on_progress, f"{self.plan.name}: {kind} models", at, len(steps)
-            )
+            report = _step(self.on_progress, f"{self.plan.name}: {kind} models", at, len(steps))
             for (seed, agent), pair in self._kind(kind, head, report).items():
                 predicted[seed, agent, heads.index(head)] = pair
         for seed in seeds:
@@ -318,30 +322,21 @@ class _Networks:
         self, kind: str, head: Head, report: Callable[[float], None]
     ) -> dict[tuple[int, str], tuple[Numbers, Numbers]]:
         """Train all models of one kind."""
-        from fedwqcp_lab.models.networks import LargeCNN, VeryWeakLinear
         from fedwqcp_lab.models.training import train
 
-        images = self.source.inputs
-        shape: Any = (*images.shape[1:3], images.shape[3] if images.ndim == 4 else 1)
-        regression = self.source.dataset.task == "regression"
-        architecture = (
-            LargeCNN(shape, head, averaging=regression)
-            if kind == "strong"
-            else VeryWeakLinear(shape, head)
-        )
         agents = [a for a in self.experiment.agents if a.startswith(kind[0].upper())]
         if not agents:
             return {}
         models = [(seed, agent) for seed in self.settings for agent in agents]
         name, use = self.source.dataset.name, type(head).__name__.lower()
+        images = self.source.inputs
         stack = train(
-            architecture,
+            _architecture(kind, self.source, head),
             images,
             self.source.targets,
             np.stack([self._rows(seed).train for seed, _ in models]),
             [stream(seed, name, "train", agent, use) for seed, agent in models],
-            epochs=getattr(self.plan, f"{kind}_epochs")
-            or getattr(self.experiment, f"{kind}_epochs"),
+            epochs=_epochs(kind, self.plan, self.experiment),
             batch=self.plan.batch,
             device=self.device,
             progress=report,
@@ -432,7 +427,7 @@ def train_pool(
     use.
     """
     from fedwqcp_lab.models.engine import Engine, find_device
-    from fedwqcp_lab.models.networks import Architecture, Classes, LargeCNN, VeryWeakLinear
+    from fedwqcp_lab.models.networks import Classes
     from fedwqcp_lab.models.training import train
 
     name = source.dataset.name
@@ -441,28 +436,22 @@ def train_pool(
     test = np.sort(rng.permutation(len(source.test_inputs))[:TEST_ROWS])
     components = fit_components(source.inputs, rows.train, plan.components, rng)
     some = np.sort(rng.permutation(rows.train)[:DENSITY_ROWS])
-    images = source.inputs
-    shape: Any = (*images.shape[1:3], images.shape[3] if images.ndim == 4 else 1)
-    head = Classes(source.dataset.n_classes or 2)
-    kinds: dict[str, Architecture] = {
-        "strong": LargeCNN(shape, head),
-        "weak": VeryWeakLinear(shape, head),
-    }
+    images, head = source.inputs, Classes(source.dataset.n_classes or 2)
     stacks, tests, temperatures = {}, {}, {}
-    for at, (kind, architecture) in enumerate(kinds.items()):
+    for at, kind in enumerate(("strong", "weak")):
         streams = [stream(seed, name, "pool", kind, str(k)) for k in range((models + 1) // 2)]
         own = [rng.permutation(rows.train)[:rows_each] for rng in streams]
         stacks[kind] = train(
-            architecture,
+            _architecture(kind, source, head),
             images,
             source.targets,
             np.stack(own),
             streams,
-            epochs=getattr(plan, f"{kind}_epochs") or getattr(experiment, f"{kind}_epochs"),
+            epochs=_epochs(kind, plan, experiment),
             batch=plan.batch,
             device=device,
             engine=Engine(chunk=POOL_CHUNK if find_device(device).type == "cuda" else None),
-            progress=_StepProgress(on_progress, f"{plan.name}: seed {seed}, {kind} models", at, 2),
+            progress=_step(on_progress, f"{plan.name}: seed {seed}, {kind} models", at, 2),
         )
         tests[kind] = stacks[kind].predict(source.test_inputs[test])
         kept = stacks[kind].predict(images[rows.held_out])
@@ -482,17 +471,27 @@ def train_pool(
     )
 
 
-@dataclass(frozen=True)
-class _StepProgress:
-    """Turns the progress of one step into that of all."""
+def _architecture(kind: str, source: TrainingData, head: Head) -> Architecture:
+    """Return the paper's network of one kind; that of a regression averages images."""
+    from fedwqcp_lab.models.networks import LargeCNN, VeryWeakLinear
 
-    on_progress: OnProgress
-    what: str
-    at: int
-    of: int
+    height, width, *channels = source.inputs.shape[1:]
+    shape = height, width, channels[0] if channels else 1
+    if kind == "weak":
+        return VeryWeakLinear(shape, head)
+    return LargeCNN(shape, head, averaging=source.dataset.task == "regression")
 
-    def __call__(self, share: float) -> None:
-        self.on_progress(self.what, (self.at + share) / self.of)
+
+def _epochs(kind: str, plan: DatasetPlan, experiment: Experiment) -> int:
+    """Return the passes over the training data: the dataset's own, else the experiment's."""
+    if kind == "strong":
+        return plan.strong_epochs or experiment.strong_epochs
+    return plan.weak_epochs or experiment.weak_epochs
+
+
+def _step(on_progress: OnProgress, what: str, at: int, of: int) -> Callable[[float], None]:
+    """Turn the progress of one step into that of all."""
+    return lambda share: on_progress(what, (at + share) / of)
 
 
 def _padded(rows: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
@@ -539,43 +538,32 @@ def _pixels(inputs: Numbers, rows: Indices) -> npt.NDArray[np.float32]:
     return np.asarray(flat, dtype=np.float32) / scale
 
 
-@dataclass(frozen=True)
-class ModelSettings:
-    """How an agent's model is made."""
-
-    name: str
-    hidden: tuple[int, ...]
-    rate: float
-
-
-def train_and_predict(
-    model: ModelSettings, data: EmbeddedDataset, train: Indices, seed: int, epochs: int
-) -> Floats:
+def _train_and_predict(model: Any, data: EmbeddedDataset, train: Indices, epochs: int) -> Floats:
     """Train a model, and return what it says of every row of the data."""
     x, y = data.inputs[train], data.targets[train]
-    network = _untrained(model, data, len(train), stream(seed, data.name, "train", model.name))
-    passes = epochs if model.hidden else 1
     if data.n_classes is not None:
-        for _ in range(passes):
-            network.partial_fit(x, y, classes=np.arange(data.n_classes))
-        return np.asarray(network.predict_proba(data.inputs), dtype=np.float64)
+        for _ in range(epochs):
+            model.partial_fit(x, y, classes=np.arange(data.n_classes))
+        return np.asarray(model.predict_proba(data.inputs), dtype=np.float64)
     centre, spread = y.mean(), y.std()
-    for _ in range(passes):
-        network.partial_fit(x, (y - centre) / spread)
-    return np.asarray(centre + spread * network.predict(data.inputs), dtype=np.float64)
+    for _ in range(epochs):
+        model.partial_fit(x, (y - centre) / spread)
+    return np.asarray(centre + spread * model.predict(data.inputs), dtype=np.float64)
 
 
-def _untrained(model: ModelSettings, data: EmbeddedDataset, rows: int, rng: Generator) -> Any:
-    """Return an untrained model of scikit-learn."""
+def _untrained(
+    data: EmbeddedDataset, batch: int, *, hidden: int, rate: float, rng: Generator
+) -> Any:
+    """Return an untrained model of scikit-learn: a network; linear without hidden units."""
     try:
         from sklearn.linear_model import SGDClassifier, SGDRegressor
         from sklearn.neural_network import MLPClassifier, MLPRegressor
     except ImportError as error:
         raise MissingExtraError("training the demo's models", "demo") from error
     start = int(rng.integers(2**31))
-    if model.hidden:
+    if hidden:
         kind = MLPRegressor if data.n_classes is None else MLPClassifier
-        small = {"batch_size": min(32, rows), "random_state": start}
-        return kind(hidden_layer_sizes=model.hidden, learning_rate_init=model.rate, **small)
-    steady = {"learning_rate": "constant", "eta0": model.rate, "random_state": start}
+        small = {"batch_size": batch, "random_state": start}
+        return kind(hidden_layer_sizes=(hidden,), learning_rate_init=rate, **small)
+    steady = {"learning_rate": "constant", "eta0": rate, "random_state": start}
     return SGDRegressor(**steady) if data.n_classes is None else SGDClassifier("log_loss", **steady)

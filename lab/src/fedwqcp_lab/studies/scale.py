@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import exp, log
@@ -28,7 +28,7 @@ from fedwqcp_lab.datasets.embedded import by_mix, stream
 from fedwqcp_lab.datasets.loading import TRAIN_SHARE
 from fedwqcp_lab.evaluation import prepare
 from fedwqcp_lab.experiment import DatasetPlan, PresetPlan
-from fedwqcp_lab.pipeline import OnStage, UnitKey, Where, silent, workers
+from fedwqcp_lab.pipeline import OnStage, UnitKey, Where, evaluate_as_ready, silent
 from fedwqcp_lab.results import make_out
 from fedwqcp_lab.studies.own import (
     HEART,
@@ -112,31 +112,22 @@ def run(
     if study.distinct is None:
         raise InputError("a study of scale must have a table [distinct]")
     folder, todo, keep = begin(study, where, resume=resume)
-    report = on_step or silent
-    experiment, made, done = study.experiment, 0, 0
-    images = [plan for plan in experiment.datasets if plan.name != HOSPITALS]
-    check_data(images, where.data)
+    distinct, experiment, report = study.distinct, study.experiment, on_step or silent
+    check_data([plan for plan in experiment.datasets if plan.name != HOSPITALS], where.data)
     root = folder.outputs or folder.root / "outputs"
-    with workers(evaluate_levels, jobs=where.jobs, executor=where.executor) as pool:
 
-        def collect(*, wait: bool = False) -> None:
-            nonlocal done
-            for found in pool.finished(wait=wait):
-                what = keep(found)
-                done += 1
-                report("records", what, done / made)
-
+    def ready(meanwhile: Callable[[], None]) -> Iterator[tuple[Any, ...]]:
         def on_progress(what: str, share: float) -> None:
             report("outputs", what, share)
-            collect()
+            meanwhile()
 
-        for task, point, unit in _federations(study, study.distinct, todo, where, on_progress):
+        for task, point, unit in _federations(study, distinct, todo, where, on_progress):
             path = root / f"{task[0]}-{task[1]}-{point[0]}-{point[1]:g}"
             units.save(unit, path)
             for preset in experiment.presets:
-                pool.submit(path, study, point, preset)
-                made += 1
-        collect(wait=True)
+                yield path, study, point, preset
+
+    made = evaluate_as_ready(evaluate_levels, ready, where, keep=keep, report=report)
     shutil.rmtree(root, ignore_errors=True)
     return made
 
@@ -483,7 +474,7 @@ def _ratio(
     point: FactorValue,
     preset: str,
     method: str,
-    base: tuple[str, str] = ("randomised APS", "split-cp"),
+    base: tuple[str, str] = (MAIN, "split-cp"),
 ) -> float:
     """Return own-mix sizes beside those of another row, geometric mean over datasets."""
     return geometric_mean(
