@@ -19,8 +19,9 @@ from fedwqcp_lab.tables import (
     latex_escape,
     markdown_page,
     method_summaries,
+    terminal_table,
     terminal_tables,
-    verdict_table,
+    verdict_rows,
     write,
 )
 from units import experiment, labels_unit, lines_unit
@@ -204,6 +205,6 @@ def test_a_stand_in_is_marked_in_the_terminal_too():
 
 
 def test_verdicts_only_where_something_was_published():
-    assert verdict_table(CELLS) is None
+    assert len(verdict_rows(CELLS)) == 1  # the head
     judged = replace(BASE, figure=PublishedFigure(0.93, 0.01, 4), verdict="inside")
-    assert "100 %" in said(verdict_table((judged,)))
+    assert "100 %" in said(terminal_table("verdicts", verdict_rows((judged,))))

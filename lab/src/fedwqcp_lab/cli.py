@@ -30,12 +30,11 @@ from fedwqcp.cli import run as run_app
 from fedwqcp.errors import FedwqcpError, InputError
 from fedwqcp.report.figures import FigureSource, draw
 from fedwqcp_lab import figures, html_page
-from fedwqcp_lab.comparison import TableCell, cells
+from fedwqcp_lab.comparison import cells
 from fedwqcp_lab.datasets import catalog
 from fedwqcp_lab.datasets import files as dataset_files
 from fedwqcp_lab.datasets.catalog import Dataset
 from fedwqcp_lab.datasets.files import fetch as fetch_files
-from fedwqcp_lab.datasets.loading import Loaded
 from fedwqcp_lab.datasets.loading import load as load_dataset
 from fedwqcp_lab.experiment import Experiment, embedded, load, paper, parse_seeds
 from fedwqcp_lab.pipeline import OnStage, Where, run
@@ -45,9 +44,10 @@ from fedwqcp_lab.tables import (
     explained_rows,
     method_summaries,
     paper_cells,
+    terminal_table,
     terminal_tables,
     unexplained_rows,
-    verdict_table,
+    verdict_rows,
     write,
 )
 
@@ -128,9 +128,13 @@ def reproduce(
     where = Where(out=out, data=data, outputs=outputs, device=device, jobs=jobs, executor=executor)
     _run(_narrowed(experiment, datasets, seeds), where, resume, output.console)
     files, results = write(out, out / "tables"), read_results(out)
-    _show(cells(results), 1 - results[0].alpha, output)
-    output.say(f"Written: {', '.join(str(file) for file in files)}")
-    output.done(methods=method_summaries(cells(results)), files=files)
+    found = cells(results)
+    ascii_only = output.console.options.ascii_only
+    for table in terminal_tables(found, 1 - results[0].alpha, ascii=ascii_only):
+        output.show(table)
+    if (rows := verdict_rows(found))[1:]:
+        output.show(terminal_table("beside the published figures", rows))
+    _written(files, output, methods=method_summaries(found))
 
 
 @app.command("stress")
@@ -201,8 +205,7 @@ def _study(run: Callable[..., int], write: Callable[[], Iterable[Path]], output:
         done = run(on_step=on_step)
     files = tuple(write())
     output.say(f"{done} federations evaluated")
-    output.say(f"Written: {', '.join(str(file) for file in files)}")
-    output.done(federations=done, files=files)
+    _written(files, output, federations=done)
 
 
 def _at_hand(experiment: Experiment, datasets: str | None) -> bool:
@@ -228,15 +231,6 @@ def _run(experiment: Experiment, where: Where, resume: bool, console: Console) -
     """Run an experiment, and show how far it is."""
     with _progress(console) as on_step:
         return run(experiment, where, resume=resume, on_step=on_step)
-
-
-def _show(found: Sequence[TableCell], nominal: float, output: Output) -> None:
-    """Print how the methods stand, and what agrees with the paper."""
-    for table in terminal_tables(found, nominal, ascii=output.console.options.ascii_only):
-        output.show(table)
-    verdicts = verdict_table(found)
-    if verdicts is not None:
-        output.show(verdicts)
 
 
 @contextmanager
@@ -271,27 +265,21 @@ def byzantine_command(
     datasets: Annotated[
         str | None, typer.Option(help="Names with commas; by default all that are there.")
     ] = None,
-    seeds: Annotated[str | None, typer.Option(help="Such as 0-9 or 0,2,5-7.")] = None,
-    jobs: Annotated[int, typer.Option(help="Processes.")] = 1,
+    seeds: Seeds = None,
+    jobs: Jobs = 1,
     as_json: AsJson = False,
 ) -> None:
     """Let one, two and three agents be Byzantine under every method, and write what it did."""
     output = Output(as_json)
-
-    def tell(what: str, share: float) -> None:
-        output.say(f"{share:4.0%}  {what}")
-
     records = byzantine.run(
         outputs,
         out,
-        datasets=None if datasets is None else [name.strip() for name in datasets.split(",")],
+        datasets=None if datasets is None else _names(datasets),
         seeds=None if seeds is None else parse_seeds(seeds),
         jobs=jobs,
-        on_step=tell,
+        on_step=lambda what, share: output.say(f"{share:4.0%}  {what}"),
     )
-    files = byzantine_tables.write_tables(records, out)
-    output.say(f"Written: {', '.join(str(file) for file in files)}")
-    output.done(records=len(records), files=files)
+    _written(byzantine_tables.write_tables(records, out), output, records=len(records))
 
 
 @app.command()
@@ -309,33 +297,27 @@ def tables(
     as_json: AsJson = False,
 ) -> None:
     """Write coverage and size tables, verdicts, ablation and partition as files."""
+    output, out = Output(as_json), out or results / "tables"
     if own.journal_of(results).exists:
-        _written(own.write_tables(results, out or results / "tables"), as_json)
+        _written(own.write_tables(results, out), output)
         return
     if stress.journal_of(results).exists:
         lines = stress.journal_of(results).read()
         if not any(line.mix == "own" for line in lines):
             raise InputError(f"{results} holds a stress study: fedwqcp-lab stress writes its table")
-        _written(scale.write_tables(lines, out or results / "tables"), as_json)
+        _written(scale.write_tables(lines, out), output)
         return
-    files = write(results, out or results / "tables", against=against == "published")
-    output = Output(as_json)
-    counts: list[dict[str, str]] = []
-    left: list[dict[str, str]] = []
+    files = write(results, out, against=against == "published")
+    facts: dict[str, list[dict[str, str]]] = {"explained": [], "outside": []}
     if any(file.name == "explained.md" for file in files):
         found = paper_cells(results)
-        for title, shown, kept in (
-            ("published cells and their reading", explained_rows(found), counts),
-            ("cells outside under that reading", unexplained_rows(found), left),
+        for fact, title, rows in (
+            ("explained", "published cells and their reading", explained_rows(found)),
+            ("outside", "cells outside under that reading", unexplained_rows(found)),
         ):
-            head, *rows = shown
-            table = Table(*head, title=title, title_justify="left")
-            for row in rows:
-                table.add_row(*map(Text, row))  # as it is: "[subset]" must stay
-                kept.append(dict(zip(head, row, strict=True)))
-            output.show(table)
-    output.say(f"Written: {', '.join(str(file) for file in files)}")
-    output.done(files=files, explained=counts, outside=left)
+            output.show(terminal_table(title, rows))
+            facts[fact] = [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
+    _written(files, output, **facts)
 
 
 @app.command()
@@ -352,7 +334,7 @@ def figure(
     as_json: AsJson = False,
 ) -> None:
     """Draw one figure for a paper; the same records give the same bytes."""
-    _written([draw(name, FigureSource(source, preset), out, figures.FIGURES)], as_json)
+    _written([draw(name, FigureSource(source, preset), out, figures.FIGURES)], Output(as_json))
 
 
 @app.command()
@@ -367,14 +349,13 @@ def report(
 ) -> None:
     """Write a benchmark as one HTML page that loads nothing."""
     page = html_page.write(results, out, tuple(dataset or ()), tuple(preset or ()))
-    _written([page], as_json)
+    _written([page], Output(as_json))
 
 
-def _written(files: Sequence[Path], as_json: bool) -> None:
-    """Say which files were written."""
-    output = Output(as_json)
+def _written(files: Sequence[Path], output: Output, **facts: object) -> None:
+    """Say which files were written; the facts are for scripts."""
     output.say(f"Written: {', '.join(str(file) for file in files)}")
-    output.done(files=files)
+    output.done(files=files, **facts)
 
 
 data_app = typer.Typer(no_args_is_help=True)
@@ -390,22 +371,8 @@ WIDTH = 160
 class DatasetCheck:
     """What became of checking one dataset.
 
-    Parameters
-    ----------
-    name : str
-        The dataset.
-    verdict : str
-        Status of the copy that was found, else ``missing`` or ``unsound``.
-    note : str
-        What the copy is, or what is wrong.
-    source : str
-        Names of its files.
-    train : tuple of int
-        Training rows of each class or grade.
-    test : tuple of int
-        Test rows of each class or grade.
-    sha256 : str
-        Checksum of images and labels.
+    ``verdict`` is the status of the copy that was found, else ``missing`` or ``unsound``; ``train``
+    and ``test`` count the rows of each class.
     """
 
     name: str
@@ -549,15 +516,10 @@ def _verify(dataset: Dataset, data: Path | None) -> DatasetCheck:
         loaded.status,
         loaded.note,
         loaded.source,
-        *_counts(loaded),
+        train=tuple(np.bincount(loaded.train_labels).tolist()),
+        test=tuple(np.bincount(loaded.test_labels).tolist()),
         sha256=loaded.sha256,
     )
-
-
-def _counts(loaded: Loaded) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Count the rows of each class, for training and for testing."""
-    train, test = np.bincount(loaded.train_labels), np.bincount(loaded.test_labels)
-    return tuple(train.tolist()), tuple(test.tolist())
 
 
 def _where(dataset: Dataset, data: Path | None) -> tuple[str, ...]:

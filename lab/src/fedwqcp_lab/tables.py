@@ -126,12 +126,10 @@ def explained_rows(found: Sequence[TableCell]) -> list[list[str]]:
     rows = [["published row", "our row", "what that is", "cells", *VERDICTS]]
     total: Counter[str] = Counter()
     for method, row, words in READINGS:
-        tally: Counter[str] = Counter(
-            cell.verdict for cell in against_published(found, method, row)
-        )
-        rows.append([method, row, words, str(tally.total()), *(str(tally[v]) for v in VERDICTS)])
+        tally = _tally(found, method, row)
+        rows.append([method, row, words, *_counts(tally)])
         total += tally
-    rows.append(["all", "", "", str(total.total()), *(str(total[v]) for v in VERDICTS)])
+    rows.append(["all", "", "", *_counts(total)])
     return rows
 
 
@@ -163,11 +161,18 @@ def tried_rows(found: Sequence[TableCell]) -> list[list[str]]:
     rows = [["published row", "our row", "cells", *VERDICTS]]
     for method, chosen, _ in READINGS:
         for row in tried(found, method) if chosen != method else ():
-            tally: Counter[str] = Counter(
-                cell.verdict for cell in against_published(found, method, row)
-            )
-            rows.append([method, row, str(tally.total()), *(str(tally[v]) for v in VERDICTS)])
+            rows.append([method, row, *_counts(_tally(found, method, row))])
     return rows
+
+
+def _tally(found: Sequence[TableCell], method: str, row: str) -> Counter[str]:
+    """Count how the cells of one of our rows stand to the published row of a method."""
+    return Counter(cell.verdict for cell in against_published(found, method, row))
+
+
+def _counts(tally: Counter[str]) -> list[str]:
+    """Write how many cells there are, and how many have each verdict."""
+    return [str(tally.total()), *(str(tally[verdict]) for verdict in VERDICTS)]
 
 
 def tried(found: Sequence[TableCell], method: str) -> list[str]:
@@ -217,12 +222,11 @@ def markdown_page(found: Sequence[TableCell], ablation: Sequence[Sequence[str]])
 
 def verdict_rows(found: Iterable[TableCell]) -> list[list[str]]:
     """Return how many cells of each row stand how."""
-    rows = [["preset", "method", "metric", "cells", "inside", "overlapping", "outside", "share"]]
+    rows = [["preset", "method", "metric", "cells", *VERDICTS, "share"]]
     for (preset, method, metric), tally in count_verdicts(found).items():
-        total = sum(tally.values())
         good = tally["inside"] + tally["overlapping"]
-        split = [str(tally[name]) for name in ("inside", "overlapping", "outside")]
-        rows.append([preset, method, metric, str(total), *split, f"{100 * good / total:.0f} %"])
+        share = f"{100 * good / tally.total():.0f} %"
+        rows.append([preset, method, metric, *_counts(tally), share])
     return rows
 
 
@@ -276,14 +280,12 @@ def terminal_tables(
     return tuple(made)
 
 
-def verdict_table(found: Sequence[TableCell]) -> Table | None:
-    """Return how many figures agree with what the paper prints."""
-    head, *body = verdict_rows(found)
-    if not body:
-        return None
-    table = Table(*head, title="beside the published figures", title_justify="left")
+def terminal_table(title: str, rows: Sequence[Sequence[str]]) -> Table:
+    """Return rows, of which the first is the head, as a table for the terminal."""
+    head, *body = rows
+    table = Table(*head, title=title, title_justify="left")
     for row in body:
-        table.add_row(*row)
+        table.add_row(*map(Text, row))  # as it is: "[subset]" must stay
     return table
 
 

@@ -152,19 +152,18 @@ class GroupedResult(DatasetRecord):
 
         A group without test points, which only a cluster can be, is left out.
         """
-        found = {}
-        for at, name in enumerate(self.agents):
-            counts: Sequence[int] = self.counts[at]
-            if mix == "shared":
-                counts = self.tested
-            elif mix == "balanced":
-                counts = [1] * len(self.tested)
-            elif mix == "neighbour":
-                counts = self.counts[(at + 1) % len(self.agents)]
-            there = np.array(counts) * (np.array(self.tested) > 0)
-            if there.sum():
-                found[name] = at, there / there.sum()
-        return found
+        tested, counts = np.array(self.tested), np.array(self.counts)
+        if mix == "shared":
+            counts[:] = tested
+        elif mix == "balanced":
+            counts[:] = 1
+        elif mix == "neighbour":
+            counts = np.roll(counts, -1, axis=0)
+        counts[:, tested == 0] = 0
+        totals = counts.sum(axis=1)
+        return {
+            name: (at, counts[at] / totals[at]) for at, name in enumerate(self.agents) if totals[at]
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
