@@ -292,8 +292,8 @@ def to_struct(table: Mapping[str, object], kind: type[T], source: str) -> T:
     if key not in table:
         raise InputError(f"{source}: {reason}")
     (about,) = filter(None, (getattr(part, "description", "") for part in types[key].__metadata__))
-    told = f", got {shown(table[key])}" if place == key else ""
-    raise InputError(f"{source}: {key} must be {about}{told}")
+    got = f", got {shown(table[key])}" if place == key else ""
+    raise InputError(f"{source}: {key} must be {about}{got}")
 
 
 def reason_and_place(error: msgspec.ValidationError) -> tuple[str, str]:

@@ -208,11 +208,11 @@ def test_kll_takes_the_upper_end() -> None:
 @pytest.mark.parametrize(
     ("given_settings", "match"),
     [
-        ({"sketch": "ddsketch"}, "'sketch' of method 'fcp' must be one of bisection, order"),
+        ({"sketch": "ddsketch"}, "sketch must be one of bisection, order"),
         ({"points": 0}, "points: must be an integer from 1 to 100000, got 0"),
-        ({"probes": True}, "setting 'probes' of method 'fcp' must be an integer, got True"),
+        ({"probes": True}, "probes must be an integer, got True"),
         ({"min_gap": 1}, "min_gap must be an integer of at least 2, got 1"),
-        ({"points": 2.5}, "setting 'points' of method 'fcp' must be an integer, got 2.5"),
+        ({"points": 2.5}, "points must be an integer, got 2.5"),
     ],
 )
 def test_settings_that_cannot_be(given_settings: dict, match: str) -> None:

@@ -30,7 +30,7 @@ from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.server import TaskDialogue
-from fedwqcp.methods import FEWEST, MODULUS, FixedPoint, Summed, Total
+from fedwqcp.methods import MIN_MASKED_AGENTS, MODULUS, FixedPoint, Summed, Total
 from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.messages import (
     Answer,
@@ -75,9 +75,9 @@ def scale_of(plan: Plan) -> FixedPoint:
     """Return how the numbers of a round become words, with as many bits as the roster allows."""
     _summed_method(plan)
     round = plan.round
-    if round.quorum < FEWEST:
+    if round.quorum < MIN_MASKED_AGENTS:
         raise InputError(
-            f"a secure round needs at least {FEWEST} agents, got {round.quorum}: with "
+            f"a secure round needs at least {MIN_MASKED_AGENTS} agents, got {round.quorum}: with "
             "two, each would know the other's number",
             field="quorum",
         )

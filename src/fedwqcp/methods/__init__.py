@@ -20,7 +20,7 @@ from fedwqcp.methods._base import (
     Terms,
 )
 from fedwqcp.methods._byzantine import RobustSharedThreshold
-from fedwqcp.methods._sums import FEWEST, MODULUS, FixedPoint, Summed, Total
+from fedwqcp.methods._sums import MIN_MASKED_AGENTS, MODULUS, FixedPoint, Summed, Total
 from fedwqcp.methods.guarded_median_cp import Proposal
 from fedwqcp.methods.rob_fcp import RobustThreshold
 from fedwqcp.registry import Registry, Setting
@@ -115,7 +115,7 @@ def name_of(method: Method[Any]) -> str:
 
 
 __all__ = [
-    "FEWEST",
+    "MIN_MASKED_AGENTS",
     "MODULUS",
     "AtLeast",
     "Calibration",

@@ -737,7 +737,7 @@ def one_score(
     return (Disclosure(cal.n, int(finite)),)
 
 
-def that_count(sent: Sequence[LocalQuantile], overflow: Overflow) -> list[LocalQuantile]:
+def counted(sent: Sequence[LocalQuantile], overflow: Overflow) -> list[LocalQuantile]:
     """Return the thresholds that count: those of agents with points, finite under ``exclude``."""
     return [s for s in sent if s.n and (overflow != "exclude" or s.threshold < inf)]
 
@@ -768,14 +768,14 @@ def stacked(rows: Sequence[tuple[float, ...]], columns: int | None = None) -> Fl
     By default as many numbers as most agents sent; who sent more or fewer is named as unfit.
     """
     if columns is None:
-        columns = usual(len(row) for row in rows)
+        columns = most_common(len(row) for row in rows)
     for position, row in enumerate(rows):
         if len(row) != columns:
             raise UnfitAnswerError(position, f"must hold {columns} numbers, got {len(row)}")
     return np.array(rows, dtype=np.float64).reshape(len(rows), columns)
 
 
-def usual(values: Iterable[int]) -> int:
+def most_common(values: Iterable[int]) -> int:
     """Return the value that most agents have; of equally frequent ones the largest."""
     counts = Counter(values)
     return max(counts, key=lambda value: (counts[value], value))

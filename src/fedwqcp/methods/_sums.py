@@ -27,7 +27,7 @@ from fedwqcp.wire.messages import (
 
 MODULUS = 2**32
 """Masked words are whole numbers modulo this."""
-FEWEST = 3
+MIN_MASKED_AGENTS = 3
 """Fewest agents of a masked sum: with two, each would know the other's number."""
 
 
@@ -69,9 +69,10 @@ class FixedPoint:
                 f"{self.low:g} to {self.high:g}",
                 field="range",
             )
-        if self.agents < FEWEST:
+        if self.agents < MIN_MASKED_AGENTS:
             raise InputError(
-                f"a masked sum needs at least {FEWEST}, got {self.agents}", field="agents"
+                f"a masked sum needs at least {MIN_MASKED_AGENTS}, got {self.agents}",
+                field="agents",
             )
         if not 1 <= self.max_n < 2**self.bits:
             raise InputError(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fedwqcp.methods._averages import weighted_mean
-from fedwqcp.methods._base import Calibration, OneShot, that_count
+from fedwqcp.methods._base import Calibration, OneShot, counted
 from fedwqcp.methods._sums import SummedMean
 from fedwqcp.quantile import Overflow, conformal_quantile
 from fedwqcp.wire.messages import LocalQuantile, SharedThreshold, SharedThresholdWithin
@@ -67,5 +67,5 @@ class FedAvgQCP(SummedMean, OneShot[LocalQuantile]):
 
     def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> SharedThreshold:
         del alpha  # already inside every local threshold
-        thresholds = [s.threshold for s in that_count(summaries, self.overflow)]
+        thresholds = [s.threshold for s in counted(summaries, self.overflow)]
         return SharedThreshold(weighted_mean(thresholds, [1] * len(thresholds)))

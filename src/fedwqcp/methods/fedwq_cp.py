@@ -10,7 +10,7 @@ import numpy as np
 
 from fedwqcp.errors import InputError
 from fedwqcp.methods._averages import weighted_mean
-from fedwqcp.methods._base import Calibration, Disclosure, OneShot, Terms, one_score, that_count
+from fedwqcp.methods._base import Calibration, Disclosure, OneShot, Terms, counted, one_score
 from fedwqcp.methods._sums import SummedMean
 from fedwqcp.quantile import (
     Overflow,
@@ -124,6 +124,6 @@ class FedWQCP(SummedMean, OneShot[LocalQuantile]):
 
     def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> SharedThreshold:
         del alpha  # already inside every local threshold
-        some = that_count(summaries, self.overflow)
+        some = counted(summaries, self.overflow)
         q_hat = weighted_mean([s.threshold for s in some], [s.n for s in some])  # line 6
         return SharedThreshold(q_hat)  # line 7

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fedwqcp._validation import check_least
 from fedwqcp.methods._averages import weighted_mean
-from fedwqcp.methods._base import Calibration, OneShot, that_count
+from fedwqcp.methods._base import Calibration, OneShot, counted
 from fedwqcp.methods._byzantine import (
     RobustSharedThreshold,
     capped,
@@ -92,7 +92,7 @@ class TrimmedMeanCP(OneShot[LocalQuantile]):
 
     def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> RobustSharedThreshold:
         del alpha  # already inside every local threshold
-        some = that_count(summaries, self.overflow)
+        some = counted(summaries, self.overflow)
         M, others = len(some), max(0, len(some) - 1)
         check_withstands(self.byzantine, others // 2, M, len(summaries))
         out = others // 3 if self.byzantine is None else self.byzantine

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import inf
 
 from fedwqcp._validation import check_least
-from fedwqcp.methods._base import Calibration, OneShot, that_count
+from fedwqcp.methods._base import Calibration, OneShot, counted
 from fedwqcp.methods._byzantine import (
     RobustSharedThreshold,
     capped,
@@ -99,7 +99,7 @@ class WeightedMedianCP(OneShot[LocalQuantile]):
 
     def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> RobustSharedThreshold:
         del alpha  # already inside every local threshold
-        some = that_count(summaries, self.overflow)
+        some = counted(summaries, self.overflow)
         weights = capped([s.n for s in some], self.cap)
         withstands = fewer_than_half(weights)
         check_withstands(self.byzantine, withstands, len(some), len(summaries))

@@ -89,7 +89,7 @@ def plain(thing: object) -> object:
         return {key: plain(part) for key, part in thing.items()}
     if dataclasses.is_dataclass(thing):
         cls: Any = type(thing)
-        fields = {name: plain(getattr(thing, name)) for name in _names(cls)}
+        fields = {name: plain(getattr(thing, name)) for name in _hints(cls)}
         for name in _optional(cls):
             if not fields[name]:
                 del fields[name]
@@ -228,12 +228,6 @@ def _struct(cls: Any, kinds: Kinds) -> Any:
         tag_field=tag and "kind",
         tag=tag,
     )
-
-
-@lru_cache(maxsize=256)
-def _names(cls: Any) -> tuple[str, ...]:
-    """Return the names of a dataclass's fields."""
-    return tuple(f.name for f in dataclasses.fields(cls))
 
 
 @lru_cache(maxsize=256)

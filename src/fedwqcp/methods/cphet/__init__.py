@@ -36,7 +36,7 @@ from fedwqcp.methods._pinball import (
 )
 from fedwqcp.methods._search import ROUNDING, SumClaims, Sums, most_steps, sums_at
 from fedwqcp.methods.cphet.densities import (
-    FEWEST,
+    MIN_POINTS,
     FittedDensity,
     check_target,
     density_of,
@@ -198,7 +198,7 @@ class CPhet(Method[Summary]):
         sizes = [cal.n] if cal.labels is None else np.bincount(cal.labels).tolist()
         # mean and covariance of a class are of its points, as one of its scores would be; a class
         # of one point has none of its own, but they follow from those of all points
-        some = cal.n >= FEWEST
+        some = cal.n >= MIN_POINTS
         densities = [Disclosure(n, int(n > 0 and some), part) for part, n in enumerate(sizes)]
         if self.scope == "local":
             return tuple(densities)
@@ -254,8 +254,8 @@ class CPhet(Method[Summary]):
             check_step(step, question.q, terms.alpha, steps=K, step_size=eta, noise=0.0)
             return earlier
         fitted = expect(answer, FittedDensity)
-        if fitted.n < FEWEST and fitted.density:
-            raise InputError(f"must be empty with fewer than {FEWEST} points", field="density")
+        if fitted.n < MIN_POINTS and fitted.density:
+            raise InputError(f"must be empty with fewer than {MIN_POINTS} points", field="density")
         return fitted.n, None
 
     def exchange(self, alpha: float) -> Exchange[Summary, Outcome]:

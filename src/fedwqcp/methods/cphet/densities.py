@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from fedwqcp._validation import Bools, Floats, Labels, as_floats, as_labels
 from fedwqcp.errors import InputError, UnfitAnswerError
-from fedwqcp.methods._base import usual
+from fedwqcp.methods._base import most_common
 from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level
 from fedwqcp.wire.messages import Payload, Summary, Target, check_size, check_sizes
 
@@ -28,7 +28,7 @@ LARGEST = 1e100
 RIDGE = 1e-3
 """Share of the mean variance that is added to the diagonal of a covariance."""
 
-FEWEST = 2
+MIN_POINTS = 2
 """A component has at least this many points; the mean of one would be that person's features."""
 
 _BLOCK = 2**16
@@ -117,7 +117,7 @@ def fit_mixture(features: Floats, labels: Labels | None = None) -> GaussianMixtu
             f"features must have 1 to {MAX_DIMENSIONS} dimensions, got {d}: "
             f"reduce features to at most {MAX_DIMENSIONS} dimensions, for example by PCA"
         )
-    if n < FEWEST:
+    if n < MIN_POINTS:
         return None
     groups = (
         np.zeros(n, dtype=np.int64) if labels is None else np.unique(labels, return_inverse=True)[1]
@@ -126,8 +126,8 @@ def fit_mixture(features: Floats, labels: Labels | None = None) -> GaussianMixtu
     if np.abs(features).max() > 1e100:  # squares and their sums stay finite
         raise InputError("features must lie between -1e100 and 1e100: scale them")
     common = np.mean(np.var(features, axis=0)) or 1.0  # stands in where a label's points coincide
-    parts = [_component(features, groups == g, common) for g in np.flatnonzero(sizes >= FEWEST)]
-    if rest := int(sizes[sizes < FEWEST].sum()):
+    parts = [_component(features, groups == g, common) for g in np.flatnonzero(sizes >= MIN_POINTS)]
+    if rest := int(sizes[sizes < MIN_POINTS].sum()):
         _, mean, covariance = _component(features, np.ones(n, dtype=np.bool_), common)
         parts.append((rest / n, mean, covariance))
     weights, means, covariances = zip(*parts, strict=True)
@@ -180,7 +180,7 @@ def density_of(features: npt.ArrayLike, labels: npt.ArrayLike | None = None) -> 
     y = None if labels is None else as_labels(labels, len(x), None)
     mixture = fit_mixture(x, y)
     if mixture is None:
-        raise InputError(f"features must have at least {FEWEST} rows, got {len(x)}")
+        raise InputError(f"features must have at least {MIN_POINTS} rows, got {len(x)}")
     return mixture.numbers()
 
 
@@ -309,7 +309,7 @@ class FeatureDensities(Payload):
 def gather_densities(answers: Sequence[FittedDensity]) -> FeatureDensities:
     """Return the densities of all agents, whose features must have the dimension that most have."""
     dimensions = [int(answer.density[1]) for answer in answers if answer.density]
-    d = usual(dimensions) if dimensions else 0
+    d = most_common(dimensions) if dimensions else 0
     for position, answer in enumerate(answers):
         if answer.density and int(answer.density[1]) != d:
             raise UnfitAnswerError(position, f"features must have {d} dimensions, as most have")

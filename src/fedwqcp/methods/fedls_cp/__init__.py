@@ -20,9 +20,9 @@ from fedwqcp.methods._base import (
     Terms,
     check_label_target,
     expect,
+    most_common,
     of_kind,
     one_score,
-    usual,
 )
 from fedwqcp.methods.fedls_cp.class_sketches import (
     MOST_POINTS,
@@ -307,8 +307,8 @@ class FedLSCP(OneShot[ClassSketches]):
         return np.searchsorted(self.strata, first, side="right"), len(self.strata) + 1
 
     def _cells(self, summaries: Sequence[ClassSketches], alpha: float) -> list[tuple[Cell, ...]]:
-        """Read the summaries, which must speak of the same classes and ranks."""
-        C = usual(len(summary.counts) for summary in summaries)
+        """Read the summaries, which must be of the same classes and ranks."""
+        C = most_common(len(summary.counts) for summary in summaries)
         found = []
         for position, summary in enumerate(summaries):
             cells = read_cells(summary, alpha, self._limits)
