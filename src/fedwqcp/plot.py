@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any
 
@@ -182,8 +182,8 @@ def _axes(ax: Any) -> Any:
 
 def _check_one_level(found: object) -> None:
     """Refuse what `Release.measure` gives of several alphas: the plot has one line to reach."""
-    parts = found.values() if isinstance(found, Mapping) else found
-    for part in (found, *(parts if isinstance(parts, Iterable) else ())):
+    parts = list(found.values()) if isinstance(found, Mapping) else found
+    for part in (found, *(parts if isinstance(parts, Sequence) else ())):
         if isinstance(part, Mapping) and any(isinstance(key, float) for key in part):
             raise InputError(
                 f"found must be of one alpha, got a dict of several ({', '.join(map(str, part))}): "
