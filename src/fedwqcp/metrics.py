@@ -6,15 +6,17 @@ conformal coverage strays by chance alone. A `histogram` of scores has no bin wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import inf, log
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fedwqcp._validation import (
+    Bools,
     Floats,
     as_class_labels,
     as_floats,
@@ -416,9 +418,8 @@ def by_class(sets: LabelSets, labels: npt.ArrayLike, level: float = 0.95) -> tup
     _check_some(sets)
     n, n_classes = sets.mask.shape
     y = as_labels(as_class_labels(labels, sets.classes), n, n_classes)
-    covered = sets.cover(y)
-    each = (covered[y == label] for label in range(n_classes))
-    return tuple(Rate(n=len(own), hits=int(own.sum()), level=level) for own in each)
+    counts = _counts(y, sets.cover(y), n_classes)
+    return tuple(Rate(n=n, hits=hits, level=level) for n, hits in counts)
 
 
 def by_size(
@@ -457,20 +458,25 @@ def by_size(
     if cuts is None:
         if isinstance(sets, Intervals):
             raise InputError("cuts must be given for intervals, for example [0.5, 1, 2]")
-        edges = [(float(size), float(size)) for size in np.unique(sizes)]
-        place = np.unique(sizes, return_inverse=True)[1]
+        found, place = np.unique(sizes, return_inverse=True)
+        edges = [(float(size), float(size)) for size in found]
     else:
         inner = as_floats(cuts, "cuts", (None,))
         if not len(inner) or not (np.diff(inner, prepend=0.0) > 0).all():
             raise InputError("cuts must be positive and increase, for example [0.5, 1, 2]")
-        ends = [0.0, *inner.tolist(), np.inf]
-        edges = list(pairwise(ends))
+        edges = list(pairwise([0.0, *inner.tolist(), np.inf]))
         place = np.searchsorted(inner, sizes, side="right")
-    each = (covered[place == i] for i in range(len(edges)))
+    counts = _counts(place, covered, len(edges))
     return tuple(
-        Stratum(n=len(own), hits=int(own.sum()), level=level, smallest=smallest, largest=largest)
-        for own, (smallest, largest) in zip(each, edges, strict=True)
+        Stratum(n=n, hits=hits, level=level, smallest=smallest, largest=largest)
+        for (n, hits), (smallest, largest) in zip(counts, edges, strict=True)
     )
+
+
+def _counts(place: npt.NDArray[Any], covered: Bools, places: int) -> Iterator[tuple[int, int]]:
+    """Return how many rows each place has, and how many of them are covered."""
+    n, hits = (np.bincount(own, minlength=places).tolist() for own in (place, place[covered]))
+    return zip(n, hits, strict=True)
 
 
 def _check_some(sets: LabelSets | Intervals) -> None:
