@@ -29,12 +29,15 @@ from fedwqcp.report.html.sections import (
     coverage_comparison,
     coverage_verdict,
     messages_section,
-    method_order,
 )
 from fedwqcp.theory import Finding, diagnose
 from fedwqcp.wire.messages import LocalQuantile
 from fedwqcp_lab.comparison import INTERVAL, half_width
 from fedwqcp_lab.results import AgentPartition, Journal, Result, read_results
+
+FIRST = ("fedwq-cp", "split-cp")
+"""Methods that stand before the others."""
+
 
 STANDS_IN = {
     "reconstruction": "A reconstruction of the published data, made from its source.",
@@ -101,7 +104,7 @@ def _chosen(
 def _view(results: Sequence[Result], partitions: Sequence[AgentPartition]) -> View:
     """Return all about one dataset under one preset."""
     first, nominal = results[0], 1 - results[0].alpha
-    methods = method_order({r.method for r in results})
+    methods = sorted({r.method for r in results}, key=lambda name: (name not in FIRST, name))
     agents = sorted({r.agent for r in results}, key=lambda name: int(name[1:]))
     by: dict[tuple[str, str], list[Result]] = {}
     for r in results:

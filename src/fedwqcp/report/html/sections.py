@@ -50,10 +50,6 @@ class AgentCoverage:
     infinite: bool = False
 
 
-FIRST = ("fedwq-cp", "split-cp")
-"""Methods that stand before the others."""
-
-
 _TONES: dict[str, tuple[Tone, str]] = {
     "unsafe": ("bad", "unsafe"),
     "caution": ("caution", "caution"),
@@ -66,11 +62,6 @@ _VERDICTS = {
     "unsafe": "Averaging is unsafe.",
     "cannot tell": "These numbers do not show whether averaging is safe.",
 }
-
-
-def method_order(names: set[str]) -> list[str]:
-    """Return methods in the order of the page."""
-    return sorted(names, key=lambda name: (name not in FIRST, name))
 
 
 def coverage_verdict(method: str, found: Sequence[AgentCoverage], nominal: float) -> ViewVerdict:
