@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache, wraps
-from math import isnan
+from math import inf, isnan
 from numbers import Integral, Real
 from sys import float_info
 from types import NoneType, UnionType
@@ -54,7 +54,8 @@ def check_arguments(function: Callable[..., Any], given: Mapping[str, object]) -
 class CheckedSettings:
     """A dataclass whose fields are Python's own values of the types that it declares.
 
-    Both are seen to before a ``__post_init__`` of the dataclass itself, which checks ranges.
+    Values are converted and checked before the dataclass's own ``__post_init__``, which is left
+    with ranges.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -79,9 +80,14 @@ class CheckedSettings:
 
 
 def check_least(value: int | None, least: int, what: str) -> None:
-    """Refuse an integer setting that is too small; None is none."""
+    """Refuse an integer setting that is too small; None, where it is left out, passes."""
     if value is not None and value < least:
         raise InputError(f"{what} must be an integer of at least {least}, got {value!r}")
+
+
+def is_range(ends: Sequence[float]) -> bool:
+    """Tell whether these are two finite numbers, the lower one first."""
+    return len(ends) == 2 and -inf < ends[0] < ends[1] < inf
 
 
 def plain(value: Any) -> Any:

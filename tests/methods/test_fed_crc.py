@@ -150,7 +150,7 @@ def test_other_bounds_and_infinite_scores():
         ({"points": 10**12}, "points: must"),
         ({"bounds": (0.0,)}, "two finite numbers"),
         ({"bounds": (0.0, inf)}, "two finite numbers"),
-        ({"bounds": (1.0, 0.0)}, "lowest before highest"),
+        ({"bounds": (1.0, 0.0)}, "two finite numbers, the smaller first"),
     ],
 )
 def test_wrong_settings_are_refused(settings, says):

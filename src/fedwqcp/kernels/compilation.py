@@ -232,14 +232,14 @@ def _compile(kind: str, first: Callable[[], object]) -> None:
         if kind in _ready:
             return
         known = _loop_times().get(kind)
-        at_hand = known is not None and known.stamp == _stamp()
-        if not at_hand:
+        cached = known is not None and known.stamp == _stamp()
+        if not cached:
             _log.info("compiling %r, about %.0f s once; kept for later", kind, cost(kind))
         start = thread_time()
         with _no_collection():
             first()
         took = thread_time() - start
-        if known is not None and at_hand and took < known.compile / 2:
+        if known is not None and cached and took < known.compile / 2:
             kept = LoopTimes(_stamp(), known.compile, took)
         else:
             kept = LoopTimes(_stamp(), took)

@@ -310,13 +310,18 @@ class LabelShift:
     """
 
     def __init__(self, weights: Floats, counts: Floats, used: Floats) -> None:
-        N = counts.sum()
         self.weights = weights
-        self.parts = counts.sum(axis=1) / N if N else np.full(len(counts), 1 / len(counts))
+        self.parts = agent_parts(counts)
         self.totals = weights + (weights @ used.sum(axis=0))[:, None]
         mass = self.parts[:, None, None] * weights + (used @ weights.T)[:, :, None]
         shares = np.divide(mass, self.totals, out=np.zeros_like(mass), where=self.totals > 0)
         self.shares = shares.reshape(len(counts), -1)
+
+
+def agent_parts(counts: Floats) -> Floats:
+    """Return N_i / N, the same for all agents without points; counts have shape (M, C)."""
+    n, N = counts.sum(axis=1), counts.sum()
+    return np.asarray(n / N if N else np.full(len(n), 1 / len(n)))
 
 
 def draw_sizes(counts: Floats, seed: int) -> tuple[int, ...]:
@@ -325,9 +330,7 @@ def draw_sizes(counts: Floats, seed: int) -> tuple[int, ...]:
     Shapes: counts (M, C).
     """
     n = counts.sum(axis=1)
-    N = n.sum()
-    parts = n / N if N else np.full(len(n), 1 / len(n))
-    drawn = np.random.default_rng(seed).multinomial(int(N) // 2, parts)
+    drawn = np.random.default_rng(seed).multinomial(int(n.sum()) // 2, agent_parts(counts))
     return tuple(int(size) for size in np.minimum(n, drawn))
 
 
@@ -509,15 +512,8 @@ class DPFedCP(Method[Summary]):
             counts, claims = earlier
             return counts, claims.extended(question.probes, expect(answer, Sums))
         if isinstance(question, DescendFrom):
-            step = expect(answer, Step)
-            check_step(
-                step,
-                question.q,
-                terms.alpha,
-                steps=self.local_steps,
-                step_size=self.step_size,
-                noise=self.noise,
-            )
+            step, K, eta = expect(answer, Step), self.local_steps, self.step_size
+            check_step(step, question.q, terms.alpha, steps=K, step_size=eta, noise=self.noise)
             return earlier
         noisy = bool(self.count_noise)
         sent = expect(answer, NoisyCounts) if noisy else expect(answer, LabelCounts)

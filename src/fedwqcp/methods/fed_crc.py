@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import inf, isfinite
+from math import inf
 from typing import Literal, TypeAlias
 
 import numpy as np
 
-from fedwqcp._validation import Floats, check_least
+from fedwqcp._validation import Floats, check_least, is_range
 from fedwqcp.errors import InputError
 from fedwqcp.methods._base import Calibration, Disclosure, OneShot, stacked, summed
 from fedwqcp.methods._sketches import sketch_size
@@ -153,10 +153,10 @@ class FedCRC(OneShot[LossCurve]):
             raise InputError(f"n0 must be a finite number of at least 0, got {self.n0!r}")
         POINTS.whole(self.points, "points")
         check_least(self.min_gap, 1, "min_gap")
-        if len(self.bounds) != 2 or not all(map(isfinite, self.bounds)):
-            raise InputError(f"bounds must be two finite numbers, got {self.bounds}")
-        if not self.bounds[0] < self.bounds[1]:
-            raise InputError(f"bounds must be a range, lowest before highest, got {self.bounds}")
+        if not is_range(self.bounds):
+            raise InputError(
+                f"bounds must be two finite numbers, the smaller first, got {self.bounds}"
+            )
 
     @property
     def guarantee(self) -> Guarantee:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from numpy.random import Generator as Random
 
+from fedwqcp._validation import is_range
 from fedwqcp.errors import InputError, OutOfRangeError
 from fedwqcp.methods._base import (
     Calibration,
@@ -173,11 +174,10 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
         BINS.whole(self.bins, "bins")
         if not 0 < self.gamma < 1:
             raise InputError(f"gamma must be strictly between 0 and 1, got {self.gamma!r}")
-        bounds = self.bounds
-        if bounds is not None and not (len(bounds) == 2 and -inf < bounds[0] < bounds[1] < inf):
+        if self.bounds is not None and not is_range(self.bounds):
             raise InputError(
                 "bounds must be two finite numbers, the smaller first, chosen without looking at "
-                f"the data, got {bounds!r}"
+                f"the data, got {self.bounds!r}"
             )
         self._rule()
 

@@ -14,7 +14,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from fedwqcp._validation import as_alpha, as_classes, check_printable, shown
+from fedwqcp._validation import as_alpha, as_classes, check_printable, is_range, shown
 from fedwqcp.errors import InputError
 from fedwqcp.registry import Setting
 from fedwqcp.wire.limits import (
@@ -478,9 +478,7 @@ class Round:
             )
         if self.max_n < 1:
             raise InputError(f"must be at least 1, got {self.max_n}", field="max_n")
-        if self.secure is not None and not (
-            len(self.secure) == 2 and -inf < self.secure[0] < self.secure[1] < inf
-        ):
+        if self.secure is not None and not is_range(self.secure):
             raise InputError("must be two finite numbers, the lower one first", field="secure")
         _check_classes(self)
         _check_groups(self)
