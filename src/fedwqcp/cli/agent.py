@@ -28,27 +28,12 @@ from fedwqcp.cli.output import (
 )
 from fedwqcp.errors import InputError
 from fedwqcp.federation import outputs as model_outputs
+from fedwqcp.federation import predict as prediction
 from fedwqcp.federation.advice import promised_to_new_site
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.disclosure import USUAL_LIMIT, DisclosureLimit
-from fedwqcp.federation.outputs import (
-    Outputs,
-    Temperature,
-    calibrated,
-    held_out,
-    load_outputs,
-    probabilities,
-)
+from fedwqcp.federation.outputs import Outputs, Temperature
 from fedwqcp.federation.plan import Plan, part_of
-from fedwqcp.federation.predict import (
-    calibration_of,
-    calibration_rows,
-    check_terms,
-    one_based_note,
-    unanswered_note,
-)
-from fedwqcp.federation.predict import predict as predict_sets
-from fedwqcp.federation.predict import thresholds as agents_thresholds
 from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.record import load
 from fedwqcp.federation.release import Release
@@ -134,9 +119,9 @@ def calibrate(
     terms = folder.read_round(round)
     name = _name(agent, terms)
     kept = temperature_file or folder.default_name(terms, name, end=".temperature")
-    read = load_outputs(outputs, labels, terms.classes)
+    read = model_outputs.load_outputs(outputs, labels, terms.classes)
     used, own = model_outputs.for_calibration(terms, name, read, temperature_share, kept)
-    cal = calibration_of(terms, used)
+    cal = prediction.calibration_of(terms, used)
     budget = _budget(privacy_budget, privacy_folder, outputs)
     side = Agent(
         name,
@@ -210,7 +195,7 @@ def predict(
     """Turn model outputs into prediction sets; with labels, also print their coverage."""
     terms = load(release)
     if round is not None:
-        check_terms(terms, folder.read_round(round))
+        prediction.check_terms(terms, folder.read_round(round))
     named_by = context.get_parameter_source("agent")
     if new_site and agent is not None and named_by is not None:
         if named_by.name == "COMMANDLINE":
@@ -222,15 +207,17 @@ def predict(
             )
     who = None if new_site else _name(agent, terms.round, newcomer=True)
     name = who or "new-site"
-    new = load_outputs(outputs, labels, terms.round.classes)
+    new = model_outputs.load_outputs(outputs, labels, terms.round.classes)
     kept = temperature_file or folder.default_name(terms.round, name, end=".temperature")
     own = model_outputs.for_prediction(terms.round, name, new, kept)
     again = _read_again(terms.round, calibration, calibration_labels, own)
-    cal = None if again is None else calibration_of(terms.round, again)
-    ready = new if own is None else probabilities(new, own)
-    sets = predict_sets(terms, who, ready, alpha=alpha, calibration=cal, allow_empty=allow_empty)
+    cal = None if again is None else prediction.calibration_of(terms.round, again)
+    ready = new if own is None else model_outputs.probabilities(new, own)
+    sets = prediction.predict(
+        terms, who, ready, alpha=alpha, calibration=cal, allow_empty=allow_empty
+    )
     found = rates_of(name, terms.round, sets, new)
-    rows, note = calibration_rows(terms.round, ready, again) if found else (0, "")
+    rows, note = prediction.calibration_rows(terms.round, ready, again) if found else (0, "")
     out = out or folder.default_name(terms.round, "sets", agent=name, end=".csv")
     keep_apart(out, release, outputs, calibration, calibration_labels, round, labels, kept)
     write_atomic(out, _table(sets, new).encode())
@@ -240,13 +227,13 @@ def predict(
     output.say(f"{len(sets)} sets in {out}{said}")
     group = new.groups if terms.round.by == "group" else None
     features = None if ready.features is None else np.asarray(ready.features, dtype=np.float64)
-    threshold = agents_thresholds(terms, who, alpha, cal, features, group=group)
+    threshold = prediction.thresholds(terms, who, alpha, cal, features, group=group)
     notes = [
         *_servers_record(release, terms),
         *(_unnamed(terms.round, new) if terms.round.classes else ()),
         *_without_ids(terms.round, new),
         *_excludes_nothing(terms.round, sets, np.asarray(threshold)),
-        *([f"note: {said}"] if who and (said := unanswered_note(terms, who)) else ()),
+        *([f"note: {said}"] if who and (said := prediction.unanswered_note(terms, who)) else ()),
     ]
     for line in notes:
         output.say(line, style="yellow")
@@ -269,17 +256,17 @@ def _read_again(
         if labels is not None:
             raise InputError("--calibration-labels needs --calibration, the outputs they belong to")
         return None
-    outputs = load_outputs(path, labels, round.classes)
+    outputs = model_outputs.load_outputs(path, labels, round.classes)
     if outputs.logits != (own is not None):
         raise InputError("--calibration and --outputs must both hold logits, or neither")
     if own is None:
         return outputs
-    if int(held_out(round, outputs, own.share).sum()) != own.fitted_on:
+    if int(model_outputs.held_out(round, outputs, own.share).sum()) != own.fitted_on:
         raise InputError(
             f"--calibration must be the file that this agent calibrated with: its temperature was "
             f"fitted on {own.fitted_on} rows, and this file holds out another number"
         )
-    return calibrated(round, outputs, own)
+    return model_outputs.calibrated(round, outputs, own)
 
 
 def _beginning(answer: str, path: Path) -> str:
@@ -336,7 +323,7 @@ def _excludes_nothing(
 
 def _one_based(round: Round, outputs: Outputs) -> Iterator[str]:
     """Say that labels may be counted from 1; where classes are named, labels may be names."""
-    if not round.classes and (note := one_based_note(Plan.of(round).score, [outputs])):
+    if not round.classes and (note := prediction.one_based_note(Plan.of(round).score, [outputs])):
         yield f"note: {note}"
 
 

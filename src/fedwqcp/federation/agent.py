@@ -87,7 +87,7 @@ class Agent:
         """Answer one question of the server.
 
         A step is answered once: asked again, it gets the same bytes, since a second answer with
-        fresh noise, or to another question, would tell more.
+        fresh noise, or to another question, would reveal more.
         """
         asked = self._asked(ask)
         if asked.step not in self._answered:

@@ -1,4 +1,4 @@
-"""How much of its own data an agent tells in one round: the limit that a site sets for itself."""
+"""How much of its own data an agent reveals in one round: the limit that a site sets for itself."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fedwqcp.methods import Calibration
 
 @dataclass(frozen=True)
 class DisclosureLimit(CheckedSettings):
-    """How much of its own data an agent tells in one round, whatever the round asks for.
+    """How much of its own data an agent reveals in one round, whatever the round asks for.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class DisclosureLimit(CheckedSettings):
         return max(1, int(Fraction(str(self.share)) * size))
 
     def check(self, plan: Plan, cal: Calibration, steps: int) -> None:
-        """Refuse a round whose answers would tell more than the limit."""
+        """Refuse a round whose answers would reveal more than the limit."""
         name = plan.round.method.name
         for group in range(len(plan.round.group_names)) or (None,):
             self._check_cells(name, plan.method.cells(part_of(plan.round, cal, group)))
@@ -110,7 +110,7 @@ def _too_much(what: str) -> InputError:
 def _disclosed(
     plan: Plan, cal: Calibration, steps: int
 ) -> dict[tuple[int | None, int | None], tuple[int, int]]:
-    """Return, for each group and class, its size and how many of its scores all levels tell."""
+    """Return, for each group and class, its size and how many of its scores all levels reveal."""
     sizes: dict[tuple[int, int | None, int | None], int] = {}
     once, added = dict[Any, int](), dict[Any, int]()
     for task in plan.tasks:

@@ -406,7 +406,7 @@ def row_uniforms(key: str, outputs: Outputs) -> Floats:
 def _repeated(ids: npt.NDArray[np.str_], values: npt.NDArray[Any]) -> int:
     """Count the rows whose id stands for another row; equal rows may share one of their content.
 
-    Rows of one id share a uniform: with one id for all rows, coverage would hang on one number.
+    Rows of one id share a uniform: with one id for all rows, coverage would depend on one number.
     """
     if len(set(ids.tolist())) == len(ids):
         return 0

@@ -637,7 +637,7 @@ class Release(ReleaseRecord):
             )
 
     def _shown(self, agent: str, alpha: float) -> str:
-        """Return an agent's threshold in a few letters: a range, where it has several."""
+        """Return an agent's threshold as text: a range, where it has several."""
         try:
             found = (
                 self.threshold(agent, alpha)

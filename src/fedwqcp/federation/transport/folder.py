@@ -120,7 +120,7 @@ def write_answer(agent: Agent, path: Path, ask: Path | None = None) -> bool:
     """Write an agent's answer, ready to be read before it is sent.
 
     An answer that is there already is never replaced: one that differs may come from other data,
-    and a second one with fresh noise would tell more.
+    and a second one with fresh noise would reveal more.
     """
     if agent.plan.round.secure is not None:
         raise InputError("the terms say that this round is secure: its answers go under masks")

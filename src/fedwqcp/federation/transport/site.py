@@ -134,7 +134,7 @@ class Site:
     def previous_answer(self, round: Round, terms: bytes, name: str) -> bytes | None:
         """Return what was answered before (``step-0``, ``step-1``, ..., ``ready``).
 
-        The same bytes leave again: a second answer with fresh noise would tell more.
+        The same bytes leave again: a second answer with fresh noise would reveal more.
         """
         folder = self._round_folder(round.id)
         if folder is None:

@@ -176,7 +176,7 @@ class SecAggGrid:
         self.stage = str(next(iter(asked.values()))[Key.STAGE])
         open_ = self._push(sent)
         sound: dict[int, Message] = {}
-        accused: dict[int, set[int]] = {}
+        disputes: list[tuple[int, int]] = []  # who accuses whom
 
         def _receive() -> Iterator[tuple[str, bool]]:
             """Take the replies that came."""
@@ -186,8 +186,8 @@ class SecAggGrid:
                     found = self._check(message, node, nonce, asked[node])
                     if isinstance(found, Message):
                         sound[node] = found
-                    for other in found if isinstance(found, list) else ():
-                        accused.setdefault(other, set()).add(node)
+                    elif found is not None:
+                        disputes.extend((node, other) for other in found)
                     yield str(node), isinstance(found, Message)
 
         expected = {str(node) for node, _ in open_.values()}
@@ -195,8 +195,8 @@ class SecAggGrid:
         if self.stage == Stage.SETUP:
             self._refuse_shared_keys(sound)
         self.answered = set(sound)
-        if accused:
-            self._judge(accused, len(sent))
+        if disputes:
+            self._judge(disputes, len(sent))
         if len(sound) < len(sent) and self.stage in _EARLY:
             raise LostSitesError
         if len(sound) < self.quorum and self.stage == Stage.COLLECT_MASKED_VECTORS:
@@ -260,26 +260,24 @@ class SecAggGrid:
                 self.reasons[node] = "malformed: public keys must be of one site alone"
                 del sound[node]
 
-    def _judge(self, accused: Mapping[int, set[int]], count: int) -> None:
+    def _judge(self, disputes: Sequence[tuple[int, int]], count: int) -> None:
         """Leave out a node in dispute with most others; a lesser dispute ends the round.
 
         Of two sites in dispute one is at fault, and only they know which. If more than half of the
         sites follow the protocol, one in dispute with more than half of them does not.
         """
         against: dict[int, set[int]] = {}
-        for node, accusers in accused.items():
-            for accuser in accusers:
-                against.setdefault(node, set()).add(accuser)
-                against.setdefault(accuser, set()).add(node)
+        for accuser, node in disputes:
+            against.setdefault(node, set()).add(accuser)
+            against.setdefault(accuser, set()).add(node)
         guilty = {node for node, others in against.items() if 2 * len(others) > count}
-        for node, accusers in accused.items():
-            for accuser in accusers:
-                if not guilty & {node, accuser}:
-                    raise RoundError(
-                        f"masks: {self.names[accuser]} says that it cannot open the key shares of "
-                        f"{self.names[node]}; one of the two is at fault, and nobody else can tell "
-                        "which"
-                    )
+        for accuser, node in disputes:
+            if not guilty & {node, accuser}:
+                raise RoundError(
+                    f"masks: {self.names[accuser]} says that it cannot open the key shares of "
+                    f"{self.names[node]}; one of the two is at fault, and nobody else can tell "
+                    "which"
+                )
         for node in guilty:
             self.reasons[node] = "malformed: its key shares and those of most sites do not fit"
         self.answered = (self.answered | set(against)) - guilty
