@@ -165,6 +165,33 @@ def test_fewer_than_ten_rows_are_counted_but_not_shown(tmp_path):
     assert "0.667" not in words(tmp_path, watch.state)
 
 
+@pytest.mark.guarantee(
+    "docs/how-to/report.md", "those of a class do not follow from the agent's total either"
+)
+def test_few_rows_of_a_class_do_not_follow_from_the_total_of_the_agent(tmp_path):
+    watch = Watch(tmp_path, MonitorTerms(0.1, ("st-mary", "lakeside"), 4))
+    labels = [0] * 40 + [1] * 12 + [2] * 4
+    watch.update("st-mary", [1] * 39 + [0] + [1] * 11 + [0] + [1, 1, 0, 1], labels)
+    watch.update("lakeside", [1] * 23 + [0], [0] * 12 + [1] * 6 + [2] * 6)
+    rows = block(load_page(watch.state, ReportOptions()), "classes").rows
+    shown = {(row.cells[0], row.cells[1]): row.cells[3:5] for row in rows}
+    # of st-mary's 56 rows, class 2 has 4: class 1 is hidden too, or 56 - 40 - 12 would tell
+    assert shown == {
+        ("st-mary", "0"): ("40", "0.975"),
+        ("st-mary", "1"): ("?", "?"),
+        ("st-mary", "2"): ("under 10", "?"),
+        ("st-mary", "3"): ("0", "?"),
+        ("lakeside", "0"): ("12", "1.000"),
+        ("lakeside", "1"): ("under 10", "?"),
+        ("lakeside", "2"): ("under 10", "?"),
+        ("lakeside", "3"): ("0", "?"),
+    }
+    assert {row.cells[7] for row in rows if shown[row.cells[0], row.cells[1]][1] == "?"} == {
+        "? of 320"
+    }
+    assert "0.917" not in words(tmp_path, watch.state)  # eleven of twelve
+
+
 def test_classes_stand_beside_each_other_alarms_first(tmp_path):
     watch = Watch(tmp_path, MonitorTerms(0.1, ("st-mary",), 3, class_alpha=0.2))
     watch.update("st-mary", ([1] * 19 + [0]) * 20, ([0] * 10 + [1] * 9 + [2]) * 20)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -148,6 +149,21 @@ class MonitorFiles:
         return tuple(each for each in self.now if each.alarm is not None)
 
     @cached_property
+    def hidden(self) -> frozenset[StreamKey]:
+        """The classes whose counts are not shown.
+
+        Those with few rows; where they have fewer than ten together, also the next larger class
+        of the agent: what the others leave of its total would tell them.
+        """
+        rows: Counter[str] = Counter()
+        found = set()
+        for each in sorted(self.classes, key=lambda one: one.n):
+            if each.n < FEWEST or 0 < rows[each.agent] < FEWEST:
+                rows[each.agent] += each.n
+                found.add(_key(each))
+        return frozenset(found)
+
+    @cached_property
     def logged(self) -> dict[StreamKey, tuple[LogEntry, Standing]]:
         """Every alarm of the log, once, as it was first seen."""
         found: dict[StreamKey, tuple[LogEntry, Standing]] = {}
@@ -236,7 +252,7 @@ def _card(each: Standing, found: MonitorFiles, start: float) -> Card:
             ("drop began at about row", f"{each.before + 1:,}"),
         ]
     facts += [
-        ("evidence of a drop", _evidence(each)),
+        ("evidence of a drop", _evidence(each, found)),
         ("calibration", f"no. {each.calibration}"),
     ]
     if each.n < FEWEST or each.coverage is None or each.current is None:
@@ -304,8 +320,8 @@ def _marks(each: Standing, found: MonitorFiles) -> tuple[list[int], list[int]]:
 
 def _classes(found: MonitorFiles) -> Section:
     """Return how the watched classes stand, the worst first."""
-    ranked = sorted(found.classes, key=_rank)
-    rows = [TableRow(_line(each), each.agent) for each in ranked[:LINES]]
+    ranked = sorted(found.classes, key=lambda each: _rank(each, found))
+    rows = [TableRow(_line(each, found), each.agent) for each in ranked[:LINES]]
     left = len(ranked) - len(rows)
     more = f" {counted(left, 'line')} with less evidence of a drop are left out." if left else ""
     columns = (
@@ -323,27 +339,29 @@ def _classes(found: MonitorFiles) -> Section:
         "Classes",
         "Each class of each agent has a test of its own. One threshold for all promises coverage "
         "over all classes together; only a calibration by label promises it within each. Counts "
-        f"of fewer than ten rows are left out.{more}",
+        "of fewer than ten rows are left out, and those of another class where they would follow "
+        f"from the total.{more}",
         [Table("classes", "State of each class, most evidence of a drop first", columns, rows)],
     )
 
 
-def _rank(each: Standing) -> tuple[bool, bool, float]:
-    """Put alarms first, then most evidence; the place of a class with few rows says nothing."""
-    few = each.n < FEWEST
-    return each.alarm is None, few, 0.0 if few else each.bar - each.evidence
+def _rank(each: Standing, found: MonitorFiles) -> tuple[bool, bool, float]:
+    """Put alarms first, then most evidence; the place of a hidden class says nothing."""
+    hidden = _key(each) in found.hidden
+    return each.alarm is None, hidden, 0.0 if hidden else each.bar - each.evidence
 
 
-def _line(each: Standing) -> tuple[str, ...]:
+def _line(each: Standing, found: MonitorFiles) -> tuple[str, ...]:
     """Return the cells of one class."""
     standing = "ok" if each.alarm is None else f"ALARM at row {each.alarm:,}"
-    if each.n < FEWEST or each.coverage is None:
-        counts = ("under 10" if each.n else "0", "?", "?")
+    if _key(each) in found.hidden or each.coverage is None:
+        few = "under 10" if each.n else "0"
+        counts = (few if each.n < FEWEST else "?", "?", "?")
     else:
         sequence = f"{each.low:.3f} to {each.high:.3f}"
         counts = (f"{each.n:,}", f"{each.coverage:.3f}", sequence)
     kept = f"{each.floor:.3f}"
-    return (each.agent, str(each.label), standing, *counts, kept, _evidence(each))
+    return (each.agent, str(each.label), standing, *counts, kept, _evidence(each, found))
 
 
 def _next_steps(found: MonitorFiles, name: str) -> Section:
@@ -424,7 +442,8 @@ def _fallen(each: Standing, found: MonitorFiles) -> str:
     seen = f"alarm seen {_when(logged[0].time)}" if logged else f"alarm at row {each.alarm:,}"
     row = f"row {each.before + 1:,}{'' if each.label is None else f' of class {each.label}'}"
     since = f"since about {row} the sets of {each.agent}"
-    if each.n < FEWEST or each.since_n < FEWEST or each.coverage is None:
+    few = each.n < FEWEST or each.since_n < FEWEST or _key(each) in found.hidden
+    if few or each.coverage is None:
         return f"{since} have missed too often ({seen}), and {each.floor:.3f} is to be kept"
     return (
         f"{since} cover about {each.current:.3f} ({each.since_n:,} rows; {seen}) where at least "
@@ -433,12 +452,13 @@ def _fallen(each: Standing, found: MonitorFiles) -> str:
     )
 
 
-def _evidence(each: Standing) -> str:
+def _evidence(each: Standing, found: MonitorFiles) -> str:
     """Say how much evidence of a drop there is, and how much raises the alarm."""
     bar = f"{exp(each.bar):,.4g}"
     if each.alarm is not None:
         return f"{bar} reached"
-    return f"{exp(each.evidence):,.3g} of {bar}" if each.n >= FEWEST else f"? of {bar}"
+    few = each.n < FEWEST or _key(each) in found.hidden
+    return f"? of {bar}" if few else f"{exp(each.evidence):,.3g} of {bar}"
 
 
 def _steps(log: Sequence[LogEntry], now: Standing, agents: int) -> list[HistoryStep]:
