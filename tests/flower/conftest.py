@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import signal
 import sys
 from pathlib import Path
 
@@ -16,14 +15,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 if importlib.util.find_spec("flwr") is None:
     collect_ignore_glob = ["test_*.py"]
-
-
-@pytest.fixture(scope="session")
-def stops_when_terminated():
-    """Let a test run that is terminated from outside stop its processes too."""
-    before = signal.signal(signal.SIGTERM, lambda *_: pytest.exit("terminated", 143))
-    yield
-    signal.signal(signal.SIGTERM, before)
 
 
 @pytest.fixture(scope="session")

@@ -332,11 +332,11 @@ def own_thresholds(score: RankedScore, case: Labelled) -> Iterator[Array]:
     yield np.resize([0.4, np.inf, 0.9, -np.inf, 1.0, -0.1, 3.0], n)[:, None]
 
 
-def assert_own_thresholds(score: RankedScore, case: Labelled) -> None:
+def assert_own_thresholds(score: RankedScore, case: Labelled, some: slice = slice(None)) -> None:
     """Compare sets, coverage and sizes with those of every label's score."""
     u = case.u if score.randomized else None
     p, rows = np.ascontiguousarray(case.probs), np.arange(len(case.probs))
-    for q in own_thresholds(score, case):
+    for q in list(own_thresholds(score, case))[some]:
         mask = score._block(p, q, "leq", u)
         np.testing.assert_array_equal(score.invert(case.probs, q, u=u).mask, mask)
         covered, sizes = score.measure(case.probs, case.labels, q, u=u)
@@ -352,7 +352,9 @@ def test_thresholds_by_label_and_by_row(backend: str, score: RankedScore, n_clas
     for k, spread in enumerate(many_rows(n_classes, few if backend == "python" else 70)):
         probs = spread.astype(np.float32) if k % 2 else spread
         n = len(probs)
-        assert_own_thresholds(score, Labelled(probs, rng.integers(0, n_classes, n), rng.random(n)))
+        case = Labelled(probs, rng.integers(0, n_classes, n), rng.random(n))
+        some = slice(k % 3, None, 3) if backend == "python" else slice(None)  # each one twice
+        assert_own_thresholds(score, case, some)
 
 
 @always_compiled
@@ -368,8 +370,8 @@ def test_own_thresholds_of_any_rows(kind: str, n_classes: int) -> None:
 
 @pytest.mark.parametrize("n_classes", [10, 60])
 def test_one_row_with_its_own_threshold(backend: str, n_classes: int) -> None:
-    for probs in many_rows(n_classes, 1):
-        for score in RANKED:
+    for k, probs in enumerate(many_rows(n_classes, 1)):
+        for score in RANKED[k : k + 1] if backend == "python" else RANKED:
             assert_own_thresholds(score, Labelled(probs, np.array([4]), np.array([0.3])))
 
 
