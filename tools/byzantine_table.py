@@ -1,8 +1,9 @@
 """Write the tables of Byzantine agents: ``python tools/byzantine_table.py``.
 
-They stand in docs/explanation/byzantine.md and in SECURITY.md. The agents in them run none of this
-package: they read the server's JSON and write JSON. All scores are uniform on [0, 1], so the
-coverage of a threshold q is q itself and nothing is sampled to measure it.
+They stand in docs/explanation/byzantine.md and in SECURITY.md. The Byzantine agents in them run
+none of this package: they read the server's JSON, and write JSON of the kind that others send. All
+scores are uniform on [0, 1], so the coverage of a threshold q is q itself and nothing is sampled to
+measure it.
 """
 
 from __future__ import annotations
@@ -52,79 +53,83 @@ METHODS: dict[str, dict[str, Any]] = {
     "split-cp": {},
 }
 PRIVATE = {
-    "kind": "private-quantile",
-    "epsilon": 5.0,
+    "epsilon": METHODS["private-fedwq-cp"]["epsilon"],
     "size_epsilon": 0.0,
     "unit": "one calibration sample replaced; n is public",
 }
 CLASS_POINTS = (48, 5)
 """Settings `points` and `min_gap` of fedls-cp: how many scores of a class it has to send."""
-Raw = Callable[[int, dict[str, Any]], dict[str, Any]]
-"""From a step and a question to an answer, both as JSON reads them."""
+Raw = Callable[[str, int, dict[str, Any]], dict[str, Any]]
+"""From the kind of answer that other agents send, the step and the question to an answer."""
 
 
-def lowest(method: str, n: int) -> Raw:
+def lowest(n: int) -> Raw:
     """The lowest scores that are admitted: n points, every one of them 0."""
+    classes = [n // 2, n - n // 2]
 
-    def raw(step: int, question: dict[str, Any]) -> dict[str, Any]:
-        counts = [n if value >= 0 else 0 for value in question.get("values", ())]
-        classes = [n // 2, n - n // 2]
-        match method, step:
-            case "rob-fcp", 0:
-                return {"kind": "span", "low": 0.0, "high": 0.0, "n": n}
-            case "fcp" | "rob-fcp", _:
-                return {"kind": "counts", "n": n, "counts": counts}
-            case "dp-fedcp", 0:
-                return {"kind": "label-counts", "counts": classes}
-            case "dp-fedcp", _:
-                most, q = 20 * 1e-3 * ALPHA, question["q"]  # local_steps x step_size x gradient
-                return {"kind": "step", "shift": [-most] * len(q), "mean": [x - most for x in q]}
-            case "cphet", 0:
-                return {"kind": "fitted-density", "n": n, "density": []}
-            case "cphet", _:
-                return _towards_one(n, step, question)
-            case "fedls-cp", _:
+    def raw(kind: str, step: int, question: dict[str, Any]) -> dict[str, Any]:
+        del step  # the same at every one
+        match kind:
+            case "local-quantile":
+                fields: dict[str, Any] = {"threshold": 0.0, "n": n}
+            case "private-quantile":
+                fields = {"threshold": 0.0, "n": n, **PRIVATE}
+            case "span":
+                fields = {"low": 0.0, "high": 0.0, "n": n}
+            case "counts":
+                fields = {
+                    "n": n,
+                    "counts": [n if x >= 0 else 0 for x in question.get("values", ())],
+                }
+            case "loss-curve":
+                fields = {"losses": [0.0] * 1001, "n": n}
+            case "label-counts":
+                fields = {"counts": classes}
+            case "class-sketches":
                 ranks = (ranks_of(size, ALPHA, *CLASS_POINTS) for size in classes)
-                values = [[0.0] * len(found) for found in ranks]
-                return {"kind": "class-sketches", "counts": classes, "values": values}
-            case "fed-crc", _:
-                return {"kind": "loss-curve", "losses": [0.0] * 1001, "n": n}
-        quantile = {"kind": "local-quantile", "threshold": 0.0, "n": n}
-        return {**quantile, **PRIVATE} if method == "private-fedwq-cp" else quantile
+                fields = {"counts": classes, "values": [[0.0] * len(found) for found in ranks]}
+            case "step":
+                most, q = 20 * 1e-3 * ALPHA, question["q"]  # local_steps x step_size x gradient
+                fields = {"shift": [-most] * len(q), "mean": [x - most for x in q]}
+            case "fitted-density":
+                fields = {"n": n, "density": []}
+            case "weighed":
+                most_each, _ = _towards_one(n, question)
+                squares = [total * total / n for total in most_each]
+                fields = {"totals": most_each, "squares": squares, "quantiles": []}
+            case "sums":
+                most_each, none = _towards_one(n, question)
+                rows = (most_each if probe >= 0 else none for probe in question["probes"])
+                fields = {"values": [value for row in rows for value in row]}
+            case _:
+                raise SystemExit(f"write here what the lowest answer of kind {kind!r} is")
+        return {"kind": kind, **fields}
 
     return raw
 
 
-def _towards_one(n: int, step: int, question: dict[str, Any]) -> dict[str, Any]:
-    """All the weight that densities allow, n N / N_t, towards the first agent alone."""
+def _towards_one(n: int, question: dict[str, Any]) -> tuple[list[float], list[float]]:
+    """All the weight that densities allow, n N / N_t, towards the first agent alone; and none."""
     sizes, densities = question["densities"]["sizes"], question["densities"]["mixtures"]
     N = sum(size for size, density in zip(sizes, densities, strict=True) if density)
-    most, none = [n * N / sizes[0]] + [0.0] * (len(sizes) - 1), [0.0] * len(sizes)
-    if step == 1:
-        squares = [total * total / n for total in most]
-        return {"kind": "weighed", "totals": most, "squares": squares, "quantiles": []}
-    rows = (most if probe >= 0 else none for probe in question["probes"])
-    return {"kind": "sums", "values": [value for row in rows for value in row]}
+    return [n * N / sizes[0]] + [0.0] * (len(sizes) - 1), [0.0] * len(sizes)
 
 
-def breaking(method: str) -> Raw:
-    """What no sample gives: it claims little first, or more than it may."""
-    small, large = lowest(method, 2), lowest(method, 10**9)
+def breaking(steps: int) -> Raw:
+    """What no sample gives: in a round of several steps it claims little first, else too much."""
+    small, large = lowest(2), lowest(10**9)
 
-    def raw(step: int, question: dict[str, Any]) -> dict[str, Any]:
-        several = method in ("fcp", "rob-fcp", "cphet", "dp-fedcp")
-        if not several:
-            return large(step, question)
-        answer = (small if step == 0 or method == "dp-fedcp" else large)(step, question)
-        if answer["kind"] == "step":
-            answer["shift"] = [-1e9] * len(answer["shift"])
-        return answer
+    def raw(kind: str, step: int, question: dict[str, Any]) -> dict[str, Any]:
+        if kind == "step":
+            answer = small(kind, step, question)
+            return {**answer, "shift": [-1e9] * len(answer["shift"])}
+        return (small if steps > 1 and step == 0 else large)(kind, step, question)
 
     return raw
 
 
-def coverage(method: str, settings: dict[str, Any], byzantine: dict[str, Raw]) -> float:
-    """Hold a round and return the coverage of the worst honest agent."""
+def coverage(method: str, settings: dict[str, Any], byzantine: dict[str, Raw]) -> tuple[float, int]:
+    """Hold a round and return the coverage of the worst honest agent, and the number of steps."""
     rng = np.random.default_rng(SEED)
     cals = {
         name: Calibration(rng.uniform(size=N), np.arange(N) % 2, rng.normal(size=(N, 1)), 2)
@@ -144,10 +149,12 @@ def coverage(method: str, settings: dict[str, Any], byzantine: dict[str, Raw]) -
     agents = {
         name: Agent(name, round, cal, allow_samples=True, rng=rng) for name, cal in cals.items()
     }
+    kind = ""
     while not server.ended:
-        for name, ask in server.asks().items():
+        for name, ask in server.asks().items():  # the honest ones come first
             if name not in byzantine:
                 data = agents[name].answer(ask if server.step else None)
+                kind = json.loads(data)["answers"][0]["kind"]
             else:
                 question = json.loads(ask)["questions"][0] if server.step else {}
                 envelope = json.loads(encode(round))
@@ -160,7 +167,7 @@ def coverage(method: str, settings: dict[str, Any], byzantine: dict[str, Raw]) -
                         "method": method,
                         "score": "lac",
                         "alphas": [ALPHA],
-                        "answers": [byzantine[name](server.step, question)],
+                        "answers": [byzantine[name](kind, server.step, question)],
                         "version": envelope["version"],
                     }
                 ).encode()
@@ -172,21 +179,21 @@ def coverage(method: str, settings: dict[str, Any], byzantine: dict[str, Raw]) -
         if name not in byzantine:
             q = thresholds(release, name, calibration=cals[name])
             found.append(float(np.mean(np.clip(q, 0, 1))))  # the distribution function of a score
-    return min(found)
+    return min(found), release.rounds
 
 
 @cache
 def cells(method: str) -> tuple[float, ...]:
     """Return the coverage of the worst honest agent: alone, and under each attack."""
-    same, large, wrong = lowest(method, N), lowest(method, LARGE), breaking(method)
+    alone, steps = coverage(method, METHODS[method], {})
+    same, large, wrong = lowest(N), lowest(LARGE), breaking(steps)
     cases: tuple[dict[str, Raw], ...] = (
-        {},
         {"f": same},
         {"e": same, "f": same},
         {"f": large},
         {"f": wrong},
     )
-    return tuple(coverage(method, METHODS[method], case) for case in cases)
+    return alone, *(coverage(method, METHODS[method], case)[0] for case in cases)
 
 
 def table() -> str:
