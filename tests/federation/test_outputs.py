@@ -19,8 +19,8 @@ from fedwqcp.federation.outputs import (
     for_calibration,
     for_prediction,
     held_out,
-    load,
     load_outputs,
+    load_temperature,
 )
 from fedwqcp.federation.predict import calibration_of, predict
 from fedwqcp.wire.messages import Choice, Round
@@ -361,7 +361,7 @@ def test_what_is_held_out_is_not_calibrated_on(tmp_path):
     assert used.ids.tolist() == outputs.ids[~rows].tolist()
     np.testing.assert_array_equal(used.values, fw.softmax(outputs.values[~rows], own.temperature))
     assert calibration_of(LOGIT_ROUND, used).n == 400 - own.fitted_on
-    assert load(path, LOGIT_ROUND, "a") == own
+    assert load_temperature(path, LOGIT_ROUND, "a") == own
 
 
 def test_the_choice_follows_the_row_and_grows_with_the_share():
@@ -442,10 +442,10 @@ def test_a_damaged_file_is_refused(tmp_path, change):
     for_calibration(LOGIT_ROUND, "a", site(), 0.2, path)
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(RecordError, match=r"a\.temperature is damaged"):
-        load(path, LOGIT_ROUND, "a")
+        load_temperature(path, LOGIT_ROUND, "a")
     path.write_text("[1")
     with pytest.raises(RecordError, match=r"a\.temperature is damaged"):
-        load(path, LOGIT_ROUND, "a")
+        load_temperature(path, LOGIT_ROUND, "a")
 
 
 def test_a_private_round_takes_no_temperature(tmp_path):

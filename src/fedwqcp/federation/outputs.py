@@ -282,7 +282,7 @@ def for_calibration(
     if not isinstance(Plan.of(round).score, LabelScore):
         raise InputError(f"score {round.score.name!r} does not read logits of classes")
     if exists(path):
-        own = load(path, round, agent)
+        own = load_temperature(path, round, agent)
         if own.share:  # the id is all that the file knows of a round
             _check_not_private(round)
         rows = int(held_out(round, outputs, own.share).sum())
@@ -307,15 +307,16 @@ def for_prediction(round: Round, agent: str, outputs: Outputs, path: Path) -> Te
             "logits, is not there: name it with --temperature-file, or give probabilities"
         )
     if outputs.logits:
-        return load(path, round, agent)
-    if exists(path) and _parse(path).round == round.id and load(path, round, agent).share:
+        return load_temperature(path, round, agent)
+    kept = exists(path) and _parse(path).round == round.id
+    if kept and load_temperature(path, round, agent).share:
         raise InputError(
             f"this agent calibrated on logits at the temperature in {path}: predict from logits too"
         )
     return None
 
 
-def load(path: Path, round: Round, agent: str) -> Temperature:
+def load_temperature(path: Path, round: Round, agent: str) -> Temperature:
     """Read an agent's temperature, as `for_calibration` wrote it in this round."""
     own = _parse(path)
     if (own.round, own.agent) != (round.id, agent):

@@ -142,34 +142,11 @@ def thresholds(
     *,
     group: str | int | npt.ArrayLike | None = None,
 ) -> float | Floats:
-    """Return the threshold that an agent predicts with.
+    """Return the threshold that an agent predicts with; None is a site that took no part.
 
-    Parameters
-    ----------
-    release : ReleaseRecord
-        What the round ended with.
-    agent : str or None
-        Name of the agent; None for a site that took no part.
-    alpha : float, optional
-        Which level, where the round has several.
-    calibration : Calibration, optional
-        The agent's data, for methods that need them once more. Where they are left out, what
-        agents of this process found for themselves is used.
-    features : Floats, optional
-        Features of the test inputs, for thresholds that depend on the input.
-    group : str, int or array_like, optional
-        In a round by group, the name of one, or the group of each test input.
-
-    Returns
-    -------
-    float or Floats
-        Shape () shared, (C,) per label, (n, 1) per input, (2,) per column of the score.
-
-    Raises
-    ------
-    InputError
-        If the agent, level or group is not part of the round, data are missing, or the release
-        claims what its method does not give.
+    Its shape is () shared, (C,) per label, (n, 1) per input, (2,) per column of the score. Where
+    ``calibration`` is left out, what agents of this process found for themselves is used. ``group``
+    is the name of one, or the group of each test input.
     """
     plan = Plan.of(release.round)
     if calibration is None:
