@@ -209,37 +209,13 @@ INTERNAL = "internal"
 
 
 def internal(agent: str, error: BaseException) -> MalformedMessageError:
-    """Return the refusal of a message on which this package failed.
-
-    Parameters
-    ----------
-    agent : str
-        Who sent it.
-    error : BaseException
-        What was raised.
-
-    Returns
-    -------
-    MalformedMessageError
-        With the field ``internal``.
-    """
+    """Return the refusal of a message of an agent on which this package failed."""
     reason = f"{type(error).__name__} while the message was handled: please report this"
     return MalformedMessageError(agent, INTERNAL, reason)
 
 
 def traced(error: BaseException) -> str:
-    """Say what was raised and where; only our own errors are quoted, others may quote data.
-
-    Parameters
-    ----------
-    error : BaseException
-        What was raised.
-
-    Returns
-    -------
-    str
-        Its type, and the lines of code that led to it.
-    """
+    """Say what was raised and where; only our own errors are quoted, others may quote data."""
     said = str(error) if isinstance(error, FedwqcpError) else "(its text is left out)"
     frames = traceback.extract_tb(error.__traceback__)
     where = "".join(f"  {frame.filename}:{frame.lineno} {frame.name}\n" for frame in frames)
@@ -301,15 +277,7 @@ class OneBasedLabelsWarning(UserWarning):
 
 
 def warn(text: str, kind: type[Warning]) -> None:
-    """Warn the first caller outside this package.
-
-    Parameters
-    ----------
-    text : str
-        What is wrong, and what to do.
-    kind : type
-        Class of the warning.
-    """
+    """Warn the first caller outside this package."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "fedwqcp":
         level, frame = level + 1, frame.f_back

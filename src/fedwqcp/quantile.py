@@ -35,21 +35,6 @@ def exact_level(alpha: float | Fraction) -> Fraction:
     A decimal such as 0.1 has no exact binary form, so the level is read as the nearest fraction
     with a denominator of at most 10^9: 0.1, ``1 - 0.9`` and ``Fraction(1, 10)`` mean the same.
 
-    Parameters
-    ----------
-    alpha : float or Fraction
-        Miscoverage level, strictly between 0 and 1.
-
-    Returns
-    -------
-    Fraction
-        The level 1 - alpha.
-
-    Raises
-    ------
-    InputError
-        If alpha is not a number between 0 and 1.
-
     Examples
     --------
     >>> exact_level(1 - 0.9)
@@ -161,20 +146,7 @@ def threshold_rank(n: int, alpha: float, overflow: Overflow) -> int | None:
 
 
 def order_statistic(values: Floats, rank: int) -> float:
-    """Return the rank-th smallest value, counted from 1; +inf beyond the sample.
-
-    Parameters
-    ----------
-    values : Floats, shape (n,)
-        The sample.
-    rank : int
-        At least 1.
-
-    Returns
-    -------
-    float
-        One of the values, or +inf.
-    """
+    """Return the rank-th smallest value, counted from 1; +inf beyond the sample."""
     if rank > len(values):
         return np.inf
     return selection.order_statistic(values, rank)
@@ -233,18 +205,7 @@ def weighted_quantile(
 
 
 def check_overflow(overflow: str) -> None:
-    """Refuse an unknown overflow rule.
-
-    Parameters
-    ----------
-    overflow : str
-        The rule.
-
-    Raises
-    ------
-    InputError
-        If it is none of the three.
-    """
+    """Refuse an unknown overflow rule."""
     if not isinstance(overflow, str) or overflow not in OVERFLOWS:
         raise InputError(f"overflow must be one of {', '.join(OVERFLOWS)}, got {shown(overflow)}")
 
@@ -258,15 +219,7 @@ SAFE_ERROR, UNSAFE_ERROR = 0.05, 0.02
 def least_coverage(alpha: float) -> float:
     """Return 1 - alpha - alpha/2, the least coverage at which a shared threshold counts as safe.
 
-    Parameters
-    ----------
-    alpha : float
-        Miscoverage level; above one half, 1 - alpha takes the place of alpha in the last term.
-
-    Returns
-    -------
-    float
-        The coverage.
+    For alpha above one half, 1 - alpha takes the place of alpha in the last term.
     """
     level = exact_level(alpha)
     return float(level - min(level, 1 - level) / 2)
@@ -276,21 +229,8 @@ def least_coverage(alpha: float) -> float:
 def sufficient_count(n: int, coverage: float, error: float = SAFE_ERROR) -> int:
     """Return how many of n scores must lie at or below a threshold to show that it covers enough.
 
-    The smallest c with P(Binomial(n, coverage) >= c) <= error: a one-sided Clopper-Pearson test.
-
-    Parameters
-    ----------
-    n : int
-        Sample size.
-    coverage : float
-        What must be shown.
-    error : float, optional
-        Probability of showing what is not so.
-
-    Returns
-    -------
-    int
-        The count; n + 1 where no sample of this size shows it.
+    The smallest c with P(Binomial(n, coverage) >= c) <= error: a one-sided Clopper-Pearson test; n
+    + 1 where no sample of this size shows it.
 
     Examples
     --------
@@ -308,21 +248,8 @@ def sufficient_count(n: int, coverage: float, error: float = SAFE_ERROR) -> int:
 def insufficient_count(n: int, coverage: float, error: float) -> int:
     """Return how few of n scores at or below a threshold show that it covers too little.
 
-    The largest c with P(Binomial(n, coverage) <= c) <= error.
-
-    Parameters
-    ----------
-    n : int
-        Sample size.
-    coverage : float
-        What is shown to be missed.
-    error : float
-        Probability of showing what is not so.
-
-    Returns
-    -------
-    int
-        The count; -1 where no sample of this size shows it.
+    The largest c with P(Binomial(n, coverage) <= c) <= error; -1 where no sample of this size shows
+    it.
 
     Examples
     --------
@@ -340,21 +267,8 @@ def tail_ranks(n: int, alpha: float, most: int = 16) -> tuple[int, ...]:
     A threshold t is at or above the order statistic of rank c exactly if c scores lie at or below
     t. So the ranks that matter are those where a verdict turns: the one that shows enough coverage,
     and those that show too little among up to 4, 16, 64 and 256 agents. What is left of the number
-    goes to ranks that tell how much an agent could miss.
-
-    Parameters
-    ----------
-    n : int
-        Sample size.
-    alpha : float
-        Miscoverage level.
-    most : int, optional
-        How many; never more than one for ten scores, so that a small sample stays hidden.
-
-    Returns
-    -------
-    tuple of int
-        Increasing, from 1 to n.
+    goes to ranks that tell how much an agent could miss. Never more than one for ten scores, so
+    that a small sample stays hidden.
 
     Examples
     --------

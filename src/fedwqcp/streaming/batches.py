@@ -168,23 +168,10 @@ class ParquetFile:
 
 
 def as_batch(item: object) -> Batch:
-    """Return what a loader gave as a batch.
+    """Return what a loader gave as a batch of arrays.
 
-    Parameters
-    ----------
-    item : Batch, sequence or array_like
-        A batch; a tuple or list of outputs, labels and ids as a PyTorch DataLoader gives it
-        (the last two may be missing); or outputs alone.
-
-    Returns
-    -------
-    Batch
-        Arrays.
-
-    Raises
-    ------
-    InputError
-        If it has more than three parts.
+    A batch; a tuple or list of outputs, labels and ids as a PyTorch DataLoader gives it (the last
+    two may be missing); or outputs alone.
     """
     parts = item if isinstance(item, tuple | list) else (item,)
     if not 1 <= len(parts) <= 3:

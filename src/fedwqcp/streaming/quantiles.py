@@ -205,18 +205,7 @@ def order_statistics(
 
 
 def count(source: Iterable[npt.ArrayLike]) -> int:
-    """Return how many scores a source gives.
-
-    Parameters
-    ----------
-    source : iterable
-        Batches of scores.
-
-    Returns
-    -------
-    int
-        Their number.
-    """
+    """Return how many scores a source of batches gives."""
     return sum(len(as_scores(batch)) for batch in source)
 
 

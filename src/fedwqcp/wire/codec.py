@@ -53,23 +53,7 @@ _AS_THEY_ARE = frozenset({str, int, bool})
 
 
 def plain(thing: object) -> object:
-    """Turn a message into what JSON knows.
-
-    Parameters
-    ----------
-    thing : object
-        A message or a part of it.
-
-    Returns
-    -------
-    object
-        Dictionaries, lists, numbers, text and None.
-
-    Raises
-    ------
-    InputError
-        If a number is NaN or -inf.
-    """
+    """Turn a message or a part of it into what JSON knows; NaN and -inf are refused."""
     if thing is None or type(thing) in _AS_THEY_ARE:
         return thing
     if isinstance(thing, float):
@@ -292,22 +276,10 @@ class _Head(msgspec.Struct):
 
 
 def encode(message: Round | Ask | Answer | ReleaseRecord) -> bytes:
-    """Return the bytes of a message.
+    """Return the bytes of a message: compact JSON with a final newline.
 
-    Parameters
-    ----------
-    message : Round, Ask, Answer or ReleaseRecord
-        The message; an answer holds summaries and nothing else.
-
-    Returns
-    -------
-    bytes
-        Compact JSON with a final newline.
-
-    Raises
-    ------
-    InputError
-        If something in it is not a payload of the right side, or a number cannot travel.
+    An answer that holds anything but summaries is refused with an `InputError`, and so is a number
+    that cannot travel.
     """
     if isinstance(message, Answer):
         for part in message.answers:
@@ -317,28 +289,10 @@ def encode(message: Round | Ask | Answer | ReleaseRecord) -> bytes:
 
 
 def decode(data: bytes, cls: type[M], kinds: Kinds = (), source: str = "unknown") -> M:
-    """Return the message that the bytes hold.
+    """Return the message that the bytes hold, or raise a `MalformedMessageError`.
 
-    Parameters
-    ----------
-    data : bytes
-        What was received.
-    cls : type
-        Round, Ask, Answer or ReleaseRecord.
-    kinds : tuple of type, optional
-        The kinds of payload that may occur in it, as the round's method declares them.
-    source : str, optional
-        Where it came from, for the error.
-
-    Returns
-    -------
-    Round, Ask, Answer or ReleaseRecord
-        The message.
-
-    Raises
-    ------
-    MalformedMessageError
-        If the bytes do not hold exactly one sound message of this type.
+    ``kinds`` are the kinds of payload that may occur in it, as the round's method declares them;
+    ``source`` says where it came from, for the error.
     """
     try:
         _check_extent(data, release=issubclass(cls, ReleaseRecord))
@@ -361,33 +315,17 @@ def decode(data: bytes, cls: type[M], kinds: Kinds = (), source: str = "unknown"
 def terms(round: Round) -> str:
     """Return the digest that binds an answer to the terms of its round.
 
-    Parameters
-    ----------
-    round : Round
-        The terms.
-
-    Returns
-    -------
-    str
-        Sixteen hexadecimal digits; another score setting, level or roster gives others. They are
-        the same for a round and for what its agents are sent of it.
+    Sixteen hexadecimal digits: another score setting, level or roster gives others. They are the
+    same for a round and for what its agents are sent of it.
     """
     return blake2b(encode(round.brief()), digest_size=8).hexdigest()
 
 
 def brief(release: R) -> R:
-    """Return a release as it is sent to agents.
+    """Return a release as it is sent to agents, without what other agents answered.
 
-    Parameters
-    ----------
-    release : ReleaseRecord
-        What a round ended with.
-
-    Returns
-    -------
-    ReleaseRecord
-        Without what other agents answered; where the roster is long and all agents share the
-        thresholds, with the number of entries and their digest instead of the entries.
+    Where the roster is long and all agents share the thresholds, the number of entries and their
+    digest stand for the entries.
     """
     whole = release.public()
     if len(whole.agents) <= LONG or not all(o.same_for_all for o in whole.outcomes):
@@ -423,22 +361,7 @@ def holds(data: bytes) -> Literal["round", "release", "answer"] | None:
 def method_of(data: bytes, source: str) -> str:
     """Return the name of the method of a saved release, so that its kinds can be looked up.
 
-    Parameters
-    ----------
-    data : bytes
-        A saved release.
-    source : str
-        Where it came from, for the error.
-
-    Returns
-    -------
-    str
-        The name.
-
-    Raises
-    ------
-    RecordError
-        If the bytes hold no release of this version.
+    Bytes that hold no release of this version are refused with a `RecordError`.
     """
     try:
         _check_extent(data, release=True)

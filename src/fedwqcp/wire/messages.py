@@ -54,20 +54,7 @@ class RosterDigest:
 
     @classmethod
     def of(cls, agents: tuple[str, ...], keys: Mapping[str, str] | None = None) -> RosterDigest:
-        """Count and digest names.
-
-        Parameters
-        ----------
-        agents : tuple of str
-            The names, in order.
-        keys : mapping of str to str, optional
-            Their public keys.
-
-        Returns
-        -------
-        RosterDigest
-            What stands for them.
-        """
+        """Count and digest names, in order, with their public keys where there are any."""
         lines = [f"{name} {keys[name]}\n" if keys else f"{name}\n" for name in agents]
         return cls(len(agents), sha256("".join(lines).encode()).hexdigest(), bool(keys))
 
@@ -120,23 +107,11 @@ class Summary(Payload):
     """Whether it holds a few statistics, or scores of single people."""
 
     def sizes(self) -> tuple[int, ...]:
-        """Return the sample sizes it claims; each is checked against the round's ``max_n``.
-
-        Returns
-        -------
-        tuple of int
-            The sizes.
-        """
+        """Return the sample sizes it claims; each is checked against the round's ``max_n``."""
         return ()
 
     def scores(self) -> tuple[float, ...]:
-        """Return the scores it claims; each must lie within the score's bounds, or be +inf.
-
-        Returns
-        -------
-        tuple of float
-            The scores.
-        """
+        """Return the scores it claims; each must lie within the score's bounds, or be +inf."""
         return ()
 
 
@@ -151,17 +126,10 @@ class Outcome(Payload):
     """Whether it tells every agent the same, so that no agent needs its place among them."""
 
     def threshold(self, position: int | None) -> Number | None:
-        """Return the threshold of one agent.
+        """Return the threshold of the agent at a place among those whose answers were used.
 
-        Parameters
-        ----------
-        position : int or None
-            Place of the agent among those whose answers were used; None if its own was not.
-
-        Returns
-        -------
-        float or tuple of float or None
-            None where the agent has none, or computes it from its own data.
+        The place is None if its own was not. None where the agent has no threshold, or computes it
+        from its own data.
         """
         del position  # only some outcomes tell agents apart
         return None
@@ -306,20 +274,7 @@ def check_increasing(values: tuple[float, ...], what: str) -> None:
 
 
 def check_score(score: object, what: str) -> None:
-    """Refuse what is not a score.
-
-    Parameters
-    ----------
-    score : float
-        The claimed score.
-    what : str
-        Its name in the error.
-
-    Raises
-    ------
-    InputError
-        If it is not a number or +inf.
-    """
+    """Refuse what is not a number or +inf; ``what`` names it in the error."""
     if type(score) is not float and (isinstance(score, bool) or not isinstance(score, int | float)):
         raise InputError(f"must be a number, got {type(score).__name__}", field=what)
     if not score > -inf:  # NaN is not
@@ -486,13 +441,7 @@ class Round:
         _check_target(self)
 
     def brief(self) -> Round:
-        """Return the terms as they are sent to agents.
-
-        Returns
-        -------
-        Round
-            The same; of more than 256 names only their number and digest.
-        """
+        """Return the terms as agents are sent them: more than 256 names as number and digest."""
         if len(self.agents) <= LONG:
             return self
         return replace(self, agents=(), keys={}, roster=RosterDigest.of(self.agents, self.keys))
@@ -500,15 +449,7 @@ class Round:
     def expects(self, agent: str) -> bool:
         """Tell whether an agent may take part, as far as the terms tell.
 
-        Parameters
-        ----------
-        agent : str
-            Its name.
-
-        Returns
-        -------
-        bool
-            True too where the names are left out: then the server alone refuses other agents.
+        True too where the names are left out: then the server alone refuses other agents.
         """
         return self.roster is not None or agent in self._names
 
@@ -542,18 +483,7 @@ def other_version(version: object) -> str:
 
 
 def check_names(agents: tuple[str, ...]) -> None:
-    """Refuse a roster with a bad or repeated name.
-
-    Parameters
-    ----------
-    agents : tuple of str
-        Names of the agents.
-
-    Raises
-    ------
-    InputError
-        If there is none, one is repeated, or one is no safe name of a file on every system.
-    """
+    """Refuse a roster with no name, one twice, or one that is no safe name of a file."""
     if not agents:
         raise InputError("a round needs at least one", field="agents")
     for name in agents:
@@ -596,16 +526,8 @@ def _is_name(name: str) -> bool:
 def ascii_name(name: str) -> str:
     """Return an agent's name for engines and certificates that take ASCII alone.
 
-    Parameters
-    ----------
-    name : str
-        An agent's name.
-
-    Returns
-    -------
-    str
-        The name itself where it is ASCII; else ``xn--`` and its Punycode (RFC 3492), which no
-        other agent can have: a name never begins with ``xn--``.
+    The name itself where it is ASCII; else ``xn--`` and its Punycode (RFC 3492), which no other
+    agent can have: a name never begins with ``xn--``.
 
     Examples
     --------
@@ -619,16 +541,6 @@ def ascii_name(name: str) -> str:
 
 def agent_name(ascii: str) -> str:
     """Return the agent that `ascii_name` gives a name to; a text that it never gives as it is.
-
-    Parameters
-    ----------
-    ascii : str
-        What an engine or a certificate calls it.
-
-    Returns
-    -------
-    str
-        The agent's name.
 
     Examples
     --------

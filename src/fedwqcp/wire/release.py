@@ -405,24 +405,10 @@ class ReleaseRecord:
         return any(self._known(agent, task) == inf for task in tasks)
 
     def tasks_of(self, alpha: float | None = None, group: int = 0) -> range:
-        """Return which outcomes belong to a level and a group.
+        """Return which outcomes belong to a level and to the group at a place.
 
-        Parameters
-        ----------
-        alpha : float, optional
-            Which level, where the round has several.
-        group : int, optional
-            Place of the group, where the round has groups.
-
-        Returns
-        -------
-        range
-            Positions in ``outcomes``, one for each column of the score.
-
-        Raises
-        ------
-        InputError
-            If the level is not part of the round, or is left out where there are several.
+        Positions in ``outcomes``, one for each column of the score. The level may be left out where
+        the round has one.
         """
         alphas, alpha = self.round.alphas, plain(alpha)
         levels = ", ".join(f"{each:g}" for each in alphas)
@@ -444,17 +430,7 @@ class ReleaseRecord:
     def position(self, agent: str | None, task: int = 0) -> int | None:
         """Return the place of an agent among those whose answers a task was solved with.
 
-        Parameters
-        ----------
-        agent : str or None
-            Name of the agent; None for a site that took no part.
-        task : int, optional
-            Which task; it matters where agents have no point of a group.
-
-        Returns
-        -------
-        int or None
-            None if its answer was not used.
+        None if its answer was not used. Which task matters where agents have no point of a group.
         """
         absent = self._absent_from(task)
         place = None if agent is None else self._places.get(agent)
@@ -466,17 +442,7 @@ class ReleaseRecord:
     def sat_out(self, agent: str | None, task: int) -> bool:
         """Tell whether a used agent took no part in a task, having no point of its group.
 
-        Parameters
-        ----------
-        agent : str or None
-            Name of the agent.
-        task : int
-            Which task.
-
-        Returns
-        -------
-        bool
-            Then a threshold of its own would be +inf.
+        Then a threshold of its own would be +inf.
         """
         return agent in self._absent_from(task)
 
@@ -488,11 +454,8 @@ class ReleaseRecord:
     def public(self) -> Self:
         """Return what is sent to agents: nothing that another agent answered.
 
-        Returns
-        -------
-        Self
-            The same without ``local``, ``received``, ``signatures`` and ``advice``; and where all
-            agents get the same, without ``absent``.
+        The same without ``local``, ``received``, ``signatures`` and ``advice``; and where all
+        agents get the same, without ``absent``.
         """
         same = all(outcome.same_for_all for outcome in self.outcomes)
         absent = {} if same else self.absent
@@ -553,28 +516,12 @@ def threshold_by(
 ) -> Floats:
     """Return the threshold of one group, of each label or of each row.
 
-    Parameters
-    ----------
-    round : Round
-        The terms.
-    of_group : callable
-        Gives the threshold of the group at a place: shape () shared, (C,) per label, (columns,) per
-        column of the score, (n, 1) or (n, columns) per input.
-    group : str, int or array_like, optional
-        Name of one group, or one for each row. A round by label needs none: its candidate labels
-        are the groups.
+    ``of_group`` gives the threshold of the group at a place: shape () shared, (C,) per label,
+    (columns,) per column of the score, (n, 1) or (n, columns) per input. ``group`` names one group,
+    or one for each row; a round by label needs none: its candidate labels are the groups.
 
-    Returns
-    -------
-    Floats
-        What ``of_group`` gives for one group; shape (C,) or (n, C) by label; (n, 1), (n, C) or
-        (n, columns) for rows.
-
-    Raises
-    ------
-    InputError
-        If the round has no groups and one is named, if it has groups and none is named, or if a
-        group is unknown.
+    The result is what ``of_group`` gives for one group; shape (C,) or (n, C) by label; (n, 1), (n,
+    C) or (n, columns) for rows.
     """
     names = round.group_names
     if not names:
