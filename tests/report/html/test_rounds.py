@@ -321,6 +321,34 @@ def test_classes_of_too_few_people_have_no_table_and_many_are_cut(monkeypatch):
     assert "Left out: 1 line with higher coverage" in section.lead
 
 
+@pytest.mark.parametrize("by", ["label", "group"])
+def test_a_round_by_label_or_group_is_judged_in_each(by):
+    """A part at 0.5 hides in a whole that is on target: the verdict names it."""
+    rng = np.random.default_rng(0)
+
+    def site(hits, likely=0.91):
+        """Of the 60 rows of label or group 1 some fit; all others do."""
+        part = np.repeat([0, 1], [1200, 60])
+        labels = part if by == "label" else rng.integers(0, 2, len(part))
+        sure = np.where((part == 1) & (np.cumsum(part) > hits), 0.2, likely)
+        probs = np.column_stack((1 - sure, sure))
+        probs[labels == 0] = probs[labels == 0][:, ::-1]
+        return fw.Outputs(probs, labels, groups=np.where(part, "old", "young"))
+
+    cals = {name: site(60, likely=0.9) for name in "ab"}
+    release = fw.calibrate(cals, method="fedwq-cp", alpha=0.05, score="lac", by=by)
+    name = "1" if by == "label" else "old"
+    page = html.rounds.release_page(release, {"a": site(30)})
+    (verdict,) = page.views[0].verdicts.values()
+    rate = fw.metrics.Rate(n=60, hits=30)
+    assert (verdict.tone, verdict.word) == ("bad", f"Too low in 1 of 2 {by}s")
+    assert f"whole interval of {name} (0.500, exact 95 % interval {rate.low:.3f}" in verdict.text
+    page = html.rounds.release_page(release, {"a": site(60), "b": site(30)})
+    (verdict,) = page.views[0].verdicts.values()
+    assert f"whole interval of b's {name} (0.500" in verdict.text
+    assert "a's" not in verdict.text
+
+
 def test_one_bin_is_counted_as_one(rounds):
     own = np.load(rounds / "north-cal.npz")
     np.savez(rounds / "few.npz", **{name: own[name][:12] for name in own})

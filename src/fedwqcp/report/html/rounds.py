@@ -59,6 +59,7 @@ from fedwqcp.report.html.sections import (
     coverage_verdict,
     diagnosis_section,
     messages_section,
+    parts_verdict,
     scores_section,
 )
 from fedwqcp.report.terminal import LevelThresholds, always_left_out, released
@@ -185,12 +186,25 @@ def _with_notes(text: str, cases: Sequence[_Case]) -> str:
 
 def _judged(found: Sequence[AgentCoverage], cases: Sequence[_Case]) -> ViewVerdict:
     """Return the verdict on coverage; of rows that calibrated it is none."""
-    verdict = coverage_verdict(found[0].method, found, 1 - cases[0].alpha)
+    nominal = 1 - cases[0].alpha
+    verdict = coverage_verdict(found[0].method, found, nominal)
+    if by := cases[0].release.round.by:
+        verdict = parts_verdict(verdict, by, _parts(cases), nominal)
     said = [case.calibrated for case in cases if case.calibrated]
     if not said:
         return verdict
     text = " ".join([verdict.text, *said])
     return ViewVerdict("caution", "Test rows like calibration rows", text)
+
+
+def _parts(cases: Sequence[_Case]) -> list[tuple[str, metrics.Rate]]:
+    """Return the coverage in each label or group that has thresholds of its own, at each agent."""
+    parts = []
+    for case in cases:
+        whose = f"{case.agent}'s " if len(cases) > 1 else ""
+        rates = _class_rates(case) if case.release.round.by == "label" else _group_rates(case)
+        parts += [(whose + name, rate) for name, rate in rates]
+    return parts
 
 
 def _server_view(release: Release, folder: Path | None, alpha: float) -> View:
@@ -563,7 +577,7 @@ def _classes_section(cases: Sequence[_Case]) -> list[Section]:
     """Return the coverage of each class, where sets hold labels and two lines or more can be."""
     rows, left = [], 0
     for case in cases:
-        lines = _class_rates(case.sets, case.truth) if isinstance(case.sets, LabelSets) else []
+        lines = _class_rates(case)
         left += len(lines[LINES:])
         for name, rate in lines[:LINES] if len(lines) > 1 else ():
             ends = f"{rate.low:.3f} to {rate.high:.3f}"
@@ -585,19 +599,35 @@ def _classes_section(cases: Sequence[_Case]) -> list[Section]:
     return [Section("classes", "Classes", said, [table])]
 
 
-def _class_rates(sets: LabelSets, labels: Floats) -> list[tuple[str, metrics.Rate]]:
-    """Return the coverage of classes that occur, lowest first; no line has few people.
+def _class_rates(case: _Case) -> list[tuple[str, metrics.Rate]]:
+    """Return the coverage of the classes, lowest first; none where sets hold no labels."""
+    if not isinstance(case.sets, LabelSets):
+        return []
+    found = enumerate(metrics.by_class(case.sets, case.truth))
+    return _merged([(_named(case.sets, at), rate) for at, rate in found])
 
-    Classes with few are merged, with a larger one if need be: what the other lines leave of the
+
+def _group_rates(case: _Case) -> list[tuple[str, metrics.Rate]]:
+    """Return the coverage of the groups, lowest first; none where rows have none."""
+    if case.test.groups is None:
+        return []
+    found = metrics.by_group(case.sets, case.truth, case.test.groups)
+    return _merged([(rate.group, rate) for rate in found])
+
+
+def _merged(rates: Sequence[tuple[str, metrics.Rate]]) -> list[tuple[str, metrics.Rate]]:
+    """Return the rates that occur, lowest first; no line has few people.
+
+    Those with few are merged, with a larger one if need be: what the other lines leave of the
     total then says nothing of fewer than ten people either.
     """
     few, n, hits, lines = [], 0, 0, []
-    for at, rate in sorted(enumerate(metrics.by_class(sets, labels)), key=lambda one: one[1].n):
+    for name, rate in sorted(rates, key=lambda one: one[1].n):
         if rate.n and (rate.n < FEWEST or 0 < n < FEWEST):
-            few.append(_named(sets, at))
+            few.append(name)
             n, hits = n + rate.n, hits + rate.hits
         elif rate.n:
-            lines.append((_named(sets, at), rate))
+            lines.append((name, rate))
     if few:
         lines.append((name_list(few), metrics.Rate(n=n, hits=hits)))
     return sorted(lines, key=lambda line: line[1].coverage)

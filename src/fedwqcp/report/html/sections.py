@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 from statistics import fmean
 
+from fedwqcp.metrics import Rate
 from fedwqcp.report.html.charts import coverage_chart, score_chart, traffic_chart
 from fedwqcp.report.html.page import (
     Bar,
@@ -22,6 +23,8 @@ from fedwqcp.report.html.page import (
     ViewVerdict,
     against_nominal,
     counted,
+    interval,
+    name_list,
     number,
     sentence,
     verdict_rule,
@@ -92,6 +95,32 @@ def coverage_verdict(method: str, found: Sequence[AgentCoverage], nominal: float
     if unsure:
         return ViewVerdict("plain", f"Too few cases to tell at {len(unsure)} {of}", text)
     return ViewVerdict("good", "On target", text)
+
+
+def parts_verdict(
+    verdict: ViewVerdict, by: str, parts: Sequence[tuple[str, Rate]], nominal: float
+) -> ViewVerdict:
+    """Judge also each label or group, in a round with a threshold for each of them."""
+    words = {name: against_nominal(rate.low, rate.high, nominal)[0] for name, rate in parts}
+    below = [
+        f"{name} ({rate.coverage:.3f}, {interval(rate)})"
+        for name, rate in parts
+        if words[name] == "bad"
+    ]
+    if below:
+        text = (
+            f"{verdict.text} Each {by} has its own threshold, and below {nominal:g} lies the "
+            f"whole interval of {name_list(below)}; with intervals of 95 %, one of forty does by "
+            "chance alone."
+        )
+        word = f"Too low in {len(below)} of {counted(len(parts), by)}"
+        return ViewVerdict("bad", verdict.word if verdict.tone == "bad" else word, text)
+    unsure = [name for name, tone in words.items() if tone == "plain"]
+    if unsure and verdict.tone == "good":
+        text = f"{verdict.text} Each {by} has its own threshold: too few cases to tell of "
+        word = f"Too few cases to tell in {len(unsure)} of {counted(len(parts), by)}"
+        return ViewVerdict("plain", word, f"{text}{name_list(unsure)}.")
+    return verdict
 
 
 def coverage_cards(found: Sequence[AgentCoverage], nominal: float, lead: str) -> Section:
