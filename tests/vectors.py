@@ -48,8 +48,8 @@ def store(pointer: Array, at: int, lanes: Array) -> None:
 
 
 def compress(pointer: Array, at: int, lanes: Array, mask: Array) -> None:
+    assert 0 <= at <= pointer.size - LANES  # so many may be written
     some = lanes[mask]
-    assert 0 <= at <= pointer.size - len(some)
     pointer[at : at + len(some)] = some
 
 
@@ -142,7 +142,7 @@ as_int64, as_float64 = _viewed(np.int64), _viewed(np.float64)
 to_float64, to_int64 = _converted(np.float64), _converted(np.int64)
 to_float32 = _converted(np.float32)
 mask_to_int32, mask_to_uint32 = _converted(np.int32), _converted(np.uint32)
-truncate = _converted(np.int32)
+truncate, uint_to_float32 = _converted(np.int32), _converted(np.float32)
 
 
 def movemask(mask: Array) -> int:

@@ -82,6 +82,7 @@ def bits_and_back(x, whole, longs, doubles):
         33,
         vectors.convert_like(a, wide) + vectors.convert_like(wide, wide),
     )
+    vectors.store(to, 48, vectors.as_uint32(vectors.uint_to_float32(vectors.as_uint32(a))))
     return vectors.reduce_max_uint32(vectors.as_uint32(a))
 
 
@@ -123,7 +124,7 @@ def test_numbers(dtype: type) -> None:
 
 
 def test_bits() -> None:
-    assert_same(bits_and_back, REAL, np.zeros(48, np.uint32), np.zeros(32, np.int64), np.zeros(50))
+    assert_same(bits_and_back, REAL, np.zeros(64, np.uint32), np.zeros(32, np.int64), np.zeros(50))
 
 
 def test_rows() -> None:

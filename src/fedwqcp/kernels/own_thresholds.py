@@ -7,9 +7,11 @@ With one threshold for each label a set is not the first few labels of its row, 
 crossing to look for. Still few labels need their rank. One pass over a row with four pivots gives
 the number and the mass of the labels above each. A label between two pivots ranks behind all labels
 above the upper one and before all that are not above the lower one: that bounds its score. Labels
-of bins whose bounds lie on both sides of a threshold are ranked among each other, by comparison if
-they are few (`PAIRS`), otherwise by sorting. Where a score is too close to its threshold for
-float32, the label gets its exact rank (`numba.rank_row`).
+of bins whose bounds lie on both sides of a threshold are listed. If they are few (`PAIRS`), each is
+compared with every other. Otherwise they are put into buckets by probability, which bound scores as
+bins do, but closer; labels still in doubt are compared with all others, or all are sorted if there
+are many. Where a score is too close to its threshold for float32, the label gets its exact rank
+(`numba.rank_row`).
 
 Rows of at most 15 labels are compared label by label instead, sixteen rows side by side.
 
@@ -37,6 +39,7 @@ from fedwqcp.kernels.vectors import (
     bit_or,
     broadcast,
     compress,
+    gather,
     lane_index,
     load,
     logical_not,
@@ -56,6 +59,7 @@ from fedwqcp.kernels.vectors import (
     trailing_zeros,
     transpose,
     truncate,
+    uint_to_float32,
     write,
 )
 
@@ -72,12 +76,17 @@ LEAST = 2.0**-28
 NEVER = np.float32(-1)
 """A threshold below this lets nothing in."""
 
-PAIRS = 128
-"""Up to so many listed labels are compared with each other; more are sorted."""
+PAIRS = 48
+"""Up to so many listed labels are compared with each other; more are put into buckets."""
 
-BUCKETS = 1024
+BUCKETS = 128
 
-OPEN = 0.06
+MANY = 64
+"""Where more labels of a row are in doubt after that, all that are listed are sorted."""
+
+SORT_BUCKETS = 1024
+
+OPEN = 0.03
 """For this share of the rows, labels beyond the first or the last pivot may need to be ranked."""
 
 LEARN = 16
@@ -355,35 +364,68 @@ def limits_of_row(q: float, slack: float, most: float) -> tuple[Any, Any]:
     return np.float32(q - far), np.float32(q + far)
 
 
+@jit_inline
+def limits_of_list(
+    given: Thresholds, i: Int, span: tuple[Any, Any], off: float, rounded: Bool
+) -> tuple[Bool, Any, Any, Any, Bool]:
+    """Return what listed labels of a row are judged by.
+
+    Whether all have one threshold, from where it is in doubt, how wide that is, how far sums may be
+    off, and whether numbers are rounded.
+    """
+    largest = abs(given.exact[i]) if given.by_row else max(abs(span[0]), abs(span[1]))
+    wide = np.float32(3 * given.slack * (1 + largest))
+    return given.by_row, span[0], wide, np.float32(off), rounded
+
+
 class Lists(NamedTuple):
-    """Labels that are looked at: their probabilities, thresholds and which they are."""
+    """The labels in open bins: their probabilities, thresholds and which they are."""
 
     x: Pointer
     q: Pointer
     label: Pointer
 
 
+class Found(NamedTuple):
+    """Where the set of a row goes."""
+
+    marks: Pointer
+    first: Int
+    masked: Bool
+    """Whether labels are marked, from the first place on."""
+    own: Vector
+    """The true label, sixteen times; -1 if it is not known."""
+    within: Pointer
+    """Which of the listed labels are within."""
+
+
 @jit_inline
-def list_some(j: Int, fresh: Vector, work: Any, n: tuple[Int, Int]) -> tuple[Int, Int]:
+def list_some(j: Int, fresh: Vector, work: Any, n: tuple[Int, Int, Int]) -> tuple[Int, Int, Int]:
     """List those of sixteen labels that lie in the open bins; mark those above as within."""
-    row, ends, q, by_row, to, listed = work
-    x = load(row.probs, row.start + j)
+    row, ends, q, by_row, found, listed = work
+    x, label = load(row.probs, row.start + j), lane_index() + broadcast(np.int32(j))
     marked = x > ends[0]
     some = fresh & (x > ends[1]) & logical_not(marked)
     if not by_row:  # a label without a limit is in, and one that nothing fits is not
         limit = load(q, j)
         marked = (marked & (limit >= broadcast(NEVER))) | (limit == broadcast(np.float32(inf)))
         compress(listed.q, n[0], limit, some)
-    store(to[0], to[1] + j, marked)
+    if found.masked:
+        store(found.marks, found.first + j, marked)
     compress(listed.x, n[0], x, some)
-    compress(listed.label, n[0], lane_index() + broadcast(np.int32(j)), some)
-    return n[0] + popcount(some), n[1] + popcount(fresh & marked & logical_not(some))
+    compress(listed.label, n[0], label, some)
+    others = fresh & marked & logical_not(some)
+    hits = n[2] + popcount(others & (label == found.own))
+    return n[0] + popcount(some), n[1] + popcount(others), hits
 
 
 @jit_inline
-def list_labels(work: Any) -> tuple[Int, Int]:
-    """List the labels of a row in the open bins; return how many, and how many others are in."""
-    C, n = work[0].C, (np.int64(0), np.int64(0))
+def list_labels(work: Any) -> tuple[Int, Int, Int]:
+    """List the labels of a row in the open bins.
+
+    Return how many, how many others are in, and whether the true label is one of these.
+    """
+    C, n = work[0].C, (np.int64(0), np.int64(0), np.int64(0))
     every = lane_index() >= broadcast(np.int32(0))
     last = (C - 1) // LANES * LANES  # the last vector repeats labels, if the row ends within it
     for j in range(0, last, LANES):
@@ -393,32 +435,167 @@ def list_labels(work: Any) -> tuple[Int, Int]:
 
 
 @jit_inline
-def place_listed(x: Vector, at: Vector, listed: Pointer, n: Int) -> tuple[Vector, Vector]:
-    """Return mass and number of the listed labels before sixteen of them, given their places."""
-    key, mass, count = as_uint32(x), broadcast(np.float32(0)), broadcast(np.float32(0))
-    place, one = broadcast(np.int32(0)), broadcast(np.float32(1))
+def keep_some(
+    v: Int, decided: tuple[Vector, Vector], found: Found, work: Any, n: tuple[Int, Int, Int]
+) -> tuple[Int, Int, Int]:
+    """Write down which of sixteen listed labels are within, and the places of those in doubt.
+
+    Return how many there are of each, added to n, and whether the true label is within.
+    """
+    listed, doubts, m = work
+    within, beyond = decided
+    present = (lane_index() + broadcast(np.int32(v))) < broadcast(np.int32(m))
+    within, size, doubtful = within & present, n[0], n[1]
+    hits = n[2] + popcount(within & (load(listed.label, v) == found.own))
+    store(found.within, v, within)
+    flags = movemask(present & logical_not(within | beyond))
+    while flags:
+        write(doubts, doubtful, v + trailing_zeros(flags))
+        flags &= flags - np.uint64(1)
+        doubtful += 1
+    return size + popcount(within), doubtful, hits
+
+
+@jit_inline
+def place_listed(x: Vector, at: Vector, listed: Pointer, n: Int) -> tuple[Vector, Vector, Vector]:
+    """Return mass and number of the listed labels before sixteen of them, given their places.
+
+    And how many equal each, itself included.
+    """
+    zero, one = broadcast(np.float32(0)), broadcast(np.float32(1))
+    key, mass, count, equal, place = as_uint32(x), zero, zero, zero, broadcast(np.int32(0))
     for k in range(n):
         other = broadcast(read(listed, k))
         ahead = (as_uint32(other) + mask_to_uint32(place < at)) > key
         mass, count = select(ahead, mass + other, mass), select(ahead, count + one, count)
+        equal = select(other == x, equal + one, equal)
         place = place + broadcast(np.int32(1))
-    return mass, count
+    return mass, count, equal
 
 
 @jit_inline
-def equals_listed(x: Vector, listed: Pointer, n: Int) -> Vector:
-    """Tell which of sixteen listed labels equal another one."""
-    zero, one = broadcast(np.float32(0)), broadcast(np.float32(1))
-    found = zero
-    for k in range(n):
-        found = select(broadcast(read(listed, k)) == x, found + one, found)
-    return found > one
+def score_pairs(
+    start: tuple[Any, Any], terms: ScoreTerms, limits: Any, found: Found, work: Any
+) -> tuple[Int, Int, Int]:
+    """Compare each listed label with every other; return what `keep_some` does."""
+    listed, _, m = work
+    by_row, low, wide, off, rounded = limits
+    n, one = (np.int64(0), np.int64(0), np.int64(0)), broadcast(np.float32(1))
+    for v in range(0, m, LANES):
+        x = load(listed.x, v)
+        mass, count, equal = place_listed(x, lane_index() + broadcast(np.int32(v)), listed.x, m)
+        label = x, broadcast(start[0]) + mass, broadcast(start[1]) + count + one
+        q = broadcast(low) if by_row else load(listed.q, v)
+        within, beyond = judge(label, terms, (q, q + broadcast(wide)), broadcast(off))
+        if rounded:  # equals in float32 need not be equal
+            alone = equal <= one
+            within, beyond = within & alone, beyond & alone
+        n = keep_some(v, (within, beyond), found, work, n)
+    return n
 
 
 @jit_inline
 def bits_of(x: Any) -> Int:
     """Return the bits of a float32, which are in the order of the numbers."""
     return np.int64(np.float32(x).view(np.int32))
+
+
+class Buckets(NamedTuple):
+    """Buckets of listed labels, in order of falling probability."""
+
+    of: Pointer
+    """The bucket of each listed label."""
+    sums: Pointer
+    """For each bucket 2 n + mass of its labels: one addition then counts and weighs."""
+    mass: Pointer
+    """Mass of all labels of the row before each bucket, and before what follows the last."""
+    count: Pointer
+    """Their number."""
+
+
+@jit_inline
+def fill_buckets(start: tuple[Any, Any], buckets: Buckets, work: Any) -> None:
+    """Put listed labels into buckets; write down how many labels come before each, and their mass.
+
+    The list is continued with its least number, which comes before none.
+    """
+    listed, _, m = work
+    first = broadcast(read(listed.x, 0))
+    store(listed.x, m, first)
+    high, low = first, first
+    for v in range(0, m, LANES):
+        x = load(listed.x, v)
+        high, low = select(x > high, x, high), select(x < low, x, low)
+    zero = np.float32(0)  # as 0 - 0 the least is not -0, whose bits are large
+    least = broadcast(zero - reduce_max(broadcast(zero) - low))
+    store(listed.x, m, least)
+    lowest = broadcast(np.float32(LEAST))  # what is smaller goes into the last bucket
+    top, bottom = bits_of(max(reduce_max(high), LEAST)), bits_of(max(read(listed.x, m), LEAST))
+    scale = broadcast(np.float32((BUCKETS - 1) / max(top - bottom, 1)))
+    for v in range(0, m, LANES):
+        x = load(listed.x, v)
+        depth = broadcast(np.uint32(top)) - as_uint32(select(x > lowest, x, lowest))
+        store(buckets.of, v, truncate(uint_to_float32(depth) * scale))
+    for b in range(0, BUCKETS, LANES):
+        store(buckets.sums, b, broadcast(0.0))
+    for k in range(m):
+        at = np.int64(read(buckets.of, k))
+        write(buckets.sums, at, read(buckets.sums, at) + (2.0 + np.float64(read(listed.x, k))))
+    total = 2.0 * np.float64(start[1]) + np.float64(start[0])
+    for b in range(BUCKETS + 1):
+        n = np.floor(0.5 * total)
+        write(buckets.count, b, n)
+        write(buckets.mass, b, total - 2.0 * n)
+        total += read(buckets.sums, b)
+
+
+@jit_inline
+def score_buckets(
+    terms: ScoreTerms, limits: Any, buckets: Buckets, found: Found, work: Any
+) -> tuple[Int, Int, Int]:
+    """Bound the scores of listed labels; return what `keep_some` does.
+
+    A label comes after all labels of earlier buckets, and at most after all others of its own.
+    """
+    listed, _, m = work
+    by_row, low, wide, off, _ = limits
+    n, one = (np.int64(0), np.int64(0), np.int64(0)), broadcast(np.float32(1))
+    first, last = one, one
+    for v in range(0, m, LANES):
+        x, at = load(listed.x, v), load(buckets.of, v)
+        following = at + broadcast(np.int32(1))
+        if terms.ranked:
+            first, last = gather(buckets.count, at) + one, gather(buckets.count, following)
+        q = broadcast(low) if by_row else load(listed.q, v)
+        q = q, q + broadcast(wide)
+        latest = x, gather(buckets.mass, following) - x, last
+        within, _ = judge(latest, terms, q, broadcast(off))
+        _, beyond = judge((x, gather(buckets.mass, at), first), terms, q, broadcast(off))
+        n = keep_some(v, (within, beyond), found, work, n)
+    return n
+
+
+@jit_inline
+def score_listed(
+    k: Int, start: tuple[Any, Any], terms: ScoreTerms, limits: Any, work: Any
+) -> tuple[Bool, Bool]:
+    """Compare one listed label with all others; tell whether it surely is within, or beyond."""
+    listed, _, m = work
+    by_row, low, wide, off, rounded = limits
+    x, place, places = broadcast(read(listed.x, k)), broadcast(np.int32(k)), lane_index()
+    key, mass, n, equal = as_uint32(x), broadcast(np.float32(0)), np.int64(0), np.int64(0)
+    for v in range(0, m, LANES):
+        other = load(listed.x, v)
+        ahead = (as_uint32(other) + mask_to_uint32(places < place)) > key
+        mass, n = select(ahead, mass + other, mass), n + popcount(ahead)
+        equal += popcount(other == x)
+        places = places + broadcast(np.int32(LANES))
+    if rounded and equal > 1:  # equals in float32 need not be equal
+        return False, False
+    q = broadcast(low if by_row else read(listed.q, k))
+    label = x, broadcast(start[0] + reduce_add(mass)), broadcast(np.float32(start[1] + n + 1))
+    within, beyond = judge(label, terms, (q, q + broadcast(wide)), broadcast(off))
+    return movemask(within) > 0, movemask(beyond) > 0
 
 
 @jit_part
@@ -428,15 +605,15 @@ def sort_listed(m: Int, near: Singles, room: Integers) -> None:
     for k in range(m):
         most, least = max(most, near[k]), min(least, near[k])
     top, low, shift = bits_of(most), bits_of(max(least, np.float32(LEAST))), np.int64(0)
-    while (top - low) >> shift >= BUCKETS - 1:
+    while (top - low) >> shift >= SORT_BUCKETS - 1:
         shift += 1
-    ends = np.zeros(BUCKETS + 1, np.int64)
+    ends = np.zeros(SORT_BUCKETS + 1, np.int64)
     for k in range(m):
-        ends[min((top - bits_of(near[k])) >> shift, BUCKETS - 1) + 1] += 1
-    for k in range(BUCKETS):
+        ends[min((top - bits_of(near[k])) >> shift, SORT_BUCKETS - 1) + 1] += 1
+    for k in range(SORT_BUCKETS):
         ends[k + 1] += ends[k]
     for k in range(m):
-        bucket = min((top - bits_of(near[k])) >> shift, BUCKETS - 1)
+        bucket = min((top - bits_of(near[k])) >> shift, SORT_BUCKETS - 1)
         room[ends[bucket]] = k
         ends[bucket] += 1
     for k in range(1, m):
@@ -455,16 +632,19 @@ def score_sorted(
     given: Thresholds,
     start: tuple[float, float, float, float],
     lists: tuple[Singles, npt.NDArray[np.int32], Integers],
-    marks: tuple[Bools, Int],
-) -> tuple[Int, Bool]:
-    """Mark which of many listed labels are within; return how many, and validity of the row."""
+    marks: tuple[Bools, Int, Int],
+) -> tuple[Int, Int, Bool]:
+    """Sort listed labels and mark which are within.
+
+    Return how many, whether the true label is one of them, and validity of the row.
+    """
     near, which, order = lists
     mass, rank, top, off = start
     exact, penalties, by_top, by_row = given.exact, given.penalties, given.by_top, given.by_row
-    rule, u, size, valid = (penalties, by_top), given.u[i], np.int64(0), True
+    rule, u, size, hits, valid = (penalties, by_top), given.u[i], np.int64(0), np.int64(0), True
     sort_listed(m, near, order)
     ranked, step, slack = by_top | (given.line[1] > 0), penalties[2], given.slack
-    marked, first = marks
+    marked, first, own = marks
     rounded = probs.itemsize > near.itemsize
     for k in range(m):
         x, y = np.float64(near[order[k]]), np.int64(which[order[k]])
@@ -489,43 +669,39 @@ def score_sorted(
             within, good = is_within(probs[i], y, q, u, rule)
             valid &= good
         size += within
+        hits += within & (y == own)
         marked[first + y] = within
-    return size, valid
+    return size, hits, valid
 
 
 @jit_inline
-def score_pairs(
-    m: Int, start: tuple[Any, Any], terms: ScoreTerms, limits: tuple[Bool, Any, Any, Any], work: Any
-) -> tuple[Int, Int]:
-    """Mark which of a few listed labels are surely within; keep the places of those in doubt.
+def settle(
+    i: Int,
+    probs: Probabilities,
+    given: Thresholds,
+    start: tuple[Any, Any],
+    terms: ScoreTerms,
+    limits: Any,
+    work: Any,
+    rest: Any,
+) -> tuple[Int, Int, Bool]:
+    """Decide on listed labels that are in doubt, if need be by their exact scores.
 
-    Return how many there are of each.
+    Return what `score_sorted` does.
     """
-    listed, (to_marks, at), doubts, rounded = work
-    by_row, low, wide, off = limits
-    size, doubtful, one = np.int64(0), np.int64(0), broadcast(np.float32(1))
-    for v in range(0, m, LANES):
-        x, places = load(listed.x, v), lane_index() + broadcast(np.int32(v))
-        present = places < broadcast(np.int32(m))
-        mass, count = place_listed(x, places, listed.x, m)
-        label = x, broadcast(start[0]) + mass, broadcast(start[1]) + count + one
-        q = broadcast(low) if by_row else load(listed.q, v)
-        within, beyond = judge(label, terms, (q, q + broadcast(wide)), broadcast(off))
-        if rounded:  # equals in float32 need not be equal
-            alone = logical_not(equals_listed(x, listed.x, m))
-            within, beyond = within & alone, beyond & alone
-        within = within & present
-        size += popcount(within)
-        flags = movemask(within)
-        while flags:
-            write(to_marks, at + read(listed.label, v + trailing_zeros(flags)), True)
-            flags &= flags - np.uint64(1)
-        flags = movemask(present & logical_not(within | beyond))
-        while flags:
-            write(doubts, doubtful, v + trailing_zeros(flags))
-            flags &= flags - np.uint64(1)
-            doubtful += 1
-    return size, doubtful
+    (places, which, doubtful), (marked, first, own) = rest
+    size, hits, valid, m = np.int64(0), np.int64(0), True, work[2]
+    for k in range(doubtful):
+        y, within, beyond = np.int64(which[places[k]]), False, False
+        if m > PAIRS:  # up to so many were compared with each other before
+            within, beyond = score_listed(places[k], start, terms, limits, work)
+        if not (within | beyond):
+            q, rule = given.exact[i if given.by_row else y], (given.penalties, given.by_top)
+            within, good = is_within(probs[i], y, q, given.u[i], rule)
+            valid &= good
+        size, hits = size + within, hits + (within & (y == own))
+        marked[first + y] = within
+    return size, hits, valid
 
 
 @jit_part
@@ -558,6 +734,27 @@ def find_open(scratch: Any, span: tuple[Any, Any]) -> Open:
     return Open(high, low, scratch[BINS.masses + first - 1] if first > 0 else np.float32(0), count)
 
 
+@jit_inline
+def score_open(
+    start: tuple[Any, Any],
+    terms: ScoreTerms,
+    limits: Any,
+    buckets: Buckets,
+    found: Found,
+    work: Any,
+) -> tuple[Int, Int, Int]:
+    """Bound the scores of the labels in the open bins of a row; return what `keep_some` does."""
+    listed, _, m = work
+    if m <= PAIRS:
+        n = score_pairs(start, terms, limits, found, work)
+    else:
+        fill_buckets(start, buckets, work)
+        n = score_buckets(terms, limits, buckets, found, work)
+    for k in range(m if found.masked else 0):
+        write(found.marks, found.first + read(listed.label, k), read(found.within, k))
+    return n
+
+
 @jit
 def score_long(
     probs: Probabilities, quick: Singles, labels: Labels, given: Thresholds, out: Sets
@@ -570,12 +767,13 @@ def score_long(
     mask, covered, sizes = out
     exact, by_row, us, rule = given.exact, given.by_row, given.u, (given.penalties, given.by_top)
     marks = mask.reshape(-1) if mask.size else np.empty(C, np.bool_)
-    near, own = np.zeros(C + LANES, np.float32), np.zeros(C + LANES, np.float32)
-    which, room, scratch = (
-        np.zeros(C + LANES, np.int32),
-        np.empty(C, np.int64),
-        np.zeros(BINS.end, np.float32),
-    )
+    padded = C + LANES  # lists are read and written sixteen labels at a time
+    near, own = np.zeros(padded, np.float32), np.zeros(padded, np.float32)
+    which, are_within = np.zeros(padded, np.int32), np.zeros(padded, np.bool_)
+    room, scratch = np.empty(C, np.int64), np.zeros(BINS.end, np.float32)
+    to_bucket, sums = np.zeros(padded, np.int32), np.zeros(BUCKETS + 1)
+    masses, counts = np.zeros(BUCKETS + 1, np.float32), np.zeros(BUCKETS + 1, np.float32)
+    buckets = Buckets(pointer(to_bucket), pointer(sums), pointer(masses), pointer(counts))
     to_scratch, listed = pointer(scratch), Lists(pointer(near), pointer(own), pointer(which))
     spread_heights(scratch, 4.0 / C, 0.25 / C)
     tail = lane_index() < broadcast(np.int32(C % LANES))
@@ -591,32 +789,31 @@ def score_long(
         off = (C / LANES + 24.0) * UNIT + C * LEAST + abs(np.float64(mass) - 1)
         bound(to_scratch, C, u, off, np.float64(top), rule)
         span = limits_of_row(exact[i], given.slack, given.most) if by_row else given.span
-        early += scratch[BINS.above] > span[0]
-        late += scratch[BINS.below + PIVOTS] <= span[1]
-        found, target = find_open(scratch, span), (pointer(marks), at)
-        ends = broadcast(found.high), broadcast(found.low)
-        m, size = list_labels((row, ends, pointer(given.low), by_row, target, listed))
-        doubtful = np.int64(0)
-        if m > PAIRS:
-            start = (np.float64(found.mass), np.float64(found.count), np.float64(top), off)
-            more, good = score_sorted(i, m, probs, given, start, (near, which, room), (marks, at))
-            valid &= good
+        early, late = (
+            early + (scratch[BINS.above] > span[0]),
+            late + (scratch[BINS.below + PIVOTS] <= span[1]),
+        )
+        own_label = labels[i] if labelled else np.int64(-1)
+        bins, is_own = find_open(scratch, span), broadcast(np.int32(own_label))
+        found = Found(pointer(marks), at, masked, is_own, pointer(are_within))
+        ends = broadcast(bins.high), broadcast(bins.low)
+        m, size, hits = list_labels((row, ends, pointer(given.low), by_row, found, listed))
+        terms = terms_of(given, broadcast(np.float32(u)), broadcast(top))
+        limits = limits_of_list(given, i, span, off, rounded)
+        start, work = (bins.mass, bins.count), (listed, pointer(room), m)
+        known = score_open(start, terms, limits, buckets, found, work)
+        if known[1] > MANY:
+            begin = (np.float64(bins.mass), np.float64(bins.count), np.float64(top), off)
+            rest = (near, which, room), (marks, at, own_label)
+            more = score_sorted(i, m, probs, given, begin, *rest)
         else:
-            largest = abs(exact[i]) if by_row else max(abs(span[0]), abs(span[1]))
-            wide = np.float32(3 * given.slack * (1 + largest))
-            terms = terms_of(given, broadcast(np.float32(u)), broadcast(top))
-            work = (listed, target, pointer(room), rounded)
-            limits = (by_row, span[0], wide, np.float32(off))
-            more, doubtful = score_pairs(m, (found.mass, found.count), terms, limits, work)
-        size += more
-        for k in range(doubtful):
-            y = np.int64(which[room[k]])
-            marks[at + y], good = is_within(probs[i], y, exact[i if by_row else y], u, rule)
-            valid &= good
-            size += marks[at + y]
+            rest = (room, which, known[1]), (marks, at, own_label)
+            more = settle(i, probs, given, start, terms, limits, work, rest)
+            size, hits = size + known[0], hits + known[2]
+        size, hits, valid = size + more[0], hits + more[1], valid & more[2]
         sizes[i] = size
         if labelled:
-            covered[i] = marks[at + labels[i]]
+            covered[i] = hits > 0
         if (i + 1) % LEARN == 0:
             move_heights(scratch, early, late)
             early, late = np.int64(0), np.int64(0)
