@@ -614,7 +614,8 @@ def within_each(
             taken = p, quick, y[rows], given.of(rows), out.of(rows)
             if short:
                 return bool(loops.own_thresholds.score_short(*taken, (0,) * n_classes))
-            return n_classes <= LONG and bool(loops.own_thresholds.score_long(*taken))
+            memory = loops.own_thresholds.Memory.allocate(n_classes)
+            return n_classes <= LONG and bool(loops.own_thresholds.score_long(*taken, memory))
 
         def work(rows: slice) -> bool:
             if probs.dtype == np.float32 and probs.flags.c_contiguous:

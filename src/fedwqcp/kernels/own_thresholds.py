@@ -218,7 +218,7 @@ def terms_of(given: Thresholds, u: Vector, top: Vector) -> ScoreTerms:
     return ScoreTerms(u, top, step, broadcast(free), broadcast(each), given.by_top, ranked)
 
 
-@jit_inline
+@jit_part
 def judge(
     label: tuple[Vector, Vector, Vector],
     terms: ScoreTerms,
@@ -397,6 +397,49 @@ class Found(NamedTuple):
     """The true label, sixteen times; -1 if it is not known."""
     within: Pointer
     """Which of the listed labels are within."""
+
+
+class Memory(NamedTuple):
+    """What `score_long` works in, made by `allocate`: a compiled loop takes long to learn that."""
+
+    x: Singles
+    q: Singles
+    label: npt.NDArray[np.int32]
+    """The lists, as `Lists` has them."""
+    within: Bools
+    bucket: npt.NDArray[np.int32]
+    """Of listed labels, whether they are within, and their bucket."""
+    doubts: Integers
+    """Places of listed labels in doubt, or their order."""
+    sums: Floats
+    masses: Singles
+    counts: Singles
+    """The buckets, as `Buckets` has them."""
+    ends: Integers
+    """Where the buckets end by which labels are sorted."""
+    bins: Singles
+    """Laid out by `BinLayout`."""
+    marks: Bools
+    """Which labels of a row are within, where no mask is wanted."""
+
+    @classmethod
+    def allocate(cls, n_classes: int) -> Memory:
+        """Allocate for rows of so many labels; lists are read and written sixteen at a time."""
+        n = n_classes + LANES
+        return cls(
+            x=np.zeros(n, np.float32),
+            q=np.zeros(n, np.float32),
+            label=np.zeros(n, np.int32),
+            within=np.zeros(n, np.bool_),
+            bucket=np.zeros(n, np.int32),
+            doubts=np.zeros(n_classes, np.int64),
+            sums=np.zeros(BUCKETS + 1),
+            masses=np.zeros(BUCKETS + 1, np.float32),
+            counts=np.zeros(BUCKETS + 1, np.float32),
+            ends=np.zeros(SORT_BUCKETS + 1, np.int64),
+            bins=np.zeros(BINS.end, np.float32),
+            marks=np.zeros(n_classes, np.bool_),
+        )
 
 
 @jit_inline
@@ -599,7 +642,7 @@ def score_listed(
 
 
 @jit_part
-def sort_listed(m: Int, near: Singles, room: Integers) -> None:
+def sort_listed(m: Int, near: Singles, room: Integers, ends: Integers) -> None:
     """Put the places of listed labels in order of their probability: in buckets, then within."""
     most, least = near[0], near[0]
     for k in range(m):
@@ -607,7 +650,7 @@ def sort_listed(m: Int, near: Singles, room: Integers) -> None:
     top, low, shift = bits_of(most), bits_of(max(least, np.float32(LEAST))), np.int64(0)
     while (top - low) >> shift >= SORT_BUCKETS - 1:
         shift += 1
-    ends = np.zeros(SORT_BUCKETS + 1, np.int64)
+    ends[:] = 0
     for k in range(m):
         ends[min((top - bits_of(near[k])) >> shift, SORT_BUCKETS - 1) + 1] += 1
     for k in range(SORT_BUCKETS):
@@ -631,18 +674,18 @@ def score_sorted(
     probs: Probabilities,
     given: Thresholds,
     start: tuple[float, float, float, float],
-    lists: tuple[Singles, npt.NDArray[np.int32], Integers],
+    lists: tuple[Singles, npt.NDArray[np.int32], Integers, Integers],
     marks: tuple[Bools, Int, Int],
 ) -> tuple[Int, Int, Bool]:
     """Sort listed labels and mark which are within.
 
     Return how many, whether the true label is one of them, and validity of the row.
     """
-    near, which, order = lists
+    near, which, order, ends = lists
     mass, rank, top, off = start
     exact, penalties, by_top, by_row = given.exact, given.penalties, given.by_top, given.by_row
     rule, u, size, hits, valid = (penalties, by_top), given.u[i], np.int64(0), np.int64(0), True
-    sort_listed(m, near, order)
+    sort_listed(m, near, order, ends)
     ranked, step, slack = by_top | (given.line[1] > 0), penalties[2], given.slack
     marked, first, own = marks
     rounded = probs.itemsize > near.itemsize
@@ -757,7 +800,12 @@ def score_open(
 
 @jit
 def score_long(
-    probs: Probabilities, quick: Singles, labels: Labels, given: Thresholds, out: Sets
+    probs: Probabilities,
+    quick: Singles,
+    labels: Labels,
+    given: Thresholds,
+    out: Sets,
+    memory: Memory,
 ) -> Bool:
     """Fill in the sets of contiguous rows of at least sixteen labels.
 
@@ -766,15 +814,13 @@ def score_long(
     n, C = probs.shape
     mask, covered, sizes = out
     exact, by_row, us, rule = given.exact, given.by_row, given.u, (given.penalties, given.by_top)
-    marks = mask.reshape(-1) if mask.size else np.empty(C, np.bool_)
-    padded = C + LANES  # lists are read and written sixteen labels at a time
-    near, own = np.zeros(padded, np.float32), np.zeros(padded, np.float32)
-    which, are_within = np.zeros(padded, np.int32), np.zeros(padded, np.bool_)
-    room, scratch = np.empty(C, np.int64), np.zeros(BINS.end, np.float32)
-    to_bucket, sums = np.zeros(padded, np.int32), np.zeros(BUCKETS + 1)
-    masses, counts = np.zeros(BUCKETS + 1, np.float32), np.zeros(BUCKETS + 1, np.float32)
-    buckets = Buckets(pointer(to_bucket), pointer(sums), pointer(masses), pointer(counts))
-    to_scratch, listed = pointer(scratch), Lists(pointer(near), pointer(own), pointer(which))
+    marks = mask.reshape(-1) if mask.size else memory.marks
+    near, which, room, scratch = memory.x, memory.label, memory.doubts, memory.bins
+    listed = Lists(pointer(near), pointer(memory.q), pointer(which))
+    buckets = Buckets(
+        pointer(memory.bucket), pointer(memory.sums), pointer(memory.masses), pointer(memory.counts)
+    )
+    to_scratch = pointer(scratch)
     spread_heights(scratch, 4.0 / C, 0.25 / C)
     tail = lane_index() < broadcast(np.int32(C % LANES))
     masked, labelled, rounded = mask.size > 0, labels.size > 0, probs.itemsize > quick.itemsize
@@ -795,19 +841,20 @@ def score_long(
         )
         own_label = labels[i] if labelled else np.int64(-1)
         bins, is_own = find_open(scratch, span), broadcast(np.int32(own_label))
-        found = Found(pointer(marks), at, masked, is_own, pointer(are_within))
+        found = Found(pointer(marks), at, masked, is_own, pointer(memory.within))
         ends = broadcast(bins.high), broadcast(bins.low)
         m, size, hits = list_labels((row, ends, pointer(given.low), by_row, found, listed))
         terms = terms_of(given, broadcast(np.float32(u)), broadcast(top))
         limits = limits_of_list(given, i, span, off, rounded)
         start, work = (bins.mass, bins.count), (listed, pointer(room), m)
         known = score_open(start, terms, limits, buckets, found, work)
+        to = marks, at, own_label
         if known[1] > MANY:
             begin = (np.float64(bins.mass), np.float64(bins.count), np.float64(top), off)
-            rest = (near, which, room), (marks, at, own_label)
-            more = score_sorted(i, m, probs, given, begin, *rest)
+            lists = near, which, room, memory.ends
+            more = score_sorted(i, m, probs, given, begin, lists, to)
         else:
-            rest = (room, which, known[1]), (marks, at, own_label)
+            rest = (room, which, known[1]), to
             more = settle(i, probs, given, start, terms, limits, work, rest)
             size, hits = size + known[0], hits + known[2]
         size, hits, valid = size + more[0], hits + more[1], valid & more[2]
